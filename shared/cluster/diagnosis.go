@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Diagnosis says why tasks found no instance: how many instances were looked at, how many could have taken one,
+// and per filter how many it removed, with what was needed and the best that any of them had.
+type Diagnosis struct {
+	Evaluated int         `json:"e"`
+	Feasible  int         `json:"f"`
+	Unplaced  int         `json:"u,omitempty"` // tasks left without an instance
+	Rejected  []Rejection `json:"r,omitempty"`
+	// Closest is the instance that failed the fewest, latest filters; ECS's message names it.
+	Closest string `json:"c,omitempty"`
+	// ClosestFilter is the filter that removed it.
+	ClosestFilter Filter `json:"cf,omitempty"`
+}
+
+// Filter names a reason why an instance cannot take a task; its text is what users read.
+type Filter string
+
+// The filters, in the order in which they are tried; the order decides which one a rejected instance counts for.
+const (
+	FilterStatus    Filter = "not active"
+	FilterAgent     Filter = "agent disconnected"
+	FilterAttribute Filter = "missing attribute"
+	FilterOccupied  Filter = "already has one" // DAEMON
+	FilterPort      Filter = "port in use"
+	FilterCPU       Filter = "insufficient CPU"
+	FilterMemory    Filter = "insufficient memory"
+	FilterGPU       Filter = "insufficient GPU"
+)
+
+// Rejection is how many instances one filter removed. Need and Best are in the filter's unit (CPU units, MiB,
+// GPUs); Detail names the attribute or the port.
+type Rejection struct {
+	Filter Filter  `json:"f"`
+	Count  int     `json:"n"`
+	Need   float64 `json:"w,omitempty"`
+	Best   float64 `json:"b,omitempty"`
+	Detail string  `json:"d,omitempty"`
+}
+
+// String is one line, the largest group first: "0/12: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not active".
+func (d *Diagnosis) String() string {
+	parts := make([]string, 0, len(d.Rejected))
+	for _, r := range d.sorted() {
+		parts = append(parts, r.String())
+	}
+	head := fmt.Sprintf("%d/%d", d.Feasible, d.Evaluated)
+	if len(parts) == 0 {
+		return head
+	}
+	return head + ": " + strings.Join(parts, ", ")
+}
+
+func (d *Diagnosis) sorted() []Rejection {
+	out := slices.Clone(d.Rejected)
+	slices.SortFunc(out, func(a, b Rejection) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Detail, b.Detail))
+	})
+	return out
+}
+
+// String is the group in words, with the numbers that decide.
+func (r Rejection) String() string {
+	switch r.Filter {
+	case FilterCPU:
+		return fmt.Sprintf("%d %s (needs %g units, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+	case FilterMemory:
+		return fmt.Sprintf("%d %s (needs %g MiB, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+	case FilterGPU:
+		return fmt.Sprintf("%d %s (needs %g, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+	}
+	if r.Detail != "" {
+		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)
+	}
+	return fmt.Sprintf("%d %s", r.Count, r.Filter)
+}
+
+// Failure is the reason that RunTask's failures carry for what kept one instance from taking the task.
+func (f Filter) Failure() string {
+	switch f {
+	case FilterStatus:
+		return "INACTIVE"
+	case FilterAgent:
+		return "AGENT"
+	case FilterAttribute:
+		return "ATTRIBUTE"
+	case FilterPort:
+		return "RESOURCE:PORTS"
+	case FilterCPU:
+		return "RESOURCE:CPU"
+	case FilterMemory:
+		return "RESOURCE:MEMORY"
+	case FilterGPU:
+		return "RESOURCE:GPU"
+	}
+	return "RESOURCE:OTHER"
+}

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is an error code of the ECS API.
+type Code string
+
+// The codes that Berth answers with.
+const (
+	CodeInvalidParameter     Code = "InvalidParameterException"
+	CodeClient               Code = "ClientException"
+	CodeServer               Code = "ServerException"
+	CodeAccessDenied         Code = "AccessDeniedException"
+	CodeClusterNotFound      Code = "ClusterNotFoundException"
+	CodeServiceNotFound      Code = "ServiceNotFoundException"
+	CodeServiceNotActive     Code = "ServiceNotActiveException"
+	CodeUnsupported          Code = "UnsupportedFeatureException"
+	CodeConflict             Code = "ConflictException"
+	CodeLimitExceeded        Code = "LimitExceededException"
+	CodeAttributeLimit       Code = "AttributeLimitExceededException"
+	CodeTargetNotFound       Code = "TargetNotFoundException"
+	CodeContainsInstances    Code = "ClusterContainsContainerInstancesException"
+	CodeContainsServices     Code = "ClusterContainsServicesException"
+	CodeContainsTasks        Code = "ClusterContainsTasksException"
+	CodeResourceNotFound     Code = "ResourceNotFoundException"
+	CodeUnknownOperation     Code = "UnknownOperationException"
+	CodeSerialization        Code = "SerializationException"
+	CodeThrottling           Code = "ThrottlingException"
+	CodeRequestEntityTooBig  Code = "RequestEntityTooLargeException"
+	CodeResourceInUse        Code = "ResourceInUseException"
+	CodeUpdateInProgress     Code = "UpdateInProgressException"
+	CodeMissingAuthorization Code = "MissingAuthenticationTokenException"
+)
+
+// Error is an answer of the ECS API that is not success: the caller's doing, or (ServerException) ours.
+type Error struct {
+	Code    Code
+	Message string
+}
+
+// Error is the code and the message.
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Errorf makes an [Error].
+func Errorf(code Code, format string, args ...any) error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// ErrorCode is the code of err: ServerException unless err is, or wraps, an [Error].
+func ErrorCode(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeServer
+}
+
+// Conflict is a write whose condition no longer holds: somebody else was first. Nothing was written.
+type Conflict struct {
+	Key Key
+	// Row is what the store holds instead, where the store says so; nil when the row is absent or unknown.
+	Row Row
+	// Version reports that it was the placement version that had moved on.
+	Version bool
+}
+
+// Error names the row.
+func (c *Conflict) Error() string {
+	if c.Version {
+		return fmt.Sprintf("cluster %s: the placement version has moved on", c.Key.Cluster)
+	}
+	return fmt.Sprintf("row %s of cluster %s has changed", c.Key.Sort, c.Key.Cluster)
+}
+
+// ErrAmbiguous marks a call whose outcome is unknown: it may or may not have taken effect. Whoever gets it reads
+// again before acting again.
+var ErrAmbiguous = errors.New("the outcome is unknown")
+
+// Drop marks an input that no retry can help: it is acknowledged, counted and logged.
+type Drop struct{ Reason string }
+
+// Error is the reason.
+func (d *Drop) Error() string { return "dropped: " + d.Reason }

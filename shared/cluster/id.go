@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// startedByPrefix marks ECS tasks that Berth started.
+const startedByPrefix = "berth/"
+
+// StartedBy is what ECS is given as startedBy: the short key of the service and a batch that no other commit of the
+// cluster has, as the placement version that the commit makes is part of it. It has at most 36 characters.
+// One batch never has two tasks on one instance; round tells apart the batches of one commit.
+func StartedBy(short string, version int64, round int) string {
+	return startedByPrefix + short + "/" + strconv.FormatInt(version, 36) + "-" + strconv.FormatInt(int64(round), 36)
+}
+
+// ParseStartedBy gives the short key of a startedBy that [StartedBy] made, and false for any other.
+func ParseStartedBy(s string) (short string, ok bool) {
+	rest, ok := strings.CutPrefix(s, startedByPrefix)
+	if !ok {
+		return "", false
+	}
+	short, batch, ok := strings.Cut(rest, "/")
+	return short, ok && len(short) == shortLength && batch != ""
+}
+
+const shortLength = 12
+
+// ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in startedBy: 12 hex
+// digits that differ for every creation of the same name.
+func ShortKey(cluster, name string, created time.Time) string {
+	return digest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
+}
+
+// TaskID is the id of a task whose instance was known when it was made: an event of ECS leads to its row without a
+// look-up. Both 32 hex digits.
+func TaskID(startedBy, instance string) string { return digest(32, startedBy, instance) }
+
+// RequestedTaskID is the id of the n-th task of a request, for a task that waits for an instance.
+func RequestedTaskID(request string, n int) string {
+	return digest(32, "request", request, strconv.Itoa(n))
+}
+
+// DeploymentID is the id of a service's deployment, "ecs-svc/" and 19 digits, the same for the same service and time.
+func DeploymentID(short string, created time.Time) string {
+	sum := sha256.Sum256([]byte(short + created.UTC().Format(time.RFC3339Nano)))
+	n := uint64(0)
+	for _, b := range sum[:8] {
+		n = n<<8 | uint64(b)
+	}
+	return fmt.Sprintf("ecs-svc/%019d", n%9_000_000_000_000_000_000+1_000_000_000_000_000_000)
+}
+
+// digest is the first n hex digits of SHA-256 over the parts.
+func digest(n int, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:])[:n]
+}
+
+// Digest is 32 hex digits that tell one list of parts from another.
+func Digest(parts ...string) string { return digest(32, parts...) }
+
+// TaskDefinitionName is family:revision.
+func TaskDefinitionName(family string, revision int) string {
+	return family + ":" + strconv.Itoa(revision)
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"maps"
+	"time"
+)
+
+// InstanceStatus is the status of a container instance, in ECS's words.
+type InstanceStatus string
+
+// The container instance statuses of the ECS API. Only an ACTIVE instance takes new tasks.
+const (
+	InstanceRegistering   InstanceStatus = "REGISTERING"
+	InstanceActive        InstanceStatus = "ACTIVE"
+	InstanceDraining      InstanceStatus = "DRAINING"
+	InstanceDeregistering InstanceStatus = "DEREGISTERING"
+	InstanceInactive      InstanceStatus = "INACTIVE"
+	InstanceFailed        InstanceStatus = "REGISTRATION_FAILED"
+)
+
+// Built-in attributes that rules name.
+const (
+	AttributeZone         = "ecs.availability-zone"
+	AttributeInstanceType = "ecs.instance-type"
+	AttributeFaultDomain  = "berth.fault-domain"
+	AttributeUpgrade      = "berth.upgrade-domain"
+)
+
+// Instance is a container instance as ECS last reported it.
+type Instance struct {
+	Head
+	ID             string            `json:"id"` // the last part of its ARN
+	EC2InstanceID  string            `json:"ec2,omitempty"`
+	Status         InstanceStatus    `json:"st"`
+	AgentConnected bool              `json:"ac"`
+	Version        int64             `json:"v"` // of the event that last changed it
+	RegisteredAt   time.Time         `json:"at"`
+	Registered     Capacity          `json:"r"`
+	Attributes     map[string]string `json:"a,omitempty"`
+}
+
+// Zone is the instance's availability zone, empty when it has none.
+func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
+
+// Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
+func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }
+
+// Gone reports whether the instance has left the cluster, its tasks with it.
+func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
+
+// Same reports whether o says the same of the instance, versions and row counters aside: an event that changes
+// nothing needs no write.
+func (i *Instance) Same(o *Instance) bool {
+	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.EC2InstanceID == o.EC2InstanceID &&
+		i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
+}

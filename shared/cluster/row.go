@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Key names one row of the state: the cluster is the partition, Sort the place in it. All rows of one kind share a
+// prefix, so that each listing is one range.
+type Key struct{ Cluster, Sort string }
+
+// Directory is the partition of the rows that belong to no one cluster: the list of clusters and the token buckets.
+// No cluster can have this name.
+const Directory = "#"
+
+// The prefixes of sort keys.
+const (
+	PrefixMeta       = "meta"
+	PrefixInstance   = "instance#"
+	PrefixService    = "service#"
+	PrefixTask       = "task#"
+	PrefixAlias      = "alias#"
+	PrefixDefinition = "taskdef#"
+	PrefixOutbox     = "outbox#"
+	PrefixRequest    = "request#"
+	PrefixDue        = "due#"
+	PrefixEvent      = "event#"
+	PrefixCheckpoint = "checkpoint"
+	PrefixEntry      = "cluster#"
+	PrefixBucket     = "bucket#"
+)
+
+// Row is one item of the state.
+type Row interface {
+	Key() Key
+	// Header is the part that all rows share; never nil.
+	Header() *Head
+}
+
+// Head is what every row has.
+type Head struct {
+	Cluster string `json:"pk"`
+	// Rev counts the writes of this row, from 1.
+	Rev int64 `json:"rv"`
+	// Stamp is the placement version that a narrowing write of this row made: a snapshot that sees it in the stream
+	// knows that it has caught up.
+	Stamp int64 `json:"sp,omitempty"`
+	// Expires is when the row may be deleted, in Unix seconds; 0 keeps it.
+	Expires int64 `json:"ttl,omitempty"`
+}
+
+// Header is the head itself.
+func (h *Head) Header() *Head { return h }
+
+// Meta is a cluster as Berth knows it: every decision about the cluster moves Version on by one.
+type Meta struct {
+	Head
+	Version   int64     `json:"v"` // the placement version
+	CreatedAt time.Time `json:"ca"`
+	Short     string    `json:"sh"` // owner of standalone tasks, see [ShortKey]
+}
+
+// Entry lists a cluster in the [Directory].
+type Entry struct {
+	Head
+	Name string `json:"nm"`
+}
+
+// Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited in PROVISIONING
+// and so has another id.
+type Alias struct {
+	Head
+	Derived string `json:"dv"`
+	Owner   string `json:"o"`
+	ID      string `json:"id"`
+}
+
+// Outbox is what a commit wants done to the world: starts of one task definition and one batch, or stops. It is
+// deleted when done.
+type Outbox struct {
+	Head
+	ID             string      `json:"id"` // orders the rows: oldest first
+	CreatedAt      time.Time   `json:"ca"`
+	TaskDefinition string      `json:"td,omitempty"`
+	Batch          string      `json:"ba,omitempty"` // startedBy at ECS
+	Owner          string      `json:"o,omitempty"`
+	Starts         []StartItem `json:"st,omitempty"`
+	Stops          []StopItem  `json:"sp,omitempty"`
+	// Tries counts rounds that ended without progress: the generation of the chain it keeps going.
+	Tries int `json:"tr,omitempty"`
+}
+
+// StartItem is one task to start. Everything else stands in its row.
+type StartItem struct {
+	ID       string `json:"i"`
+	Instance string `json:"n"`
+}
+
+// StopItem is one task to stop: a row's, or, where ECSID is set, an ECS task that no row wants.
+type StopItem struct {
+	Owner  string `json:"o,omitempty"`
+	ID     string `json:"i,omitempty"`
+	ECSID  string `json:"e,omitempty"`
+	Reason string `json:"r,omitempty"`
+}
+
+// RequestKind says what a [Request] asks for.
+type RequestKind string
+
+// RunTask lets placement choose the instances, StartTask names them.
+const (
+	RunTask   RequestKind = "RunTask"
+	StartTask RequestKind = "StartTask"
+)
+
+// Request is a RunTask or StartTask on its way to placement, and its answer.
+type Request struct {
+	Head
+	ID             string            `json:"id"`
+	Kind           RequestKind       `json:"k"`
+	CreatedAt      time.Time         `json:"ca"`
+	TaskDefinition string            `json:"td"`
+	Count          int               `json:"n,omitempty"`
+	Instances      []string          `json:"in,omitempty"` // of StartTask
+	Group          string            `json:"gr,omitempty"`
+	StartedBy      string            `json:"su,omitempty"`
+	Overrides      *Overrides        `json:"ov,omitempty"`
+	Needs          Resources         `json:"ne"` // after overrides
+	Tags           map[string]string `json:"tg,omitempty"`
+	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever); otherwise they fail.
+	Wait      bool      `json:"w,omitempty"`
+	WaitUntil time.Time `json:"wu,omitzero"`
+	Params    string    `json:"cp,omitempty"` // digest of the parameters, for clientToken
+
+	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they then bind.
+	Provisional bool      `json:"pr,omitempty"`
+	Answered    bool      `json:"an,omitempty"`
+	Tasks       []string  `json:"ts,omitempty"`
+	Failures    []Failure `json:"fs,omitempty"`
+}
+
+// Failure is one entry of an answer's failures.
+type Failure struct {
+	ARN    string `json:"a,omitempty"`
+	Reason string `json:"r"`
+	Detail string `json:"d,omitempty"`
+}
+
+// DueKind says who acts when a due row's time has come.
+type DueKind string
+
+// The kinds of due row.
+const (
+	// DueService has placement look at a service again.
+	DueService DueKind = "service"
+	// DueWaiting has placement look at the tasks that wait in PROVISIONING again, their time-outs included.
+	DueWaiting DueKind = "waiting"
+	// DueRequest has placement look at a request again.
+	DueRequest DueKind = "request"
+	// DueOutbox has dispatch drain the outbox.
+	DueOutbox DueKind = "outbox"
+	// DueInstance has task-state-change ask ECS about an instance that is not available.
+	DueInstance DueKind = "instance"
+)
+
+// Due is something to do at a time. Its deletion is the wake-up: the stream record carries it to placement.
+type Due struct {
+	Head
+	At      time.Time `json:"at"`
+	Kind    DueKind   `json:"k"`
+	Subject string    `json:"s,omitempty"` // service name, request or instance id
+	// Generation counts how often the same thing was put off without progress.
+	Generation int `json:"g,omitempty"`
+}
+
+// Checkpoint says which environment of the placement function handled the cluster's last batch: only that one may
+// trust its warm snapshot.
+type Checkpoint struct {
+	Head
+	Environment string `json:"en"`
+	Batch       int64  `json:"b"`
+}
+
+// Bucket is a token bucket shared by everything that calls one group of ECS's operations in this account and Region.
+type Bucket struct {
+	Head
+	Name   string    `json:"nm"`
+	Tokens float64   `json:"tk"`
+	At     time.Time `json:"at"`
+}
+
+// Key of each kind of row.
+
+func (m *Meta) Key() Key           { return Key{m.Cluster, PrefixMeta} }
+func (e *Entry) Key() Key          { return Key{Directory, PrefixEntry + e.Name} }
+func (i *Instance) Key() Key       { return InstanceKey(i.Cluster, i.ID) }
+func (s *Service) Key() Key        { return ServiceKey(s.Cluster, s.Name) }
+func (t *Task) Key() Key           { return TaskKey(t.Cluster, t.Owner, t.ID) }
+func (a *Alias) Key() Key          { return AliasKey(a.Cluster, a.Derived) }
+func (d *TaskDefinition) Key() Key { return TaskDefinitionKey(d.Cluster, d.Name()) }
+func (o *Outbox) Key() Key         { return Key{o.Cluster, PrefixOutbox + o.ID} }
+func (r *Request) Key() Key        { return RequestKey(r.Cluster, r.ID) }
+func (c *Checkpoint) Key() Key     { return Key{c.Cluster, PrefixCheckpoint} }
+func (b *Bucket) Key() Key         { return Key{Directory, PrefixBucket + b.Name} }
+func (e *ServiceEvent) Key() Key {
+	return Key{e.Cluster, fmt.Sprintf("%s%s#%02d", PrefixEvent, e.Service, e.Slot)}
+}
+func (d *Due) Key() Key {
+	return Key{d.Cluster, DueSort(d.At) + "#" + string(d.Kind) + "#" + d.Subject}
+}
+
+// InstanceKey, ServiceKey, TaskKey, AliasKey, TaskDefinitionKey and RequestKey name rows that are read singly.
+
+func InstanceKey(cluster, id string) Key         { return Key{cluster, PrefixInstance + id} }
+func ServiceKey(cluster, name string) Key        { return Key{cluster, PrefixService + name} }
+func TaskKey(cluster, owner, id string) Key      { return Key{cluster, PrefixTask + owner + "#" + id} }
+func AliasKey(cluster, derived string) Key       { return Key{cluster, PrefixAlias + derived} }
+func TaskDefinitionKey(cluster, name string) Key { return Key{cluster, PrefixDefinition + name} }
+func RequestKey(cluster, id string) Key          { return Key{cluster, PrefixRequest + id} }
+
+// DueSort is the sort key below which all rows due at t or earlier lie; times sort as text.
+func DueSort(t time.Time) string {
+	return PrefixDue + t.UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// EmptyRow is a row of the kind that the sort key names, to decode into; nil for no known kind.
+func EmptyRow(sort string) Row {
+	for _, k := range kinds {
+		if strings.HasPrefix(sort, k.prefix) {
+			return k.make()
+		}
+	}
+	return nil
+}
+
+var kinds = []struct {
+	prefix string
+	make   func() Row
+}{
+	{PrefixTask, func() Row { return new(Task) }},
+	{PrefixInstance, func() Row { return new(Instance) }},
+	{PrefixService, func() Row { return new(Service) }},
+	{PrefixEvent, func() Row { return new(ServiceEvent) }},
+	{PrefixOutbox, func() Row { return new(Outbox) }},
+	{PrefixDue, func() Row { return new(Due) }},
+	{PrefixRequest, func() Row { return new(Request) }},
+	{PrefixCheckpoint, func() Row { return new(Checkpoint) }},
+	{PrefixMeta, func() Row { return new(Meta) }},
+	{PrefixDefinition, func() Row { return new(TaskDefinition) }},
+	{PrefixAlias, func() Row { return new(Alias) }},
+	{PrefixEntry, func() Row { return new(Entry) }},
+	{PrefixBucket, func() Row { return new(Bucket) }},
+}
+
+// EncodeRow is the row as JSON; [DecodeRow] reads it back.
+func EncodeRow(r Row) ([]byte, error) { return json.Marshal(r) }
+
+// DecodeRow reads what [EncodeRow] wrote, the kind told by the sort key.
+func DecodeRow(sort string, data []byte) (Row, error) {
+	r := EmptyRow(sort)
+	if r == nil {
+		return nil, fmt.Errorf("decoding row %q: no such kind", sort)
+	}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("decoding row %q: %w", sort, err)
+	}
+	return r, nil
+}

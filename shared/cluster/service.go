@@ -1,0 +1,81 @@
+package cluster
+
+import "time"
+
+// SchedulingStrategy is REPLICA or DAEMON.
+type SchedulingStrategy string
+
+// The scheduling strategies of the ECS API.
+const (
+	Replica SchedulingStrategy = "REPLICA"
+	Daemon  SchedulingStrategy = "DAEMON"
+)
+
+// ServiceStatus is the life cycle of a service (S10).
+type ServiceStatus string
+
+// A service is ACTIVE, then DRAINING while its tasks stop, then INACTIVE until it is purged.
+const (
+	ServiceActive   ServiceStatus = "ACTIVE"
+	ServiceDraining ServiceStatus = "DRAINING"
+	ServiceInactive ServiceStatus = "INACTIVE"
+)
+
+// Service is what a user asked for, and what the scheduler remembers of how it goes.
+type Service struct {
+	Head
+	Name string `json:"nm"`
+	// Short is the service's key in task rows and in startedBy: it differs for every creation of the same name.
+	Short          string             `json:"sh"`
+	Status         ServiceStatus      `json:"st"`
+	Strategy       SchedulingStrategy `json:"ss"`
+	Desired        int                `json:"de"` // of a REPLICA service; a DAEMON service has as many as instances fit
+	TaskDefinition string             `json:"td"` // family:revision
+	Deployment     Deployment         `json:"dp"`
+	MinHealthy     int                `json:"mi"` // percent, of the desired count, rounded up
+	MaxPercent     int                `json:"ma"` // percent, of the desired count, rounded down
+	Role           string             `json:"ro,omitempty"`
+	CreatedAt      time.Time          `json:"ca"`
+	CreatedBy      string             `json:"cb,omitempty"`
+	Tags           map[string]string  `json:"tg,omitempty"`
+	// PropagateTags is TASK_DEFINITION, SERVICE or NONE.
+	PropagateTags string `json:"pt,omitempty"`
+	// Token is the clientToken of its creation; Params a digest of the parameters that came with it.
+	Token  string `json:"ct,omitempty"`
+	Params string `json:"cp,omitempty"`
+
+	// Events is how many service events were written: the ring's next position.
+	Events int `json:"ev,omitempty"`
+	// Steady reports that the last word to the user was "has reached a steady state".
+	Steady bool `json:"sd,omitempty"`
+	// Counts are what the last decision saw; DescribeServices shows them.
+	Running int `json:"rc,omitempty"`
+	Pending int `json:"pc,omitempty"`
+	// Blocked is why tasks that are wanted could not be placed; nil when all were.
+	Blocked *Diagnosis `json:"bl,omitempty"`
+	// NotBefore is when the next start is allowed, after a task that never ran.
+	NotBefore time.Time `json:"nb,omitzero"`
+}
+
+// Deployment is the service's one deployment; its id is startedBy for the user.
+type Deployment struct {
+	ID        string    `json:"id"` // ecs-svc/ and 19 digits
+	CreatedAt time.Time `json:"ca"`
+	UpdatedAt time.Time `json:"ua"`
+	Failed    int       `json:"fa,omitempty"` // tasks that never ran
+	Completed bool      `json:"co,omitempty"` // reached its desired count once
+}
+
+// ServiceEvent is one message of DescribeServices.events; 100 are kept in a ring.
+type ServiceEvent struct {
+	Head
+	ID        string    `json:"id"`
+	Service   string    `json:"sv"` // short key
+	Slot      int       `json:"sl"` // position in the ring, 0 to 99
+	Number    int       `json:"no"` // how many came before
+	CreatedAt time.Time `json:"at"`
+	Message   string    `json:"ms"`
+}
+
+// EventRing is how many service events are kept.
+const EventRing = 100

@@ -1,0 +1,210 @@
+package cluster
+
+// Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived from tasks, never
+// counted a second time. It is for one goroutine.
+type Snapshot struct {
+	Meta        Meta
+	Instances   map[string]*InstanceView // by id
+	Tasks       map[Key]*Task
+	Services    map[string]*Service        // by name
+	Definitions map[string]*TaskDefinition // by family:revision
+	Requests    map[string]*Request        // unanswered, by id
+	owned       map[string]map[Key]*Task   // by owner
+	waiting     map[Key]*Task
+}
+
+// InstanceView is an instance with what its tasks hold of it.
+type InstanceView struct {
+	*Instance // nil while only its tasks are known
+	ID        string
+	CPU       int64 // free, thousandths of a CPU unit
+	Memory    int64 // free, MiB
+	GPUs      []int // free thousandths per device
+	Ports     map[Port]int
+	Tasks     map[Key]*Task // those that hold capacity
+}
+
+// NewSnapshot is an empty snapshot.
+func NewSnapshot() *Snapshot {
+	return &Snapshot{
+		Instances: map[string]*InstanceView{}, Tasks: map[Key]*Task{}, Services: map[string]*Service{},
+		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
+		owned: map[string]map[Key]*Task{}, waiting: map[Key]*Task{},
+	}
+}
+
+// See takes in a stream record: a newer state of its row, and the placement version where the record is the next
+// narrowing. It reports whether the record told the snapshot anything new.
+func (s *Snapshot) See(r Record) bool {
+	changed := false
+	if r.New == nil {
+		changed = s.remove(r.Old)
+	} else {
+		changed = s.Put(r.New)
+	}
+	if h := r.Row().Header(); h.Stamp == s.Meta.Version+1 {
+		s.Meta.Version = h.Stamp
+	}
+	return changed
+}
+
+// Put takes in a row unless the snapshot has the same or a newer state of it.
+func (s *Snapshot) Put(row Row) bool {
+	switch r := row.(type) {
+	case *Meta:
+		if r.Version < s.Meta.Version {
+			return false
+		}
+		s.Meta = *r
+	case *Instance:
+		return s.putInstance(r)
+	case *Task:
+		return s.putTask(r)
+	case *Service:
+		if old := s.Services[r.Name]; old != nil && old.Rev >= r.Rev {
+			return false
+		}
+		s.Services[r.Name] = r
+	case *TaskDefinition:
+		s.Definitions[r.Name()] = r
+	case *Request:
+		if r.Answered {
+			delete(s.Requests, r.ID)
+			return true
+		}
+		if old := s.Requests[r.ID]; old != nil && old.Rev >= r.Rev {
+			return false
+		}
+		s.Requests[r.ID] = r
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Snapshot) remove(row Row) bool {
+	switch r := row.(type) {
+	case *Instance:
+		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Rev <= r.Rev {
+			v.Instance = nil
+			v.recount()
+			return true
+		}
+	case *Task:
+		if old := s.Tasks[r.Key()]; old != nil && old.Rev <= r.Rev {
+			s.drop(old)
+			return true
+		}
+	case *Service:
+		if old := s.Services[r.Name]; old != nil && old.Rev <= r.Rev {
+			delete(s.Services, r.Name)
+			return true
+		}
+	case *Request:
+		delete(s.Requests, r.ID)
+		return true
+	}
+	return false
+}
+
+func (s *Snapshot) view(id string) *InstanceView {
+	v := s.Instances[id]
+	if v == nil {
+		v = &InstanceView{ID: id, Ports: map[Port]int{}, Tasks: map[Key]*Task{}}
+		s.Instances[id] = v
+	}
+	return v
+}
+
+func (s *Snapshot) putInstance(i *Instance) bool {
+	v := s.view(i.ID)
+	if v.Instance != nil && v.Rev >= i.Rev {
+		return false
+	}
+	v.Instance = i
+	v.recount()
+	return true
+}
+
+func (s *Snapshot) putTask(t *Task) bool {
+	old := s.Tasks[t.Key()]
+	if old != nil {
+		if old.Rev >= t.Rev {
+			return false
+		}
+		s.drop(old)
+	}
+	key := t.Key()
+	s.Tasks[key] = t
+	if s.owned[t.Owner] == nil {
+		s.owned[t.Owner] = map[Key]*Task{}
+	}
+	s.owned[t.Owner][key] = t
+	if t.Waiting() {
+		s.waiting[key] = t
+	}
+	if t.Holds() {
+		v := s.view(t.Instance)
+		v.Tasks[key] = t
+		v.hold(t, 1)
+	}
+	return true
+}
+
+func (s *Snapshot) drop(t *Task) {
+	key := t.Key()
+	delete(s.Tasks, key)
+	delete(s.owned[t.Owner], key)
+	if len(s.owned[t.Owner]) == 0 {
+		delete(s.owned, t.Owner)
+	}
+	delete(s.waiting, key)
+	if t.Holds() {
+		v := s.view(t.Instance)
+		delete(v.Tasks, key)
+		v.hold(t, -1)
+		if v.Instance == nil && len(v.Tasks) == 0 {
+			delete(s.Instances, t.Instance)
+		}
+	}
+}
+
+// Owned are the tasks of one owner, in no order.
+func (s *Snapshot) Owned(owner string) map[Key]*Task { return s.owned[owner] }
+
+// Waiting are the tasks that look for an instance, in no order.
+func (s *Snapshot) Waiting() map[Key]*Task { return s.waiting }
+
+// recount derives what is free from the registered capacity and the tasks.
+func (v *InstanceView) recount() {
+	v.CPU, v.Memory, v.GPUs, v.Ports = 0, 0, nil, map[Port]int{}
+	if v.Instance != nil {
+		v.CPU, v.Memory = v.Registered.CPU, v.Registered.Memory
+		v.GPUs = make([]int, len(v.Registered.GPUs))
+		for i := range v.GPUs {
+			v.GPUs[i] = WholeGPU
+		}
+		for _, p := range v.Registered.Ports {
+			v.Ports[p]++
+		}
+	}
+	for _, t := range v.Tasks {
+		v.hold(t, 1)
+	}
+}
+
+// hold adds (1) or takes back (-1) what the task holds.
+func (v *InstanceView) hold(t *Task, sign int) {
+	v.CPU -= int64(sign) * t.Needs.CPU
+	v.Memory -= int64(sign) * t.Needs.Memory
+	for _, g := range t.GPUs {
+		if g < len(v.GPUs) {
+			v.GPUs[g] -= sign * t.Needs.PerGPU()
+		}
+	}
+	for _, p := range t.Ports {
+		if v.Ports[p] += sign; v.Ports[p] == 0 {
+			delete(v.Ports, p)
+		}
+	}
+}

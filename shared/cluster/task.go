@@ -1,0 +1,136 @@
+package cluster
+
+import "time"
+
+// TaskStatus is a lastStatus or desiredStatus of the ECS API.
+type TaskStatus string
+
+// The task statuses that Berth tells apart; ECS has more on the way, which count as the one they follow.
+const (
+	TaskProvisioning TaskStatus = "PROVISIONING" // no instance yet
+	TaskPending      TaskStatus = "PENDING"
+	TaskRunning      TaskStatus = "RUNNING"
+	TaskStopping     TaskStatus = "STOPPING"
+	TaskStopped      TaskStatus = "STOPPED"
+)
+
+// The stopCodes of the ECS API that Berth writes itself or acts on.
+const (
+	StopFailedToStart   = "TaskFailedToStart"
+	StopContainerExited = "EssentialContainerExited"
+	StopUserInitiated   = "UserInitiated"
+	StopByScheduler     = "ServiceSchedulerInitiated"
+	StopInfrastructure  = "InfrastructureHealth"
+)
+
+// Task is one task: what was decided (written by placement alone), who started it (dispatch alone) and what ECS
+// reported (task state changes alone).
+type Task struct {
+	Head
+	ID string `json:"id"`
+	// Owner is the short key of the service, or of the cluster's standalone tasks; with the id it is the row's key.
+	Owner    string `json:"o"`
+	Service  string `json:"sv,omitempty"` // name; empty for a standalone task
+	Group    string `json:"gr,omitempty"` // family:NAME by default, service:NAME for a service's task
+	Revision string `json:"re,omitempty"` // deployment id of the service
+	// Request is the id of the RunTask or StartTask that asked for it.
+	Request string `json:"rq,omitempty"`
+
+	TaskDefinition string     `json:"td"` // family:revision
+	Needs          Resources  `json:"n"`
+	Ports          []Port     `json:"p,omitempty"`
+	Overrides      *Overrides `json:"ov,omitempty"`
+	// StartedByUser is what the caller of RunTask gave and sees; Batch is what ECS gets (see [StartedBy]).
+	StartedByUser string            `json:"su,omitempty"`
+	Tags          map[string]string `json:"tg,omitempty"`
+
+	// Instance is empty while the task waits in PROVISIONING.
+	Instance string `json:"in,omitempty"`
+	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
+	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
+	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
+	WaitUntil time.Time  `json:"wu,omitzero"`
+	Desired   TaskStatus `json:"de"` // RUNNING or STOPPED
+	CreatedAt time.Time  `json:"ca"`
+
+	// Claim says which attempt to start it is under way or done; written by dispatch.
+	Attempt   int       `json:"at,omitempty"`
+	ClaimedAt time.Time `json:"cl,omitzero"`
+
+	// What ECS reported. Last is empty until the first report that is kept (PENDING is not).
+	Last     TaskStatus `json:"la,omitempty"`
+	Version  int64      `json:"ve,omitempty"` // of the event that last changed it
+	ECSID    string     `json:"ei,omitempty"` // ECS's own task id
+	Health   string     `json:"he,omitempty"` // HEALTHY, UNHEALTHY; empty for UNKNOWN
+	Started  time.Time  `json:"sa,omitzero"`
+	Stopped  time.Time  `json:"so,omitzero"`
+	StopCode string     `json:"sc,omitempty"`
+	Reason   string     `json:"rs,omitempty"`
+	ExitCode *int       `json:"ex,omitempty"`
+
+	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
+	Foreign bool `json:"fo,omitempty"`
+}
+
+// Status is the lastStatus that the ECS API shows.
+func (t *Task) Status() TaskStatus {
+	switch {
+	case t.Last == TaskStopped:
+		return TaskStopped
+	case t.Instance == "" && t.Desired == TaskStopped:
+		return TaskStopped
+	case t.Instance == "":
+		return TaskProvisioning
+	case t.Last == "":
+		return TaskPending
+	case t.Desired == TaskStopped:
+		return TaskStopping
+	}
+	return t.Last
+}
+
+// Ended reports whether the task holds nothing any more and never will.
+func (t *Task) Ended() bool { return t.Status() == TaskStopped }
+
+// Waiting reports whether the task still looks for an instance.
+func (t *Task) Waiting() bool {
+	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
+}
+
+// Active reports whether the task counts for its service: not ended and not being stopped.
+func (t *Task) Active() bool { return t.Desired == TaskRunning && !t.Ended() }
+
+// Holds reports whether the task holds capacity on its instance: from the commit that put it there until ECS has
+// reported it STOPPED, stopping included.
+func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
+
+// NeverRan reports whether the task ended without ever having been RUNNING, and not because Berth wanted it to.
+func (t *Task) NeverRan() bool {
+	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning
+}
+
+// Overrides change a task definition for one task; Berth keeps and passes them, and reads only what counts for
+// placement into [Task.Needs].
+type Overrides struct {
+	TaskRole      string              `json:"tr,omitempty"`
+	ExecutionRole string              `json:"er,omitempty"`
+	CPU           string              `json:"c,omitempty"`
+	Memory        string              `json:"m,omitempty"`
+	Containers    []ContainerOverride `json:"co,omitempty"`
+}
+
+// ContainerOverride changes one container of a task.
+type ContainerOverride struct {
+	Name        string     `json:"n"`
+	Command     []string   `json:"cm,omitempty"`
+	Environment []Variable `json:"en,omitempty"`
+	CPU         *int32     `json:"c,omitempty"`
+	Memory      *int32     `json:"m,omitempty"`
+	Reservation *int32     `json:"mr,omitempty"`
+}
+
+// Variable is one environment variable of a container.
+type Variable struct {
+	Name  string `json:"n"`
+	Value string `json:"v"`
+}
