@@ -37,13 +37,25 @@ func ShortKey(cluster, name string, created time.Time) string {
 	return digest(shortLength, cluster, name, strconv.FormatInt(created.UnixNano(), 10))
 }
 
-// TaskID is the id of a task whose instance was known when it was made: an event of ECS leads to its row without a
-// look-up. Both 32 hex digits.
-func TaskID(startedBy, instance string) string { return digest(32, startedBy, instance) }
+// TaskID is the id of a task whose instance was known when it was made: 32 hex digits, the owner's short key and a
+// digest of startedBy and instance. An event of ECS, which has both, leads to the row without a look-up, and so does
+// the id alone.
+func TaskID(startedBy, instance string) string {
+	short, _ := ParseStartedBy(startedBy)
+	return short + digest(32-len(short), startedBy, instance)
+}
 
 // RequestedTaskID is the id of the n-th task of a request, for a task that waits for an instance.
-func RequestedTaskID(request string, n int) string {
-	return digest(32, "request", request, strconv.Itoa(n))
+func RequestedTaskID(short, request string, n int) string {
+	return short + digest(32-len(short), "request", request, strconv.Itoa(n))
+}
+
+// TaskOwner is the short key in a task's id; empty for what cannot be one.
+func TaskOwner(id string) string {
+	if len(id) != 32 {
+		return ""
+	}
+	return id[:shortLength]
 }
 
 // DeploymentID is the id of a service's deployment, "ecs-svc/" and 19 digits, the same for the same service and time.

@@ -88,17 +88,19 @@ type Outbox struct {
 	Owner          string      `json:"o,omitempty"`
 	Starts         []StartItem `json:"st,omitempty"`
 	Stops          []StopItem  `json:"sp,omitempty"`
-	// Tries counts rounds that ended without progress: the generation of the chain it keeps going.
-	Tries int `json:"tr,omitempty"`
+	// NotBefore is set while all that is left has to settle.
+	NotBefore time.Time `json:"nb,omitzero"`
 }
 
 // StartItem is one task to start. Everything else stands in its row.
 type StartItem struct {
-	ID       string `json:"i"`
+	ID       string `json:"i,omitempty"` // empty where it is TaskID(Batch, Instance)
 	Instance string `json:"n"`
+	// Alone starts the task by a call of its own, as its overrides are its own.
+	Alone bool `json:"a,omitempty"`
 }
 
-// StopItem is one task to stop: a row's, or, where ECSID is set, an ECS task that no row wants.
+// StopItem is one task to stop: a row's (ECSID where it was known at the commit), or an ECS task that no row wants.
 type StopItem struct {
 	Owner  string `json:"o,omitempty"`
 	ID     string `json:"i,omitempty"`

@@ -11,6 +11,8 @@ type Snapshot struct {
 	Requests    map[string]*Request        // unanswered, by id
 	owned       map[string]map[Key]*Task   // by owner
 	waiting     map[Key]*Task
+	blocked     map[string]*Service
+	daemons     map[string]*Service
 }
 
 // InstanceView is an instance with what its tasks hold of it.
@@ -30,6 +32,7 @@ func NewSnapshot() *Snapshot {
 		Instances: map[string]*InstanceView{}, Tasks: map[Key]*Task{}, Services: map[string]*Service{},
 		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
 		owned: map[string]map[Key]*Task{}, waiting: map[Key]*Task{},
+		blocked: map[string]*Service{}, daemons: map[string]*Service{},
 	}
 }
 
@@ -64,7 +67,7 @@ func (s *Snapshot) Put(row Row) bool {
 		if old := s.Services[r.Name]; old != nil && old.Rev >= r.Rev {
 			return false
 		}
-		s.Services[r.Name] = r
+		s.putService(r)
 	case *TaskDefinition:
 		s.Definitions[r.Name()] = r
 	case *Request:
@@ -98,6 +101,8 @@ func (s *Snapshot) remove(row Row) bool {
 	case *Service:
 		if old := s.Services[r.Name]; old != nil && old.Rev <= r.Rev {
 			delete(s.Services, r.Name)
+			delete(s.blocked, r.Name)
+			delete(s.daemons, r.Name)
 			return true
 		}
 	case *Request:
@@ -115,6 +120,24 @@ func (s *Snapshot) view(id string) *InstanceView {
 	}
 	return v
 }
+
+func (s *Snapshot) putService(r *Service) {
+	s.Services[r.Name] = r
+	delete(s.blocked, r.Name)
+	delete(s.daemons, r.Name)
+	if r.Blocked != nil {
+		s.blocked[r.Name] = r
+	}
+	if r.Strategy == Daemon {
+		s.daemons[r.Name] = r
+	}
+}
+
+// Blocked are the services that want tasks which found no instance, by name.
+func (s *Snapshot) Blocked() map[string]*Service { return s.blocked }
+
+// Daemons are the DAEMON services, by name.
+func (s *Snapshot) Daemons() map[string]*Service { return s.daemons }
 
 func (s *Snapshot) putInstance(i *Instance) bool {
 	v := s.view(i.ID)

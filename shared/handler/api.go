@@ -1,0 +1,206 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// API answers the operations of the ECS API that are Berth's own: services and tasks. It writes what is wanted and
+// reads what is; what has to be decided is placement's. Errors are [cluster.Error] with the API's own codes.
+type API struct {
+	State    State
+	ECS      ECS
+	Clock    Clock
+	Settings Settings
+	Log      *slog.Logger
+	// NewID gives 32 hex digits that nobody else has: the id of a request without a clientToken.
+	NewID func() string
+}
+
+// known makes sure that Berth knows the cluster, and takes it in if only ECS does.
+func (a *API) known(ctx context.Context, name string) (*cluster.Meta, error) {
+	row, err := a.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	if meta, ok := row.(*cluster.Meta); ok && meta != nil {
+		return meta, nil
+	}
+	active, err := a.ECS.ClusterActive(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("looking up cluster %s: %w", name, err)
+	}
+	if !active {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	return a.adopt(ctx, name)
+}
+
+// adopt starts to keep a cluster that ECS has, with the instances that it has already.
+func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
+	now := a.Clock.Now()
+	meta := &cluster.Meta{
+		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
+	}
+	entry := &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: name}
+	if _, err := a.State.Write(ctx, cluster.Write{Put: entry, Any: true}); err != nil {
+		return nil, fmt.Errorf("listing cluster %s: %w", name, err)
+	}
+	row, err := a.State.Write(ctx, cluster.Write{Put: meta})
+	var c *cluster.Conflict
+	if errors.As(err, &c) {
+		row, err = c.Row, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
+	}
+	got, ok := row.(*cluster.Meta)
+	if !ok || got == nil {
+		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
+	}
+	return got, a.sweep().Sweep(ctx, name)
+}
+
+// sweep compares a cluster with ECS at once.
+func (a *API) sweep() *TaskStateChange {
+	return &TaskStateChange{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log}
+}
+
+// ClusterCreated takes in a cluster that was just created at ECS, or was there.
+func (a *API) ClusterCreated(ctx context.Context, name string) error {
+	_, err := a.known(ctx, name)
+	return err
+}
+
+// DeletingCluster refuses to have a cluster deleted that still has services or tasks.
+func (a *API) DeletingCluster(ctx context.Context, name string) error {
+	n, err := a.ServiceCount(ctx, name)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
+	}
+	rows, err := a.State.List(ctx, cluster.Prefix(name, cluster.PrefixTask))
+	if err != nil {
+		return fmt.Errorf("listing tasks: %w", err)
+	}
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Task); ok && !t.Ended() {
+			return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
+		}
+	}
+	return nil
+}
+
+// ClusterDeleted forgets a cluster that ECS has deleted. Its rows stay until they expire; nothing looks at them.
+func (a *API) ClusterDeleted(ctx context.Context, name string) error {
+	for _, key := range []cluster.Key{
+		{Cluster: cluster.Directory, Sort: cluster.PrefixEntry + name},
+		{Cluster: name, Sort: cluster.PrefixMeta},
+		{Cluster: name, Sort: cluster.PrefixCheckpoint},
+	} {
+		if _, err := a.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("forgetting cluster %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ServiceCount is how many services of the cluster are ACTIVE.
+func (a *API) ServiceCount(ctx context.Context, name string) (active int, err error) {
+	rows, err := a.State.List(ctx, cluster.Prefix(name, cluster.PrefixService))
+	if err != nil {
+		return 0, fmt.Errorf("listing services: %w", err)
+	}
+	for _, row := range rows {
+		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive {
+			active++
+		}
+	}
+	return active, nil
+}
+
+// InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
+func (a *API) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
+	got, err := a.ECS.DescribeInstances(ctx, clusterName, ids)
+	if err != nil {
+		return fmt.Errorf("describing instances: %w", err)
+	}
+	o := &observer{state: a.State, now: a.Clock.Now(), settings: a.Settings, log: logger(a.Log)}
+	for _, i := range got {
+		if err := ignoreDrop(o.instance(ctx, i, nil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
+func (a *API) TaskDefinitionChanged(ctx context.Context, name string) error {
+	entries, err := a.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	for _, row := range entries {
+		e, ok := row.(*cluster.Entry)
+		if !ok {
+			continue
+		}
+		key := cluster.TaskDefinitionKey(e.Name, name)
+		got, err := a.State.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("reading task definition %s: %w", name, err)
+		}
+		if d, ok := got.(*cluster.TaskDefinition); ok && d != nil && !d.Inactive {
+			next := *d
+			next.Inactive = true
+			if _, err := a.State.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("marking task definition %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// definition looks a task definition up at ECS and caches in the cluster what placement needs of it.
+func (a *API) definition(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
+	got, err := a.ECS.DescribeTaskDefinition(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if got.Inactive {
+		return nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+	}
+	row, err := a.State.Get(ctx, cluster.TaskDefinitionKey(clusterName, got.Name()))
+	if err != nil {
+		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
+	}
+	if row != nil {
+		return got, nil
+	}
+	cached := *got
+	cached.Head = cluster.Head{Cluster: clusterName}
+	_, err = a.State.Write(ctx, cluster.Write{Put: &cached, Any: true})
+	return &cached, wrap(err, "caching task definition %s", name)
+}
+
+// retry runs f again while it loses races, which only other callers cause.
+func retry(what string, f func() error) error {
+	for range maxRaces {
+		err := f()
+		var c *cluster.Conflict
+		if !errors.As(err, &c) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: lost %d races", what, maxRaces)
+}
+
+// expiry is when a row that is kept for d may go.
+func (a *API) expiry(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }

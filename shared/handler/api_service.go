@@ -1,0 +1,323 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// MaxDesired is the most tasks of one service (a quota of ECS).
+const MaxDesired = 5000
+
+// CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
+func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+	if _, err := a.known(ctx, spec.Cluster); err != nil {
+		return nil, err
+	}
+	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
+	if err != nil {
+		return nil, err
+	}
+	var made *cluster.Service
+	err = retry("creating service "+spec.Name, func() error {
+		old, err := a.service(ctx, spec.Cluster, spec.Name)
+		if err != nil {
+			return err
+		}
+		if old != nil && old.Status != cluster.ServiceInactive {
+			made, err = again(old, spec)
+			return err
+		}
+		made, err = a.newService(spec, def, old)
+		if err != nil {
+			return err
+		}
+		return a.narrowService(ctx, made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.detail(ctx, made)
+}
+
+// again answers a CreateService of a name that is taken.
+func again(old *cluster.Service, spec cluster.ServiceSpec) (*cluster.Service, error) {
+	switch {
+	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
+		return old, nil
+	case old.Status == cluster.ServiceDraining:
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+			"Unable to Start a service that is still Draining.")
+	}
+	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
+}
+
+func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
+	now := a.Clock.Now()
+	s := &cluster.Service{
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
+		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica), TaskDefinition: def.Name(),
+		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
+		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params,
+	}
+	if s.Strategy == cluster.Daemon {
+		s.MinHealthy, s.MaxPercent = 0, 100
+	}
+	if old != nil {
+		s.Rev = old.Rev + 1
+	}
+	s.Deployment = cluster.Deployment{ID: cluster.DeploymentID(s.Short, now), CreatedAt: now, UpdatedAt: now}
+	return s, change(s, spec.Desired, spec.MinHealthy, spec.MaxPercent)
+}
+
+// change takes in the numbers of a service that a caller gave.
+func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
+	if s.Strategy == cluster.Daemon {
+		if desired != nil {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+		}
+		if maxPercent != nil && *maxPercent != 100 {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support values for maximumPercent other than 100.")
+		}
+	}
+	for name, v := range map[string]*int{"desiredCount": desired, "minimumHealthyPercent": minHealthy, "maximumPercent": maxPercent} {
+		if v != nil && *v < 0 {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must not be negative.", name, *v)
+		}
+	}
+	if desired != nil && *desired > MaxDesired {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, MaxDesired)
+	}
+	s.Desired = value(desired, s.Desired)
+	s.MinHealthy = value(minHealthy, s.MinHealthy)
+	s.MaxPercent = value(maxPercent, s.MaxPercent)
+	if s.MaxPercent < s.MinHealthy || s.MaxPercent == 0 {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent, s.MinHealthy)
+	}
+	return nil
+}
+
+func value(given *int, otherwise int) int {
+	if given != nil {
+		return *given
+	}
+	return otherwise
+}
+
+// narrowService writes a service so that placement both wakes and cannot act on what it was before.
+func (a *API) narrowService(ctx context.Context, s *cluster.Service) error {
+	return narrow(ctx, a.State, s.Cluster, func(stamp int64) (cluster.Row, error) {
+		row := *s
+		row.Stamp = stamp
+		return &row, nil
+	})
+}
+
+func (a *API) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
+	row, err := a.State.Get(ctx, cluster.ServiceKey(clusterName, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading service %s: %w", name, err)
+	}
+	s, _ := row.(*cluster.Service)
+	return s, nil
+}
+
+// edit changes a service that is there and not INACTIVE.
+func (a *API) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*cluster.ServiceDetail, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	var next cluster.Service
+	err := retry("changing service "+name, func() error {
+		old, err := a.service(ctx, clusterName, name)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+		}
+		next = *old
+		next.Rev++
+		if err := f(&next); err != nil {
+			return err
+		}
+		return a.narrowService(ctx, &next)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.detail(ctx, &next)
+}
+
+// UpdateService changes the desired count and the percentages of a service. A new task definition is a deployment,
+// which is not served yet.
+func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*cluster.ServiceDetail, error) {
+	var definition string
+	if c.TaskDefinition != "" {
+		def, err := a.ECS.DescribeTaskDefinition(ctx, c.TaskDefinition)
+		if err != nil {
+			return nil, err
+		}
+		definition = def.Name()
+	}
+	return a.edit(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
+		if s.Status != cluster.ServiceActive {
+			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		}
+		if c.Force || definition != "" && definition != s.TaskDefinition {
+			return cluster.Errorf(cluster.CodeUnsupported,
+				"Deployments are not supported yet: taskDefinition has to stay %s, without forceNewDeployment.", s.TaskDefinition)
+		}
+		s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
+		return change(s, c.Desired, c.MinHealthy, c.MaxPercent)
+	})
+}
+
+// DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
+// deletion forced.
+func (a *API) DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error) {
+	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
+		switch {
+		case s.Status == cluster.ServiceInactive:
+			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		case s.Strategy == cluster.Replica && s.Desired > 0 && !force:
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+		}
+		s.Status, s.Desired, s.NotBefore = cluster.ServiceDraining, 0, time.Time{}
+		return nil
+	})
+}
+
+// DescribeServices gives the services named, with their newest events; those that are not there as failures.
+func (a *API) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, nil, err
+	}
+	var out []*cluster.ServiceDetail
+	var missing []cluster.Failure
+	for _, name := range names {
+		s, err := a.service(ctx, clusterName, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s == nil {
+			missing = append(missing, cluster.Failure{ARN: name, Reason: "MISSING"})
+			continue
+		}
+		d, err := a.detail(ctx, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, d)
+	}
+	return out, missing, nil
+}
+
+func (a *API) detail(ctx context.Context, s *cluster.Service) (*cluster.ServiceDetail, error) {
+	rows, err := a.State.List(ctx, cluster.Prefix(s.Cluster, cluster.PrefixEvent+s.Short+"#"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
+	}
+	d := &cluster.ServiceDetail{Service: s}
+	for _, row := range rows {
+		if e, ok := row.(*cluster.ServiceEvent); ok {
+			d.EventLog = append(d.EventLog, e)
+		}
+	}
+	slices.SortFunc(d.EventLog, func(x, y *cluster.ServiceEvent) int { return cmp.Compare(y.Number, x.Number) })
+	return d, nil
+}
+
+// ListServices gives the names of ACTIVE services, in order; more reports whether there are others after them.
+func (a *API) ListServices(ctx context.Context, q cluster.ServiceQuery) (names []string, more bool, err error) {
+	if _, err := a.known(ctx, q.Cluster); err != nil {
+		return nil, false, err
+	}
+	r := cluster.Prefix(q.Cluster, cluster.PrefixService)
+	if q.After != "" {
+		r.From = cluster.PrefixService + q.After + "\x00"
+	}
+	rows, err := a.State.List(ctx, r)
+	if err != nil {
+		return nil, false, fmt.Errorf("listing services: %w", err)
+	}
+	for _, row := range rows {
+		s, ok := row.(*cluster.Service)
+		if !ok || s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy {
+			continue
+		}
+		if q.Limit > 0 && len(names) == q.Limit {
+			return names, true, nil
+		}
+		names = append(names, s.Name)
+	}
+	return names, false, nil
+}
+
+// Tag sets and removes tags of a service or a task.
+func (a *API) Tag(ctx context.Context, kind, clusterName, name string, set map[string]string, remove []string) error {
+	return retry("tagging "+name, func() error {
+		row, tags, err := a.tagged(ctx, kind, clusterName, name)
+		if err != nil {
+			return err
+		}
+		next := map[string]string{}
+		for k, v := range *tags {
+			next[k] = v
+		}
+		for k, v := range set {
+			next[k] = v
+		}
+		for _, k := range remove {
+			delete(next, k)
+		}
+		if len(next) > MaxTags {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", name, len(next), MaxTags)
+		}
+		*tags = next
+		row.Header().Rev++
+		_, err = a.State.Write(ctx, cluster.Write{Put: row})
+		return err
+	})
+}
+
+// MaxTags is the most tags of one resource.
+const MaxTags = 50
+
+// Tags are the tags of a service or a task.
+func (a *API) Tags(ctx context.Context, kind, clusterName, name string) (map[string]string, error) {
+	_, tags, err := a.tagged(ctx, kind, clusterName, name)
+	if err != nil {
+		return nil, err
+	}
+	return *tags, nil
+}
+
+// tagged is a copy of the row, and where its tags are.
+func (a *API) tagged(ctx context.Context, kind, clusterName, name string) (cluster.Row, *map[string]string, error) {
+	if kind == "service" {
+		s, err := a.service(ctx, clusterName, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s == nil {
+			return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+		}
+		next := *s
+		next.Stamp = 0
+		return &next, &next.Tags, nil
+	}
+	t, err := a.task(ctx, clusterName, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t == nil {
+		return nil, nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
+	}
+	next := *t
+	return &next, &next.Tags, nil
+}

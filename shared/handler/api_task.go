@@ -1,0 +1,319 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// WaitForever is the value of the tag berth:wait that never gives a task up.
+const WaitForever = "forever"
+
+// SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and returns the tasks and
+// the failures. If no answer comes in time it returns the tasks as PROVISIONING, and they keep their ids.
+func (a *API) SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error) {
+	req, err := a.Submit(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	if req, err = a.await(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	meta, err := a.known(ctx, spec.Cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.answer(ctx, meta, req)
+}
+
+// Submit is SubmitTasks without the wait: the request, as written.
+func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*cluster.Request, error) {
+	if _, err := a.known(ctx, spec.Cluster); err != nil {
+		return nil, err
+	}
+	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
+	if err != nil {
+		return nil, err
+	}
+	req, err := a.request(spec, def)
+	if err != nil {
+		return nil, err
+	}
+	return a.submit(ctx, req)
+}
+
+// request is the row that asks placement for the tasks of spec.
+func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*cluster.Request, error) {
+	needs, err := cluster.Needs(def, spec.Overrides)
+	if err != nil {
+		return nil, err
+	}
+	now := a.Clock.Now()
+	r := &cluster.Request{
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiry(a.Settings.KeepRequests)}, Kind: spec.Kind,
+		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
+		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
+		Needs: needs, Tags: spec.Tags, Params: spec.Params,
+	}
+	if spec.Token != "" {
+		r.ID = cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
+	} else {
+		r.ID = a.NewID()
+	}
+	if spec.Wait != "" {
+		r.Wait = true
+		if spec.Wait != WaitForever {
+			d, err := time.ParseDuration(spec.Wait)
+			if err != nil || d <= 0 {
+				return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Tag berth:wait is %q, expected %q or a duration above 0 such as 10m.", spec.Wait, WaitForever)
+			}
+			r.WaitUntil = now.Add(d)
+		}
+	}
+	return r, nil
+}
+
+// submit writes the request, or finds the one that the same clientToken wrote.
+func (a *API) submit(ctx context.Context, r *cluster.Request) (*cluster.Request, error) {
+	_, err := a.State.Write(ctx, cluster.Write{Put: r})
+	var c *cluster.Conflict
+	if !errors.As(err, &c) {
+		return r, wrap(err, "submitting request %s", r.ID)
+	}
+	old, ok := c.Row.(*cluster.Request)
+	if !ok || old == nil {
+		return nil, fmt.Errorf("submitting request %s: %w", r.ID, err)
+	}
+	if old.Params != r.Params {
+		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
+	}
+	return old, nil
+}
+
+// await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
+func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, error) {
+	key := r.Key()
+	end := a.Clock.Now().Add(a.Settings.RequestWait)
+	for !r.Answered {
+		if !a.Clock.Now().Before(end) && r.Provisional {
+			return r, nil
+		}
+		if !a.Clock.Now().Before(end) {
+			next := *r
+			next.Rev++
+			next.Provisional = true
+			if _, err := a.State.Write(ctx, cluster.Write{Put: &next}); err == nil {
+				return &next, nil
+			} else if ignoreConflict(err) != nil {
+				return nil, fmt.Errorf("answering request %s provisionally: %w", r.ID, err)
+			}
+		} else if err := a.Clock.Sleep(ctx, a.Settings.RequestPoll); err != nil {
+			return nil, fmt.Errorf("waiting for request %s: %w", r.ID, err)
+		}
+		row, err := a.State.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("reading request %s: %w", r.ID, err)
+		}
+		got, ok := row.(*cluster.Request)
+		if !ok || got == nil {
+			return nil, fmt.Errorf("reading request %s: its row has gone", r.ID)
+		}
+		r = got
+	}
+	return r, nil
+}
+
+func (a *API) answer(ctx context.Context, meta *cluster.Meta, r *cluster.Request) ([]*cluster.Task, []cluster.Failure, error) {
+	if !r.Answered {
+		return provisional(meta, r), nil, nil
+	}
+	if err := refusal(r); err != nil {
+		return nil, nil, err
+	}
+	tasks, _, err := a.DescribeTasks(ctx, r.Cluster, r.Tasks)
+	return tasks, r.Failures, err
+}
+
+// refusal is the error of a request that failed as a whole for a reason that ECS reports as an error.
+func refusal(r *cluster.Request) error {
+	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
+		return nil
+	}
+	switch f := r.Failures[0]; f.Reason {
+	case NoInstances:
+		return cluster.Errorf(cluster.CodeInvalidParameter, NoInstances)
+	case ProvisioningLimit:
+		return cluster.Errorf(cluster.CodeClient, "%s %s", f.Reason, f.Detail)
+	}
+	return nil
+}
+
+// provisional are the tasks of a request that was not answered in time.
+func provisional(meta *cluster.Meta, r *cluster.Request) []*cluster.Task {
+	var out []*cluster.Task
+	for n := range max(r.Count, len(r.Instances)) {
+		out = append(out, &cluster.Task{
+			Head: cluster.Head{Cluster: r.Cluster}, ID: cluster.RequestedTaskID(meta.Short, r.ID, n), Owner: meta.Short,
+			Group: r.Group, Request: r.ID, TaskDefinition: r.TaskDefinition, Needs: r.Needs, Overrides: r.Overrides,
+			StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: r.CreatedAt,
+		})
+	}
+	return out
+}
+
+// task finds a task by its own id, or by ECS's.
+func (a *API) task(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
+	row, err := a.State.Get(ctx, cluster.TaskKey(clusterName, cluster.TaskOwner(id), id))
+	if err != nil {
+		return nil, fmt.Errorf("reading task %s: %w", id, err)
+	}
+	if t, ok := row.(*cluster.Task); ok && t != nil {
+		return t, nil
+	}
+	return a.byECSID(ctx, clusterName, id)
+}
+
+// byECSID finds the task that ECS knows by the id: ECS says who started it where, and that gives its key.
+func (a *API) byECSID(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
+	if cluster.TaskOwner(id) == "" {
+		return nil, nil
+	}
+	got, err := a.ECS.DescribeTasks(ctx, clusterName, []string{id})
+	if err != nil {
+		return nil, fmt.Errorf("describing task %s: %w", id, err)
+	}
+	if len(got) == 0 {
+		return nil, nil
+	}
+	key := cluster.TaskKey(clusterName, foreignOwner, id)
+	if short, ours := cluster.ParseStartedBy(got[0].StartedBy); ours {
+		derived := cluster.TaskID(got[0].StartedBy, got[0].Instance)
+		key = cluster.TaskKey(clusterName, short, derived)
+		alias, err := a.State.Get(ctx, cluster.AliasKey(clusterName, derived))
+		if err != nil {
+			return nil, fmt.Errorf("looking up the alias of task %s: %w", id, err)
+		}
+		if al, ok := alias.(*cluster.Alias); ok && al != nil {
+			key = cluster.TaskKey(clusterName, al.Owner, al.ID)
+		}
+	}
+	row, err := a.State.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading task %s: %w", id, err)
+	}
+	t, _ := row.(*cluster.Task)
+	return t, nil
+}
+
+// StopTask wants a task stopped, by a user. Stopping one that is stopped, or being stopped, changes nothing.
+func (a *API) StopTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	var out *cluster.Task
+	err := retry("stopping task "+id, func() error {
+		t, err := a.task(ctx, clusterName, id)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
+		}
+		if out = t; t.Ended() || t.Desired == cluster.TaskStopped {
+			return nil
+		}
+		out, err = a.stop(ctx, t, cmp.Or(reason, "Task stopped by user"))
+		return err
+	})
+	return out, err
+}
+
+func (a *API) stop(ctx context.Context, t *cluster.Task, reason string) (*cluster.Task, error) {
+	next := *t
+	next.Rev++
+	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
+	if t.Instance == "" {
+		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, a.Clock.Now(), a.expiry(a.Settings.KeepStopped)
+		_, err := a.State.Write(ctx, cluster.Write{Put: &next})
+		return &next, err
+	}
+	out := &cluster.Outbox{
+		Head: cluster.Head{Cluster: t.Cluster}, ID: "stop-" + t.ID, CreatedAt: a.Clock.Now(),
+		Stops: []cluster.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason}},
+	}
+	return &next, a.State.Commit(ctx, cluster.Commit{
+		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{
+			{Stop: &cluster.Stop{Task: t.Key(), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
+		},
+	})
+}
+
+// DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as failures.
+func (a *API) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, nil, err
+	}
+	var out []*cluster.Task
+	var missing []cluster.Failure
+	for _, id := range ids {
+		t, err := a.task(ctx, clusterName, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if t == nil {
+			missing = append(missing, cluster.Failure{ARN: id, Reason: "MISSING"})
+			continue
+		}
+		out = append(out, t)
+	}
+	return out, missing, nil
+}
+
+// ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are others after them.
+func (a *API) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
+	if _, err := a.known(ctx, q.Cluster); err != nil {
+		return nil, false, err
+	}
+	prefix := cluster.PrefixTask
+	if q.Service != "" {
+		s, err := a.service(ctx, q.Cluster, q.Service)
+		if err != nil {
+			return nil, false, err
+		}
+		if s == nil {
+			return nil, false, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+		}
+		prefix += s.Short + "#"
+	}
+	rows, err := a.State.List(ctx, cluster.Prefix(q.Cluster, prefix))
+	if err != nil {
+		return nil, false, fmt.Errorf("listing tasks: %w", err)
+	}
+	desired := cmp.Or(q.Desired, cluster.TaskRunning)
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Task); ok && t.ID > q.After && matches(t, q, desired) {
+			ids = append(ids, t.ID)
+		}
+	}
+	slices.Sort(ids)
+	if q.Limit > 0 && len(ids) > q.Limit {
+		return ids[:q.Limit], true, nil
+	}
+	return ids, false, nil
+}
+
+func matches(t *cluster.Task, q cluster.TaskQuery, desired cluster.TaskStatus) bool {
+	status := t.Desired
+	if t.Ended() {
+		status = cluster.TaskStopped
+	}
+	family, _, _ := strings.Cut(t.TaskDefinition, ":")
+	return status == desired && (q.Family == "" || family == q.Family) && (q.Instance == "" || t.Instance == q.Instance) &&
+		(q.StartedBy == "" || t.StartedByUser == q.StartedBy || t.Revision == q.StartedBy)
+}

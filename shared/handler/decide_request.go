@@ -1,0 +1,221 @@
+package handler
+
+import (
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias and an outbox row,
+// the request and a due row.
+const maxRequestRows = 10*rowsPerStart + 2
+
+// NoInstances is the failure of a task in a cluster without instances, in ECS's words.
+const NoInstances = "No Container Instances were found in your cluster."
+
+// request answers one RunTask or StartTask: tasks started, tasks that wait, and failures with their reason.
+func (d *decider) request(r *cluster.Request) {
+	def := d.snap.Definitions[r.TaskDefinition]
+	if def == nil || r.Answered {
+		return
+	}
+	d.plan.room(maxRequestRows)
+	next := *r
+	next.Answered, next.Rev, next.Expires = true, r.Rev+1, d.now.Add(d.settings.KeepRequests).Unix()
+	if r.Kind == cluster.StartTask {
+		d.startTask(&next, def)
+	} else {
+		d.runTask(&next, def)
+	}
+	d.plan.put(&next)
+}
+
+func (d *decider) standalone(r *cluster.Request, def *cluster.TaskDefinition) *cluster.Task {
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: d.snap.Meta.Cluster}, Owner: d.snap.Meta.Short, Group: r.Group, Request: r.ID,
+		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides,
+		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: r.CreatedAt,
+	}
+}
+
+func (d *decider) need(needs cluster.Resources, def *cluster.TaskDefinition, group string, n int) placement.Request {
+	p := needed(def, d.snap.Meta.Short, n)
+	p.Needs, p.Group = needs, group
+	return p
+}
+
+// startTask starts one task on each instance named, or says per instance why not.
+func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
+	for n, id := range r.Instances {
+		if v := d.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
+			r.Failures = append(r.Failures, cluster.Failure{ARN: id, Reason: "MISSING"})
+			continue
+		}
+		p := d.need(r.Needs, def, r.Group, 1)
+		p.Instances = []string{id}
+		result := placement.Place(d.snap, p)
+		if len(result.Placed) == 0 {
+			r.Failures = append(r.Failures, failure(result.Diagnosis, id))
+			d.refused(r, def, n, result.Diagnosis)
+			continue
+		}
+		d.accept(r, def, n, result.Placed[0])
+	}
+}
+
+func failure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
+	if diagnosis.Evaluated == 0 {
+		return cluster.Failure{Reason: NoInstances}
+	}
+	return cluster.Failure{ARN: instance, Reason: diagnosis.ClosestFilter.Failure(), Detail: diagnosis.String()}
+}
+
+// runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails.
+func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
+	result := placement.Place(d.snap, d.need(r.Needs, def, r.Group, r.Count))
+	for n, where := range result.Placed {
+		d.accept(r, def, n, where)
+	}
+	for n := len(result.Placed); n < r.Count; n++ {
+		switch {
+		case !r.Wait:
+			r.Failures = append(r.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
+			d.refused(r, def, n, result.Diagnosis)
+		case d.waiting >= d.settings.ProvisioningLimit:
+			r.Failures = append(r.Failures, cluster.Failure{Reason: ProvisioningLimit, Detail: result.Diagnosis.String()})
+		default:
+			t := d.standalone(r, def)
+			t.WaitUntil = r.WaitUntil
+			d.provision(t, cluster.RequestedTaskID(t.Owner, r.ID, n))
+			r.Tasks = append(r.Tasks, t.ID)
+			if !t.WaitUntil.IsZero() {
+				d.plan.due(cluster.DueWaiting, "", t.WaitUntil)
+			}
+		}
+	}
+}
+
+// ProvisioningLimit is the failure of a task that would wait while too many already do (C4), in ECS's words.
+const ProvisioningLimit = "The tasks provisioning capacity limit was exceeded."
+
+// accept starts the n-th task of a request. Its id is the one the caller was given, if the caller was given one.
+func (d *decider) accept(r *cluster.Request, def *cluster.TaskDefinition, n int, where placement.Placement) {
+	t := d.standalone(r, def)
+	if r.Provisional {
+		t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
+	}
+	d.begin(t, where, def)
+	r.Tasks = append(r.Tasks, t.ID)
+}
+
+// refused leaves a STOPPED task behind where the caller was already given its id.
+func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int, diagnosis *cluster.Diagnosis) {
+	if !r.Provisional {
+		return
+	}
+	t := d.standalone(r, def)
+	t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
+	d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: "+diagnosis.String()))
+	r.Tasks = append(r.Tasks, t.ID)
+}
+
+// placeWaiting starts standalone tasks that waited, the oldest first, on instances that were freed (on all where w
+// says so), and ends those whose time is over. Placement is asked once per shape until it refuses.
+func (d *decider) placeWaiting(w *work) {
+	if !w.waiting && len(w.freed) == 0 {
+		return
+	}
+	refused := map[shape]bool{}
+	for _, t := range d.candidates(w) {
+		if d.overdue(t) {
+			d.plan.room(1)
+			d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: no instance could take the task in time."))
+			d.waiting--
+			continue
+		}
+		def := d.snap.Definitions[t.TaskDefinition]
+		if def == nil || refused[shapeOf(t)] {
+			continue
+		}
+		result := placement.Place(d.snap, d.need(t.Needs, def, t.Group, 1))
+		if len(result.Placed) == 0 {
+			refused[shapeOf(t)] = true
+			continue
+		}
+		d.plan.room(rowsPerStart)
+		next := *t
+		d.begin(&next, result.Placed[0], def)
+		d.waiting--
+	}
+}
+
+// overdue reports whether the task has waited as long as it may.
+func (d *decider) overdue(t *cluster.Task) bool {
+	return !t.WaitUntil.IsZero() && !d.now.Before(t.WaitUntil)
+}
+
+// candidates are the standalone tasks that wait and that the work may concern, the oldest first: all of them, or those
+// of a shape that a freed instance has room for.
+func (d *decider) candidates(w *work) []*cluster.Task {
+	out := d.waitingStandalone()
+	if w.waiting {
+		return sortedByAge(out)
+	}
+	fit := map[shape]bool{}
+	out = slices.DeleteFunc(out, func(t *cluster.Task) bool {
+		ok, known := fit[shapeOf(t)]
+		if !known {
+			def := d.snap.Definitions[t.TaskDefinition]
+			ok = def != nil && d.anyFits(w.freed, d.need(t.Needs, def, t.Group, 1))
+			fit[shapeOf(t)] = ok
+		}
+		return !ok
+	})
+	return sortedByAge(out)
+}
+
+func (d *decider) anyFits(freed map[string]bool, p placement.Request) bool {
+	for id := range freed {
+		if v := d.snap.Instances[id]; v != nil && fits(v, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// shape tells tasks apart that placement could answer differently for.
+type shape struct {
+	definition string
+	needs      cluster.Resources
+}
+
+func shapeOf(t *cluster.Task) shape { return shape{t.TaskDefinition, t.Needs} }
+
+func (d *decider) waitingStandalone() []*cluster.Task {
+	out := make([]*cluster.Task, 0, len(d.snap.Waiting()))
+	for _, t := range d.snap.Waiting() {
+		if t.Service == "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// waitingDiffers reports whether a standalone task that waits would now fit, or has waited long enough.
+func (d *decider) waitingDiffers() bool {
+	tried := map[shape]bool{}
+	for _, t := range d.waitingStandalone() {
+		if d.overdue(t) {
+			return true
+		}
+		def := d.snap.Definitions[t.TaskDefinition]
+		if s := shapeOf(t); def != nil && !tried[s] {
+			tried[s] = true
+			if len(placement.Place(d.snap, d.need(t.Needs, def, t.Group, 1)).Placed) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,184 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Dispatch is the function that makes the world match what was committed: it starts and stops tasks at ECS, within a
+// token bucket that all clusters of the account and Region share, and it lets due rows fall due. Nobody else acts on
+// tasks.
+type Dispatch struct {
+	State    State
+	ECS      ECS
+	Clock    Clock
+	Settings Settings
+	Log      *slog.Logger
+
+	// refused remembers attempts that ECS surely did not carry out, so that they need not be settled.
+	refused map[cluster.Key]int
+}
+
+// drainPage is how many outbox rows are read at once: enough for the token bucket's burst.
+const drainPage = 16
+
+// Records drains the outbox of each cluster that the batch names. A failure is left to the schedule and the due rows:
+// the stream is never held up.
+func (h *Dispatch) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+	seen := map[string]bool{}
+	for _, r := range records {
+		if name := r.Key.Cluster; !seen[name] {
+			seen[name] = true
+			h.drainOrPutOff(ctx, name)
+		}
+	}
+	return "", nil
+}
+
+// drainOrPutOff drains, and where that failed tries again soon.
+func (h *Dispatch) drainOrPutOff(ctx context.Context, name string) {
+	if err := h.drain(ctx, name); err != nil {
+		logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
+		if err := h.later(ctx, name, time.Second); err != nil {
+			logger(h.Log).Error("putting off the outbox", "cluster", name, "error", err)
+		}
+	}
+}
+
+// Messages handles wake-ups: due rows of one cluster, then its outbox.
+func (h *Dispatch) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+	done := map[string]bool{}
+	for _, m := range messages {
+		var w WakeUp
+		if err := json.Unmarshal(m.Body, &w); err != nil || w.Cluster == "" {
+			logger(h.Log).Warn("dropped wake-up", "message", m.ID, "error", err)
+			continue
+		}
+		if done[w.Cluster] {
+			continue
+		}
+		if err := h.due(ctx, w.Cluster, false); err != nil {
+			logger(h.Log).Error("running due rows", "cluster", w.Cluster, "error", err)
+			retry = append(retry, m.ID)
+			continue
+		}
+		done[w.Cluster] = true
+	}
+	return retry
+}
+
+// Schedule looks each minute at due rows, and at outboxes whose record was lost.
+func (h *Dispatch) Schedule(ctx context.Context, name string) error {
+	if name != "due" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
+	}
+	entries, err := h.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	var failed []error
+	for _, row := range entries {
+		if e, ok := row.(*cluster.Entry); ok {
+			failed = append(failed, wrap(h.due(ctx, e.Name, true), "cluster %s", e.Name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// due runs the due rows of one cluster. A row is deleted after what dispatch itself has to do for it; its deletion
+// is what wakes placement.
+func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
+	rows, err := h.State.List(ctx, cluster.DueBy(name, h.Clock.Now()))
+	if err != nil {
+		return fmt.Errorf("listing due rows: %w", err)
+	}
+	var instances []*cluster.Due
+	for _, row := range rows {
+		switch d, _ := row.(*cluster.Due); d.Kind {
+		case cluster.DueOutbox:
+			drain = true
+		case cluster.DueInstance:
+			instances = append(instances, d)
+		}
+	}
+	if err := h.recheck(ctx, name, instances); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		key := row.Key()
+		if _, err := h.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
+		}
+	}
+	if drain {
+		return h.drain(ctx, name)
+	}
+	return nil
+}
+
+func (h *Dispatch) observer() *observer {
+	return &observer{state: h.State, now: h.Clock.Now(), settings: h.Settings, log: logger(h.Log)}
+}
+
+// recheck asks ECS about instances that were not available, and puts off those that still are not.
+func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due) error {
+	o := h.observer()
+	for start := 0; start < len(dues); start += describeBatch {
+		batch := dues[start:min(start+describeBatch, len(dues))]
+		ids := make([]string, len(batch))
+		for i, d := range batch {
+			ids[i] = d.Subject
+		}
+		got, err := h.ECS.DescribeInstances(ctx, name, ids)
+		if err != nil {
+			return fmt.Errorf("describing instances: %w", err)
+		}
+		found := map[string]*cluster.Instance{}
+		for _, i := range got {
+			found[i.ID] = i
+		}
+		for _, d := range batch {
+			if err := h.recheckOne(ctx, o, d, found[d.Subject]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, now *cluster.Instance) error {
+	row, err := h.State.Get(ctx, cluster.InstanceKey(d.Cluster, d.Subject))
+	if err != nil {
+		return fmt.Errorf("reading instance %s: %w", d.Subject, err)
+	}
+	known, ok := row.(*cluster.Instance)
+	if !ok || known == nil || known.Gone() {
+		return nil
+	}
+	if now == nil {
+		return ignoreDrop(o.gone(ctx, known))
+	}
+	if err := ignoreDrop(o.instance(ctx, now, known)); err != nil {
+		return err
+	}
+	if now.Available() || now.Gone() {
+		return nil
+	}
+	return o.recheck(ctx, d.Cluster, d.Subject, d.Generation+1)
+}
+
+// later has the outbox drained again.
+func (h *Dispatch) later(ctx context.Context, name string, wait time.Duration) error {
+	due := &cluster.Due{
+		Head: cluster.Head{Cluster: name}, Kind: cluster.DueOutbox,
+		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
+	}
+	_, err := h.State.Write(ctx, cluster.Write{Put: due, Any: true})
+	return wrap(err, "putting off the outbox of %s", name)
+}

@@ -1,0 +1,137 @@
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// notFound reports whether ECS says that it has no such task.
+func notFound(err error) bool {
+	var e *cluster.Error
+	return errors.As(err, &e) && (e.Code == cluster.CodeInvalidParameter || e.Code == cluster.CodeClusterNotFound)
+}
+
+// doubt settles a task whose last start has an unknown outcome: ECS's lists are asked once they can be believed. True
+// means that ECS has no such task, so it may be started again; where ECS has one it is adopted, and any other stopped.
+func (d *drainer) doubt(t *cluster.Task) (nothing bool, err error) {
+	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.now); wait > 0 && d.refused[t.Key()] != t.Attempt {
+		d.again(wait)
+		return false, nil
+	}
+	delete(d.refused, t.Key())
+	found, err := d.find(t)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if err := d.adopt(t, f); err != nil {
+			return false, err
+		}
+	}
+	if len(found) > 0 {
+		d.again(time.Second)
+	}
+	return len(found) == 0, nil
+}
+
+// find asks ECS for the tasks that were started for t: by startedBy, which must be the only filter, and among those
+// stopped on the instance.
+func (d *drainer) find(t *cluster.Task) ([]cluster.ECSTask, error) {
+	var out []cluster.ECSTask
+	for _, f := range []cluster.TaskFilter{
+		{Cluster: d.cluster, StartedBy: t.Batch},
+		{Cluster: d.cluster, Instance: t.Instance, Desired: cluster.TaskStopped},
+	} {
+		ids, err := d.ECS.ListTasks(d.ctx, f)
+		if err != nil {
+			return nil, fmt.Errorf("listing tasks started by %s: %w", t.Batch, err)
+		}
+		for start := 0; start < len(ids); start += describeBatch {
+			got, err := d.ECS.DescribeTasks(d.ctx, d.cluster, ids[start:min(start+describeBatch, len(ids))])
+			if err != nil {
+				return nil, fmt.Errorf("describing tasks started by %s: %w", t.Batch, err)
+			}
+			for _, e := range got {
+				if e.StartedBy == t.Batch && e.Instance == t.Instance {
+					out = append(out, e)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// adopt records an ECS task as this one's, or has it stopped if another was adopted before.
+func (d *drainer) adopt(t *cluster.Task, e cluster.ECSTask) error {
+	_, err := d.observer().report(d.ctx, t.Key(), e)
+	return err
+}
+
+// stop carries out one stop; done false leaves it for later.
+func (d *drainer) stop(s cluster.StopItem) (done bool, err error) {
+	if s.ECSID != "" {
+		return d.stopAtECS(s.ECSID, s.Reason, nil)
+	}
+	row, err := d.State.Get(d.ctx, cluster.TaskKey(d.cluster, s.Owner, s.ID))
+	if err != nil {
+		return false, fmt.Errorf("reading task %s: %w", s.ID, err)
+	}
+	t, ok := row.(*cluster.Task)
+	if !ok || t == nil || t.Last == cluster.TaskStopped {
+		return true, nil
+	}
+	if t.ECSID != "" {
+		return d.stopAtECS(t.ECSID, s.Reason, t)
+	}
+	if t.Attempt == 0 {
+		// Nobody started it, and nobody can claim it any more.
+		return true, d.writeOff(t, cluster.StopByScheduler, s.Reason)
+	}
+	return d.stopUnknown(t, s.Reason)
+}
+
+// stopUnknown stops a task that was started and has not reported itself yet.
+func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
+	found, err := d.find(t)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if err := d.adopt(t, f); err != nil {
+			return false, err
+		}
+		if done, err := d.stopAtECS(f.ID, reason, nil); !done {
+			return false, err
+		}
+	}
+	if len(found) > 0 {
+		return true, nil
+	}
+	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.now); wait > 0 {
+		d.again(wait)
+		return false, nil
+	}
+	return true, d.writeOff(t, cluster.StopByScheduler, reason)
+}
+
+// stopAtECS is one StopTask. Where ECS has no such task, t (if known) is written off.
+func (d *drainer) stopAtECS(ecsID, reason string, t *cluster.Task) (bool, error) {
+	if !d.token() {
+		return false, nil
+	}
+	err := d.ECS.StopTask(d.ctx, d.cluster, ecsID, reason)
+	switch {
+	case err == nil:
+		return true, nil
+	case notFound(err):
+		if t != nil {
+			return true, d.writeOff(t, cluster.StopByScheduler, reason)
+		}
+		return true, nil
+	}
+	d.again(time.Second)
+	return false, fmt.Errorf("stopping task %s: %w", ecsID, err)
+}

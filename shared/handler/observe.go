@@ -1,0 +1,281 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// observer writes what ECS reported into the state: from events, from the sweep, and where dispatch had to ask. A
+// report that is older than what is there, or says the same, changes nothing.
+type observer struct {
+	state    State
+	now      time.Time
+	settings Settings
+	log      *slog.Logger
+}
+
+// task takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
+func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
+	short, ours := cluster.ParseStartedBy(t.StartedBy)
+	if !ours {
+		return o.foreign(ctx, t)
+	}
+	if t.Last != cluster.TaskRunning && t.Last != cluster.TaskStopped {
+		return nil // on the way: the row says as much already
+	}
+	derived := cluster.TaskID(t.StartedBy, t.Instance)
+	row, err := o.report(ctx, cluster.TaskKey(t.Cluster, short, derived), t)
+	if err != nil || row {
+		return err
+	}
+	alias, err := o.state.Get(ctx, cluster.AliasKey(t.Cluster, derived))
+	if err != nil {
+		return fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
+	}
+	if a, ok := alias.(*cluster.Alias); ok && a != nil {
+		row, err = o.report(ctx, cluster.TaskKey(t.Cluster, a.Owner, a.ID), t)
+		if err != nil || row {
+			return err
+		}
+	}
+	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
+	return o.foreign(ctx, t)
+}
+
+// report writes the report on the row with the key; false means that there is no such row.
+func (o *observer) report(ctx context.Context, key cluster.Key, t cluster.ECSTask) (bool, error) {
+	_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
+	var c *cluster.Conflict
+	if !errors.As(err, &c) {
+		return true, wrap(err, "recording task %s", t.ID)
+	}
+	row, ok := c.Row.(*cluster.Task)
+	if !ok || row == nil {
+		return false, nil
+	}
+	if t.Last != cluster.TaskStopped && extra(row, t) {
+		return true, o.stopExtra(ctx, t)
+	}
+	return true, nil
+}
+
+func (o *observer) observation(key cluster.Key, t cluster.ECSTask) *cluster.Observation {
+	obs := &cluster.Observation{
+		Task: key, Version: t.Version, ECSID: t.ID, Last: t.Last, Health: t.Health, Started: t.Started,
+		Stopped: t.Stopped, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
+	}
+	if t.Last == cluster.TaskStopped {
+		obs.Expires = o.now.Add(o.settings.KeepStopped).Unix()
+	}
+	return obs
+}
+
+// extra reports whether ECS runs a task that the row does not want: a second start of the same task, or one that was
+// written off.
+func extra(row *cluster.Task, t cluster.ECSTask) bool {
+	if row.ECSID != "" && row.ECSID != t.ID {
+		return true
+	}
+	return row.Last == cluster.TaskStopped && (row.ECSID == "" || t.Version > row.Version)
+}
+
+func (o *observer) stopExtra(ctx context.Context, t cluster.ECSTask) error {
+	o.log.Warn("stopping an extra task", "cluster", t.Cluster, "task", t.ID, "startedBy", t.StartedBy)
+	out := &cluster.Outbox{
+		Head: cluster.Head{Cluster: t.Cluster}, ID: "extra-" + t.ID, CreatedAt: o.now,
+		Stops: []cluster.StopItem{{ECSID: t.ID, Reason: "Started twice; another start was adopted."}},
+	}
+	_, err := o.state.Write(ctx, cluster.Write{Put: out, Any: true})
+	return wrap(err, "asking for extra task %s to be stopped", t.ID)
+}
+
+// foreignOwner is the owner of the rows of tasks that Berth did not start.
+const foreignOwner = "foreign"
+
+// foreign records a task that somebody else started: it counts against its instance's capacity.
+func (o *observer) foreign(ctx context.Context, t cluster.ECSTask) error {
+	key := cluster.TaskKey(t.Cluster, foreignOwner, t.ID)
+	if t.Last == cluster.TaskStopped {
+		_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
+		return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
+	}
+	old, err := o.state.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("reading foreign task %s: %w", t.ID, err)
+	}
+	if old != nil {
+		_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
+		return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
+	}
+	row, err := o.state.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
+	if err != nil {
+		return fmt.Errorf("reading instance %s: %w", t.Instance, err)
+	}
+	instance, ok := row.(*cluster.Instance)
+	if !ok || instance == nil {
+		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID, t.Instance, t.Cluster)}
+	}
+	return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
+		return foreignTask(t, instance, stamp), nil
+	})
+}
+
+func foreignTask(t cluster.ECSTask, i *cluster.Instance, stamp int64) *cluster.Task {
+	row := &cluster.Task{
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: foreignOwner, Foreign: true,
+		Group: t.Group, TaskDefinition: t.TaskDefinition, Needs: t.Needs, Ports: t.Ports, Instance: t.Instance,
+		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, Last: t.Last, Version: t.Version, ECSID: t.ID,
+		Health: t.Health, Started: t.Started,
+	}
+	// Which devices ECS gave it does not matter to placement, only how many: the last ones, which Berth uses last.
+	for n := len(i.Registered.GPUs) - 1; n >= 0 && len(row.GPUs) < t.Needs.GPUs; n-- {
+		row.GPUs = append(row.GPUs, n)
+	}
+	return row
+}
+
+// instance takes in one report of an instance; known is the row that the caller has read, or nil to have it read.
+func (o *observer) instance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
+	for range maxRaces {
+		if known == nil {
+			row, err := o.state.Peek(ctx, cluster.InstanceKey(i.Cluster, i.ID))
+			if err != nil {
+				return fmt.Errorf("reading instance %s: %w", i.ID, err)
+			}
+			known, _ = row.(*cluster.Instance)
+		}
+		err := o.writeInstance(ctx, i, known)
+		var c *cluster.Conflict
+		if !errors.As(err, &c) {
+			return err
+		}
+		known, _ = c.Row.(*cluster.Instance)
+	}
+	return fmt.Errorf("recording instance %s: lost %d races", i.ID, maxRaces)
+}
+
+func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) error {
+	next := *i
+	next.Rev = 1
+	if old != nil {
+		if i.Version <= old.Version || i.Same(old) {
+			return nil
+		}
+		next.Rev = old.Rev + 1
+	} else if i.Gone() {
+		return &cluster.Drop{Reason: fmt.Sprintf("instance %s of cluster %q left before it was known", i.ID, i.Cluster)}
+	}
+	if next.Gone() {
+		next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
+	}
+	if err := o.putInstance(ctx, &next, old); err != nil {
+		return err
+	}
+	if next.Available() || next.Gone() {
+		return nil
+	}
+	return o.recheck(ctx, next.Cluster, next.ID, 0)
+}
+
+func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {
+	if old != nil && !narrows(old, next) {
+		_, err := o.state.Write(ctx, cluster.Write{Put: next})
+		return wrap(err, "recording instance %s", next.ID)
+	}
+	// A new instance narrows nothing, but this is where an unknown cluster shows.
+	return o.narrow(ctx, next.Cluster, func(stamp int64) (cluster.Row, error) {
+		row := *next
+		row.Stamp = stamp
+		return &row, nil
+	})
+}
+
+// narrows reports whether less may be done on the instance than before.
+func narrows(old, next *cluster.Instance) bool {
+	if old.Available() && !next.Available() || next.Gone() {
+		return true
+	}
+	if !old.Registered.Equal(next.Registered) {
+		return true
+	}
+	if len(old.Attributes) != len(next.Attributes) {
+		return true
+	}
+	for name, value := range old.Attributes {
+		if v, ok := next.Attributes[name]; !ok || v != value {
+			return true
+		}
+	}
+	return false
+}
+
+// gone writes off an instance that ECS no longer lists.
+func (o *observer) gone(ctx context.Context, old *cluster.Instance) error {
+	next := *old
+	next.Head = cluster.Head{Cluster: old.Cluster}
+	next.Status, next.AgentConnected, next.Version = cluster.InstanceInactive, false, old.Version+1
+	return o.instance(ctx, &next, old)
+}
+
+// recheck has dispatch ask ECS about the instance later: the event that it is back may never come.
+func (o *observer) recheck(ctx context.Context, clusterName, id string, generation int) error {
+	wait := min(o.settings.Recheck<<min(generation, 10), o.settings.RecheckMax)
+	due := &cluster.Due{
+		Head: cluster.Head{Cluster: clusterName}, At: o.now.Add(wait).Truncate(time.Second), Kind: cluster.DueInstance,
+		Subject: id, Generation: generation,
+	}
+	_, err := o.state.Write(ctx, cluster.Write{Put: due, Any: true})
+	return wrap(err, "putting off instance %s", id)
+}
+
+// narrow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with
+// the version that the write will make. A conflict on the row itself is returned.
+func (o *observer) narrow(ctx context.Context, clusterName string, row func(stamp int64) (cluster.Row, error)) error {
+	return narrow(ctx, o.state, clusterName, row)
+}
+
+func narrow(ctx context.Context, state State, clusterName string, row func(stamp int64) (cluster.Row, error)) error {
+	key := cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta}
+	for range maxRaces {
+		got, err := state.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("reading cluster %s: %w", clusterName, err)
+		}
+		meta, ok := got.(*cluster.Meta)
+		if !ok || meta == nil {
+			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
+		}
+		r, err := row(meta.Version + 1)
+		if err != nil {
+			return err
+		}
+		err = state.Commit(ctx, cluster.Commit{Cluster: clusterName, Version: meta.Version, Writes: []cluster.Write{{Put: r}}})
+		var c *cluster.Conflict
+		if errors.As(err, &c) && c.Version {
+			continue
+		}
+		return err
+	}
+	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, maxRaces)
+}
+
+func ignoreConflict(err error) error {
+	var c *cluster.Conflict
+	if errors.As(err, &c) {
+		return nil
+	}
+	return err
+}
+
+// wrap is fmt.Errorf for an error that may be nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

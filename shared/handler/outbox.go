@@ -1,0 +1,297 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// drain carries out the cluster's outbox rows, the oldest first, as far as tokens go. Each row ends deleted, or reduced
+// to what is still to do, with a due row that has it looked at again.
+func (h *Dispatch) drain(ctx context.Context, name string) error {
+	d := &drainer{Dispatch: h, ctx: ctx, cluster: name, now: h.Clock.Now()}
+	r := cluster.Prefix(name, cluster.PrefixOutbox)
+	r.Limit = drainPage
+	var failed []error
+	for !d.empty {
+		rows, err := h.State.List(ctx, r)
+		if err != nil {
+			return fmt.Errorf("listing the outbox: %w", err)
+		}
+		failed = append(failed, d.rows(rows))
+		if len(rows) < drainPage {
+			break
+		}
+		r.From = rows[len(rows)-1].Key().Sort + "\x00"
+	}
+	if d.next > 0 {
+		failed = append(failed, h.later(ctx, name, d.next))
+	}
+	return errors.Join(failed...)
+}
+
+func (d *drainer) rows(rows []cluster.Row) error {
+	for _, row := range rows {
+		if o, ok := row.(*cluster.Outbox); ok && !d.now.Before(o.NotBefore) {
+			d.estimate += calls(o)
+		}
+	}
+	var failed []error
+	for _, row := range rows {
+		o, ok := row.(*cluster.Outbox)
+		if !ok {
+			continue
+		}
+		if wait := o.NotBefore.Sub(d.now); wait > 0 {
+			d.again(wait)
+			continue
+		}
+		failed = append(failed, wrap(d.row(o), "outbox row %s", o.ID))
+	}
+	return errors.Join(failed...)
+}
+
+// calls is how many calls of ECS the row needs.
+func calls(o *cluster.Outbox) int {
+	shared := 0
+	n := len(o.Stops)
+	for _, s := range o.Starts {
+		if s.Alone {
+			n++
+		} else {
+			shared++
+		}
+	}
+	return n + (shared+cluster.MaxStart-1)/cluster.MaxStart
+}
+
+// drainer is one round over one cluster's outbox.
+type drainer struct {
+	*Dispatch
+	ctx      context.Context
+	cluster  string
+	now      time.Time
+	tokens   int
+	estimate int // calls that the rest of the round may need
+	empty    bool
+	next     time.Duration // when to come back; 0 for no reason to
+	wait     time.Duration // the same, for the row at hand
+}
+
+// again asks for another round after wait, or earlier.
+func (d *drainer) again(wait time.Duration) {
+	if d.next == 0 || wait < d.next {
+		d.next = wait
+	}
+	if d.wait == 0 || wait < d.wait {
+		d.wait = wait
+	}
+}
+
+// token takes one call's token; false means that the bucket is empty and the rest has to wait.
+func (d *drainer) token() bool {
+	if d.tokens == 0 && !d.empty {
+		got, err := d.lease(d.ctx, max(1, d.estimate))
+		if err != nil {
+			logger(d.Log).Error("leasing tokens", "error", err)
+		}
+		d.tokens, d.empty = got, got == 0
+	}
+	if d.tokens == 0 {
+		d.again(time.Second)
+		return false
+	}
+	d.tokens--
+	d.estimate--
+	return true
+}
+
+// row carries out one outbox row.
+func (d *drainer) row(o *cluster.Outbox) error {
+	left := *o
+	left.Starts, left.Stops = nil, nil
+	d.wait = 0
+	var failed []error
+	for _, group := range startGroups(o.Starts) {
+		rest, err := d.start(o, group)
+		left.Starts = append(left.Starts, rest...)
+		failed = append(failed, err)
+	}
+	for _, s := range o.Stops {
+		done, err := d.stop(s)
+		if !done {
+			left.Stops = append(left.Stops, s)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(append(failed, d.settle(o, &left))...)
+}
+
+// settle deletes the row, or writes what is left of it. Another environment that did so first is as good.
+func (d *drainer) settle(o, left *cluster.Outbox) error {
+	if len(left.Starts)+len(left.Stops) == 0 {
+		key := o.Key()
+		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
+		return wrap(err, "deleting the row")
+	}
+	settling := d.wait > time.Second
+	if !settling && len(left.Starts) == len(o.Starts) && len(left.Stops) == len(o.Stops) {
+		return nil
+	}
+	if settling {
+		left.NotBefore = d.now.Add(d.wait)
+	}
+	left.Rev++
+	_, err := d.State.Write(d.ctx, cluster.Write{Put: left})
+	return wrap(ignoreConflict(err), "writing the rest of the row")
+}
+
+// startGroups are the starts that one call can take together.
+func startGroups(starts []cluster.StartItem) [][]cluster.StartItem {
+	var groups [][]cluster.StartItem
+	var shared []cluster.StartItem
+	for _, s := range starts {
+		if s.Alone {
+			groups = append(groups, []cluster.StartItem{s})
+		} else {
+			shared = append(shared, s)
+		}
+	}
+	for g := range slices.Chunk(shared, cluster.MaxStart) {
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+func (d *drainer) key(o *cluster.Outbox, s cluster.StartItem) cluster.Key {
+	id := cmp.Or(s.ID, cluster.TaskID(o.Batch, s.Instance))
+	return cluster.TaskKey(d.cluster, o.Owner, id)
+}
+
+// start claims the tasks of one call and starts those it could claim. It returns what is still to do.
+func (d *drainer) start(o *cluster.Outbox, group []cluster.StartItem) (left []cluster.StartItem, err error) {
+	if !d.token() {
+		return group, nil
+	}
+	var claimed []*cluster.Task
+	var items []cluster.StartItem
+	for _, s := range group {
+		t, done, err := d.claim(o, s)
+		switch {
+		case err != nil || !done:
+			left = append(left, s)
+		case t != nil:
+			claimed, items = append(claimed, t), append(items, s)
+		}
+		if err != nil {
+			logger(d.Log).Error("claiming a task", "cluster", d.cluster, "instance", s.Instance, "error", err)
+			d.again(time.Second)
+		}
+	}
+	if len(claimed) == 0 {
+		d.tokens++ // not used
+		return left, nil
+	}
+	if err := d.call(o, claimed); err != nil {
+		return append(left, items...), err
+	}
+	return left, nil
+}
+
+// claim takes the right to start a task. A nil task with done says that there is nothing to start any more; done false
+// that its last attempt is in doubt and has to settle.
+func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task, done bool, err error) {
+	key := d.key(o, s)
+	attempt := d.refused[key] + 1
+	for range maxRaces {
+		row, err := d.State.Write(d.ctx, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: attempt, At: d.now}})
+		var c *cluster.Conflict
+		if err == nil {
+			t, _ := row.(*cluster.Task)
+			return t, true, nil
+		}
+		if !errors.As(err, &c) {
+			return nil, false, fmt.Errorf("claiming task %s: %w", key.Sort, err)
+		}
+		old, ok := c.Row.(*cluster.Task)
+		if !ok || old == nil || old.Desired != cluster.TaskRunning || old.Last != "" {
+			return nil, true, nil
+		}
+		if old.Attempt >= attempt {
+			settled, err := d.doubt(old)
+			if err != nil || !settled {
+				return nil, false, err
+			}
+		}
+		attempt = old.Attempt + 1
+	}
+	return nil, false, fmt.Errorf("claiming task %s: lost %d races", key.Sort, maxRaces)
+}
+
+// call is one StartTask. The tasks it starts will report themselves; those that ECS refused are written off.
+func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
+	c := cluster.StartCall{
+		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides,
+	}
+	for _, t := range claimed {
+		c.Instances = append(c.Instances, t.Instance)
+	}
+	answer, err := d.ECS.StartTask(d.ctx, c)
+	if err != nil {
+		return d.callFailed(claimed, err)
+	}
+	reasons := map[string]string{}
+	for _, f := range answer.Failures {
+		reasons[cluster.LastPart(f.ARN)] = f.Reason
+	}
+	for _, t := range claimed {
+		if reason, refused := reasons[t.Instance]; refused {
+			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// callFailed sorts out a StartTask that gave no answer: throttled calls were surely not carried out and are tried
+// again at once, refused ones will be refused again and end their tasks, all others may have been carried out and have
+// to settle.
+func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
+	code := cluster.ErrorCode(err)
+	if errors.Is(err, cluster.ErrAmbiguous) || code == cluster.CodeServer {
+		d.again(d.Settings.Settle)
+		return fmt.Errorf("starting tasks: %w", err)
+	}
+	if code == cluster.CodeThrottling {
+		if d.refused == nil {
+			d.refused = map[cluster.Key]int{}
+		}
+		for _, t := range claimed {
+			d.refused[t.Key()] = t.Attempt
+		}
+		d.again(time.Second)
+		return fmt.Errorf("starting tasks: %w", err)
+	}
+	for _, t := range claimed {
+		if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeOff records a task as STOPPED that ECS does not have.
+func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
+	obs := &cluster.Observation{
+		Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
+		Expires: d.now.Add(d.Settings.KeepStopped).Unix(),
+	}
+	_, err := d.State.Write(d.ctx, cluster.Write{Observe: obs})
+	return wrap(ignoreConflict(err), "writing off task %s", t.ID)
+}

@@ -1,0 +1,234 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Placement is the function that decides: it reads the stream of the state, reconciles the services and requests that
+// changed, places tasks, and commits intents under the cluster's placement version. It acts on nothing but the state.
+type Placement struct {
+	State    State
+	Clock    Clock
+	Wake     Queue // of dispatch: wakes due rows on time
+	Settings Settings
+	Log      *slog.Logger
+	// Environment names this execution environment; no other has the same.
+	Environment string
+
+	warm map[string]*warmSnapshot
+}
+
+// warmSnapshot is what an environment remembers of a cluster, good only if it handled the cluster's previous batch.
+type warmSnapshot struct {
+	snap  *cluster.Snapshot
+	batch int64
+}
+
+// Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
+// included; empty when all are done.
+func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+	var order []string
+	batches := map[string][]cluster.Record{}
+	for _, r := range records {
+		if _, ok := batches[r.Key.Cluster]; !ok {
+			order = append(order, r.Key.Cluster)
+		}
+		batches[r.Key.Cluster] = append(batches[r.Key.Cluster], r)
+	}
+	failed := map[string]bool{}
+	for _, name := range order {
+		if name == cluster.Directory {
+			continue
+		}
+		if err := ignoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
+			logger(h.Log).Error("deciding", "cluster", name, "error", err)
+			failed[name] = true
+		}
+	}
+	for _, r := range records {
+		if failed[r.Key.Cluster] {
+			return r.Sequence, nil
+		}
+	}
+	return "", nil
+}
+
+func (h *Placement) cluster(ctx context.Context, name string, records []cluster.Record) error {
+	if err := h.wake(ctx, records); err != nil {
+		return err
+	}
+	warm, err := h.snapshot(ctx, name)
+	if err != nil {
+		return err
+	}
+	delete(h.warm, name) // trusted again only when this batch is done
+	w := newWork()
+	for _, r := range records {
+		warm.snap.See(r)
+		w.add(r, warm.snap)
+	}
+	for range maxRaces {
+		if err := h.defined(ctx, warm.snap, w); err != nil {
+			return err
+		}
+		err := h.commit(ctx, warm.snap, decide(warm.snap, w, h.Clock.Now(), h.Settings))
+		var c *cluster.Conflict
+		if errors.As(err, &c) {
+			if warm.snap, err = loadSnapshot(ctx, h.State, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		h.warm[name] = warm
+		return nil
+	}
+	return fmt.Errorf("deciding: lost %d races", maxRaces)
+}
+
+// snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,
+// else a fresh one. Its batch is the one now begun.
+func (h *Placement) snapshot(ctx context.Context, name string) (*warmSnapshot, error) {
+	if h.warm == nil {
+		h.warm = map[string]*warmSnapshot{}
+	}
+	row, err := h.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixCheckpoint})
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	next := cluster.Checkpoint{Head: cluster.Head{Cluster: name}}
+	if old, ok := row.(*cluster.Checkpoint); ok && old != nil {
+		next = *old
+	}
+	warm := h.warm[name]
+	trusted := warm != nil && next.Environment == h.Environment && next.Batch == warm.batch
+	next.Rev++
+	next.Batch++
+	next.Environment = h.Environment
+	if _, err := h.State.Write(ctx, cluster.Write{Put: &next}); err != nil {
+		delete(h.warm, name)
+		return nil, fmt.Errorf("claiming the checkpoint: %w", err)
+	}
+	if trusted {
+		warm.batch = next.Batch
+		return warm, nil
+	}
+	snap, err := loadSnapshot(ctx, h.State, name)
+	if err != nil {
+		return nil, err
+	}
+	return &warmSnapshot{snap: snap, batch: next.Batch}, nil
+}
+
+// loadSnapshot reads the whole cluster. The placement version is read first: whatever narrows meanwhile moves it on,
+// and a commit decided on what was read fails.
+func loadSnapshot(ctx context.Context, state State, name string) (*cluster.Snapshot, error) {
+	meta, err := state.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	if meta == nil {
+		return nil, &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", name)}
+	}
+	snap := cluster.NewSnapshot()
+	snap.Put(meta)
+	for _, prefix := range []string{
+		cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixRequest,
+	} {
+		rows, err := state.List(ctx, cluster.Prefix(name, prefix))
+		if err != nil {
+			return nil, fmt.Errorf("reading the %s rows of cluster %s: %w", prefix, name, err)
+		}
+		for _, r := range rows {
+			snap.Put(r)
+		}
+	}
+	return snap, nil
+}
+
+// defined reads the task definitions that the work needs and the snapshot lacks: their rows wake nobody.
+func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work) error {
+	var missing []string
+	for name := range w.services {
+		if s := snap.Services[name]; s != nil {
+			missing = append(missing, s.TaskDefinition)
+		}
+	}
+	for id := range w.requests {
+		if r := snap.Requests[id]; r != nil {
+			missing = append(missing, r.TaskDefinition)
+		}
+	}
+	for _, name := range missing {
+		if snap.Definitions[name] != nil {
+			continue
+		}
+		row, err := h.State.Get(ctx, cluster.TaskDefinitionKey(snap.Meta.Cluster, name))
+		if err != nil {
+			return fmt.Errorf("reading task definition %s: %w", name, err)
+		}
+		if row != nil {
+			snap.Put(row)
+		}
+	}
+	return nil
+}
+
+// commit makes the chain of commits and moves the snapshot's version on with them.
+func (h *Placement) commit(ctx context.Context, snap *cluster.Snapshot, chain []cluster.Commit) error {
+	for _, c := range chain {
+		if c.Version == cluster.NoVersion && len(c.Writes) == 1 {
+			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := h.State.Commit(ctx, c); err != nil {
+			return err
+		}
+		if c.Version != cluster.NoVersion {
+			snap.Meta.Version = c.Version + 1
+		}
+	}
+	return nil
+}
+
+// WakeUp is the message that wakes dispatch for one cluster.
+type WakeUp struct {
+	Cluster string `json:"cluster"`
+}
+
+// wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away than a message can be
+// delayed are found by the schedule.
+func (h *Placement) wake(ctx context.Context, records []cluster.Record) error {
+	sent := map[time.Duration]bool{}
+	for _, r := range records {
+		due, ok := r.New.(*cluster.Due)
+		if !ok || due == nil || r.Op != cluster.Insert {
+			continue
+		}
+		wait := max(0, due.At.Sub(h.Clock.Now()))
+		wait = (wait + time.Second - 1).Truncate(time.Second)
+		if wait > MaxWake || sent[wait] {
+			continue
+		}
+		sent[wait] = true
+		body, err := json.Marshal(WakeUp{Cluster: due.Cluster})
+		if err != nil {
+			return err
+		}
+		if err := h.Wake.Send(ctx, body, wait); err != nil {
+			return fmt.Errorf("waking dispatch for %s: %w", due.Key().Sort, err)
+		}
+	}
+	return nil
+}

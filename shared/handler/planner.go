@@ -1,0 +1,146 @@
+package handler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// planner gathers writes into a chain of commits of at most [cluster.MaxWrites] rows, and keeps the snapshot as it
+// will be after them. Ids follow from the placement version that a commit will make, so a start is made for the
+// commit that is open; [planner.room] closes it when what belongs together would not fit.
+type planner struct {
+	snap   *cluster.Snapshot
+	now    time.Time
+	done   []cluster.Commit
+	writes []cluster.Write
+	keys   map[cluster.Key]bool
+	// versioned reports that the open commit rests on the placement version.
+	versioned bool
+	next      int64 // placement version that the open commit makes, if versioned
+	outbox    []*cluster.Outbox
+	rounds    map[string]int // per owner and instance, within the open commit
+}
+
+func newPlanner(snap *cluster.Snapshot, now time.Time) *planner {
+	p := &planner{snap: snap, now: now, next: snap.Meta.Version + 1}
+	p.open()
+	return p
+}
+
+func (p *planner) open() {
+	p.writes, p.outbox, p.versioned = nil, nil, false
+	p.keys, p.rounds = map[cluster.Key]bool{}, map[string]int{}
+}
+
+// used is how many rows the open commit has.
+func (p *planner) used() int { return len(p.writes) + len(p.outbox) }
+
+// left is how many rows the open commit can still take.
+func (p *planner) left() int { return cluster.MaxWrites - p.used() }
+
+// room makes sure that n rows that belong together go into one commit.
+func (p *planner) room(n int) {
+	if p.left() < n {
+		p.close()
+	}
+}
+
+func (p *planner) close() {
+	if p.used() == 0 {
+		return
+	}
+	for _, o := range p.outbox {
+		p.writes = append(p.writes, cluster.Write{Put: o})
+	}
+	c := cluster.Commit{Cluster: p.snap.Meta.Cluster, Version: cluster.NoVersion, Writes: p.writes}
+	if p.versioned {
+		c.Version = p.next - 1
+		p.next++
+	}
+	p.done = append(p.done, c)
+	p.open()
+}
+
+func (p *planner) commits() []cluster.Commit {
+	p.close()
+	return p.done
+}
+
+// add appends a write unless the open commit has one of the same row.
+func (p *planner) add(w cluster.Write) {
+	if key := w.Key(); !p.keys[key] {
+		p.keys[key] = true
+		p.writes = append(p.writes, w)
+	}
+}
+
+// put writes a row that was read as Rev one less. Only tasks rest on the version.
+func (p *planner) put(row cluster.Row) {
+	p.add(cluster.Write{Put: row})
+	p.snap.Put(row)
+	if _, ok := row.(*cluster.Task); ok {
+		p.versioned = true
+	}
+}
+
+// due has something looked at at a time, whole seconds after it.
+func (p *planner) due(kind cluster.DueKind, subject string, at time.Time) {
+	at = at.Add(time.Second - 1).Truncate(time.Second)
+	p.add(cluster.Write{Any: true, Put: &cluster.Due{
+		Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
+	}})
+}
+
+// start gives the task its batch and id and writes it with what dispatch needs: at most 3 rows. A task that has an id
+// already, because it waited, also gets the alias that leads ECS's reports to it.
+func (p *planner) start(t *cluster.Task) {
+	slot := t.Owner + "/" + t.Instance
+	round := p.rounds[slot]
+	p.rounds[slot]++
+	t.Cluster, t.Desired, t.Batch = p.snap.Meta.Cluster, cluster.TaskRunning, cluster.StartedBy(t.Owner, p.next, round)
+	derived := cluster.TaskID(t.Batch, t.Instance)
+	item := cluster.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
+	if t.ID == "" {
+		t.ID = derived
+	} else {
+		item.ID = t.ID
+		p.add(cluster.Write{Any: true, Put: &cluster.Alias{
+			Head: cluster.Head{Cluster: t.Cluster}, Derived: derived, Owner: t.Owner, ID: t.ID,
+		}})
+	}
+	t.Rev++
+	p.put(t)
+	o := p.out(t.Owner, t.TaskDefinition, t.Batch)
+	o.Starts = append(o.Starts, item)
+}
+
+// stop wants a task that has an instance stopped: at most 2 rows.
+func (p *planner) stop(t *cluster.Task, code, reason string) {
+	p.add(cluster.Write{Stop: &cluster.Stop{Task: t.Key(), Code: code, Reason: reason}})
+	p.versioned = true
+	next := *t
+	next.Rev++
+	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
+	p.snap.Put(&next)
+	o := p.out("", "", "")
+	o.Stops = append(o.Stops, cluster.StopItem{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason})
+}
+
+// out is the open commit's outbox row for one batch of starts, or for its stops.
+func (p *planner) out(owner, definition, batch string) *cluster.Outbox {
+	i := slices.IndexFunc(p.outbox, func(o *cluster.Outbox) bool {
+		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch
+	})
+	if i >= 0 {
+		return p.outbox[i]
+	}
+	o := &cluster.Outbox{
+		Head: cluster.Head{Cluster: p.snap.Meta.Cluster, Rev: 1}, ID: fmt.Sprintf("%013d-%02d", p.next, len(p.outbox)),
+		CreatedAt: p.now, Owner: owner, TaskDefinition: definition, Batch: batch,
+	}
+	p.outbox = append(p.outbox, o)
+	return o
+}

@@ -1,0 +1,211 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// describeBatch is how many tasks or instances one Describe call may name.
+const describeBatch = 100
+
+// Sweep compares one cluster's rows with ECS itself and writes what lost events would have written; a service whose
+// counts differ gets a due row that has placement look again. A cluster in which nothing was lost gets no write.
+func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
+	snap, err := loadSnapshot(ctx, h.State, clusterName)
+	if err != nil {
+		return err
+	}
+	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName}
+	if err := s.instances(ctx); err != nil {
+		return err
+	}
+	if err := s.tasks(ctx); err != nil {
+		return err
+	}
+	return s.lookAgain(ctx)
+}
+
+type sweep struct {
+	*observer
+	ecs     ECS
+	snap    *cluster.Snapshot
+	cluster string
+}
+
+func (s *sweep) instances(ctx context.Context) error {
+	ids, err := s.ecs.ListInstances(ctx, s.cluster)
+	if err != nil {
+		return fmt.Errorf("listing instances: %w", err)
+	}
+	listed := map[string]bool{}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		got, err := s.ecs.DescribeInstances(ctx, s.cluster, batch)
+		if err != nil {
+			return fmt.Errorf("describing instances: %w", err)
+		}
+		for _, i := range got {
+			listed[i.ID] = true
+			var known *cluster.Instance
+			if v := s.snap.Instances[i.ID]; v != nil {
+				known = v.Instance
+			}
+			if err := ignoreDrop(s.instance(ctx, i, known)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range s.sortedViews() {
+		if v.Instance != nil && !v.Gone() && !listed[v.ID] {
+			if err := s.gone(ctx, v.Instance); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sweep) sortedViews() []*cluster.InstanceView {
+	views := make([]*cluster.InstanceView, 0, len(s.snap.Instances))
+	for _, v := range s.snap.Instances {
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b *cluster.InstanceView) int { return cmp.Compare(a.ID, b.ID) })
+	return views
+}
+
+func (s *sweep) tasks(ctx context.Context) error {
+	rows := s.byDerivedID()
+	seen := map[*cluster.Task]bool{}
+	for _, desired := range []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped} {
+		ids, err := s.ecs.ListTasks(ctx, cluster.TaskFilter{Cluster: s.cluster, Desired: desired})
+		if err != nil {
+			return fmt.Errorf("listing tasks: %w", err)
+		}
+		for batch := range slices.Chunk(ids, describeBatch) {
+			got, err := s.ecs.DescribeTasks(ctx, s.cluster, batch)
+			if err != nil {
+				return fmt.Errorf("describing tasks: %w", err)
+			}
+			for _, t := range got {
+				row := rows[derivedID(t)]
+				seen[row] = true
+				if row != nil && row.ECSID == t.ID && row.Version >= t.Version {
+					continue
+				}
+				if err := ignoreDrop(s.task(ctx, t)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.lost(ctx, seen)
+}
+
+// derivedID is the id that leads from an ECS task to its row, or to the alias of its row.
+func derivedID(t cluster.ECSTask) string {
+	if _, ours := cluster.ParseStartedBy(t.StartedBy); ours {
+		return cluster.TaskID(t.StartedBy, t.Instance)
+	}
+	return t.ID
+}
+
+func (s *sweep) byDerivedID() map[string]*cluster.Task {
+	rows := make(map[string]*cluster.Task, len(s.snap.Tasks))
+	for _, t := range s.snap.Tasks {
+		switch {
+		case t.Foreign:
+			rows[t.ID] = t
+		case t.Batch != "":
+			rows[cluster.TaskID(t.Batch, t.Instance)] = t
+		}
+	}
+	return rows
+}
+
+// lost writes off tasks that rows say were started and that ECS does not list, stopped ones included.
+func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
+	for _, t := range s.sortedTasks() {
+		if !t.Holds() || seen[t] || !s.settled(t) {
+			continue
+		}
+		obs := &cluster.Observation{
+			Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.now,
+			StopCode: cluster.StopInfrastructure, Reason: "ECS no longer has this task.",
+			Expires: s.now.Add(s.settings.KeepStopped).Unix(),
+		}
+		if _, err := s.state.Write(ctx, cluster.Write{Observe: obs}); ignoreConflict(err) != nil {
+			return fmt.Errorf("writing off task %s: %w", t.ID, err)
+		}
+	}
+	return nil
+}
+
+// settled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
+// A task that nobody has claimed yet is dispatch's to start.
+func (s *sweep) settled(t *cluster.Task) bool {
+	if t.ECSID != "" {
+		return s.now.Sub(t.ClaimedAt) > s.settings.Settle
+	}
+	return t.Attempt > 0 && s.now.Sub(t.ClaimedAt) > 10*s.settings.Settle
+}
+
+func (s *sweep) sortedTasks() []*cluster.Task {
+	tasks := make([]*cluster.Task, 0, len(s.snap.Tasks))
+	for _, t := range s.snap.Tasks {
+		tasks = append(tasks, t)
+	}
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
+	return tasks
+}
+
+// lookAgain writes a due row for each service on which placement would act, for waiting tasks that would now fit, and
+// for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
+// reaches placement by the stream.
+func (s *sweep) lookAgain(ctx context.Context) error {
+	for _, d := range differences(s.snap, s.now, s.settings) {
+		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject}
+		if _, err := s.state.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
+			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
+		}
+	}
+	return nil
+}
+
+type difference struct {
+	kind    cluster.DueKind
+	subject string
+}
+
+// differences is what placement would act on if it looked.
+func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []difference {
+	var out []difference
+	d := newDecider(snap, now, settings)
+	for _, svc := range d.sortedServices() {
+		if d.differs(svc) {
+			out = append(out, difference{cluster.DueService, svc.Name})
+		}
+	}
+	if d.waitingDiffers() {
+		out = append(out, difference{kind: cluster.DueWaiting})
+	}
+	for _, r := range d.sortedRequests() {
+		if now.Sub(r.CreatedAt) > settings.RequestWait {
+			out = append(out, difference{cluster.DueRequest, r.ID})
+		}
+	}
+	return out
+}
+
+func ignoreDrop(err error) error {
+	var drop *cluster.Drop
+	if errors.As(err, &drop) {
+		return nil
+	}
+	return err
+}

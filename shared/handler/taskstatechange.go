@@ -1,0 +1,96 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+)
+
+// TaskStateChange is the function that writes down what ECS reports of tasks and instances. It decides nothing: the
+// stream of the state wakes placement.
+type TaskStateChange struct {
+	State    State
+	ECS      ECS
+	Clock    Clock
+	Settings Settings
+	Decoder  awsevent.Decoder
+	Log      *slog.Logger
+
+	// Dropped counts the messages that no retry could have helped, by reason.
+	Dropped map[string]int
+}
+
+// Messages handles EventBridge events from the queue and returns the ids of those to deliver again. Malformed events,
+// events of unknown kinds, clusters and instances are counted and dropped.
+func (h *TaskStateChange) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+	for _, m := range messages {
+		err := h.event(ctx, m.Body)
+		var drop *cluster.Drop
+		switch {
+		case errors.As(err, &drop):
+			h.drop(drop.Reason, m.ID)
+		case err != nil:
+			logger(h.Log).Error("handling event", "message", m.ID, "receives", m.Receives, "error", err)
+			retry = append(retry, m.ID)
+		}
+	}
+	return retry
+}
+
+func (h *TaskStateChange) drop(reason, message string) {
+	if h.Dropped == nil {
+		h.Dropped = map[string]int{}
+	}
+	h.Dropped[dropKind(reason)]++
+	logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
+}
+
+// dropKind bounds the number of reasons that are counted apart.
+func dropKind(reason string) string {
+	for i, r := range reason {
+		if r == ' ' && i > 0 {
+			return reason[:i]
+		}
+	}
+	return reason
+}
+
+func (h *TaskStateChange) observer() *observer {
+	return &observer{state: h.State, now: h.Clock.Now(), settings: h.Settings, log: logger(h.Log)}
+}
+
+func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
+	e, err := h.Decoder.Decode(body)
+	if err != nil {
+		return err
+	}
+	switch detail := e.Detail.(type) {
+	case *cluster.ECSTask:
+		return h.observer().task(ctx, *detail)
+	case *cluster.Instance:
+		return h.observer().instance(ctx, detail, nil)
+	}
+	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// Schedule runs the hourly sweep over every cluster.
+func (h *TaskStateChange) Schedule(ctx context.Context, name string) error {
+	if name != "sweep" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
+	}
+	entries, err := h.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	var failed []error
+	for _, row := range entries {
+		if e, ok := row.(*cluster.Entry); ok {
+			failed = append(failed, wrap(h.Sweep(ctx, e.Name), "sweeping cluster %s", e.Name))
+		}
+	}
+	return errors.Join(failed...)
+}
