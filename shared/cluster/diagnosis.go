@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,7 +37,7 @@ const (
 )
 
 // Rejection is how many instances one filter removed. Need and Best are in the filter's unit (CPU units, MiB,
-// GPUs); Detail names the attribute or the port.
+// GPUs); Detail names the status, the attribute or the port.
 type Rejection struct {
 	Filter Filter  `json:"f"`
 	Count  int     `json:"n"`
@@ -45,7 +46,8 @@ type Rejection struct {
 	Detail string  `json:"d,omitempty"`
 }
 
-// String is one line, the largest group first: "0/12: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not active".
+// String is one line, the largest group first: "0/12: 5 insufficient memory (needs 1024 MiB, best free 812), 3
+// not active (DRAINING)".
 func (d *Diagnosis) String() string {
 	parts := make([]string, 0, len(d.Rejected))
 	for _, r := range d.sorted() {
@@ -70,17 +72,20 @@ func (d *Diagnosis) sorted() []Rejection {
 func (r Rejection) String() string {
 	switch r.Filter {
 	case FilterCPU:
-		return fmt.Sprintf("%d %s (needs %g units, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+		return fmt.Sprintf("%d %s (needs %s units, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
 	case FilterMemory:
-		return fmt.Sprintf("%d %s (needs %g MiB, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+		return fmt.Sprintf("%d %s (needs %s MiB, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
 	case FilterGPU:
-		return fmt.Sprintf("%d %s (needs %g, best free %g)", r.Count, r.Filter, r.Need, r.Best)
+		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
 	}
 	if r.Detail != "" {
 		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)
 	}
 	return fmt.Sprintf("%d %s", r.Count, r.Filter)
 }
+
+// number writes large ones in full: a million MiB is not 1e+06.
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // Failure is the reason that RunTask's failures carry for what kept one instance from taking the task.
 func (f Filter) Failure() string {

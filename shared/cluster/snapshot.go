@@ -1,5 +1,7 @@
 package cluster
 
+import "time"
+
 // Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived from tasks, never
 // counted a second time. It is for one goroutine.
 type Snapshot struct {
@@ -13,6 +15,8 @@ type Snapshot struct {
 	waiting     map[Key]*Task
 	blocked     map[string]*Service
 	daemons     map[string]*Service
+	zones       []*Zone
+	crowds      map[crowdKey]Crowd
 }
 
 // InstanceView is an instance with what its tasks hold of it.
@@ -22,8 +26,11 @@ type InstanceView struct {
 	CPU       int64 // free, thousandths of a CPU unit
 	Memory    int64 // free, MiB
 	GPUs      []int // free thousandths per device
-	Ports     map[Port]int
-	Tasks     map[Key]*Task // those that hold capacity
+	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
+	Unpinned int
+	Ports    map[Port]int
+	Tasks    map[Key]*Task // those that hold capacity
+	zone     *Zone         // nil while unknown or gone
 }
 
 // NewSnapshot is an empty snapshot.
@@ -32,7 +39,7 @@ func NewSnapshot() *Snapshot {
 		Instances: map[string]*InstanceView{}, Tasks: map[Key]*Task{}, Services: map[string]*Service{},
 		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
 		owned: map[string]map[Key]*Task{}, waiting: map[Key]*Task{},
-		blocked: map[string]*Service{}, daemons: map[string]*Service{},
+		blocked: map[string]*Service{}, daemons: map[string]*Service{}, crowds: map[crowdKey]Crowd{},
 	}
 }
 
@@ -51,8 +58,26 @@ func (s *Snapshot) See(r Record) bool {
 	return changed
 }
 
+// Prune drops rows that had expired by now: the stream need not tell of it.
+func (s *Snapshot) Prune(now time.Time) {
+	n := 0
+	for n < len(s.expiring) && s.expiring[n].Header().Expires <= now.Unix() {
+		s.remove(s.expiring[n])
+		n++
+	}
+	s.expiring = s.expiring[n:]
+}
+
 // Put takes in a row unless the snapshot has the same or a newer state of it.
 func (s *Snapshot) Put(row Row) bool {
+	taken := s.put(row)
+	if taken && row.Header().Expires > 0 {
+		s.expiring = append(s.expiring, row)
+	}
+	return taken
+}
+
+func (s *Snapshot) put(row Row) bool {
 	switch r := row.(type) {
 	case *Meta:
 		if r.Version < s.Meta.Version {
@@ -69,6 +94,9 @@ func (s *Snapshot) Put(row Row) bool {
 		}
 		s.putService(r)
 	case *TaskDefinition:
+		if old := s.Definitions[r.Name()]; old != nil && old.Rev > r.Rev {
+			return false
+		}
 		s.Definitions[r.Name()] = r
 	case *Request:
 		if r.Answered {
@@ -90,7 +118,9 @@ func (s *Snapshot) remove(row Row) bool {
 	case *Instance:
 		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Rev <= r.Rev {
 			v.Instance = nil
+			s.settle(v)
 			v.recount()
+			s.forget(v)
 			return true
 		}
 	case *Task:
@@ -145,6 +175,7 @@ func (s *Snapshot) putInstance(i *Instance) bool {
 		return false
 	}
 	v.Instance = i
+	s.settle(v)
 	v.recount()
 	return true
 }
@@ -170,6 +201,7 @@ func (s *Snapshot) putTask(t *Task) bool {
 		v := s.view(t.Instance)
 		v.Tasks[key] = t
 		v.hold(t, 1)
+		s.crowd(t, v, 1)
 	}
 	return true
 }
@@ -186,9 +218,15 @@ func (s *Snapshot) drop(t *Task) {
 		v := s.view(t.Instance)
 		delete(v.Tasks, key)
 		v.hold(t, -1)
-		if v.Instance == nil && len(v.Tasks) == 0 {
-			delete(s.Instances, t.Instance)
-		}
+		s.crowd(t, v, -1)
+		s.forget(v)
+	}
+}
+
+// forget drops the view of an instance of which nothing is known any more.
+func (s *Snapshot) forget(v *InstanceView) {
+	if v.Instance == nil && len(v.Tasks) == 0 {
+		delete(s.Instances, v.ID)
 	}
 }
 
@@ -200,7 +238,7 @@ func (s *Snapshot) Waiting() map[Key]*Task { return s.waiting }
 
 // recount derives what is free from the registered capacity and the tasks.
 func (v *InstanceView) recount() {
-	v.CPU, v.Memory, v.GPUs, v.Ports = 0, 0, nil, map[Port]int{}
+	v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports = 0, 0, nil, 0, map[Port]int{}
 	if v.Instance != nil {
 		v.CPU, v.Memory = v.Registered.CPU, v.Registered.Memory
 		v.GPUs = make([]int, len(v.Registered.GPUs))
@@ -220,6 +258,9 @@ func (v *InstanceView) recount() {
 func (v *InstanceView) hold(t *Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU
 	v.Memory -= int64(sign) * t.Needs.Memory
+	if len(t.GPUs) == 0 {
+		v.Unpinned += sign * t.Needs.GPUs
+	}
 	for _, g := range t.GPUs {
 		if g < len(v.GPUs) {
 			v.GPUs[g] -= sign * t.Needs.PerGPU()

@@ -97,8 +97,11 @@ func (t *Task) Waiting() bool {
 	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
 }
 
-// Active reports whether the task counts for its service: not ended and not being stopped.
-func (t *Task) Active() bool { return t.Desired == TaskRunning && !t.Ended() }
+// Active reports whether the task counts for its service: not ended and not being stopped, be it that ECS stops it
+// by itself.
+func (t *Task) Active() bool {
+	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.Ended()
+}
 
 // Holds reports whether the task holds capacity on its instance: from the commit that put it there until ECS has
 // reported it STOPPED, stopping included.

@@ -203,7 +203,8 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 		next.Status = after.Status
 	}
 	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
-		next.Expires = d.now.Add(d.settings.KeepStopped).Unix()
+		// Long enough for a sweep to retire its events with it.
+		next.Expires = d.now.Add(2*d.settings.KeepStopped + time.Hour).Unix()
 	}
 	d.tell(s, after.Steady, log)
 	if !p.LookAgain.IsZero() && !p.LookAgain.Equal(s.NotBefore) {

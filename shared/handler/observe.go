@@ -39,12 +39,26 @@ func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
 	}
 	if a, ok := alias.(*cluster.Alias); ok && a != nil {
 		row, err = o.report(ctx, cluster.TaskKey(t.Cluster, a.Owner, a.ID), t)
-		if err != nil || row {
+		if err != nil {
 			return err
+		}
+		if row {
+			return o.retire(ctx, a, t)
 		}
 	}
 	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
 	return o.foreign(ctx, t)
+}
+
+// retire lets an alias expire once nothing more will be reported by it.
+func (o *observer) retire(ctx context.Context, a *cluster.Alias, t cluster.ECSTask) error {
+	if t.Last != cluster.TaskStopped || a.Expires != 0 {
+		return nil
+	}
+	next := *a
+	next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
+	_, err := o.state.Write(ctx, cluster.Write{Put: &next, Any: true})
+	return wrap(err, "retiring the alias of task %s", a.ID)
 }
 
 // report writes the report on the row with the key; false means that there is no such row.

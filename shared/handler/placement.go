@@ -69,6 +69,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		return err
 	}
 	delete(h.warm, name) // trusted again only when this batch is done
+	warm.snap.Prune(h.Clock.Now())
 	w := newWork()
 	for _, r := range records {
 		warm.snap.See(r)

@@ -28,6 +28,9 @@ func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
 	if err := s.tasks(ctx); err != nil {
 		return err
 	}
+	if err := s.retireEvents(ctx); err != nil {
+		return err
+	}
 	return s.lookAgain(ctx)
 }
 
@@ -162,6 +165,32 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	}
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
 	return tasks
+}
+
+// retireEvents lets the events of services that are INACTIVE expire with them.
+func (s *sweep) retireEvents(ctx context.Context) error {
+	for _, name := range sortedKeys(s.snap.Services) {
+		svc := s.snap.Services[name]
+		if svc.Status != cluster.ServiceInactive {
+			continue
+		}
+		rows, err := s.state.List(ctx, cluster.Prefix(s.cluster, cluster.PrefixEvent+svc.Short+"#"))
+		if err != nil {
+			return fmt.Errorf("listing the events of service %s: %w", svc.Name, err)
+		}
+		for _, row := range rows {
+			e, ok := row.(*cluster.ServiceEvent)
+			if !ok || e.Expires != 0 {
+				continue
+			}
+			next := *e
+			next.Expires = svc.Expires
+			if _, err := s.state.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("retiring an event of service %s: %w", svc.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // lookAgain writes a due row for each service on which placement would act, for waiting tasks that would now fit, and

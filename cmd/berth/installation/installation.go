@@ -1,0 +1,298 @@
+// Package installation puts an embedded Berth together: the state, the queues and streams that template.yaml declares,
+// the functions, the API, and a simulated fleet as its ECS, all on one loop. The command line, the replay, the
+// simulator and the benchmarks run the same one.
+package installation
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"berth"
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+	"berth/shared/handler"
+	"berth/shared/wire"
+)
+
+// FleetSource is the source of the simulated fleet's events: nobody but AWS may send events from aws. sources.
+const FleetSource = "berth.fleet"
+
+// Options say what to put together. The zero value of each field is the default.
+type Options struct {
+	Loop    *embedded.Loop // a real one where nil
+	Data    string         // folder of the state and the fleet; empty keeps both in memory
+	Account cluster.Account
+	Seed    uint64
+	// Settings are handler.DefaultSettings where nil. Parameters override those of template.yaml.
+	Settings   *handler.Settings
+	Parameters map[string]string
+	Fleet      fleet.Options // Clock, Emit, Path, Source and Account are set here
+	Log        *slog.Logger
+
+	// NewID gives request ids; random where nil.
+	NewID func() string
+	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock replaces its clock.
+	// Tests use them.
+	WrapState func(function string, s handler.State) handler.State
+	WrapECS   func(function string, e handler.ECS) handler.ECS
+	WrapClock func(function string, c handler.Clock) handler.Clock
+	// Watch sees the records of every commit before any function does.
+	Watch func([]cluster.Record)
+	// Runtime is passed on: Execute and Faults.
+	Runtime embedded.RuntimeOptions
+}
+
+// Installation is an embedded Berth.
+type Installation struct {
+	Loop    *embedded.Loop
+	Store   *embedded.Store
+	Fleet   *fleet.Fleet
+	Runtime *embedded.Runtime
+	API     *handler.API
+	// Server is the ECS API.
+	Server http.Handler
+
+	options Options
+}
+
+// consumers of the stream, in the template's names of their functions.
+var consumers = []string{"placement", "dispatch"}
+
+// Open puts an installation together and resumes where the last one ended. Nothing runs until the loop does.
+func Open(o Options) (*Installation, error) {
+	o = o.withDefaults()
+	i := &Installation{Loop: o.Loop, options: o}
+	var err error
+	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.file("state.db"), Consumers: consumers}); err != nil {
+		return nil, err
+	}
+	wiring, err := embedded.Load([]byte(berth.Template), o.Parameters)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading template.yaml: %w", err), i.Close())
+	}
+	if err := i.openFleet(); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	if err := i.wire(wiring); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Loop == nil {
+		o.Loop = embedded.NewRealLoop()
+	}
+	if o.Settings == nil {
+		s := handler.DefaultSettings()
+		o.Settings = &s
+	}
+	if o.Account.ID == "" {
+		o.Account.ID = "123456789012"
+	}
+	if o.Account.Region == "" {
+		o.Account.Region = "us-east-1"
+	}
+	if o.NewID == nil {
+		o.NewID = randomID
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	parameters := map[string]string{"EventSources": FleetSource}
+	for k, v := range o.Parameters {
+		parameters[k] = v
+	}
+	o.Parameters = parameters
+	return o
+}
+
+// file is the path of one of the installation's files; empty where nothing is kept.
+func (o Options) file(name string) string {
+	if o.Data == "" {
+		return ""
+	}
+	return filepath.Join(o.Data, name)
+}
+
+func randomID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}
+
+// loopClock is the loop as the fleet's clock.
+type loopClock struct{ *embedded.Loop }
+
+func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
+
+func (i *Installation) openFleet() error {
+	o := i.options.Fleet
+	o.Clock = loopClock{i.Loop}
+	o.Source, o.Account, o.Seed = FleetSource, i.options.Account, i.options.Seed
+	o.Path = i.options.file("fleet.db")
+	o.Emit = func(event []byte) {
+		if err := i.Runtime.PutEvent(event); err != nil {
+			i.options.Log.Error("taking in an event of the fleet", "error", err)
+		}
+	}
+	var err error
+	i.Fleet, err = fleet.Open(o)
+	return err
+}
+
+func (i *Installation) state(function string) handler.State {
+	if w := i.options.WrapState; w != nil {
+		return w(function, i.Store)
+	}
+	return i.Store
+}
+
+func (i *Installation) ecs(function string) handler.ECS {
+	if w := i.options.WrapECS; w != nil {
+		return w(function, i.Fleet)
+	}
+	return i.Fleet
+}
+
+func (i *Installation) clock(function string) handler.Clock {
+	if w := i.options.WrapClock; w != nil {
+		return w(function, i.Loop)
+	}
+	return i.Loop
+}
+
+func (i *Installation) wire(wiring *embedded.Wiring) error {
+	o := i.options.Runtime
+	o.Functions = i.functions()
+	o.Stream = watched{i.Store, i.options.Watch}
+	o.Logger = i.options.Log
+	var err error
+	if i.Runtime, err = embedded.NewRuntime(i.Loop, wiring, o); err != nil {
+		return err
+	}
+	i.API = &handler.API{
+		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
+		NewID: i.options.NewID, Log: i.options.Log,
+	}
+	i.Server = wire.NewServer(wire.ServerOptions{
+		Account: i.options.Account, Scheduler: i.API, ECS: forwarder{i.Fleet.Endpoint()},
+	})
+	return nil
+}
+
+// watched is the store's stream with somebody who sees everything first.
+type watched struct {
+	*embedded.Store
+	watch func([]cluster.Record)
+}
+
+func (w watched) OnRecords(f func([]cluster.Record)) {
+	w.Store.OnRecords(func(records []cluster.Record) {
+		if w.watch != nil {
+			w.watch(records)
+		}
+		f(records)
+	})
+}
+
+// forwarder passes calls on to the fleet in this process.
+type forwarder struct{ *wire.Mux }
+
+func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
+	status, answer := f.Serve(ctx, op, body)
+	return status, answer, nil
+}
+
+// functions makes an environment of each function when the runtime wants one. What schedules call has ports of its
+// own, named "schedule" and "sweep", so that what they cost can be told apart.
+func (i *Installation) functions() map[string]func(environment string) embedded.Function {
+	return map[string]func(string) embedded.Function{
+		"placement": func(environment string) embedded.Function {
+			h := &handler.Placement{
+				State: i.state("placement"), Clock: i.clock("placement"), Wake: i.Runtime.Queue("WakeQueue"),
+				Settings: *i.options.Settings, Log: i.log("placement"), Environment: environment,
+			}
+			return embedded.Function{Records: h.Records}
+		},
+		"dispatch": func(string) embedded.Function {
+			h := i.dispatch("dispatch")
+			return embedded.Function{Records: h.Records, Messages: h.Messages, Schedule: i.dispatch("schedule").Schedule}
+		},
+		"task-state-change": func(string) embedded.Function {
+			h := i.taskStateChange("task-state-change")
+			return embedded.Function{Messages: h.Messages, Schedule: i.taskStateChange("sweep").Schedule}
+		},
+	}
+}
+
+func (i *Installation) log(function string) *slog.Logger {
+	return i.options.Log.With("function", function)
+}
+
+func (i *Installation) dispatch(name string) *handler.Dispatch {
+	return &handler.Dispatch{
+		State: i.state(name), ECS: i.ecs(name), Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+	}
+}
+
+func (i *Installation) taskStateChange(name string) *handler.TaskStateChange {
+	return &handler.TaskStateChange{
+		State: i.state(name), ECS: i.ecs(name), Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+		Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+	}
+}
+
+// Start connects the functions to their sources. What was left over is delivered again; the sweep finds what was lost
+// with the queues of a process that was killed.
+func (i *Installation) Start(ctx context.Context) error {
+	i.Runtime.Start()
+	return i.taskStateChange("sweep").Schedule(ctx, "sweep")
+}
+
+// Close ends the installation; the loop must have stopped.
+func (i *Installation) Close() error {
+	var failed []error
+	if i.Fleet != nil {
+		failed = append(failed, i.Fleet.Close())
+	}
+	if i.Store != nil {
+		failed = append(failed, i.Store.Close())
+	}
+	return errors.Join(failed...)
+}
+
+// Cluster makes sure that the cluster is there and has at least n instances of the machine; it returns how many it
+// added.
+func (i *Installation) Cluster(ctx context.Context, name string, n int, m fleet.Machine) (added int, err error) {
+	active, err := i.Fleet.ClusterActive(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	if !active {
+		status, answer := i.Fleet.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(name)+`}`))
+		if status != http.StatusOK {
+			return 0, fmt.Errorf("creating cluster %s: %s", name, answer)
+		}
+	}
+	ids, err := i.Fleet.ListInstances(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	if added = max(0, n-len(ids)); added > 0 {
+		if _, err := i.Fleet.AddInstances(name, added, m); err != nil {
+			return 0, err
+		}
+	}
+	return added, i.API.ClusterCreated(ctx, name)
+}

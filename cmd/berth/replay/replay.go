@@ -1,0 +1,204 @@
+// Package replay drives a trace of nodes and tasks through an embedded installation in virtual time and measures what
+// became of the tasks, what the cluster's resources were used for, and what it cost.
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/cmd/berth/trace"
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+	"berth/shared/handler"
+)
+
+// clusterName is the cluster that a replay makes.
+const clusterName = "replay"
+
+// epoch is when a replay begins; only differences of time show.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Options say what to replay.
+type Options struct {
+	Nodes    []trace.Node
+	Tasks    []trace.Pod
+	Compress float64 // arrivals come this many times faster; 1 where 0
+	Seed     uint64
+	// Progress, where set, is called now and then with the tasks that have arrived and those that have ended.
+	Progress func(arrived, ended int)
+	// Check, where set, is called whenever nothing is pending: no message, no record, no outbox row.
+	Check func(i *installation.Installation) error
+}
+
+// run is one replay under way.
+type run struct {
+	Options
+	*installation.Installation
+	meter    *meter
+	arrivals []trace.Pod
+	arrived  int
+	failed   error
+}
+
+// Run replays the trace to its end: until every task has run and ended, or can never be placed.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Compress <= 0 {
+		o.Compress = 1
+	}
+	if err := timed(o.Tasks); err != nil {
+		return Result{}, err
+	}
+	began := time.Now()
+	r, err := open(o)
+	if err != nil {
+		return Result{}, err
+	}
+	defer r.Close()
+	if err := r.prepare(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := r.drive(ctx); err != nil {
+		return Result{}, err
+	}
+	result, err := r.result(ctx)
+	result.WallSeconds = time.Since(began).Seconds()
+	result.TasksPerSecond = float64(result.Placed) / result.WallSeconds
+	return result, err
+}
+
+func open(o Options) (*run, error) {
+	settings := handler.DefaultSettings()
+	settings.ProvisioningLimit = len(o.Tasks)
+	r := &run{Options: o, meter: newMeter(o)}
+	ids := 0
+	var err error
+	r.Installation, err = installation.Open(installation.Options{
+		Loop: embedded.NewVirtualLoop(epoch), Seed: o.Seed, Settings: &settings,
+		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
+		WrapState: r.meter.state, WrapECS: r.meter.ecs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.meter.now = r.Loop.Now
+	r.arrivals = slices.Clone(o.Tasks)
+	slices.SortStableFunc(r.arrivals, func(a, b trace.Pod) int { return cmp.Compare(*a.Created, *b.Created) })
+	return r, nil
+}
+
+// prepare makes the cluster, an instance per node and a task definition per shape of task, and starts the functions.
+func (r *run) prepare(ctx context.Context) error {
+	if _, err := r.Cluster(ctx, clusterName, 0, fleet.Machine{}); err != nil {
+		return err
+	}
+	for n, node := range r.Nodes {
+		if _, err := r.Fleet.AddInstances(clusterName, 1, machine(node, n)); err != nil {
+			return fmt.Errorf("node %s: %w", node.Name, err)
+		}
+	}
+	for _, s := range shapesOf(r.Tasks) {
+		if err := r.register(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := r.Start(ctx); err != nil {
+		return err
+	}
+	r.meter.begin(r.Installation)
+	r.next()
+	return nil
+}
+
+// machine is a node as a container instance.
+func machine(n trace.Node, number int) fleet.Machine {
+	m := fleet.Machine{
+		Type: "trace.node", CPU: n.CPUMilli, Memory: n.MemoryMiB, GPUs: n.GPUs,
+		Zones: []string{"us-east-1" + string(rune('a'+number%3))},
+	}
+	if n.Model != "" {
+		m.Attributes = map[string]string{"gpu-model": n.Model}
+	}
+	return m
+}
+
+// next has the next task arrive at its time.
+func (r *run) next() {
+	if r.arrived == len(r.arrivals) {
+		return
+	}
+	at := epoch.Add(time.Duration(float64(*r.arrivals[r.arrived].Created) / r.Compress))
+	r.Loop.After(max(0, at.Sub(r.Loop.Now())), func() {
+		pod := r.arrivals[r.arrived]
+		r.arrived++
+		if err := r.submit(pod); err != nil {
+			r.failed = errors.Join(r.failed, fmt.Errorf("task %s: %w", pod.Name, err))
+		}
+		r.next()
+	})
+}
+
+// submit is a RunTask of one task that waits for as long as it takes.
+func (r *run) submit(p trace.Pod) error {
+	s := shapeOf(p)
+	life := max(time.Second, *p.Deleted-*p.Created)
+	r.meter.arrived(p)
+	_, err := r.API.Submit(context.Background(), cluster.TaskSpec{
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: s.family() + ":1", Count: 1, StartedBy: p.Name,
+		Wait: handler.WaitForever,
+		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
+			Name: "main", Environment: []cluster.Variable{{
+				Name: "BERTH_FLEET_RUN_SECONDS", Value: strconv.FormatFloat(life.Seconds(), 'f', -1, 64),
+			}},
+		}}},
+	})
+	return err
+}
+
+// timed refuses tasks that say not when they came or went.
+func timed(tasks []trace.Pod) error {
+	for _, t := range tasks {
+		if t.Created == nil || t.Deleted == nil {
+			return fmt.Errorf("task %s has no creation_time or no deletion_time, and both are needed for a replay", t.Name)
+		}
+	}
+	return nil
+}
+
+// settled is how long after the last arrival and the last end of a task nothing more is expected: longer than any
+// retry, and the sweep has passed twice.
+const settled = 3 * time.Hour
+
+// drive runs the loop until every task has arrived and ended, or only tasks are left that fit nowhere.
+func (r *run) drive(ctx context.Context) error {
+	for steps := 0; ; steps++ {
+		if steps%4096 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if r.Progress != nil {
+				r.Progress(r.arrived, r.meter.ended)
+			}
+		}
+		if r.failed != nil {
+			return r.failed
+		}
+		if r.arrived == len(r.arrivals) && r.meter.idle(r.Loop.Now()) {
+			return nil
+		}
+		if !r.Loop.Step() {
+			return errors.New("the loop has nothing left to do")
+		}
+		if r.Check != nil && r.Runtime.Idle() && r.meter.changed() {
+			if err := r.Check(r.Installation); err != nil {
+				return err
+			}
+		}
+	}
+}

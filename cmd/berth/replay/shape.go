@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"berth/cmd/berth/trace"
+)
+
+// shape is what a task definition says of a task; tasks of one shape share it.
+type shape struct {
+	cpu      int64 // thousandths of a vCPU
+	memory   int64 // MiB
+	gpus     int
+	gpuMilli int
+}
+
+func shapeOf(p trace.Pod) shape {
+	return shape{cpu: p.CPUMilli, memory: p.MemoryMiB, gpus: p.GPUs, gpuMilli: p.GPUMilli}
+}
+
+func shapesOf(tasks []trace.Pod) []shape {
+	seen := map[shape]bool{}
+	var out []shape
+	for _, t := range tasks {
+		if s := shapeOf(t); !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (s shape) family() string {
+	return fmt.Sprintf("trace-%d-%d-%d-%d", s.cpu, s.memory, s.gpus, s.gpuMilli)
+}
+
+// share reports whether the task takes a part of one GPU only.
+func (s shape) share() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMilli > 0 }
+
+// register makes the shape's task definition, through the ECS API like any user. ECS has whole CPU units and whole
+// GPUs only; what it cannot say stands in tags of Berth's own.
+func (r *run) register(ctx context.Context, s shape) error {
+	container := map[string]any{
+		"name": "main", "image": "trace", "essential": true, "memory": max(4, s.memory), "cpu": s.cpu * 1024 / 1000,
+	}
+	tags := []map[string]string{{"key": "berth:cpu-milli", "value": strconv.FormatInt(s.cpu, 10)}}
+	switch {
+	case s.share():
+		tags = append(tags, map[string]string{"key": "berth:gpu-milli", "value": strconv.Itoa(s.gpuMilli)})
+	case s.gpus > 0:
+		container["resourceRequirements"] = []map[string]string{{"type": "GPU", "value": strconv.Itoa(s.gpus)}}
+	}
+	in := map[string]any{"family": s.family(), "tags": tags, "containerDefinitions": []any{container}}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if status, answer := r.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
+		return fmt.Errorf("registering %s: %s", s.family(), answer)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package trace
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ValueError is a value that does not belong where it stands. Line counts from 1, the header included.
+type ValueError struct {
+	Line   int
+	Column string
+	Value  string
+	Want   string // what was expected
+}
+
+// Error says all of it.
+func (e *ValueError) Error() string {
+	return fmt.Sprintf("line %d, column %s: %.60q, expected %s", e.Line, e.Column, e.Value, e.Want)
+}
+
+// table reads CSV rows by column name. The first error ends it: next is false, and err says what was wrong.
+type table struct {
+	csv     *csv.Reader
+	columns map[string]int
+	width   int
+	row     []string
+	line    int
+	rows    int
+	names   map[string]int // line by name
+	err     error
+}
+
+func newTable(r io.Reader, required ...string) (*table, error) {
+	t := &table{csv: csv.NewReader(&bounded{r: r, left: maxBytes}), columns: map[string]int{}, names: map[string]int{}}
+	t.csv.FieldsPerRecord = -1 // checked below, with a message that says more
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("no header: expected a line that names the columns %s", strings.Join(required, ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.width = len(header)
+	header[0] = strings.TrimPrefix(header[0], "\ufeff") // the byte order mark of spreadsheets
+	for i, name := range header {
+		name = strings.TrimSpace(name)
+		if _, ok := t.columns[name]; ok {
+			return nil, &ValueError{Line: 1, Column: strconv.Itoa(i + 1), Value: name, Want: "each column once"}
+		}
+		t.columns[name] = i
+	}
+	for _, name := range required {
+		if _, ok := t.columns[name]; !ok {
+			return nil, fmt.Errorf("line 1: no column %s; expected %s", name, strings.Join(required, ", "))
+		}
+	}
+	t.csv.ReuseRecord = true
+	return t, nil
+}
+
+// next goes to the next row, and reports whether there is one.
+func (t *table) next() bool {
+	if t.err != nil {
+		return false
+	}
+	row, err := t.csv.Read()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			t.err = err
+		}
+		return false
+	}
+	t.row = row
+	t.line, _ = t.csv.FieldPos(0)
+	if len(row) != t.width {
+		t.err = fmt.Errorf("line %d: %d values, expected %d as in the header", t.line, len(row), t.width)
+		return false
+	}
+	if t.rows++; t.rows > MaxRows {
+		t.err = fmt.Errorf("line %d: more than %d rows", t.line, MaxRows)
+		return false
+	}
+	return true
+}
+
+// text is the row's value in the column; empty where there is no such column.
+func (t *table) text(column string) string {
+	i, ok := t.columns[column]
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(t.row[i])
+}
+
+// name is a value that no other row has.
+func (t *table) name(column string) string {
+	s := t.text(column)
+	if s == "" {
+		t.reject(column, "a name")
+	} else if line, ok := t.names[s]; ok {
+		t.reject(column, fmt.Sprintf("a name of its own: line %d has it", line))
+	}
+	t.names[s] = t.line
+	return s
+}
+
+// number is a whole number from 0 to most.
+func (t *table) number(column string, most int64) int64 {
+	n, err := strconv.ParseInt(t.text(column), 10, 64)
+	if err != nil || n < 0 || n > most {
+		t.reject(column, fmt.Sprintf("a whole number from 0 to %d", most))
+		return 0
+	}
+	return n
+}
+
+// seconds is a time since the start of the trace, nil where there is none.
+func (t *table) seconds(column string) *time.Duration {
+	if t.text(column) == "" {
+		return nil
+	}
+	d := time.Duration(t.number(column, maxSeconds)) * time.Second
+	return &d
+}
+
+// reject ends the table unless an earlier error did.
+func (t *table) reject(column, want string) {
+	if t.err == nil {
+		t.err = &ValueError{Line: t.line, Column: column, Value: t.text(column), Want: want}
+	}
+}
+
+// bounded fails where a file is longer than anything a trace may be.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("more than %d MiB", maxBytes>>20)
+	}
+	n, err := b.r.Read(p)
+	b.left -= int64(n)
+	return n, err
+}

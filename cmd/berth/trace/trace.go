@@ -1,0 +1,125 @@
+// Package trace reads what `berth replay` plays: the nodes and tasks of a recorded cluster, from CSV files. It checks
+// every value and decides nothing; a trace of a production cluster comes with it (see README.md).
+package trace
+
+import (
+	"bytes"
+	_ "embed" // the default trace
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+//go:embed openb_node_list_all_node.csv
+var defaultNodes []byte
+
+//go:embed openb_pod_list_default.csv
+var defaultTasks []byte
+
+// Node is one machine of the trace.
+type Node struct {
+	Name      string
+	CPUMilli  int64 // thousandths of a vCPU
+	MemoryMiB int64
+	GPUs      int
+	Model     string // of its GPUs; empty where it has none or the trace does not say
+}
+
+// Pod is one task of the trace.
+type Pod struct {
+	Name      string
+	CPUMilli  int64 // thousandths of a vCPU
+	MemoryMiB int64
+	GPUs      int
+	// GPUMilli is the share of each GPU in thousandths: 1000 for whole ones, 0 without GPUs.
+	GPUMilli int
+	Models   []string // the GPU models it accepts; empty for any
+	QoS      string
+	Phase    string
+	// Created, Deleted and Scheduled are times since the start of the trace; nil where the trace does not say.
+	Created, Deleted, Scheduled *time.Duration
+}
+
+// The bounds of a trace. What lies beyond is refused, so that no file, however made, exhausts memory or overflows.
+const (
+	MaxRows    = 1_000_000
+	maxBytes   = 512 << 20
+	maxAmount  = 1_000_000_000 // thousandths of a vCPU, MiB
+	maxGPUs    = 1024
+	maxSeconds = 1_000_000_000
+)
+
+// DefaultNodes are the nodes of the trace that comes with Berth.
+func DefaultNodes() ([]Node, error) { return ReadNodes(bytes.NewReader(defaultNodes)) }
+
+// DefaultTasks are the tasks of the trace that comes with Berth, in the file's order.
+func DefaultTasks() ([]Pod, error) { return ReadTasks(bytes.NewReader(defaultTasks)) }
+
+// ReadNodes reads a list of nodes. The first line names the columns: sn, cpu_milli, memory_mib and gpu must be there,
+// model may be. An error says line, column, value and what was expected (see [ValueError]).
+func ReadNodes(r io.Reader) ([]Node, error) {
+	t, err := newTable(r, "sn", "cpu_milli", "memory_mib", "gpu")
+	if err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	var nodes []Node
+	for t.next() {
+		nodes = append(nodes, Node{
+			Name: t.name("sn"), CPUMilli: t.number("cpu_milli", maxAmount), MemoryMiB: t.number("memory_mib", maxAmount),
+			GPUs: int(t.number("gpu", maxGPUs)), Model: t.text("model"),
+		})
+	}
+	if t.err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", t.err)
+	}
+	return nodes, nil
+}
+
+// ReadTasks reads a list of tasks. The first line names the columns: name, cpu_milli, memory_mib, num_gpu and
+// gpu_milli must be there; gpu_spec, qos, pod_phase, creation_time, deletion_time and scheduled_time may be. Errors are
+// as in [ReadNodes].
+func ReadTasks(r io.Reader) ([]Pod, error) {
+	t, err := newTable(r, "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+	if err != nil {
+		return nil, fmt.Errorf("reading tasks: %w", err)
+	}
+	var pods []Pod
+	for t.next() {
+		pods = append(pods, readPod(t))
+	}
+	if t.err != nil {
+		return nil, fmt.Errorf("reading tasks: %w", t.err)
+	}
+	return pods, nil
+}
+
+func readPod(t *table) Pod {
+	p := Pod{
+		Name: t.name("name"), CPUMilli: t.number("cpu_milli", maxAmount), MemoryMiB: t.number("memory_mib", maxAmount),
+		GPUs: int(t.number("num_gpu", maxGPUs)), GPUMilli: int(t.number("gpu_milli", 1000)),
+		QoS: t.text("qos"), Phase: t.text("pod_phase"),
+		Created: t.seconds("creation_time"), Deleted: t.seconds("deletion_time"), Scheduled: t.seconds("scheduled_time"),
+	}
+	for m := range strings.SplitSeq(t.text("gpu_spec"), "|") {
+		if m = strings.TrimSpace(m); m != "" {
+			p.Models = append(p.Models, m)
+		}
+	}
+	switch {
+	case p.GPUs == 0 && p.GPUMilli != 0:
+		t.reject("gpu_milli", "0, as num_gpu is 0")
+	case p.GPUs > 0 && p.GPUMilli == 0:
+		t.reject("gpu_milli", "1 to 1000, as num_gpu is not 0")
+	case p.GPUs > 1 && p.GPUMilli != 1000:
+		t.reject("gpu_milli", "1000, as num_gpu is above 1: only one GPU can be shared")
+	case before(p.Deleted, p.Created):
+		t.reject("deletion_time", "no earlier than creation_time")
+	case before(p.Scheduled, p.Created):
+		t.reject("scheduled_time", "no earlier than creation_time")
+	}
+	return p
+}
+
+// before reports whether both times are known and a comes first.
+func before(a, b *time.Duration) bool { return a != nil && b != nil && *a < *b }

@@ -1,0 +1,23 @@
+// Command dispatch is the Lambda function that makes the world match what was committed: it starts and stops tasks at
+// ECS. The table's stream, the wake-up queue and a schedule each minute have it look.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"berth/functions/internal/environment"
+	"berth/shared/awsapi/eventsource"
+	"berth/shared/handler"
+)
+
+func main() {
+	e := environment.Load(context.Background())
+	h := &handler.Dispatch{
+		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+	}
+	e.Check()
+	f := &eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule, Log: e.Log}
+	lambda.Start(f.Invoke)
+}

@@ -1,0 +1,146 @@
+// Package environment reads what template.yaml sets for a function and makes the clients of AWS from it, once, before
+// the first event.
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"berth/shared/awsapi"
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+	"berth/shared/handler"
+)
+
+// Environment is a function's environment. What is missing or malformed is collected; [Environment.Check] reports it.
+type Environment struct {
+	// Log writes lines as Lambda's JSON log format wants them, with the request's id.
+	Log *slog.Logger
+
+	lookup func(string) string
+	aws    aws.Config
+	errs   []error
+}
+
+// Load reads the process's environment. Region, credentials and endpoints (AWS_ENDPOINT_URL) are found as by all AWS
+// tools.
+func Load(ctx context.Context) *Environment {
+	e := New(os.Getenv)
+	var err error
+	// A connection that hangs must not use up the function's time; no call that we make waits for anything.
+	client := awshttp.NewBuildableClient().WithTimeout(10 * time.Second)
+	if e.aws, err = config.LoadDefaultConfig(ctx, config.WithHTTPClient(client)); err != nil {
+		e.fail(fmt.Errorf("reading the AWS configuration: %w", err))
+	}
+	return e
+}
+
+// New reads the variables that lookup gives, empty where there is none.
+func New(lookup func(string) string) *Environment {
+	return &Environment{Log: lambdacontext.NewLogger(), lookup: lookup}
+}
+
+// Check ends the process when anything is missing or malformed: Lambda then reports a failed start.
+func (e *Environment) Check() {
+	if err := e.Err(); err != nil {
+		e.Log.Error("reading the environment", "error", err)
+		os.Exit(1)
+	}
+}
+
+// Err is all that is missing or malformed, nil if nothing is.
+func (e *Environment) Err() error { return errors.Join(e.errs...) }
+
+func (e *Environment) fail(err error) { e.errs = append(e.errs, err) }
+
+// Required is a variable that must be set.
+func (e *Environment) Required(name string) string {
+	v := e.lookup(name)
+	if v == "" {
+		e.fail(fmt.Errorf("%s is not set", name))
+	}
+	return v
+}
+
+// List is a variable of texts separated by commas, nil where it is not set.
+func (e *Environment) List(name string) []string {
+	var out []string
+	for _, v := range strings.Split(e.lookup(name), ",") {
+		if v = strings.TrimSpace(v); v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// number is a variable of at least min, and at most max where that is not 0; def where it is not set.
+func (e *Environment) number(name string, def, least, most float64) float64 {
+	text := e.lookup(name)
+	if text == "" {
+		return def
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v != v || v < least || v > most {
+		e.fail(fmt.Errorf("%s is %q, expected a number from %g to %g", name, text, least, most))
+		return def
+	}
+	return v
+}
+
+func (e *Environment) seconds(name string, def time.Duration) time.Duration {
+	return time.Duration(e.number(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
+}
+
+// Settings are the handler's settings: the defaults, changed by the variables that are set.
+func (e *Environment) Settings() handler.Settings {
+	s := handler.DefaultSettings()
+	s.Settle = e.seconds("SETTLE_SECONDS", s.Settle)
+	s.RestartDelay = e.seconds("RESTART_DELAY_SECONDS", s.RestartDelay)
+	s.KeepStopped = e.seconds("KEEP_STOPPED_SECONDS", s.KeepStopped)
+	s.KeepRequests = e.seconds("KEEP_REQUESTS_SECONDS", s.KeepRequests)
+	s.RequestWait = e.seconds("REQUEST_WAIT_SECONDS", s.RequestWait)
+	s.RequestPoll = e.seconds("REQUEST_POLL_SECONDS", s.RequestPoll)
+	s.Recheck = e.seconds("RECHECK_SECONDS", s.Recheck)
+	s.RecheckMax = e.seconds("RECHECK_MAX_SECONDS", s.RecheckMax)
+	s.ProvisioningLimit = int(e.number("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
+	s.StartRate = e.number("START_RATE", s.StartRate, 0.001, 1e6)
+	s.StartBurst = e.number("START_BURST", s.StartBurst, 1, 1e6)
+	return s
+}
+
+// Account is where the function runs: ACCOUNT_ID, AWS_REGION, and PARTITION (aws where it is not set).
+func (e *Environment) Account() cluster.Account {
+	return cluster.Account{ID: e.Required("ACCOUNT_ID"), Region: e.Required("AWS_REGION"), Partition: e.lookup("PARTITION")}
+}
+
+// State is the table TABLE_NAME.
+func (e *Environment) State() *dynamo.State {
+	return &dynamo.State{Client: dynamodb.NewFromConfig(e.aws), Table: e.Required("TABLE_NAME")}
+}
+
+// ECS is the ECS API.
+func (e *Environment) ECS() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFromConfig(e.aws)} }
+
+// Forwarder passes operations on to ECS.
+func (e *Environment) Forwarder() *awsapi.Forwarder {
+	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}
+}
+
+// Queue is the queue whose URL the variable holds.
+func (e *Environment) Queue(name string) *awsapi.Queue {
+	return &awsapi.Queue{Client: sqs.NewFromConfig(e.aws), URL: e.Required(name)}
+}

@@ -1,0 +1,77 @@
+package environment_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/functions/internal/environment"
+	"berth/shared/handler"
+)
+
+func with(pairs ...string) *environment.Environment {
+	vars := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		vars[pairs[i]] = pairs[i+1]
+	}
+	return environment.New(func(name string) string { return vars[name] })
+}
+
+func TestSettings(t *testing.T) {
+	t.Run("DefaultWhereNothingIsSet", func(t *testing.T) {
+		e := with()
+		if diff := cmp.Diff(handler.DefaultSettings(), e.Settings()); diff != "" || e.Err() != nil {
+			t.Errorf("%v, settings (-want +got):\n%s", e.Err(), diff)
+		}
+	})
+	t.Run("FollowTheVariables", func(t *testing.T) {
+		e := with("START_RATE", "2.5", "START_BURST", "7", "SETTLE_SECONDS", "0.5", "PROVISIONING_LIMIT", "0", "REQUEST_WAIT_SECONDS", "0")
+		want := handler.DefaultSettings()
+		want.StartRate, want.StartBurst, want.Settle, want.ProvisioningLimit, want.RequestWait = 2.5, 7, 500*time.Millisecond, 0, 0
+		if diff := cmp.Diff(want, e.Settings()); diff != "" || e.Err() != nil {
+			t.Errorf("%v, settings (-want +got):\n%s", e.Err(), diff)
+		}
+	})
+	t.Run("NameWhatIsMalformed", func(t *testing.T) {
+		for name, value := range map[string]string{
+			"START_RATE": "0", "START_BURST": "NaN", "SETTLE_SECONDS": "1m", "REQUEST_WAIT_SECONDS": "-1",
+		} {
+			e := with(name, value)
+			e.Settings()
+			if err := e.Err(); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s=%s: %v, want an error that names it", name, value, err)
+			}
+		}
+	})
+}
+
+func TestWhatIsMissingIsCollected(t *testing.T) {
+	e := with("AWS_REGION", "eu-central-1")
+	e.State()
+	e.Queue("WAKE_QUEUE_URL")
+	e.Account()
+	if err := e.Err(); err == nil || err.Error() != "TABLE_NAME is not set\nWAKE_QUEUE_URL is not set\nACCOUNT_ID is not set" {
+		t.Errorf("Err = %v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	if got := with("EVENT_SOURCES", " aws.ecs, ,berth.fleet").List("EVENT_SOURCES"); !cmp.Equal(got, []string{"aws.ecs", "berth.fleet"}) {
+		t.Errorf("List = %q", got)
+	}
+	if got := with().List("EVENT_SOURCES"); got != nil {
+		t.Errorf("List = %q, want nil", got)
+	}
+}
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := (environment.Clock{}).Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("Sleep = %v", err)
+	}
+}

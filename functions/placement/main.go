@@ -1,0 +1,24 @@
+// Command placement is the Lambda function that decides where tasks run: it reads the table's stream, reconciles
+// services and requests, and commits what should be. It acts on nothing but the table.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"berth/functions/internal/environment"
+	"berth/shared/awsapi/eventsource"
+	"berth/shared/handler"
+)
+
+func main() {
+	e := environment.Load(context.Background())
+	h := &handler.Placement{
+		State: e.State(), Clock: environment.Clock{}, Wake: e.Queue("WAKE_QUEUE_URL"), Settings: e.Settings(), Log: e.Log,
+		Environment: rand.Text(),
+	}
+	e.Check()
+	lambda.Start((&eventsource.Function{Records: h.Records, Log: e.Log}).Invoke)
+}

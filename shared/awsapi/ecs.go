@@ -1,0 +1,185 @@
+// Package awsapi calls AWS: ECS for tasks and instances, SQS for delayed wake-ups. It turns Berth's nouns into the
+// SDK's and back, and the SDK's errors into Berth's; it decides nothing.
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// ECS is the ECS API as far as it acts on tasks and looks at instances. Errors of the API are *cluster.Error.
+type ECS struct {
+	Client *ecs.Client
+	// Timeout ends a StartTask or StopTask whose answer does not come, 10 s where zero.
+	Timeout time.Duration
+}
+
+// describeBatch is how many tasks or instances ECS describes in one call.
+const describeBatch = 100
+
+// once keeps the SDK from repeating a call: StartTask has no client token, so a repetition could start a task twice,
+// and each repetition would take from the rate that StartTask and StopTask share without being counted.
+func once(o *ecs.Options) { o.Retryer = aws.NopRetryer{} }
+
+// StartTask starts one task on each instance named, at most once. The error is cluster.ErrAmbiguous where the outcome
+// is unknown; tasks and failures are per instance.
+func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	out, err := e.Client.StartTask(ctx, startInput(call), once)
+	if err != nil {
+		return cluster.StartAnswer{}, fmt.Errorf("starting tasks of %s: %w", call.TaskDefinition, actionError(err))
+	}
+	answer := cluster.StartAnswer{}
+	for _, t := range out.Tasks {
+		answer.Tasks = append(answer.Tasks, wire.ECSTask(t))
+	}
+	for _, f := range out.Failures {
+		answer.Failures = append(answer.Failures, cluster.Failure{
+			ARN: aws.ToString(f.Arn), Reason: aws.ToString(f.Reason), Detail: aws.ToString(f.Detail),
+		})
+	}
+	return answer, nil
+}
+
+func startInput(call cluster.StartCall) *ecs.StartTaskInput {
+	in := &ecs.StartTaskInput{
+		Cluster: &call.Cluster, TaskDefinition: &call.TaskDefinition, ContainerInstances: call.Instances,
+		Overrides: wire.TaskOverride(call.Overrides),
+	}
+	if call.StartedBy != "" {
+		in.StartedBy = &call.StartedBy
+	}
+	for _, key := range slices.Sorted(maps.Keys(call.Tags)) {
+		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(call.Tags[key])})
+	}
+	return in
+}
+
+// StopTask stops a task by ECS's id. The error is cluster.ErrAmbiguous where the outcome is unknown.
+func (e *ECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	in := &ecs.StopTaskInput{Cluster: &clusterName, Task: &ecsID}
+	if reason != "" {
+		in.Reason = &reason
+	}
+	if _, err := e.Client.StopTask(ctx, in, once); err != nil {
+		return fmt.Errorf("stopping task %s: %w", ecsID, actionError(err))
+	}
+	return nil
+}
+
+func (e *ECS) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := e.Timeout
+	if timeout == 0 {
+		timeout = 10 * time.Second
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// ListTasks gives the ids of all tasks that the filter selects.
+func (e *ECS) ListTasks(ctx context.Context, f cluster.TaskFilter) ([]string, error) {
+	in := &ecs.ListTasksInput{Cluster: &f.Cluster, DesiredStatus: types.DesiredStatus(f.Desired)}
+	if f.Instance != "" {
+		in.ContainerInstance = &f.Instance
+	}
+	if f.StartedBy != "" {
+		in.StartedBy = &f.StartedBy
+	}
+	var ids []string
+	for pages := ecs.NewListTasksPaginator(e.Client, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing tasks of cluster %s: %w", f.Cluster, apiError(err))
+		}
+		ids = appendIDs(ids, page.TaskArns)
+	}
+	return ids, nil
+}
+
+func appendIDs(ids, arns []string) []string {
+	for _, arn := range arns {
+		ids = append(ids, cluster.LastPart(arn))
+	}
+	return ids
+}
+
+// DescribeTasks gives the tasks that ECS still has, of those named.
+func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error) {
+	var tasks []cluster.ECSTask
+	for batch := range slices.Chunk(ids, describeBatch) {
+		out, err := e.Client.DescribeTasks(ctx, &ecs.DescribeTasksInput{Cluster: &clusterName, Tasks: batch})
+		if err != nil {
+			return nil, fmt.Errorf("describing tasks of cluster %s: %w", clusterName, apiError(err))
+		}
+		for _, t := range out.Tasks {
+			tasks = append(tasks, wire.ECSTask(t))
+		}
+	}
+	return tasks, nil
+}
+
+// ListInstances gives the ids of the cluster's instances, whatever their status, except INACTIVE ones.
+func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, error) {
+	in := &ecs.ListContainerInstancesInput{Cluster: &clusterName}
+	var ids []string
+	for pages := ecs.NewListContainerInstancesPaginator(e.Client, in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing instances of cluster %s: %w", clusterName, apiError(err))
+		}
+		ids = appendIDs(ids, page.ContainerInstanceArns)
+	}
+	return ids, nil
+}
+
+// DescribeInstances gives the instances that ECS still has, of those named.
+func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
+	var instances []*cluster.Instance
+	for batch := range slices.Chunk(ids, describeBatch) {
+		in := &ecs.DescribeContainerInstancesInput{Cluster: &clusterName, ContainerInstances: batch}
+		out, err := e.Client.DescribeContainerInstances(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("describing instances of cluster %s: %w", clusterName, apiError(err))
+		}
+		for _, i := range out.ContainerInstances {
+			instances = append(instances, wire.Instance(clusterName, i))
+		}
+	}
+	return instances, nil
+}
+
+// DescribeTaskDefinition takes family, family:revision or ARN.
+func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error) {
+	in := &ecs.DescribeTaskDefinitionInput{TaskDefinition: &name, Include: []types.TaskDefinitionField{types.TaskDefinitionFieldTags}}
+	out, err := e.Client.DescribeTaskDefinition(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("describing task definition %s: %w", name, apiError(err))
+	}
+	return wire.TaskDefinition(out.TaskDefinition, out.Tags)
+}
+
+// ClusterActive reports whether ECS has the cluster and it is ACTIVE.
+func (e *ECS) ClusterActive(ctx context.Context, name string) (bool, error) {
+	out, err := e.Client.DescribeClusters(ctx, &ecs.DescribeClustersInput{Clusters: []string{name}})
+	if err != nil {
+		return false, fmt.Errorf("describing cluster %s: %w", name, apiError(err))
+	}
+	for _, c := range out.Clusters {
+		if aws.ToString(c.ClusterName) == name && aws.ToString(c.Status) == "ACTIVE" {
+			return true, nil
+		}
+	}
+	return false, nil
+}

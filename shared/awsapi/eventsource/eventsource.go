@@ -1,0 +1,143 @@
+// Package eventsource is what stands between Lambda and a handler: it tells the event sources of template.yaml apart
+// (an SQS queue, the table's stream, a schedule, the function URL), hands over what they carry as the handler's own
+// nouns, and answers as the source wants it, failures of single messages and records included. It decides nothing.
+package eventsource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+)
+
+// Function is one handler; the fields of sources that template.yaml does not connect to it stay nil. Its Invoke is what
+// lambda.Start takes.
+type Function struct {
+	// Messages handles a batch of a queue and returns the ids of those to deliver again.
+	Messages func(ctx context.Context, messages []cluster.Message) (retry []string)
+	// Records handles a batch of the stream and returns the sequence of the first record to deliver again, empty when
+	// all are done. An error has the whole batch delivered again.
+	Records func(ctx context.Context, records []cluster.Record) (retryFrom string, err error)
+	// Schedule handles a schedule, named by its input {"schedule": NAME}.
+	Schedule func(ctx context.Context, name string) error
+	// URL answers the function URL's requests.
+	URL http.Handler
+	// WithPrincipal puts the ARN of the function URL's caller, as IAM verified it, into the request's context.
+	WithPrincipal func(ctx context.Context, arn string) context.Context
+	// Log gets what was dropped; nil logs nothing.
+	Log *slog.Logger
+}
+
+// envelope is enough of an event to tell the source.
+type envelope struct {
+	Records []struct {
+		EventSource string `json:"eventSource"`
+	} `json:"Records"`
+	Schedule       string `json:"schedule"`
+	RequestContext struct {
+		HTTP *struct{} `json:"http"`
+	} `json:"requestContext"`
+}
+
+// Invoke handles one event of any source. An event of a source that the function does not have is an error, so that a
+// wrong template shows.
+func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, error) {
+	var e envelope
+	if err := json.Unmarshal(event, &e); err != nil {
+		return nil, fmt.Errorf("reading event: %w", err)
+	}
+	source := ""
+	if len(e.Records) > 0 {
+		source = e.Records[0].EventSource
+	}
+	switch {
+	case source == "aws:sqs" && f.Messages != nil:
+		return f.queue(ctx, event)
+	case source == "aws:dynamodb" && f.Records != nil:
+		return f.stream(ctx, event)
+	case e.Schedule != "" && f.Schedule != nil:
+		return nil, f.dropped(ctx, f.Schedule(ctx, e.Schedule))
+	case e.RequestContext.HTTP != nil && f.URL != nil:
+		return f.url(ctx, event)
+	}
+	return nil, fmt.Errorf("no handler for an event of %s", describe(e, source))
+}
+
+func describe(e envelope, source string) string {
+	switch {
+	case source != "":
+		return source
+	case e.Schedule != "":
+		return "schedule " + strconv.Quote(e.Schedule)
+	case e.RequestContext.HTTP != nil:
+		return "the function URL"
+	}
+	return "an unknown source"
+}
+
+// dropped turns a drop into success, as no retry helps.
+func (f *Function) dropped(ctx context.Context, err error) error {
+	var drop *cluster.Drop
+	if !errors.As(err, &drop) {
+		return err
+	}
+	if f.Log != nil {
+		f.Log.WarnContext(ctx, "dropped event", "reason", drop.Reason)
+	}
+	return nil
+}
+
+func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResponse, error) {
+	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	var batch events.SQSEvent
+	if err := json.Unmarshal(event, &batch); err != nil {
+		return out, fmt.Errorf("reading SQS event: %w", err)
+	}
+	messages := make([]cluster.Message, len(batch.Records))
+	for i, m := range batch.Records {
+		receives, err := strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
+		if err != nil {
+			receives = 1
+		}
+		messages[i] = cluster.Message{ID: m.MessageId, Body: []byte(m.Body), Receives: receives}
+	}
+	for _, id := range f.Messages(ctx, messages) {
+		out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
+	}
+	return out, nil
+}
+
+func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEventResponse, error) {
+	out := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
+	var batch events.DynamoDBEvent
+	if err := json.Unmarshal(event, &batch); err != nil {
+		return out, fmt.Errorf("reading stream event: %w", err)
+	}
+	records := make([]cluster.Record, 0, len(batch.Records))
+	for _, r := range batch.Records {
+		record, err := dynamo.Record(r)
+		if err != nil {
+			if err := f.dropped(ctx, err); err != nil {
+				return out, err
+			}
+			continue
+		}
+		records = append(records, record)
+	}
+	if len(records) == 0 {
+		return out, nil
+	}
+	retryFrom, err := f.Records(ctx, records)
+	if retryFrom != "" {
+		out.BatchItemFailures = append(out.BatchItemFailures, events.DynamoDBBatchItemFailure{ItemIdentifier: retryFrom})
+	}
+	return out, err
+}

@@ -1,0 +1,94 @@
+package eventsource
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aws/aws-lambda-go/events"
+)
+
+// url has the function URL's request answered as any other HTTP request.
+func (f *Function) url(ctx context.Context, event []byte) (events.LambdaFunctionURLResponse, error) {
+	var in events.LambdaFunctionURLRequest
+	if err := json.Unmarshal(event, &in); err != nil {
+		return events.LambdaFunctionURLResponse{}, fmt.Errorf("reading function URL request: %w", err)
+	}
+	if a := in.RequestContext.Authorizer; a != nil && a.IAM != nil && f.WithPrincipal != nil {
+		ctx = f.WithPrincipal(ctx, a.IAM.UserARN)
+	}
+	r, err := request(ctx, &in)
+	if err != nil {
+		return events.LambdaFunctionURLResponse{StatusCode: http.StatusBadRequest}, nil //nolint:nilerr // the caller's doing
+	}
+	w := &response{header: http.Header{}}
+	f.URL.ServeHTTP(w, r)
+	return w.answer(), nil
+}
+
+func request(ctx context.Context, in *events.LambdaFunctionURLRequest) (*http.Request, error) {
+	body := []byte(in.Body)
+	if in.IsBase64Encoded {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(in.Body); err != nil {
+			return nil, fmt.Errorf("decoding body: %w", err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, in.RequestContext.HTTP.Method, "/", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.URL = &url.URL{Path: in.RawPath, RawQuery: in.RawQueryString}
+	r.RequestURI = r.URL.RequestURI()
+	r.Host, r.RemoteAddr = in.RequestContext.DomainName, in.RequestContext.HTTP.SourceIP
+	for name, value := range in.Headers {
+		r.Header.Set(name, value)
+	}
+	if len(in.Cookies) > 0 {
+		r.Header.Set("Cookie", strings.Join(in.Cookies, "; "))
+	}
+	return r, nil
+}
+
+// response keeps what the handler answers.
+type response struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (w *response) Header() http.Header { return w.header }
+
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(b)
+}
+
+func (w *response) answer() events.LambdaFunctionURLResponse {
+	w.WriteHeader(http.StatusOK)
+	out := events.LambdaFunctionURLResponse{StatusCode: w.status, Headers: map[string]string{}}
+	for name, values := range w.header {
+		if name == "Set-Cookie" {
+			out.Cookies = values
+			continue
+		}
+		out.Headers[name] = strings.Join(values, ",")
+	}
+	out.Body = w.body.String()
+	if !utf8.ValidString(out.Body) {
+		out.Body, out.IsBase64Encoded = base64.StdEncoding.EncodeToString(w.body.Bytes()), true
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package awsapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/shared/awsapi/outcome"
+	"berth/shared/cluster"
+)
+
+// target prefixes an operation's name in the ECS protocol.
+const target = "AmazonEC2ContainerServiceV20141113."
+
+// maxAnswer is how long an answer may be, as a function URL's may.
+const maxAnswer = 6 << 20
+
+// Forwarder passes operations on to ECS as they came: what Berth leaves to ECS it need not understand, new members
+// included. It never repeats a call; whoever sent it does.
+type Forwarder struct {
+	// Client is where endpoint, Region and credentials come from.
+	Client *ecs.Client
+	// Now is the clock that signs, in UTC; nil is the machine's.
+	Now func() time.Time
+}
+
+// Forward posts the body of one operation (ListClusters, ...), JSON 1.1, and gives ECS's answer, errors of the API
+// included, as status and body. The error is cluster.ErrAmbiguous where ECS may have carried it out without answering.
+func (f *Forwarder) Forward(ctx context.Context, operation string, body []byte) (status int, answer []byte, err error) {
+	r, err := f.request(ctx, operation, body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("forwarding %s: %w", operation, err)
+	}
+	options := f.Client.Options()
+	resp, err := options.HTTPClient.Do(r)
+	if outcome.Unsent(err) {
+		return 0, nil, fmt.Errorf("forwarding %s: %w", operation, err)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("forwarding %s: %w: %w", operation, cluster.ErrAmbiguous, err)
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(answer) > maxAnswer {
+		err = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("forwarding %s: %w: %w", operation, cluster.ErrAmbiguous, err)
+	}
+	return resp.StatusCode, answer, nil
+}
+
+// request is the call, addressed and signed as the SDK would: AWS_ENDPOINT_URL_ECS and the Region's endpoint hold.
+func (f *Forwarder) request(ctx context.Context, operation string, body []byte) (*http.Request, error) {
+	o := f.Client.Options()
+	endpoint, err := o.EndpointResolverV2.ResolveEndpoint(ctx, ecs.EndpointParameters{
+		Region: aws.String(o.Region), Endpoint: o.BaseEndpoint,
+		UseFIPS:      aws.Bool(o.EndpointOptions.UseFIPSEndpoint == aws.FIPSEndpointStateEnabled),
+		UseDualStack: aws.Bool(o.EndpointOptions.UseDualStackEndpoint == aws.DualStackEndpointStateEnabled),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finding its endpoint: %w", err)
+	}
+	if endpoint.URI.Path == "" {
+		endpoint.URI.Path = "/"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint.URI.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	r.Header.Set("X-Amz-Target", target+operation)
+	credentials, err := o.Credentials.Retrieve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("getting credentials: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), "ecs", o.Region, f.now()); err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	return r, nil
+}
+
+func (f *Forwarder) now() time.Time {
+	if f.Now == nil {
+		return time.Now()
+	}
+	return f.Now()
+}

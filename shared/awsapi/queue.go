@@ -1,0 +1,36 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// MaxDelay is the longest that SQS holds a message back. Some emulators take more; AWS does not.
+const MaxDelay = 900 * time.Second
+
+// Queue sends to one SQS queue.
+type Queue struct {
+	Client *sqs.Client
+	URL    string
+}
+
+// Send sends a message to be delivered after delay, in whole seconds rounded up, so that it never comes early. A delay
+// above [MaxDelay] is an error. The SDK repeats a send whose answer was lost: the message may come twice.
+func (q *Queue) Send(ctx context.Context, body []byte, delay time.Duration) error {
+	delay = max(delay, 0)
+	if delay > MaxDelay {
+		return fmt.Errorf("sending message: a delay of %s is above %s", delay, MaxDelay)
+	}
+	_, err := q.Client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: &q.URL, MessageBody: aws.String(string(body)),
+		DelaySeconds: int32((delay + time.Second - 1) / time.Second), //nolint:gosec // at most 900
+	})
+	if err != nil {
+		return fmt.Errorf("sending message: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package awsevent
+
+import (
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+type instanceDetail struct {
+	ARN            string      `json:"containerInstanceArn"`
+	ClusterARN     string      `json:"clusterArn"`
+	EC2InstanceID  string      `json:"ec2InstanceId"`
+	Status         string      `json:"status"`
+	AgentConnected bool        `json:"agentConnected"`
+	RegisteredAt   time.Time   `json:"registeredAt"`
+	Version        int64       `json:"version"`
+	Registered     []resource  `json:"registeredResources"`
+	Attributes     []attribute `json:"attributes"`
+}
+
+type resource struct {
+	Name         string   `json:"name"`
+	IntegerValue int64    `json:"integerValue"`
+	StringSet    []string `json:"stringSetValue"`
+}
+
+type attribute struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+var instanceStatuses = map[string]cluster.InstanceStatus{
+	"REGISTERING": cluster.InstanceRegistering, "REGISTRATION_FAILED": cluster.InstanceFailed,
+	"ACTIVE": cluster.InstanceActive, "DRAINING": cluster.InstanceDraining,
+	"DEREGISTERING": cluster.InstanceDeregistering, "INACTIVE": cluster.InstanceInactive,
+}
+
+func instance(e *envelope) (any, error) {
+	var d instanceDetail
+	if err := e.into(&d); err != nil {
+		return nil, err
+	}
+	i := &cluster.Instance{
+		EC2InstanceID: d.EC2InstanceID, Status: instanceStatuses[d.Status], AgentConnected: d.AgentConnected,
+		Version: d.Version, RegisteredAt: d.RegisteredAt,
+	}
+	var err error
+	switch {
+	case i.Status == "":
+		return nil, malformed(e.DetailType, "status %.40q", d.Status)
+	case d.Version < 1:
+		return nil, malformed(e.DetailType, "version %d", d.Version)
+	}
+	if _, i.ID, err = nameOf(e, "containerInstanceArn", d.ARN, "container-instance"); err != nil {
+		return nil, err
+	}
+	if _, i.Cluster, err = nameOf(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
+		return nil, err
+	}
+	if len(d.Attributes) > 0 {
+		i.Attributes = make(map[string]string, len(d.Attributes))
+	}
+	for _, a := range d.Attributes {
+		i.Attributes[a.Name] = a.Value
+	}
+	i.Registered, err = capacity(e, d.Registered)
+	return i, err
+}
+
+func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
+	var c cluster.Capacity
+	var err error
+	for _, r := range registered {
+		if r.IntegerValue < 0 || r.IntegerValue > maxUnits {
+			return c, malformed(e.DetailType, "registeredResources %.40q is %d", r.Name, r.IntegerValue)
+		}
+		switch r.Name {
+		case "CPU":
+			c.CPU = r.IntegerValue * cluster.CPUUnit
+		case "MEMORY":
+			c.Memory = r.IntegerValue
+		case "GPU":
+			c.GPUs = r.StringSet
+		case "PORTS":
+			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.TCP)
+		case "PORTS_UDP":
+			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.UDP)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func reserved(e *envelope, ports []cluster.Port, numbers []string, protocol cluster.Protocol) ([]cluster.Port, error) {
+	for _, s := range numbers {
+		n, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return nil, malformed(e.DetailType, "registeredResources port %.40q", s)
+		}
+		ports = append(ports, cluster.Port{Number: int(n), Protocol: protocol})
+	}
+	return ports, nil
+}

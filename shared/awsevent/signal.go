@@ -1,0 +1,131 @@
+package awsevent
+
+import (
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Alarm is a CloudWatch alarm that changed its state: OK, ALARM or INSUFFICIENT_DATA.
+type Alarm struct {
+	Name     string
+	State    string
+	Previous string
+	Reason   string
+	At       time.Time
+}
+
+// Lifecycle is an Auto Scaling group that waits, at a lifecycle hook, before it puts an instance into service or
+// terminates it.
+type Lifecycle struct {
+	Group         string
+	Hook          string
+	EC2InstanceID string
+	Token         string
+	Transition    string // autoscaling:EC2_INSTANCE_LAUNCHING or autoscaling:EC2_INSTANCE_TERMINATING
+	Metadata      string
+	Origin        string
+	Destination   string
+}
+
+// Terminating reports whether the instance is on its way out; otherwise it is on its way in.
+func (l *Lifecycle) Terminating() bool { return l.Transition == terminating }
+
+const (
+	launching   = "autoscaling:EC2_INSTANCE_LAUNCHING"
+	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
+)
+
+// SpotWarning is EC2's notice, two minutes ahead, that it takes a Spot instance back.
+type SpotWarning struct {
+	EC2InstanceID string
+	Action        string // terminate, stop or hibernate
+}
+
+// Schedule is a schedule that fired: the name in {"schedule": NAME}, or that of the rule.
+type Schedule struct{ Name string }
+
+func alarm(e *envelope) (any, error) {
+	type state struct {
+		Value     string `json:"value"`
+		Reason    string `json:"reason"`
+		Timestamp string `json:"timestamp"`
+	}
+	var d struct {
+		Name     string `json:"alarmName"`
+		State    state  `json:"state"`
+		Previous state  `json:"previousState"`
+	}
+	if err := e.into(&d); err != nil {
+		return nil, err
+	}
+	switch d.State.Value {
+	case "OK", "ALARM", "INSUFFICIENT_DATA":
+	default:
+		return nil, malformed(e.DetailType, "state.value %.40q", d.State.Value)
+	}
+	if d.Name == "" {
+		return nil, malformed(e.DetailType, "alarmName is missing")
+	}
+	at, err := time.Parse("2006-01-02T15:04:05.999Z0700", d.State.Timestamp) // CloudWatch writes +0000, without a colon
+	if err != nil {
+		if at, err = time.Parse(time.RFC3339Nano, d.State.Timestamp); err != nil {
+			return nil, malformed(e.DetailType, "state.timestamp %.40q", d.State.Timestamp)
+		}
+	}
+	return &Alarm{
+		Name: d.Name, State: d.State.Value, Previous: d.Previous.Value, Reason: d.State.Reason, At: at.UTC(),
+	}, nil
+}
+
+func lifecycle(e *envelope) (any, error) {
+	var d struct {
+		Token       string `json:"LifecycleActionToken"`
+		Group       string `json:"AutoScalingGroupName"`
+		Hook        string `json:"LifecycleHookName"`
+		Instance    string `json:"EC2InstanceId"`
+		Transition  string `json:"LifecycleTransition"`
+		Metadata    string `json:"NotificationMetadata"`
+		Origin      string `json:"Origin"`
+		Destination string `json:"Destination"`
+	}
+	if err := e.into(&d); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct{ name, value string }{
+		{"LifecycleActionToken", d.Token}, {"AutoScalingGroupName", d.Group}, {"LifecycleHookName", d.Hook},
+		{"EC2InstanceId", d.Instance},
+	} {
+		if f.value == "" {
+			return nil, malformed(e.DetailType, "%s is missing", f.name)
+		}
+	}
+	if d.Transition != launching && d.Transition != terminating {
+		return nil, malformed(e.DetailType, "LifecycleTransition %.80q", d.Transition)
+	}
+	return &Lifecycle{
+		Group: d.Group, Hook: d.Hook, EC2InstanceID: d.Instance, Token: d.Token, Transition: d.Transition,
+		Metadata: d.Metadata, Origin: d.Origin, Destination: d.Destination,
+	}, nil
+}
+
+func spotWarning(e *envelope) (any, error) {
+	var d struct {
+		Instance string `json:"instance-id"`
+		Action   string `json:"instance-action"`
+	}
+	if err := e.into(&d); err != nil {
+		return nil, err
+	}
+	if d.Instance == "" {
+		return nil, malformed(e.DetailType, "instance-id is missing")
+	}
+	return &SpotWarning{EC2InstanceID: d.Instance, Action: d.Action}, nil
+}
+
+func scheduled(e *envelope) (any, error) {
+	if len(e.Resources) == 0 {
+		return nil, malformed(e.DetailType, "resources is empty")
+	}
+	return &Schedule{Name: cluster.LastPart(e.Resources[0])}, nil
+}

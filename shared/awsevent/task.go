@@ -1,0 +1,177 @@
+package awsevent
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+type taskDetail struct {
+	TaskARN        string          `json:"taskArn"`
+	ClusterARN     string          `json:"clusterArn"`
+	InstanceARN    string          `json:"containerInstanceArn"`
+	TaskDefinition string          `json:"taskDefinitionArn"`
+	Group          string          `json:"group"`
+	StartedBy      string          `json:"startedBy"`
+	LastStatus     string          `json:"lastStatus"`
+	DesiredStatus  string          `json:"desiredStatus"`
+	HealthStatus   string          `json:"healthStatus"`
+	CPU            string          `json:"cpu"`
+	Memory         string          `json:"memory"`
+	StartedAt      time.Time       `json:"startedAt"`
+	StoppedAt      time.Time       `json:"stoppedAt"`
+	StopCode       string          `json:"stopCode"`
+	StoppedReason  string          `json:"stoppedReason"`
+	Version        int64           `json:"version"`
+	Containers     []taskContainer `json:"containers"`
+}
+
+type taskContainer struct {
+	ExitCode          *int          `json:"exitCode"`
+	CPU               string        `json:"cpu"`
+	Memory            string        `json:"memory"`
+	MemoryReservation string        `json:"memoryReservation"`
+	GPUIDs            []string      `json:"gpuIds"`
+	NetworkBindings   []portBinding `json:"networkBindings"`
+}
+
+type portBinding struct {
+	HostPort int    `json:"hostPort"`
+	Protocol string `json:"protocol"`
+}
+
+// statuses are ECS's lastStatus values, those on the way as the one they follow.
+var statuses = map[string]cluster.TaskStatus{
+	"PROVISIONING": cluster.TaskPending, "PENDING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending,
+	"RUNNING":      cluster.TaskRunning,
+	"DEACTIVATING": cluster.TaskStopping, "STOPPING": cluster.TaskStopping, "DEPROVISIONING": cluster.TaskStopping,
+	"STOPPED": cluster.TaskStopped, "DELETED": cluster.TaskStopped,
+}
+
+var desiredStatuses = map[string]cluster.TaskStatus{
+	"PENDING": cluster.TaskRunning, "RUNNING": cluster.TaskRunning, "STOPPED": cluster.TaskStopped,
+}
+
+// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
+const ephemeral = 32768
+
+func task(e *envelope) (any, error) {
+	var d taskDetail
+	if err := e.into(&d); err != nil {
+		return nil, err
+	}
+	t := &cluster.ECSTask{
+		StartedBy: d.StartedBy, Group: d.Group, Last: statuses[d.LastStatus], Desired: desiredStatuses[d.DesiredStatus],
+		Version: d.Version, Started: d.StartedAt, Stopped: d.StoppedAt, StopCode: d.StopCode, Reason: d.StoppedReason,
+	}
+	switch {
+	case t.Last == "":
+		return nil, malformed(e.DetailType, "lastStatus %.40q", d.LastStatus)
+	case t.Desired == "":
+		return nil, malformed(e.DetailType, "desiredStatus %.40q", d.DesiredStatus)
+	case d.Version < 1:
+		return nil, malformed(e.DetailType, "version %d", d.Version)
+	}
+	if d.HealthStatus == "HEALTHY" || d.HealthStatus == "UNHEALTHY" {
+		t.Health = d.HealthStatus
+	}
+	if err := d.names(e, t); err != nil {
+		return nil, err
+	}
+	return t, d.resources(e, t)
+}
+
+func (d *taskDetail) names(e *envelope, t *cluster.ECSTask) (err error) {
+	if _, t.ID, err = nameOf(e, "taskArn", d.TaskARN, "task"); err != nil {
+		return err
+	}
+	if _, t.Cluster, err = nameOf(e, "clusterArn", d.ClusterARN, "cluster"); err != nil {
+		return err
+	}
+	if d.InstanceARN != "" { // Fargate has none
+		if _, t.Instance, err = nameOf(e, "containerInstanceArn", d.InstanceARN, "container-instance"); err != nil {
+			return err
+		}
+	}
+	if a, ok := cluster.ParseARN(d.TaskDefinition); ok && a.Kind == "task-definition" {
+		t.TaskDefinition = a.Name
+		return nil
+	}
+	return malformed(e.DetailType, "taskDefinitionArn %.200q", d.TaskDefinition)
+}
+
+// resources reads what the task holds: the task's own size where it has one, else its containers' (of memory the
+// reservation, as ECS accounts it).
+func (d *taskDetail) resources(e *envelope, t *cluster.ECSTask) error {
+	var cpu, memory int64
+	for _, c := range d.Containers {
+		one, err := units(e, "containers.cpu", c.CPU)
+		if err != nil {
+			return err
+		}
+		mib, err := units(e, "containers.memory", cmp.Or(c.MemoryReservation, c.Memory))
+		if err != nil {
+			return err
+		}
+		cpu, memory = cpu+one, memory+mib
+		t.Needs.GPUs += len(c.GPUIDs)
+		if t.ExitCode == nil {
+			t.ExitCode = c.ExitCode
+		}
+		for _, b := range c.NetworkBindings {
+			t.Ports = appendPort(t.Ports, b)
+		}
+	}
+	return d.size(e, t, cpu, memory)
+}
+
+func (d *taskDetail) size(e *envelope, t *cluster.ECSTask, cpu, memory int64) error {
+	own, err := units(e, "cpu", d.CPU)
+	if err != nil {
+		return err
+	}
+	mib, err := units(e, "memory", d.Memory)
+	if err != nil {
+		return err
+	}
+	if own > 0 {
+		cpu = own
+	}
+	if mib > 0 {
+		memory = mib
+	}
+	t.Needs.CPU, t.Needs.Memory = cpu*cluster.CPUUnit, memory
+	return nil
+}
+
+func appendPort(ports []cluster.Port, b portBinding) []cluster.Port {
+	p := cluster.Port{Number: b.HostPort, Protocol: cluster.TCP}
+	if b.Protocol == string(cluster.UDP) {
+		p.Protocol = cluster.UDP
+	}
+	if b.HostPort <= 0 || b.HostPort >= ephemeral {
+		return ports
+	}
+	for _, q := range ports {
+		if p == q { // bound for IPv4 and for IPv6
+			return ports
+		}
+	}
+	return append(ports, p)
+}
+
+// maxUnits bounds CPU units and MiB, far above any machine, so that sums cannot overflow.
+const maxUnits = 1 << 40
+
+func units(e *envelope, field, s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > maxUnits {
+		return 0, malformed(e.DetailType, "%s %.40q is no number of units", field, s)
+	}
+	return n, nil
+}

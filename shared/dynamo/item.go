@@ -1,0 +1,164 @@
+package dynamo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"berth/shared/cluster"
+)
+
+// item is a row as DynamoDB keeps it: the attributes are the fields of the row's JSON, and the two keys.
+type item = map[string]types.AttributeValue
+
+// The attributes of the table's key.
+const (
+	partitionKey = "pk"
+	sortKey      = "sk"
+)
+
+func keyItem(k cluster.Key) item {
+	return item{partitionKey: text(k.Cluster), sortKey: text(k.Sort)}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// encode goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
+func encode(row cluster.Row) (item, error) {
+	key := row.Key()
+	data, err := cluster.EncodeRow(row)
+	if err != nil {
+		return nil, fmt.Errorf("encoding row %s: %w", key.Sort, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // 64-bit counters would not survive a float
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("encoding row %s: %w", key.Sort, err)
+	}
+	out := keyItem(key)
+	for name, v := range fields {
+		if name != partitionKey {
+			out[name] = attribute(v)
+		}
+	}
+	return out, nil
+}
+
+// attribute is a decoded JSON value as an attribute value.
+func attribute(v any) types.AttributeValue {
+	switch v := v.(type) {
+	case string:
+		return text(v)
+	case json.Number:
+		return &types.AttributeValueMemberN{Value: v.String()}
+	case bool:
+		return &types.AttributeValueMemberBOOL{Value: v}
+	case []any:
+		list := make([]types.AttributeValue, len(v))
+		for i, e := range v {
+			list[i] = attribute(e)
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	case map[string]any:
+		fields := make(item, len(v))
+		for name, e := range v {
+			fields[name] = attribute(e)
+		}
+		return &types.AttributeValueMemberM{Value: fields}
+	}
+	return &types.AttributeValueMemberNULL{Value: true}
+}
+
+// decode reads what encode made. A row of a kind that this version does not know gives nil.
+func decode(it item) (cluster.Row, error) {
+	sk, ok := it[sortKey].(*types.AttributeValueMemberS)
+	if !ok {
+		return nil, fmt.Errorf("decoding row: it has no sort key")
+	}
+	if cluster.EmptyRow(sk.Value) == nil {
+		return nil, nil
+	}
+	data, err := appendObject(make([]byte, 0, 1024), it)
+	if err != nil {
+		return nil, fmt.Errorf("decoding row %s: %w", sk.Value, err)
+	}
+	row, err := cluster.DecodeRow(sk.Value, data)
+	if err == nil {
+		inUTC(reflect.ValueOf(row).Elem())
+	}
+	return row, err
+}
+
+// inUTC has a row's times in UTC, as every other store gives them, whatever zone they were written in.
+func inUTC(v reflect.Value) {
+	for i := range v.NumField() {
+		field := v.Field(i)
+		if at, ok := field.Addr().Interface().(*time.Time); ok {
+			*at = at.UTC()
+		} else if field.Kind() == reflect.Struct {
+			inUTC(field)
+		}
+	}
+}
+
+func appendObject(b []byte, fields item) ([]byte, error) {
+	b = append(b, '{')
+	first := true
+	for name, v := range fields {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(appendText(b, name), ':')
+		var err error
+		if b, err = appendValue(b, v); err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", name, err)
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func appendValue(b []byte, v types.AttributeValue) ([]byte, error) {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return appendText(b, v.Value), nil
+	case *types.AttributeValueMemberN:
+		return append(b, v.Value...), nil
+	case *types.AttributeValueMemberBOOL:
+		return fmt.Append(b, v.Value), nil
+	case *types.AttributeValueMemberNULL:
+		return append(b, "null"...), nil
+	case *types.AttributeValueMemberL:
+		b = append(b, '[')
+		for i, e := range v.Value {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = appendValue(b, e); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case *types.AttributeValueMemberM:
+		return appendObject(b, v.Value)
+	}
+	return nil, fmt.Errorf("no row has values of type %T", v)
+}
+
+// appendText quotes as JSON does. Nearly every text is plain, which keeps loading a large cluster cheap.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) // a string always encodes
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	return append(append(b, s...), '"')
+}

@@ -1,0 +1,43 @@
+package dynamo_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+	"berth/shared/handler"
+	"berth/shared/porttest"
+)
+
+func TestState(t *testing.T) {
+	porttest.State(t, func(t *testing.T) handler.State { return open(t) })
+}
+
+func TestStream(t *testing.T) {
+	porttest.Stream(t, func(t *testing.T) porttest.StreamState { return streamState{open(t)} })
+}
+
+// streamState reads the stream as Lambda would be given it.
+type streamState struct{ *dynamo.State }
+
+func (s streamState) Records(t *testing.T, clusterName string, n int) []cluster.Record {
+	t.Helper()
+	var records []cluster.Record
+	for _, r := range streamed(t, s.State) {
+		record, err := dynamo.Record(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Key.Cluster == clusterName {
+			records = append(records, record)
+		}
+	}
+	if len(records) < n {
+		t.Fatalf("%d records, want %d", len(records), n)
+	}
+	return records
+}
+
+// Expire leaves it to DynamoDB, which takes its time.
+func (streamState) Expire(*testing.T, time.Time) bool { return false }

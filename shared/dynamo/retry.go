@@ -1,0 +1,117 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"berth/shared/awsapi/outcome"
+	"berth/shared/cluster"
+)
+
+// Retries happen in this file alone: the SDK, repeating a conditional write whose answer was lost, would report its
+// own success as a conflict.
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// maxAttempts, firstPause and maxPause bound a call's retries: about 2 s of waiting at most, half of that on average.
+const (
+	maxAttempts = 8
+	firstPause  = 25 * time.Millisecond
+	maxPause    = time.Second
+)
+
+// again repeats call, which may be repeated whatever came of it, until it succeeds or fails for good.
+func (s *State) again(ctx context.Context, call func(context.Context) error) error {
+	return s.attempt(ctx, call, func(err error) bool { return harmless(err) || outcome.Unknown(err) })
+}
+
+// unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one, the error is
+// cluster.ErrAmbiguous.
+func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent
+	}
+	err := s.attempt(ctx, call, harmless)
+	if outcome.Unknown(err) {
+		return ambiguous(err)
+	}
+	return err
+}
+
+func ambiguous(err error) error { return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, err) }
+
+func (s *State) attempt(ctx context.Context, call func(context.Context) error, repeatable func(error) bool) error {
+	for n := 0; ; n++ {
+		err := s.timed(ctx, call)
+		if err == nil || n+1 == maxAttempts || !repeatable(err) || ctx.Err() != nil {
+			return err
+		}
+		s.usage.retried()
+		if s.pause(ctx, jitter(n)) != nil {
+			return err
+		}
+	}
+}
+
+func (s *State) timed(ctx context.Context, call func(context.Context) error) error {
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = 5 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// jitter is a random pause before attempt n+1, so that those who collided do not collide again.
+func jitter(n int) time.Duration {
+	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
+}
+
+func (s *State) pause(ctx context.Context, d time.Duration) error {
+	if s.Pause != nil {
+		return s.Pause(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// harmless reports that the call has had no effect and that the same call may succeed a little later.
+func harmless(err error) bool {
+	var conflict *types.TransactionConflictException
+	var canceled *types.TransactionCanceledException
+	switch {
+	case errors.As(err, &canceled):
+		return passing(canceled.CancellationReasons)
+	case errors.As(err, &conflict):
+		return true
+	}
+	return outcome.Throttled(err) || outcome.Unsent(err)
+}
+
+// passing reports whether all reasons pass by themselves. ValidationError and ItemCollectionSizeLimitExceeded do not.
+func passing(reasons []types.CancellationReason) bool {
+	some := false
+	for _, r := range reasons {
+		switch aws.ToString(r.Code) {
+		case "", "None":
+		case "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded":
+			some = true
+		default:
+			return false
+		}
+	}
+	return some
+}

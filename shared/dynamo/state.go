@@ -1,0 +1,219 @@
+// Package dynamo keeps the state in one DynamoDB table: partition key pk (the cluster), sort key sk, both strings, no
+// index, TTL on the attribute ttl, a stream of new and old images. It makes each change with the condition that
+// package cluster states for it, and decides nothing else.
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"berth/shared/cluster"
+)
+
+// API is what the state calls of DynamoDB; *dynamodb.Client has it.
+type API interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// State is the state in one table. It may be used by several goroutines.
+type State struct {
+	Client API
+	Table  string
+	// Pause waits between attempts; nil waits in real time.
+	Pause func(ctx context.Context, d time.Duration) error
+	// Timeout ends one attempt, 5 s where zero: a connection that hangs must not use up the function's time.
+	Timeout time.Duration
+
+	usage counter
+}
+
+// Get reads one row as last written; nil where there is none.
+func (s *State) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	return s.read(ctx, key, true)
+}
+
+// Peek is Get at half the price: it may miss the last second's writes.
+func (s *State) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	return s.read(ctx, key, false)
+}
+
+func (s *State) read(ctx context.Context, key cluster.Key, consistent bool) (cluster.Row, error) {
+	in := &dynamodb.GetItemInput{
+		TableName: &s.Table, Key: keyItem(key), ConsistentRead: &consistent,
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	var out *dynamodb.GetItemOutput
+	err := s.again(ctx, func(ctx context.Context) (err error) {
+		out, err = s.Client.GetItem(ctx, in, once)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
+	}
+	s.usage.read(out.ConsumedCapacity)
+	if out.Item == nil {
+		return nil, nil
+	}
+	return decode(out.Item)
+}
+
+// List reads a range as last written, in order of sort key. Rows of kinds that this version does not know are left out.
+func (s *State) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	in := s.query(r)
+	var rows []cluster.Row
+	for in != nil {
+		var out *dynamodb.QueryOutput
+		err := s.again(ctx, func(ctx context.Context) (err error) {
+			out, err = s.Client.Query(ctx, in, once)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
+		}
+		s.usage.read(out.ConsumedCapacity)
+		for _, it := range out.Items {
+			row, err := decode(it)
+			if err != nil {
+				return nil, err
+			}
+			if row == nil || row.Key().Sort == r.To { // BETWEEN includes its end
+				continue
+			}
+			rows = append(rows, row)
+			if len(rows) == r.Limit {
+				return rows, nil
+			}
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+		if len(out.LastEvaluatedKey) == 0 {
+			in = nil
+		}
+	}
+	return rows, nil
+}
+
+// query is the range as a query, nil where it is empty.
+func (s *State) query(r cluster.Range) *dynamodb.QueryInput {
+	if r.From >= r.To {
+		return nil
+	}
+	e := newExpressions()
+	e.require("%s = %s", e.name(partitionKey), e.value(text(r.Cluster)))
+	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort keys have.
+	to := e.value(text(strings.ToValidUTF8(r.To, "\U0010FFFF")))
+	if r.From == "" {
+		e.require("%s < %s", e.name(sortKey), to)
+	} else {
+		e.require("%s BETWEEN %s AND %s", e.name(sortKey), e.value(text(r.From)), to)
+	}
+	st := e.statement(cluster.Key{})
+	in := &dynamodb.QueryInput{
+		TableName: &s.Table, ConsistentRead: aws.Bool(true), KeyConditionExpression: &st.condition,
+		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.values,
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+	}
+	if r.Limit > 0 {
+		in.Limit = aws.Int32(int32(min(r.Limit, maxPage))) //nolint:gosec // bounded
+	}
+	return in
+}
+
+// maxPage bounds Query's Limit; a page ends at 1 MB anyway.
+const maxPage = 10000
+
+// Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
+// *cluster.Conflict with the row that is there; an outcome that stays unknown gives cluster.ErrAmbiguous.
+func (s *State) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	st, err := newStatement(w)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.single(ctx, st)
+	if err != nil {
+		return nil, fmt.Errorf("writing row %s of cluster %s: %w", st.key.Sort, st.key.Cluster, err)
+	}
+	if w.Put == nil {
+		return decodeOrNil(after)
+	}
+	if !w.Any {
+		return w.Put, nil
+	}
+	row, err := decodeOrNil(after)
+	if err != nil || row == nil {
+		return nil, err
+	}
+	w.Put.Header().Rev = row.Header().Rev
+	return w.Put, nil
+}
+
+func decodeOrNil(it item) (cluster.Row, error) {
+	if it == nil {
+		return nil, nil
+	}
+	return decode(it)
+}
+
+// Commit makes all changes or none. A condition or a version that does not hold gives *cluster.Conflict; more than
+// cluster.MaxWrites writes or a row named twice an error. A time-out is resolved by sending the same transaction again
+// under its token; where that fails too the error is cluster.ErrAmbiguous.
+func (s *State) Commit(ctx context.Context, c cluster.Commit) error {
+	sts, err := statements(c)
+	if err != nil {
+		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
+	}
+	switch len(sts) {
+	case 0:
+		return nil
+	case 1: // a transaction of one would cost twice as much
+		_, err = s.single(ctx, sts[0])
+	default:
+		err = s.transact(ctx, sts)
+	}
+	if err != nil {
+		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
+	}
+	return nil
+}
+
+func statements(c cluster.Commit) ([]statement, error) {
+	if len(c.Writes) > cluster.MaxWrites {
+		return nil, fmt.Errorf("%d writes, at most %d are allowed", len(c.Writes), cluster.MaxWrites)
+	}
+	sts := make([]statement, 0, len(c.Writes)+1)
+	if c.Version >= 0 {
+		sts = append(sts, moveVersion(c.Cluster, c.Version))
+	}
+	for _, w := range c.Writes {
+		st, err := newStatement(w)
+		if err != nil {
+			return nil, err
+		}
+		sts = append(sts, st)
+	}
+	seen := map[cluster.Key]bool{}
+	for _, st := range sts {
+		if seen[st.key] {
+			return nil, fmt.Errorf("row %s is named twice", st.key.Sort)
+		}
+		seen[st.key] = true
+	}
+	return sts, nil
+}
+
+// newToken names one transaction for ten minutes. It must not be derived from what is written: the same decision may
+// rightly be committed twice.
+func newToken() *string {
+	return aws.String(rand.Text())
+}

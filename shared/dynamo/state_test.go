@@ -1,0 +1,234 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+)
+
+var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
+
+// TestWritesDoWhatApplySays makes any changes to any task row, and expects of the table what cluster.Write.Apply says
+// of the row: whether each holds, the row after it, and the row of the conflict.
+func TestWritesDoWhatApplySays(t *testing.T) {
+	for name, draw := range map[string]func(*rapid.T, cluster.Key) cluster.Write{
+		"Stop": drawStop, "Claim": drawClaim, "Put": drawPut, "Delete": drawDelete, "Observe": drawObserve,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			n := 0
+			rapid.Check(t, func(t *rapid.T) {
+				n++
+				writeAsApplied(t, s, cluster.TaskKey("c", "0123456789ab", fmt.Sprint("t", n)), draw)
+			})
+		})
+	}
+}
+
+func writeAsApplied(t *rapid.T, s *dynamo.State, key cluster.Key, draw func(*rapid.T, cluster.Key) cluster.Write) {
+	ctx := context.Background()
+	var row cluster.Row
+	if rapid.IntRange(0, 9).Draw(t, "absent") > 0 {
+		row = drawTask(t, key)
+		if _, err := s.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+			t.Fatalf("putting the row: %v", err)
+		}
+	}
+	for range 3 {
+		w := draw(t, key)
+		next, holds := w.Apply(row)
+		nextJSON := rowJSON(t, next) // before the store can change what it was given
+		got, err := s.Write(ctx, w)
+		var conflict *cluster.Conflict
+		switch {
+		case holds && err != nil:
+			t.Fatalf("Write = %v, want it to hold on %s", err, rowJSON(t, row))
+		case holds:
+			row = next
+			if diff := cmp.Diff(nextJSON, rowJSON(t, got)); diff != "" {
+				t.Fatalf("returned row (-want +got):\n%s", diff)
+			}
+		case !errors.As(err, &conflict):
+			t.Fatalf("Write = %v, want a conflict with %s", err, rowJSON(t, row))
+		default:
+			if diff := cmp.Diff(rowJSON(t, row), rowJSON(t, conflict.Row)); diff != "" || conflict.Key != key || conflict.Version {
+				t.Fatalf("conflict %v, its row (-want +got):\n%s", conflict, diff)
+			}
+		}
+	}
+	stored, err := s.Get(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rowJSON(t, row), rowJSON(t, stored)); diff != "" {
+		t.Fatalf("stored row (-want +got):\n%s", diff)
+	}
+}
+
+func rowJSON(t *rapid.T, r cluster.Row) string {
+	if r == nil {
+		return "none"
+	}
+	data, err := cluster.EncodeRow(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func drawTime(t *rapid.T, label string) time.Time {
+	if rapid.Bool().Draw(t, label+" zero") {
+		return time.Time{}
+	}
+	return t0.Add(time.Duration(rapid.IntRange(0, 1e9).Draw(t, label)))
+}
+
+func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
+	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, label)
+}
+
+func drawExit(t *rapid.T) *int {
+	if rapid.Bool().Draw(t, "no exit code") {
+		return nil
+	}
+	code := rapid.IntRange(0, 2).Draw(t, "exit code")
+	return &code
+}
+
+func drawTask(t *rapid.T, key cluster.Key) *cluster.Task {
+	owner, id, _ := strings.Cut(strings.TrimPrefix(key.Sort, cluster.PrefixTask), "#")
+	words := rapid.SampledFrom([]string{"", "x", "y"})
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: key.Cluster, Expires: int64(rapid.IntRange(0, 1).Draw(t, "ttl"))}, ID: id, Owner: owner,
+		TaskDefinition: "web:1", Needs: cluster.Resources{CPU: 256_000, Memory: 512},
+		Tags:      map[string]string{"Näme \"q\"\\\n": "<välue>\x7f"},
+		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: []string{}}}},
+		Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
+		CreatedAt: t0, Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), ClaimedAt: drawTime(t, "claimed"),
+		Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
+		ECSID: words.Draw(t, "ecs id"), Health: words.Draw(t, "health"), Started: drawTime(t, "started"),
+		Stopped: drawTime(t, "stopped"), StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
+	}
+}
+
+func drawStop(t *rapid.T, key cluster.Key) cluster.Write {
+	words := rapid.SampledFrom([]string{"", "x", "z"})
+	return cluster.Write{Stop: &cluster.Stop{Task: key, Code: words.Draw(t, "stop code"), Reason: words.Draw(t, "stop reason")}}
+}
+
+func drawClaim(t *rapid.T, key cluster.Key) cluster.Write {
+	return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: rapid.IntRange(1, 3).Draw(t, "claim"), At: drawTime(t, "at")}}
+}
+
+func drawPut(t *rapid.T, key cluster.Key) cluster.Write {
+	task := drawTask(t, key)
+	task.Rev = int64(rapid.IntRange(1, 3).Draw(t, "rev"))
+	return cluster.Write{Put: task, Any: rapid.Bool().Draw(t, "any")}
+}
+
+func drawDelete(_ *rapid.T, key cluster.Key) cluster.Write { return cluster.Write{Delete: &key} }
+
+func drawObserve(t *rapid.T, key cluster.Key) cluster.Write {
+	words := rapid.SampledFrom([]string{"", "x", "z"})
+	return cluster.Write{Observe: &cluster.Observation{
+		Task: key, Version: int64(rapid.IntRange(0, 4).Draw(t, "event")), ECSID: words.Draw(t, "event's id"),
+		Last: drawStatus(t, "event's last"), Health: words.Draw(t, "event's health"), Started: drawTime(t, "event's start"),
+		Stopped: drawTime(t, "event's stop"), StopCode: words.Draw(t, "event's code"), Reason: words.Draw(t, "event's reason"),
+		ExitCode: drawExit(t), Expires: int64(rapid.IntRange(0, 2).Draw(t, "expires")),
+	}}
+}
+
+// TestTaskWritesRefuseOtherRows guards against attribute names that other kinds of row use for other things.
+func TestTaskWritesRefuseOtherRows(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	i := &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}
+	if _, err := s.Write(ctx, cluster.Write{Put: i}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []cluster.Write{
+		{Stop: &cluster.Stop{Task: i.Key()}}, {Claim: &cluster.Claim{Task: i.Key(), Attempt: 1}},
+		{Observe: &cluster.Observation{Task: i.Key(), Version: 9, Last: cluster.TaskRunning}},
+	} {
+		var conflict *cluster.Conflict
+		if _, err := s.Write(ctx, w); !errors.As(err, &conflict) || conflict.Row == nil {
+			t.Errorf("Write(%+v) = %v, want a conflict with the row", w, err)
+		}
+	}
+}
+
+func TestListReadsAllPages(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	big := strings.Repeat("x", 100_000)
+	for i := range 25 { // 2.5 MB: three pages
+		row := &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1}, Service: "s", Slot: i, Message: big}
+		if _, err := s.Write(ctx, cluster.Write{Put: row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := s.Usage().Calls
+	rows, err := s.List(ctx, cluster.Prefix("c", cluster.PrefixEvent))
+	if err != nil || len(rows) != 25 {
+		t.Fatalf("List = %d rows, %v; want 25", len(rows), err)
+	}
+	if pages := s.Usage().Calls - calls; pages < 3 {
+		t.Errorf("read in %d pages, want at least 3: the test does not test pages", pages)
+	}
+	for i, row := range rows {
+		if e := row.(*cluster.ServiceEvent); e.Slot != i {
+			t.Fatalf("row %d is slot %d", i, e.Slot)
+		}
+	}
+	if rows, err = s.List(ctx, cluster.Range{Cluster: "c", From: "event#", To: "event$", Limit: 20}); err != nil || len(rows) != 20 {
+		t.Fatalf("List with a limit = %d rows, %v; want 20", len(rows), err)
+	}
+	if rows, err = s.List(ctx, cluster.Range{Cluster: "c", From: "event#s#03", To: "event#s#05"}); err != nil || len(rows) != 2 {
+		t.Fatalf("List from slot 3 to 5 = %d rows, %v; want 2, as its end is not in it", len(rows), err)
+	}
+}
+
+func TestUsageCountsUnits(t *testing.T) {
+	s := open(t)
+	ctx := context.Background()
+	meta := &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}
+	steps := []struct {
+		name        string
+		do          func() error
+		read, write float64
+	}{
+		{"Put", func() error { _, err := s.Write(ctx, cluster.Write{Put: meta}); return err }, 0, 1},
+		{"Get", func() error { _, err := s.Get(ctx, meta.Key()); return err }, 1, 0},
+		{"Peek", func() error { _, err := s.Peek(ctx, meta.Key()); return err }, 0.5, 0},
+		{"CommitOfOne", func() error { return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 0}) }, 0, 1},
+		{"Commit", func() error {
+			w := cluster.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}}
+			return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 1, Writes: []cluster.Write{w}})
+		}, 0, 4},
+		{"List", func() error { _, err := s.List(ctx, cluster.Prefix("c", "")); return err }, 1, 0},
+	}
+	for _, step := range steps {
+		before := s.Usage()
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		after := s.Usage()
+		if r, w := after.ReadUnits-before.ReadUnits, after.WriteUnits-before.WriteUnits; r != step.read || w != step.write {
+			t.Errorf("%s cost %g read and %g write units, want %g and %g", step.name, r, w, step.read, step.write)
+		}
+	}
+}
+
+var _ interface {
+	Get(ctx context.Context, key cluster.Key) (cluster.Row, error)
+	Commit(ctx context.Context, c cluster.Commit) error
+} = (*dynamo.State)(nil)

@@ -1,0 +1,86 @@
+package dynamo
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"berth/shared/cluster"
+)
+
+// Record reads a record of the table's stream (new and old images). One that can never be read, as its row is of a
+// kind that this version does not know or not a row at all, gives *cluster.Drop: waiting would not help, and a record
+// that fails for ever would block its shard.
+func Record(r events.DynamoDBEventRecord) (cluster.Record, error) {
+	out := cluster.Record{Sequence: r.Change.SequenceNumber, Op: cluster.Op(r.EventName)}
+	var err error
+	if out.Old, err = image(r.Change.OldImage); err != nil {
+		return cluster.Record{}, drop(r, err)
+	}
+	if out.New, err = image(r.Change.NewImage); err != nil {
+		return cluster.Record{}, drop(r, err)
+	}
+	if out.Op == cluster.Remove {
+		out.New = nil
+	}
+	if out.Row() == nil {
+		return cluster.Record{}, drop(r, fmt.Errorf("no row of a known kind"))
+	}
+	out.Key = out.Row().Key()
+	return out, nil
+}
+
+func drop(r events.DynamoDBEventRecord, err error) error {
+	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
+}
+
+func image(attributes map[string]events.DynamoDBAttributeValue) (cluster.Row, error) {
+	if len(attributes) == 0 {
+		return nil, nil
+	}
+	it, err := fromStream(attributes)
+	if err != nil {
+		return nil, err
+	}
+	return decode(it)
+}
+
+func fromStream(attributes map[string]events.DynamoDBAttributeValue) (item, error) {
+	it := make(item, len(attributes))
+	for name, v := range attributes {
+		value, err := streamValue(v)
+		if err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", name, err)
+		}
+		it[name] = value
+	}
+	return it, nil
+}
+
+func streamValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
+	switch v.DataType() {
+	case events.DataTypeString:
+		return text(v.String()), nil
+	case events.DataTypeNumber:
+		return &types.AttributeValueMemberN{Value: v.Number()}, nil
+	case events.DataTypeBoolean:
+		return &types.AttributeValueMemberBOOL{Value: v.Boolean()}, nil
+	case events.DataTypeNull:
+		return &types.AttributeValueMemberNULL{Value: true}, nil
+	case events.DataTypeList:
+		list := make([]types.AttributeValue, len(v.List()))
+		for i, e := range v.List() {
+			value, err := streamValue(e)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = value
+		}
+		return &types.AttributeValueMemberL{Value: list}, nil
+	case events.DataTypeMap:
+		fields, err := fromStream(v.Map())
+		return &types.AttributeValueMemberM{Value: fields}, err
+	}
+	return nil, fmt.Errorf("no row has values of data type %d", v.DataType())
+}

@@ -1,0 +1,63 @@
+package dynamo
+
+import (
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Usage is what the state has cost since it was made, as DynamoDB reports it. Writes that a condition refused are
+// counted in Refused alone: DynamoDB charges for them but does not say how much (a unit per KB, two in a transaction).
+type Usage struct {
+	ReadUnits  float64
+	WriteUnits float64
+	Calls      int // that succeeded
+	Refused    int // by a condition
+	Retries    int
+}
+
+// Usage is the cost so far.
+func (s *State) Usage() Usage {
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	return s.usage.sum
+}
+
+type counter struct {
+	mu  sync.Mutex
+	sum Usage
+}
+
+func (c *counter) add(change func(*Usage)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.sum)
+}
+
+func (c *counter) read(used *types.ConsumedCapacity) {
+	c.add(func(u *Usage) {
+		u.Calls++
+		if used != nil {
+			u.ReadUnits += aws.ToFloat64(used.CapacityUnits)
+		}
+	})
+}
+
+// wrote counts a write; a transaction that is sent again under its token costs read units instead.
+func (c *counter) wrote(used *types.ConsumedCapacity) {
+	c.add(func(u *Usage) {
+		u.Calls++
+		switch {
+		case used == nil:
+		case used.WriteCapacityUnits == nil && used.ReadCapacityUnits == nil:
+			u.WriteUnits += aws.ToFloat64(used.CapacityUnits)
+		default:
+			u.WriteUnits += aws.ToFloat64(used.WriteCapacityUnits)
+			u.ReadUnits += aws.ToFloat64(used.ReadCapacityUnits)
+		}
+	})
+}
+
+func (c *counter) refused() { c.add(func(u *Usage) { u.Refused++ }) }
+func (c *counter) retried() { c.add(func(u *Usage) { u.Retries++ }) }

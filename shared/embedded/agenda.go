@@ -1,0 +1,54 @@
+package embedded
+
+// agenda is a binary heap of timers, the earliest first; each timer knows its slot, so that it can be taken out.
+type agenda []*Timer
+
+func (a agenda) less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
+}
+
+func (a agenda) swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].slot, a[j].slot = i, j
+}
+
+func (a *agenda) push(t *Timer) {
+	t.slot = len(*a)
+	*a = append(*a, t)
+	a.up(t.slot)
+}
+
+func (a *agenda) remove(i int) {
+	last := len(*a) - 1
+	a.swap(i, last)
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	if i < last {
+		a.down(i)
+		a.up(i)
+	}
+}
+
+func (a agenda) up(i int) {
+	for parent := (i - 1) / 2; i > 0 && a.less(i, parent); parent = (i - 1) / 2 {
+		a.swap(i, parent)
+		i = parent
+	}
+}
+
+func (a agenda) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(a) {
+			return
+		}
+		if child+1 < len(a) && a.less(child+1, child) {
+			child++
+		}
+		if !a.less(child, i) {
+			return
+		}
+		a.swap(i, child)
+		i = child
+	}
+}

@@ -1,0 +1,72 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// maxEvent is how many bytes EventBridge and its targets take.
+const maxEvent = 256 << 10
+
+// EventCounters counts what was put on the event bus.
+type EventCounters struct {
+	Put       int
+	Refused   int // too large or malformed
+	Matched   int // events that at least one rule let pass
+	Unmatched int // events that no rule wanted: dropped
+	Sent      int // messages sent to queues
+}
+
+// PutEvent puts one event on the bus: it is sent to the queues of every rule whose pattern lets it pass, and dropped
+// where there is none. It fails for what is no event (a JSON object with source, detail-type and detail) and for more than 256 KiB.
+// It may be called from any goroutine.
+func (r *Runtime) PutEvent(event []byte) error {
+	targets, err := r.route(event)
+	r.loop.Post(func() {
+		r.events.Put++
+		switch {
+		case err != nil:
+			r.events.Refused++
+		case r.faults.event(event):
+		case len(targets) == 0:
+			r.events.Unmatched++
+		default:
+			r.events.Matched++
+			r.deliver(event, targets)
+		}
+	})
+	return err
+}
+
+func (r *Runtime) deliver(event []byte, targets []string) {
+	for _, name := range targets {
+		q := r.queues[name]
+		q.count.RuleSends += chunks(len(event))
+		r.events.Sent++
+		q.send(event, 0)
+	}
+}
+
+// route is the queues that the rules send the event to.
+func (r *Runtime) route(event []byte) ([]string, error) {
+	if len(event) > maxEvent {
+		return nil, fmt.Errorf("putting event: %d bytes, the most is %d", len(event), maxEvent)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(event, &doc); err != nil {
+		return nil, fmt.Errorf("putting event: %w", err)
+	}
+	source, _ := doc["source"].(string)
+	kind, _ := doc["detail-type"].(string)
+	if _, ok := doc["detail"].(map[string]any); !ok || source == "" || kind == "" {
+		return nil, errors.New("putting event: source, detail-type or detail is missing")
+	}
+	var targets []string
+	for _, rule := range r.wiring.Rules {
+		if rule.Pattern.root.match(doc) {
+			targets = append(targets, rule.Queues...)
+		}
+	}
+	return targets, nil
+}

@@ -1,0 +1,175 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Function is one execution environment of a function: its handlers, with what they keep warm. Those that the
+// function's event sources do not call may be nil.
+type Function struct {
+	// Messages handles a batch of a queue and returns the ids of those to deliver again.
+	Messages func(ctx context.Context, messages []cluster.Message) (retry []string)
+	// Records handles a batch of the state's stream. It returns the sequence of the first record to deliver again
+	// ("" for none); an error has the whole batch delivered again.
+	Records func(ctx context.Context, records []cluster.Record) (retryFrom string, err error)
+	// Schedule handles a tick of the schedule with the name.
+	Schedule func(ctx context.Context, name string) error
+}
+
+var (
+	errCrashed  = errors.New("the execution environment crashed")
+	errTimedOut = errors.New("the invocation timed out")
+)
+
+// FunctionCounters counts what a function was invoked for. Messages and Records count deliveries, repeated ones too.
+type FunctionCounters struct {
+	Invocations int
+	ColdStarts  int
+	Errors      int // all invocations that failed, the next three included
+	Panics      int
+	TimeOuts    int
+	Crashes     int
+	Messages    map[string]int // by queue
+	Records     int
+	Discarded   int            // records given up after their retries
+	Schedules   map[string]int // by name
+}
+
+type function struct {
+	runtime *Runtime
+	wiring  *FunctionWiring
+	create  func(environment string) Function
+	idle    []*environment // the one used last at the end
+	running int
+	count   FunctionCounters
+}
+
+type environment struct {
+	id string
+	Function
+}
+
+// invocation is one run of a handler. It may still be going on when its result no longer counts.
+type invocation struct {
+	function *function
+	env      *environment
+	call     func(ctx context.Context, f Function) error
+	finish   func(err error)
+	cancel   context.CancelFunc
+	timeout  *Timer
+	err      error
+	panicked bool
+	ended    bool
+}
+
+// invoke runs call in an environment of its own, and finish on the loop when the outcome is known: an error of the
+// handler, a panic, a crash, a time-out, or nil.
+func (f *function) invoke(call func(ctx context.Context, f Function) error, finish func(err error)) {
+	f.count.Invocations++
+	f.running++
+	inv := &invocation{function: f, env: f.acquire(), call: call, finish: finish}
+	f.runtime.execute(f.wiring.Name, inv.run, inv.done)
+	if !inv.ended {
+		inv.timeout = f.runtime.loop.After(f.wiring.Timeout, func() {
+			f.count.TimeOuts++
+			inv.end(errTimedOut)
+		})
+	}
+}
+
+func (f *function) acquire() *environment {
+	i := f.runtime.faults.environment(f.wiring.Name, len(f.idle))
+	if i < 0 {
+		f.count.ColdStarts++
+		id := f.wiring.Name + "-" + f.runtime.id + "-" + strconv.Itoa(f.count.ColdStarts)
+		return &environment{id: id, Function: f.create(id)}
+	}
+	env := f.idle[i]
+	f.idle = append(f.idle[:i], f.idle[i+1:]...)
+	return env
+}
+
+func (i *invocation) run(ctx context.Context) {
+	ctx, i.cancel = context.WithCancel(ctx)
+	if i.ended {
+		i.cancel()
+	}
+	defer i.cancel()
+	defer i.recover()
+	i.err = i.call(ctx, i.env.Function)
+}
+
+func (i *invocation) recover() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	i.panicked = true
+	i.err = fmt.Errorf("panic: %v", p)
+	i.function.runtime.log.Error("handler panicked", "function", i.function.wiring.Name, "environment", i.env.id,
+		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+}
+
+// done is called by the hook that executes: on the loop, once, when run has returned or will not go on.
+func (i *invocation) done(crashed bool) {
+	if i.ended {
+		return
+	}
+	switch {
+	case crashed:
+		i.function.count.Crashes++
+		i.end(errCrashed)
+	default:
+		if i.panicked {
+			i.function.count.Panics++
+		}
+		i.end(i.err)
+	}
+}
+
+// end settles the outcome. A crash, a time-out and a panic take the environment with them.
+func (i *invocation) end(err error) {
+	i.ended = true
+	f := i.function
+	f.running--
+	if i.timeout != nil {
+		i.timeout.Stop()
+	}
+	if i.cancel != nil {
+		i.cancel()
+	}
+	if !i.panicked && !errors.Is(err, errCrashed) && !errors.Is(err, errTimedOut) {
+		f.idle = append(f.idle, i.env)
+	}
+	if err != nil {
+		f.count.Errors++
+		f.runtime.log.Error("invocation failed", "function", f.wiring.Name, "environment", i.env.id, "error", err)
+	}
+	if !f.runtime.stopped {
+		i.finish(err)
+	}
+}
+
+// tick invokes the function for a schedule, and again after one minute and after two more where it fails, as Lambda
+// does with asynchronous invocations.
+func (f *function) tick(name string, attempt int) {
+	f.count.Schedules[name]++
+	call := func(ctx context.Context, fn Function) error {
+		if fn.Schedule == nil {
+			return errors.New("the function handles no schedule")
+		}
+		return fn.Schedule(ctx, name)
+	}
+	f.invoke(call, func(err error) {
+		if err != nil && attempt < f.wiring.AsyncRetries {
+			f.runtime.later(time.Duration(attempt+1)*time.Minute, func() { f.tick(name, attempt+1) })
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package embedded
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"berth/shared/cluster"
+)
+
+// recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the Keys, NewImage and
+// OldImage in DynamoDB's attribute values. The images are made only if a pattern asks for them.
+type recordEvent struct {
+	record    *cluster.Record
+	old, next image
+}
+
+// passes reports whether one of the patterns lets the record pass; without any all do.
+func (e *recordEvent) passes(filters []*Pattern) bool {
+	for _, p := range filters {
+		if p.root.match(e) {
+			return true
+		}
+	}
+	return len(filters) == 0
+}
+
+func newRecordEvent(r *cluster.Record) *recordEvent {
+	return &recordEvent{record: r, old: image{row: r.Old, key: r.Key}, next: image{row: r.New, key: r.Key}}
+}
+
+func (e *recordEvent) field(name string) any {
+	switch name {
+	case "eventName":
+		return string(e.record.Op)
+	case "eventSource":
+		return "aws:dynamodb"
+	case "dynamodb":
+		return change{e}
+	}
+	return absent{}
+}
+
+// change is the part of the event under dynamodb.
+type change struct{ *recordEvent }
+
+func (c change) field(name string) any {
+	switch {
+	case name == "Keys":
+		return &image{key: c.record.Key}
+	case name == "SequenceNumber":
+		return c.record.Sequence
+	case name == "NewImage" && c.next.row != nil:
+		return &c.next
+	case name == "OldImage" && c.old.row != nil:
+		return &c.old
+	}
+	return absent{}
+}
+
+// image is a row in attribute values; only its key where row is nil.
+type image struct {
+	row    cluster.Row
+	key    cluster.Key
+	fields map[string]json.RawMessage
+}
+
+func (i *image) field(name string) any {
+	switch name {
+	case "pk":
+		return map[string]any{"S": i.key.Cluster}
+	case "sk":
+		return map[string]any{"S": i.key.Sort}
+	}
+	if i.row == nil {
+		return absent{}
+	}
+	if i.fields == nil {
+		i.fields = map[string]json.RawMessage{}
+		if data, err := cluster.EncodeRow(i.row); err == nil {
+			_ = json.Unmarshal(data, &i.fields) // what EncodeRow wrote is an object
+		}
+	}
+	raw, ok := i.fields[name]
+	if !ok {
+		return absent{}
+	}
+	return attributeValue(raw)
+}
+
+// attributeValue is JSON in DynamoDB's form: {"S": "text"}, {"N": "5"} and so on.
+func attributeValue(raw json.RawMessage) any {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return absent{}
+	}
+	return typed(v)
+}
+
+func typed(v any) any {
+	switch x := v.(type) {
+	case string:
+		return map[string]any{"S": x}
+	case json.Number:
+		return map[string]any{"N": x.String()}
+	case bool:
+		return map[string]any{"BOOL": x}
+	case []any:
+		list := make([]any, len(x))
+		for i, item := range x {
+			list[i] = typed(item)
+		}
+		return map[string]any{"L": list}
+	case map[string]any:
+		m := make(map[string]any, len(x))
+		for name, item := range x {
+			m[name] = typed(item)
+		}
+		return map[string]any{"M": m}
+	}
+	return map[string]any{"NULL": true}
+}

@@ -1,0 +1,186 @@
+package embedded
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pattern is an event pattern of EventBridge, compiled: what a rule or a filter of an event source lets pass. It
+// knows exact values, prefix, suffix, anything-but (of values, prefixes and suffixes), exists, numeric and $or;
+// other operators are refused when the pattern is compiled.
+type Pattern struct{ root *objectPattern }
+
+type objectPattern struct {
+	fields []fieldPattern
+	or     [][]*objectPattern // of each $or, one must match
+}
+
+// fieldPattern has an object to match or, where that is nil, tests of which one must hold.
+type fieldPattern struct {
+	name   string
+	object *objectPattern
+	tests  []test
+}
+
+// test judges one scalar value (string, float64, bool or nil), or absent.
+type test func(v any) bool
+
+// absent stands for a field that is not there.
+type absent struct{}
+
+// lazy is an object whose fields are made when a pattern asks for them.
+type lazy interface{ field(name string) any } // absent{} where there is none
+
+// ParsePattern compiles a pattern written as JSON text. Errors name the place within the pattern.
+func ParsePattern(text string) (*Pattern, error) {
+	var doc any
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		return nil, fmt.Errorf("pattern: %w", err)
+	}
+	return compilePattern(doc)
+}
+
+// compilePattern compiles a pattern that has been decoded already.
+func compilePattern(doc any) (*Pattern, error) {
+	root, err := compileObject(doc, "pattern")
+	if err != nil {
+		return nil, err
+	}
+	return &Pattern{root}, nil
+}
+
+func compileObject(doc any, path string) (*objectPattern, error) {
+	m, ok := doc.(map[string]any)
+	if !ok || len(m) == 0 {
+		return nil, fmt.Errorf("%s: must be an object with at least one field", path)
+	}
+	o := &objectPattern{}
+	for name, sub := range m {
+		if name == "$or" {
+			branches, err := compileOr(sub, path+".$or")
+			if err != nil {
+				return nil, err
+			}
+			o.or = append(o.or, branches)
+			continue
+		}
+		f, err := compileField(name, sub, path+"."+name)
+		if err != nil {
+			return nil, err
+		}
+		o.fields = append(o.fields, f)
+	}
+	slices.SortFunc(o.fields, cheaperFirst)
+	return o, nil
+}
+
+// cheaperFirst puts what lies in the event itself before objects, and Keys before the images of a row.
+func cheaperFirst(a, b fieldPattern) int {
+	if (a.object == nil) != (b.object == nil) {
+		if a.object == nil {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+func compileOr(doc any, path string) ([]*objectPattern, error) {
+	list, ok := doc.([]any)
+	if !ok || len(list) < 2 {
+		return nil, fmt.Errorf("%s: must be a list of at least two objects", path)
+	}
+	var out []*objectPattern
+	for i, sub := range list {
+		o, err := compileObject(sub, fmt.Sprintf("%s[%d]", path, i))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+func compileField(name string, doc any, path string) (fieldPattern, error) {
+	f := fieldPattern{name: name}
+	list, ok := doc.([]any)
+	if !ok {
+		var err error
+		f.object, err = compileObject(doc, path)
+		return f, err
+	}
+	if len(list) == 0 {
+		return f, fmt.Errorf("%s: must have at least one value", path)
+	}
+	for i, sub := range list {
+		t, err := compileTest(sub, fmt.Sprintf("%s[%d]", path, i))
+		if err != nil {
+			return f, err
+		}
+		f.tests = append(f.tests, t)
+	}
+	return f, nil
+}
+
+// Matches reports whether the pattern lets the event pass, which is JSON text. Text that is not JSON never passes.
+func (p *Pattern) Matches(event []byte) bool {
+	var doc any
+	return json.Unmarshal(event, &doc) == nil && p.root.match(doc)
+}
+
+// match takes one element of an array for the whole, as EventBridge does: all fields must match in the same one.
+func (o *objectPattern) match(v any) bool {
+	if list, ok := v.([]any); ok && len(list) > 0 {
+		return slices.ContainsFunc(list, o.match)
+	}
+	for _, f := range o.fields {
+		if !f.match(fieldOf(v, f.name)) {
+			return false
+		}
+	}
+	for _, branches := range o.or {
+		if !slices.ContainsFunc(branches, func(b *objectPattern) bool { return b.match(v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func fieldOf(v any, name string) any {
+	switch o := v.(type) {
+	case map[string]any:
+		if f, ok := o[name]; ok {
+			return f
+		}
+	case lazy:
+		return o.field(name)
+	}
+	return absent{}
+}
+
+func (f *fieldPattern) match(v any) bool {
+	if f.object != nil {
+		return f.object.match(v)
+	}
+	return f.matchValue(v)
+}
+
+func (f *fieldPattern) matchValue(v any) bool {
+	switch x := v.(type) {
+	case []any:
+		if len(x) > 0 {
+			return slices.ContainsFunc(x, f.matchValue)
+		}
+		v = absent{}
+	case map[string]any, lazy:
+		v = absent{} // only what has no fields of its own is a value
+	}
+	for _, t := range f.tests {
+		if t(v) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,219 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Limits of SQS.
+const (
+	maxDelay   = 900 * time.Second
+	maxMessage = 1 << 20
+	// billedChunk is how many bytes count as one request.
+	billedChunk = 64 << 10
+	// receiveBatch is how many messages one ReceiveMessage or DeleteMessageBatch handles.
+	receiveBatch = 10
+	// maxPayload is how many bytes of messages one invocation gets.
+	maxPayload = 6 << 20
+)
+
+// QueueCounters counts a queue's messages, and the requests that SQS would bill for them. Polls of an empty queue are
+// not counted.
+type QueueCounters struct {
+	Sends     int // requests, by functions
+	RuleSends int // requests, by EventBridge
+	Receives  int // requests
+	Deletes   int // requests
+
+	Messages     int // ever put into the queue
+	Delivered    int // deliveries
+	Deleted      int
+	DeadLettered int
+	Delayed      int // now
+	Visible      int // now
+	InFlight     int // now
+}
+
+// Requests is what SQS would bill.
+func (c QueueCounters) Requests() int { return c.Sends + c.RuleSends + c.Receives + c.Deletes }
+
+// Queue sends to an SQS standard queue in memory. It may be used from any goroutine.
+type Queue struct {
+	queue *queue // nil where the template has none
+	name  string
+}
+
+// Send puts a message into the queue, to be delivered after the delay (the queue's own where it is 0). It fails for a
+// delay above 900 s, for a body that is empty or above 1 MiB, and where the template has no such queue.
+func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
+	switch {
+	case q.queue == nil:
+		return fmt.Errorf("sending to queue %q: the template has none", q.name)
+	case delay < 0 || delay > maxDelay:
+		return fmt.Errorf("sending to queue %s: delay %s, the most is %s", q.name, delay, maxDelay)
+	case len(body) == 0 || len(body) > maxMessage:
+		return fmt.Errorf("sending to queue %s: %d bytes, must be 1 to %d", q.name, len(body), maxMessage)
+	}
+	q.queue.runtime.loop.Post(func() {
+		q.queue.count.Sends += chunks(len(body))
+		q.queue.send(body, delay)
+	})
+	return nil
+}
+
+type queue struct {
+	runtime     *Runtime
+	wiring      *QueueWiring
+	deadLetters *queue
+	source      *queueSource // nil where no function reads it
+	ready       []*message
+	count       QueueCounters
+	next        int
+}
+
+type message struct {
+	id       string
+	body     []byte
+	receives int
+	inFlight bool
+}
+
+// send is what happens to a message that the queue has accepted, faults included.
+func (q *queue) send(body []byte, delay time.Duration) {
+	fault := q.runtime.faults.send(q.wiring.Name)
+	if fault.Drop {
+		return
+	}
+	if delay == 0 {
+		delay = q.wiring.Delay
+	}
+	for range 1 + fault.Copies {
+		q.next++
+		q.add(&message{id: q.wiring.Name + "-" + strconv.Itoa(q.next), body: body}, delay+fault.Delay)
+	}
+}
+
+func (q *queue) add(m *message, delay time.Duration) {
+	q.count.Messages++
+	if delay <= 0 {
+		q.arrive(m)
+		return
+	}
+	q.count.Delayed++
+	q.runtime.later(delay, func() {
+		q.count.Delayed--
+		q.arrive(m)
+	})
+}
+
+// arrive makes a message visible.
+func (q *queue) arrive(m *message) {
+	q.count.Visible++
+	q.ready = append(q.ready, m)
+	if q.source != nil {
+		q.source.kick()
+	}
+}
+
+// delivery is a batch of messages received together, invisible to others until the visibility time-out.
+type delivery struct {
+	queue    *queue
+	taken    []*message
+	messages []cluster.Message // the same, as the function gets them
+	open     int               // neither deleted nor visible again
+	timer    *Timer
+}
+
+// receive takes up to n visible messages.
+func (q *queue) receive(n int) *delivery {
+	faults := &q.runtime.faults
+	if faults.Shuffle != nil {
+		faults.Shuffle(q.wiring.Name, len(q.ready), func(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] })
+	}
+	d := &delivery{queue: q}
+	bytes := 0
+	for _, m := range q.ready[:faults.split(q.wiring.Name, min(n, len(q.ready)))] {
+		if bytes += len(m.body); bytes > maxPayload && d.open > 0 {
+			break
+		}
+		m.receives++
+		m.inFlight = true
+		d.open++
+		d.taken = append(d.taken, m)
+		d.messages = append(d.messages, cluster.Message{ID: m.id, Body: m.body, Receives: m.receives})
+	}
+	clear(q.ready[:d.open])
+	q.ready = q.ready[d.open:]
+	d.timer = q.runtime.later(q.wiring.Visibility, d.expire)
+	d.bill()
+	return d
+}
+
+// bill counts the receive: ten messages a request, or 64 KiB.
+func (d *delivery) bill() {
+	c := &d.queue.count
+	c.Visible -= d.open
+	c.InFlight += d.open
+	c.Delivered += d.open
+	for i := 0; i < d.open; i += receiveBatch {
+		bytes := 0
+		for _, m := range d.taken[i:min(i+receiveBatch, d.open)] {
+			bytes += len(m.body)
+		}
+		c.Receives += chunks(bytes)
+	}
+}
+
+// delete removes the messages for which keep is false. A message that has become visible again meanwhile stays: its
+// receipt is no longer good.
+func (d *delivery) delete(keep func(id string) bool) {
+	deleted := 0
+	for i, m := range d.taken {
+		if keep(m.id) {
+			continue
+		}
+		deleted++
+		if !d.holds(i) || d.queue.runtime.faults.redeliver(d.queue.wiring.Name) {
+			continue
+		}
+		m.inFlight = false
+		d.open--
+		d.queue.count.Deleted++
+		d.queue.count.InFlight--
+	}
+	d.queue.count.Deletes += (deleted + receiveBatch - 1) / receiveBatch
+	if d.open == 0 {
+		d.timer.Stop()
+	}
+}
+
+// holds reports whether the i-th message is still invisible by this delivery.
+func (d *delivery) holds(i int) bool {
+	return d.taken[i].inFlight && d.taken[i].receives == d.messages[i].Receives
+}
+
+// expire makes visible again what was not deleted, or moves it to the dead-letter queue after its last receive.
+func (d *delivery) expire() {
+	q := d.queue
+	for i, m := range d.taken {
+		if !d.holds(i) {
+			continue
+		}
+		m.inFlight = false
+		d.open--
+		q.count.InFlight--
+		if q.deadLetters != nil && m.receives >= q.wiring.MaxReceives {
+			q.count.DeadLettered++
+			q.deadLetters.add(m, 0)
+			continue
+		}
+		q.arrive(m)
+	}
+}
+
+// chunks is how many requests a request with so many bytes is billed as.
+func chunks(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }

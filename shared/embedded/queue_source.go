@@ -1,0 +1,123 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+
+	"berth/shared/cluster"
+)
+
+// gate decides when the next batch of an event source is delivered: as soon as a whole one has gathered, or when the
+// batching window since the first has passed.
+type gate struct {
+	runtime *Runtime
+	wiring  *Batching
+	waiting func() int // messages or records that wait
+	free    func() bool
+	deliver func()
+
+	posted bool
+	over   bool // the window has passed
+	window *Timer
+}
+
+// kick has a batch delivered when its time has come: in a callback of its own, so that one batch is one step of the loop.
+func (g *gate) kick() {
+	n := g.waiting()
+	switch {
+	case n == 0 || g.posted || !g.runtime.running:
+	case n < g.wiring.BatchSize && !g.over && g.wiring.Window > 0:
+		if g.window == nil {
+			g.window = g.runtime.loop.After(g.wiring.Window, func() {
+				g.window, g.over = nil, true
+				g.kick()
+			})
+		}
+	case g.free():
+		g.posted = true
+		g.runtime.loop.Post(g.open)
+	}
+}
+
+func (g *gate) open() {
+	g.posted = false
+	if !g.runtime.running || g.waiting() == 0 || !g.free() {
+		return
+	}
+	g.over = false
+	if g.window != nil {
+		g.window.Stop()
+		g.window = nil
+	}
+	g.deliver()
+	g.kick()
+}
+
+// queueSource has a function handle a queue's messages.
+type queueSource struct {
+	gate
+	queue    *queue
+	function *function
+	wiring   *QueueSource
+	running  int
+}
+
+func newQueueSource(f *function, w *QueueSource) *queueSource {
+	s := &queueSource{queue: f.runtime.queues[w.Queue], function: f, wiring: w}
+	s.gate = gate{
+		runtime: f.runtime, wiring: &w.Batching, deliver: s.deliverBatch,
+		waiting: func() int { return len(s.queue.ready) }, free: func() bool { return s.running < w.Concurrency },
+	}
+	s.queue.source = s
+	return s
+}
+
+func (s *queueSource) deliverBatch() {
+	d := s.queue.receive(s.wiring.BatchSize)
+	s.running++
+	s.function.count.Messages[s.wiring.Queue] += len(d.messages)
+	var retry []string
+	call := func(ctx context.Context, f Function) error {
+		if f.Messages == nil {
+			return errors.New("the function handles no messages")
+		}
+		retry = f.Messages(ctx, d.messages)
+		return nil
+	}
+	s.function.invoke(call, func(err error) {
+		s.running--
+		s.settle(d, retry, err)
+		s.kick()
+	})
+}
+
+// settle deletes what was handled. After an error everything comes back, also when the function names a message that
+// it was not given; without ReportBatchItemFailures what it names is not heard.
+func (s *queueSource) settle(d *delivery, retry []string, err error) {
+	if err != nil {
+		return
+	}
+	if !s.wiring.Partial {
+		retry = nil
+	}
+	failed := make(map[string]bool, len(retry))
+	for _, id := range retry {
+		failed[id] = true
+	}
+	if known(d.messages, failed) < len(failed) {
+		s.function.runtime.log.Error("the function asked for messages that it was not given",
+			"function", s.function.wiring.Name, "queue", s.wiring.Queue)
+		return
+	}
+	d.delete(func(id string) bool { return failed[id] })
+}
+
+func known(messages []cluster.Message, ids map[string]bool) int {
+	n := 0
+	for _, m := range messages {
+		if ids[m.ID] {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,255 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// RuntimeOptions say what the runtime connects.
+type RuntimeOptions struct {
+	// Functions make an execution environment of each function that has event sources, by the last part of its CodeUri.
+	// The environment's name differs for each and across restarts.
+	Functions map[string]func(environment string) Function
+	// Stream is the state's stream; it may be nil where no function reads one.
+	Stream Stream
+	// Execute runs one invocation; nil runs it at once. A simulator may run it as a coroutine that ends in a later
+	// step. run executes the handler; the context it gets is cancelled at the function's time-out. done must be
+	// called once, on the loop: with false after run has returned, with true when run never started or was abandoned.
+	Execute func(function string, run func(ctx context.Context), done func(crashed bool))
+	Faults  Faults
+	Log     *slog.Logger // nil logs nothing
+}
+
+// Runtime connects the handlers to queues, stream, schedules and event bus, as the wiring says, with the semantics
+// of the real services. Everything happens on its loop. State in queues does not outlive it; the stream's does.
+type Runtime struct {
+	loop    *Loop
+	wiring  *Wiring
+	id      string
+	execute func(function string, run func(ctx context.Context), done func(crashed bool))
+	faults  Faults
+	log     *slog.Logger
+	stream  Stream
+
+	functions map[string]*function
+	queues    map[string]*queue
+	streams   []*streamSource
+	schedules []*schedule
+	events    EventCounters
+	running   bool // started and not stopped
+	stopped   bool
+}
+
+// NewRuntime builds what the wiring describes. It fails when a function with event sources has no entry in Functions,
+// or an entry no function. It listens to the stream from here on; nothing is delivered before [Runtime.Start].
+func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
+	r := &Runtime{
+		loop: loop, wiring: w, id: strconv.FormatInt(loop.Now().UnixNano(), 36), execute: o.Execute, faults: o.Faults,
+		log: o.Log, stream: o.Stream, functions: map[string]*function{}, queues: map[string]*queue{},
+	}
+	if r.execute == nil {
+		r.execute = executeInline
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	for name := range o.Functions {
+		if w.Functions[name] == nil {
+			return nil, fmt.Errorf("connecting function %q: the template has none with that folder", name)
+		}
+	}
+	r.addQueues()
+	for _, name := range slices.Sorted(maps.Keys(w.Functions)) {
+		if err := r.addFunction(w.Functions[name], o.Functions[name]); err != nil {
+			return nil, err
+		}
+	}
+	if r.stream != nil {
+		r.listen()
+	}
+	return r, nil
+}
+
+// listen takes in what the consumers had not acknowledged, and then what comes.
+func (r *Runtime) listen() {
+	for _, s := range r.streams {
+		s.arrive(r.stream.Pending(s.function.wiring.Name))
+	}
+	r.stream.OnRecords(func(records []cluster.Record) {
+		r.later(0, func() {
+			for _, s := range r.streams {
+				s.arrive(records)
+			}
+		})
+	})
+}
+
+func executeInline(_ string, run func(ctx context.Context), done func(crashed bool)) {
+	run(context.Background())
+	done(false)
+}
+
+func (r *Runtime) addQueues() {
+	for name, w := range r.wiring.Queues {
+		r.queues[name] = &queue{runtime: r, wiring: w}
+	}
+	for _, q := range r.queues {
+		q.deadLetters = r.queues[q.wiring.DeadLetters]
+	}
+}
+
+func (r *Runtime) addFunction(w *FunctionWiring, create func(environment string) Function) error {
+	if len(w.Queues)+len(w.Streams)+len(w.Schedules) == 0 {
+		return nil
+	}
+	if create == nil {
+		return fmt.Errorf("connecting function %q: it has event sources and no handler", w.Name)
+	}
+	if len(w.Streams) > 0 && r.stream == nil {
+		return fmt.Errorf("connecting function %q: there is no stream to read", w.Name)
+	}
+	f := &function{runtime: r, wiring: w, create: create}
+	f.count.Messages, f.count.Schedules = map[string]int{}, map[string]int{}
+	r.functions[w.Name] = f
+	for i := range w.Queues {
+		newQueueSource(f, &w.Queues[i])
+	}
+	for i := range w.Streams {
+		r.streams = append(r.streams, newStreamSource(f, &w.Streams[i], r.stream))
+	}
+	for i := range w.Schedules {
+		r.schedules = append(r.schedules, &schedule{function: f, wiring: &w.Schedules[i]})
+	}
+	return nil
+}
+
+// expireEvery is how often rows past their time are deleted.
+const expireEvery = 5 * time.Minute
+
+// Start begins to deliver. Schedules tick one period later for the first time.
+func (r *Runtime) Start() {
+	r.running = true
+	for _, q := range r.queues {
+		if q.source != nil {
+			q.source.kick()
+		}
+	}
+	for _, s := range r.streams {
+		s.kick()
+	}
+	for _, s := range r.schedules {
+		s.start()
+	}
+	if r.stream != nil {
+		r.later(expireEvery, r.expire)
+	}
+}
+
+func (r *Runtime) expire() {
+	r.stream.Expire(r.loop.Now())
+	r.later(expireEvery, r.expire)
+}
+
+// Stop ends all deliveries at once, as the death of the process would: results of invocations under way no longer
+// count. It must be called on the loop, or while the loop does not run.
+func (r *Runtime) Stop() { r.running, r.stopped = false, true }
+
+// later runs f after d unless the runtime has been stopped by then.
+func (r *Runtime) later(d time.Duration, f func()) *Timer {
+	return r.loop.After(d, func() {
+		if !r.stopped {
+			f()
+		}
+	})
+}
+
+// Queue is the queue with the name, the logical id of the template.
+func (r *Runtime) Queue(name string) Queue { return Queue{queue: r.queues[name], name: name} }
+
+// Tick invokes the function for a schedule now, besides its regular ticks. It may be called from any goroutine.
+func (r *Runtime) Tick(function, schedule string) error {
+	f := r.functions[function]
+	if f == nil {
+		return fmt.Errorf("invoking function %q: it has no event sources", function)
+	}
+	r.later(0, func() { f.tick(schedule, 0) })
+	return nil
+}
+
+// Counters are what the runtime has counted since it was made. Invocations and QueueRequests are the sums that the
+// cost of a task is made of: schedules are apart.
+type Counters struct {
+	Functions     map[string]FunctionCounters
+	Queues        map[string]QueueCounters
+	Events        EventCounters
+	Invocations   int
+	QueueRequests int
+}
+
+// Counters is a copy. It, Idle and Visible must be called on the loop, or while the loop does not run.
+func (r *Runtime) Counters() Counters {
+	c := Counters{Functions: map[string]FunctionCounters{}, Queues: map[string]QueueCounters{}, Events: r.events}
+	for name, f := range r.functions {
+		count := f.count
+		count.Messages, count.Schedules = maps.Clone(count.Messages), maps.Clone(count.Schedules)
+		c.Functions[name] = count
+		c.Invocations += count.Invocations
+		for _, n := range count.Schedules {
+			c.Invocations -= n
+		}
+	}
+	for name, q := range r.queues {
+		c.Queues[name] = q.count
+		c.QueueRequests += q.count.Requests()
+	}
+	return c
+}
+
+// Idle reports whether nothing is under way and nothing waits to be delivered. Delayed messages, dead letters and the
+// ticks to come do not count.
+func (r *Runtime) Idle() bool {
+	for _, f := range r.functions {
+		if f.running > 0 {
+			return false
+		}
+	}
+	for _, q := range r.queues {
+		if q.source != nil && q.count.Visible+q.count.InFlight > 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.streams, func(s *streamSource) bool { return len(s.records) > 0 })
+}
+
+// Visible are the messages that a queue would deliver now: of a dead-letter queue, all it has.
+func (r *Runtime) Visible(name string) []cluster.Message {
+	var out []cluster.Message
+	if q := r.queues[name]; q != nil {
+		for _, m := range q.ready {
+			out = append(out, cluster.Message{ID: m.id, Body: m.body, Receives: m.receives})
+		}
+	}
+	return out
+}
+
+// arn is the ARN of something that exists only in this process.
+func arn(service, resource string) string {
+	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
+}
+
+const (
+	localRegion  = "local"
+	localAccount = "000000000000"
+)
+
+var _ interface {
+	Now() time.Time
+	Sleep(ctx context.Context, d time.Duration) error
+} = (*Loop)(nil)

@@ -1,0 +1,243 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"berth/shared/cluster"
+)
+
+// Store keeps the state of all clusters in this process: all rows in memory and, unless it is ephemeral, every change
+// in one file before it is acknowledged or seen by anyone. Writers who come at the same time share one transaction of
+// the file. It may be used by several goroutines; it takes copies of rows and gives copies.
+type Store struct {
+	pending struct {
+		sync.Mutex
+		requests []*commitRequest
+	}
+
+	// committing is held by whoever settles requests: the only one to change anything below.
+	committing sync.Mutex
+	disk       *stateFile // nil where ephemeral
+	digest     hash.Hash
+	onRecords  func([]cluster.Record)
+
+	// mu guards what readers see; it is never held during a write to the file.
+	mu       sync.RWMutex
+	rows     *btree.BTreeG[*storedRow] // by key
+	expiring *btree.BTreeG[*storedRow] // by expiry, those that have one
+	sequence uint64                    // of the last stream record
+	hash     [32]byte                  // over all changes so far
+	stream   recordLog
+	failed   error // every later call gives it
+
+	usage usageCounter
+}
+
+// storedRow is one row as stored. Nothing in it ever changes.
+type storedRow struct {
+	key  cluster.Key
+	row  cluster.Row
+	size int    // bytes, see itemSize
+	data []byte // the row encoded
+}
+
+func byKey(a, b *storedRow) bool {
+	return cmp.Or(cmp.Compare(a.key.Cluster, b.key.Cluster), cmp.Compare(a.key.Sort, b.key.Sort)) < 0
+}
+
+func byExpiry(a, b *storedRow) bool {
+	x, y := a.row.Header().Expires, b.row.Header().Expires
+	if x != y {
+		return x < y
+	}
+	return byKey(a, b)
+}
+
+// StoreOptions says where a store keeps its rows, and who reads its stream.
+type StoreOptions struct {
+	// Path is the file, made where there is none; empty keeps everything in memory alone.
+	Path string
+	// Consumers are the readers of the stream: the file keeps a record until all of them have acknowledged it.
+	Consumers []string
+}
+
+// OpenStore opens a store. It fails where another process has the file open, and where the file is not a state file or
+// one of a later format.
+func OpenStore(o StoreOptions) (*Store, error) {
+	unlocked := btree.Options{NoLocks: true}
+	s := &Store{
+		rows:     btree.NewBTreeGOptions(byKey, unlocked),
+		expiring: btree.NewBTreeGOptions(byExpiry, unlocked),
+		digest:   newDigest(),
+	}
+	if o.Path == "" {
+		return s, nil
+	}
+	s.stream = newRecordLog(o.Consumers)
+	d, err := openStateFile(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.load(s); err != nil {
+		_ = d.db.Close()
+		return nil, fmt.Errorf("reading state file %s: %w", o.Path, err)
+	}
+	s.disk = d
+	return s, nil
+}
+
+var errClosed = errors.New("the state store is closed")
+
+// Close writes down what has been acknowledged of the stream and lets go of the file. Every later call fails.
+func (s *Store) Close() error {
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	s.mu.Lock()
+	failed := s.failed
+	s.failed = errClosed
+	s.mu.Unlock()
+	if s.disk == nil || errors.Is(failed, errClosed) {
+		return nil
+	}
+	var err error
+	if failed == nil {
+		err = s.disk.save(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
+	}
+	return errors.Join(err, s.disk.db.Close())
+}
+
+// Get reads one row as last written; nil where there is none.
+func (s *Store) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	return s.read(ctx, key, consistentRead)
+}
+
+// Peek is Get at half the price.
+func (s *Store) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	return s.read(ctx, key, eventualRead)
+}
+
+func (s *Store) read(ctx context.Context, key cluster.Key, price int64) (cluster.Row, error) {
+	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
+		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
+	}
+	s.mu.RLock()
+	e, failed := s.entry(key), s.failed
+	s.mu.RUnlock()
+	if failed != nil {
+		return nil, failed
+	}
+	if e == nil {
+		s.usage.read(0, price)
+		return nil, nil
+	}
+	s.usage.read(e.size, price)
+	return copyRow(e.row), nil
+}
+
+func (s *Store) entry(key cluster.Key) *storedRow {
+	e, _ := s.rows.Get(&storedRow{key: key})
+	return e
+}
+
+// List reads a range as last written, in order of sort key.
+func (s *Store) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
+	}
+	found, err := s.entries(r)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	rows := make([]cluster.Row, len(found))
+	for i, e := range found {
+		size += e.size
+		rows[i] = copyRow(e.row)
+	}
+	s.usage.read(size, consistentRead)
+	return rows, nil
+}
+
+func (s *Store) entries(r cluster.Range) ([]*storedRow, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.failed != nil || r.From >= r.To {
+		return nil, s.failed
+	}
+	var found []*storedRow
+	from := &storedRow{key: cluster.Key{Cluster: r.Cluster, Sort: r.From}}
+	s.rows.Ascend(from, func(e *storedRow) bool {
+		if e.key.Cluster != r.Cluster || e.key.Sort >= r.To {
+			return false
+		}
+		found = append(found, e)
+		return len(found) != r.Limit
+	})
+	return found, nil
+}
+
+// Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
+// *cluster.Conflict with the row that is there.
+func (s *Store) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	if err := checkWrite(w); err != nil {
+		return nil, err
+	}
+	r := newCommitRequest(cluster.Commit{Version: cluster.NoVersion, Writes: []cluster.Write{w}})
+	if err := s.submit(ctx, r); err != nil {
+		key := w.Key()
+		return nil, fmt.Errorf("writing row %s of cluster %s: %w", key.Sort, key.Cluster, err)
+	}
+	switch {
+	case w.Delete != nil:
+		return nil, nil
+	case w.Put != nil:
+		w.Put.Header().Rev = r.changes[0].new.row.Header().Rev
+		return w.Put, nil
+	}
+	return copyRow(r.changes[0].new.row), nil
+}
+
+// Commit makes all changes or none. A condition or a version that does not hold gives *cluster.Conflict, too many
+// writes or a row named twice an error.
+func (s *Store) Commit(ctx context.Context, c cluster.Commit) error {
+	err := checkCommit(c)
+	if err == nil && (len(c.Writes) > 0 || c.Version >= 0) {
+		err = s.submit(ctx, newCommitRequest(c))
+	}
+	if err != nil {
+		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
+	}
+	return nil
+}
+
+// Expire deletes the rows that may be deleted at now and returns how many there were. It costs nothing where none is
+// due. As in DynamoDB it has no price.
+func (s *Store) Expire(now time.Time) int {
+	s.mu.RLock()
+	first, ok := s.expiring.Min()
+	s.mu.RUnlock()
+	if !ok || first.row.Header().Expires > now.Unix() {
+		return 0
+	}
+	r := &commitRequest{expire: now.Unix()}
+	if err := s.submit(context.Background(), r); err != nil {
+		return 0 // the next call that can say so does
+	}
+	return len(r.changes)
+}
+
+// Hash is a digest over every change ever made, in order: the same history gives the same hash.
+func (s *Store) Hash() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return hex.EncodeToString(s.hash[:])
+}

@@ -1,0 +1,272 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"berth/shared/cluster"
+)
+
+// The layout of a state file: a bbolt file with
+//   - store: format, hash, sequence (of the last record), and position#CONSUMER (of its last acknowledged record);
+//   - rows: cluster, keySeparator, sort key → the row's JSON;
+//   - stream: sequence (8 bytes, big endian) → a record.
+var (
+	bucketStore  = []byte("store")
+	bucketRows   = []byte("rows")
+	bucketStream = []byte("stream")
+
+	keyFormat   = []byte("format")
+	keyHash     = []byte("hash")
+	keySequence = []byte("sequence")
+)
+
+const (
+	stateFormat    = "1"
+	prefixPosition = "position#"
+	keySeparator   = "\x00"
+)
+
+// lockTimeout is how long opening waits for a process that may be on its way out.
+const lockTimeout = 500 * time.Millisecond
+
+// stateFile is the file of a durable store.
+type stateFile struct {
+	path string
+	db   *bolt.DB
+}
+
+func openStateFile(path string) (*stateFile, error) {
+	_, err := os.Stat(path)
+	fresh := errors.Is(err, os.ErrNotExist)
+	db, err := bolt.Open(path, 0o600, &bolt.Options{
+		Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoFreelistSync: true,
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("state file %s is in use by another process: stop that one, or choose another file", path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("%s is not a state file: choose another, or move it away (%w)", path, err)
+	case err != nil:
+		return nil, fmt.Errorf("opening state file %s: %w", path, err)
+	}
+	if fresh {
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err == nil {
+		err = db.Update(prepare)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("opening state file %s: %w", path, err)
+	}
+	return &stateFile{path: path, db: db}, nil
+}
+
+// syncFolder makes the name of a new file durable.
+func syncFolder(path string) error {
+	f, err := os.Open(path) //nolint:gosec // the user's choice
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// prepare makes the buckets of an empty file and refuses a file that this version would misread.
+func prepare(tx *bolt.Tx) error {
+	if b := tx.Bucket(bucketStore); b != nil {
+		if got := string(b.Get(keyFormat)); got != stateFormat {
+			return fmt.Errorf("it has format %q and this version reads %q: use the version that wrote it, or choose another file", got, stateFormat)
+		}
+		return nil
+	}
+	if first, _ := tx.Cursor().First(); first != nil {
+		return errors.New("it is a database of something else: choose another file")
+	}
+	for _, name := range [][]byte{bucketStore, bucketRows, bucketStream} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketStore).Put(keyFormat, []byte(stateFormat))
+}
+
+// save makes a group durable, and with it what has been acknowledged of the stream.
+func (d *stateFile) save(g *commitGroup) error {
+	s := g.store
+	s.mu.Lock()
+	positions := map[string]uint64{}
+	if s.stream.moved {
+		for name, p := range s.stream.consumers {
+			positions[name] = p
+		}
+		s.stream.moved = false // a write that fails ends the store
+	}
+	trimmed := s.stream.acknowledged()
+	s.mu.Unlock()
+	if len(g.changes) == 0 && len(positions) == 0 {
+		return nil
+	}
+	return d.db.Update(func(tx *bolt.Tx) error {
+		if err := g.saveChanges(tx, s.stream.kept); err != nil {
+			return err
+		}
+		for name, p := range positions {
+			if err := tx.Bucket(bucketStore).Put([]byte(prefixPosition+name), sequenceKey(p)); err != nil {
+				return err
+			}
+		}
+		if len(positions) == 0 {
+			return nil
+		}
+		return trimStream(tx, trimmed)
+	})
+}
+
+func (g *commitGroup) saveChanges(tx *bolt.Tx, keep bool) error {
+	rows, records := tx.Bucket(bucketRows), tx.Bucket(bucketStream)
+	n := g.sequence - uint64(len(g.changes))
+	for _, c := range g.changes {
+		n++
+		key := []byte(c.key().Cluster + keySeparator + c.key().Sort)
+		err := error(nil)
+		if c.new == nil {
+			err = rows.Delete(key)
+		} else {
+			err = rows.Put(key, c.new.data)
+		}
+		if err == nil && keep {
+			err = records.Put(sequenceKey(n), encodeChange(c))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	b := tx.Bucket(bucketStore)
+	return errors.Join(b.Put(keyHash, g.hash[:]), b.Put(keySequence, sequenceKey(g.sequence)))
+}
+
+func trimStream(tx *bolt.Tx, to uint64) error {
+	c := tx.Bucket(bucketStream).Cursor()
+	for k, _ := c.First(); k != nil && binary.BigEndian.Uint64(k) <= to; k, _ = c.First() {
+		if err := c.Delete(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+// encodeChange is a record in the file: cluster, sort key, row before, row after, each with its length before it.
+func encodeChange(c rowChange) []byte {
+	key := c.key()
+	var old, next []byte
+	if c.old != nil {
+		old = c.old.data
+	}
+	if c.new != nil {
+		next = c.new.data
+	}
+	out := make([]byte, 0, len(key.Cluster)+len(key.Sort)+len(old)+len(next)+4*binary.MaxVarintLen32)
+	for _, field := range [][]byte{[]byte(key.Cluster), []byte(key.Sort), old, next} {
+		out = append(binary.AppendUvarint(out, uint64(len(field))), field...)
+	}
+	return out
+}
+
+var errRecord = errors.New("a stream record is damaged")
+
+func decodeFields(data []byte) (fields [4][]byte, err error) {
+	for i := range fields {
+		n, used := binary.Uvarint(data)
+		if used <= 0 || n > uint64(len(data)-used) {
+			return fields, errRecord
+		}
+		fields[i], data = data[used:used+int(n)], data[used+int(n):] //nolint:gosec // bounded by the data
+	}
+	return fields, nil
+}
+
+// load fills an empty store from the file. Rows of kinds that this version does not know stay in the file, unseen.
+func (d *stateFile) load(s *Store) error {
+	return d.db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketStore)
+		copy(s.hash[:], b.Get(keyHash))
+		s.sequence = storedSequence(b, keySequence)
+		for name := range s.stream.consumers {
+			s.stream.consumers[name] = storedSequence(b, []byte(prefixPosition+name))
+		}
+		if err := tx.Bucket(bucketRows).ForEach(s.loadRow); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketStream).ForEach(s.loadRecord)
+	})
+}
+
+func storedSequence(b *bolt.Bucket, key []byte) uint64 {
+	data := b.Get(key)
+	if len(data) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(data)
+}
+
+func (s *Store) loadRow(k, data []byte) error {
+	name, sort, _ := strings.Cut(string(k), keySeparator)
+	if cluster.EmptyRow(sort) == nil {
+		return nil
+	}
+	row, err := cluster.DecodeRow(sort, data)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	e, err := newStoredRow(row)
+	if err != nil {
+		return fmt.Errorf("cluster %s: %w", name, err)
+	}
+	s.rows.Set(e)
+	if row.Header().Expires > 0 {
+		s.expiring.Set(e)
+	}
+	return nil
+}
+
+func (s *Store) loadRecord(k, data []byte) error {
+	if len(k) != 8 {
+		return errRecord
+	}
+	n := binary.BigEndian.Uint64(k)
+	if !s.stream.kept || n <= s.stream.acknowledged() {
+		return nil
+	}
+	fields, err := decodeFields(data)
+	if err != nil {
+		return err
+	}
+	key := cluster.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
+	if cluster.EmptyRow(key.Sort) == nil {
+		return nil
+	}
+	r := cluster.Record{Sequence: formatSequence(n), Key: key, Op: cluster.Modify}
+	if len(fields[2]) == 0 {
+		r.Op = cluster.Insert
+	} else if r.Old, err = cluster.DecodeRow(key.Sort, fields[2]); err != nil {
+		return err
+	}
+	if len(fields[3]) == 0 {
+		r.Op = cluster.Remove
+	} else if r.New, err = cluster.DecodeRow(key.Sort, fields[3]); err != nil {
+		return err
+	}
+	s.stream.records = append(s.stream.records, r)
+	return nil
+}

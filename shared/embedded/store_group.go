@@ -1,0 +1,298 @@
+package embedded
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+
+	"berth/shared/cluster"
+)
+
+// commitRequest is what one writer wants: a commit, or the deletion of all rows that expire by a time. Its outcome is set by
+// whoever settles it, under Store.committing.
+type commitRequest struct {
+	commit cluster.Commit
+	expire int64 // Unix seconds, 0 for a commit
+
+	done    bool
+	changes []rowChange // what it changed; a deletion of what is not there changes nothing
+	err     error
+}
+
+// rowChange is one row before and after; nil where there is none.
+type rowChange struct{ old, new *storedRow }
+
+func (c rowChange) key() cluster.Key {
+	if c.new != nil {
+		return c.new.key
+	}
+	return c.old.key
+}
+
+// commitGroup is a list of requests that become durable together. Nobody sees its changes until they are.
+type commitGroup struct {
+	store   *Store
+	changes []rowChange
+	// overlay is what the group has changed, nil for a deleted row; nil where the group is one request, whose rows
+	// are all different.
+	overlay  map[cluster.Key]*storedRow
+	sequence uint64   // of the last record, this group's included
+	hash     [32]byte // this group's changes included
+}
+
+// newCommitRequest takes its own copy of the rows to be put.
+func newCommitRequest(c cluster.Commit) *commitRequest {
+	writes := make([]cluster.Write, len(c.Writes))
+	for i, w := range c.Writes {
+		if w.Put != nil {
+			w.Put = copyRow(w.Put)
+			w.Put.Header().Cluster = w.Put.Key().Cluster
+		}
+		writes[i] = w
+	}
+	c.Writes = writes
+	return &commitRequest{commit: c}
+}
+
+// submit waits until the request is settled. The first writer to come settles all that wait: so a group grows as long
+// as the one before it takes.
+func (s *Store) submit(ctx context.Context, r *commitRequest) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.pending.Lock()
+	s.pending.requests = append(s.pending.requests, r)
+	s.pending.Unlock()
+
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	if !r.done {
+		s.pending.Lock()
+		batch := s.pending.requests
+		s.pending.requests = nil
+		s.pending.Unlock()
+		s.settle(batch)
+	}
+	return r.err
+}
+
+// settle decides the requests in order, makes what holds durable, then visible, then known to the stream's reader.
+func (s *Store) settle(batch []*commitRequest) {
+	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
+	if len(batch) > 1 {
+		g.overlay = map[cluster.Key]*storedRow{}
+	}
+	for _, r := range batch {
+		r.done = true
+		if r.err = s.failed; r.err == nil {
+			r.err = g.add(r)
+		}
+	}
+	if len(g.changes) == 0 {
+		return
+	}
+	g.seal()
+	if s.disk != nil {
+		if err := s.disk.save(g); err != nil {
+			s.poison(err, batch)
+			return
+		}
+	}
+	records := s.publish(g)
+	if s.onRecords != nil {
+		s.onRecords(records)
+	}
+}
+
+// poison ends all use of the store: what the file holds is not known any more.
+func (s *Store) poison(err error, batch []*commitRequest) {
+	for _, r := range batch {
+		r.err = fmt.Errorf("state file %s: %w: %w", s.disk.path, cluster.ErrAmbiguous, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, as one failed: %w", s.disk.path, err)
+}
+
+// publish makes the group visible to readers.
+func (s *Store) publish(g *commitGroup) []cluster.Record {
+	var records []cluster.Record
+	if s.onRecords != nil || s.stream.kept {
+		records = g.records()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range g.changes {
+		if c.old != nil && c.old.row.Header().Expires > 0 {
+			s.expiring.Delete(c.old)
+		}
+		if c.new == nil {
+			s.rows.Delete(c.old)
+			continue
+		}
+		s.rows.Set(c.new)
+		if c.new.row.Header().Expires > 0 {
+			s.expiring.Set(c.new)
+		}
+	}
+	s.sequence, s.hash = g.sequence, g.hash
+	s.stream.add(records)
+	return records
+}
+
+// stored is the row as the group's next request finds it.
+func (g *commitGroup) stored(key cluster.Key) *storedRow {
+	if e, ok := g.overlay[key]; ok {
+		return e
+	}
+	return g.store.entry(key)
+}
+
+func (g *commitGroup) add(r *commitRequest) error {
+	var err error
+	if r.expire > 0 {
+		r.changes = g.expired(r.expire)
+	} else if r.changes, err = g.evaluate(r.commit); err != nil {
+		return err
+	}
+	g.changes = append(g.changes, r.changes...)
+	if g.overlay != nil {
+		for _, c := range r.changes {
+			g.overlay[c.key()] = c.new
+		}
+	}
+	return nil
+}
+
+// expired are the deletions of all rows that expire by t and were not written to in this group.
+func (g *commitGroup) expired(t int64) []rowChange {
+	var out []rowChange
+	g.store.expiring.Scan(func(e *storedRow) bool {
+		if e.row.Header().Expires > t {
+			return false
+		}
+		if g.stored(e.key) == e {
+			out = append(out, rowChange{old: e})
+		}
+		return true
+	})
+	return out
+}
+
+// evaluate is what the commit changes, or why it changes nothing. Both have their price.
+func (g *commitGroup) evaluate(c cluster.Commit) ([]rowChange, error) {
+	var b commitBill
+	changes := make([]rowChange, 0, len(c.Writes)+1)
+	if c.Version >= 0 {
+		moved, err := g.moveVersion(c)
+		if err != nil {
+			g.billRefused(c, err)
+			return nil, err
+		}
+		b.write(moved)
+		changes = append(changes, moved)
+	}
+	for _, w := range c.Writes {
+		made, err := g.apply(w)
+		if err != nil {
+			g.billRefused(c, err)
+			return nil, err
+		}
+		if b.write(made); made.old != nil || made.new != nil {
+			changes = append(changes, made)
+		}
+	}
+	if b.size > maxTransaction {
+		return nil, fmt.Errorf("the rows of a commit have %d bytes, at most %d are allowed", b.size, maxTransaction)
+	}
+	g.store.usage.wrote(b)
+	return changes, nil
+}
+
+// moveVersion is the next state of the cluster's meta row.
+func (g *commitGroup) moveVersion(c cluster.Commit) (rowChange, error) {
+	key := cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta}
+	old := g.stored(key)
+	meta, ok := old.rowOrNil().(*cluster.Meta)
+	if !ok || meta.Version != c.Version {
+		return rowChange{}, &cluster.Conflict{Key: key, Row: old.copy(), Version: true}
+	}
+	next := *meta
+	next.Version++
+	next.Rev++
+	e, err := newStoredRow(&next)
+	return rowChange{old: old, new: e}, err
+}
+
+func (g *commitGroup) apply(w cluster.Write) (rowChange, error) {
+	key := w.Key()
+	old := g.stored(key)
+	next, ok := w.Apply(old.rowOrNil())
+	if !ok {
+		return rowChange{}, &cluster.Conflict{Key: key, Row: old.copy()}
+	}
+	if next == nil {
+		return rowChange{old: old}, nil
+	}
+	if w.Put == nil {
+		next = copyRow(next) // it shares parts with the old row, or with what the writer gave
+	}
+	e, err := newStoredRow(next)
+	return rowChange{old: old, new: e}, err
+}
+
+func (e *storedRow) rowOrNil() cluster.Row {
+	if e == nil {
+		return nil
+	}
+	return e.row
+}
+
+func (e *storedRow) copy() cluster.Row {
+	if e == nil {
+		return nil
+	}
+	return copyRow(e.row)
+}
+
+// newStoredRow takes over the row.
+func newStoredRow(row cluster.Row) (*storedRow, error) {
+	data, err := cluster.EncodeRow(row)
+	if err != nil {
+		return nil, fmt.Errorf("encoding row %s: %w", row.Key().Sort, err)
+	}
+	key := row.Key()
+	e := &storedRow{key: key, row: row, data: data, size: itemSize(key, data)}
+	if e.size > maxItem {
+		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)
+	}
+	return e, nil
+}
+
+func newDigest() hash.Hash { return sha256.New() }
+
+// seal numbers the changes and carries the hash on over them.
+func (g *commitGroup) seal() {
+	d := g.store.digest
+	for _, c := range g.changes {
+		g.sequence++
+		key := c.key()
+		var data []byte
+		if c.new != nil {
+			data = c.new.data
+		}
+		d.Reset()
+		d.Write(g.hash[:])
+		var lengths [12]byte
+		binary.BigEndian.PutUint32(lengths[0:], uint32(len(key.Cluster))) //nolint:gosec // checkKey bounds it
+		binary.BigEndian.PutUint32(lengths[4:], uint32(len(key.Sort)))    //nolint:gosec // checkKey bounds it
+		binary.BigEndian.PutUint32(lengths[8:], uint32(len(data)))        //nolint:gosec // maxItem bounds it
+		d.Write(lengths[:])
+		d.Write([]byte(key.Cluster))
+		d.Write([]byte(key.Sort))
+		d.Write(data)
+		d.Sum(g.hash[:0])
+	}
+}

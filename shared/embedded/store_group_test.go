@@ -1,0 +1,214 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+
+	"berth/shared/cluster"
+)
+
+func openFile(t *testing.T, consumers ...string) *Store {
+	t.Helper()
+	s, err := OpenStore(StoreOptions{Path: filepath.Join(t.TempDir(), "berth.db"), Consumers: consumers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func row(id string, rev, expires int64) *cluster.Instance {
+	return &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: rev, Expires: expires}, ID: id}
+}
+
+func putRow(t *testing.T, s *Store, r cluster.Row) {
+	t.Helper()
+	if _, err := s.Write(context.Background(), cluster.Write{Put: r}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// together has all calls settled as one group, in this order, and returns their errors.
+func together(s *Store, calls ...func() error) []error {
+	errs, done := make([]error, len(calls)), make(chan int)
+	s.committing.Lock()
+	for i, call := range calls {
+		go func() {
+			errs[i] = call()
+			done <- i
+		}()
+		for waiting := 0; waiting <= i; runtime.Gosched() {
+			s.pending.Lock()
+			waiting = len(s.pending.requests)
+			s.pending.Unlock()
+		}
+	}
+	s.committing.Unlock()
+	for range calls {
+		<-done
+	}
+	return errs
+}
+
+// transactions is how many the file has seen.
+func transactions(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	if err := s.disk.db.View(func(tx *bolt.Tx) error { n = tx.ID(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestGroup(t *testing.T) {
+	ctx := context.Background()
+	for _, kind := range []string{"Ephemeral", "File"} {
+		t.Run(kind, func(t *testing.T) {
+			s := openFile(t)
+			if kind == "Ephemeral" {
+				s, _ = OpenStore(StoreOptions{})
+			}
+			var groups [][]cluster.Record
+			putRow(t, s, row("expired", 1, 5))
+			putRow(t, s, row("saved", 1, 5))
+			putRow(t, s, &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}})
+			s.OnRecords(func(r []cluster.Record) { groups = append(groups, r) })
+			before := 0
+			if s.disk != nil {
+				before = transactions(t, s)
+			}
+			key, expired := row("a", 0, 0).Key(), 0
+			write := func(w cluster.Write) func() error {
+				return func() error { _, err := s.Write(ctx, w); return err }
+			}
+			commit := func(v int64, writes ...cluster.Write) func() error {
+				return func() error { return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: v, Writes: writes}) }
+			}
+			errs := together(s,
+				write(cluster.Write{Put: row("a", 1, 0)}),
+				write(cluster.Write{Put: row("a", 2, 0)}),
+				write(cluster.Write{Put: row("a", 2, 0)}), // refused, by what this group wrote
+				write(cluster.Write{Delete: &key}),
+				write(cluster.Write{Put: row("a", 3, 0)}), // refused, by what this group deleted
+				commit(0, cluster.Write{Put: row("a", 1, 0)}),
+				commit(0, cluster.Write{Put: row("b", 1, 0)}),                                     // refused, by the version
+				commit(1, cluster.Write{Put: row("c", 1, 0)}, cluster.Write{Put: row("a", 1, 0)}), // refused, whole
+				commit(1, cluster.Write{Put: row("saved", 2, 0)}),
+				func() error { expired = s.Expire(time.Unix(9, 0)); return nil },
+			)
+			var refusals []int
+			for i, err := range errs {
+				var conflict *cluster.Conflict
+				if errors.As(err, &conflict) {
+					refusals = append(refusals, i)
+				} else if err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+				if i == 2 && (conflict == nil || conflict.Row == nil || conflict.Row.Header().Rev != 2) {
+					t.Errorf("call 2: %v, want the conflict to know revision 2", err)
+				}
+			}
+			if diff := cmp.Diff([]int{2, 4, 6, 7}, refusals); diff != "" {
+				t.Errorf("refused calls (-want +got):\n%s", diff)
+			}
+			if expired != 1 {
+				t.Errorf("%d rows expired, want 1", expired)
+			}
+			var got []string
+			for _, r := range groups[0] {
+				got = append(got, string(r.Op)+" "+r.Key.Sort)
+			}
+			want := []string{
+				"INSERT instance#a", "MODIFY instance#a", "REMOVE instance#a", "MODIFY meta", "INSERT instance#a", "MODIFY meta",
+				"MODIFY instance#saved", "REMOVE instance#expired",
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(groups) != 1 {
+				t.Errorf("%d groups of records, (-want +got):\n%s", len(groups), diff)
+			}
+			if s.disk != nil && transactions(t, s) != before+1 {
+				t.Errorf("%d transactions of the file, want 1", transactions(t, s)-before)
+			}
+		})
+	}
+}
+
+// What the stream's reader sees is in the file and in memory; what is not in the file is in neither.
+func TestDurableBeforeVisible(t *testing.T) {
+	s := openFile(t, "one")
+	seen := 0
+	s.OnRecords(func(records []cluster.Record) {
+		for _, r := range records {
+			seen++
+			_ = s.disk.db.View(func(tx *bolt.Tx) error {
+				if tx.Bucket(bucketRows).Get([]byte("c"+keySeparator+r.Key.Sort)) == nil {
+					t.Errorf("row %s is not in the file", r.Key.Sort)
+				}
+				return nil
+			})
+			if got, err := s.Get(context.Background(), r.Key); got == nil || err != nil {
+				t.Errorf("row %s is not in memory: %v", r.Key.Sort, err)
+			}
+			if len(s.Pending("one")) != seen {
+				t.Errorf("%d records are pending, want %d", len(s.Pending("one")), seen)
+			}
+		}
+	})
+	putRow(t, s, row("a", 1, 0))
+	putRow(t, s, row("b", 1, 0))
+	if seen != 2 {
+		t.Errorf("%d records, want 2", seen)
+	}
+}
+
+func TestFailedWritePoisons(t *testing.T) {
+	ctx := context.Background()
+	s := openFile(t)
+	putRow(t, s, row("a", 1, 0))
+	heard := 0
+	s.OnRecords(func([]cluster.Record) { heard++ })
+	s.disk.db.MaxSize = 1 // the disk is full
+	big := row("big", 1, 0)
+	big.EC2InstanceID = strings.Repeat("x", 300<<10)
+	errs := together(s,
+		func() error { _, err := s.Write(ctx, cluster.Write{Put: big}); return err },
+		func() error { _, err := s.Write(ctx, cluster.Write{Put: row("b", 1, 0)}); return err },
+		func() error { _, err := s.Write(ctx, cluster.Write{Put: row("a", 1, 0)}); return err },
+	)
+	for i, err := range errs {
+		if !errors.Is(err, cluster.ErrAmbiguous) || !strings.Contains(err.Error(), s.disk.path) {
+			t.Errorf("call %d: %v, want an unknown outcome and the file's name", i, err)
+		}
+	}
+	s.disk.db.MaxSize = 0
+	_, getErr := s.Get(ctx, row("a", 0, 0).Key())
+	_, listErr := s.List(ctx, cluster.Prefix("c", ""))
+	_, writeErr := s.Write(ctx, cluster.Write{Put: row("c", 1, 0)})
+	commitErr := s.Commit(ctx, cluster.Commit{Cluster: "c", Version: cluster.NoVersion, Writes: []cluster.Write{{Put: row("c", 1, 0)}}})
+	for i, err := range []error{getErr, listErr, writeErr, commitErr} {
+		if err == nil || !strings.Contains(err.Error(), "until a restart") {
+			t.Errorf("call %d afterwards: %v, want one that says what to do", i, err)
+		}
+	}
+	if heard != 0 {
+		t.Error("the stream's reader heard of it")
+	}
+	path := s.disk.path
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenStore(StoreOptions{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if rows, err := again.List(ctx, cluster.Prefix("c", "")); err != nil || len(rows) != 1 {
+		t.Errorf("after a restart: %d rows, %v; want what was acknowledged", len(rows), err)
+	}
+}

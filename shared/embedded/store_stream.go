@@ -1,0 +1,130 @@
+package embedded
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// recordLog is what a durable store keeps of its stream: the records that not every consumer has acknowledged. It is
+// guarded by Store.mu.
+type recordLog struct {
+	kept      bool // there are consumers; it never changes
+	records   []cluster.Record
+	consumers map[string]uint64 // the last acknowledged record of each
+	moved     bool              // an acknowledgement is not in the file yet
+}
+
+func newRecordLog(consumers []string) recordLog {
+	s := recordLog{kept: len(consumers) > 0, consumers: map[string]uint64{}}
+	for _, name := range consumers {
+		s.consumers[name] = 0
+	}
+	return s
+}
+
+func (s *recordLog) add(records []cluster.Record) {
+	if s.kept {
+		s.records = append(s.records, records...)
+	}
+}
+
+// acknowledged is the last record that no consumer needs any more.
+func (s *recordLog) acknowledged() uint64 {
+	least := uint64(math.MaxUint64)
+	for _, position := range s.consumers {
+		least = min(least, position)
+	}
+	return least
+}
+
+// trim forgets what all consumers have acknowledged.
+func (s *recordLog) trim() {
+	n := s.upTo(s.acknowledged())
+	clear(s.records[:n])
+	s.records = s.records[n:]
+}
+
+// upTo is how many of the records have a sequence of at most position.
+func (s *recordLog) upTo(position uint64) int {
+	return sort.Search(len(s.records), func(i int) bool { return parseSequence(s.records[i].Sequence) > position })
+}
+
+// OnRecords has f called with the stream records of every group of changes, in order, once the group is durable and
+// before its writers hear of it. f must be quick, must not write to the store, and must not change the records. It is
+// set before the first write.
+func (s *Store) OnRecords(f func([]cluster.Record)) {
+	s.committing.Lock()
+	defer s.committing.Unlock()
+	s.onRecords = f
+}
+
+// Pending are the records that a consumer has not acknowledged, those of before a restart included, in order. There are
+// none in an ephemeral store, nor for a consumer that it was not opened with.
+func (s *Store) Pending(consumer string) []cluster.Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	position, ok := s.stream.consumers[consumer]
+	if !ok {
+		return nil
+	}
+	return slices.Clone(s.stream.records[s.stream.upTo(position):])
+}
+
+// Ack says that a consumer needs no record up to sequence any more. It becomes durable with the next change or with
+// Close: after a crash some records come again. What names no consumer or no record changes nothing.
+func (s *Store) Ack(consumer, sequence string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := min(parseSequence(sequence), s.sequence)
+	if position, ok := s.stream.consumers[consumer]; ok && to > position {
+		s.stream.consumers[consumer] = to
+		s.stream.moved = true
+		s.stream.trim()
+	}
+}
+
+const sequenceDigits = 20
+
+// formatSequence pads, so that sequences sort as text.
+func formatSequence(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	return strings.Repeat("0", sequenceDigits-len(digits)) + digits
+}
+
+// parseSequence is 0 for what is no sequence.
+func parseSequence(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// records are the group's changes as stream records, after seal.
+func (g *commitGroup) records() []cluster.Record {
+	out := make([]cluster.Record, len(g.changes))
+	for i, c := range g.changes {
+		n := g.sequence - uint64(len(g.changes)-1-i) //nolint:gosec // not negative
+		out[i] = newStreamRecord(n, c)
+	}
+	return out
+}
+
+// newStreamRecord copies what the store still holds; the old row is the record's alone.
+func newStreamRecord(n uint64, c rowChange) cluster.Record {
+	r := cluster.Record{Sequence: formatSequence(n), Key: c.key(), Old: c.old.rowOrNil(), New: c.new.copy()}
+	switch {
+	case c.old == nil:
+		r.Op = cluster.Insert
+	case c.new == nil:
+		r.Op = cluster.Remove
+	default:
+		r.Op = cluster.Modify
+	}
+	return r
+}

@@ -1,0 +1,216 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Stream is the state's stream of changes. Records come in the order in which they were committed; a consumer is
+// a function's name.
+type Stream interface {
+	// OnRecords has f called, from any goroutine, with the records of each commit in order.
+	OnRecords(f func([]cluster.Record))
+	// Pending are the records that the consumer has not acknowledged, oldest first.
+	Pending(consumer string) []cluster.Record
+	// Ack says that the consumer needs nothing up to and including the record with the sequence again.
+	Ack(consumer, sequence string)
+	// Expire deletes the rows that may be deleted at now and returns how many there were.
+	Expire(now time.Time) int
+}
+
+// How long a failed batch of records waits before it is tried again: doubled at each try.
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 10 * time.Second
+)
+
+// streamSource has a function handle the stream as one shard: in order, one batch at a time; a batch that fails holds
+// up what comes after it until it is handled or given up.
+type streamSource struct {
+	gate
+	function *function
+	wiring   *StreamSource
+	stream   Stream
+
+	records []streamed
+	// parts are the batches that the head of records was cut into; what follows them has not been tried yet.
+	parts    []part
+	inFlight int // records at the head that a delivery is under way for
+	backoff  bool
+	skipped  int // filtered records since the last acknowledgement
+}
+
+// ackEvery bounds how many filtered records are acknowledged late: each acknowledgement is a write.
+const ackEvery = 256
+
+// streamed is a record that passed the filter. Its upTo is the last record before the next one that passed: the filtered
+// ones in between are acknowledged with it.
+type streamed struct {
+	cluster.Record
+	arrived time.Time
+	upTo    string
+}
+
+// part is a number of records that are delivered together, and how often they failed.
+type part struct {
+	n        int
+	failures int
+	again    bool // delivered once more only by a fault
+}
+
+func newStreamSource(f *function, w *StreamSource, stream Stream) *streamSource {
+	s := &streamSource{function: f, wiring: w, stream: stream}
+	s.gate = gate{
+		runtime: f.runtime, wiring: &w.Batching, deliver: s.deliverPart,
+		waiting: func() int { return len(s.records) - s.inFlight },
+		free:    func() bool { return s.inFlight == 0 && !s.backoff },
+	}
+	return s
+}
+
+// arrive takes in records, in order.
+func (s *streamSource) arrive(records []cluster.Record) {
+	now := s.runtime.loop.Now()
+	for i := range records {
+		r := &records[i]
+		if newRecordEvent(r).passes(s.wiring.Filters) {
+			s.records = append(s.records, streamed{*r, now, r.Sequence})
+		} else if n := len(s.records); n > 0 {
+			s.records[n-1].upTo = r.Sequence
+		} else if s.skipped++; s.skipped >= ackEvery {
+			s.skipped = 0
+			s.stream.Ack(s.function.wiring.Name, r.Sequence)
+		}
+	}
+	s.kick()
+}
+
+func (s *streamSource) deliverPart() {
+	s.expire()
+	if len(s.records) == 0 {
+		return
+	}
+	fault := s.runtime.faults.stream(s.function.wiring.Name)
+	p := s.part()
+	s.inFlight = p.n
+	s.parts[0].again = fault.Again && !p.again
+	if fault.Stall > 0 {
+		s.runtime.later(fault.Stall, func() { s.invoke(p.n) })
+		return
+	}
+	s.invoke(p.n)
+}
+
+// part is the next batch: what is left of one that failed, or a new one.
+func (s *streamSource) part() part {
+	if len(s.parts) == 0 {
+		n := min(s.wiring.BatchSize, len(s.records))
+		s.parts = append(s.parts, part{n: s.runtime.faults.split(s.function.wiring.Name, n)})
+	}
+	return s.parts[0]
+}
+
+func (s *streamSource) invoke(n int) {
+	batch := make([]cluster.Record, n)
+	for i := range batch {
+		batch[i] = s.records[i].Record
+	}
+	s.function.count.Records += n
+	var from string
+	call := func(ctx context.Context, f Function) (err error) {
+		if f.Records == nil {
+			return errors.New("the function handles no records")
+		}
+		from, err = f.Records(ctx, batch)
+		return err
+	}
+	s.function.invoke(call, func(err error) {
+		s.inFlight = 0
+		s.settle(from, err)
+		s.over = s.over || len(s.parts) > 0 // what was cut off does not wait for a full batch
+		s.kick()
+	})
+}
+
+// settle advances past what was handled and decides how the rest is tried again.
+func (s *streamSource) settle(from string, err error) {
+	p := s.parts[0]
+	handled := 0
+	switch {
+	case err == nil && (from == "" || !s.wiring.Partial):
+		s.succeed(p)
+		return
+	case err == nil:
+		handled = max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from }))
+	}
+	s.advance(handled)
+	switch {
+	case handled > 0 && s.wiring.Bisect:
+		s.parts[0].failures = 0 // cut at the record named, which is no retry
+	case handled > 0:
+		s.parts[0].failures = 1
+	case s.wiring.Bisect && p.n > 1:
+		s.parts = append([]part{{n: p.n / 2}, {n: p.n - p.n/2}}, s.parts[1:]...)
+	default:
+		s.parts[0].failures++
+	}
+	if s.wiring.Retries >= 0 && s.parts[0].failures > s.wiring.Retries {
+		s.discard(s.parts[0].n, "RetryAttemptsExhausted")
+		return
+	}
+	s.wait(s.parts[0].failures)
+}
+
+func (s *streamSource) succeed(p part) {
+	if p.again {
+		s.parts[0].failures = 0
+		return
+	}
+	s.advance(p.n)
+}
+
+// advance acknowledges the first n records, all of the first part.
+func (s *streamSource) advance(n int) {
+	if n == 0 {
+		return
+	}
+	s.stream.Ack(s.function.wiring.Name, s.records[n-1].upTo)
+	s.skipped = 0
+	clear(s.records[:n])
+	s.records = s.records[n:]
+	if len(s.parts) == 0 {
+		return
+	}
+	if s.parts[0].n -= n; s.parts[0].n <= 0 {
+		s.parts = s.parts[1:]
+	}
+}
+
+// wait holds the shard up before the next try.
+func (s *streamSource) wait(failures int) {
+	s.backoff = true
+	d := min(firstBackoff<<min(failures, 10), lastBackoff)
+	s.runtime.later(d, func() {
+		s.backoff = false
+		s.kick()
+	})
+}
+
+// expire gives up the records at the head that are too old.
+func (s *streamSource) expire() {
+	if s.wiring.MaxAge == 0 {
+		return
+	}
+	oldest := s.runtime.loop.Now().Add(-s.wiring.MaxAge)
+	n := 0
+	for n < len(s.records) && s.records[n].arrived.Before(oldest) && (len(s.parts) == 0 || n < s.parts[0].n) {
+		n++
+	}
+	if n > 0 {
+		s.discard(n, "RecordAgeExceeded")
+	}
+}

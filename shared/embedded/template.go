@@ -1,0 +1,216 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// template is a SAM template that is being read. What is wrong is collected, each error naming its path.
+type template struct {
+	parameters map[string]any // string, float64 or []any
+	resources  map[string]string
+	errs       []error
+}
+
+// section is one mapping of the template. Reading a key marks it; close complains of the others, so that nothing that
+// would matter is passed over.
+type section struct {
+	t    *template
+	path string
+	keys map[string]*yaml.Node
+	read map[string]bool
+}
+
+// attribute is what !GetAtt gives, and !Ref of a resource with an empty name.
+type attribute struct{ Resource, Name string }
+
+func (t *template) fail(path, format string, args ...any) {
+	t.errs = append(t.errs, fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)))
+}
+
+func (t *template) err() error { return errors.Join(t.errs...) }
+
+// section opens a mapping; nil nodes are empty ones.
+func (t *template) section(path string, n *yaml.Node) *section {
+	s := &section{t: t, path: path, keys: map[string]*yaml.Node{}, read: map[string]bool{}}
+	n = target(n)
+	switch {
+	case n == nil:
+	case n.Kind != yaml.MappingNode || shortIntrinsic(n) != "":
+		t.fail(path, "must be a mapping written out, is %s", describe(n))
+	default:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			s.keys[n.Content[i].Value] = n.Content[i+1]
+		}
+		if name := soleIntrinsic(n); name != "" {
+			t.fail(path, "%s is not supported here", name)
+			s.keys = map[string]*yaml.Node{}
+		}
+	}
+	return s
+}
+
+func target(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func describe(n *yaml.Node) string {
+	if name := shortIntrinsic(n); name != "" {
+		return name
+	}
+	return map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.ScalarNode: "a value", yaml.MappingNode: "a mapping"}[n.Kind]
+}
+
+func (s *section) names() []string { return slices.Sorted(maps.Keys(s.keys)) }
+
+func (s *section) has(key string) bool { return s.keys[key] != nil }
+
+func (s *section) at(key string) string { return s.path + "." + key }
+
+func (s *section) node(key string) *yaml.Node {
+	s.read[key] = true
+	return s.keys[key]
+}
+
+func (s *section) section(key string) *section { return s.t.section(s.at(key), s.node(key)) }
+
+// close complains of every key that was neither read nor is among those that have nothing to do with wiring.
+func (s *section) close(others ...string) {
+	for _, key := range s.names() {
+		if !s.read[key] && !slices.Contains(others, key) {
+			s.t.fail(s.at(key), "the embedded tier does not know this")
+		}
+	}
+}
+
+// value is the resolved value of a key; nil where it is absent or wrong.
+func (s *section) value(key string) any {
+	n := s.node(key)
+	if n == nil {
+		return nil
+	}
+	v, err := s.t.resolve(n, s.at(key))
+	if err != nil {
+		s.t.errs = append(s.t.errs, err)
+		return nil
+	}
+	return v
+}
+
+// number is an integer from least to most.
+func (s *section) number(key string, fallback, least, most int) int {
+	if !s.has(key) {
+		return fallback
+	}
+	v := s.value(key)
+	if text, ok := v.(string); ok {
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			v = f
+		}
+	}
+	f, ok := v.(float64)
+	switch {
+	case v == nil:
+	case !ok || f != float64(int(f)):
+		s.t.fail(s.at(key), "must be a whole number, is %v", v)
+	case int(f) < least || int(f) > most:
+		s.t.fail(s.at(key), "must be from %d to %d, is %v", least, most, v)
+	default:
+		return int(f)
+	}
+	return fallback
+}
+
+func (s *section) flag(key string) bool {
+	if !s.has(key) {
+		return false
+	}
+	v := s.value(key)
+	b, ok := v.(bool)
+	if !ok && v != nil {
+		s.t.fail(s.at(key), "must be true or false, is %v", v)
+	}
+	return b
+}
+
+func (s *section) text(key string) string {
+	if !s.has(key) {
+		return ""
+	}
+	v := s.value(key)
+	text, ok := v.(string)
+	if !ok && v != nil {
+		s.t.fail(s.at(key), "must be text, is %v", v)
+	}
+	return text
+}
+
+// resource is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads to; it must be of the type.
+func (s *section) resource(key, name, kind string) string {
+	v := s.value(key)
+	a, ok := v.(attribute)
+	switch {
+	case v == nil && s.has(key):
+	case !ok || a.Name != name:
+		s.t.fail(s.at(key), "must be !GetAtt of the %s of a resource, is %v", name, v)
+	case s.t.resources[a.Resource] != kind:
+		s.t.fail(s.at(key), "%s is no %s of this template", a.Resource, kind)
+	default:
+		return a.Resource
+	}
+	return ""
+}
+
+// only complains when the key is there and has another value.
+func (s *section) only(key string, allowed any) {
+	if v := s.value(key); v != nil && v != allowed {
+		s.t.fail(s.at(key), "must be %v, is %v", allowed, v)
+	}
+}
+
+// list is the items of a list, each with its path.
+func (s *section) list(key string) []*yaml.Node {
+	n := target(s.node(key))
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || shortIntrinsic(n) != "" {
+		s.t.fail(s.at(key), "must be a list written out, is %s", describe(n))
+		return nil
+	}
+	return n.Content
+}
+
+func (s *section) item(key string, i int) string { return s.at(key) + "[" + strconv.Itoa(i) + "]" }
+
+// shortIntrinsic is the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for !Sub.
+func shortIntrinsic(n *yaml.Node) string {
+	name, ok := strings.CutPrefix(n.Tag, "!")
+	switch {
+	case !ok || strings.HasPrefix(name, "!"):
+		return ""
+	case name == "Ref" || name == "Condition":
+		return name
+	}
+	return "Fn::" + name
+}
+
+// soleIntrinsic is the name of a function written as the only key of a mapping.
+func soleIntrinsic(n *yaml.Node) string {
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+		return ""
+	}
+	if key := n.Content[0].Value; key == "Ref" || strings.HasPrefix(key, "Fn::") {
+		return key
+	}
+	return ""
+}

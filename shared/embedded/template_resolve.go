@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// resolve is the value of a node: nil, bool, float64, string, attribute, []any or map[string]any, with Ref, Sub and GetAtt carried out.
+// Any other function is an error that names the path.
+func (t *template) resolve(n *yaml.Node, path string) (any, error) {
+	n = target(n)
+	if name := shortIntrinsic(n); name != "" {
+		plain := *n
+		plain.Tag = ""
+		if n.Kind == yaml.ScalarNode {
+			return t.call(name, n.Value, path)
+		}
+		argument, err := t.resolve(&plain, path)
+		if err != nil {
+			return nil, err
+		}
+		return t.call(name, argument, path)
+	}
+	if name := soleIntrinsic(n); name != "" {
+		argument, err := t.resolve(n.Content[1], path+"."+name)
+		if err != nil {
+			return nil, err
+		}
+		return t.call(name, argument, path)
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		return t.resolveMapping(n, path)
+	case yaml.SequenceNode:
+		return t.resolveList(n, path)
+	}
+	return scalarNode(n, path)
+}
+
+func (t *template) resolveMapping(n *yaml.Node, path string) (any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		v, err := t.resolve(n.Content[i+1], path+"."+key)
+		if err != nil {
+			return nil, err
+		}
+		m[key] = v
+	}
+	return m, nil
+}
+
+func (t *template) resolveList(n *yaml.Node, path string) (any, error) {
+	list := make([]any, 0, len(n.Content))
+	for i, item := range n.Content {
+		v, err := t.resolve(item, path+"["+strconv.Itoa(i)+"]")
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func scalarNode(n *yaml.Node, path string) (any, error) {
+	switch n.Tag {
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		return n.Value == "true" || n.Value == "True" || n.Value == "TRUE", nil
+	case "!!int", "!!float":
+		var f float64
+		if err := n.Decode(&f); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return f, nil
+	}
+	return n.Value, nil
+}
+
+// call carries out an intrinsic function.
+func (t *template) call(name string, argument any, path string) (any, error) {
+	switch name {
+	case "Ref":
+		if id, ok := argument.(string); ok {
+			return t.ref(id, path)
+		}
+	case "Fn::GetAtt":
+		if a, ok := getAtt(argument); ok {
+			return t.attribute(a, path)
+		}
+	case "Fn::Sub":
+		if text, ok := argument.(string); ok {
+			return t.sub(text, path)
+		}
+	}
+	return nil, fmt.Errorf("%s: %s is not supported here", path, name)
+}
+
+func getAtt(argument any) (attribute, bool) {
+	switch v := argument.(type) {
+	case string:
+		id, name, ok := strings.Cut(v, ".")
+		return attribute{id, name}, ok && name != ""
+	case []any:
+		if len(v) == 2 {
+			id, _ := v[0].(string)
+			name, _ := v[1].(string)
+			return attribute{id, name}, id != "" && name != ""
+		}
+	}
+	return attribute{}, false
+}
+
+func (t *template) attribute(a attribute, path string) (any, error) {
+	if t.resources[a.Resource] == "" {
+		return nil, fmt.Errorf("%s: the template has no resource %q", path, a.Resource)
+	}
+	return a, nil
+}
+
+// pseudo are CloudFormation's own parameters.
+var pseudo = map[string]string{
+	"AWS::Region": localRegion, "AWS::AccountId": localAccount, "AWS::Partition": "aws", "AWS::StackName": "berth",
+}
+
+func (t *template) ref(id, path string) (any, error) {
+	if v, ok := t.parameters[id]; ok {
+		return v, nil
+	}
+	if v, ok := pseudo[id]; ok {
+		return v, nil
+	}
+	if t.resources[id] != "" {
+		return attribute{Resource: id}, nil
+	}
+	return nil, fmt.Errorf("%s: the template has no parameter or resource %q", path, id)
+}
+
+var placeholder = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
+
+// sub replaces placeholders. A text that is nothing but one stands for what it names; within a longer text only
+// parameters can be named.
+func (t *template) sub(text, path string) (any, error) {
+	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
+		if a, ok := getAtt(m[1]); ok {
+			return t.attribute(a, path)
+		}
+		return t.ref(m[1], path)
+	}
+	var failed error
+	out := placeholder.ReplaceAllStringFunc(text, func(m string) string {
+		v, err := t.ref(m[2:len(m)-1], path)
+		switch v := v.(type) {
+		case string:
+			return v
+		case float64:
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+		if err == nil {
+			err = fmt.Errorf("%s: %s within a longer text is not supported here", path, m)
+		}
+		failed = err
+		return m
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return strings.ReplaceAll(out, "${!", "${"), nil
+}

@@ -1,0 +1,104 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// refused is one instance that could not take a task.
+type refused struct {
+	instance string
+	rejected cluster.Rejection // by the first filter
+	at       int               // that filter's position
+	failed   int               // filters that refuse it, the first and those after it
+}
+
+// diagnose says why the rest of the tasks found no instance, as things stand after those that did: every instance
+// counts for the first filter that refuses it. Need and Best are of those that the filter removed.
+func (p *pass) diagnose(rest int) *cluster.Diagnosis {
+	d := &cluster.Diagnosis{Unplaced: rest}
+	groups := map[group]int{} // position in d.Rejected
+	var closest *refused
+	for _, g := range p.regions {
+		for _, v := range g.views {
+			d.Evaluated++
+			why := p.refused(v)
+			if why == nil {
+				d.Feasible++
+				continue
+			}
+			gather(d, groups, why.rejected)
+			if closest == nil || why.closerThan(closest) {
+				closest = why
+			}
+		}
+	}
+	if closest != nil {
+		d.Closest, d.ClosestFilter = closest.instance, closest.rejected.Filter
+	}
+	slices.SortFunc(d.Rejected, func(a, b cluster.Rejection) int {
+		return cmp.Or(cmp.Compare(order(a.Filter), order(b.Filter)), cmp.Compare(a.Detail, b.Detail))
+	})
+	return d
+}
+
+// group is what rejections are counted by.
+type group struct {
+	filter cluster.Filter
+	detail string
+}
+
+func gather(d *cluster.Diagnosis, groups map[group]int, r cluster.Rejection) {
+	key := group{r.Filter, r.Detail}
+	at, known := groups[key]
+	if !known {
+		groups[key] = len(d.Rejected)
+		d.Rejected = append(d.Rejected, r)
+		return
+	}
+	sum := &d.Rejected[at]
+	sum.Count++
+	sum.Best = max(sum.Best, r.Best)
+}
+
+func (p *pass) refused(v *cluster.InstanceView) *refused {
+	m, ok := p.used[v.ID]
+	if !ok {
+		fresh := roomOf(v)
+		m = &fresh
+	}
+	var out *refused
+	for i := range filters {
+		switch {
+		case filters[i].passes(m, p.request):
+		case out == nil:
+			out = &refused{instance: v.ID, rejected: filters[i].reject(m, p.request), at: i, failed: 1}
+		default:
+			out.failed++
+		}
+	}
+	return out
+}
+
+// closerThan reports whether less would have to change here than there for the task to fit: fewer filters refuse it,
+// the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
+func (a *refused) closerThan(b *refused) bool {
+	return cmp.Or(
+		cmp.Compare(a.failed, b.failed), cmp.Compare(b.at, a.at), cmp.Compare(b.part(), a.part()),
+		cmp.Compare(a.instance, b.instance),
+	) < 0
+}
+
+// part is how much of what is needed there is.
+func (a *refused) part() float64 {
+	if a.rejected.Need == 0 {
+		return 0
+	}
+	return a.rejected.Best / a.rejected.Need
+}
+
+func order(name cluster.Filter) int {
+	return slices.IndexFunc(filters, func(f filter) bool { return f.name == name })
+}

@@ -1,0 +1,43 @@
+package placement
+
+// queue is a binary heap: its top is the item that none is less than. (container/heap calls through an interface for
+// every comparison, which costs more here than the comparison.)
+type queue[T any] struct {
+	items []T
+	less  func(a, b T) bool
+}
+
+func (q *queue[T]) init() {
+	for i := len(q.items)/2 - 1; i >= 0; i-- {
+		q.sink(i)
+	}
+}
+
+func (q *queue[T]) top() T { return q.items[0] }
+
+// fix puts the top where it belongs after it has become greater.
+func (q *queue[T]) fix() { q.sink(0) }
+
+func (q *queue[T]) pop() {
+	last := len(q.items) - 1
+	q.items[0] = q.items[last]
+	q.items = q.items[:last]
+	q.sink(0)
+}
+
+func (q *queue[T]) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(q.items) {
+			return
+		}
+		if right := child + 1; right < len(q.items) && q.less(q.items[right], q.items[child]) {
+			child = right
+		}
+		if !q.less(q.items[child], q.items[i]) {
+			return
+		}
+		q.items[i], q.items[child] = q.items[child], q.items[i]
+		i = child
+	}
+}

@@ -1,0 +1,148 @@
+package porttest
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+)
+
+// words are texts that an encoding could trip over.
+var words = []string{
+	"", "x", "web:1", "0", "-1", "true", "null", " a b ", "Näme \"q\"\\\n\t", "<välue>&\u2028", "日本語", "\x7f~", "#", "a#b/c", "$x :y",
+}
+
+// keyWords are those that may be part of a key.
+var keyWords = []string{"x", "Web_1-a", "a b", "a#b", "a/b", "ü日本", "\"q\"\\", "%41", "~", "0", "a\nb"}
+
+// Kinds are an empty row of each kind there is.
+func kinds() map[string]cluster.Row {
+	out := map[string]cluster.Row{}
+	for _, prefix := range []string{
+		cluster.PrefixMeta, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixAlias,
+		cluster.PrefixDefinition, cluster.PrefixOutbox, cluster.PrefixRequest, cluster.PrefixDue, cluster.PrefixEvent,
+		cluster.PrefixCheckpoint, cluster.PrefixEntry, cluster.PrefixBucket,
+	} {
+		out[strings.TrimSuffix(prefix, "#")] = cluster.EmptyRow(prefix)
+	}
+	return out
+}
+
+// drawRow fills all fields of a new row like kind, as the row comes back from a store. Its key is one that no other
+// row of the cluster has: n is part of it.
+func drawRow(t *rapid.T, kind cluster.Row, name string, n int) cluster.Row {
+	row := reflect.New(reflect.TypeOf(kind).Elem())
+	fill(t, row.Elem(), row.Elem().Type().Name())
+	r := row.Interface().(cluster.Row)
+	h := r.Header()
+	h.Cluster, h.Rev = name, 1
+	if h.Expires != 0 {
+		h.Expires = 7_000_000_000 // far away: a table may act on it
+	}
+	word := fmt.Sprintf("%s%d", rapid.SampledFrom(keyWords).Draw(t, "key"), n)
+	switch r := r.(type) {
+	case *cluster.Entry:
+		h.Cluster, r.Name = cluster.Directory, name+word
+	case *cluster.Bucket:
+		h.Cluster, r.Name = cluster.Directory, name+word
+	case *cluster.ServiceEvent:
+		r.Service, r.Slot = word, rapid.IntRange(0, cluster.EventRing-1).Draw(t, "slot")
+	case *cluster.Due:
+		r.Kind, r.Subject = cluster.DueService, word
+	case *cluster.Service:
+		r.Name = word
+	case *cluster.TaskDefinition:
+		r.Family = word
+	case *cluster.Alias:
+		r.Derived = word
+	case *cluster.Instance:
+		r.ID = word
+	case *cluster.Task:
+		r.Owner, r.ID = owner, word
+	case *cluster.Outbox:
+		r.ID = word
+	case *cluster.Request:
+		r.ID = word
+	}
+	return stored(r)
+}
+
+// fill sets every exported field, however deep, of any row that may be written some day.
+func fill(t *rapid.T, v reflect.Value, label string) {
+	if at, ok := v.Addr().Interface().(*time.Time); ok {
+		if !rapid.Bool().Draw(t, label+" zero") {
+			*at = t0.Add(time.Duration(rapid.Int64Range(-1e17, 1e17).Draw(t, label)))
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(rapid.SampledFrom(words).Draw(t, label))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, label))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.Int64().Draw(t, label))
+	case reflect.Int32:
+		v.SetInt(int64(rapid.Int32().Draw(t, label)))
+	case reflect.Float64:
+		v.SetFloat(float64(rapid.IntRange(-1e9, 1e9).Draw(t, label)) / 1024)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), label+"."+v.Type().Field(i).Name)
+		}
+	case reflect.Pointer:
+		if rapid.Bool().Draw(t, label+" set") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem(), label)
+		}
+	case reflect.Slice:
+		n := rapid.IntRange(0, 3).Draw(t, label+" length")
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			fill(t, v.Index(i), fmt.Sprint(label, i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for i := range rapid.IntRange(0, 3).Draw(t, label+" length") {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(t, key, fmt.Sprint(label, i, " key"))
+			fill(t, value, fmt.Sprint(label, i))
+			if key.String() != "" {
+				v.SetMapIndex(key, value)
+			}
+		}
+	default:
+		t.Fatalf("%s: no way to fill a %s", label, v.Type())
+	}
+}
+
+// inUTC changes all times of a row from their zone to UTC.
+func inUTC(row cluster.Row) { toUTC(reflect.ValueOf(row).Elem()) }
+
+func toUTC(v reflect.Value) {
+	if v.CanAddr() {
+		if at, ok := v.Addr().Interface().(*time.Time); ok {
+			*at = at.UTC()
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			toUTC(v.Field(i))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			toUTC(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			toUTC(v.Index(i))
+		}
+	default: // no row has times in a map
+	}
+}

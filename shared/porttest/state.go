@@ -1,0 +1,175 @@
+// Package porttest is what every adapter of a port must do, whatever it is made of: one suite, run over each of them.
+// It knows nothing of their insides, and a table that many tests share is good enough for it.
+package porttest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// State tests an adapter of [handler.State]. open gives the state for one test; it may be the same for all, as every
+// test has clusters of its own.
+func State(t *testing.T, open func(t *testing.T) handler.State) {
+	for _, part := range []struct {
+		name string
+		test func(t *testing.T, s handler.State)
+	}{
+		{"Put", testPut},
+		{"PutAny", testPutAny},
+		{"Delete", testDelete},
+		{"Stop", testStop},
+		{"Claim", testClaim},
+		{"Observe", testObserve},
+		{"TaskWritesRefuseOtherRows", testOtherRows},
+		{"BadWrites", testBadWrites},
+		{"Commit", testCommit},
+		{"CommitVersion", testCommitVersion},
+		{"CommitConflict", testCommitConflict},
+		{"CommitLimits", testCommitLimits},
+		{"List", testList},
+		{"DueBy", testDueBy},
+		{"RoundTrip", testRoundTrip},
+		{"OddKeys", testOddKeys},
+		{"Copies", testCopies},
+		{"Model", testModel},
+		{"Concurrent", testConcurrent},
+		{"CanceledContext", testCanceled},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
+	}
+}
+
+// unique is a cluster name that no other test has, in this run or an earlier one.
+func unique() string { return "test-" + rand.Text() }
+
+// t0 is a time that needs all digits that a row can keep.
+var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
+
+// owner is a task owner like any other.
+const owner = "0123456789ab"
+
+func head(name string, rev int64) cluster.Head { return cluster.Head{Cluster: name, Rev: rev} }
+
+// task is a task row of revision 1 that wants RUNNING, changed as each of edits says.
+func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
+	t := &cluster.Task{
+		Head: head(name, 1), ID: id, Owner: owner, TaskDefinition: "web:1", Instance: "i-1",
+		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, CreatedAt: t0,
+	}
+	for _, edit := range edits {
+		edit(t)
+	}
+	return t
+}
+
+func instance(name, id string, rev int64) *cluster.Instance {
+	return &cluster.Instance{
+		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: t0,
+		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024}, Attributes: map[string]string{"a": "b"},
+	}
+}
+
+func meta(name string, version int64) *cluster.Meta {
+	return &cluster.Meta{Head: head(name, 1), Version: version, CreatedAt: t0, Short: owner}
+}
+
+func write(t rapid.TB, s handler.State, w cluster.Write) cluster.Row {
+	t.Helper()
+	row, err := s.Write(context.Background(), w)
+	if err != nil {
+		t.Fatalf("Write(%v): %v", w.Key(), err)
+	}
+	return row
+}
+
+func put(t rapid.TB, s handler.State, rows ...cluster.Row) {
+	t.Helper()
+	for _, row := range rows {
+		write(t, s, cluster.Write{Put: row})
+	}
+}
+
+func get(t rapid.TB, s handler.State, key cluster.Key) cluster.Row {
+	t.Helper()
+	row, err := s.Get(context.Background(), key)
+	if err != nil {
+		t.Fatalf("Get(%v): %v", key, err)
+	}
+	return row
+}
+
+func list(t rapid.TB, s handler.State, r cluster.Range) []cluster.Row {
+	t.Helper()
+	rows, err := s.List(context.Background(), r)
+	if err != nil {
+		t.Fatalf("List(%v): %v", r, err)
+	}
+	return rows
+}
+
+// same compares rows as far as they can be stored.
+func same(t rapid.TB, what string, want, got cluster.Row) {
+	t.Helper()
+	if diff := cmp.Diff(text(want), text(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// text is the row's JSON: nil and empty collections, and times in any zone, are the same there.
+func text(row cluster.Row) string {
+	if row == nil {
+		return "none"
+	}
+	data, err := cluster.EncodeRow(stored(row))
+	if err != nil {
+		return fmt.Sprintf("%v (%+v)", err, row)
+	}
+	return string(data)
+}
+
+// refused expects a conflict over the row at key, with what the store holds there.
+func refused(t rapid.TB, err error, key cluster.Key, holds cluster.Row) {
+	t.Helper()
+	var conflict *cluster.Conflict
+	if !errors.As(err, &conflict) {
+		t.Fatalf("error %v, want a conflict over row %s", err, key.Sort)
+	}
+	if conflict.Key != key || conflict.Version {
+		t.Errorf("conflict over %v (version: %v), want it over %v", conflict.Key, conflict.Version, key)
+	}
+	same(t, "the conflict's row", holds, conflict.Row)
+}
+
+// invalid expects an error that is not a conflict: trying again cannot help.
+func invalid(t rapid.TB, err error) {
+	t.Helper()
+	var conflict *cluster.Conflict
+	if err == nil || errors.As(err, &conflict) {
+		t.Errorf("error %v, want one that is not a conflict", err)
+	}
+}
+
+// stored is the row as it comes back from a store: its times in UTC, its empty collections nil.
+func stored(row cluster.Row) cluster.Row {
+	sort := row.Key().Sort
+	data, err := cluster.EncodeRow(row)
+	if err != nil {
+		return row
+	}
+	back, err := cluster.DecodeRow(sort, data)
+	if err != nil {
+		return row
+	}
+	inUTC(back)
+	return back
+}

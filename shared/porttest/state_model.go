@@ -1,0 +1,290 @@
+package porttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func conflictRow(err error) cluster.Row {
+	var conflict *cluster.Conflict
+	if errors.As(err, &conflict) {
+		return conflict.Row
+	}
+	return nil
+}
+
+// model is what the rows of one cluster should be, by [cluster.Write.Apply] alone.
+type model map[string]cluster.Row
+
+// apply is what a commit does to the model: the conflicts that may be reported, by sort key, with the rows held.
+func (m model) apply(c cluster.Commit) map[string]cluster.Row {
+	next, conflicts := model{}, map[string]cluster.Row{}
+	if c.Version >= 0 {
+		old, _ := m[cluster.PrefixMeta].(*cluster.Meta)
+		if old == nil || old.Version != c.Version {
+			conflicts[cluster.PrefixMeta] = m[cluster.PrefixMeta]
+		} else {
+			moved := *old
+			moved.Version++
+			moved.Rev++
+			next[cluster.PrefixMeta] = &moved
+		}
+	}
+	for _, w := range c.Writes {
+		sort := w.Key().Sort
+		if w.Put != nil {
+			w.Put = stored(w.Put)
+		}
+		row, ok := w.Apply(m[sort])
+		if !ok {
+			conflicts[sort] = m[sort]
+		}
+		next[sort] = row
+	}
+	if len(conflicts) > 0 {
+		return conflicts
+	}
+	for sort, row := range next {
+		if m[sort] = row; row == nil {
+			delete(m, sort)
+		}
+	}
+	return nil
+}
+
+func (m model) rows() []cluster.Row {
+	var out []cluster.Row
+	for _, row := range m {
+		out = append(out, row)
+	}
+	slices.SortFunc(out, bySort)
+	return out
+}
+
+// testModel makes any changes to a few rows of a cluster and expects after each what the model says.
+func testModel(t *testing.T, s handler.State) {
+	rapid.Check(t, func(rt *rapid.T) {
+		name := unique()
+		m := model{}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			if rapid.Bool().Draw(rt, "commit") {
+				m.commit(rt, s, drawCommit(rt, name, m))
+			} else {
+				m.write(rt, s, drawWrite(rt, name, rapid.SampledFrom(modelRows).Draw(rt, "row"), m))
+			}
+			sameRows(rt, m.rows(), list(rt, s, cluster.Prefix(name, "")))
+		}
+	})
+}
+
+// modelRows are few, so that writes meet: tasks, an instance, the meta row.
+var modelRows = []string{"a", "b", "c", "instance", "meta"}
+
+func (m model) write(t *rapid.T, s handler.State, w cluster.Write) {
+	key := w.Key()
+	conflicts := m.apply(cluster.Commit{Version: cluster.NoVersion, Writes: []cluster.Write{w}})
+	row, err := s.Write(context.Background(), w)
+	if conflicts != nil {
+		refused(t, err, key, conflicts[key.Sort])
+		return
+	}
+	if err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	same(t, "the row returned", m[key.Sort], row)
+}
+
+func (m model) commit(t *rapid.T, s handler.State, c cluster.Commit) {
+	conflicts := m.apply(c)
+	err := s.Commit(context.Background(), c)
+	if conflicts == nil {
+		if err != nil {
+			t.Fatalf("Commit: %v", err)
+		}
+		return
+	}
+	var conflict *cluster.Conflict
+	if !errors.As(err, &conflict) {
+		t.Fatalf("Commit: %v, want a conflict", err)
+	}
+	held, ok := conflicts[conflict.Key.Sort]
+	if !ok {
+		t.Fatalf("conflict over %s, but that write holds", conflict.Key.Sort)
+	}
+	if conflict.Version != (c.Version >= 0 && conflict.Key.Sort == cluster.PrefixMeta) {
+		t.Errorf("conflict over %s with Version %v", conflict.Key.Sort, conflict.Version)
+	}
+	if !conflict.Version {
+		same(t, "the conflict's row", held, conflict.Row)
+	}
+}
+
+func drawCommit(t *rapid.T, name string, m model) cluster.Commit {
+	c := cluster.Commit{Cluster: name, Version: cluster.NoVersion}
+	rows := rapid.Permutation(modelRows).Draw(t, "rows")[:rapid.IntRange(0, 4).Draw(t, "writes")]
+	if rapid.Bool().Draw(t, "with version") {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == "meta" })
+		c.Version = 0
+		if old, ok := m[cluster.PrefixMeta].(*cluster.Meta); ok {
+			c.Version = max(0, old.Version+rapid.SampledFrom([]int64{0, 0, 0, -1, 1}).Draw(t, "version"))
+		}
+	}
+	for _, row := range rows {
+		c.Writes = append(c.Writes, drawWrite(t, name, row, m))
+	}
+	return c
+}
+
+func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
+	var next cluster.Row
+	switch row {
+	case "meta":
+		next = meta(name, rapid.Int64Range(0, 2).Draw(t, "version"))
+	case "instance":
+		next = instance(name, "i", 0)
+	default:
+		next = drawTask(t, name, row)
+	}
+	key := next.Key()
+	if old := m[key.Sort]; old != nil {
+		next.Header().Rev = old.Header().Rev
+	}
+	next.Header().Rev += rapid.SampledFrom([]int64{1, 1, 1, 0, 2}).Draw(t, "rev")
+	some := rapid.SampledFrom([]string{"", "x", "y"})
+	kind := rapid.IntRange(0, 6).Draw(t, "kind")
+	switch {
+	case kind == 0:
+		return cluster.Write{Put: next, Any: true}
+	case kind == 1:
+		return cluster.Write{Delete: &key}
+	case kind == 2 && row != "meta":
+		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
+	case kind == 3 && row != "meta":
+		return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: rapid.IntRange(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
+	case kind == 4 && row != "meta":
+		return cluster.Write{Observe: drawObservation(t, key)}
+	}
+	return cluster.Write{Put: next}
+}
+
+func drawTime(t *rapid.T, label string) time.Time {
+	if rapid.Bool().Draw(t, label+" zero") {
+		return time.Time{}
+	}
+	return t0.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, label)))
+}
+
+func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
+	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, label)
+}
+
+func drawTask(t *rapid.T, name, id string) *cluster.Task {
+	return task(name, id, func(row *cluster.Task) {
+		some := rapid.SampledFrom([]string{"", "x", "y"})
+		row.Rev = 0
+		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
+		row.Attempt, row.ClaimedAt = rapid.IntRange(0, 2).Draw(t, "attempt"), drawTime(t, "claimed")
+		row.Last, row.Version = drawStatus(t, "last"), rapid.Int64Range(0, 2).Draw(t, "version")
+		row.ECSID, row.Health = some.Draw(t, "ECS id"), some.Draw(t, "health")
+		row.StopCode, row.Reason = some.Draw(t, "code"), some.Draw(t, "reason")
+		row.Started, row.Stopped = drawTime(t, "started"), drawTime(t, "stopped")
+		row.Tags = map[string]string{"k": strings.Repeat("v", rapid.IntRange(0, 3).Draw(t, "tag"))}
+	})
+}
+
+func drawObservation(t *rapid.T, key cluster.Key) *cluster.Observation {
+	some := rapid.SampledFrom([]string{"", "x", "y"})
+	o := &cluster.Observation{
+		Task: key, Version: rapid.Int64Range(0, 4).Draw(t, "version"), ECSID: some.Draw(t, "ECS id"),
+		Last: drawStatus(t, "last"), Health: some.Draw(t, "health"), Started: drawTime(t, "started"),
+		Stopped: drawTime(t, "stopped"), StopCode: some.Draw(t, "code"), Reason: some.Draw(t, "reason"),
+		Expires: rapid.SampledFrom([]int64{0, 7_000_000_000}).Draw(t, "expires"),
+	}
+	if code := rapid.IntRange(-1, 2).Draw(t, "exit code"); code >= 0 {
+		o.ExitCode = &code
+	}
+	return o
+}
+
+// testCopies changes rows that were given to the state or came from it, and expects that the state does not notice.
+func testCopies(t *testing.T, s handler.State) {
+	name := unique()
+	made := func() *cluster.Task {
+		code := 1
+		return task(name, "a", func(t *cluster.Task) {
+			t.Tags, t.GPUs, t.ExitCode = map[string]string{"k": "v"}, []int{1, 2}, &code
+			t.Overrides = &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "c", Command: []string{"x"}}}}
+		})
+	}
+	spoil := func(row cluster.Row) {
+		t := row.(*cluster.Task)
+		t.Rev, t.Reason, t.Tags["k"], t.GPUs[0], *t.ExitCode = 99, "spoilt", "spoilt", 99, 99
+		t.Overrides.Containers[0].Command[0], t.Overrides.CPU = "spoilt", "spoilt"
+	}
+	key := made().Key()
+	holds := func(what string, rev int64) {
+		t.Helper()
+		want := made()
+		want.Rev = rev
+		if diff := cmp.Diff(text(want), text(get(t, s, key))); diff != "" {
+			t.Fatalf("after changing %s (-want +got):\n%s", what, diff)
+		}
+	}
+	given := made()
+	put(t, s, given)
+	spoil(given)
+	holds("the row given to Put", 1)
+	spoil(get(t, s, key))
+	holds("the row from Get", 1)
+	spoil(list(t, s, cluster.Prefix(name, ""))[0])
+	holds("the row from List", 1)
+	if row, err := s.Peek(context.Background(), key); err == nil && row != nil {
+		spoil(row)
+	}
+	holds("the row from Peek", 1)
+	_, err := s.Write(context.Background(), cluster.Write{Put: made()})
+	spoil(conflictRow(err))
+	holds("the row of a conflict", 1)
+	given = made()
+	given.Rev = 2
+	commit(t, s, name, cluster.NoVersion, cluster.Write{Put: given}, cluster.Write{Put: task(name, "b")})
+	spoil(given)
+	holds("the row given to Commit", 2)
+	code := 5
+	o := &cluster.Observation{Task: key, Version: 1, Last: cluster.TaskStopped, ExitCode: &code}
+	spoil(write(t, s, cluster.Write{Observe: o}))
+	code = 6
+	if got := get(t, s, key).(*cluster.Task); *got.ExitCode != 5 || got.Tags["k"] != "v" || got.GPUs[0] != 1 {
+		t.Errorf("after changing the row of an observation: %s", text(got))
+	}
+}
+
+func testCanceled(t *testing.T, s handler.State) {
+	name := unique()
+	put(t, s, meta(name, 0))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, writeErr := s.Write(ctx, cluster.Write{Put: task(name, "a")})
+	_, getErr := s.Get(ctx, meta(name, 0).Key())
+	_, listErr := s.List(ctx, cluster.Prefix(name, ""))
+	commitErr := s.Commit(ctx, cluster.Commit{Cluster: name, Writes: []cluster.Write{{Put: task(name, "b")}}})
+	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {
+		if err == nil {
+			t.Error(fmt.Sprintf("%s took no notice", what))
+		}
+	}
+	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != 1 {
+		t.Errorf("%d rows, want the one of before", len(rows))
+	}
+}

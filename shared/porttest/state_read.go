@@ -1,0 +1,234 @@
+package porttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func ids(rows []cluster.Row) []string {
+	var out []string
+	for _, r := range rows {
+		out = append(out, r.(*cluster.Instance).ID)
+	}
+	return out
+}
+
+func testList(t *testing.T, s handler.State) {
+	name, other := unique(), unique()
+	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
+		put(t, s, instance(name, id, 1), instance(other, id+"x", 1))
+	}
+	put(t, s, meta(name, 0), task(name, "t"))
+	in := func(from, to string, limit int) cluster.Range {
+		return cluster.Range{Cluster: name, From: cluster.PrefixInstance + from, To: cluster.PrefixInstance + to, Limit: limit}
+	}
+	all := []string{"B", "a", "a b", "ab", "b", "c", "ü"}
+	withLimit := cluster.Prefix(name, cluster.PrefixInstance)
+	withLimit.Limit = 3
+	for _, c := range []struct {
+		name string
+		r    cluster.Range
+		want []string
+	}{
+		{"Prefix", cluster.Prefix(name, cluster.PrefixInstance), all},
+		{"PrefixWithLimit", withLimit, all[:3]},
+		{"FromIsIncluded", in("a", "b", 0), []string{"a", "a b", "ab"}},
+		{"ToIsExcluded", in("", "a", 0), []string{"B"}},
+		{"BetweenRows", in("aa", "bb", 0), []string{"ab", "b"}},
+		{"Limit", in("a", "c", 2), []string{"a", "a b"}},
+		{"LimitOfOne", in("b", "z", 1), []string{"b"}},
+		{"LimitThatIsNotReached", in("a", "c", 100), []string{"a", "a b", "ab", "b"}},
+		{"LimitThatIsJustReached", in("a", "c", 4), []string{"a", "a b", "ab", "b"}},
+		{"NothingThere", in("d", "e", 0), nil},
+		{"Empty", in("a", "a", 0), nil},
+		{"Backwards", in("b", "a", 0), nil},
+		{"PrefixOfOneKey", cluster.Prefix(name, cluster.PrefixInstance+"a"), []string{"a", "a b", "ab"}},
+		{"UnknownCluster", cluster.Prefix(unique(), cluster.PrefixInstance), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, ids(list(t, s, c.r))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("WholeCluster", func(t *testing.T) {
+		rows := list(t, s, cluster.Prefix(name, ""))
+		if len(rows) != len(all)+2 || !slices.IsSortedFunc(rows, bySort) {
+			t.Errorf("%d rows, want %d, in order", len(rows), len(all)+2)
+		}
+	})
+	t.Run("SeesChangesAtOnce", func(t *testing.T) { testListFresh(t, s) })
+	t.Run("MoreThanAPage", func(t *testing.T) { testListPages(t, s) })
+}
+
+func bySort(a, b cluster.Row) int { return strings.Compare(a.Key().Sort, b.Key().Sort) }
+
+func testListFresh(t *testing.T, s handler.State) {
+	name := unique()
+	for rev := int64(1); rev <= 3; rev++ {
+		put(t, s, instance(name, "i", rev))
+		rows := list(t, s, cluster.Prefix(name, ""))
+		if len(rows) != 1 || rows[0].Header().Rev != rev {
+			t.Fatalf("%v, want one row of revision %d", rows, rev)
+		}
+	}
+	key := cluster.InstanceKey(name, "i")
+	write(t, s, cluster.Write{Delete: &key})
+	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != 0 {
+		t.Errorf("%v after the deletion", rows)
+	}
+}
+
+func testListPages(t *testing.T, s handler.State) {
+	name := unique()
+	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
+	for i := range n {
+		put(t, s, task(name, fmt.Sprintf("%02d", i), func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) }))
+	}
+	for _, limit := range []int{0, 1, 11, 12, 25, n, n + 1} {
+		r := cluster.Prefix(name, cluster.PrefixTask)
+		r.Limit = limit
+		want := n
+		if limit > 0 {
+			want = min(n, limit)
+		}
+		rows := list(t, s, r)
+		if len(rows) != want {
+			t.Fatalf("%d rows with limit %d, want %d", len(rows), limit, want)
+		}
+		for i, row := range rows {
+			if got := row.(*cluster.Task).ID; got != fmt.Sprintf("%02d", i) {
+				t.Fatalf("row %d is %s", i, got)
+			}
+		}
+	}
+}
+
+func testDueBy(t *testing.T, s handler.State) {
+	name := unique()
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second, 24 * time.Hour}
+	for i := range offsets {
+		i := (i + 3) % len(offsets) // not in order
+		put(t, s, &cluster.Due{Head: head(name, 1), At: at.Add(offsets[i]), Kind: cluster.DueService, Subject: "s"})
+	}
+	// Two of one time, and a row on either side of all due rows.
+	put(t, s, &cluster.Due{Head: head(name, 1), At: at, Kind: cluster.DueOutbox}, meta(name, 0),
+		&cluster.Checkpoint{Head: head(name, 1)}, &cluster.ServiceEvent{Head: head(name, 1), Service: "s"})
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{{-48 * time.Hour, 0}, {-time.Hour, 1}, {-time.Microsecond, 3}, {0, 5}, {time.Microsecond, 6}, {time.Hour, 7}, {48 * time.Hour, 8}} {
+		rows := list(t, s, cluster.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
+		if len(rows) != c.want {
+			t.Errorf("%d rows due by %v, want %d", len(rows), c.after, c.want)
+		}
+		for i, row := range rows {
+			due, ok := row.(*cluster.Due)
+			if !ok {
+				t.Fatalf("%T among the due rows", row)
+			}
+			if i > 0 && due.At.Before(rows[i-1].(*cluster.Due).At) {
+				t.Errorf("due rows are not in order of time")
+			}
+		}
+	}
+}
+
+// testRoundTrip fills every field of every kind of row and reads it back.
+func testRoundTrip(t *testing.T, s handler.State) {
+	for kindName, kind := range kinds() {
+		t.Run(kindName, func(t *testing.T) {
+			n := 0
+			rapid.Check(t, func(rt *rapid.T) {
+				n++
+				row := drawRow(rt, kind, unique(), n)
+				key := row.Key()
+				put(rt, s, stored(row)) // a copy: what the writer does with its own row is its own affair
+				read := map[string]cluster.Row{"Get": get(rt, s, key)}
+				if rows := list(rt, s, cluster.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
+					read["List"] = rows[0]
+				}
+				read["conflict"] = inConflict(s, row)
+				for how, got := range read {
+					if diff := cmp.Diff(row, got); diff != "" {
+						rt.Fatalf("%s (-want +got):\n%s", how, diff)
+					}
+				}
+			})
+		})
+	}
+	t.Run("TimesAndEmptyCollections", func(t *testing.T) {
+		name := unique()
+		at := time.Now().In(time.FixedZone("", -7*3600)) // with a zone and a monotonic reading
+		row := task(name, "a", func(t *cluster.Task) {
+			t.CreatedAt, t.Tags, t.GPUs, t.Overrides = at, map[string]string{}, []int{}, &cluster.Overrides{}
+		})
+		put(t, s, row)
+		got := get(t, s, row.Key()).(*cluster.Task)
+		if !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
+			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
+		}
+		if len(got.Tags) != 0 || len(got.GPUs) != 0 || got.Overrides == nil {
+			t.Errorf("row %+v, want no tags, no GPUs, and overrides that say nothing", got)
+		}
+	})
+}
+
+// inConflict has the state say what it holds in a conflict.
+func inConflict(s handler.State, row cluster.Row) cluster.Row {
+	again := stored(row)
+	again.Header().Rev = 7
+	_, err := s.Write(context.Background(), cluster.Write{Put: again})
+	return conflictRow(err)
+}
+
+func testOddKeys(t *testing.T, s handler.State) {
+	name := unique()
+	for _, key := range []cluster.Key{
+		{Cluster: name, Sort: cluster.PrefixMeta}, {Cluster: name, Sort: "nothing"}, {Cluster: name, Sort: cluster.PrefixInstance},
+		{Cluster: unique(), Sort: "nothing#" + strings.Repeat("ü", 500)},
+	} {
+		if row := get(t, s, key); row != nil {
+			t.Errorf("Get(%v) = %v, want nothing", key, row)
+		}
+		if row, err := s.Peek(context.Background(), key); row != nil || err != nil {
+			t.Errorf("Peek(%v) = %v, %v, want nothing", key, row, err)
+		}
+		if got := write(t, s, cluster.Write{Delete: &key}); got != nil {
+			t.Errorf("deleting %v returns %v", key, got)
+		}
+	}
+	for _, key := range []cluster.Key{{}, {Cluster: name}, {Sort: "meta"}} {
+		_, err := s.Get(context.Background(), key)
+		invalid(t, err)
+	}
+	long := strings.Repeat("x", 1024-len(cluster.PrefixInstance))
+	invalid(t, writeError(s, instance(name, long+"x", 1)))
+	for _, id := range append(slices.Clone(keyWords), long, "a#", "a##", "A", "#a", " ", "日") {
+		row := instance(name, id, 1)
+		put(t, s, row)
+		same(t, id, row, get(t, s, row.Key()))
+		if row, err := s.Peek(context.Background(), row.Key()); err != nil || row != nil && row.Header().Rev != 1 {
+			t.Errorf("Peek = %v, %v", row, err)
+		}
+	}
+	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != len(keyWords)+7 {
+		t.Errorf("%d rows, want %d", len(rows), len(keyWords)+7)
+	}
+}
+
+func writeError(s handler.State, row cluster.Row) error {
+	_, err := s.Write(context.Background(), cluster.Write{Put: row})
+	return err
+}

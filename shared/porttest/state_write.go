@@ -1,0 +1,319 @@
+package porttest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// attempt makes the write on a row that stands as old (nil: absent) and expects what holds says: the row after it, or
+// a conflict with old.
+func attempt(t *testing.T, s handler.State, old, after cluster.Row, w cluster.Write) {
+	t.Helper()
+	if old != nil {
+		put(t, s, old)
+	}
+	row, err := s.Write(context.Background(), w)
+	if after == nil {
+		refused(t, err, w.Key(), old)
+		after = old
+	} else if err != nil {
+		t.Fatalf("Write: %v", err)
+	} else {
+		same(t, "the row returned", after, row)
+	}
+	same(t, "the row stored", after, get(t, s, w.Key()))
+}
+
+func testPut(t *testing.T, s handler.State) {
+	with := func(name string, rev int64, zone string) *cluster.Instance {
+		i := instance(name, "i", rev)
+		i.Attributes = map[string]string{cluster.AttributeZone: zone}
+		return i
+	}
+	for _, c := range []struct {
+		name     string
+		old, new int64 // revisions, 0 for an absent row
+		holds    bool
+	}{
+		{"Creates", 0, 1, true},
+		{"Replaces", 1, 2, true},
+		{"RefusesToCreateTwice", 1, 1, false},
+		{"RefusesStale", 3, 3, false},
+		{"RefusesOlder", 3, 2, false},
+		{"RefusesToSkip", 1, 3, false},
+		{"RefusesToReplaceNothing", 0, 2, false},
+		{"RefusesRevisionZero", 0, 0, false},
+		{"RefusesRevisionZeroOverARow", 1, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := unique()
+			var old, after cluster.Row
+			for rev := int64(1); rev < c.old; rev++ {
+				put(t, s, with(name, rev, "earlier"))
+			}
+			if c.old > 0 {
+				old = with(name, c.old, "old")
+			}
+			w := cluster.Write{Put: with(name, c.new, "new")}
+			if c.holds {
+				after = with(name, c.new, "new")
+			}
+			attempt(t, s, old, after, w)
+		})
+	}
+	t.Run("LeavesNothingOfTheOldRow", func(t *testing.T) {
+		name := unique()
+		full := task(name, "a", func(t *cluster.Task) { t.Reason, t.Attempt, t.Tags = "r", 3, map[string]string{"k": "v"} })
+		attempt(t, s, full, task(name, "a", rev(2)), cluster.Write{Put: task(name, "a", rev(2))})
+	})
+}
+
+func rev(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
+
+func testPutAny(t *testing.T, s handler.State) {
+	t.Run("Creates", func(t *testing.T) {
+		name := unique()
+		attempt(t, s, nil, task(name, "a", rev(1)), cluster.Write{Put: task(name, "a", rev(0)), Any: true})
+	})
+	t.Run("Replaces", func(t *testing.T) {
+		name := unique()
+		put(t, s, task(name, "a", rev(1)))
+		old := task(name, "a", rev(2), func(t *cluster.Task) { t.Reason, t.Attempt = "r", 3 })
+		next := task(name, "a", func(t *cluster.Task) { t.Tags = map[string]string{"k": "v"} })
+		after := *next
+		after.Rev = 3
+		attempt(t, s, old, &after, cluster.Write{Put: next, Any: true})
+	})
+	t.Run("CountsOnFromTheRowWhateverItSays", func(t *testing.T) {
+		name := unique()
+		attempt(t, s, task(name, "a"), task(name, "a", rev(2)), cluster.Write{Put: task(name, "a", rev(99)), Any: true})
+	})
+	t.Run("IsFollowedByAPlainPut", func(t *testing.T) {
+		name := unique()
+		row := write(t, s, cluster.Write{Put: task(name, "a", rev(0)), Any: true})
+		put(t, s, task(name, "a", rev(row.Header().Rev+1)))
+	})
+}
+
+func testDelete(t *testing.T, s handler.State) {
+	name := unique()
+	row := task(name, "a")
+	key := row.Key()
+	put(t, s, row, task(name, "b"))
+	for _, step := range []string{"a row", "an absent row"} {
+		if got := write(t, s, cluster.Write{Delete: &key}); got != nil {
+			t.Errorf("deleting %s returns %v, want nil", step, got)
+		}
+		if got := get(t, s, key); got != nil {
+			t.Errorf("after deleting %s there is %v", step, got)
+		}
+	}
+	if got := list(t, s, cluster.Prefix(name, "")); len(got) != 1 {
+		t.Errorf("%d rows are left, want 1", len(got))
+	}
+	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { put(t, s, task(name, "a")) })
+}
+
+// taskCase is one write of a part of a task.
+type taskCase struct {
+	name  string
+	old   func(*cluster.Task) // nil: the row is absent
+	after func(*cluster.Task) // what the write changes besides Rev; nil: it is refused
+}
+
+func plain(*cluster.Task) {}
+
+func runTaskCases(t *testing.T, s handler.State, cases []taskCase, w func(key cluster.Key, name string) cluster.Write) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			name := unique()
+			key := cluster.TaskKey(name, owner, "a")
+			var old, after cluster.Row
+			if c.old != nil {
+				old = task(name, "a", c.old)
+			}
+			if c.after != nil {
+				after = task(name, "a", c.old, rev(2), c.after)
+			}
+			attempt(t, s, old, after, w(key, c.name))
+		})
+	}
+}
+
+func testStop(t *testing.T, s handler.State) {
+	stopped := func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R" }
+	runTaskCases(t, s, []taskCase{
+		{"NeverStarted", plain, stopped},
+		{"Running", func(t *cluster.Task) { t.Last, t.Version, t.ECSID = cluster.TaskRunning, 4, "e" }, stopped},
+		{"Pending", func(t *cluster.Task) { t.Last = cluster.TaskPending }, stopped},
+		{"ReplacesReason", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" }, stopped},
+		{"RefusesAbsent", nil, nil},
+		{"RefusesTwice", func(t *cluster.Task) { t.Desired, t.Reason = cluster.TaskStopped, "first" }, nil},
+		{"RefusesStopped", func(t *cluster.Task) { t.Last = cluster.TaskStopped }, nil},
+	}, func(key cluster.Key, _ string) cluster.Write {
+		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: "C", Reason: "R"}}
+	})
+	t.Run("WithoutReasonClearsIt", func(t *testing.T) {
+		name := unique()
+		old := task(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
+		after := task(name, "a", rev(2), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+		attempt(t, s, old, after, cluster.Write{Stop: &cluster.Stop{Task: old.Key()}})
+	})
+}
+
+func testClaim(t *testing.T, s handler.State) {
+	for _, n := range []int{1, 2} {
+		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, t0 }
+		at := func(attempt int, edits ...func(*cluster.Task)) func(*cluster.Task) {
+			return func(t *cluster.Task) {
+				if t.Attempt = attempt; attempt > 0 {
+					t.ClaimedAt = t0.Add(-time.Minute)
+				}
+				for _, edit := range edits {
+					edit(t)
+				}
+			}
+		}
+		t.Run([]string{"First", "Second"}[n-1], func(t *testing.T) {
+			runTaskCases(t, s, []taskCase{
+				{"Holds", at(n - 1), claimed},
+				{"HoldsWhileRunning", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskRunning }), claimed},
+				{"RefusesAbsent", nil, nil},
+				{"RefusesTwice", at(n), nil},
+				{"RefusesEarlier", at(n + 1), nil},
+				{"RefusesWhatShallStop", at(n-1, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }), nil},
+				{"RefusesStopped", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskStopped }), nil},
+			}, func(key cluster.Key, _ string) cluster.Write {
+				return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: n, At: t0}}
+			})
+		})
+	}
+	t.Run("RefusesToSkip", func(t *testing.T) {
+		old := task(unique(), "a")
+		attempt(t, s, old, nil, cluster.Write{Claim: &cluster.Claim{Task: old.Key(), Attempt: 2, At: t0}})
+	})
+}
+
+func testObserve(t *testing.T, s handler.State) {
+	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
+	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
+}
+
+func testObserveRunning(t *testing.T, s handler.State) {
+	started := t0.Add(time.Second)
+	running := func(t *cluster.Task) {
+		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, "HEALTHY", started
+	}
+	ecs := func(version int64, id string) func(*cluster.Task) {
+		return func(t *cluster.Task) { t.Version, t.ECSID = version, id }
+	}
+	runTaskCases(t, s, []taskCase{
+		{"First", plain, running},
+		{"Newer", ecs(4, "e"), running},
+		{"RowWithoutID", ecs(4, ""), running},
+		{"OfATaskThatShallStop", func(t *cluster.Task) { t.Desired = cluster.TaskStopped }, running},
+		{"RefusesAbsent", nil, nil},
+		{"RefusesDuplicate", ecs(5, "e"), nil},
+		{"RefusesStale", ecs(6, "e"), nil},
+		{"RefusesOtherTask", ecs(4, "other"), nil},
+		{"RefusesStopped", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
+	}, func(key cluster.Key, _ string) cluster.Write {
+		return cluster.Write{Observe: &cluster.Observation{
+			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskRunning, Health: "HEALTHY", Started: started,
+			// What only a stopped task has is left out.
+			Stopped: t0.Add(time.Hour), StopCode: "C", Reason: "R", ExitCode: new(int),
+		}}
+	})
+	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
+		name := unique()
+		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
+		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, "", 7_000_000_000 })
+		attempt(t, s, old, after, cluster.Write{Observe: &cluster.Observation{Task: old.Key(), Version: 6, Last: cluster.TaskRunning}})
+	})
+}
+
+func testObserveStopped(t *testing.T, s handler.State) {
+	ended, code := t0.Add(time.Hour), 137
+	stopped := func(t *cluster.Task) {
+		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, ended, 7_000_000_000
+		t.ExitCode = &code
+	}
+	theirs := func(t *cluster.Task) { stopped(t); t.StopCode, t.Reason = "C", "R" }
+	runTaskCases(t, s, []taskCase{
+		{"NeverRan", plain, theirs},
+		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, t0 }, theirs},
+		{"KeepsBerthsReason", func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine", "mine" }, stopped},
+		{"KeepsACodeAlone", func(t *cluster.Task) { t.StopCode = "mine" }, func(t *cluster.Task) { stopped(t); t.Reason = "R" }},
+		{"RefusesTwice", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
+		{"RefusesStale", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskRunning, 9 }, nil},
+	}, func(key cluster.Key, _ string) cluster.Write {
+		return cluster.Write{Observe: &cluster.Observation{
+			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskStopped, Stopped: ended, StopCode: "C", Reason: "R",
+			ExitCode: &code, Expires: 7_000_000_000,
+		}}
+	})
+	t.Run("InTurn", func(t *testing.T) {
+		name := unique()
+		put(t, s, task(name, "a"))
+		key := cluster.TaskKey(name, owner, "a")
+		observe := func(version int64, last cluster.TaskStatus) cluster.Write {
+			return cluster.Write{Observe: &cluster.Observation{Task: key, Version: version, ECSID: "e", Last: last}}
+		}
+		write(t, s, observe(2, cluster.TaskRunning))
+		held := write(t, s, observe(3, cluster.TaskStopped))
+		for _, version := range []int64{2, 3, 4} {
+			_, err := s.Write(context.Background(), observe(version, cluster.TaskRunning))
+			refused(t, err, key, held)
+		}
+	})
+}
+
+// testOtherRows guards against attributes that other kinds of row use for other things.
+func testOtherRows(t *testing.T, s handler.State) {
+	name := unique()
+	service := &cluster.Service{Head: head(name, 1), Name: "s", Status: cluster.ServiceActive, CreatedAt: t0}
+	row := instance(name, "i", 1)
+	put(t, s, row, service)
+	for _, row := range []cluster.Row{row, service} {
+		for _, w := range []cluster.Write{
+			{Stop: &cluster.Stop{Task: row.Key()}},
+			{Claim: &cluster.Claim{Task: row.Key(), Attempt: 1, At: t0}},
+			{Observe: &cluster.Observation{Task: row.Key(), Version: 9, Last: cluster.TaskRunning}},
+		} {
+			_, err := s.Write(context.Background(), w)
+			refused(t, err, row.Key(), row)
+		}
+	}
+}
+
+func testBadWrites(t *testing.T, s handler.State) {
+	name := unique()
+	try := func(w cluster.Write) error {
+		_, err := s.Write(context.Background(), w)
+		return err
+	}
+	t.Run("SaysNothing", func(t *testing.T) { invalid(t, try(cluster.Write{})) })
+	t.Run("NoCluster", func(t *testing.T) { invalid(t, try(cluster.Write{Put: instance("", "i", 1)})) })
+	t.Run("TooBig", func(t *testing.T) {
+		row := task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 401<<10) })
+		invalid(t, try(cluster.Write{Put: row}))
+		if got := get(t, s, row.Key()); got != nil {
+			t.Error("it was stored")
+		}
+	})
+	t.Run("JustSmallEnough", func(t *testing.T) {
+		put(t, s, task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 398<<10) }))
+	})
+	t.Run("GrowsTooBig", func(t *testing.T) {
+		key := cluster.TaskKey(name, owner, "big")
+		invalid(t, try(cluster.Write{Stop: &cluster.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))
+		if got := get(t, s, key); got.Header().Rev != 1 {
+			t.Error("it was stored")
+		}
+	})
+}

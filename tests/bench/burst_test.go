@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+	"berth/shared/handler"
+)
+
+const (
+	burstInstances = 5000
+	burstTasks     = 10000
+	clusterName    = "burst"
+)
+
+// burst is an installation with the instances of the burst and a task definition.
+type burst struct {
+	*installation.Installation
+	spent map[string]embedded.Usage
+	t     testing.TB
+}
+
+func newBurst(t testing.TB) *burst {
+	b := &burst{t: t, spent: map[string]embedded.Usage{}}
+	settings := handler.DefaultSettings()
+	ids := 0
+	var err error
+	b.Installation, err = installation.Open(installation.Options{
+		Loop: embedded.NewVirtualLoop(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), Seed: 1, Settings: &settings,
+		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
+		WrapState: func(f string, s handler.State) handler.State { return &counted{State: s, burst: b, function: f} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx := context.Background()
+	if _, err := b.Cluster(ctx, clusterName, burstInstances, fleet.Machine{Type: "m5.large"}); err != nil {
+		t.Fatal(err)
+	}
+	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
+	if status, answer := b.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+		t.Fatal(string(answer))
+	}
+	b.Runtime.Start()
+	b.run(10 * time.Minute)
+	return b
+}
+
+func (b *burst) run(d time.Duration) { b.Loop.RunUntil(b.Loop.Now().Add(d)) }
+
+// counted sums what each function uses.
+type counted struct {
+	handler.State
+	burst    *burst
+	function string
+}
+
+func (c *counted) count(f func()) {
+	before := c.burst.Store.Usage()
+	f()
+	after, sum := c.burst.Store.Usage(), c.burst.spent[c.function]
+	sum.ReadUnits += after.ReadUnits - before.ReadUnits
+	sum.WriteUnits += after.WriteUnits - before.WriteUnits
+	c.burst.spent[c.function] = sum
+}
+
+func (c *counted) Get(ctx context.Context, k cluster.Key) (row cluster.Row, err error) {
+	c.count(func() { row, err = c.State.Get(ctx, k) })
+	return row, err
+}
+
+func (c *counted) Peek(ctx context.Context, k cluster.Key) (row cluster.Row, err error) {
+	c.count(func() { row, err = c.State.Peek(ctx, k) })
+	return row, err
+}
+
+func (c *counted) List(ctx context.Context, r cluster.Range) (rows []cluster.Row, err error) {
+	c.count(func() { rows, err = c.State.List(ctx, r) })
+	return rows, err
+}
+
+func (c *counted) Write(ctx context.Context, w cluster.Write) (row cluster.Row, err error) {
+	c.count(func() { row, err = c.State.Write(ctx, w) })
+	return row, err
+}
+
+func (c *counted) Commit(ctx context.Context, w cluster.Commit) (err error) {
+	c.count(func() { err = c.State.Commit(ctx, w) })
+	return err
+}
+
+// spending is what the functions have used so far; what schedules, sweeps and the API use is counted apart.
+func (b *burst) spending() Cost {
+	var c Cost
+	for _, f := range []string{"placement", "dispatch", "task-state-change"} {
+		c.WriteUnits += b.spent[f].WriteUnits
+		c.ReadUnits += b.spent[f].ReadUnits
+	}
+	counters := b.Runtime.Counters()
+	c.QueueRequests, c.Invocations = float64(counters.QueueRequests), float64(counters.Invocations)
+	return c
+}
+
+func (b *burst) perTask(from, to Cost) Cost {
+	const n = burstTasks
+	return Cost{
+		(to.WriteUnits - from.WriteUnits) / n, (to.ReadUnits - from.ReadUnits) / n,
+		(to.QueueRequests - from.QueueRequests) / n, (to.Invocations - from.Invocations) / n,
+	}
+}
+
+func (b *burst) report(what string, c Cost, budget Budget) {
+	fmt.Printf("%-28s %s\n%-28s %s\n", what, c, "  budget", fmt.Sprintf("%g, %g, %g, %g, $%g",
+		budget.WriteUnits, budget.ReadUnits, budget.QueueRequests, budget.Invocations, budget.Dollars))
+	if over := budget.Exceeded(c); over != "" {
+		b.t.Errorf("%s: %s", what, over)
+	}
+}
+
+// TestBurstOfTasksThatEnd runs 10,000 tasks that end by themselves on 5,000 instances.
+func TestBurstOfTasksThatEnd(t *testing.T) {
+	b := newBurst(t)
+	from := b.spending()
+	run := "BERTH_FLEET_RUN_SECONDS"
+	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
+		"environment":[{"name":%q,"value":"300"}]}]}`, run)
+	if status, answer := b.Fleet.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+		t.Fatal(string(answer))
+	}
+	for range burstTasks / 10 {
+		if _, err := b.API.Submit(context.Background(), cluster.TaskSpec{
+			Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "job", Count: 10,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.run(50 * time.Minute)
+	if got := b.ended(); got != burstTasks {
+		t.Fatalf("%d of %d tasks have run and ended", got, burstTasks)
+	}
+	b.report("10,000 tasks that end", b.perTask(from, b.spending()), EndsByItself)
+}
+
+func (b *burst) ended() (n int) {
+	for _, task := range b.Fleet.Truth(clusterName) {
+		if task.Last == cluster.TaskStopped && !task.Started.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestBurstOfServices scales two services to 5,000 tasks each on 5,000 instances, and to zero again.
+func TestBurstOfServices(t *testing.T) {
+	b := newBurst(t)
+	ctx := context.Background()
+	from := b.spending()
+	most, none := burstTasks/2, 0
+	for _, name := range []string{"a", "b"} {
+		if _, err := b.API.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: clusterName, Name: name, TaskDefinition: "web", Desired: &most,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.run(20 * time.Minute)
+	if got := b.running(); got != burstTasks {
+		t.Fatalf("%d of %d tasks run", got, burstTasks)
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := b.API.UpdateService(ctx, cluster.ServiceChange{Cluster: clusterName, Name: name, Desired: &none}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.run(30 * time.Minute)
+	if got := b.ended(); got != burstTasks {
+		t.Fatalf("%d of %d tasks have been stopped", got, burstTasks)
+	}
+	b.report("10,000 tasks that are stopped", b.perTask(from, b.spending()), Stopped)
+}
+
+func (b *burst) running() (n int) {
+	for _, task := range b.Fleet.Truth(clusterName) {
+		if task.Last == cluster.TaskRunning {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,72 @@
+// Package bench measures what Berth costs and how fast it is, on whole installations, and prints the figures beside
+// the design's budget.
+package bench
+
+import "fmt"
+
+// Prices are AWS's list prices in us-east-1 in dollars, as of November 2026, without free tiers.
+type Prices struct {
+	WriteUnit    float64 // DynamoDB on-demand, per write request unit
+	ReadUnit     float64 // DynamoDB on-demand, per read request unit
+	QueueRequest float64 // SQS standard, per request
+	Invocation   float64 // Lambda, per request
+	GBSecond     float64 // Lambda, arm64
+	StreamRead   float64 // DynamoDB streams, per read request unit; reads by Lambda triggers are free
+}
+
+// ListPrices are the prices that the figures are multiplied with.
+var ListPrices = Prices{
+	WriteUnit: 0.625e-6, ReadUnit: 0.125e-6, QueueRequest: 0.40e-6, Invocation: 0.20e-6, GBSecond: 13.3334e-6,
+}
+
+// Cost is what was used per task.
+type Cost struct {
+	WriteUnits, ReadUnits, QueueRequests, Invocations float64
+}
+
+// lambdaSize and lambdaTime are what an invocation is taken to use: 256 MB for half a second, more than was ever seen.
+const (
+	lambdaSize = 0.25
+	lambdaTime = 0.5
+)
+
+// DollarsPerMillion is the price of a million tasks.
+func (c Cost) DollarsPerMillion(p Prices) float64 {
+	return 1e6 * (c.WriteUnits*p.WriteUnit + c.ReadUnits*p.ReadUnit + c.QueueRequests*p.QueueRequest +
+		c.Invocations*(p.Invocation+lambdaSize*lambdaTime*p.GBSecond))
+}
+
+// Budget is the most that a task may cost, and a million tasks in dollars.
+type Budget struct {
+	Cost
+	Dollars float64
+}
+
+// The budgets of the design: a task that ends by itself, and one that Berth stops.
+var (
+	EndsByItself = Budget{Cost{6, 0.5, 5, 0.1}, 6}
+	Stopped      = Budget{Cost{9, 0.5, 5, 0.1}, 8}
+)
+
+// Exceeded says by what a cost is above the budget; empty if it is within.
+func (b Budget) Exceeded(c Cost) string {
+	for _, f := range []struct {
+		what      string
+		got, most float64
+	}{
+		{"write units", c.WriteUnits, b.WriteUnits}, {"read units", c.ReadUnits, b.ReadUnits},
+		{"queue requests", c.QueueRequests, b.QueueRequests}, {"invocations", c.Invocations, b.Invocations},
+		{"dollars per million tasks", c.DollarsPerMillion(ListPrices), b.Dollars},
+	} {
+		if f.got > f.most {
+			return fmt.Sprintf("%.3f %s, at most %g are budgeted", f.got, f.what, f.most)
+		}
+	}
+	return ""
+}
+
+// String is the cost as a table row.
+func (c Cost) String() string {
+	return fmt.Sprintf("%.2f write units, %.2f read units, %.2f queue requests, %.3f invocations, $%.2f per million tasks",
+		c.WriteUnits, c.ReadUnits, c.QueueRequests, c.Invocations, c.DollarsPerMillion(ListPrices))
+}

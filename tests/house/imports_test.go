@@ -1,0 +1,257 @@
+// Package house checks the project's own rules: which package may import which, what the pure core must not touch, and
+// how long things may be.
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "berth"
+
+// pkg is the part of `go list -json` that the rules look at.
+type pkg struct {
+	ImportPath   string
+	Standard     bool
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// graph is all packages of the module with everything they depend on, by import path.
+type graph map[string]pkg
+
+// rule is what one package, or all below a folder (ending in "/..."), may import of this module.
+type rule struct {
+	path string
+	may  []string
+	// pure: no AWS SDK however indirectly, no network, log, randomness, files or environment, tests included.
+	pure bool
+	// noAWS: no AWS SDK however indirectly.
+	noAWS bool
+}
+
+// rules is the import direction: functions, cmd → adapters, wire, console, handler; handler → service, placement,
+// scaling, nodegroup, awsevent → cluster; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
+var rules = []rule{
+	{path: "shared/cluster", pure: true},
+	{path: "shared/placement", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/service", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/scaling", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/nodegroup", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/awsevent", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/handler", noAWS: true, may: []string{
+		"shared/service", "shared/placement", "shared/scaling", "shared/nodegroup", "shared/awsevent", "shared/cluster",
+	}},
+	{path: "shared/wire", may: []string{"shared/cluster"}},
+	{path: "shared/console", may: []string{"shared/cluster"}},
+	{path: "shared/dynamo/...", may: []string{"shared/awsapi/outcome", "shared/wire", "shared/awsevent", "shared/cluster"}},
+	// Reads DynamoDB's stream as Lambda delivers it, with the decoding of the one adapter that knows the items.
+	{path: "shared/awsapi/eventsource", may: []string{"shared/dynamo", "shared/awsapi/outcome", "shared/awsevent", "shared/cluster"}},
+	{path: "shared/awsapi/...", may: []string{"shared/wire", "shared/awsevent", "shared/cluster"}},
+	{path: "shared/embedded/...", may: []string{"shared/wire", "shared/awsevent", "shared/cluster"}},
+	{path: "shared/fleet/...", may: []string{"shared/wire", "shared/awsevent", "shared/cluster"}},
+	{path: "shared/porttest", may: []string{"shared/handler", "shared/awsevent", "shared/cluster"}},
+	{path: "functions/...", may: []string{
+		"shared/handler", "shared/dynamo/...", "shared/awsapi/...", "shared/wire", "shared/console", "shared/awsevent", "shared/cluster",
+	}},
+	{path: "cmd/berth/trace"},
+	{path: "cmd/...", may: []string{
+		"", "cmd/...", "shared/handler", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
+		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/service",
+	}},
+	{path: "tests/...", may: []string{"...", ""}},
+	{path: ""},
+}
+
+var vagueNames = []string{
+	"common", "util", "utils", "helper", "helpers", "model", "models", "type", "types", "struct", "structs", "misc", "base", "lib",
+}
+
+// impureStandard are the packages of the standard library that a pure package must not import itself: a path, or all
+// below it.
+var impureStandard = []string{"net", "log", "math/rand", "crypto/rand", "os", "syscall", "io/ioutil", "unsafe"}
+
+// pureExceptions lie below an impure path and only compute.
+var pureExceptions = []string{"net/url", "net/netip", "net/textproto", "net/mail"}
+
+func matches(pattern, path string) bool {
+	if dir, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(path+"/", dir)
+	}
+	return pattern == path
+}
+
+func anyMatches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// local is the path within the module, the root being "".
+func local(importPath string) (string, bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// violations are all breaches of the rules, sorted.
+func violations(g graph) []string {
+	var found []string
+	for path, p := range g {
+		name, ok := local(path)
+		if !ok {
+			continue
+		}
+		if last := name[strings.LastIndexByte(name, '/')+1:]; slices.Contains(vagueNames, last) {
+			found = append(found, fmt.Sprintf("%s: %q says nothing about what the package does", name, last))
+		}
+		i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.path, name) })
+		if i < 0 {
+			found = append(found, fmt.Sprintf("%s: no rule says what it may import: add it to rules", name))
+			continue
+		}
+		found = append(found, rules[i].violations(g, name, p)...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func (r rule) violations(g graph, name string, p pkg) []string {
+	var found []string
+	imports := p.Imports
+	if r.pure {
+		imports = slices.Concat(imports, p.TestImports, p.XTestImports)
+	}
+	for _, path := range imports {
+		if l, ok := local(path); ok && !matches(r.path, l) && !anyMatches(r.may, l) {
+			found = append(found, fmt.Sprintf("%s must not import %s", name, path))
+		}
+	}
+	if r.pure {
+		for _, path := range p.Imports {
+			if under(impureStandard, path) && !slices.Contains(pureExceptions, path) {
+				found = append(found, fmt.Sprintf("%s is pure and must not import %s", name, path))
+			}
+		}
+	}
+	if r.pure || r.noAWS {
+		if chain := g.chain(p.ImportPath, isAWS, map[string]bool{}); chain != nil {
+			found = append(found, fmt.Sprintf("%s must not depend on AWS: %s", name, strings.Join(chain, " → ")))
+		}
+	}
+	return found
+}
+
+func under(dirs []string, path string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return path == d || strings.HasPrefix(path, d+"/") })
+}
+
+func isAWS(path string) bool { return strings.HasPrefix(path, "github.com/aws/") }
+
+// chain leads from a package to one that is bad; nil where none is reached.
+func (g graph) chain(from string, bad func(string) bool, seen map[string]bool) []string {
+	if seen[from] {
+		return nil
+	}
+	seen[from] = true
+	if bad(from) {
+		return []string{from}
+	}
+	for _, next := range g[from].Imports {
+		if rest := g.chain(next, bad, seen); rest != nil {
+			return append([]string{from}, rest...)
+		}
+	}
+	return nil
+}
+
+// load is the module as `go list` sees it; packages that do not compile at the moment are included.
+func load(t *testing.T) graph {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	g := graph{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return g
+		} else if err != nil {
+			t.Fatalf("reading go list's output: %v", err)
+		}
+		g[p.ImportPath] = p
+	}
+}
+
+func TestImports(t *testing.T) {
+	g := load(t)
+	for _, path := range []string{"berth/shared/cluster", "berth/shared/handler", "berth/tests/house"} {
+		if _, ok := g[path]; !ok {
+			t.Errorf("%s was not looked at", path)
+		}
+	}
+	for _, v := range violations(g) {
+		t.Error(v)
+	}
+}
+
+// The rules find what breaks them, one planted breach each.
+func TestImportRulesBite(t *testing.T) {
+	plain := graph{
+		"fmt":                  {Standard: true},
+		"berth/shared/cluster": {Imports: []string{"fmt"}},
+	}
+	for name, c := range map[string]struct {
+		path string
+		pkg  pkg
+		want string
+	}{
+		"ServiceImportsPlacement": {"berth/shared/service", pkg{Imports: []string{"berth/shared/placement"}}, "shared/service must not import berth/shared/placement"},
+		"TestOfPureImportsMore":   {"berth/shared/placement", pkg{XTestImports: []string{"berth/shared/service"}}, "shared/placement must not import berth/shared/service"},
+		"AdapterImportsHandler":   {"berth/shared/dynamo", pkg{Imports: []string{"berth/shared/handler"}}, "shared/dynamo must not import berth/shared/handler"},
+		"FunctionImportsEmbedded": {"berth/functions/placement", pkg{Imports: []string{"berth/shared/embedded"}}, "functions/placement must not import berth/shared/embedded"},
+		"PureImportsNet":          {"berth/shared/awsevent", pkg{Imports: []string{"net/http"}}, "shared/awsevent is pure and must not import net/http"},
+		"PureImportsRandom":       {"berth/shared/placement", pkg{Imports: []string{"math/rand/v2"}}, "shared/placement is pure and must not import math/rand/v2"},
+		"HandlerReachesAWS":       {"berth/shared/handler", pkg{Imports: []string{"example.com/x"}}, "shared/handler must not depend on AWS: berth/shared/handler → example.com/x → github.com/aws/aws-sdk-go-v2/aws"},
+		"UnknownPackage":          {"berth/shared/engine", pkg{}, "shared/engine: no rule says what it may import: add it to rules"},
+		"VagueName":               {"berth/tests/util", pkg{}, `tests/util: "util" says nothing about what the package does`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.pkg.ImportPath = c.path
+			g := graph{
+				c.path:                             c.pkg,
+				"example.com/x":                    {Imports: []string{"github.com/aws/aws-sdk-go-v2/aws"}},
+				"github.com/aws/aws-sdk-go-v2/aws": {},
+			}
+			for path, p := range plain {
+				p.ImportPath = path
+				g[path] = p
+			}
+			if got := violations(g); !slices.Equal(got, []string{c.want}) {
+				t.Errorf("got %q, want only %q", got, c.want)
+			}
+		})
+	}
+	t.Run("NothingWhereNothingIsWrong", func(t *testing.T) {
+		g := graph{
+			"berth/shared/placement": {ImportPath: "berth/shared/placement", Imports: []string{"net/url", "berth/shared/cluster"}},
+			"berth/shared/dynamo":    {ImportPath: "berth/shared/dynamo", TestImports: []string{"berth/shared/porttest"}},
+			"berth":                  {ImportPath: "berth", Imports: []string{"embed"}},
+		}
+		if got := violations(g); len(got) > 0 {
+			t.Errorf("got %q", got)
+		}
+	})
+}

@@ -1,0 +1,105 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/format"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// gofmt finds Go files that are not formatted, folders that start with a dot apart.
+func (r *runner) gofmt(_ context.Context, log io.Writer) result {
+	res := passed
+	err := filepath.WalkDir(r.root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != r.root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if formatted, err := format.Source(src); err != nil || !bytes.Equal(src, formatted) {
+			rel, _ := filepath.Rel(r.root, name)
+			fmt.Fprintf(log, "%s: run gofmt -w\n", rel)
+			res = result{failures: []string{""}}
+		}
+		return nil
+	})
+	if err != nil {
+		return failed(log, err)
+	}
+	return res
+}
+
+// staticcheck is built from the versions in tools/go.mod.
+func (r *runner) staticcheck(ctx context.Context, log io.Writer) result {
+	bin := filepath.Join(r.cache, "bin", "staticcheck")
+	err := r.exec(ctx, log, nil, "go", "build", "-C", "tools", "-o", bin, "honnef.co/go/tools/cmd/staticcheck")
+	if err != nil {
+		return failed(log, err)
+	}
+	return r.command(bin, "./...")(ctx, log)
+}
+
+// buildFunctions builds every function as Lambda runs it.
+func (r *runner) buildFunctions(arch string) check {
+	return func(ctx context.Context, log io.Writer) result {
+		mains, err := filepath.Glob(filepath.Join(r.root, "functions", "*", "main.go"))
+		if err != nil {
+			return failed(log, err)
+		}
+		if len(mains) == 0 {
+			return failed(log, fmt.Errorf("no function in functions/"))
+		}
+		dir := filepath.Join(r.cache, "build", arch) + string(filepath.Separator)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return failed(log, err)
+		}
+		err = r.exec(ctx, log, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"},
+			"go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags=-s -w", "-o", dir, "./functions/...")
+		if err != nil {
+			return failed(log, err)
+		}
+		return result{passed: 1, note: fmt.Sprintf("%d functions", len(mains))}
+	}
+}
+
+// concurrent are the packages with goroutines of their own.
+var concurrent = []string{"shared/embedded", "shared/fleet", "shared/wire", "cmd/berth"}
+
+// race runs the tests of the packages with goroutines under the race detector, which needs a C compiler.
+func (r *runner) race(ctx context.Context, log io.Writer) result {
+	cc, err := r.output(ctx, "go", "env", "CC")
+	if err != nil {
+		return failed(log, err)
+	}
+	if _, err := r.output(ctx, cc, "--version"); err != nil {
+		return skipped("no C compiler (" + cc + ")")
+	}
+	args := []string{"-race", "-short"}
+	for _, dir := range concurrent {
+		if exists(filepath.Join(r.root, dir)) {
+			args = append(args, "./"+dir+"/...")
+		}
+	}
+	return r.goTestEnv([]string{"CGO_ENABLED=1"}, args...)(ctx, log)
+}
+
+// simulate runs whole clusters under faults, one seed each; a seed that fails is printed.
+func (r *runner) simulate(seeds int) check {
+	return r.goTestEnv([]string{"SEEDS=" + strconv.Itoa(seeds)}, "./tests/simulation")
+}

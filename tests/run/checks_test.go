@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGofmt(t *testing.T) {
+	write := func(t *testing.T, root, name, content string) {
+		t.Helper()
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("NamesTheFile", func(t *testing.T) {
+		r := &runner{root: t.TempDir()}
+		write(t, r.root, "a/a.go", "package a\n")
+		write(t, r.root, "b/b.go", "package  b\n")
+		var log bytes.Buffer
+		if res := r.gofmt(t.Context(), &log); len(res.failures) != 1 || !strings.HasPrefix(log.String(), "b/b.go: ") {
+			t.Errorf("got %+v, log %q", res, &log)
+		}
+	})
+	t.Run("PassesOverHiddenFolders", func(t *testing.T) {
+		r := &runner{root: t.TempDir()}
+		write(t, r.root, ".cache/b.go", "package  b\n")
+		if res := r.gofmt(t.Context(), &bytes.Buffer{}); res.passed != 1 {
+			t.Errorf("got %+v", res)
+		}
+	})
+}
+
+func TestTools(t *testing.T) {
+	fetched := func(why string, err error) *tool {
+		done := make(chan struct{})
+		close(done)
+		tl := &tool{done: done, why: why, err: err}
+		tl.log.WriteString("pip: no route\n")
+		return tl
+	}
+	t.Run("WithoutPythonWhatNeedsItIsSkipped", func(t *testing.T) {
+		sam := fetched("no Python", nil)
+		if res := sam.step(t.Context(), &bytes.Buffer{}); len(res.skips) != 1 || res.skips[0].why != "no Python" {
+			t.Errorf("fetching: %+v", res)
+		}
+		if res := (&runner{}).samValidate(sam)(t.Context(), &bytes.Buffer{}); len(res.skips) != 1 {
+			t.Errorf("validating: %+v", res)
+		}
+	})
+	t.Run("AFailedDownloadFails", func(t *testing.T) {
+		var log bytes.Buffer
+		res := fetched("", errors.New("exit status 1")).step(t.Context(), &log)
+		if len(res.failures) != 1 || !strings.Contains(log.String(), "no route") {
+			t.Errorf("got %+v, log %q", res, &log)
+		}
+	})
+}
+
+func TestFunctionOf(t *testing.T) {
+	template := "Resources:\n  Queue:\n    Type: AWS::SQS::Queue\n  Dispatch: # starts\n    Properties:\n      CodeUri: ./functions/dispatch/\n"
+	if id, err := functionOf(template, "functions/dispatch"); err != nil || id != "Dispatch" {
+		t.Errorf("got %q, %v", id, err)
+	}
+	if id, err := functionOf(template, "functions/placement"); err == nil {
+		t.Errorf("found %q", id)
+	}
+}

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// samValidate checks the template without an account.
+func (r *runner) samValidate(sam *tool) check {
+	return func(ctx context.Context, log io.Writer) result {
+		if !sam.ready() {
+			return skipped("no sam CLI")
+		}
+		return r.command(sam.bin("sam"), "validate", "--lint", "--template", "template.yaml")(ctx, log)
+	}
+}
+
+func (r *runner) samBuilt() string { return filepath.Join(r.cache, "sam-build") }
+
+// samBuild builds what `sam deploy` would upload.
+func (r *runner) samBuild(sam *tool) check {
+	return func(ctx context.Context, log io.Writer) result {
+		if !sam.ready() {
+			return skipped("no sam CLI")
+		}
+		err := r.exec(ctx, log, []string{"GOFLAGS=-tags=lambda.norpc -trimpath", "CGO_ENABLED=0"},
+			sam.bin("sam"), "build", "--template", "template.yaml", "--build-dir", r.samBuilt())
+		if err != nil {
+			return failed(log, err)
+		}
+		return passed
+	}
+}
+
+// samLocalInvoke runs a function in Lambda's own image, where there is a Docker engine that can: it drops a message
+// that is no event, and so needs no account.
+func (r *runner) samLocalInvoke(sam *tool) check {
+	return func(ctx context.Context, log io.Writer) result {
+		if !sam.ready() {
+			return skipped("no sam CLI")
+		}
+		if why := r.noDocker(ctx); why != "" {
+			return skipped(why)
+		}
+		template, err := os.ReadFile(filepath.Join(r.root, "template.yaml"))
+		if err != nil {
+			return failed(log, err)
+		}
+		id, err := functionOf(string(template), "functions/task-state-change")
+		if err != nil {
+			return failed(log, err)
+		}
+		event := filepath.Join(r.cache, "no-event.json")
+		if err := os.WriteFile(event, []byte(noEvent), 0o644); err != nil {
+			return failed(log, err)
+		}
+		var out bytes.Buffer
+		err = r.exec(ctx, io.MultiWriter(&out, log), nil, sam.bin("sam"), "local", "invoke", id,
+			"--template", filepath.Join(r.samBuilt(), "template.yaml"), "--event", event)
+		if err == nil && !strings.Contains(out.String(), "batchItemFailures") {
+			err = fmt.Errorf("%s did not say which messages failed", id)
+		}
+		if err != nil {
+			return failed(log, err)
+		}
+		return passed
+	}
+}
+
+const noEvent = `{"Records": [{"messageId": "1", "eventSource": "aws:sqs", "body": "no event"}]}`
+
+// noDocker says why functions cannot run here; empty where they can. They are built for arm64.
+func (r *runner) noDocker(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	arch, err := r.output(ctx, "docker", "info", "--format", "{{.Architecture}}")
+	if err != nil {
+		return "no Docker engine"
+	}
+	if arch != "aarch64" && arch != "arm64" && !exists("/proc/sys/fs/binfmt_misc/qemu-aarch64") {
+		return "the functions are arm64, the Docker engine is " + arch
+	}
+	return ""
+}
+
+var resource = regexp.MustCompile(`^  (\w+):\s*(#.*)?$`)
+
+// functionOf is the logical id of the function whose code is in dir.
+func functionOf(template, dir string) (string, error) {
+	id := ""
+	for line := range strings.Lines(template) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := resource.FindStringSubmatch(line); m != nil {
+			id = m[1]
+		}
+		if uri, ok := strings.CutPrefix(strings.TrimSpace(line), "CodeUri:"); ok && strings.Trim(strings.TrimSpace(uri), "./") == dir {
+			return id, nil
+		}
+	}
+	return "", fmt.Errorf("template.yaml has no function with CodeUri %s", dir)
+}

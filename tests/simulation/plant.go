@@ -1,0 +1,154 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// Bug is a mistake that the simulator has to find. Each is put into a port around the real code, so that nothing of it
+// is in what users run.
+type Bug string
+
+// The bugs.
+const (
+	NoBug Bug = ""
+	// DropVersionCheck takes in every report, however old.
+	DropVersionCheck Bug = "drop the event version check"
+	// CommitStale commits what was decided, although a race was lost, without deciding anew.
+	CommitStale Bug = "commit without deciding anew after a lost race"
+	// CountStopped counts STOPPED tasks as running, IgnoreStarting counts those that are being started as not there.
+	CountStopped   Bug = "count a STOPPED task as holding"
+	IgnoreStarting Bug = "do not count a STARTING task"
+	// AcknowledgeFirst answers before the write, which then may not happen.
+	AcknowledgeFirst Bug = "acknowledge before the write"
+	// StartUnclaimed starts tasks whether or not the claim held.
+	StartUnclaimed Bug = "start without claiming"
+	// NarrowSilently writes what narrows without moving the placement version on.
+	NarrowSilently Bug = "a narrowing write that does not bump the version"
+	// TrustStale trusts the warm snapshot whoever handled the last batch.
+	TrustStale Bug = "trust a stale snapshot"
+)
+
+// Bugs are all of them.
+var Bugs = []Bug{
+	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
+}
+
+// state puts the bug around a function's State.
+func (b Bug) state(w *World, function string, s handler.State) handler.State {
+	if b == NoBug {
+		return s
+	}
+	return &buggyState{State: s, world: w, bug: b, function: function}
+}
+
+type buggyState struct {
+	handler.State
+	world    *World
+	bug      Bug
+	function string
+	batch    int64 // last checkpoint that this environment wrote
+}
+
+func (s *buggyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	row, err := s.State.Get(ctx, key)
+	if c, ok := row.(*cluster.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
+		// Whoever wrote it, it looks like this environment's own.
+		mine := *c
+		mine.Batch = s.batch
+		return &mine, err
+	}
+	return s.distort(row), err
+}
+
+func (s *buggyState) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	row, err := s.State.Peek(ctx, key)
+	return s.distort(row), err
+}
+
+// distort shows a row as the bug makes it look.
+func (s *buggyState) distort(row cluster.Row) cluster.Row {
+	switch r := row.(type) {
+	case *cluster.Instance:
+		if r != nil && s.bug == DropVersionCheck {
+			next := *r
+			next.Version = 0
+			return &next
+		}
+	case *cluster.Task:
+		if r != nil && s.bug == CountStopped && r.Last == cluster.TaskStopped && s.function == "placement" {
+			next := *r
+			next.Last = cluster.TaskRunning
+			return &next
+		}
+	}
+	return row
+}
+
+func (s *buggyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	rows, err := s.State.List(ctx, r)
+	var out []cluster.Row
+	for _, row := range rows {
+		t, ok := row.(*cluster.Task)
+		if ok && s.bug == IgnoreStarting && s.function == "placement" && t.Instance != "" && t.Last == "" {
+			continue
+		}
+		out = append(out, s.distort(row))
+	}
+	return out, err
+}
+
+func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	switch {
+	case s.bug == AcknowledgeFirst && s.function == "task-state-change" && w.Observe != nil && s.world.chaos.hit(0.2),
+		s.bug == AcknowledgeFirst && s.function == "api" && w.Put != nil && s.world.chaos.hit(0.2):
+		return w.Put, nil
+	case s.bug == StartUnclaimed && w.Claim != nil:
+		row, err := s.State.Write(ctx, w)
+		var c *cluster.Conflict
+		if errors.As(err, &c) && c.Row != nil {
+			return c.Row, nil
+		}
+		return row, err
+	case s.bug == TrustStale:
+		row, err := s.State.Write(ctx, w)
+		if c, ok := row.(*cluster.Checkpoint); ok && err == nil && c != nil {
+			s.batch = c.Batch
+		}
+		return row, err
+	}
+	return s.State.Write(ctx, w)
+}
+
+func (s *buggyState) Commit(ctx context.Context, c cluster.Commit) error {
+	switch {
+	case s.bug == AcknowledgeFirst && s.function == "api" && s.world.chaos.hit(0.2):
+		return nil
+	case s.bug == NarrowSilently && s.function != "placement" && c.Version >= 0:
+		c.Version = cluster.NoVersion
+		return s.State.Commit(ctx, c)
+	case s.bug == CommitStale && s.function == "placement":
+		return s.insist(ctx, c)
+	}
+	return s.State.Commit(ctx, c)
+}
+
+// insist commits under whatever the version has become.
+func (s *buggyState) insist(ctx context.Context, c cluster.Commit) error {
+	err := s.State.Commit(ctx, c)
+	var conflict *cluster.Conflict
+	for errors.As(err, &conflict) && conflict.Version {
+		row, failed := s.State.Get(ctx, cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta})
+		meta, ok := row.(*cluster.Meta)
+		if failed != nil || !ok {
+			return err
+		}
+		c.Version = meta.Version
+		err = s.State.Commit(ctx, c)
+		conflict = nil
+	}
+	return err
+}
