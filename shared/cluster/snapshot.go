@@ -17,6 +17,8 @@ type Snapshot struct {
 	daemons     map[string]*Service
 	zones       []*Zone
 	crowds      map[crowdKey]Crowd
+	// expiring are rows that may go, about in the order in which they may.
+	expiring []Row
 }
 
 // InstanceView is an instance with what its tasks hold of it.

@@ -182,7 +182,7 @@ func stop(s *cluster.Stop) statement {
 	e.notStopped()
 	e.assignText("de", string(cluster.TaskStopped))
 	e.assignText("sc", s.Code)
-	_=0
+	e.assignText("rs", s.Reason)
 	e.count("rv")
 	return e.statement(s.Task)
 }

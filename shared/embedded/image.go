@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"berth/shared/cluster"
 )
@@ -14,14 +15,10 @@ type recordEvent struct {
 	old, next image
 }
 
-// passes reports whether one of the patterns lets the record pass; without any all do.
-func (e *recordEvent) passes(filters []*Pattern) bool {
-	for _, p := range filters {
-		if p.root.match(e) {
-			return true
-		}
-	}
-	return len(filters) == 0
+// Passes reports whether one of the filters lets the record pass; without any all do.
+func (s *StreamSource) Passes(r *cluster.Record) bool {
+	e := newRecordEvent(r)
+	return len(s.Filters) == 0 || slices.ContainsFunc(s.Filters, func(p *Pattern) bool { return p.root.match(e) })
 }
 
 func newRecordEvent(r *cluster.Record) *recordEvent {

@@ -77,7 +77,7 @@ func (s *streamSource) arrive(records []cluster.Record) {
 	now := s.runtime.loop.Now()
 	for i := range records {
 		r := &records[i]
-		if newRecordEvent(r).passes(s.wiring.Filters) {
+		if s.wiring.Passes(r) {
 			s.records = append(s.records, streamed{*r, now, r.Sequence})
 		} else if n := len(s.records); n > 0 {
 			s.records[n-1].upTo = r.Sequence

@@ -247,7 +247,12 @@ func (d *decider) input(s *cluster.Service) service.Input {
 		RestartDelay: d.settings.RestartDelay,
 	}
 	if def := d.snap.Definitions[s.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {
-		in.Eligible = placement.Eligible(d.snap, d.serviceRequest(s, def, 1))
+		r := d.serviceRequest(s, def, 1)
+		in.Eligible = placement.Eligible(d.snap, r)
+		in.Matches = func(instance string) bool {
+			v := d.snap.Instances[instance]
+			return v != nil && placement.Matches(v, r)
+		}
 	}
 	return in
 }

@@ -207,7 +207,7 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 		next.Expires = d.now.Add(2*d.settings.KeepStopped + time.Hour).Unix()
 	}
 	d.tell(s, after.Steady, log)
-	if !p.LookAgain.IsZero() && !p.LookAgain.Equal(s.NotBefore) {
+	if !p.LookAgain.IsZero() {
 		d.plan.room(1)
 		d.plan.due(cluster.DueService, s.Name, p.LookAgain)
 	}

@@ -1,0 +1,154 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/embedded"
+)
+
+func TestVirtualLoop(t *testing.T) {
+	t.Run("RunsInOrderOfTimeThenArrival", func(t *testing.T) {
+		l := embedded.NewVirtualLoop(epoch)
+		var got []string
+		note := func(s string) func() {
+			return func() { got = append(got, s+"@"+l.Now().Sub(epoch).String()) }
+		}
+		l.After(2*time.Second, note("c"))
+		l.After(time.Second, note("a"))
+		l.After(time.Second, note("b"))
+		l.Post(note("now"))
+		l.After(time.Second, func() { l.Post(note("posted")) })
+		l.RunUntil(epoch.Add(time.Minute))
+		equal(t, "order", got, []string{"now@0s", "a@1s", "b@1s", "posted@1s", "c@2s"})
+		equal(t, "clock", l.Now(), epoch.Add(time.Minute))
+		if !l.Idle() || l.Step() {
+			t.Error("something is left on the agenda")
+		}
+	})
+	t.Run("StopsTimers", func(t *testing.T) {
+		l := embedded.NewVirtualLoop(epoch)
+		ran := 0
+		later, now := l.After(time.Second, func() { ran++ }), l.After(0, func() { ran++ })
+		equal(t, "stopped", []bool{later.Stop(), now.Stop(), later.Stop(), now.Stop()}, []bool{true, true, false, false})
+		if l.Step() || ran != 0 || !l.Idle() {
+			t.Errorf("a stopped timer ran (%d) or kept the loop busy", ran)
+		}
+		done := l.After(time.Second, func() { ran++ })
+		l.Step()
+		if done.Stop() || ran != 1 {
+			t.Error("a timer that has run was stopped")
+		}
+	})
+	t.Run("StepSkipsToTheNextTimeWhenAllReadyWereStopped", func(t *testing.T) {
+		l := embedded.NewVirtualLoop(epoch)
+		ran := false
+		l.After(time.Second, func() { ran = true })
+		l.After(0, func() {}).Stop()
+		if !l.Step() || !ran {
+			t.Error("the timer did not run")
+		}
+	})
+	t.Run("PickChoosesAmongTheSameInstantOnly", func(t *testing.T) {
+		orders := map[string]bool{}
+		for seed := range uint64(50) {
+			l := embedded.NewVirtualLoop(epoch)
+			l.Pick = rand.New(rand.NewPCG(seed, 0)).IntN
+			got := ""
+			for _, s := range []string{"a", "b", "c"} {
+				l.After(time.Second, func() { got += s })
+			}
+			l.After(2*time.Second, func() { got += "z" })
+			l.Run(context.Background())
+			orders[got] = true
+			if got[3] != 'z' {
+				t.Fatalf("order %s: a later instant came first", got)
+			}
+		}
+		equal(t, "number of orders", len(orders), 6)
+	})
+}
+
+// TestLoopOrder holds the agenda to a sorted list, timers stopped at random.
+func TestLoopOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := embedded.NewVirtualLoop(epoch)
+		type entry struct{ at, n int }
+		var want, got []entry
+		var timers []*embedded.Timer
+		for n, at := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 60).Draw(t, "times") {
+			timers = append(timers, l.After(time.Duration(at)*time.Second, func() { got = append(got, entry{at, n}) }))
+			want = append(want, entry{at, n})
+		}
+		slices.SortStableFunc(want, func(a, b entry) int { return a.at - b.at })
+		for n, timer := range timers {
+			if rapid.IntRange(0, 3).Draw(t, "stop") == 0 {
+				timer.Stop()
+				want = slices.DeleteFunc(want, func(e entry) bool { return e.n == n })
+			}
+		}
+		l.RunUntil(epoch.Add(time.Hour))
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestRealLoop(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := embedded.NewRealLoop()
+	var wait sync.WaitGroup
+	wait.Add(1)
+	go func() {
+		defer wait.Done()
+		l.Run(ctx)
+	}()
+	n := 0 // guarded by the loop
+	var senders sync.WaitGroup
+	for range 8 {
+		senders.Add(1)
+		go func() {
+			defer senders.Done()
+			for range 100 {
+				l.Post(func() { n++ })
+			}
+		}()
+	}
+	senders.Wait()
+	got := 0
+	if err := l.Do(ctx, func() { got = n }); err != nil || got != 800 {
+		t.Errorf("Do: %v, %d callbacks ran before it, want 800", err, got)
+	}
+	if err := l.Sleep(ctx, time.Millisecond); err != nil {
+		t.Errorf("Sleep: %v", err)
+	}
+	asleep, wake := context.WithCancel(ctx)
+	wake()
+	if err := l.Sleep(asleep, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("Sleep of a cancelled context: %v", err)
+	}
+	cancel()
+	wait.Wait()
+	if err := l.Do(ctx, func() {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Do on a loop that has ended: %v", err)
+	}
+}
+
+func BenchmarkLoopStep(b *testing.B) {
+	l := embedded.NewVirtualLoop(epoch)
+	for i := range 1000 {
+		var again func()
+		again = func() { l.After(time.Duration(i+1)*time.Millisecond, again) }
+		again()
+	}
+	for b.Loop() {
+		l.Step()
+	}
+}
