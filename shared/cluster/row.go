@@ -87,7 +87,7 @@ type Outbox struct {
 	Batch          string      `json:"ba,omitempty"` // startedBy at ECS
 	Owner          string      `json:"o,omitempty"`
 	Starts         []StartItem `json:"st,omitempty"`
-	Stops          []StopItem  `json:"sp,omitempty"`
+	Stops          []StopItem  `json:"so,omitempty"`
 	// NotBefore is set while all that is left has to settle.
 	NotBefore time.Time `json:"nb,omitzero"`
 }

@@ -14,6 +14,11 @@ type TaskDefinition struct {
 	Roles []string `json:"ro,omitempty"`
 	// Containers are the container names, the first first: overrides name them.
 	Containers []string `json:"cn,omitempty"`
+	// Sizes are what the containers ask for, in the same order; none where the task's own size is all that counts.
+	Sizes []ContainerSize `json:"cs,omitempty"`
+	// OwnCPU and OwnMemory report that the task has a size of its own, which its containers do not change.
+	OwnCPU    bool `json:"oc,omitempty"`
+	OwnMemory bool `json:"om,omitempty"`
 	// HealthChecked reports whether an essential container has a health check.
 	HealthChecked bool `json:"hc,omitempty"`
 	// Inactive reports that the revision was deregistered: nothing new may use it.

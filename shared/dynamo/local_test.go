@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -38,6 +39,9 @@ var server struct {
 }
 
 func TestMain(m *testing.M) {
+	// Each property costs several calls a check here; more of them are for whoever asks (-rapid.checks=1000).
+	_ = flag.Set("rapid.checks", "30")
+	flag.Parse()
 	code := m.Run()
 	if server.cmd != nil {
 		_ = server.stdin.Close()

@@ -11,11 +11,17 @@ import (
 )
 
 func TestState(t *testing.T) {
-	porttest.State(t, func(t *testing.T) handler.State { return open(t) })
+	porttest.State(t, func(t *testing.T) handler.State {
+		t.Parallel()
+		return open(t)
+	})
 }
 
 func TestStream(t *testing.T) {
-	porttest.Stream(t, func(t *testing.T) porttest.StreamState { return streamState{open(t)} })
+	porttest.Stream(t, func(t *testing.T) porttest.StreamState {
+		t.Parallel()
+		return streamState{open(t)}
+	})
 }
 
 // streamState reads the stream as Lambda would be given it.

@@ -38,7 +38,7 @@ func writeAsApplied(t *rapid.T, s *dynamo.State, key cluster.Key, draw func(*rap
 			t.Fatalf("putting the row: %v", err)
 		}
 	}
-	for range 3 {
+	for range 8 {
 		w := draw(t, key)
 		next, holds := w.Apply(row)
 		nextJSON := rowJSON(t, next) // before the store can change what it was given

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"berth/shared/cluster"
@@ -62,11 +63,13 @@ type invocation struct {
 	env      *environment
 	call     func(ctx context.Context, f Function) error
 	finish   func(err error)
-	cancel   context.CancelFunc
 	timeout  *Timer
 	err      error
 	panicked bool
-	ended    bool
+
+	mu     sync.Mutex // run may be in a goroutine of its own
+	cancel context.CancelFunc
+	ended  bool // changed on the loop only
 }
 
 // invoke runs call in an environment of its own, and finish on the loop when the outcome is known: an error of the
@@ -97,13 +100,26 @@ func (f *function) acquire() *environment {
 }
 
 func (i *invocation) run(ctx context.Context) {
-	ctx, i.cancel = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	i.mu.Lock()
+	i.cancel = cancel
 	if i.ended {
-		i.cancel()
+		cancel()
 	}
-	defer i.cancel()
+	i.mu.Unlock()
 	defer i.recover()
 	i.err = i.call(ctx, i.env.Function)
+}
+
+// close has the result no longer count, and whatever still runs notice.
+func (i *invocation) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended = true
+	if i.cancel != nil {
+		i.cancel()
+	}
 }
 
 func (i *invocation) recover() {
@@ -136,16 +152,13 @@ func (i *invocation) done(crashed bool) {
 
 // end settles the outcome. A crash, a time-out and a panic take the environment with them.
 func (i *invocation) end(err error) {
-	i.ended = true
+	i.close()
 	f := i.function
 	f.running--
 	if i.timeout != nil {
 		i.timeout.Stop()
 	}
-	if i.cancel != nil {
-		i.cancel()
-	}
-	if !i.panicked && !errors.Is(err, errCrashed) && !errors.Is(err, errTimedOut) {
+	if !errors.Is(err, errCrashed) && !errors.Is(err, errTimedOut) && !i.panicked {
 		f.idle = append(f.idle, i.env)
 	}
 	if err != nil {

@@ -217,8 +217,9 @@ func (s *section) filters() []*Pattern {
 
 func (s *section) scheduleSource() ScheduleSource {
 	var input map[string]string
-	err := json.Unmarshal([]byte(s.text("Input")), &input)
-	if err != nil || len(input) != 1 || input["schedule"] == "" {
+	text := s.text("Input")
+	err := json.Unmarshal([]byte(text), &input)
+	if bad := err != nil || len(input) != 1 || input["schedule"] == ""; bad && (text != "" || !s.has("Input")) {
 		s.t.fail(s.at("Input"), `must be {"schedule": NAME}`)
 	}
 	s.only("State", "ENABLED")

@@ -86,17 +86,16 @@ func (s *queueSource) deliverBatch() {
 	}
 	s.function.invoke(call, func(err error) {
 		s.running--
-		s.settle(d, retry, err)
+		if err == nil {
+			s.settle(d, retry)
+		}
 		s.kick()
 	})
 }
 
-// settle deletes what was handled. After an error everything comes back, also when the function names a message that
-// it was not given; without ReportBatchItemFailures what it names is not heard.
-func (s *queueSource) settle(d *delivery, retry []string, err error) {
-	if err != nil {
-		return
-	}
+// settle deletes what was handled. Everything comes back, as after an error, when the function names a message that it
+// was not given; without ReportBatchItemFailures what it names is not heard.
+func (s *queueSource) settle(d *delivery, retry []string) {
 	if !s.wiring.Partial {
 		retry = nil
 	}

@@ -135,20 +135,16 @@ func TestQueueRedelivery(t *testing.T) {
 	t.Run("WhileASlowInvocationStillRuns", func(t *testing.T) {
 		// The first invocation ends after the visibility time-out: its deletion comes too late to count.
 		first := true
-		w := open(t, strings.Replace(template(readsJobs(""), jobs), "Timeout: 10", "Timeout: 30", 1), nil)
-		loop := w.loop
+		var w *world
 		w = open(t, strings.Replace(template(readsJobs(""), jobs), "Timeout: 10", "Timeout: 30", 1), func(o *embedded.RuntimeOptions) {
 			o.Execute = func(_ string, run func(context.Context), done func(bool)) {
+				wait := time.Duration(0)
 				if first {
-					first = false
-					loop.After(35*time.Second, func() { run(context.Background()); done(false) })
-					return
+					first, wait = false, 35*time.Second
 				}
-				run(context.Background())
-				done(false)
+				w.loop.After(wait, func() { run(context.Background()); done(false) })
 			}
 		})
-		loop = w.loop
 		got := deliveries(t, w, func(_, _ cluster.Message) []string { return nil })
 		equal(t, "deliveries", got, "30s good bad #2, 35s good bad #1")
 		if c := w.worked(); c.TimeOuts != 1 || w.queue("Jobs").Deleted != 2 {

@@ -1,3 +1,5 @@
+// Package embedded is the tier that needs nothing but this process: the state on disk or in memory, and queues, streams,
+// schedules and time in process. It connects the functions as template.yaml says and decides nothing itself.
 package embedded
 
 import (

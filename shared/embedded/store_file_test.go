@@ -205,6 +205,24 @@ func TestPendingAndAck(t *testing.T) {
 	expect("late", "g")
 }
 
+func TestRecordsAreCopies(t *testing.T) {
+	s := openStore(t, tempPath(t), "one")
+	s.OnRecords(func(records []cluster.Record) {
+		for _, r := range records {
+			r.New.(*cluster.Instance).Attributes["ecs.instance-type"] = "spoilt"
+			if r.Old != nil {
+				r.Old.Header().Rev = 99
+			}
+		}
+	})
+	for rev := int64(1); rev <= 3; rev++ {
+		write(t, s, cluster.Write{Put: instance("a", rev)})
+	}
+	if diff := cmp.Diff([]cluster.Row{instance("a", 3)}, allRows(t, s)); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 // The file does not grow with the number of records that were acknowledged.
 func TestStreamIsTrimmed(t *testing.T) {
 	path := tempPath(t)

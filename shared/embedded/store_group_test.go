@@ -132,6 +132,9 @@ func TestGroup(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || len(groups) != 1 {
 				t.Errorf("%d groups of records, (-want +got):\n%s", len(groups), diff)
 			}
+			if n := s.expiring.Len(); n != 0 {
+				t.Errorf("%d rows are still to expire, want none", n)
+			}
 			if s.disk != nil && transactions(t, s) != before+1 {
 				t.Errorf("%d transactions of the file, want 1", transactions(t, s)-before)
 			}

@@ -130,39 +130,46 @@ func (s *streamSource) invoke(n int) {
 	}
 	s.function.invoke(call, func(err error) {
 		s.inFlight = 0
-		s.settle(from, err)
+		if err != nil {
+			s.fail(0)
+		} else {
+			s.settle(from)
+		}
 		s.over = s.over || len(s.parts) > 0 // what was cut off does not wait for a full batch
 		s.kick()
 	})
 }
 
-// settle advances past what was handled and decides how the rest is tried again.
-func (s *streamSource) settle(from string, err error) {
+// settle advances past what was handled. A record that was not in the batch fails it as a whole; without
+// ReportBatchItemFailures what the function names is not heard.
+func (s *streamSource) settle(from string) {
 	p := s.parts[0]
-	handled := 0
-	switch {
-	case err == nil && (from == "" || !s.wiring.Partial):
+	if from == "" || !s.wiring.Partial {
 		s.succeed(p)
 		return
-	case err == nil:
-		handled = max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from }))
 	}
+	s.fail(max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from })))
+}
+
+// fail decides how the batch is tried again, its first records handled.
+func (s *streamSource) fail(handled int) {
+	n := s.parts[0].n
 	s.advance(handled)
 	switch {
 	case handled > 0 && s.wiring.Bisect:
 		s.parts[0].failures = 0 // cut at the record named, which is no retry
 	case handled > 0:
 		s.parts[0].failures = 1
-	case s.wiring.Bisect && p.n > 1:
-		s.parts = append([]part{{n: p.n / 2}, {n: p.n - p.n/2}}, s.parts[1:]...)
+	case s.wiring.Bisect && n > 1:
+		s.parts = append([]part{{n: n / 2}, {n: n - n/2}}, s.parts[1:]...)
 	default:
 		s.parts[0].failures++
 	}
-	if s.wiring.Retries >= 0 && s.parts[0].failures > s.wiring.Retries {
+	if failures := s.parts[0].failures; s.wiring.Retries >= 0 && failures > s.wiring.Retries {
 		s.discard(s.parts[0].n, "RetryAttemptsExhausted")
-		return
+	} else {
+		s.wait(failures)
 	}
-	s.wait(s.parts[0].failures)
 }
 
 func (s *streamSource) succeed(p part) {
@@ -206,11 +213,16 @@ func (s *streamSource) expire() {
 		return
 	}
 	oldest := s.runtime.loop.Now().Add(-s.wiring.MaxAge)
-	n := 0
-	for n < len(s.records) && s.records[n].arrived.Before(oldest) && (len(s.parts) == 0 || n < s.parts[0].n) {
-		n++
+	n := slices.IndexFunc(s.records, func(r streamed) bool { return !r.arrived.Before(oldest) })
+	if n < 0 {
+		n = len(s.records)
 	}
-	if n > 0 {
-		s.discard(n, "RecordAgeExceeded")
+	for n > 0 {
+		some := n
+		if len(s.parts) > 0 {
+			some = min(n, s.parts[0].n)
+		}
+		s.discard(some, "RecordAgeExceeded")
+		n -= some
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
 	"berth/shared/wire"
@@ -68,7 +65,7 @@ func (f *Fleet) StartTask(_ context.Context, call cluster.StartCall) (cluster.St
 		return f.change(func(now time.Time) error {
 			tasks, failures, err := f.start(startRequest{
 				cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-				instances: call.Instances, overrides: overrides(call.Overrides), tags: tags(call.Tags),
+				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(call.Tags),
 			}, now)
 			for _, t := range tasks {
 				answer.Tasks = append(answer.Tasks, t.noun())
@@ -254,37 +251,4 @@ func (f *Fleet) DescribeTaskDefinition(_ context.Context, name string) (*cluster
 		return nil, err
 	}
 	return wire.TaskDefinition(found.Def, found.Tags)
-}
-
-func overrides(o *cluster.Overrides) (out types.TaskOverride) {
-	if o == nil {
-		return out
-	}
-	out = types.TaskOverride{
-		TaskRoleArn: set(o.TaskRole), ExecutionRoleArn: set(o.ExecutionRole), Cpu: set(o.CPU), Memory: set(o.Memory),
-	}
-	for _, c := range o.Containers {
-		own := types.ContainerOverride{
-			Name: new(c.Name), Command: c.Command, Cpu: c.CPU, Memory: c.Memory, MemoryReservation: c.Reservation,
-		}
-		for _, v := range c.Environment {
-			own.Environment = append(own.Environment, types.KeyValuePair{Name: new(v.Name), Value: new(v.Value)})
-		}
-		out.ContainerOverrides = append(out.ContainerOverrides, own)
-	}
-	return out
-}
-
-func set(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func tags(m map[string]string) (out []types.Tag) {
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, types.Tag{Key: new(key), Value: new(m[key])})
-	}
-	return out
 }

@@ -2,6 +2,8 @@ package fleet_test
 
 import (
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,9 +11,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/wire"
 )
 
 // call is one call of the ECS protocol; the answer is what a client would read.
@@ -89,7 +94,8 @@ func TestEndpointRefuses(t *testing.T) {
 		{"UnknownCluster", "ListTasks", `{"cluster":"none"}`, "ClusterNotFoundException"},
 		{"UnknownDefinition", "DescribeTaskDefinition", `{"taskDefinition":"none"}`, "ClientException"},
 		{"TooManyTasks", "DescribeTasks", `{"cluster":"prod","tasks":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 101), ",") + `]}`, "InvalidParameterException"},
-		{"NoService", "RunTask", `{"cluster":"prod","taskDefinition":"web"}`, "UnknownOperationException"},
+		{"NotServed", "RunTask", `{"cluster":"prod","taskDefinition":"web"}`, "UnsupportedFeatureException"},
+		{"Unknown", "Nonsense", `{}`, "UnknownOperationException"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, answer := w.call(c.op, c.body)
@@ -99,6 +105,53 @@ func TestEndpointRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBothFacesSayTheSame(t *testing.T) {
+	w, nodes := mixedWorld(t, 6)
+	random := rand.New(rand.NewPCG(6, 6))
+	for range 100 {
+		w.act(random.IntN, nodes)
+		out := must(t, w.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
+		for _, i := range out.ContainerInstances {
+			own := wire.Instance("prod", i)
+			if diff := cmp.Diff(w.instance(own.ID), own, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		for _, task := range w.Truth("prod") {
+			own := w.wireTask(task.ID)
+			if diff := cmp.Diff(task.ECSTask, own, cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	for _, name := range []string{"web", "edge", "train", "checked", "big"} {
+		d, err := w.DescribeTaskDefinition(ctx, name)
+		check(t, err)
+		for _, task := range w.Truth("prod") {
+			if task.TaskDefinition == d.Name() {
+				expect(t, "needs of "+name, task.Needs, d.Needs)
+			}
+		}
+	}
+}
+
+// wireTask is a task as somebody sees it who speaks the protocol, where times are seconds since 1970.
+func (w *world) wireTask(id string) cluster.ECSTask {
+	w.t.Helper()
+	_, answer := w.call("DescribeTasks", `{"cluster":"prod","tasks":["`+id+`"]}`)
+	described := dig(answer, "tasks", 0).(map[string]any)
+	for key, v := range described {
+		if seconds, ok := v.(float64); ok && strings.HasSuffix(key, "At") {
+			described[key] = time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
+		}
+	}
+	data, err := json.Marshal(described)
+	check(w.t, err)
+	var task types.Task
+	check(w.t, json.Unmarshal(data, &task)) // which does not tell ClusterArn from clusterArn
+	return wire.ECSTask(task)
 }
 
 func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {

@@ -88,9 +88,18 @@ func (d *drainer) stop(s cluster.StopItem) (done bool, err error) {
 	}
 	if t.Attempt == 0 {
 		// Nobody started it, and nobody can claim it any more.
-		return true, d.writeOff(t, cluster.StopByScheduler, s.Reason)
+		return d.stopped(t, s.Reason)
 	}
 	return d.stopUnknown(t, s.Reason)
+}
+
+// stopped records that there is nothing left to stop.
+func (d *drainer) stopped(t *cluster.Task, reason string) (done bool, err error) {
+	if err := d.writeOff(t, cluster.StopByScheduler, reason); err != nil {
+		d.again(time.Second)
+		return false, err
+	}
+	return true, nil
 }
 
 // stopUnknown stops a task that was started and has not reported itself yet.
@@ -114,7 +123,7 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 		d.again(wait)
 		return false, nil
 	}
-	return true, d.writeOff(t, cluster.StopByScheduler, reason)
+	return d.stopped(t, reason)
 }
 
 // stopAtECS is one StopTask. Where ECS has no such task, t (if known) is written off.
@@ -128,7 +137,7 @@ func (d *drainer) stopAtECS(ecsID, reason string, t *cluster.Task) (bool, error)
 		return true, nil
 	case notFound(err):
 		if t != nil {
-			return true, d.writeOff(t, cluster.StopByScheduler, reason)
+			return d.stopped(t, reason)
 		}
 		return true, nil
 	}

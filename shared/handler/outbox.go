@@ -139,6 +139,9 @@ func (d *drainer) settle(o, left *cluster.Outbox) error {
 		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
 		return wrap(err, "deleting the row")
 	}
+	if d.wait == 0 {
+		d.again(time.Second)
+	}
 	settling := d.wait > time.Second
 	if !settling && len(left.Starts) == len(o.Starts) && len(left.Stops) == len(o.Stops) {
 		return nil

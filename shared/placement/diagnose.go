@@ -19,64 +19,54 @@ type refused struct {
 // counts for the first filter that refuses it. Need and Best are of those that the filter removed.
 func (p *pass) diagnose(rest int) *cluster.Diagnosis {
 	d := &cluster.Diagnosis{Unplaced: rest}
-	groups := map[group]int{} // position in d.Rejected
-	var closest *refused
+	var closest refused
 	for _, g := range p.regions {
 		for _, v := range g.views {
 			d.Evaluated++
 			why := p.refused(v)
-			if why == nil {
+			if why.failed == 0 {
 				d.Feasible++
 				continue
 			}
-			gather(d, groups, why.rejected)
-			if closest == nil || why.closerThan(closest) {
+			gather(d, why.rejected)
+			if closest.failed == 0 || why.closerThan(closest) {
 				closest = why
 			}
 		}
 	}
-	if closest != nil {
-		d.Closest, d.ClosestFilter = closest.instance, closest.rejected.Filter
-	}
+	d.Closest, d.ClosestFilter = closest.instance, closest.rejected.Filter
 	slices.SortFunc(d.Rejected, func(a, b cluster.Rejection) int {
 		return cmp.Or(cmp.Compare(order(a.Filter), order(b.Filter)), cmp.Compare(a.Detail, b.Detail))
 	})
 	return d
 }
 
-// group is what rejections are counted by.
-type group struct {
-	filter cluster.Filter
-	detail string
-}
-
-func gather(d *cluster.Diagnosis, groups map[group]int, r cluster.Rejection) {
-	key := group{r.Filter, r.Detail}
-	at, known := groups[key]
-	if !known {
-		groups[key] = len(d.Rejected)
-		d.Rejected = append(d.Rejected, r)
-		return
+// gather counts a rejection with those by the same filter for the same detail. There are few such groups.
+func gather(d *cluster.Diagnosis, r cluster.Rejection) {
+	for i := range d.Rejected {
+		if sum := &d.Rejected[i]; sum.Filter == r.Filter && sum.Detail == r.Detail {
+			sum.Count++
+			sum.Best = max(sum.Best, r.Best)
+			return
+		}
 	}
-	sum := &d.Rejected[at]
-	sum.Count++
-	sum.Best = max(sum.Best, r.Best)
+	d.Rejected = append(d.Rejected, r)
 }
 
-func (p *pass) refused(v *cluster.InstanceView) *refused {
+// refused asks all filters about one instance; none failed if it could take a task.
+func (p *pass) refused(v *cluster.InstanceView) refused {
 	m, ok := p.used[v.ID]
 	if !ok {
-		fresh := roomOf(v)
-		m = &fresh
+		m = &p.spare
+		m.reset(v)
 	}
-	var out *refused
+	out := refused{instance: v.ID}
 	for i := range filters {
-		switch {
-		case filters[i].passes(m, p.request):
-		case out == nil:
-			out = &refused{instance: v.ID, rejected: filters[i].reject(m, p.request), at: i, failed: 1}
-		default:
-			out.failed++
+		if filters[i].passes(m, p.request) {
+			continue
+		}
+		if out.failed++; out.failed == 1 {
+			out.rejected, out.at = filters[i].reject(m, p.request), i
 		}
 	}
 	return out
@@ -84,7 +74,7 @@ func (p *pass) refused(v *cluster.InstanceView) *refused {
 
 // closerThan reports whether less would have to change here than there for the task to fit: fewer filters refuse it,
 // the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
-func (a *refused) closerThan(b *refused) bool {
+func (a refused) closerThan(b refused) bool {
 	return cmp.Or(
 		cmp.Compare(a.failed, b.failed), cmp.Compare(b.at, a.at), cmp.Compare(b.part(), a.part()),
 		cmp.Compare(a.instance, b.instance),
@@ -92,7 +82,7 @@ func (a *refused) closerThan(b *refused) bool {
 }
 
 // part is how much of what is needed there is.
-func (a *refused) part() float64 {
+func (a refused) part() float64 {
 	if a.rejected.Need == 0 {
 		return 0
 	}

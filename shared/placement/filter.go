@@ -34,7 +34,8 @@ func Check(v *cluster.InstanceView, r Request) (gpus []int, rejected *cluster.Re
 	if !listed(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
-	m := roomOf(v)
+	var m room
+	m.reset(v)
 	if f := m.refusal(&r); f != nil {
 		why := f.reject(&m, &r)
 		return nil, &why

@@ -38,7 +38,7 @@ type Result struct {
 
 // Place chooses instances for the tasks of a request, one after the other, each accounting for those before it (S2):
 // of the instances that pass every filter the zone with the fewest tasks of the owner, in it the instance with the
-// fewest, of those the one that [room.before] holds the better packing. The snapshot stays as it is; the same
+// fewest, of those the one that [room.compare] holds the better packing. The snapshot stays as it is; the same
 // snapshot and request always give the same answer.
 func Place(s *cluster.Snapshot, r Request) Result {
 	if r.Count <= 0 {
@@ -68,6 +68,7 @@ type pass struct {
 	regions []*region // those with the fewest tasks first
 	placed  []Placement
 	used    map[string]*room // instances that were given a task
+	spare   room             // to look at those that were not
 }
 
 // region is a zone, or the instances that a request names.
@@ -103,39 +104,48 @@ func wished(s *cluster.Snapshot, ids []string) *region {
 // listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
 func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone() }
 
-// enter fills in the room of the region's i-th instance, if that passes every filter.
-func (p *pass) enter(g *region, i int, into *room) bool {
-	*into = roomOf(g.views[i])
-	if into.refusal(p.request) != nil {
-		return false
-	}
+// enter makes m the room of the region's i-th instance, the filters not asked yet.
+func (p *pass) enter(g *region, i int, m *room) {
+	m.reset(g.views[i])
 	if g.wished {
-		into.wish = i
-	} else {
-		into.tasks = p.crowd.Instances[into.view.ID]
+		m.wish = i
+	} else if len(p.crowd.Instances) > 0 {
+		m.tasks = p.crowd.Instances[m.view.ID]
 	}
-	into.spare = sum(into.gpus)
-	return true
 }
 
 // one places a single task, without the queues that many need: the most common case, in one look at each instance of
 // the zones with the fewest tasks, and at other zones only where these have no room.
 func (p *pass) one() {
-	var best, next room
-	found, tasks := false, 0
+	var best *room
+	tasks := 0
 	for _, g := range p.regions {
-		if found && g.tasks > tasks {
+		if best != nil && g.tasks > tasks {
 			break
 		}
-		for i := range g.views {
-			if p.enter(g, i, &next) && (!found || next.before(&best)) {
-				best, found, tasks = next, true, g.tasks
-			}
+		if m := p.best(g); m != nil && (best == nil || m.before(best)) {
+			best, tasks = m, g.tasks
 		}
 	}
-	if found {
-		p.take(&best)
+	if best != nil {
+		p.take(best)
 	}
+}
+
+// best is the best room of the region, nil if there is none. The filters are asked of those only that are better than
+// what was found; the views are in order of id, so of equals the first stays.
+func (p *pass) best(g *region) *room {
+	best, m := new(room), new(room)
+	for i := range g.views {
+		p.enter(g, i, m)
+		if (best.view == nil || m.compare(best) < 0) && m.refusal(p.request) == nil {
+			best, m = m, best
+		}
+	}
+	if best.view == nil {
+		return nil
+	}
+	return best
 }
 
 // many places task after task: the queues keep at hand the best region and in each its best instance, so that a task
@@ -170,7 +180,8 @@ func (p *pass) fill(g *region) {
 	rooms := make([]room, len(g.views))
 	g.rooms = queue[*room]{less: (*room).before, items: make([]*room, 0, len(rooms))}
 	for i := range rooms {
-		if p.enter(g, i, &rooms[i]) {
+		p.enter(g, i, &rooms[i])
+		if rooms[i].refusal(p.request) == nil {
 			g.rooms.items = append(g.rooms.items, &rooms[i])
 		}
 	}

@@ -20,26 +20,31 @@ type room struct {
 	spare int // GPU thousandths free
 }
 
-func roomOf(v *cluster.InstanceView) room {
-	return room{view: v, cpu: v.CPU, memory: v.Memory, gpus: v.GPUs}
+// reset makes m the room of an instance before anything is placed there.
+func (m *room) reset(v *cluster.InstanceView) {
+	*m = room{view: v, cpu: v.CPU, memory: v.Memory, gpus: v.GPUs, spare: sum(v.GPUs)}
 }
 
-// before reports whether a task had better go here than to o: where the owner has fewer tasks (S2). Between equals it
+// before reports whether a task had better go here than to o; the lower id decides between equals.
+func (m *room) before(o *room) bool {
+	c := m.compare(o)
+	return c < 0 || c == 0 && m.view.ID < o.view.ID
+}
+
+// compare is negative where a task had better go here than to o: where the owner has fewer tasks (S2). Between equals it
 // goes where fewer GPUs are free, so that tasks without a GPU keep off the instances that have one to give, and tasks
 // with one fill those already in use; then where the least CPU and memory is left, so that larger tasks still find
-// room elsewhere; then to the lower id.
-func (m *room) before(o *room) bool {
+// room elsewhere.
+func (m *room) compare(o *room) int {
 	switch {
 	case m.tasks != o.tasks:
-		return m.tasks < o.tasks
+		return m.tasks - o.tasks
 	case m.wish != o.wish:
-		return m.wish < o.wish
+		return m.wish - o.wish
 	case m.spare != o.spare:
-		return m.spare < o.spare
-	case m.left() != o.left():
-		return m.left() < o.left()
+		return m.spare - o.spare
 	}
-	return m.view.ID < o.view.ID
+	return cmp.Compare(m.left(), o.left())
 }
 
 // vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of general-purpose instances.

@@ -19,7 +19,7 @@ var words = []string{
 // keyWords are those that may be part of a key.
 var keyWords = []string{"x", "Web_1-a", "a b", "a#b", "a/b", "ü日本", "\"q\"\\", "%41", "~", "0", "a\nb"}
 
-// Kinds are an empty row of each kind there is.
+// kinds are an empty row of each kind there is.
 func kinds() map[string]cluster.Row {
 	out := map[string]cluster.Row{}
 	for _, prefix := range []string{

@@ -3,7 +3,6 @@ package porttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -281,7 +280,7 @@ func testCanceled(t *testing.T, s handler.State) {
 	commitErr := s.Commit(ctx, cluster.Commit{Cluster: name, Writes: []cluster.Write{{Put: task(name, "b")}}})
 	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {
 		if err == nil {
-			t.Error(fmt.Sprintf("%s took no notice", what))
+			t.Errorf("%s took no notice", what)
 		}
 	}
 	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != 1 {

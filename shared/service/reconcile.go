@@ -154,6 +154,5 @@ func (c *census) delay(p *Plan) {
 	p.NotBefore = c.retry
 	if p.Start+len(p.StartOn) > 0 {
 		p.Start, p.StartOn, p.LookAgain = 0, nil, c.retry
-		p.Steady = false
 	}
 }

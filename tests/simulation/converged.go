@@ -25,7 +25,7 @@ func (w *World) converged() {
 // atRest checks that nothing is left to be done.
 func (w *World) atRest() {
 	if !w.Runtime.Idle() {
-		w.checker.fail("invariant 8: messages or records are still under way")
+		w.checker.fail("invariant 8: messages or records are still under way: %+v", w.Runtime.Counters())
 	}
 	for key, row := range w.checker.rows {
 		switch r := row.(type) {
@@ -62,7 +62,7 @@ func (w *World) truth() {
 		}
 	}
 	for _, t := range rows {
-		w.checker.fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task", t.ID, t.Status(), t.ECSID, t.Instance)
+		w.checker.fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task: %+v", t.ID, t.Status(), t.ECSID, t.Instance, t)
 	}
 }
 
@@ -123,13 +123,20 @@ func (w *World) enough(s *cluster.Service, running map[string]int, desired int) 
 
 // said checks that the user was told why tasks are missing.
 func (w *World) said(s *cluster.Service) {
+	if s.Events > cluster.EventRing {
+		return // it may have been said and pushed out since
+	}
+	var said []string
 	for _, row := range w.checker.rows {
 		e, ok := row.(*cluster.ServiceEvent)
 		if ok && e.Service == s.Short && strings.Contains(e.Message, "unable to place a task") {
 			return
 		}
+		if ok && e.Service == s.Short {
+			said = append(said, e.Message)
+		}
 	}
-	w.checker.fail("invariant 8: service %s is short of tasks and no event says why", s.Name)
+	w.checker.fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
 }
 
 func (w *World) daemons(s *cluster.Service, running map[string]int) {

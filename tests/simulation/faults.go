@@ -69,6 +69,8 @@ func (w *World) callFaults() fleet.CallFaults {
 		ListLate: late,
 		Call: func(operation, _ string) fleet.CallFault {
 			switch {
+			case w.running == nil: // the simulator itself is looking
+				return fleet.CallFault{}
 			case c.hit(c.ECSThrottle):
 				return fleet.CallFault{Throttled: true}
 			case operation != "StartTask" && operation != "StopTask":

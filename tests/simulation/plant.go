@@ -50,7 +50,9 @@ type buggyState struct {
 	world    *World
 	bug      Bug
 	function string
-	batch    int64 // last checkpoint that this environment wrote
+	// The last checkpoint that this environment wrote.
+	batch       int64
+	environment string
 }
 
 func (s *buggyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
@@ -58,7 +60,7 @@ func (s *buggyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, err
 	if c, ok := row.(*cluster.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
 		// Whoever wrote it, it looks like this environment's own.
 		mine := *c
-		mine.Batch = s.batch
+		mine.Batch, mine.Environment = s.batch, s.environment
 		return &mine, err
 	}
 	return s.distort(row), err
@@ -116,7 +118,7 @@ func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, e
 	case s.bug == TrustStale:
 		row, err := s.State.Write(ctx, w)
 		if c, ok := row.(*cluster.Checkpoint); ok && err == nil && c != nil {
-			s.batch = c.Batch
+			s.batch, s.environment = c.Batch, c.Environment
 		}
 		return row, err
 	}

@@ -176,7 +176,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 	o := i.options.Runtime
 	o.Functions = i.functions()
 	o.Stream = watched{i.Store, i.options.Watch}
-	o.Logger = i.options.Log
+	o.Log = i.options.Log
 	var err error
 	if i.Runtime, err = embedded.NewRuntime(i.Loop, wiring, o); err != nil {
 		return err

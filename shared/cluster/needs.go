@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ContainerSize is what one container of a task definition asks for by itself.
+type ContainerSize struct {
+	CPU         int64 `json:"c,omitempty"` // ECS CPU units
+	Memory      int64 `json:"m,omitempty"` // MiB, the most it may use
+	Reservation int64 `json:"r,omitempty"` // MiB, what is kept for it
+}
+
+// Reserved is the memory that ECS sets aside for the container: the reservation where there is one, else the limit
+// (ECS API reference, ContainerDefinition.memoryReservation).
+func (s ContainerSize) Reserved() int64 {
+	if s.Reservation > 0 {
+		return s.Reservation
+	}
+	return s.Memory
+}
+
+// Needs is what one task of the definition needs with its overrides: a size of the task itself counts, else its
+// containers change what they ask for. The error is InvalidParameterException.
+func Needs(def *TaskDefinition, o *Overrides) (Resources, error) {
+	n := def.Needs
+	if o == nil {
+		return n, nil
+	}
+	for _, c := range o.Containers {
+		if err := overrideContainer(def, c, &n); err != nil {
+			return Resources{}, err
+		}
+	}
+	if o.CPU != "" {
+		units, err := TaskCPU(o.CPU)
+		if err != nil {
+			return Resources{}, err
+		}
+		n.CPU = units * CPUUnit
+	}
+	if o.Memory != "" {
+		mib, err := TaskMemory(o.Memory)
+		if err != nil {
+			return Resources{}, err
+		}
+		n.Memory = mib
+	}
+	return n, nil
+}
+
+func overrideContainer(def *TaskDefinition, c ContainerOverride, n *Resources) error {
+	at := -1
+	for i, name := range def.Containers {
+		if name == c.Name {
+			at = i
+		}
+	}
+	if at < 0 {
+		return Errorf(CodeInvalidParameter, "Override for container named %.255s is not a container in the TaskDefinition.", c.Name)
+	}
+	if given(c.CPU) < 0 || given(c.Memory) < 0 || given(c.Reservation) < 0 {
+		return Errorf(CodeInvalidParameter, "Override for container named %.255s must not be negative.", c.Name)
+	}
+	if at >= len(def.Sizes) {
+		return nil // the task's own size counts
+	}
+	was := def.Sizes[at]
+	is := was
+	if c.CPU != nil {
+		is.CPU = int64(*c.CPU)
+	}
+	if c.Memory != nil {
+		is.Memory = int64(*c.Memory)
+	}
+	if c.Reservation != nil {
+		is.Reservation = int64(*c.Reservation)
+	}
+	if !def.OwnCPU {
+		n.CPU = max(0, n.CPU+(is.CPU-was.CPU)*CPUUnit)
+	}
+	if !def.OwnMemory {
+		n.Memory = max(0, n.Memory+is.Reserved()-was.Reserved())
+	}
+	return nil
+}
+
+func given(p *int32) int32 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// TaskCPU reads a task's own CPU as the ECS API has it, "1024" or "1 vCPU", in ECS CPU units.
+func TaskCPU(s string) (int64, error) {
+	return size(s, "vcpu", "cpu")
+}
+
+// TaskMemory reads a task's own memory as the ECS API has it, "2048" or "2 GB", in MiB.
+func TaskMemory(s string) (int64, error) {
+	return size(s, "gb", "memory")
+}
+
+func size(s, unit, member string) (int64, error) {
+	number, scaled := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), unit)
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if scaled {
+		n *= 1024
+	}
+	if err != nil || !(n >= 1 && n <= math.MaxInt32) || n != math.Trunc(n) {
+		return 0, Errorf(CodeInvalidParameter, "Invalid '%s' setting for task: %.40q.", member, s)
+	}
+	return int64(n), nil
+}

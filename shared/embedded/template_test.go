@@ -1,0 +1,231 @@
+package embedded_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+)
+
+// shipped is the wiring of the template that is deployed.
+func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
+	t.Helper()
+	text, err := os.ReadFile("../../template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := embedded.Load(text, parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestTemplate(t *testing.T) {
+	w := shipped(t, nil)
+	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "placement", "task-state-change"})
+	reads := map[string]string{}
+	for name, f := range w.Functions {
+		for _, s := range f.Queues {
+			reads[s.Queue] = name
+			if q := w.Queues[s.Queue]; q.DeadLetters == "" || !s.Partial {
+				t.Errorf("%s reads %s without dead letters or without partial failures", name, s.Queue)
+			}
+		}
+		for _, s := range f.Streams {
+			if s.Retries < 0 || s.MaxAge == 0 || s.OnFailure == "" || !s.Partial || !s.Bisect {
+				t.Errorf("a bad record would block %s for ever or be lost without a word", name)
+			}
+			if n := len(s.Filters); n < 1 || n > 5 {
+				t.Errorf("%s has %d filters, and 5 are allowed without a raised quota", name, n)
+			}
+		}
+	}
+	equal(t, "readers", reads, map[string]string{"EventsQueue": "task-state-change", "WakeQueue": "dispatch"})
+	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
+	equal(t, "sweep", w.Functions["task-state-change"].Schedules, []embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
+
+	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0"})
+	equal(t, "batching", short.Functions["placement"].Streams[0].Batching, embedded.Batching{BatchSize: 7, Partial: true})
+}
+
+func TestTemplateFilters(t *testing.T) {
+	w := shipped(t, nil)
+	head := func(stamp int64) cluster.Head { return cluster.Head{Cluster: "c", Rev: 2, Stamp: stamp} }
+	task := func(edit func(*cluster.Task)) *cluster.Task {
+		row := &cluster.Task{Head: head(0), ID: "t", Owner: "o", Instance: "i", Desired: cluster.TaskRunning}
+		edit(row)
+		return row
+	}
+	due := &cluster.Due{Head: head(0), At: epoch, Kind: cluster.DueOutbox}
+	request := &cluster.Request{Head: head(0), ID: "r"}
+	outbox := &cluster.Outbox{Head: head(0), ID: "o", Stops: []cluster.StopItem{{ID: "t"}}}
+	instance := &cluster.Instance{Head: head(0), ID: "i", Status: cluster.InstanceActive}
+	for _, c := range []struct {
+		name                string
+		op                  cluster.Op
+		row                 cluster.Row
+		placement, dispatch bool
+	}{
+		{"ServiceCreatedByTheAPI", cluster.Insert, &cluster.Service{Head: head(4), Name: "s"}, true, false},
+		{"ServiceChangedByTheAPI", cluster.Modify, &cluster.Service{Head: head(4), Name: "s"}, true, false},
+		{"ServiceWrittenByPlacement", cluster.Modify, &cluster.Service{Head: head(0), Name: "s"}, false, false},
+		{"ServicePurged", cluster.Remove, &cluster.Service{Head: head(4), Name: "s"}, false, false},
+		{"InstanceNew", cluster.Insert, instance, true, false},
+		{"InstanceChanged", cluster.Modify, instance, true, false},
+		{"InstanceExpired", cluster.Remove, instance, false, false},
+		{"TaskCommitted", cluster.Insert, task(func(*cluster.Task) {}), false, false},
+		{"TaskClaimed", cluster.Modify, task(func(t *cluster.Task) { t.Attempt = 1 }), false, false},
+		{"TaskRunning", cluster.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), true, false},
+		{"TaskForeign", cluster.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true, false},
+		{"TaskStopped", cluster.Modify, task(func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped }), true, false},
+		{"TaskStoppedByAUser", cluster.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopUserInitiated }), true, false},
+		{"TaskStoppedByPlacement", cluster.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopByScheduler }), false, false},
+		{"RunningTaskStoppedByPlacement", cluster.Modify, task(func(t *cluster.Task) {
+			t.Desired, t.StopCode, t.Last = cluster.TaskStopped, cluster.StopByScheduler, cluster.TaskRunning
+		}), false, false},
+		{"TaskExpired", cluster.Remove, task(func(t *cluster.Task) { t.Last = cluster.TaskStopped }), false, false},
+		{"RequestNew", cluster.Insert, request, true, false},
+		{"RequestAnswered", cluster.Modify, request, false, false},
+		{"RequestExpired", cluster.Remove, request, false, false},
+		{"DueSet", cluster.Insert, due, true, false},
+		{"DueMoved", cluster.Modify, due, false, false},
+		{"DueGoneOff", cluster.Remove, due, true, false},
+		{"OutboxNew", cluster.Insert, outbox, false, true},
+		{"OutboxPartlyDone", cluster.Modify, outbox, false, false},
+		{"OutboxDone", cluster.Remove, outbox, false, false},
+		{"Meta", cluster.Modify, &cluster.Meta{Head: head(4)}, false, false},
+		{"Checkpoint", cluster.Modify, &cluster.Checkpoint{Head: head(0)}, false, false},
+		{"Alias", cluster.Insert, &cluster.Alias{Head: head(0), Derived: "d"}, false, false},
+		{"TaskDefinition", cluster.Insert, &cluster.TaskDefinition{Head: head(0), Family: "f"}, false, false},
+		{"ServiceEvent", cluster.Insert, &cluster.ServiceEvent{Head: head(0), Service: "s"}, false, false},
+		{"Entry", cluster.Insert, &cluster.Entry{Head: head(0), Name: "c"}, false, false},
+		{"Bucket", cluster.Modify, &cluster.Bucket{Head: head(0), Name: "b"}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := cluster.Record{Sequence: "1", Op: c.op, Key: c.row.Key(), Old: c.row, New: c.row}
+			switch c.op {
+			case cluster.Insert:
+				r.Old = nil
+			case cluster.Remove:
+				r.New = nil
+			}
+			equal(t, "wakes placement", w.Functions["placement"].Streams[0].Passes(&r), c.placement)
+			equal(t, "wakes dispatch", w.Functions["dispatch"].Streams[0].Passes(&r), c.dispatch)
+		})
+	}
+}
+
+func TestTemplateRules(t *testing.T) {
+	type fields = map[string]any
+	for _, c := range []struct {
+		name, file string
+		detail     fields
+		want       int // messages
+	}{
+		{"TaskRunning", "task-state-change", nil, 1},
+		{"TaskRunningToBeStopped", "task-state-change", fields{"desiredStatus": "STOPPED"}, 0},
+		{"TaskPending", "task-state-change", fields{"lastStatus": "PENDING"}, 0},
+		{"TaskProvisioning", "task-state-change", fields{"lastStatus": "PROVISIONING"}, 0},
+		{"TaskActivating", "task-state-change", fields{"lastStatus": "ACTIVATING"}, 0},
+		{"TaskDeprovisioning", "task-stopped", fields{"lastStatus": "DEPROVISIONING"}, 0},
+		{"TaskStopped", "task-stopped", nil, 1},
+		{"ForeignTaskPending", "task-state-change", fields{"lastStatus": "PENDING", "startedBy": "ecs-svc/123"}, 1},
+		{"ForeignTaskPendingWithoutStartedBy", "task-state-change", fields{"lastStatus": "PENDING", "startedBy": nil}, 1},
+		{"ForeignTaskRunning", "task-state-change", fields{"startedBy": nil}, 1},
+		{"FargateTask", "task-stopped", fields{"containerInstanceArn": nil}, 0},
+		{"InstanceBusy", "container-instance-state-change", nil, 0},
+		{"InstanceIdle", "container-instance-state-change", fields{"runningTasksCount": 0}, 1},
+		{"InstanceStartingItsFirstTask", "container-instance-state-change", fields{"runningTasksCount": 0, "pendingTasksCount": 1}, 0},
+		{"InstanceDisconnected", "container-instance-state-change", fields{"agentConnected": false}, 1},
+		{"IdleInstanceDisconnected", "container-instance-state-change", fields{"agentConnected": false, "runningTasksCount": 0}, 1},
+		{"InstanceDraining", "container-instance-state-change", fields{"status": "DRAINING"}, 1},
+		{"InstanceInactive", "container-instance-state-change", fields{"status": "INACTIVE", "agentConnected": false, "runningTasksCount": 0}, 1},
+		{"Alarm", "alarm-state-change", nil, 0},
+		{"Spot", "spot-interruption", nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			equal(t, "messages", sent(t, nil, edited(t, c.file, "", c.detail)), c.want)
+		})
+	}
+	t.Run("SourcesAreAParameter", func(t *testing.T) {
+		fleet := edited(t, "task-stopped", "berth.fleet", nil)
+		equal(t, "by default", sent(t, nil, fleet), 0)
+		equal(t, "named", sent(t, map[string]string{"EventSources": "aws.ecs,berth.fleet"}, fleet), 1)
+	})
+}
+
+// edited is one of the example events with another source and details; a nil detail is left out.
+func edited(t *testing.T, file, source string, detail map[string]any) []byte {
+	t.Helper()
+	data, err := os.ReadFile("../../events/" + file + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e map[string]any
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	if source != "" {
+		e["source"] = source
+	}
+	for name, v := range detail {
+		e["detail"].(map[string]any)[name] = v
+		if v == nil {
+			delete(e["detail"].(map[string]any), name)
+		}
+	}
+	var out bytes.Buffer
+	if err := json.NewEncoder(&out).Encode(e); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// sent is how many messages the shipped rules send for an event.
+func sent(t *testing.T, parameters map[string]string, event []byte) int {
+	t.Helper()
+	none := func(string) embedded.Function {
+		return embedded.Function{Messages: func(context.Context, []cluster.Message) []string { return nil }}
+	}
+	loop := embedded.NewVirtualLoop(epoch)
+	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
+		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{"placement": none, "dispatch": none, "task-state-change": none},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Start()
+	if err := r.PutEvent(event); err != nil {
+		t.Fatal(err)
+	}
+	loop.RunUntil(epoch.Add(5 * time.Second))
+	c := r.Counters()
+	if n := c.Functions["task-state-change"].Messages["EventsQueue"]; n != c.Events.Sent {
+		t.Errorf("%d sent, %d delivered", c.Events.Sent, n)
+	}
+	return c.Events.Sent
+}
+
+// TestTemplateIsPlain keeps out what CloudFormation takes only after some tool has rewritten it.
+func TestTemplateIsPlain(t *testing.T) {
+	for _, file := range []string{"template.yaml", "infra/alarms.yaml"} {
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			if _, value, ok := strings.Cut(line, ": "); ok && (strings.HasPrefix(value, "&") || strings.HasPrefix(value, "*")) {
+				t.Errorf("%s:%d: anchors and aliases are refused", file, n+1)
+			}
+		}
+	}
+}

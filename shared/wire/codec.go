@@ -1,0 +1,77 @@
+// Package wire speaks the ECS API's protocol (AWS JSON 1.1), turns its shapes into Berth's nouns and back, and answers
+// the operations that are Berth's own. It checks what callers send and decides nothing about tasks or services.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// Operation answers one operation of the ECS API: the body of the request in, the output of the SDK's type (a pointer
+// such as *ecs.ListTasksOutput) or an error out. Errors that are not [cluster.Error] become ServerException.
+type Operation func(ctx context.Context, body []byte) (any, error)
+
+// Op makes an [Operation] of a function on the SDK's own input and output, ecs.XInput and ecs.XOutput.
+func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		in := new(I)
+		if err := decode(body, in); err != nil {
+			return nil, err
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+}
+
+// decode reads a request's body into the SDK's input, whose fields have the names of the protocol but for the case of
+// the first letter, which encoding/json does not mind. Unknown members are ignored, as AWS does.
+func decode(body []byte, in any) error {
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+		return cluster.Errorf(cluster.CodeSerialization, "The request is not a JSON object.")
+	}
+	err := json.Unmarshal(body, in)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", member(wrong.Field), wrong.Value)
+	}
+	return cluster.Errorf(cluster.CodeSerialization, "The request is not valid JSON: %.200s.", err.Error())
+}
+
+// member is the path of a field as the protocol spells it: Overrides.CPU is overrides.cPU at worst.
+func member(path string) string {
+	parts := strings.Split(path, ".")
+	for i, p := range parts {
+		if p != "" {
+			parts[i] = strings.ToLower(p[:1]) + p[1:]
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// value is what p points to, or the zero value.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// text is nil for an empty string: the protocol leaves out what is not there.
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

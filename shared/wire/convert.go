@@ -1,0 +1,231 @@
+package wire
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// Instance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in MiB, GPUs and reserved
+// ports as sets; ports that are no numbers are left out.
+func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
+	out := &cluster.Instance{
+		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(value(i.ContainerInstanceArn)),
+		EC2InstanceID: value(i.Ec2InstanceId), Status: cluster.InstanceStatus(value(i.Status)),
+		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: value(i.RegisteredAt).UTC(),
+	}
+	if len(i.Attributes) > 0 {
+		out.Attributes = make(map[string]string, len(i.Attributes))
+	}
+	for _, a := range i.Attributes {
+		out.Attributes[value(a.Name)] = value(a.Value)
+	}
+	for _, r := range i.RegisteredResources {
+		switch value(r.Name) {
+		case "CPU":
+			out.Registered.CPU = int64(r.IntegerValue) * cluster.CPUUnit
+		case "MEMORY":
+			out.Registered.Memory = int64(r.IntegerValue)
+		case "GPU":
+			out.Registered.GPUs = slices.Clone(r.StringSetValue)
+		case "PORTS":
+			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.TCP)...)
+		case "PORTS_UDP":
+			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.UDP)...)
+		}
+	}
+	return out
+}
+
+func ports(numbers []string, protocol cluster.Protocol) []cluster.Port {
+	var out []cluster.Port
+	for _, s := range numbers {
+		if n, err := strconv.ParseUint(s, 10, 16); err == nil {
+			out = append(out, cluster.Port{Number: int(n), Protocol: protocol})
+		}
+	}
+	return out
+}
+
+// passing are the statuses of ECS that count as the one they follow.
+var passing = map[string]cluster.TaskStatus{
+	"PROVISIONING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending, "DEACTIVATING": cluster.TaskStopping,
+	"DEPROVISIONING": cluster.TaskStopping, "DELETED": cluster.TaskStopped,
+}
+
+// ECSTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the task's own size, else
+// its containers', the exit code the first that a container has.
+func ECSTask(t types.Task) cluster.ECSTask {
+	out := cluster.ECSTask{
+		Cluster: cluster.LastPart(value(t.ClusterArn)), ID: cluster.LastPart(value(t.TaskArn)),
+		Instance: cluster.LastPart(value(t.ContainerInstanceArn)), StartedBy: value(t.StartedBy), Group: value(t.Group),
+		TaskDefinition: cluster.LastPart(value(t.TaskDefinitionArn)), Last: cluster.TaskStatus(value(t.LastStatus)),
+		Desired: cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode), Reason: value(t.StoppedReason),
+	}
+	if s, ok := passing[value(t.LastStatus)]; ok {
+		out.Last = s
+	}
+	if value(t.DesiredStatus) == string(cluster.TaskStopped) {
+		out.Desired = cluster.TaskStopped
+	}
+	if t.HealthStatus == types.HealthStatusHealthy || t.HealthStatus == types.HealthStatusUnhealthy {
+		out.Health = string(t.HealthStatus)
+	}
+	if t.StartedAt != nil {
+		out.Started = t.StartedAt.UTC()
+	}
+	if t.StoppedAt != nil {
+		out.Stopped = t.StoppedAt.UTC()
+	}
+	held(&out, t)
+	return out
+}
+
+// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
+const ephemeral = 32768
+
+func held(out *cluster.ECSTask, t types.Task) {
+	var cpu, memory int64
+	for _, c := range t.Containers {
+		cpu += number(value(c.Cpu))
+		memory += number(cmp.Or(value(c.MemoryReservation), value(c.Memory)))
+		out.Needs.GPUs += len(c.GpuIds)
+		if out.ExitCode == nil && c.ExitCode != nil {
+			out.ExitCode = new(int(*c.ExitCode))
+		}
+		for _, b := range c.NetworkBindings {
+			p := cluster.Port{Number: int(value(b.HostPort)), Protocol: cluster.TCP}
+			if b.Protocol == types.TransportProtocolUdp {
+				p.Protocol = cluster.UDP
+			}
+			// Bound for IPv4 and for IPv6, it comes twice.
+			if p.Number > 0 && p.Number < ephemeral && !slices.Contains(out.Ports, p) {
+				out.Ports = append(out.Ports, p)
+			}
+		}
+	}
+	out.Needs.CPU = cmp.Or(number(value(t.Cpu)), cpu) * cluster.CPUUnit
+	out.Needs.Memory = cmp.Or(number(value(t.Memory)), memory)
+}
+
+// number reads units that ECS sends as text; 0 where there is none.
+func number(s string) int64 {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+// Bounds of overrides: ECS takes 8,192 characters in all (ECS API reference, RunTask.overrides).
+const (
+	maxOverrides  = 8192
+	maxContainers = 10
+)
+
+// Overrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth does not pass on is
+// UnsupportedFeatureException, what is too long or negative InvalidParameterException.
+func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
+	if o == nil {
+		return nil, nil
+	}
+	switch {
+	case o.EphemeralStorage != nil:
+		return nil, unsupported("overrides.ephemeralStorage")
+	case len(o.InferenceAcceleratorOverrides) > 0:
+		return nil, unsupported("overrides.inferenceAcceleratorOverrides")
+	case len(o.ContainerOverrides) > maxContainers:
+		return nil, invalid("containerOverrides cannot have more than %d items.", maxContainers)
+	}
+	out := &cluster.Overrides{
+		TaskRole: value(o.TaskRoleArn), ExecutionRole: value(o.ExecutionRoleArn), CPU: value(o.Cpu), Memory: value(o.Memory),
+	}
+	length := len(out.TaskRole) + len(out.ExecutionRole) + len(out.CPU) + len(out.Memory)
+	for _, c := range o.ContainerOverrides {
+		own, n, err := containerOverride(c)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out.Containers, func(x cluster.ContainerOverride) bool { return x.Name == own.Name }) {
+			return nil, invalid("Container %.255s is overridden twice.", own.Name)
+		}
+		out.Containers = append(out.Containers, own)
+		length += n
+	}
+	if length > maxOverrides {
+		return nil, invalid("overrides has %d characters, more than %d.", length, maxOverrides)
+	}
+	if length == 0 && len(out.Containers) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride, length int, err error) {
+	switch {
+	case value(c.Name) == "":
+		return out, 0, invalid("Container override must have a name.")
+	case len(c.ResourceRequirements) > 0:
+		return out, 0, unsupported("overrides.containerOverrides.resourceRequirements")
+	case len(c.EnvironmentFiles) > 0:
+		return out, 0, unsupported("overrides.containerOverrides.environmentFiles")
+	case value(c.Cpu) < 0 || value(c.Memory) < 0 || value(c.MemoryReservation) < 0:
+		return out, 0, invalid("Override for container named %.255s must not be negative.", *c.Name)
+	case value(c.Cpu) > math.MaxInt32/2 || value(c.Memory) > math.MaxInt32/2 || value(c.MemoryReservation) > math.MaxInt32/2:
+		return out, 0, invalid("Override for container named %.255s is out of range.", *c.Name)
+	}
+	out = cluster.ContainerOverride{
+		Name: *c.Name, Command: c.Command, CPU: c.Cpu, Memory: c.Memory, Reservation: c.MemoryReservation,
+	}
+	length = len(out.Name)
+	for _, s := range c.Command {
+		length += len(s)
+	}
+	for _, v := range c.Environment {
+		if value(v.Name) == "" {
+			return out, 0, invalid("Environment variable of container %.255s must have a name.", *c.Name)
+		}
+		out.Environment = append(out.Environment, cluster.Variable{Name: *v.Name, Value: value(v.Value)})
+		length += len(*v.Name) + len(value(v.Value))
+	}
+	return out, length, nil
+}
+
+// TaskOverride is [Overrides] the other way round; nil for nil.
+func TaskOverride(o *cluster.Overrides) *types.TaskOverride {
+	if o == nil {
+		return nil
+	}
+	out := &types.TaskOverride{
+		TaskRoleArn: text(o.TaskRole), ExecutionRoleArn: text(o.ExecutionRole), Cpu: text(o.CPU), Memory: text(o.Memory),
+	}
+	for _, c := range o.Containers {
+		own := types.ContainerOverride{
+			Name: new(c.Name), Command: c.Command, Cpu: c.CPU, Memory: c.Memory, MemoryReservation: c.Reservation,
+		}
+		for _, v := range c.Environment {
+			own.Environment = append(own.Environment, types.KeyValuePair{Name: new(v.Name), Value: new(v.Value)})
+		}
+		out.ContainerOverrides = append(out.ContainerOverrides, own)
+	}
+	return out
+}
+
+// Tags are tags in order of their keys, as the SDK has them.
+func Tags(m map[string]string) []types.Tag {
+	out := make([]types.Tag, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, types.Tag{Key: new(key), Value: new(m[key])})
+	}
+	return out
+}
+
+func unsupported(field string) error {
+	return cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", field)
+}
