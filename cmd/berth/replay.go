@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -51,6 +52,8 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	for i := 0; i < len(nodes); i += r.EveryNth {
 		used = append(used, nodes[i])
 	}
+	// A replay makes a lot of short-lived rows and has memory to spare.
+	debug.SetGCPercent(400)
 	progress, done := progressBar(s.err, len(tasks))
 	result, err := replay.Run(ctx, replay.Options{
 		Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Progress: progress,

@@ -5,7 +5,6 @@ package awsapi
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -60,8 +59,8 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy
 	}
-	for _, key := range slices.Sorted(maps.Keys(call.Tags)) {
-		in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String(call.Tags[key])})
+	if len(call.Tags) > 0 {
+		in.Tags = wire.Tags(call.Tags)
 	}
 	return in
 }
@@ -167,7 +166,14 @@ func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster
 	if err != nil {
 		return nil, fmt.Errorf("describing task definition %s: %w", name, apiError(err))
 	}
-	return wire.TaskDefinition(out.TaskDefinition, out.Tags)
+	if out.TaskDefinition == nil {
+		return nil, fmt.Errorf("describing task definition %s: ECS answers with none", name)
+	}
+	d, err := wire.TaskDefinition(*out.TaskDefinition, out.Tags)
+	if err != nil {
+		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
+	}
+	return d, nil
 }
 
 // ClusterActive reports whether ECS has the cluster and it is ACTIVE.

@@ -106,11 +106,13 @@ func TaskMemory(s string) (int64, error) {
 
 func size(s, unit, member string) (int64, error) {
 	number, scaled := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), unit)
-	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	number = strings.TrimSpace(number)
+	n, err := strconv.ParseFloat(number, 64)
 	if scaled {
 		n *= 1024
 	}
-	if err != nil || !(n >= 1 && n <= math.MaxInt32) || n != math.Trunc(n) {
+	plain := strings.Trim(number, "0123456789.") == "" // no exponent, sign or hexadecimal digits
+	if err != nil || !plain || !(n >= 1 && n <= math.MaxInt32) || n != math.Trunc(n) {
 		return 0, Errorf(CodeInvalidParameter, "Invalid '%s' setting for task: %.40q.", member, s)
 	}
 	return int64(n), nil

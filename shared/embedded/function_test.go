@@ -198,6 +198,19 @@ func TestSchedules(t *testing.T) {
 		w.runtime.Start()
 		w.run(time.Hour)
 	})
+	t.Run("EndWithTheRuntime", func(t *testing.T) {
+		w := open(t, template(minutely), nil)
+		ticks := 0
+		w.worker.Schedule = func(context.Context, string) error { ticks++; return errors.New("no") }
+		w.runtime.Start()
+		w.run(time.Minute)
+		w.runtime.Stop()
+		w.run(time.Hour)
+		equal(t, "ticks", ticks, 1)
+		if !w.loop.Idle() {
+			t.Error("the stopped runtime keeps the loop busy")
+		}
+	})
 	t.Run("CostNextToNothing", func(t *testing.T) {
 		// 214,000 minutes, as many as the longest trace has, with nothing to do.
 		w := open(t, template(minutely), nil)

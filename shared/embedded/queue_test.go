@@ -40,8 +40,10 @@ func TestQueueBatches(t *testing.T) {
 		for n := range 7 {
 			w.loop.After(time.Duration(n)*time.Second, func() { w.send("Jobs", fmt.Sprint(n), 0) })
 		}
+		w.run(20 * time.Second)
+		w.send("Jobs", "7", 0)
 		w.run(time.Minute)
-		equal(t, "deliveries", got, []delivery{{"2s", "0 1 2"}, {"5s", "3 4 5"}, {"11s", "6"}})
+		equal(t, "deliveries", got, []delivery{{"2s", "0 1 2"}, {"5s", "3 4 5"}, {"11s", "6"}, {"25s", "7"}})
 	})
 	t.Run("AfterTheDelay", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)

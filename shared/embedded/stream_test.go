@@ -183,6 +183,14 @@ func TestStreamRetries(t *testing.T) {
 	}
 }
 
+func TestStreamRetriesDoNotWaitForTheWindow(t *testing.T) {
+	w := open(t, template(readsTable("BatchSize: 4\nMaximumBatchingWindowInSeconds: 60\nBisectBatchOnFunctionError: true\nMaximumRetryAttempts: 0"), table), nil)
+	got := consume(w, failOn("b"))
+	w.stream.put("a", "b", "c")
+	w.run(time.Hour)
+	equal(t, "deliveries", strings.Join(*got, ", "), "1m0s a b c, 1m0.1s a, 1m0.1s b c, 1m0.2s b, 1m0.2s c")
+}
+
 func TestStreamAcknowledgesOnlyWhatWasHandled(t *testing.T) {
 	w := open(t, template(readsTable("BatchSize: 2\nFunctionResponseTypes: [ReportBatchItemFailures]"), table), nil)
 	consume(w, retryFrom("b"))
@@ -216,6 +224,43 @@ func TestStreamFilter(t *testing.T) {
 		equal(t, "deliveries", len(*got), 0)
 		equal(t, "acknowledged", w.stream.acked["worker"], fmt.Sprintf("%020d", 256))
 	})
+}
+
+func TestStreamFilterSeesAttributeValues(t *testing.T) {
+	row := func(rev int64) *cluster.Task {
+		return &cluster.Task{
+			Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Foreign: true, GPUs: []int{3},
+			Needs: cluster.Resources{CPU: 250}, Overrides: &cluster.Overrides{CPU: "1"},
+		}
+	}
+	r := cluster.Record{Sequence: "9", Op: cluster.Modify, Key: row(1).Key(), Old: row(1), New: row(2)}
+	for pattern, want := range map[string]bool{
+		`{"dynamodb": {"NewImage": {"rv": {"N": ["2"]}}}}`:                            true,
+		`{"dynamodb": {"NewImage": {"rv": {"N": [2]}}}}`:                              false, // numbers are text there
+		`{"dynamodb": {"NewImage": {"rv": {"S": ["2"]}}}}`:                            false,
+		`{"dynamodb": {"OldImage": {"rv": {"N": ["1"]}}}}`:                            true,
+		`{"dynamodb": {"NewImage": {"fo": {"BOOL": [true]}}}}`:                        true,
+		`{"dynamodb": {"NewImage": {"gd": {"L": {"N": ["3"]}}}}}`:                     true,
+		`{"dynamodb": {"NewImage": {"n": {"M": {"c": {"N": ["250"]}}}}}}`:             true,
+		`{"dynamodb": {"NewImage": {"ov": {"M": {"c": {"S": [{"exists": true}]}}}}}}`: true,
+		`{"dynamodb": {"NewImage": {"la": {"S": [{"exists": true}]}}}}`:               false,
+		`{"dynamodb": {"NewImage": {"pk": {"S": ["c"]}, "sk": {"S": ["task#o#t"]}}}}`: true,
+		`{"dynamodb": {"Keys": {"pk": {"S": ["c"]}, "sk": {"S": ["task#o#t"]}}}}`:     true,
+		`{"dynamodb": {"Keys": {"rv": {"N": [{"exists": false}]}}}}`:                  true,
+		`{"eventName": ["MODIFY"], "eventSource": ["aws:dynamodb"]}`:                  true,
+		`{"dynamodb": {"SequenceNumber": ["9"]}}`:                                     true,
+	} {
+		s := embedded.StreamSource{Filters: []*embedded.Pattern{must(embedded.ParsePattern(pattern))}}
+		if got := s.Passes(&r); got != want {
+			t.Errorf("%s: got %v, want %v", pattern, got, want)
+		}
+	}
+	either := embedded.StreamSource{Filters: []*embedded.Pattern{
+		must(embedded.ParsePattern(`{"eventName": ["INSERT"]}`)), must(embedded.ParsePattern(`{"eventName": ["MODIFY"]}`)),
+	}}
+	if none := (&embedded.StreamSource{}); !either.Passes(&r) || !none.Passes(&r) {
+		t.Error("one filter of two, or none at all, must let it pass")
+	}
 }
 
 func TestStreamFaults(t *testing.T) {

@@ -268,8 +268,10 @@ func TestTerminatedMachineTakesItsTasks(t *testing.T) {
 	ids := w.add(4, fleet.Machine{Type: "m5.large", Zones: []string{"a", "b"}})
 	tasks := w.start("web", ids...)
 	w.clock.advance(time.Minute)
+	version := w.instance(ids[0]).Version
 	hit, err := w.FailZone("a")
 	check(t, err)
+	expect(t, "versions for being gone", w.instance(ids[0]).Version-version, 1)
 	expectAll(t, "hit", hit, ids[0], ids[2])
 	for n, task := range tasks {
 		got := w.task(task.ID)

@@ -95,6 +95,16 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 			t.Errorf("changed: %+v", v)
 		}
 	})
+	t.Run("CountsDevicesItGave", func(t *testing.T) {
+		// After the first task both have one task and three devices free; i-1 has less memory left.
+		s := snapshot(instance("i-1", gpus(4), memory(600)), instance("i-2", gpus(3)), task("t", "i-2", needs(cluster.Resources{})))
+		r := placement.Request{Needs: cluster.Resources{GPUs: 1}, Owner: "web", Count: 2}
+		expect(t, "placed", where(placement.Place(s, r).Placed), "i-1[0] i-1[1]")
+	})
+	t.Run("TheBestOfAllZonesWithFewest", func(t *testing.T) {
+		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b"), memory(1024)), instance("i-3", zone("c")), task("t", "i-3"))
+		expect(t, "placed", where(placement.Place(s, web(1)).Placed), "i-2")
+	})
 	t.Run("PlacesNoneOfNone", func(t *testing.T) {
 		for _, n := range []int{0, -1} {
 			if got := placement.Place(snapshot(instance("i-1")), web(n)); len(got.Placed) != 0 || got.Diagnosis != nil {
@@ -225,6 +235,22 @@ func TestChooseStops(t *testing.T) {
 	})
 	t.Run("CountsTasksThatAreNoCandidates", func(t *testing.T) {
 		expect(t, "stops", ids(placement.ChooseStops(s, []*cluster.Task{all[0], all[2]}, 1)), "t1")
+	})
+	t.Run("CountsWhatItChoseItself", func(t *testing.T) {
+		s := snapshot(instance("i-1"), instance("i-2"))
+		tasks := []*cluster.Task{task("t1", "i-1"), task("t2", "i-1"), task("t3", "i-1"), task("t4", "i-2"), task("t5", "i-2", created(2000))}
+		for _, x := range tasks {
+			s.Put(x)
+		}
+		expect(t, "stops", ids(placement.ChooseStops(s, tasks, 3)), "t1 t5 t2")
+	})
+	t.Run("CountsThePendingItChoseToo", func(t *testing.T) {
+		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")))
+		tasks := []*cluster.Task{task("t1", "i-1", pending), task("t2", "i-1"), task("t3", "i-1"), task("t4", "i-2"), task("t5", "i-2", created(2000))}
+		for _, x := range tasks {
+			s.Put(x)
+		}
+		expect(t, "stops", ids(placement.ChooseStops(s, tasks, 2)), "t1 t5")
 	})
 	t.Run("WaitingTasksEmptyNoZone", func(t *testing.T) {
 		s := snapshot(instance("i-1"), instance("i-2", zone("b")))

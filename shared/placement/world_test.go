@@ -246,7 +246,8 @@ func genTask(t *rapid.T, w *world, id string) *cluster.Task {
 
 func genRequest(t *rapid.T, w *world) placement.Request {
 	r := placement.Request{
-		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web", Count: rapid.IntRange(0, 12).Draw(t, "count"),
+		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web",
+		Count:       rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count"),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
 		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),

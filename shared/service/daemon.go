@@ -29,7 +29,7 @@ func (c *census) daemon(p *Plan) {
 			running++
 		}
 	}
-	p.Steady = running == len(eligible) && len(drop) == 0
+	p.Steady = running == len(eligible)
 }
 
 // divide gives the one task that each instance keeps, and those that should go.

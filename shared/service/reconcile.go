@@ -69,7 +69,7 @@ func Reconcile(in Input) Plan {
 		c.replica(&p)
 	}
 	c.delay(&p)
-	p.Steady = p.Steady && in.Service.Status == cluster.ServiceActive && p.Pending == 0 && p.idle()
+	p.Steady = p.Steady && in.Service.Status == cluster.ServiceActive && p.idle()
 	if in.Service.Status == cluster.ServiceDraining && len(c.active) == len(p.Stop) {
 		p.Status = cluster.ServiceInactive // S10: every task is STOPPING or STOPPED
 	}
@@ -107,7 +107,7 @@ func take(in Input) *census {
 func (c *census) count(t *cluster.Task) {
 	if t.NeverRan() && (t.Revision == "" || t.Revision == c.Service.Deployment.ID) {
 		c.failed++
-		if at := t.Stopped.Add(c.RestartDelay); !t.Stopped.IsZero() && at.After(c.retry) {
+		if at := t.Stopped.Add(c.RestartDelay); at.After(c.retry) {
 			c.retry = at
 		}
 	}

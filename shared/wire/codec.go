@@ -32,9 +32,13 @@ func Op[I, O any](f func(context.Context, *I) (*O, error)) Operation {
 }
 
 // decode reads a request's body into the SDK's input, whose fields have the names of the protocol but for the case of
-// the first letter, which encoding/json does not mind. Unknown members are ignored, as AWS does.
+// the first letter, which encoding/json does not mind. Unknown members are ignored, as AWS does; no body is an empty input.
 func decode(body []byte, in any) error {
-	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	if len(body) == 0 {
+		return nil
+	}
+	if body[0] != '{' {
 		return cluster.Errorf(cluster.CodeSerialization, "The request is not a JSON object.")
 	}
 	err := json.Unmarshal(body, in)

@@ -21,7 +21,7 @@ const (
 const maxCPUMilli = 10_000_000
 
 // TaskDefinition is what placement needs of a task definition. CPU and memory are the task's own size where it has one,
-// else the sum over its containers, of memory the reservation before the limit, as ECS counts (facts C1). Ports are
+// else the sum over its containers, of memory the reservation before the limit, as ECS counts. Ports are
 // static host ports, TCP and UDP. Tags berth:cpu-milli and berth:gpu-milli have the last word; a bad value of theirs, or
 // of a size, gives InvalidParameterException.
 func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefinition, error) {

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs/schemas"
@@ -21,6 +23,16 @@ var (
 	// disguise is any operation at all: the output brings its own schema.
 	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
 )
+
+// Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an answer. The error names
+// the operation.
+func Encode(op string, out any) ([]byte, error) {
+	body, err := encode(out)
+	if err != nil {
+		return nil, fmt.Errorf("answering %s: %w", op, err)
+	}
+	return body, nil
+}
 
 // encode writes an output of the SDK in the protocol: names in lower camel case, times in seconds, nil left out. Unlike
 // the SDK it writes zero counts and empty lists where ECS does: `--query` and waiters look at them.
@@ -78,10 +90,13 @@ func (z *zeros) note(member *smithy.Schema) {
 
 // WriteInt32, WriteInt64, WriteFloat64 and WriteBool note that the member is there.
 
-func (z *zeros) WriteInt32(s *smithy.Schema, v int32)     { z.note(s); z.ShapeSerializer.WriteInt32(s, v) }
-func (z *zeros) WriteInt64(s *smithy.Schema, v int64)     { z.note(s); z.ShapeSerializer.WriteInt64(s, v) }
-func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) { z.note(s); z.ShapeSerializer.WriteFloat64(s, v) }
-func (z *zeros) WriteBool(s *smithy.Schema, v bool)       { z.note(s); z.ShapeSerializer.WriteBool(s, v) }
+func (z *zeros) WriteInt32(s *smithy.Schema, v int32) { z.note(s); z.ShapeSerializer.WriteInt32(s, v) }
+func (z *zeros) WriteInt64(s *smithy.Schema, v int64) { z.note(s); z.ShapeSerializer.WriteInt64(s, v) }
+func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) {
+	z.note(s)
+	z.ShapeSerializer.WriteFloat64(s, v)
+}
+func (z *zeros) WriteBool(s *smithy.Schema, v bool) { z.note(s); z.ShapeSerializer.WriteBool(s, v) }
 
 // WriteList notes that the list is there.
 func (z *zeros) WriteList(s *smithy.Schema) { z.note(s); z.ShapeSerializer.WriteList(s) }
@@ -135,4 +150,15 @@ func (z *zeros) lists(w written) {
 		z.ShapeSerializer.WriteList(w.schema.Member(name))
 		z.ShapeSerializer.CloseList()
 	}
+}
+
+// decodeAnswer reads an output that ECS wrote.
+func decodeAnswer(answer []byte, out smithy.Deserializable) error {
+	resp := &smithyhttp.Response{Response: &http.Response{
+		StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)),
+	}}
+	if err := protocol.DeserializeResponse(context.Background(), disguise, nil, resp, out); err != nil {
+		return fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	return nil
 }

@@ -58,7 +58,7 @@ func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (s
 		if r, ok := out.(raw); ok {
 			return r.status, r.body
 		}
-		answer, err = encode(out)
+		answer, err = Encode(op, out)
 	}
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeServer {

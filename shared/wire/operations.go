@@ -1,5 +1,13 @@
 package wire
 
+import (
+	"maps"
+	"slices"
+)
+
+// Operations are the names of all operations of the ECS API, served or not, in order.
+func Operations() []string { return slices.Sorted(maps.Keys(modelled)) }
+
 // modelled are the operations of the ECS API (2014-11-13) as SDK and botocore know them. Those that nobody serves are
 // refused by name; TestOperations compares the list with the SDK.
 var modelled = set(

@@ -45,7 +45,7 @@ func (s shape) share() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMi
 // GPUs only; what it cannot say stands in tags of Berth's own.
 func (r *run) register(ctx context.Context, s shape) error {
 	container := map[string]any{
-		"name": "main", "image": "trace", "essential": true, "memory": max(4, s.memory), "cpu": s.cpu * 1024 / 1000,
+		"name": "main", "image": "trace", "essential": true, "memory": max(6, s.memory), "cpu": s.cpu * 1024 / 1000,
 	}
 	tags := []map[string]string{{"key": "berth:cpu-milli", "value": strconv.FormatInt(s.cpu, 10)}}
 	switch {

@@ -1,0 +1,35 @@
+// Command api is the Lambda function behind the function URL: the ECS API. Services and tasks are Berth's own; all else
+// is passed on to ECS.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"berth/functions/internal/environment"
+	"berth/shared/awsapi/eventsource"
+	"berth/shared/handler"
+	"berth/shared/wire"
+)
+
+func main() {
+	e := environment.Load(context.Background())
+	h := &handler.API{
+		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
+	}
+	server := wire.NewServer(wire.ServerOptions{
+		Account: e.Account(), Scheduler: h, ECS: e.Forwarder(), Logger: e.Log,
+		PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
+	})
+	e.Check()
+	lambda.Start((&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal, Log: e.Log}).Invoke)
+}
+
+func newID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}

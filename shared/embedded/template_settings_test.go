@@ -1,0 +1,29 @@
+package embedded_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"berth/shared/handler"
+)
+
+// The defaults of the parameters are those that the code has without a template.
+func TestTemplateSettings(t *testing.T) {
+	s := handler.DefaultSettings()
+	p := shipped(t, nil).Parameters
+	for name, want := range map[string]float64{
+		"SettleSeconds": s.Settle.Seconds(), "RestartDelaySeconds": s.RestartDelay.Seconds(),
+		"KeepStoppedSeconds": s.KeepStopped.Seconds(), "KeepRequestsSeconds": s.KeepRequests.Seconds(),
+		"RequestWaitSeconds": s.RequestWait.Seconds(), "RequestPollSeconds": s.RequestPoll.Seconds(),
+		"RecheckSeconds": s.Recheck.Seconds(), "RecheckMaxSeconds": s.RecheckMax.Seconds(),
+		"ProvisioningLimit": float64(s.ProvisioningLimit), "StartRate": s.StartRate, "StartBurst": s.StartBurst,
+	} {
+		if got, err := strconv.ParseFloat(p[name], 64); err != nil || got != want {
+			t.Errorf("%s is %q (%v), the code has %v", name, p[name], err, want)
+		}
+	}
+	if s.RequestWait > 25*time.Second {
+		t.Error("the API function times out before it stops waiting")
+	}
+}

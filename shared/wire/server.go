@@ -1,0 +1,140 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are ECS's own, errors of
+// the API included; err is that there was no answer.
+type Forwarder interface {
+	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
+}
+
+// Scheduler is what Berth does itself: services and tasks. Names are plain, never ARNs; errors of the API are
+// [cluster.Error]. What was asked for and is not there comes as a failure with its bare name or id.
+type Scheduler interface {
+	CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error)
+	UpdateService(ctx context.Context, change cluster.ServiceChange) (*cluster.ServiceDetail, error)
+	DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error)
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
+	ListServices(ctx context.Context, q cluster.ServiceQuery) (names []string, more bool, err error)
+
+	// SubmitTasks is RunTask and StartTask.
+	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
+	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
+	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
+	ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error)
+
+	// Tag and Tags are for kind "service" or "task".
+	Tag(ctx context.Context, kind, clusterName, name string, set map[string]string, remove []string) error
+	Tags(ctx context.Context, kind, clusterName, name string) (map[string]string, error)
+
+	ClusterCreated(ctx context.Context, name string) error
+	// DeletingCluster refuses with ClusterContainsServicesException or ClusterContainsTasksException.
+	DeletingCluster(ctx context.Context, name string) error
+	ClusterDeleted(ctx context.Context, name string) error
+	ServiceCount(ctx context.Context, name string) (active int, err error)
+	// InstancesChanged follows a change of attributes or state through the API.
+	InstancesChanged(ctx context.Context, clusterName string, ids []string) error
+	// TaskDefinitionChanged follows the end of a revision, family:revision.
+	TaskDefinitionChanged(ctx context.Context, name string) error
+}
+
+// ServerOptions say what the API server stands on.
+type ServerOptions struct {
+	Account   cluster.Account
+	Scheduler Scheduler
+	ECS       Forwarder
+	// Logger gets one line per change, with the principal, and faults. nil drops them.
+	Logger *slog.Logger
+	// PassableRoles are the task and execution roles that callers may use, where Enforce is set: any other gives
+	// AccessDeniedException. The embedded tier has no roles to give away.
+	PassableRoles []string
+	Enforce       bool
+	// Loopback is [Mux.Loopback].
+	Loopback bool
+}
+
+// server answers the ECS API: services and tasks by the scheduler, all else by ECS.
+type server struct {
+	references
+	scheduler Scheduler
+	ecs       Forwarder
+	log       *slog.Logger
+	passable  map[string]bool
+	enforce   bool
+	known     known
+}
+
+// NewServer is Berth's ECS API. Operations on services and tasks are Berth's own; those on clusters, task definitions,
+// container instances, attributes and their tags are checked, passed on to ECS, and made known to the scheduler.
+func NewServer(o ServerOptions) *Mux {
+	s := &server{
+		references: references{o.Account}, scheduler: o.Scheduler, ecs: o.ECS, log: o.Logger,
+		passable: set(o.PassableRoles...), enforce: o.Enforce,
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	operations := s.forwarded()
+	for name, f := range s.own() {
+		operations[name] = f
+	}
+	for name, f := range operations {
+		if !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") {
+			operations[name] = s.logged(name, f)
+		}
+	}
+	return &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
+}
+
+// own are the operations that never reach ECS.
+func (s *server) own() map[string]Operation {
+	return map[string]Operation{
+		"CreateService":    Op(s.createService),
+		"UpdateService":    Op(s.updateService),
+		"DeleteService":    Op(s.deleteService),
+		"DescribeServices": Op(s.describeServices),
+		"ListServices":     Op(s.listServices),
+		"RunTask":          Op(s.runTask),
+		"StartTask":        Op(s.startTask),
+		"StopTask":         Op(s.stopTask),
+		"DescribeTasks":    Op(s.describeTasks),
+		"ListTasks":        Op(s.listTasks),
+	}
+}
+
+// logged writes down who changed something.
+func (s *server) logged(name string, f Operation) Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		out, err := f(ctx, body)
+		if r, ok := out.(raw); err == nil && (!ok || r.status < 300) {
+			s.log.InfoContext(ctx, "changed through the API", "operation", name, "principal", Principal(ctx))
+		}
+		return out, err
+	}
+}
+
+// digest tells the parameters of one call from those of another; the token must not be part of in.
+func digest(in any) (string, error) {
+	canonical, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	return cluster.Digest(string(canonical)), nil
+}
+
+// pass checks that the caller may use the roles.
+func (s *server) pass(roles []string) error {
+	for _, r := range roles {
+		if s.enforce && !s.passable[r] {
+			return cluster.Errorf(cluster.CodeAccessDenied, "Role %.200s may not be passed: it is not one of the installation's PassableRoleArns.", r)
+		}
+	}
+	return nil
+}

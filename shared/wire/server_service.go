@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) (*ecs.CreateServiceOutput, error) {
+	spec, err := s.serviceSpec(in)
+	if err != nil {
+		return nil, err
+	}
+	if spec.TaskDefinition, _, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
+		return nil, err
+	}
+	spec.CreatedBy = Principal(ctx)
+	d, err := s.scheduler.CreateService(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	out := s.service(d)
+	out.Tags = Tags(d.Tags)
+	return &ecs.CreateServiceOutput{Service: &out}, nil
+}
+
+func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSpec, err error) {
+	if spec.Cluster, err = s.cluster(in.Cluster); err != nil {
+		return spec, err
+	}
+	if spec.Name = value(in.ServiceName); !names.MatchString(spec.Name) {
+		return spec, invalid("serviceName must have 1 to 255 letters, digits, hyphens and underscores.")
+	}
+	if err := serviceFeatures(in); err != nil {
+		return spec, err
+	}
+	if err := checkStrategy(in); err != nil {
+		return spec, err
+	}
+	spec.Strategy = cluster.SchedulingStrategy(in.SchedulingStrategy)
+	spec.Desired = integer(in.DesiredCount)
+	if spec.MinHealthy, spec.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+		return spec, err
+	}
+	if err := required("taskDefinition", in.TaskDefinition); err != nil {
+		return spec, err
+	}
+	if spec.TaskDefinition, err = s.definition(*in.TaskDefinition); err != nil {
+		return spec, err
+	}
+	if spec.Tags, err = checkTags(in.Tags, nil); err != nil {
+		return spec, err
+	}
+	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+		return spec, err
+	}
+	spec.PropagateTags = string(in.PropagateTags)
+	parameters := *in
+	parameters.ClientToken = nil
+	spec.Params, err = digest(parameters)
+	return spec, err
+}
+
+// checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
+func checkStrategy(in *ecs.CreateServiceInput) error {
+	if err := oneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+		return err
+	}
+	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
+		if in.DesiredCount == nil {
+			return invalid("desiredCount must be given for a REPLICA service.")
+		}
+		return notNegative("desiredCount", in.DesiredCount)
+	}
+	switch c := in.DeploymentConfiguration; {
+	case in.DesiredCount != nil:
+		return invalid("The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+	case c != nil && c.MaximumPercent != nil && *c.MaximumPercent != 100:
+		return invalid("The daemon scheduling strategy does not support values for maximumPercent other than 100.")
+	}
+	return nil
+}
+
+func notNegative(member string, n *int32) error {
+	if value(n) < 0 {
+		return invalid("%s is %d, but must not be negative.", member, *n)
+	}
+	return nil
+}
+
+func integer(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	return new(int(*n))
+}
+
+// percents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
+func percents(c *types.DeploymentConfiguration) (least, most *int, err error) {
+	if c == nil {
+		return nil, nil, nil
+	}
+	if n := c.MinimumHealthyPercent; n != nil && (*n < 0 || *n > 100) {
+		return nil, nil, invalid("minimumHealthyPercent is %d, but must be between 0 and 100.", *n)
+	}
+	if n := c.MaximumPercent; n != nil && *n < 1 {
+		return nil, nil, invalid("maximumPercent is %d, but must be at least 1.", *n)
+	}
+	return integer(c.MinimumHealthyPercent), integer(c.MaximumPercent), deploymentFeatures(c)
+}
+
+// serviceFeatures refuses what Berth does not do with services yet.
+func serviceFeatures(in *ecs.CreateServiceInput) error {
+	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon
+	controller := types.DeploymentControllerTypeEcs
+	if in.DeploymentController != nil {
+		controller = in.DeploymentController.Type
+	}
+	switch {
+	case daemon && len(in.PlacementStrategy) > 0:
+		return invalid("The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+	case daemon && in.LaunchType == types.LaunchTypeFargate:
+		return invalid("The daemon scheduling strategy does not support the Fargate launch type.")
+	case daemon && controller != types.DeploymentControllerTypeEcs:
+		return invalid("The daemon scheduling strategy does not support deployment controllers other than ECS.")
+	}
+	return serviceMembers(&ecs.UpdateServiceInput{
+		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
+		DeploymentController: in.DeploymentController, EnableECSManagedTags: &in.EnableECSManagedTags,
+		EnableExecuteCommand: &in.EnableExecuteCommand, GatewayConnectors: in.GatewayConnectors,
+		HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds, LoadBalancers: in.LoadBalancers,
+		Monitoring: in.Monitoring, NetworkConfiguration: in.NetworkConfiguration,
+		PlacementConstraints: in.PlacementConstraints, PlacementStrategy: in.PlacementStrategy,
+		PlatformVersion: in.PlatformVersion, PropagateTags: in.PropagateTags,
+		ServiceConnectConfiguration: in.ServiceConnectConfiguration, ServiceRegistries: in.ServiceRegistries,
+		VolumeConfigurations: in.VolumeConfigurations, VpcLatticeConfigurations: in.VpcLatticeConfigurations,
+	}, unserved{"role", value(in.Role) != ""}, unserved{"launchType " + string(in.LaunchType), in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2})
+}
+
+// serviceMembers refuses by name what neither CreateService nor UpdateService serve. An empty list or a feature switched
+// off asks for nothing.
+func serviceMembers(in *ecs.UpdateServiceInput, more ...unserved) error {
+	if err := oneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+		return err
+	}
+	controller := types.DeploymentControllerTypeEcs
+	if in.DeploymentController != nil {
+		controller = in.DeploymentController.Type
+	}
+	return refuse(append([]unserved{
+		{"loadBalancers", len(in.LoadBalancers) > 0},
+		{"serviceRegistries", len(in.ServiceRegistries) > 0},
+		{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
+		{"placementConstraints", len(in.PlacementConstraints) > 0},
+		{"placementStrategy", len(in.PlacementStrategy) > 0},
+		{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
+		{"networkConfiguration", in.NetworkConfiguration != nil},
+		{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
+		{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
+		{"gatewayConnectors", len(in.GatewayConnectors) > 0},
+		{"monitoring", in.Monitoring != nil},
+		{"platformVersion", value(in.PlatformVersion) != ""},
+		{"healthCheckGracePeriodSeconds", value(in.HealthCheckGracePeriodSeconds) != 0},
+		{"enableExecuteCommand", value(in.EnableExecuteCommand)},
+		{"enableECSManagedTags", value(in.EnableECSManagedTags)},
+		{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		{
+			"availabilityZoneRebalancing " + string(in.AvailabilityZoneRebalancing),
+			in.AvailabilityZoneRebalancing != "" && in.AvailabilityZoneRebalancing != types.AvailabilityZoneRebalancingDisabled,
+		},
+	}, more...)...)
+}
+
+func deploymentFeatures(c *types.DeploymentConfiguration) error {
+	b, a := c.DeploymentCircuitBreaker, c.Alarms
+	return refuse(
+		unserved{"deploymentConfiguration.deploymentCircuitBreaker", b != nil && (b.Enable || b.Rollback)},
+		unserved{"deploymentConfiguration.alarms", a != nil && (a.Enable || a.Rollback || len(a.AlarmNames) > 0)},
+		unserved{"deploymentConfiguration.strategy " + string(c.Strategy), c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
+		unserved{"deploymentConfiguration.bakeTimeInMinutes", value(c.BakeTimeInMinutes) != 0},
+		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
+		unserved{"deploymentConfiguration.linearConfiguration", c.LinearConfiguration != nil},
+		unserved{"deploymentConfiguration.lifecycleHooks", len(c.LifecycleHooks) > 0},
+		unserved{"deploymentConfiguration.earlySuccessCriteria", c.EarlySuccessCriteria != nil},
+	)
+}
+
+func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) (*ecs.UpdateServiceOutput, error) {
+	change := cluster.ServiceChange{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
+	var err error
+	if change.Cluster, change.Name, err = s.serviceIn(in.Cluster, in.Service); err != nil {
+		return nil, err
+	}
+	if err := serviceMembers(in); err != nil {
+		return nil, err
+	}
+	if err := notNegative("desiredCount", in.DesiredCount); err != nil {
+		return nil, err
+	}
+	if change.MinHealthy, change.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+		return nil, err
+	}
+	if value(in.TaskDefinition) != "" {
+		ref, err := s.definition(*in.TaskDefinition)
+		if err != nil {
+			return nil, err
+		}
+		if change.TaskDefinition, _, err = s.usable(ctx, ref, nil); err != nil {
+			return nil, err
+		}
+	}
+	d, err := s.scheduler.UpdateService(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	out := s.service(d)
+	return &ecs.UpdateServiceOutput{Service: &out}, nil
+}
+
+// serviceIn reads the two members that name a service.
+func (s *server) serviceIn(clusterRef, ref *string) (clusterName, name string, err error) {
+	if clusterName, err = s.cluster(clusterRef); err != nil {
+		return "", "", err
+	}
+	if err = required("service", ref); err != nil {
+		return "", "", err
+	}
+	name, err = s.in(clusterName, "service", *ref)
+	return clusterName, name, err
+}
+
+func (s *server) deleteService(ctx context.Context, in *ecs.DeleteServiceInput) (*ecs.DeleteServiceOutput, error) {
+	clusterName, name, err := s.serviceIn(in.Cluster, in.Service)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.scheduler.DeleteService(ctx, clusterName, name, value(in.Force))
+	if err != nil {
+		return nil, err
+	}
+	out := s.service(d)
+	return &ecs.DeleteServiceOutput{Service: &out}, nil
+}
+
+// maxServices is how many services DescribeServices takes.
+const maxServices = 10
+
+func (s *server) describeServices(ctx context.Context, in *ecs.DescribeServicesInput) (*ecs.DescribeServicesOutput, error) {
+	clusterName, err := s.cluster(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := count("services", len(in.Services), maxServices); err != nil {
+		return nil, err
+	}
+	wanted := make([]string, len(in.Services))
+	for n, ref := range in.Services {
+		if wanted[n], err = s.in(clusterName, "service", ref); err != nil {
+			return nil, err
+		}
+	}
+	for _, field := range in.Include {
+		if err := oneOf("include", field, field.Values()); err != nil {
+			return nil, err
+		}
+	}
+	found, missing, err := s.scheduler.DescribeServices(ctx, clusterName, wanted)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeServicesOutput{Failures: s.failures(clusterName, "service", missing)}
+	for _, d := range found {
+		v := s.service(d)
+		if slices.Contains(in.Include, types.ServiceFieldTags) {
+			v.Tags = Tags(d.Tags)
+		}
+		out.Services = append(out.Services, v)
+	}
+	return out, nil
+}
+
+// pageServices is ECS's own page of ListServices.
+const pageServices = 10
+
+func (s *server) listServices(ctx context.Context, in *ecs.ListServicesInput) (*ecs.ListServicesOutput, error) {
+	q := cluster.ServiceQuery{Strategy: cluster.SchedulingStrategy(in.SchedulingStrategy)}
+	var err error
+	if q.Cluster, err = s.cluster(in.Cluster); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = limit(in.MaxResults, pageServices); err != nil {
+		return nil, err
+	}
+	if err := oneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+		return nil, err
+	}
+	if err := oneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return nil, err
+	}
+	if err := refuse(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
+		return nil, err
+	}
+	list := "services of " + q.Cluster
+	if q.After, err = after(list, in.NextToken); err != nil {
+		return nil, err
+	}
+	found, more, err := s.scheduler.ListServices(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.ListServicesOutput{ServiceArns: []string{}}
+	if len(found) == 0 || in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2 {
+		return out, nil
+	}
+	for _, name := range found {
+		out.ServiceArns = append(out.ServiceArns, s.account.ARN("service", q.Cluster, name))
+	}
+	if more {
+		out.NextToken = token(list, found[len(found)-1])
+	}
+	return out, nil
+}

@@ -1,0 +1,273 @@
+package wire
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+const (
+	maxRunTask  = 10
+	maxTasks    = 100
+	maxReason   = 255
+	maxFailures = 10
+)
+
+var (
+	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
+	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
+)
+
+func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
+	if err := runFeatures(in); err != nil {
+		return nil, err
+	}
+	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, StartedBy: value(in.StartedBy), Group: value(in.Group)}
+	if in.Count != nil {
+		spec.Count = int(*in.Count)
+	}
+	switch {
+	case spec.Count < 1 || spec.Count > maxRunTask:
+		return nil, invalid("count is %d, but must be between 1 and %d.", spec.Count, maxRunTask)
+	case !runStartedBy.MatchString(spec.StartedBy):
+		return nil, invalid("startedBy must have at most 128 letters, digits, hyphens, underscores and slashes.")
+	}
+	var err error
+	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+		return nil, err
+	}
+	if spec.Cluster, err = s.cluster(in.Cluster); err != nil {
+		return nil, err
+	}
+	parameters := *in
+	parameters.ClientToken = nil
+	if spec.Params, err = digest(parameters); err != nil {
+		return nil, err
+	}
+	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags})
+	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
+}
+
+func runFeatures(in *ecs.RunTaskInput) error {
+	if err := oneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+		return err
+	}
+	if err := launchType(in.LaunchType); err != nil {
+		return err
+	}
+	return refuse(
+		unserved{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
+		unserved{"placementConstraints", len(in.PlacementConstraints) > 0},
+		unserved{"placementStrategy", len(in.PlacementStrategy) > 0},
+		unserved{"networkConfiguration", in.NetworkConfiguration != nil},
+		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		unserved{"platformVersion", value(in.PlatformVersion) != ""},
+		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
+		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
+		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"referenceId", value(in.ReferenceId) != ""},
+	)
+}
+
+func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
+	err := refuse(
+		unserved{"networkConfiguration", in.NetworkConfiguration != nil},
+		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
+		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
+		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"referenceId", value(in.ReferenceId) != ""},
+	)
+	if err != nil {
+		return nil, err
+	}
+	spec := cluster.TaskSpec{Kind: cluster.StartTask, StartedBy: value(in.StartedBy), Group: value(in.Group)}
+	if !startStartedBy.MatchString(spec.StartedBy) {
+		return nil, invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+	}
+	if err := count("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
+		return nil, err
+	}
+	if spec.Cluster, err = s.cluster(in.Cluster); err != nil {
+		return nil, err
+	}
+	for _, ref := range in.ContainerInstances {
+		id, err := s.in(spec.Cluster, "container-instance", ref)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(spec.Instances, id) {
+			return nil, invalid("Container instance %s is named twice.", id)
+		}
+		spec.Instances = append(spec.Instances, id)
+	}
+	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags})
+	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
+}
+
+// asked is what RunTask and StartTask have in common.
+type asked struct {
+	definition *string
+	overrides  *types.TaskOverride
+	tags       []types.Tag
+}
+
+func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
+	switch {
+	case strings.HasPrefix(spec.Group, "service:"):
+		return nil, nil, invalid("Invalid namespace for group: service: is reserved.")
+	case !groups.MatchString(spec.Group):
+		return nil, nil, invalid("group must have at most 255 characters and no spaces.")
+	}
+	if err := required("taskDefinition", a.definition); err != nil {
+		return nil, nil, err
+	}
+	ref, err := s.definition(*a.definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec.Tags, err = checkTags(a.tags, taskTags); err != nil {
+		return nil, nil, err
+	}
+	spec.Wait = spec.Tags[TagWait]
+	if spec.Overrides, err = Overrides(a.overrides); err != nil {
+		return nil, nil, err
+	}
+	if spec.TaskDefinition, _, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+		return nil, nil, err
+	}
+	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	out := s.tasks(ctx, spec.Cluster, tasks)
+	for n := range out {
+		out[n].Tags = Tags(tasks[n].Tags)
+	}
+	return out, s.failures(spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+}
+
+func (s *server) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
+	clusterName, err := s.cluster(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := required("task", in.Task); err != nil {
+		return nil, err
+	}
+	id, err := s.task(clusterName, *in.Task)
+	if err != nil {
+		return nil, err
+	}
+	if len(value(in.Reason)) > maxReason {
+		return nil, invalid("reason must have at most %d characters.", maxReason)
+	}
+	t, err := s.scheduler.StopTask(ctx, clusterName, id, value(in.Reason))
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.StopTaskOutput{Task: &s.tasks(ctx, clusterName, []*cluster.Task{t})[0]}, nil
+}
+
+func (s *server) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
+	clusterName, err := s.cluster(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := count("tasks", len(in.Tasks), maxTasks); err != nil {
+		return nil, err
+	}
+	for _, field := range in.Include {
+		if err := oneOf("include", field, field.Values()); err != nil {
+			return nil, err
+		}
+	}
+	ids := make([]string, len(in.Tasks))
+	for n, ref := range in.Tasks {
+		if ids[n], err = s.task(clusterName, ref); err != nil {
+			return nil, err
+		}
+	}
+	found, missing, err := s.scheduler.DescribeTasks(ctx, clusterName, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeTasksOutput{Tasks: s.tasks(ctx, clusterName, found), Failures: s.failures(clusterName, "task", missing)}
+	for n := range out.Tasks {
+		if slices.Contains(in.Include, types.TaskFieldTags) {
+			out.Tasks[n].Tags = Tags(found[n].Tags)
+		}
+	}
+	return out, nil
+}
+
+// pageTasks is ECS's own page of ListTasks.
+const pageTasks = 100
+
+func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+	q, err := s.taskQuery(in)
+	if err != nil {
+		return nil, err
+	}
+	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy, string(q.Desired)}, "\x00")
+	if q.After, err = after(list, in.NextToken); err != nil {
+		return nil, err
+	}
+	ids, more, err := s.scheduler.ListTasks(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.ListTasksOutput{TaskArns: []string{}}
+	// ECS never sets a desired status of PENDING, and no task here has another launch type.
+	nobody := in.DesiredStatus == types.DesiredStatusPending || in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2
+	if len(ids) == 0 || nobody {
+		return out, nil
+	}
+	for _, id := range ids {
+		out.TaskArns = append(out.TaskArns, s.account.ARN("task", q.Cluster, id))
+	}
+	if more {
+		out.NextToken = token(list, ids[len(ids)-1])
+	}
+	return out, nil
+}
+
+func (s *server) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err error) {
+	q = cluster.TaskQuery{Family: value(in.Family), StartedBy: value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
+	if q.Cluster, err = s.cluster(in.Cluster); err != nil {
+		return q, err
+	}
+	if q.Limit, err = limit(in.MaxResults, pageTasks); err != nil {
+		return q, err
+	}
+	if value(in.ServiceName) != "" {
+		if q.Service, err = s.in(q.Cluster, "service", *in.ServiceName); err != nil {
+			return q, err
+		}
+	}
+	if value(in.ContainerInstance) != "" {
+		if q.Instance, err = s.in(q.Cluster, "container-instance", *in.ContainerInstance); err != nil {
+			return q, err
+		}
+	}
+	if err := oneOf("desiredStatus", in.DesiredStatus, in.DesiredStatus.Values()); err != nil {
+		return q, err
+	}
+	if err := oneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return q, err
+	}
+	switch {
+	case q.Family != "" && !names.MatchString(q.Family):
+		return q, invalid("family must have at most 255 letters, digits, hyphens and underscores.")
+	case q.StartedBy != "" && q.Family+q.Service+q.Instance+string(in.LaunchType) != "":
+		return q, invalid("startedBy must be the only filter.")
+	}
+	return q, refuse(unserved{"daemonName", value(in.DaemonName) != ""})
+}

@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
+const AttributeECSTask = "berth.ecs-task-arn"
+
+// service is a service as DescribeServices shows it, without its tags.
+func (s *server) service(d *cluster.ServiceDetail) types.Service {
+	propagate := types.PropagateTagsNone
+	if d.PropagateTags != "" {
+		propagate = types.PropagateTags(d.PropagateTags)
+	}
+	desired := desired(d.Service)
+	out := types.Service{
+		ServiceArn: new(s.account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
+		ClusterArn: new(s.account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
+		DesiredCount: desired, RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
+		LaunchType: types.LaunchTypeEc2, TaskDefinition: new(s.account.ARN("task-definition", d.TaskDefinition)),
+		DeploymentConfiguration: &types.DeploymentConfiguration{
+			MaximumPercent: new(int32(d.MaxPercent)), MinimumHealthyPercent: new(int32(d.MinHealthy)),
+			Strategy: types.DeploymentStrategyRolling,
+		},
+		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
+		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
+		CreatedAt: instant(d.CreatedAt), CreatedBy: text(d.CreatedBy), RoleArn: text(d.Role),
+		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: propagate,
+		PlacementConstraints: []types.PlacementConstraint{}, PlacementStrategy: []types.PlacementStrategy{},
+		LoadBalancers: []types.LoadBalancer{}, ServiceRegistries: []types.ServiceRegistry{},
+		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+	}
+	if d.Status != cluster.ServiceInactive {
+		out.Deployments = append(out.Deployments, s.deployment(d.Service, desired))
+	}
+	for _, e := range d.EventLog {
+		out.Events = append(out.Events, types.ServiceEvent{Id: new(e.ID), CreatedAt: instant(e.CreatedAt), Message: new(e.Message)})
+	}
+	return out
+}
+
+// desired is the desired count as ECS shows it: of a DAEMON service how many tasks there are and should be.
+func desired(s *cluster.Service) int32 {
+	if s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive {
+		return int32(s.Desired)
+	}
+	n := s.Running + s.Pending
+	if s.Blocked != nil {
+		n += s.Blocked.Unplaced
+	}
+	return int32(n)
+}
+
+// deployment is the one deployment that there is. More will come with rolling deployments.
+func (s *server) deployment(v *cluster.Service, desired int32) types.Deployment {
+	d := types.Deployment{
+		Id: new(v.Deployment.ID), Status: new("PRIMARY"), TaskDefinition: new(s.account.ARN("task-definition", v.TaskDefinition)),
+		DesiredCount: desired, RunningCount: int32(v.Running), PendingCount: int32(v.Pending),
+		FailedTasks: int32(v.Deployment.Failed), CreatedAt: instant(v.Deployment.CreatedAt), UpdatedAt: instant(v.Deployment.UpdatedAt),
+		LaunchType:   types.LaunchTypeEc2,
+		RolloutState: types.DeploymentRolloutStateInProgress, RolloutStateReason: new("ECS deployment " + v.Deployment.ID + " in progress."),
+	}
+	if v.Deployment.Completed {
+		d.RolloutState = types.DeploymentRolloutStateCompleted
+		d.RolloutStateReason = new("ECS deployment " + v.Deployment.ID + " completed.")
+	}
+	return d
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// failures are a list's failures with full ARNs; those of another kind come with theirs, or with none.
+func (s *server) failures(clusterName, kind string, failed []cluster.Failure) []types.Failure {
+	out := []types.Failure{}
+	for _, f := range failed {
+		arn := f.ARN
+		if arn != "" && !strings.HasPrefix(arn, "arn:") {
+			arn = s.account.ARN(kind, clusterName, arn)
+		}
+		out = append(out, types.Failure{Arn: text(arn), Reason: text(f.Reason), Detail: text(f.Detail)})
+	}
+	return out
+}
+
+// tasks are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
+// answer they are left out.
+func (s *server) tasks(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
+	zones := s.zones(ctx, clusterName, tasks)
+	out := make([]types.Task, 0, len(tasks))
+	for _, t := range tasks {
+		v := s.taskShape(t)
+		if t.Instance != "" {
+			v.ContainerInstanceArn = new(s.account.ARN("container-instance", clusterName, t.Instance))
+			v.AvailabilityZone = text(zones[t.Instance])
+		}
+		if d, err := s.described(ctx, t.TaskDefinition); err == nil {
+			s.addContainers(&v, t, d)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (s *server) taskShape(t *cluster.Task) types.Task {
+	wanted := t.Desired
+	if t.Ended() {
+		wanted = cluster.TaskStopped
+	}
+	startedBy := t.StartedByUser
+	if t.Service != "" {
+		startedBy = t.Revision
+	}
+	v := types.Task{
+		TaskArn: new(s.account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(s.account.ARN("cluster", t.Cluster)),
+		TaskDefinitionArn: new(s.account.ARN("task-definition", t.TaskDefinition)),
+		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
+		Group: text(t.Group), StartedBy: text(startedBy), LaunchType: types.LaunchTypeEc2, HealthStatus: health(t),
+		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
+		CreatedAt: instant(t.CreatedAt), StartedAt: instant(t.Started), StoppedAt: instant(t.Stopped),
+		StopCode: types.TaskStopCode(t.StopCode), StoppedReason: text(t.Reason), Version: t.Rev,
+		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
+		Overrides: TaskOverride(t.Overrides),
+	}
+	if v.Overrides == nil {
+		v.Overrides = &types.TaskOverride{}
+	}
+	if v.Overrides.ContainerOverrides == nil {
+		v.Overrides.ContainerOverrides = []types.ContainerOverride{}
+	}
+	if t.ECSID != "" {
+		v.Attributes = append(v.Attributes, types.Attribute{
+			Name: new(AttributeECSTask), Value: new(s.account.ARN("task", t.Cluster, t.ECSID)),
+		})
+	}
+	return v
+}
+
+func health(t *cluster.Task) types.HealthStatus {
+	if t.Health == "" {
+		return types.HealthStatusUnknown
+	}
+	return types.HealthStatus(t.Health)
+}
+
+// addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,
+// whose end is the task's.
+func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
+	status := t.Status()
+	switch status {
+	case cluster.TaskProvisioning:
+		status = cluster.TaskPending
+	case cluster.TaskStopping:
+		status = t.Last
+	}
+	exit := t.ExitCode
+	for _, c := range d.ContainerDefinitions {
+		own := types.Container{
+			ContainerArn: new(s.account.ARN("container", t.Cluster, t.ID, hyphened(cluster.Digest(t.ID, value(c.Name))))),
+			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
+			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
+			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
+		}
+		if status == "" {
+			own.LastStatus = new(string(cluster.TaskPending))
+		}
+		if c.HealthCheck != nil {
+			own.HealthStatus = health(t)
+		}
+		own.Memory, own.MemoryReservation = megabytes(c.Memory), megabytes(c.MemoryReservation)
+		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
+			own.ExitCode, exit = new(int32(*exit)), nil
+		}
+		if t.StopCode == cluster.StopFailedToStart {
+			own.Reason = text(t.Reason)
+		}
+		v.Containers = append(v.Containers, own)
+	}
+}
+
+func megabytes(n *int32) *string {
+	if n == nil {
+		return nil
+	}
+	return new(strconv.Itoa(int(*n)))
+}
+
+// hyphened is 32 hex digits as a UUID.
+func hyphened(s string) string {
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
