@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -36,11 +38,13 @@ func main() {
 // errUsage marks an error of the command line itself.
 var errUsage = errors.New("usage")
 
-// run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 when
-// interrupted.
+// run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 for
+// work that was interrupted. To interrupt `berth up` once it serves is how one ends it, and a success; a second
+// interrupt ends any command at once.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)
 	var c commands
 	code = -1
 	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
@@ -102,6 +106,7 @@ func (v *versionCommand) Run(s *streams) error {
 		_, err := fmt.Fprintf(s.out, "{\"version\":%q,\"revision\":%q,\"go\":%q}\n", version, revision, goVersion)
 		return err
 	}
-	_, err := fmt.Fprintln(s.out, "berth", version, revision, goVersion)
+	parts := slices.DeleteFunc([]string{"berth", version, revision, goVersion}, func(s string) bool { return s == "" })
+	_, err := fmt.Fprintln(s.out, strings.Join(parts, " "))
 	return err
 }

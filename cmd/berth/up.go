@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,23 @@ type upCommand struct {
 	Verbose   bool   `short:"v" help:"Log what the functions do."`
 }
 
+// Help is the end of `berth up --help`.
+func (u *upCommand) Help() string {
+	return `Examples:
+  berth up                                      6 instances in 3 zones, state in .berth
+  berth up --listen 127.0.0.1:0                 on a free port: the last line says which
+  berth up --nodes 40 --zones 4 --type c5.large --data /tmp/big
+  berth up --ephemeral                          all is gone when it ends
+
+Started again on the same data, it goes on where it was; the simulated tasks have gone on meanwhile.
+Ctrl-C ends it.`
+}
+
+var (
+	clusterNames = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+	regions      = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
+)
+
 // Validate refuses what cannot work, naming the flag.
 func (u *upCommand) Validate() error {
 	host, _, err := net.SplitHostPort(u.Listen)
@@ -47,6 +65,10 @@ func (u *upCommand) Validate() error {
 		return fmt.Errorf("--nodes is %d, expected 1 to 5000", u.Nodes)
 	case u.Zones < 1 || u.Zones > 6:
 		return fmt.Errorf("--zones is %d, expected 1 to 6", u.Zones)
+	case !clusterNames.MatchString(u.Cluster):
+		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", u.Cluster)
+	case !regions.MatchString(u.Region):
+		return fmt.Errorf("--region is %q, expected a Region such as us-east-1", u.Region)
 	case len(u.Account) != 12 || strings.Trim(u.Account, "0123456789") != "":
 		return fmt.Errorf("--account is %q, expected 12 digits", u.Account)
 	case !slices.Contains(fleet.MachineTypes(), u.Type):
@@ -87,11 +109,14 @@ func (u *upCommand) serving(s *streams) Serving {
 	return Serving{
 		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: fleet.Machine{Type: u.Type, Zones: u.zones()},
 		Ready: func(endpoint string, added int) {
-			kept := ""
-			if !u.Ephemeral {
-				kept = ", state in " + u.Data
+			did, kept := "goes on where it was", "nothing kept on disk"
+			if added > 0 {
+				did = fmt.Sprintf("%d instances of %s added", added, u.Type)
 			}
-			fmt.Fprintf(s.out, "Cluster %s: %d instances added%s. Ctrl-C stops it.\n", u.Cluster, added, kept)
+			if !u.Ephemeral {
+				kept = "state in " + u.Data
+			}
+			fmt.Fprintf(s.out, "Cluster %s: %s; %s. Ctrl-C ends it.\n", u.Cluster, did, kept)
 			fmt.Fprintf(s.out, "Berth's ECS API is at %s\n", endpoint)
 		},
 	}
@@ -117,7 +142,10 @@ func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
 	defer func() { err = errors.Join(err, ignoreClosed(listener.Close())) }()
 	o.Loop = embedded.NewRealLoop()
 	i, err := installation.Open(o)
-	if err != nil {
+	switch {
+	case err != nil && o.Data != "":
+		return fmt.Errorf("opening the data folder (--data %s): %w", o.Data, err)
+	case err != nil:
 		return err
 	}
 	loop, stop := context.WithCancel(context.Background())
@@ -141,10 +169,16 @@ func Serve(ctx context.Context, o installation.Options, s Serving) (err error) {
 		return fmt.Errorf("serving the API: %w", err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	end, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
-	return server.Shutdown(end)
+	if err := server.Shutdown(end); !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return server.Close() // whoever still waits will find the state as it was left
 }
+
+// lastAnswers is how long calls under way have to end: longer than RunTask waits.
+const lastAnswers = 8 * time.Second
 
 func prepare(ctx context.Context, i *installation.Installation, s Serving) (added int, err error) {
 	if added, err = i.Cluster(ctx, s.Cluster, s.Nodes, s.Machine); err != nil {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 
@@ -16,7 +15,7 @@ import (
 )
 
 func main() {
-	e := environment.Load(context.Background())
+	e := environment.Load()
 	h := &handler.API{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"berth/functions/internal/environment"
@@ -13,7 +11,7 @@ import (
 )
 
 func main() {
-	e := environment.Load(context.Background())
+	e := environment.Load()
 	h := &handler.Dispatch{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 
 	"github.com/aws/aws-lambda-go/lambda"
@@ -14,7 +13,7 @@ import (
 )
 
 func main() {
-	e := environment.Load(context.Background())
+	e := environment.Load()
 	h := &handler.Placement{
 		State: e.State(), Clock: environment.Clock{}, Wake: e.Queue("WAKE_QUEUE_URL"), Settings: e.Settings(), Log: e.Log,
 		Environment: rand.Text(),

@@ -32,13 +32,13 @@ func ParseARN(s string) (ResourceARN, bool) {
 		return ResourceARN{}, false
 	}
 	kind, rest, ok := strings.Cut(parts[5], "/")
-	if !ok || rest == "" {
+	if !ok || kind == "" || rest == "" {
 		return ResourceARN{}, false
 	}
 	switch kind {
 	case "service", "task", "container-instance":
 		if c, name, ok := strings.Cut(rest, "/"); ok {
-			return ResourceARN{Kind: kind, Cluster: c, Name: name}, c != "" && name != ""
+			return ResourceARN{Kind: kind, Cluster: c, Name: name}, c != "" && name != "" && !strings.Contains(name, "/")
 		}
 	case "cluster":
 		return ResourceARN{Kind: kind, Cluster: rest, Name: rest}, !strings.Contains(rest, "/")

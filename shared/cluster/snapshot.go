@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived from tasks, never
 // counted a second time. It is for one goroutine.
@@ -17,8 +20,8 @@ type Snapshot struct {
 	daemons     map[string]*Service
 	zones       []*Zone
 	crowds      map[crowdKey]Crowd
-	// expiring are rows that may go, about in the order in which they may.
-	expiring []Row
+	// expiring are rows that may go at a time, those first that may first.
+	expiring expiry
 }
 
 // InstanceView is an instance with what its tasks hold of it.
@@ -62,21 +65,40 @@ func (s *Snapshot) See(r Record) bool {
 
 // Prune drops rows that had expired by now: the stream need not tell of it.
 func (s *Snapshot) Prune(now time.Time) {
-	n := 0
-	for n < len(s.expiring) && s.expiring[n].Header().Expires <= now.Unix() {
-		s.remove(s.expiring[n])
-		n++
+	for len(s.expiring) > 0 && s.expiring[0].Header().Expires <= now.Unix() {
+		s.remove(heap.Pop(&s.expiring).(Row))
 	}
-	s.expiring = s.expiring[n:]
+}
+
+// expiry is a heap of rows by when they expire: a request that is kept for a day must not keep the tasks that stopped
+// after it.
+type expiry []Row
+
+func (e expiry) Len() int           { return len(e) }
+func (e expiry) Less(i, j int) bool { return e[i].Header().Expires < e[j].Header().Expires }
+func (e expiry) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *expiry) Push(row any)      { *e = append(*e, row.(Row)) }
+func (e *expiry) Pop() any {
+	last := len(*e) - 1
+	row := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return row
 }
 
 // Put takes in a row unless the snapshot has the same or a newer state of it.
 func (s *Snapshot) Put(row Row) bool {
 	taken := s.put(row)
-	if taken && row.Header().Expires > 0 {
-		s.expiring = append(s.expiring, row)
+	if taken && row.Header().Expires > 0 && !answered(row) {
+		heap.Push(&s.expiring, row)
 	}
 	return taken
+}
+
+// answered reports whether the row is a request that is over: the snapshot keeps none.
+func answered(row Row) bool {
+	r, ok := row.(*Request)
+	return ok && r.Answered
 }
 
 func (s *Snapshot) put(row Row) bool {

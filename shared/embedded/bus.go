@@ -23,7 +23,7 @@ type EventCounters struct {
 // It may be called from any goroutine.
 func (r *Runtime) PutEvent(event []byte) error {
 	targets, err := r.route(event)
-	r.loop.Post(func() {
+	r.takeIn(func() {
 		r.events.Put++
 		switch {
 		case err != nil:

@@ -222,6 +222,30 @@ func TestSchedules(t *testing.T) {
 	})
 }
 
+func TestIdleOnlyOnceEverythingIsHandled(t *testing.T) {
+	for name, do := range map[string]func(w *world){
+		"message": func(w *world) { w.send("Jobs", "a", 0) },
+		"record":  func(w *world) { w.stream.put("a") },
+		"event":   func(w *world) { _ = w.runtime.PutEvent([]byte(event("my.app", "RUNNING"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream := strings.Replace(readsTable("MaximumBatchingWindowInSeconds: 1"), "Read", "Stream", 1)
+			w := open(t, template(readsJobs("")+stream, jobs, table, rules), nil)
+			w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+			w.worker.Records = func(context.Context, []cluster.Record) (string, error) { return "", nil }
+			w.runtime.Start()
+			w.run(time.Second)
+			if !w.runtime.Idle() {
+				t.Error("the runtime has nothing to do and is not idle")
+			}
+			for do(w); !w.runtime.Idle(); w.loop.Step() {
+				continue
+			}
+			equal(t, "invocations when idle", w.worked().Invocations, 1)
+		})
+	}
+}
+
 func TestRuntimeRefuses(t *testing.T) {
 	handlers := func(names ...string) map[string]func(string) embedded.Function {
 		m := map[string]func(string) embedded.Function{}

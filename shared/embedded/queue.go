@@ -58,7 +58,7 @@ func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	case len(body) == 0 || len(body) > maxMessage:
 		return fmt.Errorf("sending to queue %s: %d bytes, must be 1 to %d", q.name, len(body), maxMessage)
 	}
-	q.queue.runtime.loop.Post(func() {
+	q.queue.runtime.takeIn(func() {
 		q.queue.count.Sends += chunks(len(body))
 		q.queue.send(body, delay)
 	})

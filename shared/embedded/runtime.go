@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"berth/shared/cluster"
@@ -45,6 +46,7 @@ type Runtime struct {
 	events    EventCounters
 	running   bool // started and not stopped
 	stopped   bool
+	incoming  atomic.Int64 // messages, events and commits on their way to the loop
 }
 
 // NewRuntime builds what the wiring describes. It fails when a function with event sources has no entry in Functions,
@@ -83,11 +85,22 @@ func (r *Runtime) listen() {
 		s.arrive(r.stream.Pending(s.function.wiring.Name))
 	}
 	r.stream.OnRecords(func(records []cluster.Record) {
-		r.later(0, func() {
+		r.takeIn(func() {
 			for _, s := range r.streams {
 				s.arrive(records)
 			}
 		})
+	})
+}
+
+// takeIn runs f on the loop; until then the runtime is not idle.
+func (r *Runtime) takeIn(f func()) {
+	r.incoming.Add(1)
+	r.loop.Post(func() {
+		r.incoming.Add(-1)
+		if !r.stopped {
+			f()
+		}
 	})
 }
 
@@ -179,7 +192,7 @@ func (r *Runtime) Tick(function, schedule string) error {
 	if f == nil {
 		return fmt.Errorf("invoking function %q: it has no event sources", function)
 	}
-	r.later(0, func() { f.tick(schedule, 0) })
+	r.takeIn(func() { f.tick(schedule, 0) })
 	return nil
 }
 
@@ -215,6 +228,9 @@ func (r *Runtime) Counters() Counters {
 // Idle reports whether nothing is under way and nothing waits to be delivered. Delayed messages, dead letters and the
 // ticks to come do not count.
 func (r *Runtime) Idle() bool {
+	if r.incoming.Load() > 0 {
+		return false
+	}
 	for _, f := range r.functions {
 		if f.running > 0 {
 			return false

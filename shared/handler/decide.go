@@ -151,6 +151,7 @@ func (d *decider) writeOffStandalone(w *work) {
 		}
 		for _, t := range sortedTasks(v.Tasks) {
 			if t.Service == "" {
+				d.plan.room(1)
 				d.writeOff(t)
 			}
 		}

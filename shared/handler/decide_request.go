@@ -50,6 +50,7 @@ func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
 	for n, id := range r.Instances {
 		if v := d.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
 			r.Failures = append(r.Failures, cluster.Failure{ARN: id, Reason: "MISSING"})
+			d.refused(r, def, n, "container instance "+id+" is missing.")
 			continue
 		}
 		p := d.need(r.Needs, def, r.Group, 1)
@@ -57,7 +58,7 @@ func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
 		result := placement.Place(d.snap, p)
 		if len(result.Placed) == 0 {
 			r.Failures = append(r.Failures, failure(result.Diagnosis, id))
-			d.refused(r, def, n, result.Diagnosis)
+			d.refused(r, def, n, result.Diagnosis.String())
 			continue
 		}
 		d.accept(r, def, n, result.Placed[0])
@@ -81,9 +82,10 @@ func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
 		switch {
 		case !r.Wait:
 			r.Failures = append(r.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
-			d.refused(r, def, n, result.Diagnosis)
+			d.refused(r, def, n, result.Diagnosis.String())
 		case d.waiting >= d.settings.ProvisioningLimit:
 			r.Failures = append(r.Failures, cluster.Failure{Reason: ProvisioningLimit, Detail: result.Diagnosis.String()})
+			d.refused(r, def, n, ProvisioningLimit)
 		default:
 			t := d.standalone(r, def)
 			t.WaitUntil = r.WaitUntil
@@ -110,13 +112,13 @@ func (d *decider) accept(r *cluster.Request, def *cluster.TaskDefinition, n int,
 }
 
 // refused leaves a STOPPED task behind where the caller was already given its id.
-func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int, diagnosis *cluster.Diagnosis) {
+func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int, why string) {
 	if !r.Provisional {
 		return
 	}
 	t := d.standalone(r, def)
 	t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
-	d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: "+diagnosis.String()))
+	d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: "+why))
 	r.Tasks = append(r.Tasks, t.ID)
 }
 

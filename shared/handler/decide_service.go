@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"fmt"
 	"time"
 
 	"berth/shared/cluster"
@@ -89,13 +90,14 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 		if d.waiting >= d.settings.ProvisioningLimit {
 			break
 		}
-		d.provision(d.serviceTask(s, def), cluster.RequestedTaskID(s.Short, s.Deployment.ID, d.serial(s)))
+		d.provision(d.serviceTask(s, def), d.waitingID(s))
 	}
 }
 
-// serial numbers the tasks of a service that wait, so that their ids differ.
-func (d *decider) serial(s *cluster.Service) int {
-	return int(d.plan.next)*1000 + len(d.snap.Owned(s.Short))
+// waitingID is the id of a service's next task that waits. It differs from all others: no other commit makes the same
+// placement version, and within one the service's tasks only become more.
+func (d *decider) waitingID(s *cluster.Service) string {
+	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", s.Deployment.ID, d.plan.next), len(d.snap.Owned(s.Short)))
 }
 
 func (d *decider) waitingOf(s *cluster.Service) []*cluster.Task {
@@ -207,6 +209,9 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 		next.Expires = d.now.Add(2*d.settings.KeepStopped + time.Hour).Unix()
 	}
 	d.tell(s, after.Steady, log)
+	if p.LookAgain.IsZero() && len(d.waitingOf(s)) > 0 {
+		p.LookAgain = p.NotBefore // the delay holds back what waits, too
+	}
 	if !p.LookAgain.IsZero() {
 		d.plan.room(1)
 		d.plan.due(cluster.DueService, s.Name, p.LookAgain)
@@ -243,5 +248,5 @@ func (d *decider) flush(log *eventLog) {
 	next.Rev++
 	next.Stamp = 0
 	d.plan.put(&next)
-	log.service, log.base, log.messages = &next, new(next), nil
+	log.service, log.base, log.messages = new(next), new(next), nil // what is planned must not change any more
 }

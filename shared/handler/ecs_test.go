@@ -63,7 +63,10 @@ func newFakeECS(clock *manualClock) *fakeECS {
 	}
 }
 
-func (e *fakeECS) define(d *cluster.TaskDefinition) { e.definitions[d.Name()] = d }
+// define registers a revision, which the family's name means from then on.
+func (e *fakeECS) define(d *cluster.TaskDefinition) {
+	e.definitions[d.Name()], e.definitions[d.Family] = d, d
+}
 
 // register adds an ACTIVE instance and tells of it.
 func (e *fakeECS) register(i *cluster.Instance) {
@@ -167,13 +170,17 @@ func (e *fakeECS) check(c cluster.StartCall) error {
 	if n := len(c.Instances); n == 0 || n > cluster.MaxStart || len(c.StartedBy) > 36 {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "%d instances, startedBy %q", n, c.StartedBy)
 	}
-	if slices.Sort(slices.Clone(c.Instances)); len(slices.Compact(slices.Sorted(slices.Values(c.Instances)))) != len(c.Instances) {
+	if !distinct(c.Instances) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "An instance is named twice: %v", c.Instances)
 	}
 	if e.definitions[c.TaskDefinition] == nil {
 		return cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
 	}
 	return nil
+}
+
+func distinct(ids []string) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(ids)))) == len(ids)
 }
 
 func (e *fakeECS) begin(c cluster.StartCall, refuse map[string]string) cluster.StartAnswer {
@@ -294,7 +301,7 @@ func (e *fakeECS) ListInstances(_ context.Context, clusterName string) ([]string
 
 func (e *fakeECS) DescribeInstances(_ context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	e.describe++
-	if len(ids) == 0 || len(ids) > 100 || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+	if len(ids) == 0 || len(ids) > 100 || !distinct(ids) {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "instances %v", ids)
 	}
 	var out []*cluster.Instance
@@ -316,7 +323,9 @@ func (e *fakeECS) DescribeTaskDefinition(_ context.Context, name string) (*clust
 	return nil, cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
 
-func (e *fakeECS) ClusterActive(_ context.Context, name string) (bool, error) { return e.clusters[name], nil }
+func (e *fakeECS) ClusterActive(_ context.Context, name string) (bool, error) {
+	return e.clusters[name], nil
+}
 
 // object is a JSON object.
 type object = map[string]any

@@ -77,6 +77,12 @@ type spyState struct {
 	beforeCommit func(c cluster.Commit) error
 	beforeWrite  func(w cluster.Write) error
 	commits      []cluster.Commit // that held
+	lists        int
+}
+
+func (s *spyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	s.lists++
+	return s.Store.List(ctx, r)
 }
 
 func (s *spyState) Commit(ctx context.Context, c cluster.Commit) error {
@@ -117,8 +123,11 @@ type world struct {
 	decide, act []cluster.Record // not yet delivered
 	// asleep functions get nothing delivered.
 	placementAsleep, dispatchAsleep, observerAsleep bool
-	batches                                         int // of placement
-	ids                                             int
+	// unfiltered has placement see every record but those of its checkpoint.
+	unfiltered bool
+	batches    int // of placement
+	changed    []cluster.Record
+	ids        int
 }
 
 var ctx = context.Background()
@@ -172,8 +181,9 @@ func definition(family string, revision int, cpu, memory int64) *cluster.TaskDef
 
 // stream sorts the store's records as the filters of template.yaml do.
 func (w *world) stream(records []cluster.Record) {
+	w.changed = append(w.changed, records...)
 	for _, r := range records {
-		if passesToPlacement(r) {
+		if passesToPlacement(r) || w.unfiltered && r.Key.Sort != cluster.PrefixCheckpoint {
 			w.decide = append(w.decide, r)
 		}
 		if r.Op == cluster.Insert && strings.HasPrefix(r.Key.Sort, cluster.PrefixOutbox) {

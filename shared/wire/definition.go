@@ -45,7 +45,10 @@ func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefi
 	if err := ownSize(out, d); err != nil {
 		return nil, err
 	}
-	return out, tagged(out, tags)
+	if err := tagged(out, tags); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func requirement(a types.Attribute) string {

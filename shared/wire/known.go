@@ -105,7 +105,7 @@ func (s *server) described(ctx context.Context, name string) (*types.TaskDefinit
 
 // usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
 // Berth cannot do for it yet is UnsupportedFeatureException.
-func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, *types.TaskDefinition, error) {
+func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
 	ask := s.described
 	if !strings.Contains(ref, ":") {
 		ask = s.definitionNow // the latest of a family changes
@@ -115,7 +115,7 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 		if cluster.ErrorCode(err) == cluster.CodeClient {
 			err = cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
 		}
-		return "", nil, err
+		return "", err
 	}
 	roles := []string{value(d.TaskRoleArn), value(d.ExecutionRoleArn)}
 	if o != nil {
@@ -123,13 +123,13 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 	}
 	roles = slices.DeleteFunc(roles, func(r string) bool { return r == "" })
 	if err := s.pass(roles); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	needsEC2 := len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, types.CompatibilityEc2)
 	if needsEC2 {
-		return "", nil, invalid("Task definition does not support launch_type EC2.")
+		return "", invalid("Task definition does not support launch_type EC2.")
 	}
-	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), d, refuse(
+	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(
 		unserved{"taskDefinition.networkMode awsvpc", d.NetworkMode == types.NetworkModeAwsvpc},
 		unserved{"taskDefinition.placementConstraints", len(d.PlacementConstraints) > 0},
 		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},

@@ -15,7 +15,7 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 	if err != nil {
 		return nil, err
 	}
-	if spec.TaskDefinition, _, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
+	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
 	spec.CreatedBy = Principal(ctx)
@@ -210,7 +210,7 @@ func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) 
 		if err != nil {
 			return nil, err
 		}
-		if change.TaskDefinition, _, err = s.usable(ctx, ref, nil); err != nil {
+		if change.TaskDefinition, err = s.usable(ctx, ref, nil); err != nil {
 			return nil, err
 		}
 	}

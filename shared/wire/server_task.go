@@ -140,7 +140,7 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Overrides, err = Overrides(a.overrides); err != nil {
 		return nil, nil, err
 	}
-	if spec.TaskDefinition, _, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
 	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)

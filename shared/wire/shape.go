@@ -158,13 +158,7 @@ func health(t *cluster.Task) types.HealthStatus {
 // addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,
 // whose end is the task's.
 func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
-	status := t.Status()
-	switch status {
-	case cluster.TaskProvisioning:
-		status = cluster.TaskPending
-	case cluster.TaskStopping:
-		status = t.Last
-	}
+	status := containerStatus(t)
 	exit := t.ExitCode
 	for _, c := range d.ContainerDefinitions {
 		own := types.Container{
@@ -172,9 +166,6 @@ func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefi
 			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
 			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
 			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
-		}
-		if status == "" {
-			own.LastStatus = new(string(cluster.TaskPending))
 		}
 		if c.HealthCheck != nil {
 			own.HealthStatus = health(t)
@@ -188,6 +179,17 @@ func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefi
 		}
 		v.Containers = append(v.Containers, own)
 	}
+}
+
+// containerStatus is the status of a task's containers, which have three.
+func containerStatus(t *cluster.Task) cluster.TaskStatus {
+	switch {
+	case t.Ended():
+		return cluster.TaskStopped
+	case t.Last == cluster.TaskRunning || t.Last == cluster.TaskStopping:
+		return cluster.TaskRunning
+	}
+	return cluster.TaskPending
 }
 
 func megabytes(n *int32) *string {

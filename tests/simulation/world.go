@@ -174,7 +174,18 @@ func (w *World) heal() {
 			_ = w.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
+	w.calmHealth()
+	w.Loop.After(3*time.Minute, w.calmHealth) // of those that were being started
 	w.note("faults end")
+}
+
+// calmHealth ends the flapping of tasks, which otherwise never come to rest.
+func (w *World) calmHealth() {
+	for _, t := range w.Fleet.Truth(clusterName) {
+		if t.Alive && t.Last == cluster.TaskRunning {
+			_ = w.Fleet.SetHealth(t.ID, true) // most have no health check
+		}
+	}
 }
 
 // patience is how long convergence may take: two sweeps, the settling of doubts, and what follows from each.

@@ -186,7 +186,9 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.Server = wire.NewServer(wire.ServerOptions{
-		Account: i.options.Account, Scheduler: i.API, ECS: forwarder{i.Fleet.Endpoint()},
+		Account: i.options.Account, Scheduler: i.API, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
+		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
+		Loopback: true,
 	})
 	return nil
 }

@@ -24,6 +24,7 @@ type meter struct {
 	moved    int             // changes of the state, for Check
 	seen     int
 	last     time.Time // of the last arrival, start or end
+	filled   time.Time // of the last arrival or start: what follows only empties the cluster
 	levels   levels
 	capacity used
 }
@@ -67,7 +68,7 @@ func (m *meter) begin(i *installation.Installation) {
 
 func (m *meter) arrived(p trace.Pod) {
 	m.pods[p.Name] = &pod{Pod: p, arrived: m.now()}
-	m.last = m.now()
+	m.last, m.filled = m.now(), m.now()
 }
 
 func (m *meter) started(call cluster.StartCall, instance string) {
@@ -76,7 +77,7 @@ func (m *meter) started(call cluster.StartCall, instance string) {
 		return
 	}
 	p.started = true
-	m.last = m.now()
+	m.last, m.filled = m.now(), m.now()
 	m.waits = append(m.waits, m.now().Sub(p.arrived))
 	m.levels.change(m.now(), p.Pod, 1)
 }
@@ -208,10 +209,11 @@ func (l *levels) change(t time.Time, p trace.Pod, sign int64) {
 	l.at(t, next)
 }
 
-// Share is a resource's use in % of what there is, over time.
+// Share is a resource's use in % of what there is, over the time until the last task was started.
 type Share struct {
 	Mean float64 `json:"mean"`
 	P95  float64 `json:"p95"`
+	Peak float64 `json:"peak"`
 }
 
 // share weighs each level with how long it lasted, up to end.
@@ -254,5 +256,6 @@ func (l *levels) share(of func(used) int64, capacity int64, end time.Time) Share
 			break
 		}
 	}
+	out.Peak = spans[len(spans)-1].percent
 	return out
 }

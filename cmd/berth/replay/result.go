@@ -18,7 +18,7 @@ type Result struct {
 	Unplaced int `json:"unplaced"`
 	// Reasons is why tasks were never placed: the filter that removed most instances, and how many tasks.
 	Reasons              map[string]int `json:"reasons"`
-	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, %
+	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task was started, %
 	WallSeconds          float64        `json:"wallSeconds"`
 	TasksPerSecond       float64        `json:"tasksPerSecond"`
 	WriteUnitsPerTask    float64        `json:"writeUnitsPerTask"`
@@ -50,9 +50,9 @@ func (r *run) result(ctx context.Context) (Result, error) {
 	out := Result{
 		Tasks: len(r.Tasks), Placed: len(m.waits), Unplaced: len(r.Tasks) - len(m.waits), Nodes: len(r.Nodes),
 		Reasons: map[string]int{}, StateHash: r.Store.Hash(), Days: end.Sub(epoch).Hours() / 24,
-		CPU:     m.levels.share(func(u used) int64 { return u.cpu }, m.capacity.cpu, end),
-		Memory:  m.levels.share(func(u used) int64 { return u.memory }, m.capacity.memory, end),
-		GPU:     m.levels.share(func(u used) int64 { return u.gpu }, m.capacity.gpu, end),
+		CPU:     m.levels.share(func(u used) int64 { return u.cpu }, m.capacity.cpu, m.filled),
+		Memory:  m.levels.share(func(u used) int64 { return u.memory }, m.capacity.memory, m.filled),
+		GPU:     m.levels.share(func(u used) int64 { return u.gpu }, m.capacity.gpu, m.filled),
 		Latency: latency(m.waits),
 	}
 	out.GPUAllocation = out.GPU.Mean
@@ -131,13 +131,14 @@ func latency(waits []time.Duration) Latency {
 // Print writes the result for people.
 func (r Result) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `%d tasks on %d nodes over %.1f days: %d placed, %d never placed, %d had to wait for room
-allocation (mean, p95)   CPU %.1f%%, %.1f%%   memory %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%
+allocation until the last start (mean, p95, peak)
+                         CPU %.1f%%, %.1f%%, %.1f%%   memory %.1f%%, %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%, %.1f%%
 arrival to StartTask     p50 %.3f s, p99 %.3f s
 cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (schedules, sweeps and API apart)
 wall time                %.1f s, %.0f tasks/s
 state hash               %s
-`, r.Tasks, r.Nodes, r.Days, r.Placed, r.Unplaced, r.Waited, r.CPU.Mean, r.CPU.P95, r.Memory.Mean, r.Memory.P95, r.GPU.Mean,
-		r.GPU.P95, r.Latency.P50, r.Latency.P99, r.WriteUnitsPerTask, r.ReadUnitsPerTask, r.QueueRequestsPerTask,
+`, r.Tasks, r.Nodes, r.Days, r.Placed, r.Unplaced, r.Waited, r.CPU.Mean, r.CPU.P95, r.CPU.Peak,
+		r.Memory.Mean, r.Memory.P95, r.Memory.Peak, r.GPU.Mean, r.GPU.P95, r.GPU.Peak, r.Latency.P50, r.Latency.P99, r.WriteUnitsPerTask, r.ReadUnitsPerTask, r.QueueRequestsPerTask,
 		r.InvocationsPerTask, r.WallSeconds, r.TasksPerSecond, r.StateHash)
 	if err != nil {
 		return err

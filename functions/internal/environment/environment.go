@@ -3,7 +3,6 @@
 package environment
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -36,17 +36,36 @@ type Environment struct {
 	errs   []error
 }
 
-// Load reads the process's environment. Region, credentials and endpoints (AWS_ENDPOINT_URL) are found as by all AWS
-// tools.
-func Load(ctx context.Context) *Environment {
+// Load reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL and
+// AWS_ENDPOINT_URL_SERVICE) as Lambda sets them. It looks nowhere else, which keeps the binaries small and the start
+// quick.
+func Load() *Environment {
 	e := New(os.Getenv)
 	var err error
-	// A connection that hangs must not use up the function's time; no call that we make waits for anything.
-	client := awshttp.NewBuildableClient().WithTimeout(10 * time.Second)
-	if e.aws, err = config.LoadDefaultConfig(ctx, config.WithHTTPClient(client)); err != nil {
+	if e.aws, err = awsConfig(); err != nil {
 		e.fail(fmt.Errorf("reading the AWS configuration: %w", err))
 	}
 	return e
+}
+
+func awsConfig() (aws.Config, error) {
+	env, err := config.NewEnvConfig()
+	if err != nil {
+		return aws.Config{}, err
+	}
+	if env.Region == "" || !env.Credentials.HasKeys() {
+		return aws.Config{}, errors.New("AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set")
+	}
+	c := aws.Config{
+		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
+		// A connection that hangs must not use up the function's time; no call that we make waits for anything.
+		HTTPClient:    awshttp.NewBuildableClient().WithTimeout(10 * time.Second),
+		ConfigSources: []any{env}, // where services find endpoints of their own
+	}
+	if env.BaseEndpoint != "" {
+		c.BaseEndpoint = &env.BaseEndpoint
+	}
+	return c, nil
 }
 
 // New reads the variables that lookup gives, empty where there is none.

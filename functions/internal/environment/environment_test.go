@@ -3,6 +3,8 @@ package environment_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth/functions/internal/environment"
+	"berth/shared/cluster"
 	"berth/shared/handler"
 )
 
@@ -73,5 +76,53 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := (environment.Clock{}).Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("Sleep = %v", err)
+	}
+}
+
+// TestLoadFindsEndpoints: emulators are reached by the variables that all AWS tools know.
+func TestLoadFindsEndpoints(t *testing.T) {
+	called := map[string]string{}
+	serve := func(name string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			scope := strings.Split(r.Header.Get("Authorization"), "/") // key, date, Region, service, rest
+			called[r.Header.Get("X-Amz-Target")] = strings.Join([]string{name, scope[0], scope[2], scope[3]}, " ")
+			_, _ = w.Write([]byte("{}"))
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	for name, value := range map[string]string{
+		"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t",
+		"AWS_ENDPOINT_URL": serve("all"), "AWS_ENDPOINT_URL_ECS": serve("ecs"), "TABLE_NAME": "table",
+	} {
+		t.Setenv(name, value)
+	}
+	e := environment.Load()
+	ctx := context.Background()
+	if _, err := e.State().Get(ctx, cluster.Key{Cluster: "c", Sort: "meta"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.ECS().ListInstances(ctx, "c"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := e.Forwarder().Forward(ctx, "ListClusters", nil); err != nil {
+		t.Error(err)
+	}
+	want := map[string]string{
+		"DynamoDB_20120810.GetItem":                                 "all AWS4-HMAC-SHA256 Credential=AKIDTEST eu-central-1 dynamodb",
+		"AmazonEC2ContainerServiceV20141113.ListContainerInstances": "ecs AWS4-HMAC-SHA256 Credential=AKIDTEST eu-central-1 ecs",
+		"AmazonEC2ContainerServiceV20141113.ListClusters":           "ecs AWS4-HMAC-SHA256 Credential=AKIDTEST eu-central-1 ecs",
+	}
+	if diff := cmp.Diff(want, called); diff != "" || e.Err() != nil {
+		t.Errorf("%v, calls (-want +got):\n%s", e.Err(), diff)
+	}
+}
+
+func TestLoadWantsCredentials(t *testing.T) {
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
+		t.Setenv(name, "")
+	}
+	if environment.Load().Err() == nil {
+		t.Error("an environment without credentials passes")
 	}
 }

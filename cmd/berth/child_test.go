@@ -1,0 +1,231 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+)
+
+// childRole says in the environment that this test binary runs again as something else.
+const childRole = "BERTH_TEST_CHILD"
+
+// TestMain lets the test binary be the program that it tests.
+func TestMain(m *testing.M) {
+	switch os.Getenv(childRole) {
+	case "":
+		os.Exit(m.Run())
+	case "berth":
+		go func() {
+			// Whoever started it holds the other end: it must not outlive its test.
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(99)
+		}()
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	case "victim":
+		os.Exit(victim(os.Args[1:]))
+	}
+	os.Exit(98)
+}
+
+// child is this test binary as another program.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string // of its standard output
+	ended chan struct{}
+	alive io.Closer // its standard input: closing it ends the child
+
+	mu     sync.Mutex
+	stdout []string
+	stderr bytes.Buffer
+}
+
+// patience is when a test gives a child up.
+const patience = time.Minute
+
+func startChild(t *testing.T, role string, args ...string) *child {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: exec.Command(self, args...), lines: make(chan string, 100), ended: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), childRole+"="+role)
+	c.cmd.Stderr = &lockedWriter{c: c}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.alive, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go c.read(stdout)
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		<-c.ended
+	})
+	return c
+}
+
+type lockedWriter struct{ c *child }
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.c.mu.Lock()
+	defer w.c.mu.Unlock()
+	return w.c.stderr.Write(p)
+}
+
+func (c *child) read(stdout io.Reader) {
+	in := bufio.NewScanner(stdout)
+	for in.Scan() {
+		c.mu.Lock()
+		c.stdout = append(c.stdout, in.Text())
+		c.mu.Unlock()
+		select {
+		case c.lines <- in.Text():
+		default: // nobody asked for so many
+		}
+	}
+	_ = c.cmd.Wait()
+	c.alive.Close()
+	close(c.ended)
+}
+
+// said is what the child wrote so far.
+func (c *child) said() (stdout []string, stderr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.stdout...), c.stderr.String()
+}
+
+// endpoint waits for the line that says where the API is.
+func (c *child) endpoint() string {
+	c.t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case line := <-c.lines:
+			if at := strings.Index(line, "http://"); at >= 0 {
+				return line[at:]
+			}
+		case <-c.ended:
+			stdout, stderr := c.said()
+			c.t.Fatalf("it ended before it served: %q, %s", stdout, stderr)
+		case <-late:
+			c.t.Fatal("it does not serve")
+		}
+	}
+}
+
+// wait waits for the child's end and gives its exit code, -1 for a signal.
+func (c *child) wait() int {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		stdout, stderr := c.said()
+		c.t.Fatalf("it does not end: %q, %s", stdout, stderr)
+	}
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// interrupt is Ctrl-C, and gives the exit code.
+func (c *child) interrupt() int {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.wait()
+}
+
+// client calls the API at an endpoint with the AWS SDK. A call that fails is not repeated.
+func client(endpoint string) *ecs.Client {
+	return ecs.New(ecs.Options{
+		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
+		}),
+	})
+}
+
+// limited is a context for calls of one step of a test.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// post is one call as a browser or curl makes it.
+func post(t *testing.T, endpoint, operation, body string, headers ...[2]string) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(limited(t), http.MethodPost, endpoint, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113."+operation)
+	for _, h := range headers {
+		if h[0] == "Host" {
+			r.Host = h[1]
+		}
+		r.Header.Set(h[0], h[1])
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	all, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.StatusCode, string(all)
+}
+
+// awaitRunning waits until a service runs as many tasks as it should.
+func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
+	t.Helper()
+	ctx, pause := limited(t), time.NewTicker(20*time.Millisecond)
+	defer pause.Stop()
+	for {
+		out, err := api.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{service}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Services) == 1 && out.Services[0].DesiredCount == n && out.Services[0].RunningCount == n && out.Services[0].PendingCount == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("service %s does not reach %d tasks: %+v", service, n, out.Services)
+		case <-pause.C:
+		}
+	}
+}
+
+// taskARNs are the tasks of the default cluster that are to run.
+func taskARNs(t *testing.T, api *ecs.Client) []string {
+	t.Helper()
+	out, err := api.ListTasks(limited(t), &ecs.ListTasksInput{Family: aws.String("web")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.TaskArns
+}

@@ -1,0 +1,270 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+// berth runs a command line to its end in this process.
+func berth(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"-h"}} {
+		code, out, errs := berth(args...)
+		if code != 0 || errs != "" {
+			t.Errorf("berth %q: exit code %d, %q", args, code, errs)
+		}
+		for _, want := range []string{"Examples:", "berth replay --compress 20000", "up ", "replay ", "version "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("berth %q does not say %q:\n%s", args, want, out)
+			}
+		}
+	}
+	for command, want := range map[string][]string{
+		"up":      {"Examples:", "berth up --ephemeral", `--listen="127.0.0.1:5252"`, "--nodes=6", "--zones=3", "--data=", "--seed=1"},
+		"replay":  {"Examples:", "berth replay --json", "--nodes=", "--tasks=", "--compress=1", "--seed=1"},
+		"version": {"--json"},
+	} {
+		code, out, _ := berth(command, "--help")
+		for _, w := range want {
+			if code != 0 || !strings.Contains(out, w) {
+				t.Errorf("berth %s --help: exit code %d, want 0 and %q in:\n%s", command, code, w, out)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, out, _ := berth("version")
+	if code != 0 || !strings.HasPrefix(out, "berth ") || !strings.Contains(out, " go1.") {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+	code, out, _ = berth("version", "--json")
+	var got struct{ Version, Go string }
+	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || !strings.HasPrefix(got.Go, "go1.") {
+		t.Errorf("exit code %d, %q: %v", code, out, err)
+	}
+}
+
+// Every mistake on the command line is refused with exit code 2 before anything happens, and names what is wrong.
+func TestMistakes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		args string
+		want []string // flag, value, expectation
+	}{
+		{"frob", []string{"frob"}},
+		{"up extra", []string{"extra"}},
+		{"up --bogus", []string{"--bogus"}},
+		{"up --nodes", []string{"--nodes"}},
+		{"up --nodes many", []string{"--nodes", `"many"`, "int"}},
+		{"up --nodes 0", []string{"--nodes", "0", "1 to 5000"}},
+		{"up --nodes 5001", []string{"--nodes", "5001", "1 to 5000"}},
+		{"up --zones 7", []string{"--zones", "7", "1 to 6"}},
+		{"up --seed=-1", []string{"--seed", `"-1"`, "uint"}},
+		{"up --type m5.tiny", []string{"--type", `"m5.tiny"`, "m5.large"}},
+		{"up --cluster a/b", []string{"--cluster", `"a/b"`, "letters"}},
+		{"up --account 12", []string{"--account", `"12"`, "12 digits"}},
+		{"up --region mars", []string{"--region", `"mars"`, "us-east-1"}},
+		{"up --listen 5252", []string{"--listen", `"5252"`, "127.0.0.1:5252"}},
+		{"up --listen :5252", []string{"--listen", `":5252"`, "loopback"}},
+		{"up --listen 0.0.0.0:5252", []string{"--listen", `"0.0.0.0:5252"`, "loopback"}},
+		{"up --listen [::]:5252", []string{"--listen", `"[::]:5252"`, "loopback"}},
+		{"up --listen 192.0.2.1:5252", []string{"--listen", `"192.0.2.1:5252"`, "loopback"}},
+		{"up --listen berth.example:5252", []string{"--listen", `"berth.example:5252"`, "loopback"}},
+		{"up --listen 127.0.0.1:http!", []string{"--listen", `"127.0.0.1:http!"`, "127.0.0.1:5252"}},
+		{"up --listen 127.0.0.1:70000", []string{"--listen", `"127.0.0.1:70000"`, "127.0.0.1:5252"}},
+		{"replay --nodes nowhere.csv", []string{"--nodes", "nowhere.csv", "no such file"}},
+		{"replay --tasks nowhere.csv", []string{"--tasks", "nowhere.csv", "no such file"}},
+		{"replay --compress 0", []string{"--compress", "0", "above 0"}},
+		{"replay --compress=NaN", []string{"--compress", "NaN", "above 0"}},
+		{"replay --every-nth-node 0", []string{"--every-nth-node", "0", "at least 1"}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, out, errs := berth(strings.Fields(c.args)...)
+			if code != 2 || out != "" {
+				t.Errorf("exit code %d, printed %q", code, out)
+			}
+			for _, want := range append(c.want, "berth: ", "--help") {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q does not say %q", errs, want)
+				}
+			}
+		})
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("left behind %v, %v", left, err)
+	}
+}
+
+func TestUp(t *testing.T) {
+	t.Run("GoesOnWhereItWasInterrupted", goesOn)
+	t.Run("EphemeralWritesNothing", ephemeral)
+	t.Run("NamesThePortThatIsTaken", portTaken)
+	t.Run("RefusesASecondProcessOnTheSameData", secondProcess)
+	t.Run("SaysWhatIsWrongWithTheData", badData)
+}
+
+// goesOn stops berth up by Ctrl-C in the middle of things and starts it again.
+func goesOn(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
+	api, ctx := client(first.endpoint()), limited(t)
+	register(t, api, "web")
+	if _, err := api.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	awaitRunning(t, api, "web", 3)
+	before := taskARNs(t, api)
+	// A call is on its way while the interrupt comes: it gets its answer.
+	answered := make(chan error, 1)
+	go func() {
+		_, err := api.RunTask(ctx, &ecs.RunTaskInput{TaskDefinition: aws.String("web"), Group: aws.String("late")})
+		answered <- err
+	}()
+	code := first.interrupt()
+	stdout, stderr := first.said()
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	if last := stdout[len(stdout)-1]; !strings.Contains(last, "http://127.0.0.1:") {
+		t.Errorf("the last line does not say where the API is: %q", stdout)
+	}
+	late := <-answered == nil
+
+	second := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
+	api = client(second.endpoint())
+	if stdout, _ := second.said(); !strings.Contains(stdout[0], "goes on where it was") {
+		t.Errorf("it says %q", stdout[0])
+	}
+	awaitRunning(t, api, "web", 3)
+	after := taskARNs(t, api)
+	if late {
+		after = after[:len(before)]
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the same tasks should run on: %s", diff)
+	}
+	if code := second.interrupt(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func ephemeral(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--ephemeral", "--nodes", "1")
+	register(t, client(c.endpoint()), "web")
+	if code := c.interrupt(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it wrote %v, %v", left, err)
+	}
+}
+
+func portTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	data := filepath.Join(t.TempDir(), "data")
+	code, out, errs := berth("up", "--listen", taken.Addr().String(), "--data", data)
+	if code != 1 || out != "" {
+		t.Errorf("exit code %d, printed %q", code, out)
+	}
+	for _, want := range []string{taken.Addr().String(), "in use", "--listen 127.0.0.1:0"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q does not say %q", errs, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(data, "state.db")); err == nil {
+		t.Error("it touched the data before it had its port")
+	}
+}
+
+func secondProcess(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "1")
+	api := client(first.endpoint())
+	code, out, errs := berth("up", "--listen", "127.0.0.1:0", "--data", data)
+	if code != 1 || out != "" {
+		t.Errorf("exit code %d, printed %q", code, out)
+	}
+	for _, want := range []string{"--data " + data, "in use by another process"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q does not say %q", errs, want)
+		}
+	}
+	register(t, api, "still-there")
+}
+
+func badData(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", file); code != 1 || !strings.Contains(errs, file) {
+		t.Errorf("a file for a folder: exit code %d, %q", code, errs)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "state.db"), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := berth("up", "--listen", "127.0.0.1:0", "--data", dir)
+	if code != 1 || !strings.Contains(errs, "not a state file") {
+		t.Errorf("something else for the state: exit code %d, %q", code, errs)
+	}
+}
+
+// A page that a user visits cannot reach the API by a name of its own.
+func TestRefusesWebPages(t *testing.T) {
+	c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--ephemeral", "--nodes", "1")
+	endpoint := c.endpoint()
+	for name, header := range map[string][2]string{
+		"AnotherHost":   {"Host", "berth.example"},
+		"AnotherOrigin": {"Origin", "https://berth.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, body := post(t, endpoint, "ListClusters", "{}", header)
+			if status != 403 || !strings.Contains(body, "AccessDeniedException") {
+				t.Errorf("status %d, %s", status, body)
+			}
+		})
+	}
+	if status, body := post(t, endpoint, "ListClusters", "{}"); status != 200 || !strings.Contains(body, "cluster/default") {
+		t.Errorf("status %d, %s", status, body)
+	}
+}
+
+// register makes a task definition that fits anywhere.
+func register(t *testing.T, api *ecs.Client, family string) {
+	t.Helper()
+	_, err := api.RegisterTaskDefinition(limited(t), &ecs.RegisterTaskDefinitionInput{
+		Family: &family, ContainerDefinitions: []types.ContainerDefinition{{
+			Name: aws.String("main"), Image: aws.String("busybox"), Cpu: 8, Memory: aws.Int32(16),
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,103 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+)
+
+// scan is an independent look at the rows, for checks: it shares no code with placement.
+type scan struct {
+	free  []*slack
+	index map[string]*slack
+}
+
+// slack is what an instance has left.
+type slack struct {
+	id          string
+	cpu, memory int64
+	gpus        []int
+}
+
+// NobodyWaitsInVain is a [Options.Check]: a full scan finds no instance that could hold a task that waits.
+func NobodyWaitsInVain(i *installation.Installation) error {
+	ctx := context.Background()
+	s := scan{index: map[string]*slack{}}
+	rows, err := i.Store.List(ctx, cluster.Prefix(clusterName, cluster.PrefixInstance))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if in, ok := row.(*cluster.Instance); ok && in.Available() {
+			s.add(in)
+		}
+	}
+	tasks, err := i.Store.List(ctx, cluster.Prefix(clusterName, cluster.PrefixTask))
+	if err != nil {
+		return err
+	}
+	waiting := map[cluster.Resources]string{}
+	for _, row := range tasks {
+		t, ok := row.(*cluster.Task)
+		if !ok {
+			continue
+		}
+		if t.Holds() {
+			s.take(t)
+		}
+		if t.Waiting() {
+			waiting[t.Needs] = t.StartedByUser
+		}
+	}
+	for needs, task := range waiting {
+		if id := s.room(needs); id != "" {
+			return fmt.Errorf("at %s task %s (%+v) waits, and instance %s could hold it", i.Loop.Now(), task, needs, id)
+		}
+	}
+	return nil
+}
+
+func (s *scan) add(in *cluster.Instance) {
+	f := &slack{id: in.ID, cpu: in.Registered.CPU, memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
+	for g := range f.gpus {
+		f.gpus[g] = 1000
+	}
+	s.free = append(s.free, f)
+	s.index[in.ID] = f
+}
+
+func (s *scan) take(t *cluster.Task) {
+	f := s.index[t.Instance]
+	if f == nil {
+		return
+	}
+	f.cpu -= t.Needs.CPU
+	f.memory -= t.Needs.Memory
+	for _, g := range t.GPUs {
+		f.gpus[g] -= share(t.Needs)
+	}
+}
+
+func share(needs cluster.Resources) int {
+	if needs.GPUMilli == 0 {
+		return 1000
+	}
+	return needs.GPUMilli
+}
+
+func (s *scan) room(needs cluster.Resources) string {
+	for _, f := range s.free {
+		free := 0
+		for _, g := range f.gpus {
+			if g >= share(needs) {
+				free++
+			}
+		}
+		if f.cpu >= needs.CPU && f.memory >= needs.Memory && free >= needs.GPUs {
+			return f.id
+		}
+	}
+	return ""
+}

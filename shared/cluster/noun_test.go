@@ -1,0 +1,110 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+)
+
+func TestTaskStatus(t *testing.T) {
+	for _, c := range []struct {
+		instance      string
+		desired, last cluster.TaskStatus
+		want          cluster.TaskStatus
+		is            string // e ended, w waiting, a active, h holds
+	}{
+		{"", cluster.TaskRunning, "", cluster.TaskProvisioning, "wa"},
+		{"", cluster.TaskStopped, "", cluster.TaskStopped, "e"},
+		{"", cluster.TaskStopped, cluster.TaskStopped, cluster.TaskStopped, "e"},
+		{"i", cluster.TaskRunning, "", cluster.TaskPending, "ah"},
+		{"i", cluster.TaskStopped, "", cluster.TaskPending, "h"},
+		{"i", cluster.TaskRunning, cluster.TaskRunning, cluster.TaskRunning, "ah"},
+		{"i", cluster.TaskStopped, cluster.TaskRunning, cluster.TaskStopping, "h"},
+		{"i", cluster.TaskRunning, cluster.TaskStopping, cluster.TaskStopping, "h"},
+		{"i", cluster.TaskRunning, cluster.TaskStopped, cluster.TaskStopped, "e"},
+		{"i", cluster.TaskStopped, cluster.TaskStopped, cluster.TaskStopped, "e"},
+	} {
+		t.Run(fmt.Sprintf("%s %s last %s", c.instance, c.desired, c.last), func(t *testing.T) {
+			x := &cluster.Task{Instance: c.instance, Desired: c.desired, Last: c.last}
+			is := ""
+			for _, p := range []struct {
+				letter string
+				holds  bool
+			}{{"e", x.Ended()}, {"w", x.Waiting()}, {"a", x.Active()}, {"h", x.Holds()}} {
+				if p.holds {
+					is += p.letter
+				}
+			}
+			expect(t, "status", x.Status(), c.want)
+			expect(t, "is", is, c.is)
+		})
+	}
+}
+
+func TestNeverRan(t *testing.T) {
+	failed := &cluster.Task{Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskStopped}
+	expect(t, "failed", failed.NeverRan(), true)
+	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = noon }).NeverRan(), false)
+	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)
+	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)
+}
+
+func TestInstance(t *testing.T) {
+	i := instance("i", "a", 1)
+	expect(t, "zone", i.Zone(), "a")
+	expect(t, "available", i.Available(), true)
+	for name, change := range map[string]func(*cluster.Instance){
+		"status": func(i *cluster.Instance) { i.Status = cluster.InstanceDraining }, "agent": func(i *cluster.Instance) { i.AgentConnected = false },
+		"ec2": func(i *cluster.Instance) { i.EC2InstanceID = "i-2" }, "cpu": func(i *cluster.Instance) { i.Registered.CPU++ },
+		"memory": func(i *cluster.Instance) { i.Registered.Memory++ }, "gpus": func(i *cluster.Instance) { i.Registered.GPUs = nil },
+		"ports": func(i *cluster.Instance) { i.Registered.Ports = nil }, "attributes": func(i *cluster.Instance) { i.Attributes = nil },
+	} {
+		other := instance("i", "a", 9)
+		expect(t, name+": same before", i.Same(other), true)
+		change(other)
+		expect(t, name+": same", i.Same(other), false)
+		expect(t, name+": available", other.Available(), name != "status" && name != "agent")
+	}
+	i.Status = cluster.InstanceInactive
+	expect(t, "gone", i.Gone(), true)
+}
+
+func TestUnits(t *testing.T) {
+	expect(t, "a thousandth of a vCPU", cluster.MilliVCPU*1000, cluster.VCPU)
+	expect(t, "1,024 units", cluster.CPUUnit*1024, cluster.VCPU)
+	expect(t, "whole", cluster.Resources{GPUs: 2}.PerGPU(), 1000)
+	expect(t, "share", cluster.Resources{GPUs: 1, GPUMilli: 250}.PerGPU(), 250)
+	expect(t, "name", (&cluster.TaskDefinition{Family: "web", Revision: 3}).Name(), "web:3")
+}
+
+func TestDiagnosisText(t *testing.T) {
+	d := &cluster.Diagnosis{Evaluated: 12, Rejected: []cluster.Rejection{
+		{Filter: cluster.FilterPort, Count: 1, Detail: "80/tcp"}, {Filter: cluster.FilterStatus, Count: 3},
+		{Filter: cluster.FilterMemory, Count: 5, Need: 1 << 21, Best: 812.5}, {Filter: cluster.FilterGPU, Count: 1, Need: 0.5, Best: 0.25},
+		{Filter: cluster.FilterPort, Count: 1, Detail: "443/tcp"}, {Filter: cluster.FilterCPU, Count: 1, Need: 1024, Best: -1},
+	}}
+	expect(t, "text", d.String(), "0/12: 5 insufficient memory (needs 2097152 MiB, best free 812.5), 3 not active, "+
+		"1 insufficient CPU (needs 1024 units, best free -1), 1 insufficient GPU (needs 0.5, best free 0.25), "+
+		"1 port in use (443/tcp), 1 port in use (80/tcp)")
+	expect(t, "order of the rows", d.Rejected[0].Filter, cluster.FilterPort)
+	expect(t, "nothing", (&cluster.Diagnosis{Evaluated: 2, Feasible: 2}).String(), "2/2")
+	for filter, want := range map[cluster.Filter]string{
+		cluster.FilterStatus: "INACTIVE", cluster.FilterAgent: "AGENT", cluster.FilterAttribute: "ATTRIBUTE", cluster.FilterPort: "RESOURCE:PORTS",
+		cluster.FilterCPU: "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU", cluster.FilterOccupied: "RESOURCE:OTHER",
+	} {
+		expect(t, string(filter), filter.Failure(), want)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	wrapped := fmt.Errorf("starting task t: %w", cluster.Errorf(cluster.CodeClient, "no %s", "luck"))
+	expect(t, "code", cluster.ErrorCode(wrapped), cluster.CodeClient)
+	expect(t, "text", wrapped.Error(), "starting task t: ClientException: no luck")
+	expect(t, "any other", cluster.ErrorCode(errors.New("x")), cluster.CodeServer)
+	key := cluster.TaskKey("c", "o", "t")
+	expect(t, "conflict", (&cluster.Conflict{Key: key}).Error(), "row task#o#t of cluster c has changed")
+	expect(t, "version", (&cluster.Conflict{Key: key, Version: true}).Error(), "cluster c: the placement version has moved on")
+	expect(t, "drop", (&cluster.Drop{Reason: "no JSON"}).Error(), "dropped: no JSON")
+}

@@ -1,0 +1,364 @@
+package cluster_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+)
+
+func instance(id, zone string, rev int64) *cluster.Instance {
+	return &cluster.Instance{
+		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
+		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096, GPUs: []string{"g0", "g1"}, Ports: []cluster.Port{ssh}},
+		Attributes: map[string]string{cluster.AttributeZone: zone},
+	}
+}
+
+func running(id, instance string, rev int64) *cluster.Task {
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Owner: "web", Group: "service:web", Instance: instance,
+		Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+	}
+}
+
+var (
+	ssh  = cluster.Port{Number: 22, Protocol: cluster.TCP}
+	http = cluster.Port{Number: 80, Protocol: cluster.TCP}
+)
+
+func TestSnapshotDerivesWhatIsFree(t *testing.T) {
+	s := cluster.NewSnapshot()
+	s.Put(instance("i-1", "a", 1))
+	v := s.Instances["i-1"]
+	free := func() string {
+		return fmt.Sprint(v.CPU/cluster.VCPU, v.Memory, v.GPUs, v.Unpinned, len(v.Ports), len(v.Tasks))
+	}
+	expect(t, "empty", free(), "2 4096 [1000 1000] 0 1 0")
+
+	held := running("t", "i-1", 1)
+	held.Needs.GPUs, held.Needs.GPUMilli, held.GPUs, held.Ports = 1, 400, []int{1}, []cluster.Port{http}
+	s.Put(held)
+	expect(t, "held", free(), "1 3072 [1000 600] 0 2 1")
+
+	foreign := running("f", "i-1", 1)
+	foreign.Needs, foreign.Foreign = cluster.Resources{GPUs: 1}, true
+	s.Put(foreign)
+	expect(t, "unpinned", free(), "1 3072 [1000 600] 1 2 2")
+
+	stopping := *held
+	stopping.Rev, stopping.Desired = 2, cluster.TaskStopped
+	s.Put(&stopping)
+	expect(t, "stopping still holds", free(), "1 3072 [1000 600] 1 2 2")
+
+	smaller := *instance("i-1", "a", 2)
+	smaller.Registered = cluster.Capacity{CPU: cluster.VCPU, Memory: 512, GPUs: []string{"g0"}}
+	s.Put(&smaller)
+	expect(t, "smaller", free(), "0 -512 [1000] 1 1 2")
+
+	stopped := stopping
+	stopped.Rev, stopped.Last = 3, cluster.TaskStopped
+	s.Put(&stopped)
+	expect(t, "stopped", free(), "1 512 [1000] 1 0 1")
+	expect(t, "is still known", len(s.Owned("web")), 2)
+}
+
+func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
+	s := cluster.NewSnapshot()
+	s.Put(running("t", "i-1", 1))
+	v := s.Instances["i-1"]
+	if v == nil || v.Instance != nil || v.Zone() != "" || len(s.Zones()) != 0 {
+		t.Fatalf("view %+v, zones %v", v, s.Zones())
+	}
+	s.Put(instance("i-1", "a", 1))
+	expect(t, "zone", s.Crowd("web", "").Zones["a"], 1)
+	expect(t, "free", v.Memory, 3072)
+	s.See(cluster.Record{Op: cluster.Remove, Old: instance("i-1", "a", 1)})
+	expect(t, "instances while a task is there", len(s.Instances), 1)
+	expect(t, "zones", len(s.Crowd("web", "").Zones), 0)
+	s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 1)})
+	expect(t, "instances", len(s.Instances), 0)
+	s.Put(instance("i-2", "a", 1))
+	s.See(cluster.Record{Op: cluster.Remove, Old: instance("i-2", "a", 1)})
+	expect(t, "instances without tasks", len(s.Instances), 0)
+}
+
+func TestSnapshotFollowsThePlacementVersion(t *testing.T) {
+	s := cluster.NewSnapshot()
+	s.Put(&cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 9}, Version: 7})
+	see := func(stamp int64) int64 {
+		i := instance("i-1", "a", stamp)
+		i.Stamp = stamp
+		s.See(cluster.Record{Op: cluster.Modify, New: i})
+		return s.Meta.Version
+	}
+	expect(t, "next", see(8), 8)
+	expect(t, "one left out", see(10), 8)
+	expect(t, "none", see(0), 8)
+	expect(t, "seen again", see(8), 8)
+	expect(t, "older meta", s.Put(&cluster.Meta{Version: 6}), false)
+	expect(t, "version", s.Meta.Version, 8)
+}
+
+func TestSnapshotTakesNoOlderState(t *testing.T) {
+	for name, row := range map[string]func(rev int64) cluster.Row{
+		"Instance": func(rev int64) cluster.Row { return instance("i-1", "a", rev) },
+		"Task":     func(rev int64) cluster.Row { return running("t", "i-1", rev) },
+		"Service":  func(rev int64) cluster.Row { return &cluster.Service{Head: cluster.Head{Rev: rev}, Name: "s"} },
+		"Request":  func(rev int64) cluster.Row { return &cluster.Request{Head: cluster.Head{Rev: rev}, ID: "r"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster.NewSnapshot()
+			expect(t, "first", s.Put(row(3)), true)
+			expect(t, "same", s.Put(row(3)), false)
+			expect(t, "older", s.Put(row(2)), false)
+			expect(t, "newer", s.Put(row(4)), true)
+			expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: row(5)}), true)
+			expect(t, "again", s.Put(row(1)), true)
+		})
+	}
+	t.Run("NorAnOlderRemoval", func(t *testing.T) {
+		s := cluster.NewSnapshot()
+		s.Put(running("t", "i-1", 3))
+		expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 2)}), false)
+		expect(t, "tasks", len(s.Tasks), 1)
+	})
+	t.Run("Definition", func(t *testing.T) {
+		s := cluster.NewSnapshot()
+		s.Put(&cluster.TaskDefinition{Head: cluster.Head{Rev: 2}, Family: "f", Revision: 1, Inactive: true})
+		expect(t, "older", s.Put(&cluster.TaskDefinition{Head: cluster.Head{Rev: 1}, Family: "f", Revision: 1}), false)
+		expect(t, "inactive", s.Definitions["f:1"].Inactive, true)
+	})
+	t.Run("NoOtherRows", func(t *testing.T) {
+		expect(t, "outbox", cluster.NewSnapshot().Put(&cluster.Outbox{ID: "o"}), false)
+	})
+}
+
+func TestSnapshotKeepsUnansweredRequestsOnly(t *testing.T) {
+	s := cluster.NewSnapshot()
+	r := &cluster.Request{Head: cluster.Head{Rev: 1}, ID: "r"}
+	s.Put(r)
+	expect(t, "asked", len(s.Requests), 1)
+	done := *r
+	done.Rev, done.Answered = 2, true
+	s.Put(&done)
+	expect(t, "answered", len(s.Requests), 0)
+}
+
+func TestSnapshotIndexesServices(t *testing.T) {
+	s := cluster.NewSnapshot()
+	blocked := &cluster.Service{Head: cluster.Head{Rev: 1}, Name: "b", Strategy: cluster.Daemon, Blocked: &cluster.Diagnosis{}}
+	s.Put(blocked)
+	s.Put(&cluster.Service{Head: cluster.Head{Rev: 1}, Name: "r", Strategy: cluster.Replica})
+	expect(t, "blocked", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "1 1")
+	free := *blocked
+	free.Rev, free.Blocked = 2, nil
+	s.Put(&free)
+	expect(t, "freed", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "0 1")
+	s.See(cluster.Record{Op: cluster.Remove, Old: &free})
+	expect(t, "removed", fmt.Sprint(len(s.Services), len(s.Daemons())), "1 0")
+}
+
+func TestSnapshotPrunes(t *testing.T) {
+	s := cluster.NewSnapshot()
+	at := func(expires int64, id string) *cluster.Task {
+		x := running(id, "i-1", 1)
+		x.Last, x.Expires = cluster.TaskStopped, expires
+		return x
+	}
+	s.Put(&cluster.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", Answered: true})
+	s.Put(at(300, "late"))
+	s.Put(at(100, "early"))
+	s.Put(running("stays", "i-1", 1))
+	left := func(now int64) int {
+		s.Prune(time.Unix(now, 0))
+		return len(s.Tasks)
+	}
+	expect(t, "before any is due", left(99), 3)
+	expect(t, "the earlier, though it came later", left(100), 2)
+	revived := at(0, "late")
+	revived.Rev = 2
+	s.Put(revived)
+	expect(t, "not one written since", left(1000), 2)
+}
+
+// world draws rows, several states of each, and the last state of each that is not removed.
+func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row) {
+	last = map[cluster.Key]cluster.Row{}
+	for n := range rapid.IntRange(0, 5).Draw(t, "instances") {
+		for rev := range rapid.Int64Range(1, 3).Draw(t, "revs") {
+			i := instance(fmt.Sprintf("i-%d", n), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), rev+1)
+			i.Registered.CPU = rapid.Int64Range(0, 3).Draw(t, "cpu") * cluster.VCPU
+			i.Registered.GPUs = i.Registered.GPUs[:rapid.IntRange(0, 2).Draw(t, "gpus")]
+			i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t, "status")
+			all = append(all, i)
+			last[i.Key()] = i
+		}
+	}
+	for n := range rapid.IntRange(0, 8).Draw(t, "tasks") {
+		for rev := range rapid.Int64Range(1, 3).Draw(t, "revs") {
+			x := genTask(t, fmt.Sprintf("t-%d", n), rev+1)
+			all = append(all, x)
+			last[x.Key()] = x
+		}
+	}
+	return all, last
+}
+
+func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
+	x := running(id, rapid.SampledFrom([]string{"", "i-0", "i-1", "i-2", "i-9"}).Draw(t, "on"), rev)
+	x.Last = rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskRunning, cluster.TaskStopping, cluster.TaskStopped}).Draw(t, "last")
+	x.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
+	x.Group = rapid.SampledFrom([]string{"", "g"}).Draw(t, "group")
+	if rapid.Bool().Draw(t, "gpu") {
+		x.Needs.GPUs = 1
+		x.GPUs = rapid.SampledFrom([][]int{nil, {0}, {1}}).Draw(t, "device")
+	}
+	if rapid.Bool().Draw(t, "port") {
+		x.Ports = []cluster.Port{http}
+	}
+	return x
+}
+
+// Whatever the order in which states of rows come in, late, twice or not at all, in the end the snapshot is what the last
+// states say, as a scan derives it.
+func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all, last := genHistory(t)
+		s := cluster.NewSnapshot()
+		for _, row := range rapid.Permutation(append(all, all...)).Draw(t, "order") {
+			s.Put(row)
+		}
+		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b cluster.Key) int { return cmpText(a.Sort, b.Sort) }) {
+			if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
+				s.See(cluster.Record{Op: cluster.Remove, Key: key, Old: last[key]})
+				delete(last, key)
+			}
+		}
+		if diff := cmp.Diff(scan(last), picture(s)); diff != "" {
+			t.Fatalf("scan (-) and snapshot (+) differ:\n%s", diff)
+		}
+	})
+}
+
+func cmpText(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// picture is all that a snapshot says of instances and tasks, as text.
+func picture(s *cluster.Snapshot) map[string]string {
+	out := map[string]string{}
+	for id, v := range s.Instances {
+		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports, len(v.Tasks), v.Zone())
+	}
+	for _, z := range s.Zones() {
+		for _, v := range z.Instances {
+			out["zone "+z.Name] += v.ID + " "
+		}
+	}
+	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(len(s.Tasks))
+	for _, group := range []string{"", "g"} {
+		c := s.Crowd("web", group)
+		out["crowd "+group] = fmt.Sprint(len(c.Instances), c.Instances, c.Zones)
+	}
+	return out
+}
+
+// scan derives the same picture from the rows alone.
+func scan(rows map[cluster.Key]cluster.Row) map[string]string {
+	views := map[string]*cluster.InstanceView{}
+	view := func(id string) *cluster.InstanceView {
+		if views[id] == nil {
+			views[id] = &cluster.InstanceView{ID: id, Ports: map[cluster.Port]int{}, Tasks: map[cluster.Key]*cluster.Task{}}
+		}
+		return views[id]
+	}
+	zones, zone := map[string][]string{}, map[string]string{}
+	for _, row := range rows {
+		if i, ok := row.(*cluster.Instance); ok {
+			v := view(i.ID)
+			v.Instance, v.CPU, v.Memory = i, i.Registered.CPU, i.Registered.Memory
+			v.GPUs = slices.Repeat([]int{1000}, len(i.Registered.GPUs))
+			v.Ports[ssh]++
+			if i.Status != cluster.InstanceInactive {
+				zone[i.ID] = i.Attributes[cluster.AttributeZone]
+				zones[zone[i.ID]] = append(zones[zone[i.ID]], i.ID)
+			}
+		}
+	}
+	waiting, tasks := 0, 0
+	instances := map[string]map[string]int{"": {}, "g": {}}
+	byZone := map[string]map[string]int{"": {}, "g": {}}
+	for _, row := range rows {
+		x, ok := row.(*cluster.Task)
+		if !ok {
+			continue
+		}
+		tasks++
+		if x.Instance == "" && x.Desired == cluster.TaskRunning && x.Last != cluster.TaskStopped {
+			waiting++
+		}
+		if x.Instance == "" || x.Last == cluster.TaskStopped {
+			continue
+		}
+		take(view(x.Instance), x)
+		if x.Desired != cluster.TaskRunning || x.Last == cluster.TaskStopping {
+			continue
+		}
+		for group := range instances {
+			if group == "" || group == x.Group {
+				instances[group][x.Instance]++
+				if name, in := zone[x.Instance]; in {
+					byZone[group][name]++
+				}
+			}
+		}
+	}
+	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks)}
+	for id, v := range views {
+		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports, len(v.Tasks), zone[id])
+	}
+	for name, ids := range zones {
+		slices.Sort(ids)
+		for _, id := range ids {
+			out["zone "+name] += id + " "
+		}
+	}
+	for group := range instances {
+		out["crowd "+group] = fmt.Sprint(len(instances[group]), instances[group], byZone[group])
+	}
+	return out
+}
+
+func take(v *cluster.InstanceView, x *cluster.Task) {
+	v.Tasks[x.Key()] = x
+	v.CPU -= x.Needs.CPU
+	v.Memory -= x.Needs.Memory
+	if x.GPUs == nil {
+		v.Unpinned += x.Needs.GPUs
+	}
+	for _, g := range x.GPUs {
+		if g < len(v.GPUs) {
+			v.GPUs[g] -= 1000
+		}
+	}
+	for _, p := range x.Ports {
+		v.Ports[p]++
+	}
+}
+
+func expect[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,240 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func edit(t *cluster.Task, change func(*cluster.Task)) *cluster.Task {
+	next := *t
+	change(&next)
+	return &next
+}
+
+func TestApplyPut(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		old      cluster.Row
+		rev      int64
+		any      bool
+		holds    bool
+		revAfter int64
+	}{
+		{"Creates", nil, 1, false, true, 1},
+		{"CreatesOnlyWhatIsAbsent", running("t", "i", 4), 1, false, false, 1},
+		{"Replaces", running("t", "i", 4), 5, false, true, 5},
+		{"NotAnotherState", running("t", "i", 5), 5, false, false, 5},
+		{"NotWhatIsGone", nil, 5, false, false, 5},
+		{"AnyCreates", nil, 0, true, true, 1},
+		{"AnyReplaces", running("t", "i", 7), 1, true, true, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := cluster.Write{Put: running("t", "j", c.rev), Any: c.any}
+			got, holds := w.Apply(c.old)
+			expect(t, "holds", holds, c.holds)
+			expect(t, "rev", got.Header().Rev, c.revAfter)
+			expect(t, "key", w.Key(), running("t", "", 0).Key())
+		})
+	}
+}
+
+func TestApplyDelete(t *testing.T) {
+	key := cluster.TaskKey("c", "web", "t")
+	w := cluster.Write{Delete: &key}
+	for _, old := range []cluster.Row{nil, running("t", "i", 4)} {
+		got, holds := w.Apply(old)
+		if got != nil || !holds {
+			t.Errorf("deleting %v gives %v, %v", old, got, holds)
+		}
+	}
+	expect(t, "key", w.Key(), key)
+}
+
+func TestApplyStop(t *testing.T) {
+	w := cluster.Write{Stop: &cluster.Stop{Task: running("t", "", 0).Key(), Code: cluster.StopUserInitiated, Reason: "why"}}
+	old := running("t", "i", 4)
+	got, holds := w.Apply(old)
+	want := edit(old, func(t *cluster.Task) {
+		t.Rev, t.Desired, t.StopCode, t.Reason = 5, cluster.TaskStopped, cluster.StopUserInitiated, "why"
+	})
+	if diff := cmp.Diff(want, got); diff != "" || !holds {
+		t.Errorf("%v\n%s", holds, diff)
+	}
+	expect(t, "the old row's rev", old.Rev, 4)
+	refuses(t, w, map[string]cluster.Row{
+		"absent":          nil,
+		"of another kind": &cluster.Service{},
+		"stopping":        edit(old, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }),
+		"stopped":         edit(old, func(t *cluster.Task) { t.Last = cluster.TaskStopped }),
+	})
+}
+
+func TestApplyClaim(t *testing.T) {
+	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Attempt = "", 1 })
+	w := cluster.Write{Claim: &cluster.Claim{Task: old.Key(), Attempt: 2, At: noon}}
+	got, holds := w.Apply(old)
+	want := edit(old, func(t *cluster.Task) { t.Rev, t.Attempt, t.ClaimedAt = 5, 2, noon })
+	if diff := cmp.Diff(want, got); diff != "" || !holds {
+		t.Errorf("%v\n%s", holds, diff)
+	}
+	refuses(t, w, map[string]cluster.Row{
+		"absent":     nil,
+		"claimed":    edit(old, func(t *cluster.Task) { t.Attempt = 2 }),
+		"never":      edit(old, func(t *cluster.Task) { t.Attempt = 0 }),
+		"not wanted": edit(old, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }),
+		"stopped":    edit(old, func(t *cluster.Task) { t.Last = cluster.TaskStopped }),
+	})
+}
+
+func refuses(t *testing.T, w cluster.Write, olds map[string]cluster.Row) {
+	t.Helper()
+	for name, old := range olds {
+		if _, holds := w.Apply(old); holds {
+			t.Errorf("holds on a row that is %s", name)
+		}
+	}
+}
+
+func TestApplyObservation(t *testing.T) {
+	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Version, t.ECSID = "", 3, "e" })
+	code := 137
+	see := func(o cluster.Observation) cluster.Write {
+		o.Task = old.Key()
+		return cluster.Write{Observe: &o}
+	}
+	t.Run("Running", func(t *testing.T) {
+		w := see(cluster.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: "HEALTHY", Started: noon})
+		got, holds := w.Apply(old)
+		want := edit(old, func(t *cluster.Task) {
+			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, "HEALTHY", noon
+		})
+		if diff := cmp.Diff(want, got); diff != "" || !holds {
+			t.Errorf("%v\n%s", holds, diff)
+		}
+		expect(t, "key", w.Key(), old.Key())
+	})
+	t.Run("Stopped", func(t *testing.T) {
+		ran := edit(old, func(t *cluster.Task) { t.Started = noon })
+		w := see(cluster.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute), StopCode: cluster.StopContainerExited,
+			Reason: "exit", ExitCode: &code, Expires: 77})
+		got, holds := w.Apply(ran)
+		want := edit(ran, func(t *cluster.Task) {
+			t.Rev, t.Version, t.Last, t.Stopped, t.ExitCode, t.Expires = 5, 9, cluster.TaskStopped, noon.Add(time.Minute), &code, 77
+			t.StopCode, t.Reason = cluster.StopContainerExited, "exit"
+		})
+		if diff := cmp.Diff(want, got); diff != "" || !holds {
+			t.Errorf("%v\n%s", holds, diff)
+		}
+	})
+	t.Run("KeepsWhyBerthStoppedIt", func(t *testing.T) {
+		mine := edit(old, func(t *cluster.Task) {
+			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopByScheduler, "mine"
+		})
+		got, _ := see(cluster.Observation{Version: 9, Last: cluster.TaskStopped, StopCode: "x", Reason: "theirs"}).Apply(mine)
+		expect(t, "code", got.(*cluster.Task).StopCode, cluster.StopByScheduler)
+		expect(t, "reason", got.(*cluster.Task).Reason, "mine")
+	})
+	t.Run("LearnsTheECSTask", func(t *testing.T) {
+		fresh := edit(old, func(t *cluster.Task) { t.ECSID = "" })
+		got, holds := see(cluster.Observation{Version: 9, ECSID: "e2", Last: cluster.TaskRunning}).Apply(fresh)
+		expect(t, "holds", holds, true)
+		expect(t, "ecs id", got.(*cluster.Task).ECSID, "e2")
+	})
+	for version := range int64(4) {
+		refuses(t, see(cluster.Observation{Version: version, ECSID: "e", Last: cluster.TaskRunning}), map[string]cluster.Row{
+			fmt.Sprintf("at version 3, %d reported", version): old})
+	}
+	refuses(t, see(cluster.Observation{Version: 9, ECSID: "other", Last: cluster.TaskRunning}), map[string]cluster.Row{
+		"absent": nil, "another ECS task": old,
+		"stopped": edit(old, func(t *cluster.Task) { t.Last, t.ECSID = cluster.TaskStopped, "other" }),
+	})
+}
+
+// Reports of one ECS task may come late, twice and in any order: the row ends as the newest says, and never comes back
+// from STOPPED.
+func TestObservationsEndAsTheNewestSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		last := rapid.IntRange(1, 5).Draw(t, "reports")
+		var reports []cluster.Observation
+		for v := 1; v <= last; v++ {
+			o := cluster.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: fmt.Sprint(v)}
+			if v == last && rapid.Bool().Draw(t, "stops") {
+				o.Last, o.Stopped, o.StopCode = cluster.TaskStopped, noon.Add(time.Minute), cluster.StopContainerExited
+			}
+			reports = append(reports, o)
+		}
+		var row cluster.Row = running("t", "i", 1)
+		for _, o := range rapid.Permutation(append(slices.Clone(reports), reports...)).Draw(t, "order") {
+			before := row.(*cluster.Task)
+			next, holds := cluster.Write{Observe: &o}.Apply(row)
+			if holds {
+				row = next
+			}
+			if before.Last == cluster.TaskStopped && holds {
+				t.Fatalf("version %d changed a task that had STOPPED", o.Version)
+			}
+		}
+		got, want := row.(*cluster.Task), reports[last-1]
+		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health || !got.Started.Equal(noon) || !got.Stopped.Equal(want.Stopped) {
+			t.Fatalf("ends as %+v, the newest says %+v", got, want)
+		}
+	})
+}
+
+// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop.
+func TestClaimsAreExclusive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var row cluster.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })
+		key, claimed, over := row.Key(), map[int]bool{}, false
+		for range rapid.IntRange(1, 30).Draw(t, "writes") {
+			var w cluster.Write
+			attempt := rapid.IntRange(1, 3).Draw(t, "attempt")
+			switch rapid.IntRange(0, 5).Draw(t, "kind") {
+			case 0:
+				w.Stop = &cluster.Stop{Task: key}
+			case 1:
+				w.Observe = &cluster.Observation{Task: key, Version: int64(attempt), Last: cluster.TaskRunning}
+			default:
+				w.Claim = &cluster.Claim{Task: key, Attempt: attempt}
+			}
+			next, holds := w.Apply(row)
+			if holds && next.Header().Rev != row.Header().Rev+1 {
+				t.Fatalf("rev %d follows %d", next.Header().Rev, row.Header().Rev)
+			}
+			if holds && w.Claim != nil {
+				if claimed[attempt] || over || attempt > 1 && !claimed[attempt-1] {
+					t.Fatalf("attempt %d claimed; claimed before: %v, stopped: %v", attempt, claimed, over)
+				}
+				claimed[attempt] = true
+			}
+			if holds {
+				row = next
+				over = over || w.Stop != nil
+			}
+		}
+	})
+}
+
+func TestRecordRow(t *testing.T) {
+	old, now := running("t", "i", 1), running("t", "i", 2)
+	for _, c := range []struct {
+		name   string
+		record cluster.Record
+		want   cluster.Row
+	}{
+		{"Insert", cluster.Record{Op: cluster.Insert, New: now}, now},
+		{"Modify", cluster.Record{Op: cluster.Modify, Old: old, New: now}, now},
+		{"Remove", cluster.Record{Op: cluster.Remove, Old: old}, old},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, "row", c.record.Row(), c.want) })
+	}
+}

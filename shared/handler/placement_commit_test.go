@@ -1,0 +1,405 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// checkChain checks what has to hold of every chain: no commit too large, no row twice in one, versions consecutive, and
+// each start and stop together with what has dispatch carry it out.
+func checkChain(t testing.TB, commits []cluster.Commit) {
+	t.Helper()
+	last := int64(-1)
+	for n, c := range commits {
+		if len(c.Writes) > cluster.MaxWrites {
+			t.Fatalf("commit %d has %d writes", n, len(c.Writes))
+		}
+		seen := map[cluster.Key]bool{}
+		intents, carried := map[string]bool{}, map[string]bool{}
+		for _, write := range c.Writes {
+			if seen[write.Key()] {
+				t.Fatalf("commit %d writes %s twice", n, write.Key().Sort)
+			}
+			seen[write.Key()] = true
+			collect(write, intents, carried)
+		}
+		for id := range intents {
+			if !carried[id] {
+				t.Fatalf("commit %d: %s is not in the outbox row of the same commit", n, id)
+			}
+		}
+		want(t, "outbox items without an intent", len(carried)-len(intents), 0)
+		if len(intents) > 0 && c.Version == cluster.NoVersion {
+			t.Fatalf("commit %d starts or stops without a version", n)
+		}
+		if c.Version != cluster.NoVersion {
+			if last >= 0 {
+				want(t, fmt.Sprintf("version of commit %d", n), c.Version, last+1)
+			}
+			last = c.Version
+		}
+	}
+}
+
+// collect gathers the tasks that a write starts or stops, and those that it tells dispatch of.
+func collect(w cluster.Write, intents, carried map[string]bool) {
+	switch row := w.Put.(type) {
+	case *cluster.Task:
+		if row.Instance != "" && row.Desired == cluster.TaskRunning {
+			intents["start "+row.ID] = true
+		}
+	case *cluster.Outbox:
+		for _, s := range row.Starts {
+			id := s.ID
+			if id == "" {
+				id = cluster.TaskID(row.Batch, s.Instance)
+			}
+			carried["start "+id] = true
+		}
+		for _, s := range row.Stops {
+			carried["stop "+s.ID] = true
+		}
+	}
+	if w.Stop != nil {
+		intents["stop "+lastPart(w.Stop.Task.Sort)] = true
+	}
+}
+
+func lastPart(sort string) string { return sort[len(sort)-32:] }
+
+func TestPlacement_Chain(t *testing.T) {
+	const many = 250
+	start := func(t *testing.T) *world {
+		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit, s.StartBurst = 1000, 1000 })
+		w.instances("i", 50, 4096, 8192)
+		return w
+	}
+	t.Run("StartsInCommitsThatHoldTogether", func(t *testing.T) {
+		w := start(t)
+		w.create("web", "web", many)
+		w.state.commits = nil
+		w.pump()
+		checkChain(t, w.state.commits)
+		wantCount(t, "ECS tasks", w.ecs.live(), many)
+		want(t, "running", w.service("web").Running, many)
+	})
+	t.Run("StopsInCommitsThatHoldTogether", func(t *testing.T) {
+		w := start(t)
+		w.create("web", "web", many)
+		w.pump()
+		w.state.commits = nil
+		w.scale("web", 3)
+		w.pump()
+		checkChain(t, w.state.commits)
+		want(t, "running", w.service("web").Running, 3)
+		wantCount(t, "ECS tasks", w.ecs.live(), 3)
+	})
+	t.Run("StartsWhatWaitedInCommitsThatHoldTogether", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit, s.StartBurst = 1000, 1000 })
+		w.create("web", "web", many)
+		w.pump()
+		w.state.commits = nil
+		w.observerAsleep = true
+		w.instances("i", 50, 4096, 8192)
+		w.observerAsleep = false
+		w.pump()
+		checkChain(t, w.state.commits)
+		want(t, "running", w.service("web").Running, many)
+	})
+	t.Run("OfManyServicesAndRequests", func(t *testing.T) {
+		w := start(t)
+		w.placementAsleep = true
+		for n := range 20 {
+			w.create(fmt.Sprint("s", n), "web", 7)
+			w.submit(t, cluster.TaskSpec{Count: 10})
+		}
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.placementAsleep = false
+		w.state.commits = nil
+		w.pump()
+		checkChain(t, w.state.commits)
+		wantCount(t, "ECS tasks", w.ecs.live(), 20*7+20*10+50)
+	})
+	for broken := 1; broken <= 3; broken++ {
+		t.Run(fmt.Sprintf("IsSafeWhenItBreaksAtCommit%d", broken), func(t *testing.T) {
+			w := start(t)
+			w.dispatchAsleep = true
+			w.create("web", "web", many)
+			n := 0
+			w.state.beforeCommit = func(cluster.Commit) error {
+				if n++; n == broken {
+					return errStore
+				}
+				return nil
+			}
+			records := w.decide
+			w.decide = nil
+			from, err := w.placement.Records(ctx, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "delivered again from", from, records[0].Sequence)
+			if s := w.service("web"); s.Pending+s.Running > len(w.tasks()) || s.Steady {
+				t.Fatalf("the service says %d pending, there are %d tasks", s.Pending, len(w.tasks()))
+			}
+			w.state.beforeCommit = nil
+			w.decides(w.newPlacement("env-2", w.placement.Settings), records)
+			w.dispatchAsleep = false
+			w.pump()
+			checkChain(t, w.state.commits)
+			wantCount(t, "ECS tasks", w.ecs.live(), many)
+			want(t, "running", w.service("web").Running, many)
+		})
+	}
+}
+
+func TestPlacement_Conflict(t *testing.T) {
+	t.Run("DecidesAnewOnWhatIsThereThen", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		raced := false
+		w.state.beforeCommit = func(cluster.Commit) error {
+			if !raced {
+				raced = true
+				w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+				w.observe(w.ecs.events...)
+				w.ecs.events = nil
+			}
+			return nil
+		}
+		w.create("web", "web", 4)
+		w.pump()
+		want(t, "raced", raced, true)
+		want(t, "tasks on the draining instance", placed(w.tasks())["i000"], 0)
+		want(t, "tasks on the other", placed(w.tasks())["i001"], 4)
+	})
+	t.Run("InTheMiddleOfAChain", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.StartBurst = 1000 })
+		w.instances("i", 50, 4096, 8192)
+		n := 0
+		w.state.beforeCommit = func(cluster.Commit) error {
+			if n++; n == 2 {
+				w.scaleQuietly("web", 120)
+			}
+			return nil
+		}
+		w.create("web", "web", 250)
+		w.pump()
+		want(t, "running", w.service("web").Running, 120)
+		wantCount(t, "ECS tasks", w.ecs.live(), 120)
+	})
+	t.Run("WithTheServicesRowAlone", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		raced := false
+		w.state.beforeCommit = func(cluster.Commit) error {
+			if !raced {
+				raced = true
+				return w.api.Tag(ctx, "service", prod, "web", map[string]string{"a": "b"}, nil)
+			}
+			return nil
+		}
+		w.create("web", "web", 2)
+		w.pump()
+		want(t, "tag", w.service("web").Tags["a"], "b")
+		want(t, "running", w.service("web").Running, 2)
+	})
+	t.Run("GivesUpForRedeliveryWhenItIsAlwaysLost", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 2)
+		w.state.beforeCommit = func(cluster.Commit) error {
+			w.bump()
+			return nil
+		}
+		from, err := w.placement.Records(ctx, w.decide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "delivered again from", from, w.decide[0].Sequence)
+		w.state.beforeCommit = nil
+		w.pump()
+		want(t, "running", w.service("web").Running, 2)
+	})
+}
+
+// scaleQuietly changes a service in the middle of something else.
+func (w *world) scaleQuietly(name string, n int) {
+	w.t.Helper()
+	w.scale(name, n)
+}
+
+func TestPlacement_WarmSnapshot(t *testing.T) {
+	settings := handler.DefaultSettings()
+	next := func(w *world) []cluster.Record {
+		records := w.decide
+		w.decide = nil
+		return records
+	}
+	t.Run("IsTrustedByTheOneThatHandledTheBatchBefore", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("a", "web", 1)
+		w.pump()
+		w.state.lists = 0
+		w.create("b", "web", 1)
+		w.pump()
+		want(t, "listings", w.state.lists, 0)
+		want(t, "running", w.service("b").Running, 1)
+	})
+	t.Run("IsNotTrustedByAnother", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 512, 8192) // room for two
+		w.ecs.frozen, w.dispatchAsleep = true, true
+		one, two := w.placement, w.newPlacement("env-2", settings)
+		for n, p := range []*handler.Placement{one, two, one, two} {
+			w.create(fmt.Sprint("s", n), "web", 1)
+			w.state.lists = 0
+			w.decides(p, next(w))
+			want(t, "listed", w.state.lists > 0, n > 0) // the first handled what was before
+		}
+		wantCount(t, "pending tasks", w.with(cluster.TaskPending), 2)
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 2)
+	})
+	t.Run("IsNotTrustedWhereTheOtherCommittedNothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 8192) // room for one
+		first := w.run(t, cluster.TaskSpec{})
+		w.placementAsleep = true
+		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
+		w.pump()
+		version := w.version()
+		w.decides(w.newPlacement("env-2", settings), next(w))
+		want(t, "version", w.version(), version)
+		w.placementAsleep = false
+		second := w.run(t, cluster.TaskSpec{})
+		wantCount(t, "failures", second.Failures, 0)
+	})
+	t.Run("IsLeftToTheOneThatClaimsTheCheckpoint", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		records := next(w)
+		two := w.newPlacement("env-2", settings)
+		raced := false
+		w.state.beforeWrite = func(write cluster.Write) error {
+			if c, ok := write.Put.(*cluster.Checkpoint); ok && !raced && c.Environment == "env-1" {
+				raced = true
+				w.decides(two, records)
+			}
+			return nil
+		}
+		from, err := w.placement.Records(ctx, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "delivered again from", from, records[0].Sequence)
+		w.decides(w.placement, records)
+		wantCount(t, "tasks", w.tasks(), 1)
+	})
+	t.Run("ForgetsWhatHasExpired", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
+			if n == 1 {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.pump()
+		w.advance(time.Minute)
+		want(t, "failed", w.service("web").Deployment.Failed, 1)
+		w.advance(2 * time.Hour)
+		w.store.Expire(w.clock.now)
+		w.scale("web", 2)
+		w.pump()
+		want(t, "failed", w.service("web").Deployment.Failed, 0)
+	})
+}
+
+func TestPlacement_Quiet(t *testing.T) {
+	busy := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.create("web", "web", 10)
+		w.create("big", "big", 2) // blocked
+		w.run(t, cluster.TaskSpec{Count: 3})
+		w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.pump()
+		return w
+	}
+	t.Run("ABatchWithoutWorkWritesTheCheckpointAlone", func(t *testing.T) {
+		w := busy(t)
+		records := slices.Clone(w.changed)
+		for range 3 {
+			w.changed = nil
+			w.decides(w.placement, records)
+			wantCount(t, "changes", w.changed, 1)
+			want(t, "row", w.changed[0].Key.Sort, cluster.PrefixCheckpoint)
+		}
+	})
+	t.Run("NothingWakesOnItsOwnWrites", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.batches = 0
+		w.create("web", "web", 10)
+		w.pump()
+		if w.batches > 2 { // the service, then its running tasks
+			t.Fatalf("%d batches", w.batches)
+		}
+	})
+	t.Run("EvenIfItSawAllOfThem", func(t *testing.T) {
+		w := newWorld(t)
+		w.unfiltered = true
+		w.instances("i", 3, 4096, 8192)
+		w.create("web", "web", 10)
+		w.create("big", "big", 2)
+		w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
+		w.batches = 0
+		w.scale("web", 5)
+		w.pump()
+		if w.batches > 8 {
+			t.Fatalf("%d batches", w.batches)
+		}
+	})
+}
+
+func TestPlacement_Records(t *testing.T) {
+	t.Run("DropsClustersThatAreNotKnown", func(t *testing.T) {
+		w := newWorld(t)
+		s := &cluster.Service{Head: cluster.Head{Cluster: "other", Stamp: 1}, Name: "web"}
+		w.decides(w.placement, []cluster.Record{{Sequence: "1", Op: cluster.Insert, Key: s.Key(), New: s}})
+	})
+	t.Run("FailsForOneClusterAlone", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.clusters["other"] = true
+		w.instances("i", 1, 4096, 8192)
+		n := 1
+		if _, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+			t.Fatal(err)
+		}
+		w.create("web", "web", 1)
+		w.state.beforeCommit = func(c cluster.Commit) error {
+			if c.Cluster == "other" {
+				return errStore
+			}
+			return nil
+		}
+		records := w.decide
+		slices.Reverse(records) // of prod first
+		from, err := w.placement.Records(ctx, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "again from", from, records[1].Sequence)
+		want(t, "cluster", records[1].Key.Cluster, "other")
+		wantCount(t, "tasks", w.tasks(), 1)
+	})
+}

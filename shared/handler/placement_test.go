@@ -1,0 +1,417 @@
+package handler_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func TestPlacement_Replica(t *testing.T) {
+	t.Run("StartsTheDesiredNumberWithOneOutboxRow", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.dispatchAsleep = true
+		w.create("web", "web", 3)
+		w.state.commits = nil
+		w.pump()
+		wantCount(t, "tasks", w.with(cluster.TaskPending), 3)
+		want(t, "instances in use", len(placed(w.tasks())), 3)
+		wantCount(t, "outbox rows", w.outbox(), 1)
+		o := w.outbox()[0]
+		wantCount(t, "starts", o.Starts, 3)
+		want(t, "owner", o.Owner, w.service("web").Short)
+		wantCount(t, "commits", w.state.commits, 1)
+		for _, task := range w.tasks() {
+			want(t, "id", task.ID, cluster.TaskID(o.Batch, task.Instance))
+			want(t, "batch", task.Batch, o.Batch)
+			want(t, "group", task.Group, "service:web")
+		}
+		s := w.service("web")
+		want(t, "running", s.Running, 0)
+		want(t, "pending", s.Pending, 3)
+		wantEvent(t, w.events("web"), "(service web) has started 3 tasks: (task ")
+	})
+	t.Run("GivesEachTaskOfOneInstanceABatchOfItsOwn", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.dispatchAsleep = true
+		w.create("web", "web", 3)
+		w.pump()
+		wantCount(t, "outbox rows", w.outbox(), 3)
+		wantCount(t, "tasks", w.with(cluster.TaskPending), 3)
+		w.dispatchAsleep = false
+		w.pump()
+		wantCount(t, "ECS tasks", w.ecs.live(), 3)
+	})
+	t.Run("IsSteadyOnceAllAreRunning", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 4)
+		w.pump()
+		s := w.service("web")
+		want(t, "running", s.Running, 4)
+		want(t, "pending", s.Pending, 0)
+		want(t, "completed", s.Deployment.Completed, true)
+		events := w.events("web")
+		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
+		wantEvent(t, events, "(deployment "+s.Deployment.ID+") deployment completed.")
+		wantCount(t, "outbox rows", w.outbox(), 0)
+		want(t, "number of the newest event", s.EventLog[0].Number, len(events)-1)
+	})
+	t.Run("StopsTheRightNumberWhenScaledDown", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 5)
+		w.pump()
+		w.scale("web", 2)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 3)
+		wantCount(t, "StopTask calls", w.ecs.stops, 3)
+		for _, task := range w.with(cluster.TaskStopped) {
+			want(t, "stop code", task.StopCode, cluster.StopByScheduler)
+		}
+		wantEvent(t, w.events("web"), "(service web) has stopped 3 running tasks: (task ")
+		s := w.service("web")
+		want(t, "running", s.Running, 2)
+		want(t, "steady", s.Steady, true)
+	})
+	t.Run("ReplacesAStoppedTask", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 2)
+		w.pump()
+		w.ecs.exit(w.ecs.live()[0], 1)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		stopped := w.with(cluster.TaskStopped)
+		wantCount(t, "stopped tasks", stopped, 1)
+		want(t, "exit code", *stopped[0].ExitCode, 1)
+		want(t, "expires", stopped[0].Expires, w.clock.now.Add(time.Hour).Unix())
+	})
+	t.Run("WaitsTenSecondsAfterATaskThatNeverRan", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
+			if n == 1 {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.create("web", "web", 1)
+		w.pump()
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		dues := w.dues()
+		wantCount(t, "due rows", dues, 1)
+		want(t, "kind", dues[0].Kind, cluster.DueService)
+		want(t, "due", dues[0].At, epoch.Add(10*time.Second))
+		want(t, "failed", w.service("web").Deployment.Failed, 1)
+		w.advance(9 * time.Second)
+		wantCount(t, "StartTask calls before it is due", w.ecs.starts, 1)
+		w.advance(time.Second)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+		wantCount(t, "due rows", w.dues(), 0)
+	})
+	t.Run("ReplacesATaskStoppedByAUser", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		first := w.tasks()[0].ID
+		if _, err := w.api.StopTask(ctx, prod, first, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		running := w.with(cluster.TaskRunning)
+		wantCount(t, "running tasks", running, 1)
+		want(t, "first task", w.task(first).Status(), cluster.TaskStopped)
+		want(t, "another task runs", running[0].ID != first, true)
+	})
+}
+
+func TestPlacement_Daemon(t *testing.T) {
+	daemon := cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon}
+	t.Run("RunsOneOnEachInstance", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.createAs(daemon)
+		w.pump()
+		want(t, "running", w.service("agent").Running, 3)
+		for id, n := range placed(w.tasks()) {
+			want(t, "tasks on "+id, n, 1)
+		}
+		want(t, "steady", w.service("agent").Steady, true)
+	})
+	t.Run("StartsOnANewInstance", func(t *testing.T) {
+		w := newWorld(t)
+		w.createAs(daemon)
+		w.pump()
+		wantCount(t, "tasks", w.tasks(), 0)
+		w.instances("i", 2, 4096, 8192)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+	})
+	t.Run("ComesBeforeReplicas", func(t *testing.T) {
+		w := newWorld(t)
+		w.createAs(daemon)
+		w.create("big", "big", 1)
+		w.instances("i", 1, 4096, 8192)
+		tasks := w.with(cluster.TaskRunning)
+		wantCount(t, "running tasks", tasks, 1)
+		want(t, "service", tasks[0].Service, "agent")
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
+	})
+	t.Run("SaysWhyItIsBlockedAndStartsWhenThereIsRoom", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("big", "big", 1)
+		w.pump()
+		w.createAs(daemon)
+		w.pump()
+		s := w.service("agent")
+		if s.Blocked == nil {
+			t.Fatal("the daemon is not blocked")
+		}
+		wantEvent(t, w.events("agent"), "unable to place a task")
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 0)
+		w.scale("big", 0)
+		w.pump()
+		want(t, "running", w.service("agent").Running, 1)
+	})
+}
+
+func TestPlacement_Waiting(t *testing.T) {
+	limited := func(n int) func(*handler.Settings) { return func(s *handler.Settings) { s.ProvisioningLimit = n } }
+	t.Run("LetsTasksWaitUpToTheLimit", func(t *testing.T) {
+		w := newWorld(t, limited(3))
+		w.create("web", "web", 5)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 3)
+		s := w.service("web")
+		want(t, "pending", s.Pending, 3)
+		want(t, "unplaced", s.Blocked.Unplaced, 5)
+		wantEvent(t, w.events("web"), "unable to place a task")
+		w.instances("i", 1, 4096, 8192)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 5)
+		if s := w.service("web"); s.Blocked != nil || !s.Steady {
+			t.Fatalf("service %s", show(s.Service))
+		}
+	})
+	t.Run("SharesTheLimitAmongServices", func(t *testing.T) {
+		w := newWorld(t, limited(3))
+		w.create("a", "web", 2)
+		w.create("b", "web", 2)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 3)
+	})
+	t.Run("StartsThemUnderTheirIDWithAnAlias", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 2)
+		w.pump()
+		var waiting []string
+		for _, task := range w.with(cluster.TaskProvisioning) {
+			waiting = append(waiting, task.ID)
+		}
+		wantCount(t, "provisioning tasks", waiting, 2)
+		w.instances("i", 2, 4096, 8192)
+		for _, id := range waiting {
+			task := w.task(id)
+			want(t, "status", task.Status(), cluster.TaskRunning)
+			want(t, "has ECS's id", task.ECSID != "", true)
+		}
+		wantCount(t, "tasks", w.tasks(), 2)
+		wantCount(t, "alias rows", rows[*cluster.Alias](w, cluster.PrefixAlias), 2)
+	})
+	t.Run("RetiresTheAliasOnceTheTaskHasStopped", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 1)
+		w.pump()
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.exit(w.ecs.live()[0], 0)
+		w.pump()
+		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		wantCount(t, "alias rows", aliases, 1)
+		want(t, "expires", aliases[0].Expires, w.clock.now.Add(time.Hour).Unix())
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+	})
+	t.Run("StopsWaitingTasksFirst", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 512, 8192)
+		w.create("web", "web", 4)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 2)
+		w.scale("web", 2)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 0)
+		wantCount(t, "StopTask calls", w.ecs.stops, 0)
+		wantEvent(t, w.events("web"), "(service web) stopped 2 pending tasks.")
+	})
+	t.Run("GivesEachAnIDOfItsOwnHoweverManyThereWere", func(t *testing.T) {
+		w := newWorld(t, limited(10000))
+		w.create("web", "web", 2050)
+		w.pump()
+		w.scale("web", 0)
+		w.pump()
+		w.scale("web", 1)
+		w.advance(2 * time.Hour)
+		w.store.Expire(w.clock.now)
+		w.scale("web", 60)
+		w.pump()
+		wantCount(t, "tasks", w.tasks(), 60)
+	})
+	t.Run("LooksAgainWhenTheDelayIsOver", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 1, 256, 8192)
+		w.ecs.frozen = true
+		w.create("web", "web", 2)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
+		w.scale("web", 1) // the waiting one goes
+		w.pump()
+		w.scale("web", 2)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
+		// The other never runs, and is not to be replaced: what waits may take its place, after the delay.
+		w.ecs.exit(w.ecs.live()[0], 1)
+		w.scale("web", 1)
+		w.pump()
+		want(t, "starts on "+ids[0], len(w.ecs.starts), 1)
+		w.ecs.frozen = false
+		w.advance(11 * time.Second)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+	})
+}
+
+func TestPlacement_InstanceGone(t *testing.T) {
+	t.Run("WritesOffItsTasksAndReplacesThoseOfServices", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 2)
+		w.pump()
+		w.ecs.mute = true
+		w.ecs.frozen = true
+		w.run(t, cluster.TaskSpec{Count: 2})
+		w.ecs.mute, w.ecs.frozen = false, false
+		on := placed(w.tasks())
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		w.pump()
+		stopped := w.with(cluster.TaskStopped)
+		wantCount(t, "stopped tasks", stopped, on["i000"])
+		for _, task := range stopped {
+			want(t, "reason", task.Reason, "Host EC2 (instance i-i000) terminated.")
+			want(t, "code", task.StopCode, cluster.StopInfrastructure)
+		}
+		want(t, "running", w.service("web").Running, 2)
+	})
+	t.Run("WritesOffMoreStandaloneTasksThanACommitHolds", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.define(definition("tiny", 1, 1, 1))
+		w.instances("i", 1, 4096, 8192)
+		for range 25 {
+			w.submit(t, cluster.TaskSpec{TaskDefinition: "tiny", Count: 10})
+			w.advance(time.Second)
+		}
+		w.advance(time.Minute)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 250)
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceInactive })
+		w.pump()
+		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 250)
+	})
+}
+
+func TestPlacement_Delete(t *testing.T) {
+	t.Run("DrainsThenIsInactive", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 3)
+		w.pump()
+		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "status", w.service("web").Status, cluster.ServiceDraining)
+		w.pump()
+		s := w.service("web")
+		want(t, "status", s.Status, cluster.ServiceInactive)
+		want(t, "running", s.Running, 0)
+		if s.Expires <= w.clock.now.Add(time.Hour).Unix() {
+			t.Fatalf("expires at %d", s.Expires)
+		}
+		wantCount(t, "ECS tasks", w.ecs.live(), 0)
+	})
+	t.Run("MakesRoomForANewServiceOfTheName", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		old := w.create("web", "web", 3)
+		w.pump()
+		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Second)
+		next := w.create("web", "web", 2)
+		w.pump()
+		want(t, "short key differs", old.Short != next.Short, true)
+		want(t, "running", w.service("web").Running, 2)
+		wantCount(t, "ECS tasks", w.ecs.live(), 2)
+		want(t, "expires", w.service("web").Expires, 0)
+	})
+}
+
+func TestPlacement_GPUShare(t *testing.T) {
+	w := newWorld(t)
+	share := definition("share", 1, 128, 128)
+	share.Needs.GPUs, share.Needs.GPUMilli = 1, 500
+	w.ecs.define(share)
+	w.ecs.register(&cluster.Instance{Head: cluster.Head{Cluster: prod}, ID: "gpu", Registered: cluster.Capacity{
+		CPU: 4096 * cluster.CPUUnit, Memory: 8192, GPUs: []string{"GPU-a", "GPU-b"},
+	}})
+	w.create("share", "share", 4)
+	w.pump()
+	wantCount(t, "running tasks", w.with(cluster.TaskRunning), 4)
+	devices := map[string]int{}
+	for _, c := range w.ecs.starts {
+		for _, v := range c.Overrides.Containers[0].Environment {
+			devices[v.Name+"="+v.Value]++
+		}
+	}
+	want(t, "tasks on the first device", devices["NVIDIA_VISIBLE_DEVICES=GPU-a"], 2)
+	want(t, "tasks on the second device", devices["NVIDIA_VISIBLE_DEVICES=GPU-b"], 2)
+	w.scale("share", 5)
+	w.pump()
+	wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
+	if text := w.service("share").Blocked.String(); !strings.Contains(text, "insufficient GPU") {
+		t.Fatalf("blocked: %s", text)
+	}
+}
+
+func TestPlacement_WakesDueRowsOnTime(t *testing.T) {
+	record := func(op cluster.Op, in time.Duration, kind cluster.DueKind) cluster.Record {
+		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: epoch.Add(in), Kind: kind}
+		return cluster.Record{Sequence: "1", Op: op, Key: due.Key(), New: due}
+	}
+	for _, c := range []struct {
+		name    string
+		records []cluster.Record
+		want    []time.Duration
+	}{
+		{"RoundsUpToSeconds", []cluster.Record{record(cluster.Insert, 1500*time.Millisecond, cluster.DueOutbox)}, []time.Duration{2 * time.Second}},
+		{"AtOnceWhatIsPast", []cluster.Record{record(cluster.Insert, -time.Hour, cluster.DueOutbox)}, []time.Duration{0}},
+		{"LeavesWhatIsFarToTheSchedule", []cluster.Record{record(cluster.Insert, time.Hour, cluster.DueOutbox)}, nil},
+		{"OneMessageForTheSameTime", []cluster.Record{
+			record(cluster.Insert, time.Minute, cluster.DueOutbox), record(cluster.Insert, time.Minute, cluster.DueWaiting),
+			record(cluster.Insert, 2*time.Minute, cluster.DueOutbox),
+		}, []time.Duration{time.Minute, 2 * time.Minute}},
+		{"NoneForWhatWasThere", []cluster.Record{record(cluster.Modify, time.Minute, cluster.DueOutbox)}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.decides(w.placement, c.records)
+			if !slices.Equal(w.wake.sent, c.want) {
+				t.Fatalf("sent %v, want %v", w.wake.sent, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,391 @@
+package wire_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+var account = cluster.Account{ID: "123456789012", Region: "eu-west-1"}
+
+// scheduler keeps services and tasks in memory as the real one does, but starts nothing.
+type scheduler struct {
+	mu        sync.Mutex
+	clusters  map[string]bool
+	services  map[string]*cluster.ServiceDetail // by cluster/name
+	tasks     []*cluster.Task                   // in order of id
+	tokens    map[string][]*cluster.Task
+	lastSpec  cluster.TaskSpec
+	lastMade  cluster.ServiceSpec
+	lastQuery cluster.TaskQuery
+	told      []string // what the API made known
+	failures  []cluster.Failure
+}
+
+func newScheduler() *scheduler {
+	return &scheduler{
+		clusters: map[string]bool{"default": true, "prod": true}, services: map[string]*cluster.ServiceDetail{},
+		tokens: map[string][]*cluster.Task{},
+	}
+}
+
+func (s *scheduler) in(name string) error {
+	if !s.clusters[name] {
+		return cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	return nil
+}
+
+func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastMade = spec
+	if err := s.in(spec.Cluster); err != nil {
+		return nil, err
+	}
+	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil {
+		if spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params {
+			return old, nil
+		}
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
+	}
+	d := &cluster.ServiceDetail{Service: &cluster.Service{
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
+		TaskDefinition: spec.TaskDefinition, MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
+		Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{ID: "ecs-svc/1234567890123456789", CreatedAt: noon, UpdatedAt: noon},
+	}}
+	if spec.Strategy != "" {
+		d.Strategy = spec.Strategy
+	}
+	for to, from := range map[*int]*int{&d.Desired: spec.Desired, &d.MinHealthy: spec.MinHealthy, &d.MaxPercent: spec.MaxPercent} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	s.services[spec.Cluster+"/"+spec.Name] = d
+	return d, nil
+}
+
+func (s *scheduler) service(clusterName, name string) (*cluster.ServiceDetail, error) {
+	if err := s.in(clusterName); err != nil {
+		return nil, err
+	}
+	if d := s.services[clusterName+"/"+name]; d != nil {
+		return d, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+}
+
+func (s *scheduler) UpdateService(_ context.Context, c cluster.ServiceChange) (*cluster.ServiceDetail, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.service(c.Cluster, c.Name)
+	if err == nil && c.Desired != nil {
+		d.Desired = *c.Desired
+	}
+	return d, err
+}
+
+func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.service(clusterName, name)
+	if err != nil {
+		return nil, err
+	}
+	if d.Desired > 0 && !force {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+	}
+	d.Status, d.Desired = cluster.ServiceDraining, 0
+	return d, nil
+}
+
+func (s *scheduler) DescribeServices(_ context.Context, clusterName string, names []string) (
+	found []*cluster.ServiceDetail, missing []cluster.Failure, err error,
+) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if d := s.services[clusterName+"/"+name]; d != nil {
+			found = append(found, d)
+		} else {
+			missing = append(missing, cluster.Failure{ARN: name, Reason: "MISSING"})
+		}
+	}
+	return found, missing, s.in(clusterName)
+}
+
+func (s *scheduler) ListServices(_ context.Context, q cluster.ServiceQuery) (names []string, more bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(s.services)) {
+		name, ok := strings.CutPrefix(key, q.Cluster+"/")
+		if d := s.services[key]; !ok || name <= q.After || d.Status != cluster.ServiceActive || q.Strategy != "" && d.Strategy != q.Strategy {
+			continue
+		}
+		if len(names) == q.Limit {
+			return names, true, s.in(q.Cluster)
+		}
+		names = append(names, name)
+	}
+	return names, false, s.in(q.Cluster)
+}
+
+func (s *scheduler) SubmitTasks(_ context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastSpec = spec
+	if err := s.in(spec.Cluster); err != nil {
+		return nil, nil, err
+	}
+	if old := s.tokens[spec.Token]; spec.Token != "" && old != nil {
+		return old, nil, nil
+	}
+	var made []*cluster.Task
+	for n := range max(spec.Count, len(spec.Instances)) {
+		t := &cluster.Task{
+			Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, ID: cluster.Digest("task", string(rune(len(s.tasks)))), Group: spec.Group,
+			TaskDefinition: spec.TaskDefinition, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Overrides: spec.Overrides,
+			StartedByUser: spec.StartedBy, Tags: spec.Tags, Desired: cluster.TaskRunning, CreatedAt: noon,
+		}
+		if spec.Kind == cluster.StartTask {
+			t.Instance = spec.Instances[n]
+		}
+		made, s.tasks = append(made, t), append(s.tasks, t)
+	}
+	slices.SortFunc(s.tasks, func(a, b *cluster.Task) int { return strings.Compare(a.ID, b.ID) })
+	s.tokens[spec.Token] = made
+	return made, s.failures, nil
+}
+
+func (s *scheduler) task(clusterName, id string) *cluster.Task {
+	for _, t := range s.tasks {
+		if t.Cluster == clusterName && (t.ID == id || t.ECSID == id) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) StopTask(_ context.Context, clusterName, id, reason string) (*cluster.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.task(clusterName, id)
+	if t == nil {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
+	}
+	t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
+	return t, nil
+}
+
+func (s *scheduler) DescribeTasks(_ context.Context, clusterName string, ids []string) (
+	found []*cluster.Task, missing []cluster.Failure, err error,
+) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if t := s.task(clusterName, id); t != nil {
+			found = append(found, t)
+		} else {
+			missing = append(missing, cluster.Failure{ARN: id, Reason: "MISSING"})
+		}
+	}
+	return found, missing, s.in(clusterName)
+}
+
+func (s *scheduler) ListTasks(_ context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastQuery = q
+	for _, t := range s.tasks {
+		if t.Cluster != q.Cluster || t.ID <= q.After || q.StartedBy != "" && t.StartedByUser != q.StartedBy {
+			continue
+		}
+		if len(ids) == q.Limit {
+			return ids, true, s.in(q.Cluster)
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids, false, s.in(q.Cluster)
+}
+
+func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, error) {
+	if kind == "service" {
+		d, err := s.service(clusterName, name)
+		if err != nil {
+			return nil, err
+		}
+		return &d.Tags, nil
+	}
+	if t := s.task(clusterName, name); t != nil {
+		return &t.Tags, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
+}
+
+func (s *scheduler) Tag(_ context.Context, kind, clusterName, name string, set map[string]string, remove []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tags, err := s.tagged(kind, clusterName, name)
+	if err != nil {
+		return err
+	}
+	next := map[string]string{}
+	maps.Copy(next, *tags)
+	maps.Copy(next, set)
+	for _, key := range remove {
+		delete(next, key)
+	}
+	*tags = next
+	return nil
+}
+
+func (s *scheduler) Tags(_ context.Context, kind, clusterName, name string) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tags, err := s.tagged(kind, clusterName, name)
+	if err != nil {
+		return nil, err
+	}
+	return *tags, nil
+}
+
+func (s *scheduler) note(what ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, strings.Join(what, " "))
+	return nil
+}
+
+func (s *scheduler) ClusterCreated(_ context.Context, name string) error {
+	return s.note("created", name)
+}
+func (s *scheduler) ClusterDeleted(_ context.Context, name string) error {
+	return s.note("deleted", name)
+}
+
+func (s *scheduler) DeletingCluster(ctx context.Context, name string) error {
+	if n, _ := s.ServiceCount(ctx, name); n > 0 {
+		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
+	}
+	return nil
+}
+
+func (s *scheduler) ServiceCount(_ context.Context, name string) (active int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, d := range s.services {
+		if strings.HasPrefix(key, name+"/") && d.Status == cluster.ServiceActive {
+			active++
+		}
+	}
+	return active, nil
+}
+
+func (s *scheduler) InstancesChanged(_ context.Context, clusterName string, ids []string) error {
+	return s.note("instances", clusterName, strings.Join(ids, ","))
+}
+
+func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error {
+	return s.note("definition", name)
+}
+
+// cloud is ECS as far as the tests look: it says of every call that it was made, and answers a few.
+type cloud struct {
+	mux   *wire.Mux
+	calls []string
+	down  error
+}
+
+var shop = types.TaskDefinition{
+	Family: new("shop"), Revision: 3, Status: types.TaskDefinitionStatusActive, Compatibilities: []types.Compatibility{types.CompatibilityEc2},
+	TaskDefinitionArn: new("arn:aws:ecs:eu-west-1:123456789012:task-definition/shop:3"), RegisteredAt: &noon,
+	ContainerDefinitions: []types.ContainerDefinition{
+		{Name: new("app"), Image: new("shop"), Cpu: 256, Memory: new(int32(512)), HealthCheck: &types.HealthCheck{Command: []string{"CMD", "true"}}},
+		{Name: new("log"), Image: new("log"), Essential: new(false), Memory: new(int32(64))},
+	},
+}
+
+// special are definitions that tasks cannot be started of, or not by everybody.
+var special = map[string]types.TaskDefinition{
+	"fargate": {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
+	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc},
+	"bound":   {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
+	"roles":   {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
+}
+
+func newCloud() *cloud {
+	return &cloud{mux: wire.NewMux(map[string]wire.Operation{
+		"DescribeTaskDefinition": wire.Op(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
+			family, _, _ := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
+			if d, ok := special[family]; ok {
+				d.Family, d.Revision = &family, 1
+				return &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &d}, nil
+			}
+			if family != "shop" {
+				return nil, cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
+			}
+			return &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &shop}, nil
+		}),
+		"DescribeContainerInstances": wire.Op(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
+			var out ecs.DescribeContainerInstancesOutput
+			for _, id := range in.ContainerInstances {
+				out.ContainerInstances = append(out.ContainerInstances, types.ContainerInstance{
+					ContainerInstanceArn: new(account.ARN("container-instance", "prod", id)),
+					Attributes:           []types.Attribute{{Name: new(cluster.AttributeZone), Value: new("eu-west-1a")}},
+				})
+			}
+			return &out, nil
+		}),
+		"DescribeClusters": func(context.Context, []byte) (any, error) {
+			return &ecs.DescribeClustersOutput{Clusters: []types.Cluster{
+				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7}, {ClusterName: new("old"), Status: new("INACTIVE")},
+			}}, nil
+		},
+		"DeregisterTaskDefinition": wire.Op(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
+			return &ecs.DeregisterTaskDefinitionOutput{TaskDefinition: &shop}, nil
+		}),
+		"DeleteTaskDefinitions": wire.Op(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
+			return &ecs.DeleteTaskDefinitionsOutput{TaskDefinitions: []types.TaskDefinition{shop}}, nil
+		}),
+		"CreateCluster":                 wire.Op(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
+		"ListClusters":                  wire.Op(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
+		"UpdateCluster":                 wire.Op(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
+		"DeleteCluster":                 wire.Op(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
+		"RegisterTaskDefinition":        wire.Op(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
+		"ListTaskDefinitions":           wire.Op(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
+		"ListTaskDefinitionFamilies":    wire.Op(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
+		"ListContainerInstances":        wire.Op(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
+		"UpdateContainerInstancesState": wire.Op(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
+		"DeregisterContainerInstance":   wire.Op(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
+		"PutAttributes":                 wire.Op(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
+		"DeleteAttributes":              wire.Op(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
+		"ListAttributes":                wire.Op(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
+		"TagResource":                   wire.Op(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
+		"UntagResource":                 wire.Op(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
+		"ListTagsForResource":           wire.Op(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
+	})}
+}
+
+func fine[I, O any](context.Context, *I) (*O, error) { return new(O), nil }
+
+func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
+	c.calls = append(c.calls, op)
+	if c.down != nil {
+		return 0, nil, c.down
+	}
+	status, answer := c.mux.Serve(ctx, op, body)
+	return status, answer, nil
+}
+
+// instant is a time after noon.
+func after(d time.Duration) time.Time { return noon.Add(d) }

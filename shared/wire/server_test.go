@@ -1,0 +1,448 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// berth is the API server on a scheduler and an ECS of the tests' own, with the SDK in front.
+type berth struct {
+	*ecs.Client
+	scheduler *scheduler
+	cloud     *cloud
+	mux       *wire.Mux
+}
+
+func newBerth(t *testing.T, change ...func(*wire.ServerOptions)) *berth {
+	t.Helper()
+	b := &berth{scheduler: newScheduler(), cloud: newCloud()}
+	o := wire.ServerOptions{Account: account, Scheduler: b.scheduler, ECS: b.cloud}
+	for _, f := range change {
+		f(&o)
+	}
+	b.mux = wire.NewServer(o)
+	b.Client = client(t, b.mux)
+	return b
+}
+
+func must[T any](v T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// create makes a service web of two tasks.
+func (b *berth) create(t *testing.T, change ...func(*ecs.CreateServiceInput)) *types.Service {
+	t.Helper()
+	in := &ecs.CreateServiceInput{Cluster: new("prod"), ServiceName: new("web"), TaskDefinition: new("shop"), DesiredCount: new(int32(2))}
+	for _, f := range change {
+		f(in)
+	}
+	return must(b.CreateService(t.Context(), in))(t).Service
+}
+
+func TestServiceLife(t *testing.T) {
+	b := newBerth(t)
+	made := b.create(t, func(in *ecs.CreateServiceInput) {
+		in.Tags = []types.Tag{{Key: new("team"), Value: new("blue")}}
+		in.DeploymentConfiguration = &types.DeploymentConfiguration{MinimumHealthyPercent: new(int32(50)), MaximumPercent: new(int32(150))}
+	})
+	expect(t, "resolved definition", b.scheduler.lastMade.TaskDefinition, "shop:3")
+	expect(t, "created", made, &types.Service{
+		ServiceArn: new(account.ARN("service", "prod", "web")), ServiceName: new("web"), ClusterArn: new(account.ARN("cluster", "prod")),
+		Status: new("ACTIVE"), DesiredCount: 2, LaunchType: types.LaunchTypeEc2, TaskDefinition: new(account.ARN("task-definition", "shop:3")),
+		DeploymentConfiguration: &types.DeploymentConfiguration{
+			MaximumPercent: new(int32(150)), MinimumHealthyPercent: new(int32(50)), Strategy: types.DeploymentStrategyRolling,
+		},
+		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs}, CreatedAt: &noon,
+		SchedulingStrategy: types.SchedulingStrategyReplica, PropagateTags: types.PropagateTagsNone,
+		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled, Tags: []types.Tag{{Key: new("team"), Value: new("blue")}},
+		Deployments: []types.Deployment{{
+			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"), TaskDefinition: new(account.ARN("task-definition", "shop:3")),
+			DesiredCount: 2, CreatedAt: &noon, UpdatedAt: &noon, LaunchType: types.LaunchTypeEc2,
+			RolloutState: types.DeploymentRolloutStateInProgress, RolloutStateReason: new("ECS deployment ecs-svc/1234567890123456789 in progress."),
+		}},
+	})
+
+	row := b.scheduler.services["prod/web"]
+	row.Running, row.Pending, row.Deployment.Completed, row.Deployment.Failed = 2, 1, true, 4
+	row.EventLog = []*cluster.ServiceEvent{
+		{ID: "e2", CreatedAt: after(time.Second), Message: "(service web) has reached a steady state."}, {ID: "e1", CreatedAt: noon, Message: "m"},
+	}
+	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{
+		Cluster: new(account.ARN("cluster", "prod")), Services: []string{*made.ServiceArn, "none"},
+	}))(t)
+	expect(t, "failures", out.Failures, []types.Failure{{Arn: new(account.ARN("service", "prod", "none")), Reason: new("MISSING")}})
+	got := out.Services[0]
+	expect(t, "tags unasked for", got.Tags, []types.Tag(nil))
+	expect(t, "counts", []int32{got.DesiredCount, got.RunningCount, got.PendingCount, got.Deployments[0].FailedTasks}, []int32{2, 2, 1, 4})
+	expect(t, "rollout", got.Deployments[0].RolloutState, types.DeploymentRolloutStateCompleted)
+	expect(t, "reason", *got.Deployments[0].RolloutStateReason, "ECS deployment ecs-svc/1234567890123456789 completed.")
+	expect(t, "newest event", *got.Events[0].Id, "e2")
+
+	changed := must(b.UpdateService(t.Context(), &ecs.UpdateServiceInput{
+		Cluster: new("prod"), Service: made.ServiceArn, DesiredCount: new(int32(0)), LoadBalancers: []types.LoadBalancer{},
+	}))(t)
+	expect(t, "desired", changed.Service.DesiredCount, 0)
+	gone := must(b.DeleteService(t.Context(), &ecs.DeleteServiceInput{Cluster: new("prod"), Service: new("web")}))(t)
+	expect(t, "status", *gone.Service.Status, "DRAINING")
+	row.Status = cluster.ServiceInactive
+	out = must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
+	expect(t, "deployments of an INACTIVE service", len(out.Services[0].Deployments), 0)
+}
+
+// A DAEMON service has no desired count of its own; waiters compare what is shown with what runs.
+func TestDaemonService(t *testing.T) {
+	b := newBerth(t)
+	b.create(t, func(in *ecs.CreateServiceInput) {
+		in.DesiredCount, in.SchedulingStrategy = nil, types.SchedulingStrategyDaemon
+		in.DeploymentConfiguration = &types.DeploymentConfiguration{MaximumPercent: new(int32(100))}
+	})
+	expect(t, "strategy", b.scheduler.lastMade.Strategy, cluster.Daemon)
+	row := b.scheduler.services["prod/web"]
+	row.Running, row.Pending, row.Blocked = 3, 1, &cluster.Diagnosis{Unplaced: 2}
+	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
+	expect(t, "desired", out.Services[0].DesiredCount, 6)
+}
+
+func TestClientTokens(t *testing.T) {
+	b := newBerth(t)
+	token := func(in *ecs.CreateServiceInput) { in.ClientToken = new("t-1") }
+	first := b.create(t, token)
+	expect(t, "same again", b.create(t, token), first)
+	_, err := b.CreateService(t.Context(), &ecs.CreateServiceInput{
+		Cluster: new("prod"), ServiceName: new("web"), TaskDefinition: new("shop"), DesiredCount: new(int32(3)), ClientToken: new("t-1"),
+	})
+	refused(t, err, "InvalidParameterException", "Creation of service was not idempotent.")
+
+	in := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), ClientToken: new("a")}
+	must(b.RunTask(t.Context(), in))(t)
+	params := b.scheduler.lastSpec.Params
+	in.ClientToken = new("b")
+	must(b.RunTask(t.Context(), in))(t)
+	expect(t, "parameters without the token", b.scheduler.lastSpec.Params, params)
+	in.Group = new("other")
+	must(b.RunTask(t.Context(), in))(t)
+	if b.scheduler.lastSpec.Params == params || params == "" {
+		t.Error("other parameters have the same digest")
+	}
+}
+
+// refused checks that err is an error of the API with the code, whose message contains has.
+func refused(t *testing.T, err error, code, has string) {
+	t.Helper()
+	var api interface {
+		ErrorCode() string
+		ErrorMessage() string
+	}
+	if !errors.As(err, &api) {
+		t.Errorf("error %v, want %s with %q", err, code, has)
+		return
+	}
+	if api.ErrorCode() != code || !strings.Contains(api.ErrorMessage(), has) {
+		t.Errorf("%s: %s, want %s with %q", api.ErrorCode(), api.ErrorMessage(), code, has)
+	}
+}
+
+func TestTaskLife(t *testing.T) {
+	b := newBerth(t)
+	b.scheduler.failures = []cluster.Failure{{ARN: "0a", Reason: "RESOURCE:CPU", Detail: "0/1: 1 insufficient CPU"}, {Reason: "RESOURCE:GPU"}}
+	ran := must(b.RunTask(t.Context(), &ecs.RunTaskInput{
+		Cluster: new("prod"), TaskDefinition: new(account.ARN("task-definition", "shop:3")), Count: new(int32(2)), StartedBy: new("me"),
+		Group: new("batch"), Tags: []types.Tag{{Key: new("berth:wait"), Value: new("24h")}},
+		Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: new("app"), Cpu: new(int32(512))}}},
+	}))(t)
+	expect(t, "wait", b.scheduler.lastSpec.Wait, "24h")
+	expect(t, "count", b.scheduler.lastSpec.Count, 2)
+	expect(t, "failures", ran.Failures, []types.Failure{
+		{Arn: new(account.ARN("container-instance", "prod", "0a")), Reason: new("RESOURCE:CPU"), Detail: new("0/1: 1 insufficient CPU")},
+		{Reason: new("RESOURCE:GPU")},
+	})
+	expect(t, "tags", ran.Tasks[0].Tags, []types.Tag{{Key: new("berth:wait"), Value: new("24h")}})
+	expect(t, "status", *ran.Tasks[0].LastStatus, "PROVISIONING")
+
+	row := b.scheduler.tasks[0]
+	row.Instance, row.ECSID, row.Last, row.Started = "0a", strings.Repeat("e", 32), cluster.TaskRunning, after(time.Second)
+	row.Health, row.Rev = "HEALTHY", 5
+	arn := account.ARN("task", "prod", row.ID)
+	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{arn, row.ECSID}}))(t)
+	expect(t, "by its alias", *got.Tasks[1].TaskArn, arn)
+	started := after(time.Second)
+	want := types.Task{
+		TaskArn: &arn, ClusterArn: new(account.ARN("cluster", "prod")), TaskDefinitionArn: shop.TaskDefinitionArn,
+		ContainerInstanceArn: new(account.ARN("container-instance", "prod", "0a")), AvailabilityZone: new("eu-west-1a"),
+		LastStatus: new("RUNNING"), DesiredStatus: new("RUNNING"), Group: new("batch"), StartedBy: new("me"), LaunchType: types.LaunchTypeEc2,
+		HealthStatus: types.HealthStatusHealthy, Cpu: new("256"), Memory: new("512"), CreatedAt: &noon, StartedAt: &started, Version: 5,
+		Attributes: []types.Attribute{{Name: new("berth.ecs-task-arn"), Value: new(account.ARN("task", "prod", row.ECSID))}},
+		Overrides:  &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{Name: new("app"), Cpu: new(int32(512))}}},
+		Containers: []types.Container{
+			{
+				Name: new("app"), Image: new("shop"), LastStatus: new("RUNNING"), HealthStatus: types.HealthStatusHealthy, Cpu: new("256"),
+				Memory: new("512"), TaskArn: &arn, ContainerArn: got.Tasks[0].Containers[0].ContainerArn,
+			},
+			{
+				Name: new("log"), Image: new("log"), LastStatus: new("RUNNING"), HealthStatus: types.HealthStatusUnknown, Cpu: new("0"),
+				Memory: new("64"), TaskArn: &arn, ContainerArn: got.Tasks[0].Containers[1].ContainerArn,
+			},
+		},
+	}
+	expect(t, "task", got.Tasks[0], want)
+
+	stopped := must(b.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: new("prod"), Task: &arn, Reason: new("enough")}))(t)
+	expect(t, "stopping", []string{*stopped.Task.LastStatus, *stopped.Task.DesiredStatus, *stopped.Task.Containers[0].LastStatus}, []string{"STOPPING", "STOPPED", "RUNNING"})
+	row.Last, row.Stopped, row.ExitCode = cluster.TaskStopped, after(time.Minute), new(3)
+	got = must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{
+		Cluster: new("prod"), Tasks: []string{row.ID, strings.Repeat("0", 32)}, Include: []types.TaskField{types.TaskFieldTags},
+	}))(t)
+	end := got.Tasks[0]
+	expect(t, "ended", []string{*end.LastStatus, string(end.StopCode), *end.StoppedReason, *end.Containers[1].LastStatus}, []string{"STOPPED", "UserInitiated", "enough", "STOPPED"})
+	expect(t, "exit codes", []*int32{end.Containers[0].ExitCode, end.Containers[1].ExitCode}, []*int32{new(int32(3)), nil})
+	expect(t, "tags", len(end.Tags), 1)
+	expect(t, "missing", got.Failures, []types.Failure{{Arn: new(account.ARN("task", "prod", strings.Repeat("0", 32))), Reason: new("MISSING")}})
+}
+
+func TestStartTask(t *testing.T) {
+	b := newBerth(t)
+	got := must(b.StartTask(t.Context(), &ecs.StartTaskInput{
+		Cluster: new("prod"), TaskDefinition: new("shop:3"), ContainerInstances: []string{"0a", account.ARN("container-instance", "prod", "0b")},
+	}))(t)
+	expect(t, "instances", b.scheduler.lastSpec.Instances, []string{"0a", "0b"})
+	expect(t, "kind", b.scheduler.lastSpec.Kind, cluster.StartTask)
+	expect(t, "status", *got.Tasks[0].LastStatus, "PENDING")
+	expect(t, "container", *got.Tasks[0].Containers[0].LastStatus, "PENDING")
+}
+
+// A service's task shows who ECS would say started it; what ECS does not answer is left out, not an error.
+func TestTaskOfAServiceWithECSDown(t *testing.T) {
+	b := newBerth(t)
+	id := strings.Repeat("a", 32)
+	b.scheduler.tasks = []*cluster.Task{{
+		Head: cluster.Head{Cluster: "prod"}, ID: id, Service: "web", Group: "service:web", Revision: "ecs-svc/1", TaskDefinition: "shop:3",
+		Instance: "0a", Desired: cluster.TaskRunning, CreatedAt: noon,
+	}}
+	b.cloud.down = errors.New("down")
+	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{id}}))(t)
+	expect(t, "startedBy", *got.Tasks[0].StartedBy, "ecs-svc/1")
+	expect(t, "containers", len(got.Tasks[0].Containers), 0)
+	if got.Tasks[0].AvailabilityZone != nil {
+		t.Error("a zone, though nobody said which")
+	}
+}
+
+func TestPages(t *testing.T) {
+	b := newBerth(t)
+	for n := range 25 {
+		b.create(t, func(in *ecs.CreateServiceInput) { in.ServiceName = new(fmt.Sprintf("s%02d", n)) })
+	}
+	for range 3 {
+		must(b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), Count: new(int32(10))}))(t)
+	}
+	t.Run("Services", func(t *testing.T) {
+		var all []string
+		pages := ecs.NewListServicesPaginator(b.Client, &ecs.ListServicesInput{Cluster: new("prod")})
+		for pages.HasMorePages() {
+			page := must(pages.NextPage(t.Context()))(t)
+			if len(page.ServiceArns) > 10 {
+				t.Errorf("a page of %d", len(page.ServiceArns))
+			}
+			all = append(all, page.ServiceArns...)
+		}
+		expect(t, "services", len(slices.Compact(all)), 25)
+		expect(t, "first", all[0], account.ARN("service", "prod", "s00"))
+	})
+	t.Run("Tasks", func(t *testing.T) {
+		var all []string
+		pages := ecs.NewListTasksPaginator(b.Client, &ecs.ListTasksInput{Cluster: new("prod"), MaxResults: new(int32(7))})
+		for pages.HasMorePages() {
+			all = append(all, must(pages.NextPage(t.Context()))(t).TaskArns...)
+		}
+		expect(t, "tasks", len(slices.Compact(all)), 30)
+	})
+	t.Run("TokensAreForOneList", func(t *testing.T) {
+		page := must(b.ListServices(t.Context(), &ecs.ListServicesInput{Cluster: new("prod")}))(t)
+		forged := []byte(*page.NextToken)
+		forged[len(forged)-1] ^= 1
+		for _, token := range []string{string(forged), "x", "!!", ""} {
+			_, err := b.ListServices(t.Context(), &ecs.ListServicesInput{Cluster: new("prod"), NextToken: &token})
+			if token == "" {
+				expect(t, "no token", err, nil)
+				continue
+			}
+			refused(t, err, "InvalidParameterException", "Invalid token")
+		}
+		_, err := b.ListServices(t.Context(), &ecs.ListServicesInput{NextToken: page.NextToken})
+		refused(t, err, "InvalidParameterException", "Invalid token")
+		_, err = b.ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: new("prod"), NextToken: page.NextToken})
+		refused(t, err, "InvalidParameterException", "Invalid token")
+	})
+	t.Run("NothingOfAnotherKind", func(t *testing.T) {
+		got := must(b.ListTasks(t.Context(), &ecs.ListTasksInput{Cluster: new("prod"), DesiredStatus: types.DesiredStatusPending}))(t)
+		expect(t, "PENDING", len(got.TaskArns), 0)
+		services := must(b.ListServices(t.Context(), &ecs.ListServicesInput{Cluster: new("prod"), LaunchType: types.LaunchTypeFargate}))(t)
+		expect(t, "FARGATE", len(services.ServiceArns), 0)
+	})
+}
+
+func TestTags(t *testing.T) {
+	b := newBerth(t)
+	made := b.create(t)
+	tag := func(arn *string, keys ...string) error {
+		in := &ecs.TagResourceInput{ResourceArn: arn}
+		for _, k := range keys {
+			in.Tags = append(in.Tags, types.Tag{Key: &k, Value: new("v")})
+		}
+		_, err := b.TagResource(t.Context(), in)
+		return err
+	}
+	expect(t, "tagging", tag(made.ServiceArn, "b", "a"), nil)
+	_, err := b.UntagResource(t.Context(), &ecs.UntagResourceInput{ResourceArn: made.ServiceArn, TagKeys: []string{"b"}})
+	expect(t, "untagging", err, nil)
+	got := must(b.ListTagsForResource(t.Context(), &ecs.ListTagsForResourceInput{ResourceArn: made.ServiceArn}))(t)
+	expect(t, "tags", got.Tags, []types.Tag{{Key: new("a"), Value: new("v")}})
+	expect(t, "calls of ECS", slices.Contains(b.cloud.calls, "TagResource"), false)
+
+	for _, kind := range []string{"cluster/prod", "task-definition/shop:3", "container-instance/prod/0a"} {
+		b.cloud.calls = nil
+		arn := "arn:aws:ecs:eu-west-1:123456789012:" + kind
+		expect(t, kind, tag(&arn, "a"), nil)
+		must(b.ListTagsForResource(t.Context(), &ecs.ListTagsForResourceInput{ResourceArn: &arn}))(t)
+		must(b.UntagResource(t.Context(), &ecs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"a"}}))(t)
+		expect(t, kind, b.cloud.calls, []string{"TagResource", "ListTagsForResource", "UntagResource"})
+	}
+	refused(t, tag(new(account.ARN("service", "web")), "a"), "InvalidParameterException", "Long arn format")
+	refused(t, tag(new(account.ARN("capacity-provider", "cp")), "a"), "UnsupportedFeatureException", "capacity-provider")
+	refused(t, tag(new("web"), "a"), "InvalidParameterException", "ARN")
+	refused(t, tag(made.ServiceArn, "berth:metrics"), "InvalidParameterException", "berth:metrics")
+	refused(t, tag(new(account.ARN("task-definition", "shop:3")), "berth:cpu-milli"), "InvalidParameterException", "berth:cpu-milli")
+	_, err = b.UntagResource(t.Context(), &ecs.UntagResourceInput{ResourceArn: made.ServiceArn, TagKeys: []string{"berth:x"}})
+	refused(t, err, "InvalidParameterException", "berth:x")
+}
+
+func TestPassedOn(t *testing.T) {
+	t.Run("MadeKnown", func(t *testing.T) {
+		b, ctx := newBerth(t), t.Context()
+		instance := account.ARN("container-instance", "prod", "0b")
+		must(b.CreateCluster(ctx, &ecs.CreateClusterInput{}))(t)
+		must(b.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+			Cluster: new("prod"), ContainerInstances: []string{"0a", instance}, Status: types.ContainerInstanceStatusDraining,
+		}))(t)
+		attributes := []types.Attribute{{Name: new("x"), TargetId: &instance}, {Name: new("y"), TargetId: new("0b"), TargetType: types.TargetTypeContainerInstance}}
+		must(b.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: new("prod"), Attributes: attributes}))(t)
+		must(b.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: new("prod"), Attributes: attributes[:1]}))(t)
+		must(b.DeregisterContainerInstance(ctx, &ecs.DeregisterContainerInstanceInput{Cluster: new("prod"), ContainerInstance: new("0a")}))(t)
+		must(b.DeregisterTaskDefinition(ctx, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("shop:3")}))(t)
+		must(b.DeleteTaskDefinitions(ctx, &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{"shop:3"}}))(t)
+		must(b.DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: new("prod")}))(t)
+		expect(t, "told", b.scheduler.told, []string{
+			"created default", "instances prod 0a,0b", "instances prod 0b", "instances prod 0b", "instances prod 0a", "definition shop:3",
+			"definition shop:3", "deleted prod",
+		})
+	})
+	t.Run("NothingElse", func(t *testing.T) {
+		b, ctx := newBerth(t), t.Context()
+		must(b.ListClusters(ctx, nil))(t)
+		must(b.UpdateCluster(ctx, &ecs.UpdateClusterInput{Cluster: new("prod")}))(t)
+		must(b.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{Family: new("shop"), ContainerDefinitions: shop.ContainerDefinitions}))(t)
+		must(b.DescribeTaskDefinition(ctx, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("shop")}))(t)
+		must(b.ListTaskDefinitions(ctx, nil))(t)
+		must(b.ListTaskDefinitionFamilies(ctx, nil))(t)
+		must(b.ListContainerInstances(ctx, nil))(t)
+		must(b.DescribeContainerInstances(ctx, &ecs.DescribeContainerInstancesInput{ContainerInstances: []string{"0a"}}))(t)
+		must(b.ListAttributes(ctx, &ecs.ListAttributesInput{TargetType: types.TargetTypeContainerInstance}))(t)
+		expect(t, "told", len(b.scheduler.told), 0)
+		expect(t, "calls", len(b.cloud.calls), 9)
+	})
+	t.Run("CountsServices", func(t *testing.T) {
+		b := newBerth(t)
+		b.create(t)
+		got := must(b.DescribeClusters(t.Context(), &ecs.DescribeClustersInput{Clusters: []string{"prod", "old"}}))(t)
+		expect(t, "services", []int32{got.Clusters[0].ActiveServicesCount, got.Clusters[1].ActiveServicesCount, got.Clusters[0].RunningTasksCount}, []int32{1, 0, 7})
+	})
+	t.Run("KeepsServicesFromDeletion", func(t *testing.T) {
+		b := newBerth(t)
+		b.create(t)
+		_, err := b.DeleteCluster(t.Context(), &ecs.DeleteClusterInput{Cluster: new("prod")})
+		var full *types.ClusterContainsServicesException
+		if !errors.As(err, &full) || slices.Contains(b.cloud.calls, "DeleteCluster") {
+			t.Errorf("error %v, calls %v", err, b.cloud.calls)
+		}
+	})
+	t.Run("ErrorsOfECS", func(t *testing.T) {
+		b := newBerth(t)
+		_, err := b.DescribeTaskDefinition(t.Context(), &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("none")})
+		refused(t, err, "ClientException", "Unable to describe task definition.")
+		_, err = b.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: new("none")})
+		refused(t, err, "ClientException", "TaskDefinition not found.")
+		b.cloud.down = errors.New("no route")
+		_, err = b.ListClusters(t.Context(), nil)
+		refused(t, err, "ServerException", "")
+		expect(t, "told", len(b.scheduler.told), 0)
+	})
+}
+
+func TestRoles(t *testing.T) {
+	role := *special["roles"].TaskRoleArn
+	run := func(b *berth, definition string, o *types.TaskOverride) error {
+		_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: &definition, Overrides: o})
+		return err
+	}
+	other := &types.TaskOverride{ExecutionRoleArn: new("arn:aws:iam::123456789012:role/admin")}
+	closed := newBerth(t, func(o *wire.ServerOptions) { o.Enforce = true })
+	refused(t, run(closed, "roles", nil), "AccessDeniedException", role)
+	expect(t, "no role", run(closed, "shop", nil), nil)
+	_, err := closed.RegisterTaskDefinition(t.Context(), &ecs.RegisterTaskDefinitionInput{Family: new("x"), ExecutionRoleArn: &role})
+	refused(t, err, "AccessDeniedException", role)
+	_, err = closed.CreateService(t.Context(), &ecs.CreateServiceInput{ServiceName: new("s"), TaskDefinition: new("roles"), DesiredCount: new(int32(1))})
+	refused(t, err, "AccessDeniedException", role)
+	open := newBerth(t, func(o *wire.ServerOptions) { o.Enforce, o.PassableRoles = true, []string{role} })
+	expect(t, "listed role", run(open, "roles", nil), nil)
+	refused(t, run(open, "roles", other), "AccessDeniedException", "role/admin")
+	expect(t, "not enforced", run(newBerth(t), "roles", other), nil)
+}
+
+func TestPrincipal(t *testing.T) {
+	var log bytes.Buffer
+	b := newBerth(t, func(o *wire.ServerOptions) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+	ctx := wire.WithPrincipal(t.Context(), "arn:aws:iam::123456789012:user/ann")
+	body := `{"cluster":"prod","serviceName":"web","taskDefinition":"shop","desiredCount":0}`
+	if status, answer := b.mux.Serve(ctx, "CreateService", []byte(body)); status != http.StatusOK || !bytes.Contains(answer, []byte(`"createdBy":"arn:aws:iam::123456789012:user/ann"`)) {
+		t.Errorf("%d %s", status, answer)
+	}
+	b.mux.Serve(ctx, "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
+	var line struct{ Operation, Principal string }
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Operation != "CreateService" || line.Principal != "arn:aws:iam::123456789012:user/ann" {
+		t.Errorf("%v, log %s", err, log.String())
+	}
+}
+
+// What ECS sends though it is zero is there, so that `--query` and waiters see a number.
+func TestZerosAreShown(t *testing.T) {
+	b := newBerth(t)
+	b.create(t, func(in *ecs.CreateServiceInput) { in.DesiredCount = new(int32(0)) })
+	_, answer := b.mux.Serve(context.Background(), "DescribeServices", []byte(`{"cluster":"prod","services":["web"]}`))
+	for _, want := range []string{`"desiredCount":0`, `"runningCount":0`, `"enableECSManagedTags":false`, `"failures":[]`, `"placementStrategy":[]`, `"createdAt":` + strconv.FormatFloat(float64(noon.UnixMilli())/1000, 'f', -1, 64)} {
+		if !bytes.Contains(answer, []byte(want)) {
+			t.Errorf("no %s in %s", want, answer)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"context"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/shared/cluster"
+)
+
+// routed takes a resource's ARN apart and says whose tags they are: a service's and a task's are Berth's, those of
+// clusters, task definitions and container instances ECS's.
+func (s *server) routed(resource *string) (arn cluster.ResourceARN, own bool, err error) {
+	if err := required("resourceArn", resource); err != nil {
+		return arn, false, err
+	}
+	if arn, err = s.arn(*resource); err != nil {
+		return arn, false, err
+	}
+	switch arn.Kind {
+	case "cluster", "task-definition", "container-instance":
+		return arn, false, nil
+	case "service", "task":
+		if arn.Cluster == "" {
+			return arn, true, invalid("Long arn format must be used for tagging operations")
+		}
+		_, err := s.in(arn.Cluster, arn.Kind, *resource)
+		return arn, true, err
+	}
+	return arn, false, unsupported("tagging of " + arn.Kind + " resources")
+}
+
+func (s *server) tagResource(ctx context.Context, body []byte) (any, error) {
+	var in ecs.TagResourceInput
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := s.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if err := count("tags", len(in.Tags), maxTags); err != nil {
+		return nil, err
+	}
+	// What Berth's own tags say counts from the beginning or not at all, so none may come later.
+	tags, err := checkTags(in.Tags, nil)
+	if err != nil {
+		return nil, err
+	}
+	if !own {
+		return passOn[ecs.TagResourceInput]{op: "TagResource"}.operation(s)(ctx, body)
+	}
+	return &ecs.TagResourceOutput{}, s.scheduler.Tag(ctx, arn.Kind, arn.Cluster, arn.Name, tags, nil)
+}
+
+func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
+	var in ecs.UntagResourceInput
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := s.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if err := count("tagKeys", len(in.TagKeys), maxTags); err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		if lower := strings.ToLower(key); strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags) {
+			return nil, invalid("Tag %.128s cannot be removed.", key)
+		}
+	}
+	if !own {
+		return passOn[ecs.UntagResourceInput]{op: "UntagResource"}.operation(s)(ctx, body)
+	}
+	return &ecs.UntagResourceOutput{}, s.scheduler.Tag(ctx, arn.Kind, arn.Cluster, arn.Name, nil, in.TagKeys)
+}
+
+func (s *server) listTags(ctx context.Context, body []byte) (any, error) {
+	var in ecs.ListTagsForResourceInput
+	if err := decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := s.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if !own {
+		return passOn[ecs.ListTagsForResourceInput]{op: "ListTagsForResource"}.operation(s)(ctx, body)
+	}
+	tags, err := s.scheduler.Tags(ctx, arn.Kind, arn.Cluster, arn.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.ListTagsForResourceOutput{Tags: Tags(tags)}, nil
+}
