@@ -220,10 +220,10 @@ func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 	}
 }
 
-// taskARNs are the tasks of the default cluster that are to run.
+// taskARNs are the tasks of service web.
 func taskARNs(t *testing.T, api *ecs.Client) []string {
 	t.Helper()
-	out, err := api.ListTasks(limited(t), &ecs.ListTasksInput{Family: aws.String("web")})
+	out, err := api.ListTasks(limited(t), &ecs.ListTasksInput{ServiceName: aws.String("web")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,14 @@ type replayCommand struct {
 	JSON     bool    `help:"Print the result as JSON."`
 }
 
+// Help is the end of `berth replay --help`.
+func (r *replayCommand) Help() string {
+	return `Examples:
+  berth replay                                              149 days of a production cluster
+  berth replay --compress 100000 --every-nth-node 2         more tasks than half of its nodes hold
+  berth replay --nodes nodes.csv --tasks tasks.csv --json   traces of your own`
+}
+
 // Validate refuses what cannot work, naming the flag.
 func (r *replayCommand) Validate() error {
 	if !(r.Compress > 0 && r.Compress <= 1e9) {

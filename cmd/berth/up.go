@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,8 +54,8 @@ var (
 
 // Validate refuses what cannot work, naming the flag.
 func (u *upCommand) Validate() error {
-	host, _, err := net.SplitHostPort(u.Listen)
-	if err != nil {
+	host, port, err := net.SplitHostPort(u.Listen)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
 		return fmt.Errorf("--listen is %q, expected address:port such as 127.0.0.1:5252", u.Listen)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {

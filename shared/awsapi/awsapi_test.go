@@ -30,6 +30,19 @@ type endpoint struct {
 	calls  []call
 }
 
+// seen are the calls so far.
+func (e *endpoint) seen() []call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls
+}
+
+func (e *endpoint) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls = nil
+}
+
 type call struct {
 	operation string
 	in        map[string]any
@@ -90,7 +103,10 @@ func TestActionsAreTriedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := serve(t, c.answer)
-			adapter := &awsapi.ECS{Client: client, Timeout: 200 * time.Millisecond}
+			adapter := &awsapi.ECS{Client: client}
+			if name == "NoAnswer" {
+				adapter.Timeout = 100 * time.Millisecond
+			}
 			_, startErr := adapter.StartTask(ctx, startCall)
 			stopErr := adapter.StopTask(ctx, "c", "t", "why")
 			for _, err := range []error{startErr, stopErr} {
@@ -98,8 +114,8 @@ func TestActionsAreTriedOnce(t *testing.T) {
 					t.Errorf("error %v: ambiguous %v, code %s; want %v, %s", err, errors.Is(err, cluster.ErrAmbiguous), cluster.ErrorCode(err), c.ambiguous, c.code)
 				}
 			}
-			if len(server.calls) != 2 {
-				t.Errorf("%d calls, want one each", len(server.calls))
+			if len(server.seen()) != 2 {
+				t.Errorf("%d calls, want one each", len(server.seen()))
 			}
 		})
 	}
@@ -128,7 +144,7 @@ func TestListsReadAllPages(t *testing.T) {
 		if err != nil || !cmp.Equal(want, got) {
 			t.Errorf("ListTasks = %v, %v; want %v", got, err, want)
 		}
-		if diff := cmp.Diff(map[string]any{"cluster": "c", "startedBy": "s"}, server.calls[0].in); diff != "" {
+		if diff := cmp.Diff(map[string]any{"cluster": "c", "startedBy": "s"}, server.seen()[0].in); diff != "" {
 			t.Errorf("ECS takes startedBy only alone (-want +got):\n%s", diff)
 		}
 	})
@@ -161,8 +177,8 @@ func TestDescribeInBatchesOf100(t *testing.T) {
 	if _, err := adapter.DescribeInstances(context.Background(), "c", ids); err != nil {
 		t.Error(err)
 	}
-	if len(server.calls) != 6 {
-		t.Errorf("%d calls, want 6", len(server.calls))
+	if len(server.seen()) != 6 {
+		t.Errorf("%d calls, want 6", len(server.seen()))
 	}
 }
 
@@ -189,11 +205,11 @@ func TestQueue(t *testing.T) {
 	for delay, want := range map[time.Duration]any{
 		-time.Second: nil, 0: nil, time.Millisecond: 1.0, 2 * time.Second: 2.0, 2*time.Second + 1: 3.0, 900 * time.Second: 900.0,
 	} {
-		e.calls = nil
+		e.forget()
 		if err := q.Send(ctx, []byte(`{"cluster":"c"}`), delay); err != nil {
 			t.Fatal(err)
 		}
-		in := e.calls[0].in
+		in := e.seen()[0].in
 		if got := in["DelaySeconds"]; got != want && !(want == nil && got == 0.0) {
 			t.Errorf("delay %s sent as %v s, want %v", delay, got, want)
 		}
@@ -201,9 +217,9 @@ func TestQueue(t *testing.T) {
 			t.Errorf("sent %v", in)
 		}
 	}
-	e.calls = nil
-	if err := q.Send(ctx, nil, 900*time.Second+1); err == nil || len(e.calls) > 0 {
-		t.Errorf("Send beyond 900 s = %v after %d calls, want an error and no call", err, len(e.calls))
+	e.forget()
+	if err := q.Send(ctx, nil, 900*time.Second+1); err == nil || len(e.seen()) > 0 {
+		t.Errorf("Send beyond 900 s = %v after %d calls, want an error and no call", err, len(e.seen()))
 	}
 }
 
@@ -217,7 +233,7 @@ func TestForward(t *testing.T) {
 		if err != nil || status != 400 || string(answer) != `{"__type":"X","message":"ListClusters 7"}` {
 			t.Errorf("Forward = %d %s, %v", status, answer, err)
 		}
-		h := server.calls[0].header
+		h := server.seen()[0].header
 		auth := h.Get("Authorization")
 		for _, part := range []string{"AWS4-HMAC-SHA256 Credential=AKIDTEST/", "/eu-central-1/ecs/aws4_request", "x-amz-target"} {
 			if !strings.Contains(auth, part) {
@@ -237,7 +253,7 @@ func TestForward(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if a, b := server.calls[0].header.Get("Authorization"), server.calls[1].header.Get("Authorization"); a != b || server.calls[0].header.Get("X-Amz-Date") != "20261121T100000Z" {
+		if a, b := server.seen()[0].header.Get("Authorization"), server.seen()[1].header.Get("Authorization"); a != b || server.seen()[0].header.Get("X-Amz-Date") != "20261121T100000Z" {
 			t.Errorf("the same request is signed differently:\n%s\n%s", a, b)
 		}
 	})

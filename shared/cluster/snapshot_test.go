@@ -266,6 +266,7 @@ func picture(s *cluster.Snapshot) map[string]string {
 		}
 	}
 	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(len(s.Tasks))
+	out["zones"] = fmt.Sprint(len(s.Zones()))
 	for _, group := range []string{"", "g"} {
 		c := s.Crowd("web", group)
 		out["crowd "+group] = fmt.Sprint(len(c.Instances), c.Instances, c.Zones)
@@ -323,7 +324,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 			}
 		}
 	}
-	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks)}
+	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks), "zones": fmt.Sprint(len(zones))}
 	for id, v := range views {
 		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports, len(v.Tasks), zone[id])
 	}

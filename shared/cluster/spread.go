@@ -82,9 +82,9 @@ func (s *Snapshot) leave(v *InstanceView) {
 func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
 func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
-// crowd counts a task in (1) or out (-1), for its owner and for its group.
+// crowd counts a task that the instance holds in (1) or out (-1), for its owner and for its group.
 func (s *Snapshot) crowd(t *Task, v *InstanceView, sign int) {
-	if !t.Active() || t.Instance == "" {
+	if !t.Active() {
 		return
 	}
 	s.count(crowdKey{t.Owner, ""}, v, sign)

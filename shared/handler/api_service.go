@@ -259,9 +259,9 @@ func (a *API) ListServices(ctx context.Context, q cluster.ServiceQuery) (names [
 }
 
 // Tag sets and removes tags of a service or a task.
-func (a *API) Tag(ctx context.Context, kind, clusterName, name string, set map[string]string, remove []string) error {
-	return retry("tagging "+name, func() error {
-		row, tags, err := a.tagged(ctx, kind, clusterName, name)
+func (a *API) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
+	return retry("tagging "+of.Name, func() error {
+		row, tags, err := a.tagged(ctx, of)
 		if err != nil {
 			return err
 		}
@@ -276,7 +276,7 @@ func (a *API) Tag(ctx context.Context, kind, clusterName, name string, set map[s
 			delete(next, k)
 		}
 		if len(next) > MaxTags {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", name, len(next), MaxTags)
+			return cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", of.Name, len(next), MaxTags)
 		}
 		*tags = next
 		row.Header().Rev++
@@ -289,8 +289,8 @@ func (a *API) Tag(ctx context.Context, kind, clusterName, name string, set map[s
 const MaxTags = 50
 
 // Tags are the tags of a service or a task.
-func (a *API) Tags(ctx context.Context, kind, clusterName, name string) (map[string]string, error) {
-	_, tags, err := a.tagged(ctx, kind, clusterName, name)
+func (a *API) Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
+	_, tags, err := a.tagged(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -298,9 +298,9 @@ func (a *API) Tags(ctx context.Context, kind, clusterName, name string) (map[str
 }
 
 // tagged is a copy of the row, and where its tags are.
-func (a *API) tagged(ctx context.Context, kind, clusterName, name string) (cluster.Row, *map[string]string, error) {
-	if kind == "service" {
-		s, err := a.service(ctx, clusterName, name)
+func (a *API) tagged(ctx context.Context, of cluster.ResourceARN) (cluster.Row, *map[string]string, error) {
+	if of.Kind == "service" {
+		s, err := a.service(ctx, of.Cluster, of.Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -311,7 +311,7 @@ func (a *API) tagged(ctx context.Context, kind, clusterName, name string) (clust
 		next.Stamp = 0
 		return &next, &next.Tags, nil
 	}
-	t, err := a.task(ctx, clusterName, name)
+	t, err := a.task(ctx, of.Cluster, of.Name)
 	if err != nil {
 		return nil, nil, err
 	}

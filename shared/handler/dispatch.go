@@ -1,11 +1,13 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -25,8 +27,9 @@ type Dispatch struct {
 	refused map[cluster.Key]int
 }
 
-// drainPage is how many outbox rows are read at once: enough for the token bucket's burst.
-const drainPage = 16
+// firstPage and lastPage are how many outbox rows are read at once: one large row may take all the tokens that there
+// are, and reading more would only cost.
+const firstPage, lastPage = 2, 64
 
 // Records drains the outbox of each cluster that the batch names. A failure is left to the schedule and the due rows:
 // the stream is never held up.
@@ -129,8 +132,7 @@ func (h *Dispatch) observer() *observer {
 // recheck asks ECS about instances that were not available, and puts off those that still are not.
 func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due) error {
 	o := h.observer()
-	for start := 0; start < len(dues); start += describeBatch {
-		batch := dues[start:min(start+describeBatch, len(dues))]
+	for batch := range slices.Chunk(newest(dues), describeBatch) {
 		ids := make([]string, len(batch))
 		for i, d := range batch {
 			ids[i] = d.Subject
@@ -150,6 +152,14 @@ func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due
 		}
 	}
 	return nil
+}
+
+// newest is one due row per instance, the one that was put off most often.
+func newest(dues []*cluster.Due) []*cluster.Due {
+	slices.SortFunc(dues, func(a, b *cluster.Due) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Generation, a.Generation))
+	})
+	return slices.CompactFunc(dues, func(a, b *cluster.Due) bool { return a.Subject == b.Subject })
 }
 
 func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, now *cluster.Instance) error {

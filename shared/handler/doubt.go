@@ -73,33 +73,30 @@ func (d *drainer) adopt(t *cluster.Task, e cluster.ECSTask) error {
 // stop carries out one stop; done false leaves it for later.
 func (d *drainer) stop(s cluster.StopItem) (done bool, err error) {
 	if s.ECSID != "" {
-		return d.stopAtECS(s.ECSID, s.Reason, nil)
+		done, known, err := d.stopAtECS(s.ECSID, s.Reason)
+		if !done || known || s.ID == "" {
+			return done, err
+		}
 	}
 	row, err := d.State.Get(d.ctx, cluster.TaskKey(d.cluster, s.Owner, s.ID))
 	if err != nil {
 		return false, fmt.Errorf("reading task %s: %w", s.ID, err)
 	}
 	t, ok := row.(*cluster.Task)
-	if !ok || t == nil || t.Last == cluster.TaskStopped {
+	switch {
+	case !ok || t == nil || t.Last == cluster.TaskStopped:
 		return true, nil
-	}
-	if t.ECSID != "" {
-		return d.stopAtECS(t.ECSID, s.Reason, t)
-	}
-	if t.Attempt == 0 {
+	case t.ECSID != "":
+		done, known, err := d.stopAtECS(t.ECSID, s.Reason)
+		if !done || known {
+			return done, err
+		}
+		return d.giveUp(t, s.Reason)
+	case t.Attempt == 0:
 		// Nobody started it, and nobody can claim it any more.
-		return d.stopped(t, s.Reason)
+		return d.giveUp(t, s.Reason)
 	}
 	return d.stopUnknown(t, s.Reason)
-}
-
-// stopped records that there is nothing left to stop.
-func (d *drainer) stopped(t *cluster.Task, reason string) (done bool, err error) {
-	if err := d.writeOff(t, cluster.StopByScheduler, reason); err != nil {
-		d.again(time.Second)
-		return false, err
-	}
-	return true, nil
 }
 
 // stopUnknown stops a task that was started and has not reported itself yet.
@@ -112,7 +109,7 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 		if err := d.adopt(t, f); err != nil {
 			return false, err
 		}
-		if done, err := d.stopAtECS(f.ID, reason, nil); !done {
+		if done, _, err := d.stopAtECS(f.ID, reason); !done {
 			return false, err
 		}
 	}
@@ -123,24 +120,29 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 		d.again(wait)
 		return false, nil
 	}
-	return d.stopped(t, reason)
+	return d.giveUp(t, reason)
 }
 
-// stopAtECS is one StopTask. Where ECS has no such task, t (if known) is written off.
-func (d *drainer) stopAtECS(ecsID, reason string, t *cluster.Task) (bool, error) {
-	if !d.token() {
+// giveUp records a task as STOPPED that is to be stopped and that ECS does not have. One that has reported itself
+// meanwhile is left for the next round.
+func (d *drainer) giveUp(t *cluster.Task, reason string) (done bool, err error) {
+	err = d.end(t, cluster.StopByScheduler, reason)
+	if err != nil && ignoreConflict(err) == nil {
+		d.again(time.Second)
 		return false, nil
 	}
-	err := d.ECS.StopTask(d.ctx, d.cluster, ecsID, reason)
-	switch {
-	case err == nil:
-		return true, nil
-	case notFound(err):
-		if t != nil {
-			return d.stopped(t, reason)
-		}
-		return true, nil
+	return err == nil, wrap(err, "writing off task %s", t.ID)
+}
+
+// stopAtECS is one StopTask; known false with done says that ECS has no such task.
+func (d *drainer) stopAtECS(ecsID, reason string) (done, known bool, err error) {
+	if !d.token() {
+		return false, true, nil
+	}
+	err = d.ECS.StopTask(d.ctx, d.cluster, ecsID, reason)
+	if err == nil || notFound(err) {
+		return true, err == nil, nil
 	}
 	d.again(time.Second)
-	return false, fmt.Errorf("stopping task %s: %w", ecsID, err)
+	return false, true, fmt.Errorf("stopping task %s: %w", ecsID, err)
 }

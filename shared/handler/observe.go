@@ -187,13 +187,21 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if next.Gone() {
 		next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
 	}
+	away := !next.Available() && !next.Gone()
+	if away && old != nil && old.Available() {
+		// First, so that a crash in between does not leave the instance to the sweep. One that was away before has a
+		// due row already.
+		if err := o.recheck(ctx, next.Cluster, next.ID, 0); err != nil {
+			return err
+		}
+	}
 	if err := o.putInstance(ctx, &next, old); err != nil {
 		return err
 	}
-	if next.Available() || next.Gone() {
-		return nil
+	if away && old == nil {
+		return o.recheck(ctx, next.Cluster, next.ID, 0)
 	}
-	return o.recheck(ctx, next.Cluster, next.ID, 0)
+	return nil
 }
 
 func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {

@@ -16,7 +16,7 @@ import (
 func (h *Dispatch) drain(ctx context.Context, name string) error {
 	d := &drainer{Dispatch: h, ctx: ctx, cluster: name, now: h.Clock.Now()}
 	r := cluster.Prefix(name, cluster.PrefixOutbox)
-	r.Limit = drainPage
+	r.Limit = firstPage
 	var failed []error
 	for !d.empty {
 		rows, err := h.State.List(ctx, r)
@@ -24,9 +24,10 @@ func (h *Dispatch) drain(ctx context.Context, name string) error {
 			return fmt.Errorf("listing the outbox: %w", err)
 		}
 		failed = append(failed, d.rows(rows))
-		if len(rows) < drainPage {
+		if len(rows) < r.Limit {
 			break
 		}
+		r.Limit = min(2*r.Limit, lastPage)
 		r.From = rows[len(rows)-1].Key().Sort + "\x00"
 	}
 	if d.next > 0 {
@@ -215,6 +216,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 		row, err := d.State.Write(d.ctx, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: attempt, At: d.now}})
 		var c *cluster.Conflict
 		if err == nil {
+			delete(d.refused, key)
 			t, _ := row.(*cluster.Task)
 			return t, true, nil
 		}
@@ -223,6 +225,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 		}
 		old, ok := c.Row.(*cluster.Task)
 		if !ok || old == nil || old.Desired != cluster.TaskRunning || old.Last != "" {
+			delete(d.refused, key)
 			return nil, true, nil
 		}
 		if old.Attempt >= attempt {
@@ -289,12 +292,16 @@ func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
 	return nil
 }
 
-// writeOff records a task as STOPPED that ECS does not have.
+// writeOff records a task as STOPPED that ECS refused. One that has changed meanwhile is left as it is.
 func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
+	return wrap(ignoreConflict(d.end(t, code, reason)), "writing off task %s", t.ID)
+}
+
+func (d *drainer) end(t *cluster.Task, code, reason string) error {
 	obs := &cluster.Observation{
 		Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
 		Expires: d.now.Add(d.Settings.KeepStopped).Unix(),
 	}
 	_, err := d.State.Write(d.ctx, cluster.Write{Observe: obs})
-	return wrap(ignoreConflict(err), "writing off task %s", t.ID)
+	return err
 }

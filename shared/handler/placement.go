@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -64,6 +65,9 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 	if err := h.wake(ctx, records); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(records, missed) {
+		delete(h.warm, name)
+	}
 	warm, err := h.snapshot(ctx, name)
 	if err != nil {
 		return err
@@ -94,6 +98,13 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		return nil
 	}
 	return fmt.Errorf("deciding: lost %d races", maxRaces)
+}
+
+// missed reports whether the record is a sweep's due row that has fallen due: something was left undone, perhaps because
+// the stream gave up records, so what is remembered is not to be relied on.
+func missed(r cluster.Record) bool {
+	due, ok := r.Old.(*cluster.Due)
+	return ok && r.Op == cluster.Remove && due.Kind != cluster.DueInstance && due.Generation > 0
 }
 
 // snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,

@@ -184,7 +184,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		n := 0
 		w.state.beforeCommit = func(cluster.Commit) error {
 			if n++; n == 2 {
-				w.scaleQuietly("web", 120)
+				w.scale("web", 120)
 			}
 			return nil
 		}
@@ -200,7 +200,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w.state.beforeCommit = func(cluster.Commit) error {
 			if !raced {
 				raced = true
-				return w.api.Tag(ctx, "service", prod, "web", map[string]string{"a": "b"}, nil)
+				return w.api.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
 			}
 			return nil
 		}
@@ -226,12 +226,6 @@ func TestPlacement_Conflict(t *testing.T) {
 		w.pump()
 		want(t, "running", w.service("web").Running, 2)
 	})
-}
-
-// scaleQuietly changes a service in the middle of something else.
-func (w *world) scaleQuietly(name string, n int) {
-	w.t.Helper()
-	w.scale(name, n)
 }
 
 func TestPlacement_WarmSnapshot(t *testing.T) {

@@ -198,7 +198,7 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 // reaches placement by the stream.
 func (s *sweep) lookAgain(ctx context.Context) error {
 	for _, d := range differences(s.snap, s.now, s.settings) {
-		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject}
+		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: 1}
 		if _, err := s.state.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
 		}

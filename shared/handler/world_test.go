@@ -292,6 +292,7 @@ func (w *world) advance(d time.Duration) {
 		}
 		if m.at.After(w.clock.now) {
 			w.clock.now = m.at
+			w.pump()
 		}
 		if again := w.dispatch.Messages(ctx, messages(m.body)); len(again) > 0 {
 			w.wake.messages = append(w.wake.messages, delayed{w.clock.now.Add(time.Minute), m.body})

@@ -61,7 +61,7 @@ type Plan struct {
 func Reconcile(in Input) Plan {
 	c := take(in)
 	p := Plan{
-		Status: in.Service.Status, Lost: c.lost, Failed: c.failed, Running: len(c.running), Pending: len(c.active) - len(c.running),
+		Status: in.Service.Status, Lost: c.lost, Failed: c.failed, Running: c.running, Pending: len(c.active) - c.running,
 	}
 	if in.Service.Strategy == cluster.Daemon {
 		c.daemon(&p)
@@ -85,7 +85,7 @@ func (p *Plan) idle() bool {
 type census struct {
 	Input
 	active  []*cluster.Task // that count: not ended, not being stopped, not on an instance that is gone
-	running []*cluster.Task // those of the active that are RUNNING
+	running int             // of the active
 	held    map[string]bool // instances that a task of the service holds capacity on, by one being stopped too
 	lost    []*cluster.Task
 	failed  int
@@ -96,13 +96,15 @@ type census struct {
 
 func take(in Input) *census {
 	c := &census{Input: in, held: map[string]bool{}}
-	tasks := slices.Clone(in.Tasks)
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) })
-	for _, t := range tasks {
+	for _, t := range in.Tasks {
 		c.count(t)
 	}
+	slices.SortFunc(c.active, byID)
+	slices.SortFunc(c.lost, byID)
 	return c
 }
+
+func byID(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) }
 
 func (c *census) count(t *cluster.Task) {
 	if t.NeverRan() && (t.Revision == "" || t.Revision == c.Service.Deployment.ID) {
@@ -123,7 +125,7 @@ func (c *census) count(t *cluster.Task) {
 	}
 	c.active = append(c.active, t)
 	if t.Last == cluster.TaskRunning {
-		c.running = append(c.running, t)
+		c.running++
 		if healthy(t) {
 			c.healthy++
 		}

@@ -10,7 +10,7 @@ func (c *census) replica(p *Plan) {
 	ceiling := desired * c.Service.MaxPercent / 100
 	p.Start = max(0, min(desired, ceiling)-have)
 	c.shrink(p, have-desired)
-	p.Steady = len(c.running) == desired
+	p.Steady = c.running == desired
 }
 
 // shrink stops n tasks, those first by which the least is lost: what waits, what is PENDING, what is UNHEALTHY, and of

@@ -232,10 +232,10 @@ func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
 }
 
-func (s *scheduler) Tag(_ context.Context, kind, clusterName, name string, set map[string]string, remove []string) error {
+func (s *scheduler) Tag(_ context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tags, err := s.tagged(kind, clusterName, name)
+	tags, err := s.tagged(of.Kind, of.Cluster, of.Name)
 	if err != nil {
 		return err
 	}
@@ -249,10 +249,10 @@ func (s *scheduler) Tag(_ context.Context, kind, clusterName, name string, set m
 	return nil
 }
 
-func (s *scheduler) Tags(_ context.Context, kind, clusterName, name string) (map[string]string, error) {
+func (s *scheduler) Tags(_ context.Context, of cluster.ResourceARN) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tags, err := s.tagged(kind, clusterName, name)
+	tags, err := s.tagged(of.Kind, of.Cluster, of.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -387,5 +387,5 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 	return status, answer, nil
 }
 
-// instant is a time after noon.
+// after is a time d after noon.
 func after(d time.Duration) time.Time { return noon.Add(d) }

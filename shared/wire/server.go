@@ -30,9 +30,9 @@ type Scheduler interface {
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
 	ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error)
 
-	// Tag and Tags are for kind "service" or "task".
-	Tag(ctx context.Context, kind, clusterName, name string, set map[string]string, remove []string) error
-	Tags(ctx context.Context, kind, clusterName, name string) (map[string]string, error)
+	// Tag and Tags are for services and tasks.
+	Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error
+	Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error)
 
 	ClusterCreated(ctx context.Context, name string) error
 	// DeletingCluster refuses with ClusterContainsServicesException or ClusterContainsTasksException.

@@ -103,7 +103,7 @@ func TestServiceLife(t *testing.T) {
 	changed := must(b.UpdateService(t.Context(), &ecs.UpdateServiceInput{
 		Cluster: new("prod"), Service: made.ServiceArn, DesiredCount: new(int32(0)), LoadBalancers: []types.LoadBalancer{},
 	}))(t)
-	expect(t, "desired", changed.Service.DesiredCount, 0)
+	expect(t, "desired", changed.Service.DesiredCount, int32(0))
 	gone := must(b.DeleteService(t.Context(), &ecs.DeleteServiceInput{Cluster: new("prod"), Service: new("web")}))(t)
 	expect(t, "status", *gone.Service.Status, "DRAINING")
 	row.Status = cluster.ServiceInactive
@@ -122,7 +122,7 @@ func TestDaemonService(t *testing.T) {
 	row := b.scheduler.services["prod/web"]
 	row.Running, row.Pending, row.Blocked = 3, 1, &cluster.Diagnosis{Unplaced: 2}
 	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
-	expect(t, "desired", out.Services[0].DesiredCount, 6)
+	expect(t, "desired", out.Services[0].DesiredCount, int32(6))
 }
 
 func TestClientTokens(t *testing.T) {
@@ -410,7 +410,7 @@ func TestRoles(t *testing.T) {
 	closed := newBerth(t, func(o *wire.ServerOptions) { o.Enforce = true })
 	refused(t, run(closed, "roles", nil), "AccessDeniedException", role)
 	expect(t, "no role", run(closed, "shop", nil), nil)
-	_, err := closed.RegisterTaskDefinition(t.Context(), &ecs.RegisterTaskDefinitionInput{Family: new("x"), ExecutionRoleArn: &role})
+	_, err := closed.RegisterTaskDefinition(t.Context(), &ecs.RegisterTaskDefinitionInput{Family: new("x"), ExecutionRoleArn: &role, ContainerDefinitions: shop.ContainerDefinitions})
 	refused(t, err, "AccessDeniedException", role)
 	_, err = closed.CreateService(t.Context(), &ecs.CreateServiceInput{ServiceName: new("s"), TaskDefinition: new("roles"), DesiredCount: new(int32(1))})
 	refused(t, err, "AccessDeniedException", role)

@@ -51,7 +51,7 @@ func (s *server) tagResource(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.TagResourceInput]{op: "TagResource"}.operation(s)(ctx, body)
 	}
-	return &ecs.TagResourceOutput{}, s.scheduler.Tag(ctx, arn.Kind, arn.Cluster, arn.Name, tags, nil)
+	return &ecs.TagResourceOutput{}, s.scheduler.Tag(ctx, arn, tags, nil)
 }
 
 func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
@@ -74,7 +74,7 @@ func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.UntagResourceInput]{op: "UntagResource"}.operation(s)(ctx, body)
 	}
-	return &ecs.UntagResourceOutput{}, s.scheduler.Tag(ctx, arn.Kind, arn.Cluster, arn.Name, nil, in.TagKeys)
+	return &ecs.UntagResourceOutput{}, s.scheduler.Tag(ctx, arn, nil, in.TagKeys)
 }
 
 func (s *server) listTags(ctx context.Context, body []byte) (any, error) {
@@ -89,7 +89,7 @@ func (s *server) listTags(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.ListTagsForResourceInput]{op: "ListTagsForResource"}.operation(s)(ctx, body)
 	}
-	tags, err := s.scheduler.Tags(ctx, arn.Kind, arn.Cluster, arn.Name)
+	tags, err := s.scheduler.Tags(ctx, arn)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -28,7 +27,7 @@ import (
 
 // Environment is a function's environment. What is missing or malformed is collected; [Environment.Check] reports it.
 type Environment struct {
-	// Log writes lines as Lambda's JSON log format wants them, with the request's id.
+	// Log writes lines as Lambda's JSON log format wants them.
 	Log *slog.Logger
 
 	lookup func(string) string
@@ -70,7 +69,7 @@ func awsConfig() (aws.Config, error) {
 
 // New reads the variables that lookup gives, empty where there is none.
 func New(lookup func(string) string) *Environment {
-	return &Environment{Log: lambdacontext.NewLogger(), lookup: lookup}
+	return &Environment{Log: NewLogger(os.Stdout, lookup("AWS_LAMBDA_LOG_LEVEL")), lookup: lookup}
 }
 
 // Check ends the process when anything is missing or malformed: Lambda then reports a failed start.

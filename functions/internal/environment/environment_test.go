@@ -1,7 +1,9 @@
 package environment_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -124,5 +126,20 @@ func TestLoadWantsCredentials(t *testing.T) {
 	}
 	if environment.Load().Err() == nil {
 		t.Error("an environment without credentials passes")
+	}
+}
+
+func TestLogger(t *testing.T) {
+	var out bytes.Buffer
+	log := environment.NewLogger(&out, "WARN")
+	log.Info("unheard")
+	log.Warn("heard", "message", "m-1", "time", "t")
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil { // a second line would be an error too
+		t.Fatal(err)
+	}
+	at, _ := line["timestamp"].(string)
+	if _, err := time.Parse(time.RFC3339, at); err != nil || line["time"] != "t" || line["level"] != "WARN" || line["msg"] != "heard" || line["message"] != "m-1" {
+		t.Errorf("line %v", line)
 	}
 }

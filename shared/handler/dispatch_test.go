@@ -1,0 +1,612 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// agree checks that ECS runs exactly what the rows say, each task once.
+func (w *world) agree(t testing.TB, tasks int) {
+	t.Helper()
+	running := map[string]bool{}
+	for _, task := range w.with(cluster.TaskRunning) {
+		if task.ECSID == "" || running[task.ECSID] {
+			t.Fatalf("task %s has ECS task %q", task.ID, task.ECSID)
+		}
+		running[task.ECSID] = true
+	}
+	live := w.ecs.live()
+	for _, id := range live {
+		if !running[id] {
+			t.Fatalf("ECS runs %s, which no row wants: %s", id, show(w.tasks()))
+		}
+	}
+	want(t, "rows that run", len(running), tasks)
+	wantCount(t, "ECS tasks", live, tasks)
+	wantCount(t, "outbox rows", w.outbox(), 0)
+}
+
+// failing lets calls of StartTask go wrong, the first first.
+func failing(faults ...fault) func(int, cluster.StartCall) fault {
+	return func(n int, _ cluster.StartCall) fault {
+		if n > len(faults) {
+			return fault{}
+		}
+		return faults[n-1]
+	}
+}
+
+func TestDispatch_Starts(t *testing.T) {
+	t.Run("ClaimsThenStartsTenPerCall", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 25, 256, 512)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			for _, id := range c.Instances {
+				task := w.task(cluster.TaskID(c.StartedBy, id))
+				want(t, "attempt before the call", task.Attempt, 1)
+				want(t, "claimed at", task.ClaimedAt, w.clock.now)
+			}
+			return fault{}
+		}
+		w.create("web", "web", 25)
+		w.pump()
+		var sizes []int
+		for _, c := range w.ecs.starts {
+			sizes = append(sizes, len(c.Instances))
+			want(t, "task definition", c.TaskDefinition, "web:1")
+		}
+		if !slices.Equal(sizes, []int{10, 10, 5}) {
+			t.Fatalf("calls of %v tasks", sizes)
+		}
+		w.agree(t, 25)
+		for _, task := range w.tasks() {
+			want(t, "attempts", task.Attempt, 1)
+		}
+	})
+	t.Run("DrainsMoreRowsThanAPage", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 40960, 81920)
+		w.create("web", "web", 45)
+		w.pump()
+		w.agree(t, 45)
+		wantCount(t, "calls", w.ecs.starts, 45)
+	})
+	t.Run("GoesOnWhenThereAreTokensAgain", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.StartBurst, s.StartRate = 2, 1 })
+		w.instances("i", 50, 256, 512)
+		w.create("web", "web", 50)
+		w.pump()
+		wantCount(t, "calls", w.ecs.starts, 2)
+		wantCount(t, "due rows", w.dues(), 1)
+		want(t, "kind", w.dues()[0].Kind, cluster.DueOutbox)
+		want(t, "due", w.dues()[0].At, epoch.Add(time.Second))
+		w.advance(2 * time.Second)
+		wantCount(t, "calls", w.ecs.starts, 4)
+		w.advance(3 * time.Second)
+		w.agree(t, 50)
+	})
+	t.Run("KeepsToTheRate", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.StartBurst, s.StartRate = 5, 5 })
+		w.instances("i", 1, 40960, 81920)
+		w.create("web", "web", 100)
+		for n := range 15 {
+			w.pump()
+			if most := 5 + 5*n; len(w.ecs.starts) > most {
+				t.Fatalf("%d calls after %d s, at most %d are allowed", len(w.ecs.starts), n, most)
+			}
+			w.advance(time.Second)
+		}
+		w.advance(10 * time.Second)
+		w.agree(t, 100)
+	})
+	t.Run("RecordsWhatECSRefuses", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 256, 512)
+		w.ecs.onStart = failing(fault{refuse: map[string]string{"i001": "RESOURCE:MEMORY"}})
+		r := w.run(t, cluster.TaskSpec{Count: 3})
+		stopped := w.with(cluster.TaskStopped)
+		wantCount(t, "stopped tasks", stopped, 1)
+		want(t, "instance", stopped[0].Instance, "i001")
+		want(t, "code", stopped[0].StopCode, cluster.StopFailedToStart)
+		want(t, "reason", stopped[0].Reason, "TaskFailedToStart: RESOURCE:MEMORY")
+		wantCount(t, "tasks", r.Tasks, 3)
+		w.agree(t, 2)
+	})
+	t.Run("RecordsACallThatIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 256, 512)
+		w.ecs.onStart = failing(fault{err: denied})
+		w.run(t, cluster.TaskSpec{Count: 3})
+		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 3)
+		for _, task := range w.tasks() {
+			want(t, "reason", task.Reason, "TaskFailedToStart: ClientException: TaskDefinition is inactive")
+		}
+		w.advance(time.Hour / 2)
+		wantCount(t, "calls", w.ecs.starts, 1)
+		w.agree(t, 0)
+	})
+	t.Run("TriesAgainAtOnceWhenThrottled", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 15, 256, 512)
+		w.ecs.onStart = failing(fault{err: throttled}, fault{err: throttled}, fault{err: throttled})
+		w.create("web", "web", 15)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 0)
+		w.advance(3 * time.Second)
+		w.agree(t, 15)
+	})
+	t.Run("SettlesInsteadWhereAnotherWasThrottled", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 512)
+		w.ecs.onStart = failing(fault{err: throttled})
+		w.create("web", "web", 1)
+		w.pump()
+		w.dispatch = &handler.Dispatch{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
+		w.advance(59 * time.Second)
+		wantCount(t, "calls", w.ecs.starts, 1)
+		w.advance(3 * time.Second)
+		w.agree(t, 1)
+	})
+	t.Run("SettlesAnUnknownOutcomeAfterBeingThrottled", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 512)
+		w.ecs.onStart = failing(fault{err: throttled}, fault{err: ambiguous, late: 30 * time.Second})
+		w.create("web", "web", 1)
+		w.advance(5 * time.Second)
+		wantCount(t, "calls", w.ecs.starts, 2)
+		w.advance(2 * time.Minute)
+		wantCount(t, "calls", w.ecs.starts, 2)
+		w.agree(t, 1)
+	})
+	t.Run("ClaimsAgainWhatItCouldNotClaim", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 256, 512)
+		spy := &spyState{Store: w.store}
+		w.dispatch.State = spy
+		failed := false
+		spy.beforeWrite = func(write cluster.Write) error {
+			if write.Claim != nil && !failed {
+				failed = true
+				return errStore
+			}
+			return nil
+		}
+		w.create("web", "web", 3)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		w.advance(2 * time.Second)
+		w.agree(t, 3)
+	})
+}
+
+func TestDispatch_Doubt(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault fault
+		calls int
+		extra int // ECS tasks that had to be stopped
+	}{
+		{"AppliedIsAdopted", fault{err: ambiguous, applied: true}, 1, 0},
+		{"NotAppliedIsStartedAgainOnce", fault{err: ambiguous}, 2, 0},
+		{"AppliedLateIsAdopted", fault{err: ambiguous, late: 30 * time.Second}, 1, 0},
+		{"AppliedAfterTheSettlingTimeIsStopped", fault{err: ambiguous, late: 90 * time.Second}, 2, 1},
+		{"AServerErrorIsInDoubt", fault{err: cluster.Errorf(cluster.CodeServer, "oops"), applied: true}, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.instances("i", 1, 4096, 8192)
+			w.ecs.onStart = failing(c.fault)
+			w.create("web", "web", 1)
+			w.advance(5 * time.Minute)
+			wantCount(t, "StartTask calls", w.ecs.starts, c.calls)
+			wantCount(t, "StopTask calls", w.ecs.stops, c.extra)
+			w.agree(t, 1)
+			wantCount(t, "task rows", w.tasks(), 1)
+		})
+		if c.extra > 0 {
+			continue
+		}
+		t.Run(c.name+"WithoutEvents", func(t *testing.T) {
+			w := newWorld(t)
+			w.instances("i", 1, 4096, 8192)
+			w.ecs.onStart = failing(c.fault)
+			w.ecs.mute = true
+			w.create("web", "web", 1)
+			w.advance(59 * time.Second)
+			wantCount(t, "StartTask calls before it has settled", w.ecs.starts, 1)
+			w.advance(time.Minute)
+			w.sweep()
+			w.advance(5 * time.Minute)
+			wantCount(t, "StartTask calls", w.ecs.starts, c.calls)
+			w.agree(t, 1)
+		})
+	}
+	t.Run("OfTenTasksAtOnce", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 10, 256, 512)
+		w.ecs.onStart = failing(fault{err: ambiguous, applied: true, refuse: map[string]string{"i003": "AGENT", "i007": "AGENT"}})
+		w.ecs.mute = true
+		w.create("web", "web", 10)
+		w.advance(3 * time.Minute)
+		w.ecs.mute = false
+		w.sweep()
+		w.pump()
+		w.agree(t, 10)
+		wantCount(t, "StartTask calls", w.ecs.starts, 2)
+		wantCount(t, "tasks in the second call", w.ecs.starts[1].Instances, 2)
+	})
+	t.Run("FindsWhatHasStoppedAlready", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = failing(fault{err: ambiguous, applied: true})
+		w.ecs.mute = true
+		r := w.run(t, cluster.TaskSpec{})
+		w.ecs.exit(w.ecs.live()[0], 3)
+		w.advance(2 * time.Minute)
+		task := w.task(r.Tasks[0])
+		want(t, "status", task.Status(), cluster.TaskStopped)
+		want(t, "exit code", *task.ExitCode, 3)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		w.agree(t, 0)
+	})
+	t.Run("WaitsUntilECSAnswers", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = failing(fault{err: ambiguous, applied: true})
+		w.ecs.mute = true
+		n := 0
+		w.ecs.onList = func() error {
+			if n++; n <= 3 {
+				return throttled
+			}
+			return nil
+		}
+		w.create("web", "web", 1)
+		w.advance(3 * time.Minute)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		wantCount(t, "tasks with an ECS task", slices.DeleteFunc(w.tasks(), func(t *cluster.Task) bool { return t.ECSID == "" }), 1)
+	})
+}
+
+func TestDispatch_Stops(t *testing.T) {
+	t.Run("WhatNobodyClaimed", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 3, 4096, 8192)
+		w.dispatchAsleep = true
+		w.create("web", "web", 3)
+		w.pump()
+		w.scale("web", 0)
+		w.pump()
+		wantCount(t, "tasks being stopped", slices.DeleteFunc(w.tasks(), func(t *cluster.Task) bool { return t.Desired != cluster.TaskStopped }), 3)
+		w.dispatchAsleep = false
+		w.pump()
+		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 3)
+		wantCount(t, "StartTask calls", w.ecs.starts, 0)
+		wantCount(t, "StopTask calls", w.ecs.stops, 0)
+		w.agree(t, 0)
+	})
+	t.Run("WhatHasNotReportedItself", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.frozen = true
+		r := w.run(t, cluster.TaskSpec{})
+		want(t, "ECS's id", w.task(r.Tasks[0]).ECSID, "")
+		if _, err := w.api.StopTask(ctx, prod, r.Tasks[0], "enough"); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		wantCount(t, "StopTask calls", w.ecs.stops, 1)
+		w.ecs.frozen = false
+		w.pump()
+		task := w.task(r.Tasks[0])
+		want(t, "status", task.Status(), cluster.TaskStopped)
+		want(t, "code", task.StopCode, cluster.StopUserInitiated)
+		want(t, "reason", task.Reason, "enough")
+		w.agree(t, 0)
+	})
+	t.Run("WhatECSNeverStarted", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = failing(fault{err: ambiguous})
+		w.create("web", "web", 1)
+		w.pump()
+		w.scale("web", 0)
+		w.advance(59 * time.Second)
+		want(t, "status", w.tasks()[0].Status(), cluster.TaskPending)
+		w.advance(5 * time.Second)
+		want(t, "status", w.tasks()[0].Status(), cluster.TaskStopped)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		w.agree(t, 0)
+	})
+	t.Run("WhatECSStartsAfterAll", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = failing(fault{err: ambiguous, late: 90 * time.Second})
+		w.create("web", "web", 1)
+		w.pump()
+		w.scale("web", 0)
+		w.advance(2 * time.Minute)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		w.agree(t, 0)
+	})
+	t.Run("WhatReportsItselfAsItIsGivenUp", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = failing(fault{err: ambiguous, late: time.Hour})
+		w.create("web", "web", 1)
+		w.pump()
+		w.scale("web", 0)
+		w.advance(30 * time.Second)
+		spy := &spyState{Store: w.store}
+		w.dispatch.State = spy
+		raced := false
+		spy.beforeWrite = func(write cluster.Write) error {
+			if write.Observe != nil && !raced {
+				raced = true
+				w.ecs.delayed[0].at = w.clock.now
+				w.ecs.step()
+				w.ecs.step()
+				w.observe(w.ecs.events...)
+				w.ecs.events = nil
+			}
+			return nil
+		}
+		w.advance(2 * time.Minute)
+		want(t, "raced", raced, true)
+		w.agree(t, 0)
+	})
+	t.Run("WhatRuns", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 2)
+		w.pump()
+		w.ecs.onStop = func(n int, _ string) error {
+			if n == 1 {
+				return throttled
+			}
+			return nil
+		}
+		w.scale("web", 0)
+		w.pump()
+		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 1)
+		w.advance(time.Second)
+		wantCount(t, "StopTask calls", w.ecs.stops, 3)
+		w.agree(t, 0)
+	})
+	t.Run("WhatECSHasForgotten", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		delete(w.ecs.tasks, w.ecs.live()[0])
+		w.scale("web", 0)
+		w.pump()
+		want(t, "status", w.tasks()[0].Status(), cluster.TaskStopped)
+		want(t, "code", w.tasks()[0].StopCode, cluster.StopByScheduler)
+		w.agree(t, 0)
+	})
+	t.Run("AsTokensAllow", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.StartBurst, s.StartRate = 10, 10 })
+		w.instances("i", 20, 256, 512)
+		w.create("web", "web", 20)
+		w.advance(10 * time.Second)
+		w.scale("web", 0)
+		w.pump()
+		wantCount(t, "StopTask calls", w.ecs.stops, 10)
+		w.advance(2 * time.Second)
+		wantCount(t, "StopTask calls", w.ecs.stops, 20)
+		w.agree(t, 0)
+	})
+}
+
+func TestDispatch_TwoAtOnce(t *testing.T) {
+	second := func(w *world) *handler.Dispatch {
+		return &handler.Dispatch{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
+	}
+	for n := 1; n <= 30; n++ {
+		t.Run(fmt.Sprint("WhereTheSecondComesAtWrite", n), func(t *testing.T) {
+			w := newWorld(t)
+			w.instances("i", 12, 4096, 8192)
+			w.dispatchAsleep = true
+			w.create("web", "web", 14)
+			w.pump()
+			records := w.act
+			w.act, w.dispatchAsleep = nil, false
+			two, writes := second(w), 0
+			spy := &spyState{Store: w.store}
+			spy.beforeWrite = func(cluster.Write) error {
+				if writes++; writes == n {
+					w.acts(two, records)
+				}
+				return nil
+			}
+			w.dispatch.State = spy
+			w.acts(w.dispatch, records)
+			w.advance(5 * time.Minute)
+			w.agree(t, 14)
+			started := 0
+			for _, c := range w.ecs.starts {
+				started += len(c.Instances)
+			}
+			want(t, "tasks started", started, 14)
+		})
+	}
+	t.Run("WhereTheFirstIsInTheMiddleOfItsCall", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 12, 4096, 8192)
+		two := second(w)
+		w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
+			if n == 1 {
+				w.acts(two, w.changed[len(w.changed)-1:])
+			}
+			return fault{}
+		}
+		w.create("web", "web", 12)
+		w.advance(5 * time.Minute)
+		w.agree(t, 12)
+		wantCount(t, "StartTask calls", w.ecs.starts, 2)
+	})
+}
+
+func TestDispatch_Due(t *testing.T) {
+	put := func(w *world, kind cluster.DueKind, subject string, in time.Duration) {
+		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now.Add(in), Kind: kind, Subject: subject}
+		if _, err := w.store.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("DeletesWhatIsDueAndLeavesTheRest", func(t *testing.T) {
+		w := newWorld(t)
+		for _, kind := range []cluster.DueKind{cluster.DueService, cluster.DueWaiting, cluster.DueRequest, cluster.DueOutbox, cluster.DueInstance} {
+			put(w, kind, "x", 0)
+			put(w, kind, "x", time.Minute)
+		}
+		w.decide, w.placementAsleep = nil, true
+		w.minute()
+		wantCount(t, "due rows", w.dues(), 5)
+		wantCount(t, "records", w.decide, 5)
+		for _, r := range w.decide {
+			want(t, "record", r.Op, cluster.Remove)
+		}
+	})
+	t.Run("OfAnOutboxWhoseRecordWasLost", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.dispatchAsleep = true
+		w.create("web", "web", 1)
+		w.pump()
+		w.act, w.dispatchAsleep = nil, false
+		w.minute()
+		w.agree(t, 1)
+	})
+	t.Run("OfARequestNobodyAnswered", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.submit(t, cluster.TaskSpec{Wait: "1h"})
+		w.decide = nil
+		w.placement = w.newPlacement("env-2", w.placement.Settings)
+		put(w, cluster.DueRequest, r.ID, time.Second)
+		w.advance(time.Second)
+		want(t, "answered", w.request(t, r.ID).Answered, true)
+	})
+	t.Run("OfWhatTheSweepFound", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		r := w.submit(t, cluster.TaskSpec{})
+		w.decide = nil // and the environment does not know
+		w.clock.now = w.clock.now.Add(time.Minute)
+		w.sweep()
+		w.advance(time.Second)
+		want(t, "answered", w.request(t, r.ID).Answered, true)
+		w.agree(t, 1)
+	})
+	t.Run("KnowsNoOtherSchedule", func(t *testing.T) {
+		w := newWorld(t)
+		if err := w.dispatch.Schedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), `"sweep"`) {
+			t.Fatalf("got %v", err)
+		}
+	})
+	t.Run("DropsMessagesItCannotRead", func(t *testing.T) {
+		w := newWorld(t)
+		if again := w.dispatch.Messages(ctx, messages([]byte("{"), []byte("{}"), []byte(`{"cluster":"nowhere"}`))); len(again) > 0 {
+			t.Fatalf("again: %v", again)
+		}
+	})
+	t.Run("DeliversAgainWhatFailed", func(t *testing.T) {
+		w := newWorld(t)
+		put(w, cluster.DueService, "x", 0)
+		spy := &spyState{Store: w.store, beforeWrite: func(cluster.Write) error { return errStore }}
+		w.dispatch.State = spy
+		again := w.dispatch.Messages(ctx, messages([]byte(`{"cluster":"prod"}`), []byte(`{"cluster":"elsewhere"}`)))
+		if !slices.Equal(again, []string{"m0"}) {
+			t.Fatalf("again: %v", again)
+		}
+	})
+}
+
+func TestDispatch_Recheck(t *testing.T) {
+	// looks are the times, after d, at which due rows had dispatch look at instances.
+	looks := func(w *world, d time.Duration) (at []time.Duration) {
+		before, start := w.ecs.describe, w.clock.now
+		for w.clock.now.Before(start.Add(d)) {
+			w.advance(time.Second)
+			for ; before < w.ecs.describe; before++ {
+				at = append(at, w.clock.now.Sub(start))
+			}
+		}
+		return at
+	}
+	minutes := func(n ...int) (out []time.Duration) {
+		for _, m := range n {
+			out = append(out, time.Duration(m)*time.Minute)
+		}
+		return out
+	}
+	disconnect := func(i *cluster.Instance) { i.AgentConnected = false }
+	t.Run("LooksEverMoreSeldom", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.change("i000", disconnect)
+		w.pump()
+		got := looks(w, 40*time.Minute)
+		if wanted := minutes(1, 3, 7, 15, 25, 35); !slices.Equal(got, wanted) {
+			t.Fatalf("looked after %v, want %v", got, wanted)
+		}
+		wantCount(t, "due rows", w.dues(), 1)
+		want(t, "generation", w.dues()[0].Generation, 6)
+	})
+	t.Run("FindsThatItIsBack", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.change("i000", disconnect)
+		w.create("web", "web", 1)
+		w.pump()
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
+		w.ecs.mute = true
+		w.ecs.change("i000", func(i *cluster.Instance) { i.AgentConnected = true })
+		w.ecs.mute = false
+		w.advance(time.Minute)
+		w.agree(t, 1)
+		wantCount(t, "due rows", w.dues(), 0)
+	})
+	t.Run("FindsThatItIsGone", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.change("i000", disconnect)
+		w.pump()
+		delete(w.ecs.instances, "i000")
+		w.advance(time.Minute)
+		want(t, "status", w.instance("i000").Status, cluster.InstanceInactive)
+		wantCount(t, "due rows", w.dues(), 0)
+	})
+	t.Run("HasOneDueRowHoweverOftenItChanges", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		for range 5 {
+			w.ecs.change("i000", disconnect)
+			w.advance(7 * time.Second)
+			w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+			w.advance(7 * time.Second)
+			w.ecs.change("i000", func(i *cluster.Instance) { i.AgentConnected = true })
+			w.advance(7 * time.Second)
+		}
+		w.advance(20 * time.Minute)
+		wantCount(t, "due rows", w.dues(), 1)
+	})
+	t.Run("LooksAtManyInOneCall", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 130, 4096, 8192)
+		for _, id := range ids {
+			w.ecs.change(id, disconnect)
+		}
+		w.pump()
+		before := w.ecs.describe
+		w.advance(time.Minute)
+		want(t, "calls", w.ecs.describe-before, 2)
+	})
+}

@@ -1,0 +1,328 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// answered serves one request and gives the status and, of an error, the code and the message.
+func (b *berth) answered(t *testing.T, op, body string) (status int, code, message string) {
+	t.Helper()
+	status, answer := b.mux.Serve(t.Context(), op, []byte(body))
+	var e struct {
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(answer, &e); err != nil {
+		t.Fatalf("%s answers %q: %v", op, answer, err)
+	}
+	return status, e.Type, e.Message
+}
+
+const (
+	invalidParameter = "InvalidParameterException"
+	notSupported     = "UnsupportedFeatureException"
+	serialization    = "SerializationException"
+)
+
+// list is n of the same thing in JSON.
+func list(n int, item string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+}
+
+func tags(n int) string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf(`{"key":"k%d","value":"v"}`, i))
+	}
+	return "[" + strings.Join(out, ",") + "]"
+}
+
+// bad are requests that are refused before anything happens, each with the code and a word of the message.
+var bad = []struct{ name, op, body, code, has string }{
+	{"UnknownCluster", "CreateService", `{"cluster":"nope","serviceName":"s","taskDefinition":"shop","desiredCount":1}`, "ClusterNotFoundException", "Cluster not found."},
+	{"UnknownCluster", "RunTask", `{"cluster":"nope","taskDefinition":"shop"}`, "ClusterNotFoundException", "Cluster not found."},
+	{"UnknownCluster", "DescribeServices", `{"cluster":"nope","services":["s"]}`, "ClusterNotFoundException", ""},
+	{"UnknownCluster", "DescribeTasks", `{"cluster":"nope","tasks":["00000000000000000000000000000000"]}`, "ClusterNotFoundException", ""},
+	{"UnknownCluster", "ListServices", `{"cluster":"nope"}`, "ClusterNotFoundException", ""},
+	{"UnknownCluster", "ListTasks", `{"cluster":"nope"}`, "ClusterNotFoundException", ""},
+	{"UnknownService", "UpdateService", `{"cluster":"prod","service":"nope","desiredCount":1}`, "ServiceNotFoundException", ""},
+	{"UnknownService", "DeleteService", `{"cluster":"prod","service":"nope"}`, "ServiceNotFoundException", ""},
+	{"UnknownTask", "StopTask", `{"cluster":"prod","task":"00000000000000000000000000000000"}`, invalidParameter, "not found"},
+	{"UnknownDefinition", "CreateService", `{"serviceName":"s","taskDefinition":"nope","desiredCount":1}`, "ClientException", "TaskDefinition not found."},
+
+	{"MissingField", "CreateService", `{"taskDefinition":"shop","desiredCount":1}`, invalidParameter, "serviceName"},
+	{"MissingField", "CreateService", `{"serviceName":"s","desiredCount":1}`, invalidParameter, "taskDefinition"},
+	{"MissingField", "CreateService", `{"serviceName":"s","taskDefinition":"shop"}`, invalidParameter, "desiredCount"},
+	{"MissingField", "UpdateService", `{}`, invalidParameter, "service"},
+	{"MissingField", "DeleteService", `{}`, invalidParameter, "service"},
+	{"MissingField", "DescribeServices", `{}`, invalidParameter, "services"},
+	{"MissingField", "RunTask", `{}`, invalidParameter, "taskDefinition"},
+	{"MissingField", "StartTask", `{"taskDefinition":"shop"}`, invalidParameter, "containerInstances"},
+	{"MissingField", "StopTask", `{}`, invalidParameter, "task"},
+	{"MissingField", "DescribeTasks", `{}`, invalidParameter, "tasks"},
+	{"MissingField", "UpdateCluster", `{}`, invalidParameter, "cluster"},
+	{"MissingField", "DeleteCluster", `{}`, invalidParameter, "cluster"},
+	{"MissingField", "DescribeTaskDefinition", `{}`, invalidParameter, "taskDefinition"},
+	{"MissingField", "DeregisterTaskDefinition", `{}`, invalidParameter, "taskDefinition"},
+	{"MissingField", "DeleteTaskDefinitions", `{}`, invalidParameter, "taskDefinitions"},
+	{"MissingField", "DescribeContainerInstances", `{}`, invalidParameter, "containerInstances"},
+	{"MissingField", "UpdateContainerInstancesState", `{"status":"DRAINING"}`, invalidParameter, "containerInstances"},
+	{"MissingField", "DeregisterContainerInstance", `{}`, invalidParameter, "containerInstance"},
+	{"MissingField", "PutAttributes", `{}`, invalidParameter, "attributes"},
+	{"MissingField", "TagResource", `{"tags":[]}`, invalidParameter, "resourceArn"},
+	{"MissingField", "TagResource", `{"resourceArn":"arn:aws:ecs:eu-west-1:123456789012:service/prod/web"}`, invalidParameter, "tags"},
+	{"MissingField", "UntagResource", `{"resourceArn":"arn:aws:ecs:eu-west-1:123456789012:service/prod/web"}`, invalidParameter, "tagKeys"},
+
+	{"WrongType", "CreateService", `{"serviceName":7}`, serialization, "serviceName"},
+	{"WrongType", "CreateService", `{"serviceName":"s","desiredCount":"two"}`, serialization, "desiredCount"},
+	{"WrongType", "CreateService", `{"desiredCount":2.5}`, serialization, "desiredCount"},
+	{"WrongType", "RunTask", `{"overrides":[]}`, serialization, "overrides"},
+	{"WrongType", "DescribeTasks", `{"tasks":"a"}`, serialization, "tasks"},
+	{"WrongType", "PutAttributes", `{"attributes":{"name":"a"}}`, serialization, "attributes"},
+	{"TwoMegabytes", "CreateService", `{"serviceName":"` + strings.Repeat("x", 2<<20) + `"}`, "RequestEntityTooLargeException", ""},
+
+	{"Negative", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":-1}`, invalidParameter, "desiredCount"},
+	{"Negative", "UpdateService", `{"service":"s","desiredCount":-1}`, invalidParameter, "desiredCount"},
+	{"Negative", "RunTask", `{"taskDefinition":"shop","count":-1}`, invalidParameter, "count"},
+	{"Negative", "RunTask", `{"taskDefinition":"shop","overrides":{"containerOverrides":[{"name":"app","cpu":-5}]}}`, invalidParameter, "negative"},
+	{"Negative", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"deploymentConfiguration":{"minimumHealthyPercent":-1}}`, invalidParameter, "minimumHealthyPercent"},
+	{"Negative", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"deploymentConfiguration":{"maximumPercent":-1}}`, invalidParameter, "maximumPercent"},
+	{"TooMuch", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"deploymentConfiguration":{"minimumHealthyPercent":101}}`, invalidParameter, "minimumHealthyPercent"},
+	{"TooMuch", "RunTask", `{"taskDefinition":"shop","count":0}`, invalidParameter, "count"},
+	{"TooMuch", "RunTask", `{"taskDefinition":"shop","count":11}`, invalidParameter, "count"},
+	{"TooMuch", "ListTasks", `{"maxResults":101}`, invalidParameter, "maxResults"},
+	{"TooMuch", "ListServices", `{"maxResults":0}`, invalidParameter, "maxResults"},
+	{"TooMany", "PutAttributes", `{"attributes":` + list(10_000, `{"name":"a","targetId":"0a"}`) + `}`, invalidParameter, "attributes"},
+	{"TooMany", "DescribeServices", `{"services":` + list(11, `"s"`) + `}`, invalidParameter, "services"},
+	{"TooMany", "DescribeTasks", `{"tasks":` + list(101, `"s"`) + `}`, invalidParameter, "tasks"},
+	{"TooMany", "DescribeClusters", `{"clusters":` + list(101, `"s"`) + `}`, invalidParameter, "clusters"},
+	{"TooMany", "StartTask", `{"taskDefinition":"shop","containerInstances":` + list(11, `"a"`) + `}`, invalidParameter, "containerInstances"},
+	{"TooMany", "UpdateContainerInstancesState", `{"status":"ACTIVE","containerInstances":` + list(11, `"a"`) + `}`, invalidParameter, "containerInstances"},
+	{"TooMany", "RunTask", `{"taskDefinition":"shop","tags":` + tags(51) + `}`, invalidParameter, "tags"},
+	{"TooMany", "RunTask", `{"taskDefinition":"shop","overrides":{"containerOverrides":[{"name":"app","command":["` + strings.Repeat("x", 8192) + `"]}]}}`, invalidParameter, "overrides"},
+	{"Twice", "StartTask", `{"taskDefinition":"shop","containerInstances":["0a","0a"]}`, invalidParameter, "twice"},
+	{"Twice", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"a"},{"key":"a"}]}`, invalidParameter, "Duplicate"},
+
+	{"InvalidARN", "CreateService", `{"cluster":"arn:aws:ecs","serviceName":"s","taskDefinition":"shop","desiredCount":1}`, invalidParameter, "Invalid identifier"},
+	{"InvalidARN", "DescribeClusters", `{"clusters":["arn:aws:s3:::bucket"]}`, invalidParameter, "Invalid identifier"},
+	{"OtherKind", "DescribeServices", `{"cluster":"arn:aws:ecs:eu-west-1:123456789012:service/prod/web","services":["web"]}`, invalidParameter, "not the ARN of a cluster"},
+	{"OtherKind", "DescribeTasks", `{"cluster":"prod","tasks":["arn:aws:ecs:eu-west-1:123456789012:service/prod/web"]}`, invalidParameter, "not the ARN of a task"},
+	{"OtherRegion", "ListTasks", `{"cluster":"arn:aws:ecs:us-east-1:123456789012:cluster/prod"}`, invalidParameter, "us-east-1. Your region is eu-west-1"},
+	{"OtherAccount", "ListTasks", `{"cluster":"arn:aws:ecs:eu-west-1:999999999999:cluster/prod"}`, invalidParameter, "999999999999. Your account is"},
+	{"OtherPartition", "ListTasks", `{"cluster":"arn:aws-cn:ecs:eu-west-1:123456789012:cluster/prod"}`, invalidParameter, "aws-cn. Your partition is"},
+	{"OtherCluster", "DescribeServices", `{"services":["arn:aws:ecs:eu-west-1:123456789012:service/prod/web"]}`, invalidParameter, "Identifier is for prod. Your cluster is default"},
+	{"OtherCluster", "PutAttributes", `{"attributes":[{"name":"a","targetId":"arn:aws:ecs:eu-west-1:123456789012:container-instance/prod/0a"}]}`, invalidParameter, "prod"},
+	{"BadName", "CreateService", `{"serviceName":"a b","taskDefinition":"shop","desiredCount":1}`, invalidParameter, "serviceName"},
+	{"BadName", "CreateService", `{"serviceName":"` + strings.Repeat("a", 256) + `","taskDefinition":"shop","desiredCount":1}`, invalidParameter, "serviceName"},
+	{"BadName", "CreateCluster", `{"clusterName":"a/b"}`, invalidParameter, "cluster name"},
+	{"BadName", "ListTasks", `{"cluster":"#"}`, invalidParameter, "Invalid identifier"},
+	{"BadName", "DescribeTasks", `{"tasks":["short"]}`, invalidParameter, "taskId length"},
+	{"BadName", "DescribeTasks", `{"tasks":["zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"]}`, invalidParameter, "Invalid identifier"},
+	{"BadName", "RunTask", `{"taskDefinition":"shop:0"}`, invalidParameter, "task definition"},
+	{"BadName", "RunTask", `{"taskDefinition":"shop","startedBy":"a b"}`, invalidParameter, "startedBy"},
+	{"BadName", "StartTask", `{"taskDefinition":"shop","containerInstances":["0a"],"startedBy":"` + strings.Repeat("a", 37) + `"}`, invalidParameter, "startedBy"},
+	{"BadName", "RunTask", `{"taskDefinition":"shop","clientToken":"a b"}`, invalidParameter, "clientToken"},
+	{"BadName", "RunTask", `{"taskDefinition":"shop","clientToken":"` + strings.Repeat("a", 65) + `"}`, invalidParameter, "clientToken"},
+	{"BadName", "StopTask", `{"task":"00000000000000000000000000000000","reason":"` + strings.Repeat("a", 256) + `"}`, invalidParameter, "reason"},
+	{"Reserved", "RunTask", `{"taskDefinition":"shop","group":"service:web"}`, invalidParameter, "group"},
+	{"Reserved", "StartTask", `{"taskDefinition":"shop","containerInstances":["0a"],"group":"service:web"}`, invalidParameter, "group"},
+	{"Reserved", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"AWS:x","value":"v"}]}`, invalidParameter, "aws:"},
+	{"UnknownValue", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"schedulingStrategy":"SOMETIMES"}`, invalidParameter, "schedulingStrategy"},
+	{"UnknownValue", "ListTasks", `{"desiredStatus":"SLEEPING"}`, invalidParameter, "desiredStatus"},
+	{"UnknownValue", "DescribeTasks", `{"tasks":["00000000000000000000000000000000"],"include":["ALL"]}`, invalidParameter, "include"},
+	{"UnknownValue", "RunTask", `{"taskDefinition":"shop","launchType":"MOON"}`, invalidParameter, "launchType"},
+	{"Combination", "ListTasks", `{"startedBy":"me","family":"shop"}`, invalidParameter, "only filter"},
+
+	{"DaemonDesired", "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","desiredCount":1}`, invalidParameter, "desired count"},
+	{"DaemonMaximum", "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","deploymentConfiguration":{"maximumPercent":200}}`, invalidParameter, "maximumPercent"},
+	{"DaemonStrategy", "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","placementStrategy":[{"type":"random"}]}`, invalidParameter, "placement strategies"},
+	{"DaemonFargate", "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","launchType":"FARGATE"}`, invalidParameter, "Fargate"},
+	{"DaemonController", "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","deploymentController":{"type":"EXTERNAL"}}`, invalidParameter, "deployment controllers"},
+
+	{"Wait", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:wait","value":"soon"}]}`, invalidParameter, "berth:wait"},
+	{"Wait", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:wait","value":"-5m"}]}`, invalidParameter, "berth:wait"},
+	{"Wait", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:wait","value":"721h"}]}`, invalidParameter, "berth:wait"},
+	{"Wait", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:wait","value":"forever"}]}`, invalidParameter, "berth:wait"},
+	{"OwnTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:cpu-milli","value":"5"}]}`, invalidParameter, "berth:cpu-milli"},
+	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"berth:cpu-milli","value":"-5"}]}`, invalidParameter, "berth:cpu-milli"},
+	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"berth:gpu-milli","value":"1000"}]}`, invalidParameter, "berth:gpu-milli"},
+	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"Berth:Gpu-Milli","value":"10"}]}`, invalidParameter, "Berth:Gpu-Milli"},
+	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"berth:gpu-milli","value":"10"}],"containerDefinitions":[{"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`, invalidParameter, "berth:gpu-milli"},
+	{"OwnTag", "CreateCluster", `{"tags":[{"key":"berth:x","value":"5"}]}`, invalidParameter, "berth:x"},
+	{"NoEC2", "RunTask", `{"taskDefinition":"fargate"}`, invalidParameter, "EC2"},
+	{"Awsvpc", "RunTask", `{"taskDefinition":"awsvpc"}`, notSupported, "awsvpc"},
+	{"Constrained", "CreateService", `{"serviceName":"s","taskDefinition":"bound","desiredCount":1}`, notSupported, "taskDefinition.placementConstraints"},
+}
+
+// Every bad request has its code and says what is wrong, and nothing has changed anywhere.
+func TestBadInput(t *testing.T) {
+	for _, c := range bad {
+		t.Run(c.op+"/"+c.name, func(t *testing.T) {
+			b := newBerth(t)
+			status, code, message := b.answered(t, c.op, c.body)
+			if code != c.code || !strings.Contains(message, c.has) || status/100 != 4 {
+				t.Errorf("%d %s %.300s, want %s with %q", status, code, message, c.code, c.has)
+			}
+			if len(b.scheduler.services)+len(b.scheduler.tasks)+len(b.scheduler.told) > 0 {
+				t.Errorf("something changed: %v", b.scheduler.told)
+			}
+			for _, call := range b.cloud.calls {
+				if !strings.HasPrefix(call, "Describe") {
+					t.Errorf("ECS was asked for %s", call)
+				}
+			}
+		})
+	}
+}
+
+// What is not served is refused by name, wherever it is asked for, and nothing else is.
+func TestUnserved(t *testing.T) {
+	members := map[string]string{
+		"loadBalancers": `[{"targetGroupArn":"a"}]`, "serviceRegistries": `[{"registryArn":"a"}]`,
+		"capacityProviderStrategy": `[{"capacityProvider":"a"}]`, "placementConstraints": `[{"type":"distinctInstance"}]`,
+		"placementStrategy": `[{"type":"random"}]`, "networkConfiguration": `{"awsvpcConfiguration":{"subnets":["s"]}}`,
+		"serviceConnectConfiguration": `{"enabled":true}`, "volumeConfigurations": `[{"name":"v"}]`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
+		"platformVersion": `"1.4.0"`, "healthCheckGracePeriodSeconds": `5`, "enableExecuteCommand": `true`, "enableECSManagedTags": `true`,
+		"propagateTags": `"SERVICE"`, "availabilityZoneRebalancing": `"ENABLED"`, "deploymentController": `{"type":"CODE_DEPLOY"}`,
+		"launchType": `"FARGATE"`, "role": `"r"`, "referenceId": `"r"`, "monitoring": `{}`, "gatewayConnectors": `[{}]`,
+	}
+	for _, part := range []string{
+		"deploymentCircuitBreaker", "alarms", "strategy", "bakeTimeInMinutes", "lifecycleHooks", "canaryConfiguration", "linearConfiguration",
+		"earlySuccessCriteria",
+	} {
+		members["deploymentConfiguration."+part] = map[string]string{
+			"deploymentCircuitBreaker": `{"enable":true}`, "alarms": `{"alarmNames":["a"],"enable":true}`, "strategy": `"BLUE_GREEN"`,
+			"bakeTimeInMinutes": `5`, "lifecycleHooks": `[{"hookTargetArn":"a"}]`, "canaryConfiguration": `{}`, "linearConfiguration": `{}`,
+			"earlySuccessCriteria": `{}`,
+		}[part]
+	}
+	bases := map[string]string{
+		"CreateService": `"serviceName":"s","taskDefinition":"shop","desiredCount":1`, "UpdateService": `"service":"s"`,
+		"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
+	}
+	not := map[string]string{ // members that the operation has not, or that are something else there
+		"CreateService": "referenceId", "UpdateService": "launchType role referenceId",
+		"RunTask":   "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors",
+		"StartTask": "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy placementConstraints placementStrategy platformVersion launchType",
+	}
+	for op, base := range bases {
+		for member, v := range members {
+			outer, part, nested := strings.Cut(member, ".")
+			if strings.Contains(" "+not[op]+" ", " "+outer+" ") || nested && strings.HasSuffix(op, "Task") {
+				continue
+			}
+			t.Run(op+"/"+member, func(t *testing.T) {
+				body := `{` + base + `,"` + outer + `":` + v + `}`
+				if nested {
+					body = `{` + base + `,"` + outer + `":{"` + part + `":` + v + `}}`
+				}
+				b := newBerth(t)
+				status, code, message := b.answered(t, op, body)
+				if status != 400 || code != notSupported || !strings.HasPrefix(message, member) {
+					t.Errorf("%d %s %s", status, code, message)
+				}
+			})
+		}
+	}
+	t.Run("OtherOperations", func(t *testing.T) {
+		b := newBerth(t)
+		for _, op := range []string{"CreateTaskSet", "CreateCapacityProvider", "ExecuteCommand", "UpdateTaskProtection", "RegisterContainerInstance"} {
+			if _, code, message := b.answered(t, op, `{}`); code != notSupported || !strings.Contains(message, op) {
+				t.Errorf("%s: %s %s", op, code, message)
+			}
+		}
+	})
+	t.Run("SwitchedOff", func(t *testing.T) {
+		b := newBerth(t)
+		body := `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"loadBalancers":[],"placementStrategy":[],"launchType":"EC2",
+			"deploymentController":{"type":"ECS"},"enableECSManagedTags":false,"propagateTags":"NONE","availabilityZoneRebalancing":"DISABLED",
+			"healthCheckGracePeriodSeconds":0,"schedulingStrategy":"REPLICA","deploymentConfiguration":{"strategy":"ROLLING",
+			"deploymentCircuitBreaker":{"enable":false,"rollback":false},"alarms":{"alarmNames":[],"enable":false,"rollback":false}}}`
+		if status, code, message := b.answered(t, "CreateService", body); status != 200 {
+			t.Errorf("%d %s %s", status, code, message)
+		}
+	})
+}
+
+// FuzzOperations: no request makes the server panic or fail by itself, whatever operation it is for.
+func FuzzOperations(f *testing.F) {
+	for _, c := range bad {
+		if len(c.body) < 2000 {
+			f.Add(c.op, []byte(c.body))
+		}
+	}
+	f.Add("CreateService", []byte(`{"cluster":"prod","serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"a"}]}`))
+	f.Add("DescribeClusters", []byte(`{"clusters":["prod"],"include":["TAGS"]}`))
+	f.Fuzz(func(t *testing.T, op string, body []byte) {
+		s := newScheduler()
+		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		status, answer := m.Serve(t.Context(), op, body)
+		if status >= 500 || !json.Valid(answer) {
+			t.Errorf("%s %q: %d %s", op, body, status, answer)
+		}
+		for _, d := range s.services {
+			if d.Name == "" || d.Desired < 0 || strings.ContainsAny(d.Name, "#/ ") {
+				t.Errorf("service %q of %d tasks", d.Name, d.Desired)
+			}
+		}
+	})
+}
+
+// FuzzParseARN: what is taken for a cluster is a name that can be a partition key, and its ARN leads back to it.
+func FuzzParseARN(f *testing.F) {
+	for _, seed := range []string{
+		"prod", "arn:aws:ecs:eu-west-1:123456789012:cluster/prod", "arn:aws:ecs:eu-west-1:123456789012:cluster/a/b", "arn:", "arn:aws:ecs:::cluster/x",
+		"arn:aws:ecs:eu-west-1:123456789012:service/prod/web", "#", "",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		s := newScheduler()
+		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		body, err := json.Marshal(map[string]string{"cluster": ref})
+		if err != nil {
+			t.Skip()
+		}
+		status, answer := m.Serve(t.Context(), "ListTasks", body)
+		if status >= 500 {
+			t.Fatalf("%d %s", status, answer)
+		}
+		name := s.lastQuery.Cluster
+		if name == "" {
+			return // refused
+		}
+		if strings.ContainsAny(name, "#/: ") || len(name) > 255 {
+			t.Errorf("%q is taken for cluster %q", ref, name)
+		}
+		a, ok := cluster.ParseARN(account.ARN("cluster", name))
+		if !ok || a.Name != name {
+			t.Errorf("%q leads to %+v", name, a)
+		}
+	})
+}
+
+// FuzzNextToken: a token that the server did not make is refused, and no token makes it fail.
+func FuzzNextToken(f *testing.F) {
+	for _, seed := range []string{"", "x", "AAAAAAAAAAAAAAAA", "AAAAAAAAAAAA", "!", strings.Repeat("A", 5000)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		s := newScheduler()
+		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		body, err := json.Marshal(map[string]string{"nextToken": token})
+		if err != nil {
+			t.Skip()
+		}
+		status, answer := m.Serve(t.Context(), "ListTasks", body)
+		refused := status == 400 && strings.Contains(string(answer), `"InvalidParameterException"`)
+		if token == "" && status != 200 || token != "" && !refused {
+			t.Errorf("token %q: %d %s", token, status, answer)
+		}
+	})
+}
