@@ -265,31 +265,40 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 	return nil
 }
 
-// callFailed sorts out a StartTask that gave no answer: throttled calls were surely not carried out and are tried
-// again at once, refused ones will be refused again and end their tasks, all others may have been carried out and have
-// to settle.
+// callFailed sorts out a StartTask that gave no answer. What may have been carried out has to settle. What ECS surely
+// did not carry out is tried again: soon when throttled, in a while when it is Berth's own fault (no permission). Only
+// a refusal of this very start, which would be refused again, ends its tasks.
 func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
-	code := cluster.ErrorCode(err)
-	if errors.Is(err, cluster.ErrAmbiguous) || code == cluster.CodeServer {
+	switch code := cluster.ErrorCode(err); {
+	case errors.Is(err, cluster.ErrAmbiguous) || code == cluster.CodeServer:
 		d.again(d.Settings.Settle)
-		return fmt.Errorf("starting tasks: %w", err)
-	}
-	if code == cluster.CodeThrottling {
-		if d.refused == nil {
-			d.refused = map[cluster.Key]int{}
-		}
+	case code == cluster.CodeThrottling:
+		d.retry(claimed, time.Second)
+	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
 		for _, t := range claimed {
-			d.refused[t.Key()] = t.Attempt
+			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
+				return err
+			}
 		}
-		d.again(time.Second)
-		return fmt.Errorf("starting tasks: %w", err)
+		return nil
+	default:
+		d.retry(claimed, denied)
+	}
+	return fmt.Errorf("starting tasks: %w", err)
+}
+
+// denied is how long to wait after a call that Berth may not make.
+const denied = 30 * time.Second
+
+// retry has tasks started again that ECS surely did not start: their attempts need not settle.
+func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
+	if d.refused == nil {
+		d.refused = map[cluster.Key]int{}
 	}
 	for _, t := range claimed {
-		if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
-			return err
-		}
+		d.refused[t.Key()] = t.Attempt
 	}
-	return nil
+	d.again(wait)
 }
 
 // writeOff records a task as STOPPED that ECS refused. One that has changed meanwhile is left as it is.
