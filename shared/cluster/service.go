@@ -29,7 +29,7 @@ type Service struct {
 	Short          string             `json:"sh"`
 	Status         ServiceStatus      `json:"st"`
 	Strategy       SchedulingStrategy `json:"ss"`
-	Desired        int                `json:"de"` // of a REPLICA service; a DAEMON service has as many as instances fit
+	Desired        int                `json:"de"` // of a DAEMON service the instances that should have one, as last counted
 	TaskDefinition string             `json:"td"` // family:revision
 	Deployment     Deployment         `json:"dp"`
 	MinHealthy     int                `json:"mi"` // percent, of the desired count, rounded up

@@ -32,9 +32,13 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 			made, err = again(old, spec)
 			return err
 		}
-		made, err = a.newService(spec, def, old)
-		if err != nil {
+		if made, err = a.newService(spec, def, old); err != nil {
 			return err
+		}
+		if made.Strategy == cluster.Daemon {
+			if made.Desired, err = a.active(ctx, spec.Cluster); err != nil {
+				return err
+			}
 		}
 		return a.narrowService(ctx, made)
 	})
@@ -42,6 +46,21 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 		return nil, err
 	}
 	return a.detail(ctx, made)
+}
+
+// active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
+// that none of none is all.
+func (a *API) active(ctx context.Context, clusterName string) (n int, err error) {
+	rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixInstance))
+	if err != nil {
+		return 0, fmt.Errorf("listing instances: %w", err)
+	}
+	for _, row := range rows {
+		if i, ok := row.(*cluster.Instance); ok && i.Status == cluster.InstanceActive {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // again answers a CreateService of a name that is taken.

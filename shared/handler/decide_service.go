@@ -204,6 +204,9 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	if after.Status != next.Status {
 		next.Status = after.Status
 	}
+	if s.Strategy == cluster.Daemon && next.Status == cluster.ServiceActive {
+		next.Desired = len(d.input(s).Eligible)
+	}
 	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
 		// Long enough for a sweep to retire its events with it.
 		next.Expires = d.now.Add(2*d.settings.KeepStopped + time.Hour).Unix()

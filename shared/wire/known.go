@@ -106,11 +106,7 @@ func (s *server) described(ctx context.Context, name string) (*types.TaskDefinit
 // usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
 // Berth cannot do for it yet is UnsupportedFeatureException.
 func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
-	ask := s.described
-	if !strings.Contains(ref, ":") {
-		ask = s.definitionNow // the latest of a family changes
-	}
-	d, err := ask(ctx, ref)
+	d, err := s.described(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeClient {
 			err = cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
@@ -125,8 +121,8 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 	if err := s.pass(roles); err != nil {
 		return "", err
 	}
-	needsEC2 := len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, types.CompatibilityEc2)
-	if needsEC2 {
+	noEC2 := len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, types.CompatibilityEc2)
+	if noEC2 {
 		return "", invalid("Task definition does not support launch_type EC2.")
 	}
 	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(

@@ -120,7 +120,7 @@ func TestDaemonService(t *testing.T) {
 	})
 	expect(t, "strategy", b.scheduler.lastMade.Strategy, cluster.Daemon)
 	row := b.scheduler.services["prod/web"]
-	row.Running, row.Pending, row.Blocked = 3, 1, &cluster.Diagnosis{Unplaced: 2}
+	row.Desired, row.Running, row.Pending = 6, 3, 1
 	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
 	expect(t, "desired", out.Services[0].DesiredCount, int32(6))
 }
@@ -129,7 +129,15 @@ func TestClientTokens(t *testing.T) {
 	b := newBerth(t)
 	token := func(in *ecs.CreateServiceInput) { in.ClientToken = new("t-1") }
 	first := b.create(t, token)
+	made := b.scheduler.lastMade.Params
 	expect(t, "same again", b.create(t, token), first)
+	refusedAgain := &ecs.CreateServiceInput{
+		Cluster: new("prod"), ServiceName: new("web"), TaskDefinition: new("shop"), DesiredCount: new(int32(2)), ClientToken: new("t-2"),
+	}
+	if _, err := b.CreateService(t.Context(), refusedAgain); err == nil {
+		t.Error("another token made the same service")
+	}
+	expect(t, "parameters of a service without the token", b.scheduler.lastMade.Params, made)
 	_, err := b.CreateService(t.Context(), &ecs.CreateServiceInput{
 		Cluster: new("prod"), ServiceName: new("web"), TaskDefinition: new("shop"), DesiredCount: new(int32(3)), ClientToken: new("t-1"),
 	})
@@ -375,6 +383,7 @@ func TestPassedOn(t *testing.T) {
 	t.Run("CountsServices", func(t *testing.T) {
 		b := newBerth(t)
 		b.create(t)
+		b.scheduler.services["old/left"] = b.scheduler.services["prod/web"]
 		got := must(b.DescribeClusters(t.Context(), &ecs.DescribeClustersInput{Clusters: []string{"prod", "old"}}))(t)
 		expect(t, "services", []int32{got.Clusters[0].ActiveServicesCount, got.Clusters[1].ActiveServicesCount, got.Clusters[0].RunningTasksCount}, []int32{1, 0, 7})
 	})
@@ -386,6 +395,22 @@ func TestPassedOn(t *testing.T) {
 		if !errors.As(err, &full) || slices.Contains(b.cloud.calls, "DeleteCluster") {
 			t.Errorf("error %v, calls %v", err, b.cloud.calls)
 		}
+	})
+	t.Run("NotWhatECSRefused", func(t *testing.T) {
+		b := newBerth(t)
+		b.cloud.mux = wire.NewMux(map[string]wire.Operation{"PutAttributes": func(context.Context, []byte) (any, error) {
+			return nil, cluster.Errorf(cluster.CodeTargetNotFound, "none")
+		}})
+		_, err := b.PutAttributes(t.Context(), &ecs.PutAttributesInput{Attributes: []types.Attribute{{Name: new("x"), TargetId: new("0a")}}})
+		refused(t, err, "TargetNotFoundException", "none")
+		expect(t, "told", len(b.scheduler.told), 0)
+	})
+	t.Run("AsksForARevisionOnce", func(t *testing.T) {
+		b := newBerth(t)
+		for _, name := range []string{"shop", "shop", "shop:3", "shop:3"} {
+			must(b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: &name}))(t)
+		}
+		expect(t, "calls", b.cloud.calls, []string{"DescribeTaskDefinition", "DescribeTaskDefinition"})
 	})
 	t.Run("ErrorsOfECS", func(t *testing.T) {
 		b := newBerth(t)

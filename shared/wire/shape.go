@@ -20,7 +20,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	if d.PropagateTags != "" {
 		propagate = types.PropagateTags(d.PropagateTags)
 	}
-	desired := desired(d.Service)
+	desired := int32(d.Desired)
 	out := types.Service{
 		ServiceArn: new(s.account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
 		ClusterArn: new(s.account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
@@ -47,17 +47,6 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	return out
 }
 
-// desired is the desired count as ECS shows it: of a DAEMON service how many tasks there are and should be.
-func desired(s *cluster.Service) int32 {
-	if s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive {
-		return int32(s.Desired)
-	}
-	n := s.Running + s.Pending
-	if s.Blocked != nil {
-		n += s.Blocked.Unplaced
-	}
-	return int32(n)
-}
 
 // deployment is the one deployment that there is. More will come with rolling deployments.
 func (s *server) deployment(v *cluster.Service, desired int32) types.Deployment {

@@ -122,6 +122,7 @@ func (b *burst) perTask(from, to Cost) Cost {
 }
 
 func (b *burst) report(what string, c Cost, budget Budget) {
+	fmt.Println(ListPrices)
 	fmt.Printf("%-28s %s\n%-28s %s\n", what, c, "  budget", fmt.Sprintf("%g, %g, %g, %g, $%g",
 		budget.WriteUnits, budget.ReadUnits, budget.QueueRequests, budget.Invocations, budget.Dollars))
 	if over := budget.Exceeded(c); over != "" {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 // startWatch notes when each StartTask is called.
 type startWatch struct {
 	handler.ECS
-	mu    sync.Mutex
 	calls chan time.Time
 }
 

@@ -11,7 +11,12 @@ type Prices struct {
 	QueueRequest float64 // SQS standard, per request
 	Invocation   float64 // Lambda, per request
 	GBSecond     float64 // Lambda, arm64
-	StreamRead   float64 // DynamoDB streams, per read request unit; reads by Lambda triggers are free
+}
+
+// String is the price list; what Lambda reads of a stream, and ECS's own events, are free.
+func (p Prices) String() string {
+	return fmt.Sprintf("prices per million: write units $%.3f, read units $%.3f, queue requests $%.2f, invocations $%.2f; GB-second $%.7f, %g GB for %g s each",
+		1e6*p.WriteUnit, 1e6*p.ReadUnit, 1e6*p.QueueRequest, 1e6*p.Invocation, p.GBSecond, lambdaSize, lambdaTime)
 }
 
 // ListPrices are the prices that the figures are multiplied with.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -255,11 +256,54 @@ func (i *Installation) taskStateChange(name string) *handler.TaskStateChange {
 	}
 }
 
-// Start connects the functions to their sources. What was left over is delivered again; the sweep finds what was lost
-// with the queues of a process that was killed.
+// Start connects the functions to their sources. What was left over in the stream is delivered again; the sweep finds
+// what was lost with the queues of a process that was killed, and its wake-ups are sent again.
 func (i *Installation) Start(ctx context.Context) error {
 	i.Runtime.Start()
-	return i.taskStateChange("sweep").Schedule(ctx, "sweep")
+	if err := i.taskStateChange("sweep").Schedule(ctx, "sweep"); err != nil {
+		return err
+	}
+	return i.wakeAgain(ctx)
+}
+
+// wakeAgain sends the wake-ups of due rows that placement sent when it saw them written. Without it they would wait for
+// the next minute's schedule.
+func (i *Installation) wakeAgain(ctx context.Context) error {
+	entries, err := i.Store.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	now, wake := i.Loop.Now(), i.Runtime.Queue("WakeQueue")
+	for _, row := range entries {
+		e, ok := row.(*cluster.Entry)
+		if !ok {
+			continue
+		}
+		rows, err := i.Store.List(ctx, cluster.DueBy(e.Name, now.Add(handler.MaxWake-time.Second)))
+		if err != nil {
+			return fmt.Errorf("listing the due rows of cluster %s: %w", e.Name, err)
+		}
+		body, err := json.Marshal(handler.WakeUp{Cluster: e.Name})
+		if err != nil {
+			return err
+		}
+		sent := map[time.Duration]bool{}
+		for _, row := range rows {
+			due, ok := row.(*cluster.Due)
+			if !ok {
+				continue
+			}
+			wait := (max(0, due.At.Sub(now)) + time.Second - 1).Truncate(time.Second)
+			if sent[wait] {
+				continue
+			}
+			sent[wait] = true
+			if err := wake.Send(ctx, body, wait); err != nil {
+				return fmt.Errorf("waking dispatch for %s: %w", due.Key().Sort, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Close ends the installation; the loop must have stopped.
