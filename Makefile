@@ -10,7 +10,7 @@ help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## start Berth in one process, with a simulated fleet, and print its endpoint
-	@go run ./cmd/berth up
+	@go build -o .cache/bin/berth ./cmd/berth && exec .cache/bin/berth up
 
 test: ## run every check, fetching what it needs; SEEDS=200 is how many simulations
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -seeds $(SEEDS)

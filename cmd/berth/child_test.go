@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -204,17 +205,25 @@ func awaitRunning(t *testing.T, api *ecs.Client, service string, n int32) {
 	t.Helper()
 	ctx, pause := limited(t), time.NewTicker(20*time.Millisecond)
 	defer pause.Stop()
+	state := "it is not there"
 	for {
-		out, err := api.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{service}})
+		out, err := api.DescribeServices(context.WithoutCancel(ctx), &ecs.DescribeServicesInput{Services: []string{service}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(out.Services) == 1 && out.Services[0].DesiredCount == n && out.Services[0].RunningCount == n && out.Services[0].PendingCount == 0 {
-			return
+		if len(out.Services) == 1 {
+			s := out.Services[0]
+			if s.DesiredCount == n && s.RunningCount == n && s.PendingCount == 0 {
+				return
+			}
+			state = fmt.Sprintf("it wants %d, runs %d and has %d on the way", s.DesiredCount, s.RunningCount, s.PendingCount)
+			for _, e := range s.Events[:min(3, len(s.Events))] {
+				state += "; " + *e.Message
+			}
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("service %s does not reach %d tasks: %+v", service, n, out.Services)
+			t.Fatalf("service %s does not reach %d tasks: %s", service, n, state)
 		case <-pause.C:
 		}
 	}

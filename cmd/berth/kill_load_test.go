@@ -225,7 +225,7 @@ func (c *customers) settled(t *testing.T, api *ecs.Client) {
 	defer pause.Stop()
 	for _, one := range c.all {
 		for {
-			out, err := api.ListTasks(ctx, &ecs.ListTasksInput{Family: &one.name})
+			out, err := api.ListTasks(context.WithoutCancel(ctx), &ecs.ListTasksInput{Family: &one.name})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func TestKilled(t *testing.T) {
 	}
 	customers := newCustomers()
 	for n := range wanted {
-		if w.die(customers, 1+n%4) {
+		if w.die(customers, 1+n%7) {
 			hits++
 		}
 		if t.Failed() {
@@ -169,7 +169,9 @@ func (w *witness) die(all *customers, nth int) bool {
 func (w *witness) converge(all *customers) {
 	w.t.Helper()
 	c := startChild(w.t, "victim", w.data, "0", "")
+	began := time.Now()
 	all.settled(w.t, client(c.endpoint()))
+	w.t.Logf("at rest after %v", time.Since(began))
 	c.alive.Close()
 	if code := c.wait(); code != 0 {
 		_, stderr := c.said()

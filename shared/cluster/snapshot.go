@@ -210,6 +210,7 @@ func (s *Snapshot) putTask(t *Task) bool {
 		if old.Rev >= t.Rev {
 			return false
 		}
+		t = stillStopping(old, t)
 		s.drop(old)
 	}
 	key := t.Key()
@@ -228,6 +229,17 @@ func (s *Snapshot) putTask(t *Task) bool {
 		s.crowd(t, v, 1)
 	}
 	return true
+}
+
+// stillStopping is t with what old says of its stop: a task is never wanted again. A stop is committed without reading
+// the row, so that the snapshot that decided on it may have yet to see changes from before the stop.
+func stillStopping(old, t *Task) *Task {
+	if old.Desired != TaskStopped || t.Desired == TaskStopped {
+		return t
+	}
+	next := *t
+	next.Desired, next.StopCode, next.Reason = old.Desired, old.StopCode, old.Reason
+	return &next
 }
 
 func (s *Snapshot) drop(t *Task) {

@@ -169,20 +169,9 @@ func provisional(meta *cluster.Meta, r *cluster.Request) []*cluster.Task {
 
 // task finds a task by its own id, or by ECS's.
 func (a *API) task(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	row, err := a.State.Get(ctx, cluster.TaskKey(clusterName, cluster.TaskOwner(id), id))
-	if err != nil {
-		return nil, fmt.Errorf("reading task %s: %w", id, err)
-	}
-	if t, ok := row.(*cluster.Task); ok && t != nil {
-		return t, nil
-	}
-	return a.byECSID(ctx, clusterName, id)
-}
-
-// byECSID finds the task that ECS knows by the id: ECS says who started it where, and that gives its key.
-func (a *API) byECSID(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	if cluster.TaskOwner(id) == "" {
-		return nil, nil
+	t, err := a.taskRow(ctx, cluster.TaskKey(clusterName, cluster.TaskOwner(id), id))
+	if t != nil || err != nil || cluster.TaskOwner(id) == "" {
+		return t, err
 	}
 	got, err := a.ECS.DescribeTasks(ctx, clusterName, []string{id})
 	if err != nil {
@@ -191,21 +180,37 @@ func (a *API) byECSID(ctx context.Context, clusterName, id string) (*cluster.Tas
 	if len(got) == 0 {
 		return nil, nil
 	}
-	key := cluster.TaskKey(clusterName, foreignOwner, id)
-	if short, ours := cluster.ParseStartedBy(got[0].StartedBy); ours {
-		derived := cluster.TaskID(got[0].StartedBy, got[0].Instance)
-		key = cluster.TaskKey(clusterName, short, derived)
-		alias, err := a.State.Get(ctx, cluster.AliasKey(clusterName, derived))
-		if err != nil {
-			return nil, fmt.Errorf("looking up the alias of task %s: %w", id, err)
-		}
-		if al, ok := alias.(*cluster.Alias); ok && al != nil {
-			key = cluster.TaskKey(clusterName, al.Owner, al.ID)
-		}
+	if t, err := a.started(ctx, got[0]); t != nil || err != nil {
+		return t, err
 	}
+	return a.taskRow(ctx, cluster.TaskKey(clusterName, foreignOwner, id))
+}
+
+// started finds the row of a task that Berth started: ECS says for whom and where, and that gives its key.
+func (a *API) started(ctx context.Context, e cluster.ECSTask) (*cluster.Task, error) {
+	short, ours := cluster.ParseStartedBy(e.StartedBy)
+	if !ours {
+		return nil, nil
+	}
+	derived := cluster.TaskID(e.StartedBy, e.Instance)
+	if t, err := a.taskRow(ctx, cluster.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
+		return t, err
+	}
+	alias, err := a.State.Get(ctx, cluster.AliasKey(e.Cluster, derived))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the alias of task %s: %w", e.ID, err)
+	}
+	if al, ok := alias.(*cluster.Alias); ok && al != nil {
+		return a.taskRow(ctx, cluster.TaskKey(e.Cluster, al.Owner, al.ID))
+	}
+	return nil, nil
+}
+
+// taskRow reads a task's row; nil where there is none.
+func (a *API) taskRow(ctx context.Context, key cluster.Key) (*cluster.Task, error) {
 	row, err := a.State.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("reading task %s: %w", id, err)
+		return nil, fmt.Errorf("reading task %s: %w", cluster.LastPart(key.Sort), err)
 	}
 	t, _ := row.(*cluster.Task)
 	return t, nil

@@ -266,7 +266,7 @@ func (d *decider) differs(s *cluster.Service) bool {
 		return true
 	}
 	def := d.snap.Definitions[s.TaskDefinition]
-	if p.Start == 0 && len(p.StartOn) == 0 || d.now.Before(p.NotBefore) || def == nil {
+	if p.Start+len(p.StartOn)+len(d.waitingOf(s)) == 0 || d.now.Before(p.NotBefore) || def == nil {
 		return def == nil && s.Status == cluster.ServiceActive && s.Desired > 0
 	}
 	r := d.serviceRequest(s, def, 1)

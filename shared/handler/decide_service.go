@@ -227,6 +227,7 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 // tell adds the events that follow from where the service now stands.
 func (d *decider) tell(s *cluster.Service, steady bool, log *eventLog) {
 	next := log.service
+	acted := len(log.messages) > 0
 	if next.Blocked != nil && cause(next.Blocked) != cause(s.Blocked) {
 		log.add(service.UnableToPlace(s.Name, next.Blocked))
 	}
@@ -234,7 +235,8 @@ func (d *decider) tell(s *cluster.Service, steady bool, log *eventLog) {
 		next.Deployment.Completed, next.Deployment.UpdatedAt = true, d.now
 		log.add(service.DeploymentCompleted(s.Name, s.Deployment.ID))
 	}
-	if steady && !s.Steady && s.Status == cluster.ServiceActive {
+	// A service that was scaled in was steady before and is at once steady again: that is news, too.
+	if steady && (acted || !s.Steady) && s.Status == cluster.ServiceActive {
 		log.add(service.SteadyState(s.Name))
 	}
 	next.Steady = steady

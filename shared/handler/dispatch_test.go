@@ -141,6 +141,19 @@ func TestDispatch_Starts(t *testing.T) {
 		w.advance(3 * time.Second)
 		w.agree(t, 15)
 	})
+	t.Run("WaitsWhereItMayNotStartTasks", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 15, 256, 512)
+		forbidden := fault{err: cluster.Errorf(cluster.CodeAccessDenied, "not authorized to perform: ecs:StartTask")}
+		w.ecs.onStart = failing(forbidden, forbidden)
+		w.create("web", "web", 15)
+		w.advance(29 * time.Second)
+		wantCount(t, "calls", w.ecs.starts, 2)
+		wantCount(t, "pending tasks", w.with(cluster.TaskPending), 15)
+		w.advance(3 * time.Second)
+		wantCount(t, "calls", w.ecs.starts, 4)
+		w.agree(t, 15)
+	})
 	t.Run("SettlesInsteadWhereAnotherWasThrottled", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 512)
@@ -597,6 +610,21 @@ func TestDispatch_Recheck(t *testing.T) {
 		}
 		w.advance(20 * time.Minute)
 		wantCount(t, "due rows", w.dues(), 1)
+	})
+	t.Run("LooksOnceAtAnInstanceWithTwoDueRows", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.change("i000", disconnect)
+		w.pump()
+		w.clock.now = w.clock.now.Add(5 * time.Second)
+		w.ecs.change("i000", func(i *cluster.Instance) { i.AgentConnected = true })
+		w.ecs.change("i000", disconnect)
+		w.pump()
+		wantCount(t, "due rows", w.dues(), 2)
+		w.clock.now = w.clock.now.Add(2 * time.Minute)
+		w.minute()
+		wantCount(t, "due rows", w.dues(), 1)
+		want(t, "calls", w.ecs.describe, 1)
 	})
 	t.Run("LooksAtManyInOneCall", func(t *testing.T) {
 		w := newWorld(t)

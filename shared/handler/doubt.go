@@ -17,11 +17,10 @@ func notFound(err error) bool {
 // doubt settles a task whose last start has an unknown outcome: ECS's lists are asked once they can be believed. True
 // means that ECS has no such task, so it may be started again; where ECS has one it is adopted, and any other stopped.
 func (d *drainer) doubt(t *cluster.Task) (nothing bool, err error) {
-	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.now); wait > 0 && d.refused[t.Key()] != t.Attempt {
+	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.now); wait > 0 {
 		d.again(wait)
 		return false, nil
 	}
-	delete(d.refused, t.Key())
 	found, err := d.find(t)
 	if err != nil {
 		return false, err

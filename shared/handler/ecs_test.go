@@ -352,13 +352,20 @@ func taskEvent(t cluster.ECSTask) []byte {
 		gpus = append(gpus, fmt.Sprint("GPU-", n))
 	}
 	container["gpuIds"] = gpus
+	var bindings []object
+	for _, p := range t.Ports {
+		bindings = append(bindings, object{"hostPort": p.Number, "protocol": string(p.Protocol)})
+	}
+	container["networkBindings"] = bindings
 	d := object{
 		"taskArn": account.ARN("task", t.Cluster, t.ID), "clusterArn": account.ARN("cluster", t.Cluster),
-		"containerInstanceArn": account.ARN("container-instance", t.Cluster, t.Instance),
-		"taskDefinitionArn":    account.ARN("task-definition", t.TaskDefinition),
-		"group":                t.Group, "startedBy": t.StartedBy, "lastStatus": string(t.Last), "desiredStatus": string(t.Desired),
+		"taskDefinitionArn": account.ARN("task-definition", t.TaskDefinition),
+		"group":             t.Group, "startedBy": t.StartedBy, "lastStatus": string(t.Last), "desiredStatus": string(t.Desired),
 		"healthStatus": t.Health, "version": t.Version, "cpu": fmt.Sprint(t.Needs.CPU / cluster.CPUUnit),
 		"memory": fmt.Sprint(t.Needs.Memory), "stopCode": t.StopCode, "stoppedReason": t.Reason, "containers": []object{container},
+	}
+	if t.Instance != "" {
+		d["containerInstanceArn"] = account.ARN("container-instance", t.Cluster, t.Instance)
 	}
 	if !t.Started.IsZero() {
 		d["startedAt"] = t.Started

@@ -122,35 +122,44 @@ func (o *observer) foreign(ctx context.Context, t cluster.ECSTask) error {
 	if err != nil {
 		return fmt.Errorf("reading foreign task %s: %w", t.ID, err)
 	}
-	if old != nil {
-		_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
-		return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
+	if known, ok := old.(*cluster.Task); ok && known != nil {
+		return o.foreignAgain(ctx, known, t)
 	}
-	row, err := o.state.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
+	instance, err := o.state.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
 	if err != nil {
 		return fmt.Errorf("reading instance %s: %w", t.Instance, err)
 	}
-	instance, ok := row.(*cluster.Instance)
-	if !ok || instance == nil {
+	if instance == nil {
 		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID, t.Instance, t.Cluster)}
 	}
 	return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
-		return foreignTask(t, instance, stamp), nil
+		return foreignTask(t, o.now, stamp), nil
 	})
 }
 
-func foreignTask(t cluster.ECSTask, i *cluster.Instance, stamp int64) *cluster.Task {
-	row := &cluster.Task{
+// foreignAgain records a foreign task that has a row. Its ports are known only once it runs.
+func (o *observer) foreignAgain(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
+	obs := o.observation(known.Key(), t)
+	next, newer := cluster.Write{Observe: obs}.Apply(known)
+	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
+		return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
+			more := *row
+			more.Stamp, more.Ports = stamp, t.Ports
+			return &more, nil
+		})
+	}
+	_, err := o.state.Write(ctx, cluster.Write{Observe: obs})
+	return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
+}
+
+// foreignTask is the row of a task that somebody else started. Which GPUs ECS gave it is not known, only how many.
+func foreignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
+	return &cluster.Task{
 		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: foreignOwner, Foreign: true,
 		Group: t.Group, TaskDefinition: t.TaskDefinition, Needs: t.Needs, Ports: t.Ports, Instance: t.Instance,
-		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, Last: t.Last, Version: t.Version, ECSID: t.ID,
-		Health: t.Health, Started: t.Started,
+		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, CreatedAt: now, Last: t.Last, Version: t.Version,
+		ECSID: t.ID, Health: t.Health, Started: t.Started,
 	}
-	// Which devices ECS gave it does not matter to placement, only how many: the last ones, which Berth uses last.
-	for n := len(i.Registered.GPUs) - 1; n >= 0 && len(row.GPUs) < t.Needs.GPUs; n-- {
-		row.GPUs = append(row.GPUs, n)
-	}
-	return row
 }
 
 // instance takes in one report of an instance; known is the row that the caller has read, or nil to have it read.

@@ -125,8 +125,9 @@ func TestPlacement_Chain(t *testing.T) {
 		checkChain(t, w.state.commits)
 		wantCount(t, "ECS tasks", w.ecs.live(), 20*7+20*10+50)
 	})
-	for broken := 1; broken <= 3; broken++ {
-		t.Run(fmt.Sprintf("IsSafeWhenItBreaksAtCommit%d", broken), func(t *testing.T) {
+	for n := range 6 {
+		broken, same := 1+n/2, n%2 == 0
+		t.Run(fmt.Sprintf("IsSafeWhenItBreaksAtCommit%dAndTheSameGoesOn%t", broken, same), func(t *testing.T) {
 			w := start(t)
 			w.dispatchAsleep = true
 			w.create("web", "web", many)
@@ -147,8 +148,12 @@ func TestPlacement_Chain(t *testing.T) {
 			if s := w.service("web"); s.Pending+s.Running > len(w.tasks()) || s.Steady {
 				t.Fatalf("the service says %d pending, there are %d tasks", s.Pending, len(w.tasks()))
 			}
+			wantCount(t, "events, one for each commit", w.events("web"), broken-1)
 			w.state.beforeCommit = nil
-			w.decides(w.newPlacement("env-2", w.placement.Settings), records)
+			if !same {
+				w.placement = w.newPlacement("env-2", w.placement.Settings)
+			}
+			w.decides(w.placement, records)
 			w.dispatchAsleep = false
 			w.pump()
 			checkChain(t, w.state.commits)

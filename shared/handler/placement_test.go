@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +76,9 @@ func TestPlacement_Replica(t *testing.T) {
 		for _, task := range w.with(cluster.TaskStopped) {
 			want(t, "stop code", task.StopCode, cluster.StopByScheduler)
 		}
-		wantEvent(t, w.events("web"), "(service web) has stopped 3 running tasks: (task ")
+		events := w.events("web")
+		wantEvent(t, events, "(service web) has stopped 3 running tasks: (task ")
+		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
 		s := w.service("web")
 		want(t, "running", s.Running, 2)
 		want(t, "steady", s.Steady, true)
@@ -250,18 +253,43 @@ func TestPlacement_Waiting(t *testing.T) {
 		wantCount(t, "StopTask calls", w.ecs.stops, 0)
 		wantEvent(t, w.events("web"), "(service web) stopped 2 pending tasks.")
 	})
-	t.Run("GivesEachAnIDOfItsOwnHoweverManyThereWere", func(t *testing.T) {
-		w := newWorld(t, limited(10000))
-		w.create("web", "web", 2050)
+	for _, counts := range [][]int{{2050, 0, 1, 60}, {10, 10, 1, 10}} {
+		t.Run(fmt.Sprint("GivesEachAnIDOfItsOwnAfter", counts[0]), func(t *testing.T) {
+			w := newWorld(t, limited(10000))
+			w.create("web", "web", counts[0])
+			w.pump()
+			w.scale("web", counts[1])
+			w.pump()
+			w.scale("web", counts[2])
+			w.advance(2 * time.Hour)
+			w.store.Expire(w.clock.now)
+			w.scale("web", counts[3])
+			w.pump()
+			wantCount(t, "tasks", w.tasks(), counts[3])
+		})
+	}
+	t.Run("LetsAsManyMoreWaitWhereThoseBeforeFindRoom", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 2)
 		w.pump()
-		w.scale("web", 0)
+		w.placementAsleep = true
+		w.scale("web", 4)
+		w.instances("i", 1, 512, 8192)
+		w.placementAsleep, w.dispatchAsleep = false, true
 		w.pump()
-		w.scale("web", 1)
-		w.advance(2 * time.Hour)
-		w.store.Expire(w.clock.now)
-		w.scale("web", 60)
+		wantCount(t, "pending tasks", w.with(cluster.TaskPending), 2)
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 2)
+	})
+	t.Run("SaysWhyDuringTheDelayToo", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 8192)
+		w.ecs.onStart = failing(fault{err: denied})
+		w.create("web", "web", 2)
 		w.pump()
-		wantCount(t, "tasks", w.tasks(), 60)
+		want(t, "says why", w.service("web").Blocked != nil, true)
+		w.advance(10 * time.Second)
+		said := slices.DeleteFunc(w.events("web"), func(m string) bool { return !strings.Contains(m, "unable to place") })
+		wantCount(t, "times it was said", said, 1)
 	})
 	t.Run("LooksAgainWhenTheDelayIsOver", func(t *testing.T) {
 		w := newWorld(t)

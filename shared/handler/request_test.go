@@ -146,6 +146,16 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 		want(t, "oldest", w.task(waiting[0]).Status(), cluster.TaskRunning)
 		want(t, "second", w.task(waiting[1]).Status(), cluster.TaskProvisioning)
 	})
+	t.Run("WhereAnotherHasStoppedWaiting", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 1 })
+		w.run(t, cluster.TaskSpec{Wait: "1h"})
+		w.placementAsleep = true
+		w.instances("i", 1, 256, 8192)
+		w.placementAsleep = false
+		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		wantCount(t, "failures", r.Failures, 0)
+		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskProvisioning)
+	})
 	t.Run("NotBeyondTheProvisioningLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 2 })
 		r := w.run(t, cluster.TaskSpec{Count: 3, Wait: "1h"})

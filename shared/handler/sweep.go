@@ -64,7 +64,8 @@ func (s *sweep) instances(ctx context.Context) error {
 		}
 	}
 	for _, v := range s.sortedViews() {
-		if v.Instance != nil && !v.Gone() && !listed[v.ID] {
+		// One that has just registered may not be listed yet.
+		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.now.Sub(v.RegisteredAt) > s.settings.Settle {
 			if err := s.gone(ctx, v.Instance); err != nil {
 				return err
 			}
@@ -97,17 +98,32 @@ func (s *sweep) tasks(ctx context.Context) error {
 			}
 			for _, t := range got {
 				row := rows[derivedID(t)]
-				seen[row] = true
-				if row != nil && row.ECSID == t.ID && row.Version >= t.Version {
-					continue
+				if row == nil {
+					row = rows[t.ID] // started by Berth, and foreign since its row has gone
 				}
-				if err := ignoreDrop(s.task(ctx, t)); err != nil {
+				seen[row] = true
+				if err := s.compare(ctx, row, t); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return s.lost(ctx, seen)
+}
+
+// compare writes what ECS says of a task, unless its row (nil for none) says so already or can learn nothing from it.
+func (s *sweep) compare(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
+	settled := row == nil || row.Last == cluster.TaskStopped || row.ECSID != "" && row.ECSID != t.ID
+	if t.Last == cluster.TaskStopped && settled {
+		return nil
+	}
+	if row == nil || row.ECSID != t.ID || row.Version < t.Version {
+		return ignoreDrop(s.task(ctx, t))
+	}
+	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
+		return s.stopExtra(ctx, t) // it was written off, and is there after all
+	}
+	return nil
 }
 
 // derivedID is the id that leads from an ECS task to its row, or to the alias of its row.
@@ -152,7 +168,10 @@ func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
 // settled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
 // A task that nobody has claimed yet is dispatch's to start.
 func (s *sweep) settled(t *cluster.Task) bool {
-	if t.ECSID != "" {
+	switch {
+	case t.Foreign:
+		return s.now.Sub(t.CreatedAt) > s.settings.Settle
+	case t.ECSID != "":
 		return s.now.Sub(t.ClaimedAt) > s.settings.Settle
 	}
 	return t.Attempt > 0 && s.now.Sub(t.ClaimedAt) > 10*s.settings.Settle

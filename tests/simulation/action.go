@@ -18,19 +18,53 @@ type Action struct {
 
 // String is the action as a failure prints it.
 func (a Action) String() string {
-	return fmt.Sprintf("%8s %-18s pick=%d n=%d", a.At, a.Kind, a.Pick%1000, a.N)
+	return fmt.Sprintf("%8s %-16s pick=%d n=%d", a.At, a.Kind, a.Pick%1000, a.N)
 }
 
 // kinds are what can happen, with how often relative to each other.
 var kinds = []struct {
 	name   string
 	weight int
+	act    func(*World, Action)
 }{
-	{"create-service", 6}, {"create-daemon", 2}, {"scale", 10}, {"delete-service", 3}, {"run-task", 6},
-	{"run-waiting", 3}, {"start-task", 3}, {"stop-task", 4}, {"repeat-request", 3},
-	{"add-instance", 3}, {"kill-instance", 3}, {"crash-instance", 2}, {"disconnect", 4}, {"reconnect", 5},
-	{"drain", 2}, {"activate", 2}, {"fail-zone", 1}, {"crash-task", 8}, {"unhealthy", 3}, {"all-unhealthy", 1},
-	{"flap-agent", 2}, {"resize", 1}, {"foreign-task", 2},
+	{"create-service", 6, func(w *World, a Action) { w.client.create(a, false) }},
+	{"create-daemon", 2, func(w *World, a Action) { w.client.create(a, true) }},
+	{"scale", 10, func(w *World, a Action) { w.client.scale(a) }},
+	{"percentages", 2, func(w *World, a Action) { w.client.percentages(a) }},
+	{"delete-service", 3, func(w *World, a Action) { w.client.remove(a) }},
+	{"run-task", 6, func(w *World, a Action) { w.client.run(a, "") }},
+	{"run-waiting", 4, (*World).runWaiting},
+	{"start-task", 3, func(w *World, a Action) { w.client.start(a) }},
+	{"stop-task", 4, func(w *World, a Action) { w.client.stop(a) }},
+	{"spam", 1, func(w *World, a Action) { w.client.spam(a) }},
+	{"repeat-request", 3, func(w *World, a Action) { w.client.repeat(a) }},
+	{"vandalize", 3, (*World).vandalize},
+	{"bad-event", 2, (*World).badEvent},
+	{"huge-request", 1, func(w *World, a Action) { w.client.huge(a) }},
+	{"add-instance", 3, (*World).addInstances},
+	{"kill-instance", 3, (*World).killInstance},
+	{"crash-instance", 2, (*World).crashInstance},
+	{"disconnect", 4, (*World).disconnect},
+	{"reconnect", 5, (*World).reconnect},
+	{"flap-agent", 2, (*World).flapAgent},
+	{"drain", 2, func(w *World, a Action) { w.setState(a, "DRAINING") }},
+	{"activate", 2, func(w *World, a Action) { w.setState(a, "ACTIVE") }},
+	{"attribute", 2, (*World).changeAttribute},
+	{"fail-zone", 1, (*World).failZone},
+	{"resize", 1, (*World).resize},
+	{"crash-task", 8, (*World).crashTask},
+	{"unhealthy", 3, (*World).unhealthy},
+	{"all-unhealthy", 2, (*World).allUnhealthy},
+	{"foreign-task", 2, (*World).foreignTask},
+}
+
+// act lets an action take place.
+func (w *World) act(a Action) {
+	for _, k := range kinds {
+		if k.name == a.Kind {
+			k.act(w, a)
+		}
+	}
 }
 
 // draw makes the history of a seed: n actions over the span.

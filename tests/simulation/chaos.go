@@ -1,67 +1,172 @@
 package simulation
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// Chaos is how often each fault befalls a run: probabilities per occasion, drawn once per seed so that seeds differ
-// in kind and not only in detail. All zero is a run without faults.
+// Fault is one kind of thing that can go wrong.
+type Fault int
+
+// The faults, in the order of the table below.
+const (
+	Duplicate Fault = iota
+	Reorder
+	Delay
+	Drop
+	Redeliver
+	Split
+	StreamStall
+	StreamDuplicate
+	EventDrop
+	SkipSchedule
+	Conflict
+	Throttle
+	Ambiguous
+	Linger
+	Stale
+	LongRun
+	Crash
+	Hang
+	Twin
+	Aside
+	Environments
+	Skew
+	Outage
+	StartAmbiguous
+	StartLate
+	ECSThrottle
+	ECSDenied
+	ListLate
+	SlowStart
+	FailStart
+	CrashLoop
+	FlapHealth
+	IgnoreStop
+	faultCount
+)
+
+// faultTable names the faults and says how often each may strike, per occasion; 1 is on or off for the whole run.
+var faultTable = [faultCount]struct {
+	name string
+	most float64
+}{
+	Duplicate:       {"a message sent once arrives twice or three times", 0.2},
+	Reorder:         {"messages arrive in another order", 0.5},
+	Delay:           {"a message is late, by up to 150 s", 0.3},
+	Drop:            {"a message is lost", 0.05},
+	Redeliver:       {"the acknowledgement of a message is lost", 0.2},
+	Split:           {"a batch is cut in two", 0.5},
+	StreamStall:     {"the stream stands still", 0.1},
+	StreamDuplicate: {"a batch of the stream comes twice", 0.2},
+	EventDrop:       {"an event is never sent", 0.1},
+	SkipSchedule:    {"a schedule does not tick", 0.2},
+	Conflict:        {"a write meets another transaction", 0.1},
+	Throttle:        {"the store refuses a call for now", 0.1},
+	Ambiguous:       {"a call of the store gives an error, applied or not", 0.05},
+	Linger:          {"the write of a dead process takes effect later", 0.01},
+	Stale:           {"a cheap read misses the newest write", 0.5},
+	LongRun:         {"the history takes so long that rows expire meanwhile", 1},
+	Crash:           {"a process dies at a call", 0.02},
+	Hang:            {"a function runs into its time-out", 0.004},
+	Twin:            {"a function is given up and goes on beside its successor", 0.01},
+	Aside:           {"a process is set aside while others run", 0.3},
+	Environments:    {"an invocation gets a new or an older environment", 0.5},
+	Skew:            {"a clock is off by up to a minute", 0.2},
+	Outage:          {"a function's concurrency is zero for minutes", 1},
+	StartAmbiguous:  {"StartTask and StopTask time out, applied or not", 0.2},
+	StartLate:       {"StartTask and StopTask time out and are applied later", 0.1},
+	ECSThrottle:     {"ECS throttles a call", 0.2},
+	ECSDenied:       {"ECS denies a call", 0.05},
+	ListLate:        {"ListTasks does not show the newest tasks", 1},
+	SlowStart:       {"a task starts slowly", 0.15},
+	FailStart:       {"a task fails before RUNNING", 0.15},
+	CrashLoop:       {"a task ends soon after RUNNING", 0.15},
+	FlapHealth:      {"the health of a task flaps", 0.15},
+	IgnoreStop:      {"a task ignores that it should stop", 0.15},
+}
+
+// String is what the fault does.
+func (f Fault) String() string { return faultTable[f].name }
+
+// Chaos is how often each fault befalls a run, drawn once per seed so that seeds differ in kind and not only in detail.
+// Each fault draws from a source of its own: one that is switched off leaves the others as they were.
 type Chaos struct {
-	// Compute.
-	Crash float64 // a function dies at a port call, before or after its effect
-	Aside float64 // a process is set aside at a port call while others run
-	Skew  float64 // an invocation's clock is off by up to a minute
-	// Store.
-	Conflict  float64 // a write fails as if another transaction had been in the way
-	Throttle  float64 // a call is refused for now
-	Ambiguous float64 // a call gives an error although, or although not, it took effect
-	Stale     float64 // an eventually consistent read misses the newest writes
-	// Messages.
-	Duplicate, Delay, Drop, Redeliver, Reorder, Split float64
-	StreamDuplicate, StreamStall                      float64
-	EventDrop                                         float64
-	SkipSchedule                                      float64
-	// ECS.
-	StartAmbiguous, StartLate, ECSThrottle, ListLate float64
-
-	rng    *rand.Rand
 	active bool
+	rates  [faultCount]float64
+	random [faultCount]*rand.Rand
+	hits   [faultCount]int
 }
 
-// newChaos draws the faults of one seed: most kinds are off in most seeds, so that each is also seen alone.
-func newChaos(rng *rand.Rand) *Chaos {
-	draw := func(most float64) float64 {
-		if rng.Float64() < 0.5 {
-			return 0
+// newChaos draws the faults of one seed, without those that are off: most kinds strike in half of the seeds only, so
+// that each is also seen without the others.
+func newChaos(seed uint64, off []Fault) *Chaos {
+	c := &Chaos{active: true}
+	for f := range faultCount {
+		random := rand.New(rand.NewPCG(seed, uint64(f)+1))
+		c.random[f] = random
+		on, rate := random.Float64() < 0.5, faultTable[f].most*random.Float64()
+		if on && !slices.Contains(off, f) {
+			c.rates[f] = rate
 		}
-		return most * rng.Float64()
 	}
-	return &Chaos{
-		Crash: draw(0.02), Aside: draw(0.3), Skew: draw(0.2),
-		Conflict: draw(0.1), Throttle: draw(0.1), Ambiguous: draw(0.05), Stale: draw(0.5),
-		Duplicate: draw(0.2), Delay: draw(0.3), Drop: draw(0.05), Redeliver: draw(0.2), Reorder: draw(0.5), Split: draw(0.5),
-		StreamDuplicate: draw(0.2), StreamStall: draw(0.1), EventDrop: draw(0.1), SkipSchedule: draw(0.2),
-		StartAmbiguous: draw(0.2), StartLate: draw(0.1), ECSThrottle: draw(0.2), ListLate: draw(0.5),
-		rng: rng, active: true,
-	}
+	return c
 }
 
-// hit draws whether something with this probability happens now. Without faults it draws nothing.
-func (c *Chaos) hit(p float64) bool { return c.active && p > 0 && c.rng.Float64() < p }
+// on reports whether the fault is one of this seed's.
+func (c *Chaos) on(f Fault) bool { return c.active && c.rates[f] > 0 }
 
-func (c *Chaos) crash(string) bool { return c.hit(c.Crash) }
+// hit draws whether the fault strikes now.
+func (c *Chaos) hit(f Fault) bool { return c.hitPart(f, 1) }
 
-func (c *Chaos) aside() (time.Duration, bool) {
-	if !c.hit(c.Aside) {
-		return 0, false
+// hitPart is hit with a part of the rate.
+func (c *Chaos) hitPart(f Fault, part float64) bool {
+	if !c.on(f) || c.random[f].Float64() >= c.rates[f]*part {
+		return false
 	}
-	return time.Duration(c.rng.IntN(2000)) * time.Millisecond, true
+	c.hits[f]++
+	return true
 }
 
-func (c *Chaos) skew() time.Duration {
-	if !c.hit(c.Skew) {
-		return 0
+// below draws a number below n for a fault that has struck.
+func (c *Chaos) below(f Fault, n int) int { return c.random[f].IntN(n) }
+
+// upTo draws a time of at most that many seconds, for a fault that has struck.
+func (c *Chaos) upTo(f Fault, seconds int) time.Duration {
+	return time.Duration(c.random[f].IntN(seconds*1000)) * time.Millisecond
+}
+
+// struck are the faults that came to pass, as a failure prints them.
+func (c *Chaos) struck() []string {
+	var out []string
+	for f, n := range c.hits {
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%s: %d times, by a rate of %.2g", Fault(f), n, c.rates[f]))
+		}
 	}
-	return time.Duration(c.rng.IntN(120)-60) * time.Second
+	return out
+}
+
+// outage is a time in which a function cannot run.
+type outage struct {
+	function string
+	from, to time.Duration
+}
+
+// outage draws the seed's, none where the fault is off.
+func (c *Chaos) outage() outage {
+	if !c.on(Outage) {
+		return outage{}
+	}
+	r := c.random[Outage]
+	function := []string{"placement", "dispatch", "task-state-change"}[r.IntN(3)]
+	from := time.Duration(r.IntN(600)) * time.Second
+	return outage{function, from, from + time.Duration(60+r.IntN(840))*time.Second}
+}
+
+// refuses reports whether an invocation of the function comes to nothing at this time.
+func (o outage) refuses(function string, at time.Duration) bool {
+	return function == o.function && at >= o.from && at < o.to
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,20 +12,18 @@ import (
 // checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
 // shares no code with what it checks but the nouns.
 type checker struct {
-	rows map[cluster.Key]cluster.Row
-	old  map[cluster.Key]cluster.Row // one version back, for stale reads
-	// starts counts the StartTask calls per batch and instance.
-	starts map[string]int
-	calls  int // of StartTask and StopTask
+	*ledger
+	mark   func(Mark)
 	broken []string
-	now    func() time.Time
+	// starts counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
+	starts map[string]int
+	calls  int
+	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
+	changes int
 }
 
-// lately is how long ago a failure may have been recorded and still be news to a decision.
-const lately = 15 * time.Minute
-
-func newChecker(now func() time.Time) *checker {
-	return &checker{now: now, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]cluster.Row{}, starts: map[string]int{}}
+func newChecker(now func() time.Time, mark func(Mark)) *checker {
+	return &checker{ledger: newLedger(now), mark: mark, starts: map[string]int{}}
 }
 
 // fail notes a broken invariant.
@@ -32,34 +31,60 @@ func (c *checker) fail(format string, args ...any) {
 	c.broken = append(c.broken, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) previous(key cluster.Key) (cluster.Row, bool) {
-	row, ok := c.old[key]
-	return row, ok
-}
-
 // records takes in one commit's records and checks what it changed.
 func (c *checker) records(records []cluster.Record) {
 	for _, r := range records {
-		before := c.rows[r.Key]
-		c.old[r.Key] = before
+		before := c.put(r.Key, r.New)
 		if r.New == nil {
-			delete(c.rows, r.Key)
-		} else {
-			c.rows[r.Key] = r.New
+			c.removed(r.Key, before)
+			continue
 		}
 		c.progress(r.Key, before, r.New)
 	}
 	for _, r := range records {
-		switch row := r.New.(type) {
-		case *cluster.Task:
-			old, _ := r.Old.(*cluster.Task)
-			if row.Instance != "" && !row.Foreign && (old == nil || old.Instance == "") {
-				c.placed(row)
-			}
-			if old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped {
-				c.stopped(old, row)
+		row, ok := r.New.(*cluster.Task)
+		if !ok {
+			continue
+		}
+		old, _ := r.Old.(*cluster.Task)
+		if row.Instance != "" && !row.Foreign && (old == nil || old.Instance == "") {
+			c.placed(row)
+			if old != nil {
+				c.mark(MarkWaited)
 			}
 		}
+		if old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped {
+			c.stopped(old, row)
+		}
+		if row.Foreign && old == nil {
+			c.mark(MarkForeign)
+		}
+	}
+}
+
+// removed checks that nothing goes that still counts.
+func (c *checker) removed(key cluster.Key, before cluster.Row) {
+	if before == nil {
+		return
+	}
+	if e := before.Header().Expires; e > 0 && c.now().Unix()-e > 60 {
+		c.mark(MarkTTLLag)
+	}
+	switch row := before.(type) {
+	case *cluster.Task:
+		if row.Last != cluster.TaskStopped {
+			c.fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())
+		}
+	case *cluster.Service:
+		if row.Status != cluster.ServiceInactive {
+			c.fail("invariant 9: the row of service %s was removed while %s", row.Name, row.Status)
+		}
+	case *cluster.Request:
+		if !row.Answered {
+			c.fail("invariant 9: request %s was removed unanswered", row.ID)
+		}
+	case *cluster.Meta, *cluster.Entry:
+		c.fail("row %s was removed", key.Sort)
 	}
 }
 
@@ -67,24 +92,12 @@ func (c *checker) records(records []cluster.Record) {
 func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
-		old, ok := before.(*cluster.Task)
-		if !ok {
-			return
+		c.changes++
+		if old, ok := before.(*cluster.Task); ok {
+			c.taskProgress(old, now)
 		}
-		if now.Version < old.Version {
-			c.fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
-		}
-		if old.Last == cluster.TaskStopped && now.Last != cluster.TaskStopped {
-			c.fail("invariant 2: task %s was STOPPED and is %s again", now.ID, now.Last)
-		}
-		if old.ECSID != "" && now.ECSID != old.ECSID {
-			c.fail("invariant 2: task %s adopted %s after %s", now.ID, now.ECSID, old.ECSID)
-		}
-		if old.Instance != "" && now.Instance != old.Instance {
-			c.fail("task %s moved from instance %s to %s", now.ID, old.Instance, now.Instance)
-		}
-		if now.Attempt != old.Attempt && now.Attempt != old.Attempt+1 {
-			c.fail("task %s went from attempt %d to %d", now.ID, old.Attempt, now.Attempt)
+		if other, ok := c.byECSID[now.ECSID]; ok && other != key && now.ECSID != "" {
+			c.fail("invariant 2: tasks %s and %s have both adopted %s", key.Sort, other.Sort, now.ECSID)
 		}
 	case *cluster.Instance:
 		if old, ok := before.(*cluster.Instance); ok && now.Version < old.Version {
@@ -94,97 +107,133 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		if old, ok := before.(*cluster.Meta); ok && now.Version < old.Version {
 			c.fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
 		}
+	case *cluster.Request:
+		c.changes++
+		if old, ok := before.(*cluster.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
+			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
+		}
+	case *cluster.Outbox:
+		c.changes++
+		if strings.HasPrefix(now.ID, "extra-") {
+			c.mark(MarkExtra)
+		}
+	case *cluster.Service:
+		c.changes++
+	case *cluster.ServiceEvent:
+		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
+			c.changes++ // else it was only retired
+		}
 	}
 }
 
-// on are the tasks that hold capacity on an instance.
-func (c *checker) on(clusterName, instance string) []*cluster.Task {
-	var out []*cluster.Task
-	for key, row := range c.rows {
-		if t, ok := row.(*cluster.Task); ok && key.Cluster == clusterName && t.Instance == instance && t.Last != cluster.TaskStopped {
-			out = append(out, t)
-		}
+func (c *checker) taskProgress(old, now *cluster.Task) {
+	if now.Version < old.Version {
+		c.fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
 	}
-	return out
+	if old.Last == cluster.TaskStopped && now.Last != cluster.TaskStopped {
+		c.fail("invariant 2: task %s was STOPPED and is %s again", now.ID, now.Last)
+	}
+	if old.Last == cluster.TaskRunning && now.Last != cluster.TaskRunning && now.Last != cluster.TaskStopped {
+		c.fail("task %s went from RUNNING to %q", now.ID, now.Last)
+	}
+	if old.Desired == cluster.TaskStopped && now.Desired != cluster.TaskStopped {
+		c.fail("invariant 2: task %s was to be stopped and is to run again", now.ID)
+	}
+	if old.ECSID != "" && now.ECSID != old.ECSID {
+		c.fail("invariant 2: task %s adopted %s after %s", now.ID, now.ECSID, old.ECSID)
+	}
+	if old.Instance != "" && now.Instance != old.Instance {
+		c.fail("task %s moved from instance %s to %s", now.ID, old.Instance, now.Instance)
+	}
+	if now.Attempt != old.Attempt && now.Attempt != old.Attempt+1 {
+		c.fail("task %s went from attempt %d to %d", now.ID, old.Attempt, now.Attempt)
+	}
+	if !now.Foreign && (now.Needs != old.Needs || !slices.Equal(now.Ports, old.Ports)) {
+		c.fail("task %s changed what it needs", now.ID)
+	}
 }
 
 // placed checks a new placement: invariants 1, 3, 4 and 5.
 func (c *checker) placed(t *cluster.Task) {
-	i, ok := c.rows[cluster.InstanceKey(t.Cluster, t.Instance)].(*cluster.Instance)
-	if !ok {
-		c.fail("invariant 1: task %s was placed on instance %s, which is not known", t.ID, t.Instance)
+	i, def := c.instance(t), c.definition(t.Cluster, t.TaskDefinition)
+	if i == nil || def == nil {
+		c.fail("invariant 1: task %s was placed on instance %s (known: %t) by task definition %s (known: %t)",
+			t.ID, t.Instance, i != nil, t.TaskDefinition, def != nil)
 		return
 	}
 	if i.Status != cluster.InstanceActive || !i.AgentConnected {
 		c.fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t", t.ID, i.ID, i.Status, i.AgentConnected)
 	}
+	if t.Needs != def.Needs || !slices.Equal(t.Ports, def.Ports) || len(t.GPUs) != def.Needs.GPUs {
+		c.fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
+	}
+	if want := lacking(i, def); want != "" {
+		c.fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
+	}
 	c.capacity(t, i)
-	c.attributes(t, i)
 	c.ceiling(t)
+	if def.Family == "disk" {
+		c.mark(MarkAttributed)
+	}
 }
 
 func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
-	var cpu, memory int64
-	gpus := make([]int, len(i.Registered.GPUs))
-	ports := map[cluster.Port]string{}
-	for _, p := range i.Registered.Ports {
-		ports[p] = "the agent"
+	h := c.load(i)
+	if h.cpu > i.Registered.CPU || h.memory > i.Registered.Memory {
+		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, h.cpu, i.Registered.CPU, h.memory, i.Registered.Memory)
 	}
-	for _, o := range c.on(t.Cluster, i.ID) {
-		cpu += o.Needs.CPU
-		memory += o.Needs.Memory
-		for _, g := range o.GPUs {
-			if share := o.Needs.GPUMilli; share > 0 {
-				gpus[g] += share
-			} else {
-				gpus[g] += 1000
-			}
-		}
-		for _, p := range o.Ports {
-			if holder, taken := ports[p]; taken && (o.ID == t.ID || holder == t.ID) {
-				c.fail("invariant 1: task %s was placed on instance %s, where %s has port %d", t.ID, i.ID, holder, p.Number)
-			}
-			ports[p] = o.ID
+	for n, g := range t.GPUs {
+		switch {
+		case g < 0 || g >= len(h.gpus) || slices.Contains(t.GPUs[:n], g):
+			c.fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(h.gpus), i.ID)
+		case h.gpus[g] > 1000:
+			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, h.gpus[g])
+		case t.Needs.GPUMilli > 0 && h.gpus[g] > t.Needs.GPUMilli:
+			c.mark(MarkShared)
+		case h.idle() < h.unpinned:
+			c.fail("invariant 1: with task %s on GPU %d of instance %s there is none left for a foreign task that has one", t.ID, g, i.ID)
 		}
 	}
-	if cpu > i.Registered.CPU || memory > i.Registered.Memory {
-		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, cpu, i.Registered.CPU, memory, i.Registered.Memory)
-	}
-	for g, used := range gpus {
-		if used > 1000 {
-			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, used)
+	for _, p := range t.Ports {
+		c.mark(MarkPort)
+		if slices.Contains(i.Registered.Ports, p) {
+			c.fail("invariant 1: task %s was placed on instance %s, whose agent has port %d", t.ID, i.ID, p.Number)
+		}
+		for _, o := range c.on[i.ID] {
+			if o.ID != t.ID && slices.Contains(o.Ports, p) {
+				c.fail("invariant 1: task %s was placed on instance %s, where task %s has port %d", t.ID, i.ID, o.ID, p.Number)
+			}
 		}
 	}
 }
 
-func (c *checker) attributes(t *cluster.Task, i *cluster.Instance) {
-	def, ok := c.rows[cluster.TaskDefinitionKey(t.Cluster, t.TaskDefinition)].(*cluster.TaskDefinition)
-	if !ok {
-		c.fail("task %s uses task definition %s, which is not cached", t.ID, t.TaskDefinition)
-		return
-	}
+// lacking is the first attribute that the definition requires and the instance has not; empty if it has all.
+func lacking(i *cluster.Instance, def *cluster.TaskDefinition) string {
 	for _, want := range def.Attributes {
 		name, value, valued := strings.Cut(want, "=")
 		if got, has := i.Attributes[name]; !has || valued && got != value {
-			c.fail("invariant 5: task %s was placed on instance %s without attribute %s", t.ID, i.ID, want)
+			return want
 		}
 	}
+	return ""
 }
 
 // ceiling checks invariants 3 and 4 of the service that the new task belongs to.
 func (c *checker) ceiling(t *cluster.Task) {
 	s := c.service(t)
+	if t.Service != "" && (s == nil || s.Status != cluster.ServiceActive) {
+		c.fail("invariant 3: task %s was started of service %s, which is no longer ACTIVE", t.ID, t.Service)
+	}
 	if s == nil {
 		return
 	}
 	active := 0
-	for _, row := range c.rows {
-		o, ok := row.(*cluster.Task)
-		if !ok || o.Owner != t.Owner || o.Desired != cluster.TaskRunning || o.Last == cluster.TaskStopped || o.Instance == "" {
-			continue
+	for _, o := range c.owned[t.Owner] {
+		holds := o.Instance != "" && o.Last != cluster.TaskStopped
+		if holds && o.Desired == cluster.TaskRunning {
+			active++
 		}
-		active++
-		if s.Strategy == cluster.Daemon && o.ID != t.ID && o.Instance == t.Instance {
+		if s.Strategy == cluster.Daemon && holds && o.ID != t.ID && o.Instance == t.Instance {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
@@ -193,83 +242,44 @@ func (c *checker) ceiling(t *cluster.Task) {
 	}
 }
 
-// stopped checks invariant 3 of a task that Berth itself decided to stop.
+// stopped checks invariant 3 of a healthy task that Berth itself decided to stop. What changed lately may not have been
+// among the rows that the decision read.
 func (c *checker) stopped(old, now *cluster.Task) {
 	s := c.service(now)
-	if s == nil || s.Strategy != cluster.Replica || now.StopCode != cluster.StopByScheduler || old.Last != cluster.TaskRunning {
+	if s == nil || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive ||
+		now.StopCode != cluster.StopByScheduler || !healthy(old) || !c.settled(now.Key()) {
 		return
 	}
-	healthy := 0
-	for _, row := range c.rows {
-		o, ok := row.(*cluster.Task)
-		if !ok || o.Owner != now.Owner || o.Desired != cluster.TaskRunning {
-			continue
-		}
-		// A failure recorded lately may not have been among the rows that the decision read.
-		if o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped && c.now().Sub(o.Stopped) < lately {
-			healthy++
+	n := 0
+	for key, o := range c.owned[now.Owner] {
+		ran := healthy(o) || !c.settled(key) && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped)
+		if ran && (o.Desired == cluster.TaskRunning || o.StopCode != cluster.StopByScheduler && !c.settled(key)) {
+			n++
 		}
 	}
-	if least := (s.Desired*s.MinHealthy + 99) / 100; s.Status == cluster.ServiceActive && healthy < least {
-		c.fail("invariant 3: stopping task %s leaves service %s with %d running tasks, at least %d must be", now.ID, s.Name, healthy, least)
+	if least := (s.Desired*s.MinHealthy + 99) / 100; n < least {
+		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, n, least)
 	}
 }
 
-// service is the service that the task belongs to, as it now is; nil for a standalone task.
-func (c *checker) service(t *cluster.Task) *cluster.Service {
-	s, ok := c.rows[cluster.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
-	if !ok || t.Service == "" || s.Short != t.Owner {
-		return nil
-	}
-	return s
-}
+func healthy(t *cluster.Task) bool { return t.Last == cluster.TaskRunning && t.Health != "UNHEALTHY" }
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask
 // calls for a task than its row says.
 func (c *checker) startCalled(call cluster.StartCall) {
 	c.calls++
+	if len(call.Instances) == 0 || len(call.Instances) > cluster.MaxStart {
+		c.fail("StartTask was called for %d instances", len(call.Instances))
+	}
 	for _, instance := range call.Instances {
-		slot := call.StartedBy + "@" + instance
-		c.starts[slot]++
+		at := slot(call.StartedBy, instance)
+		c.starts[at]++
 		attempts := 0
-		for _, row := range c.rows {
-			if t, ok := row.(*cluster.Task); ok && t.Batch == call.StartedBy && t.Instance == instance {
-				attempts = t.Attempt
-			}
+		if t := c.slots[at]; t != nil {
+			attempts = t.Attempt
 		}
-		if c.starts[slot] > attempts {
-			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.starts[slot], slot, attempts)
+		if c.starts[at] > attempts {
+			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.starts[at], at, attempts)
 		}
 	}
-}
-
-// fits is a rule of its own for what an instance can take, beside what it holds.
-func (c *checker) fits(i *cluster.Instance, def *cluster.TaskDefinition, needs cluster.Resources) bool {
-	cpu, memory := i.Registered.CPU-needs.CPU, i.Registered.Memory-needs.Memory
-	gpus := make([]int, len(i.Registered.GPUs))
-	ports := map[cluster.Port]bool{}
-	for _, p := range i.Registered.Ports {
-		ports[p] = true
-	}
-	for _, o := range c.on(i.Cluster, i.ID) {
-		cpu, memory = cpu-o.Needs.CPU, memory-o.Needs.Memory
-		for _, g := range o.GPUs {
-			gpus[g] += o.Needs.PerGPU()
-		}
-		for _, p := range o.Ports {
-			ports[p] = true
-		}
-	}
-	for _, p := range def.Ports {
-		if ports[p] {
-			return false
-		}
-	}
-	free := 0
-	for _, used := range gpus {
-		if used+needs.PerGPU() <= 1000 {
-			free++
-		}
-	}
-	return cpu >= 0 && memory >= 0 && free >= needs.GPUs
 }

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -10,34 +9,49 @@ import (
 
 // converged checks what has to hold once faults have stopped and time has passed (invariants 8 and 9).
 func (w *World) converged() {
+	// A draining instance is looked at every ten minutes: not at that moment.
+	for n := 0; n < 100 && !w.Runtime.Idle(); n++ {
+		w.until(w.Loop.Now().Add(100 * time.Millisecond))
+	}
 	w.atRest()
 	w.truth()
+	w.client.kept()
 	for _, s := range w.client.services {
-		w.acknowledged(s)
-	}
-	for _, row := range w.checker.rows {
-		if t, ok := row.(*cluster.Task); ok && t.Waiting() && w.room(t.TaskDefinition, t.Needs, "") {
-			w.checker.fail("invariant 8: task %s of %q waits for an instance, and there is room for it", t.ID, t.Service)
+		if !s.busy {
+			w.acknowledged(s)
 		}
 	}
 }
 
 // atRest checks that nothing is left to be done.
 func (w *World) atRest() {
+	fail := w.checker.fail
 	if !w.Runtime.Idle() {
-		w.checker.fail("invariant 8: messages or records are still under way: %+v", w.Runtime.Counters())
+		fail("invariant 8: messages or records are still under way")
+	}
+	for name, n := range w.alive {
+		if n > 0 {
+			fail("invariant 8: %d of %s are still under way", n, name)
+		}
 	}
 	for key, row := range w.checker.rows {
 		switch r := row.(type) {
 		case *cluster.Outbox:
-			w.checker.fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
+			fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
 		case *cluster.Request:
 			if !r.Answered {
-				w.checker.fail("invariant 8: request %s was never answered", r.ID)
+				fail("invariant 8: request %s was never answered", r.ID)
 			}
 		case *cluster.Due:
 			if w.Loop.Now().Sub(r.At) > 15*time.Minute {
-				w.checker.fail("invariant 8: due row %s is long past", key.Sort)
+				fail("invariant 8: due row %s is long past", key.Sort)
+			}
+		case *cluster.Task:
+			if r.Waiting() && w.room(r.TaskDefinition, r.Needs, "") {
+				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
+			}
+			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil) > 15*time.Minute {
+				fail("invariant 8: task %s waits for an instance long after its time was up", r.ID)
 			}
 		}
 	}
@@ -45,9 +59,13 @@ func (w *World) atRest() {
 
 // truth compares rows with what really runs.
 func (w *World) truth() {
+	fail := w.checker.fail
 	rows := map[string]*cluster.Task{}
-	for _, row := range w.checker.rows {
-		if t, ok := row.(*cluster.Task); ok && t.Holds() {
+	for _, on := range w.checker.on {
+		for _, t := range on {
+			if t.ECSID == "" {
+				fail("invariant 8: row %s (%s) holds capacity on %s, and no ECS task is known", t.ID, t.Status(), t.Instance)
+			}
 			rows[t.ECSID] = t
 		}
 	}
@@ -56,13 +74,36 @@ func (w *World) truth() {
 		delete(rows, t.ID)
 		switch {
 		case t.Last == cluster.TaskStopped && row != nil:
-			w.checker.fail("invariant 8: ECS says task %s is STOPPED, its row %s says %s", t.ID, row.ID, row.Status())
+			fail("invariant 8: ECS says task %s is STOPPED, its row %s says %s", t.ID, row.ID, row.Status())
 		case t.Last != cluster.TaskStopped && row == nil:
-			w.checker.fail("invariant 2: ECS runs task %s (started by %s on %s), and no row wants it", t.ID, t.StartedBy, t.Instance)
+			fail("invariant 2: ECS runs task %s (started by %s on %s), and no row wants it", t.ID, t.StartedBy, t.Instance)
+		case t.Last == cluster.TaskRunning && row != nil && row.Last != cluster.TaskRunning:
+			fail("invariant 8: ECS says task %s is RUNNING, its row %s says %s", t.ID, row.ID, row.Status())
 		}
 	}
 	for _, t := range rows {
-		w.checker.fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task: %+v", t.ID, t.Status(), t.ECSID, t.Instance, t)
+		fail("invariant 8: row %s (%s, ECS task %q) holds capacity on %s, and ECS has no such task", t.ID, t.Status(), t.ECSID, t.Instance)
+	}
+}
+
+// kept checks that no task that a caller was given is lost, and that what was to be stopped did.
+func (c *customer) kept() {
+	there := map[string]*cluster.Task{}
+	for _, owned := range c.world.checker.owned {
+		for _, t := range owned {
+			there[t.ID] = t
+		}
+	}
+	for _, id := range c.tasks {
+		t, ended := there[id], c.world.checker.ended[id]
+		switch {
+		case t == nil && !ended:
+			c.world.checker.fail("invariant 9: task %s was acknowledged and is not there", id)
+		case c.stops[id] && !ended:
+			c.world.checker.fail("invariant 9: stopping task %s was acknowledged, and it is %s", id, t.Status())
+		case !ended && !t.Waiting() && t.Status() != cluster.TaskRunning:
+			c.world.checker.fail("invariant 8: task %s is %s for good", id, t.Status())
+		}
 	}
 }
 
@@ -87,35 +128,38 @@ func (w *World) acknowledged(s *wanted) {
 	if row.Desired != s.desired {
 		w.checker.fail("invariant 9: service %s was scaled to %d and wants %d", s.name, s.desired, row.Desired)
 	}
-	w.enough(row, running, row.Desired)
+	w.enough(row, running)
 }
 
 func (w *World) runningOf(s *cluster.Service) map[string]int {
 	on := map[string]int{}
-	for _, row := range w.checker.rows {
-		if t, ok := row.(*cluster.Task); ok && t.Owner == s.Short && t.Active() && t.Last == cluster.TaskRunning {
+	for _, t := range w.checker.owned[s.Short] {
+		if t.Active() && t.Last == cluster.TaskRunning {
 			on[t.Instance]++
 		}
 	}
 	return on
 }
 
-func (w *World) enough(s *cluster.Service, running map[string]int, desired int) {
+func (w *World) enough(s *cluster.Service, running map[string]int) {
 	n := 0
 	for _, k := range running {
 		n += k
 	}
+	fail := w.checker.fail
 	switch {
-	case n > desired:
-		w.checker.fail("invariant 8: service %s runs %d tasks and wants %d", s.Name, n, desired)
-	case n == desired && s.Running != n:
-		w.checker.fail("invariant 8: service %s says it runs %d tasks and runs %d", s.Name, s.Running, n)
-	case n < desired && s.Blocked == nil:
-		w.checker.fail("invariant 8: service %s runs %d of %d tasks and does not say why", s.Name, n, desired)
-	case n < desired:
-		def := w.definition(s.TaskDefinition)
+	case n > s.Desired:
+		fail("invariant 8: service %s runs %d tasks and wants %d", s.Name, n, s.Desired)
+	case s.Running != n:
+		fail("invariant 8: service %s says it runs %d tasks and runs %d", s.Name, s.Running, n)
+	case n == s.Desired && !s.Steady:
+		fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.Name, n)
+	case n < s.Desired && s.Blocked == nil:
+		fail("invariant 8: service %s runs %d of %d tasks and does not say why", s.Name, n, s.Desired)
+	case n < s.Desired:
+		def := w.checker.definition(clusterName, s.TaskDefinition)
 		if def != nil && w.room(s.TaskDefinition, def.Needs, "") {
-			w.checker.fail("invariant 8: service %s runs %d of %d tasks, says %s, and there is room", s.Name, n, desired, s.Blocked)
+			fail("invariant 8: service %s runs %d of %d tasks, says %s, and there is room", s.Name, n, s.Desired, s.Blocked)
 		}
 		w.said(s)
 	}
@@ -139,31 +183,32 @@ func (w *World) said(s *cluster.Service) {
 	w.checker.fail("invariant 8: service %s is short of tasks (%s) and no event says why, only %q", s.Name, s.Blocked, said)
 }
 
+// daemons checks that a DAEMON service has its task wherever it should and could, and nowhere else.
 func (w *World) daemons(s *cluster.Service, running map[string]int) {
+	def := w.checker.definition(clusterName, s.TaskDefinition)
+	if def == nil {
+		return
+	}
 	for _, i := range w.instances() {
-		def := w.definition(s.TaskDefinition)
-		if i.Available() && running[i.ID] != 1 && def != nil && w.room(s.TaskDefinition, def.Needs, i.ID) {
-			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, running[i.ID], i.ID)
+		n := running[i.ID]
+		if i.Available() && n != 1 && lacking(i, def) == "" && (n > 1 || w.room(s.TaskDefinition, def.Needs, i.ID)) {
+			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
+		}
+		if n > 0 && lacking(i, def) != "" {
+			w.checker.fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, lacking(i, def))
 		}
 	}
 }
 
-func (w *World) definition(name string) *cluster.TaskDefinition {
-	def, _ := w.checker.rows[cluster.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
-	return def
-}
-
-// room reports whether some instance (or the one named) could take a task: a full scan with rules of its own.
+// room reports whether some instance (or the one named) could take a task: a full scan with rules of its own, over the
+// instances as ECS has them.
 func (w *World) room(definition string, needs cluster.Resources, instance string) bool {
-	def := w.definition(definition)
-	got, err := w.Store.List(context.Background(), cluster.Prefix(clusterName, cluster.PrefixInstance))
-	if err != nil || def == nil {
-		w.checker.fail("looking for room: %v", err)
+	def := w.checker.definition(clusterName, definition)
+	if def == nil {
 		return false
 	}
-	for _, row := range got {
-		i, ok := row.(*cluster.Instance)
-		if ok && i.Available() && (instance == "" || i.ID == instance) && w.checker.fits(i, def, needs) {
+	for _, i := range w.instances() {
+		if i.Available() && (instance == "" || i.ID == instance) && w.checker.fits(i, def, needs) {
 			return true
 		}
 	}

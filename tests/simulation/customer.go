@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +16,8 @@ import (
 type customer struct {
 	world    *World
 	services []*wanted
-	tasks    []string // ids that it was given
+	tasks    []string        // ids that it was given
+	stops    map[string]bool // ids that it was told will be stopped
 	last     *cluster.TaskSpec
 	lastIDs  []string
 }
@@ -39,37 +39,59 @@ var definitions = map[string]string{
 	          "portMappings":[{"containerPort":8080,"hostPort":8080}]}]}`,
 	"share": `{"family":"share","tags":[{"key":"berth:gpu-milli","value":"400"}],
 	           "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	"gpu": `{"family":"gpu","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	         "resourceRequirements":[{"type":"GPU","value":"1"}]}]}`,
 	"checked": `{"family":"checked","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
 	             "healthCheck":{"command":["CMD","true"]}}]}`,
+	"disk": `{"family":"disk","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":64}]}`,
+	// No agent can do what this one needs.
+	"nowhere": `{"family":"nowhere","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	             "logConfiguration":{"logDriver":"splunk"}}]}`,
 }
 
-var families = []string{"small", "big", "port", "share", "checked"}
+var families = []string{"small", "small", "big", "port", "share", "gpu", "checked", "checked", "disk", "nowhere"}
 
 func (w *World) register() {
-	for _, f := range families {
+	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
 		if status, answer := w.Fleet.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(definitions[f])); status != http.StatusOK {
 			w.checker.fail("registering %s: %s", f, answer)
 		}
 	}
 }
 
+func (w *World) family(a Action) string {
+	f := families[a.Pick%uint64(len(families))]
+	if f == "nowhere" {
+		w.mark(MarkInfeasible)
+	}
+	return f
+}
+
 // call runs an operation as a client does: again after every failure that may pass, until it is answered.
 func (c *customer) call(name string, f func(ctx context.Context) error, answered func(err error)) {
 	c.world.spawn(name, client, func(ctx context.Context) {
+		p := processOf(ctx)
 		for {
 			err := f(ctx)
+			if p.dead {
+				p.revive()
+				err = errCrashed
+			}
 			var refused *cluster.Error
 			if err == nil || errors.As(err, &refused) && refused.Code != cluster.CodeThrottling {
 				c.world.note("%s: answered %v", name, err)
 				answered(err)
 				return
 			}
-			if processOf(ctx).sleep(3*time.Second) != nil {
+			if p.sleep(3*time.Second) != nil {
 				return
 			}
 		}
 	}, func(bool) {})
 }
+
+// percents are minimum healthy and maximum percent of services.
+var percents = [][2]int{{100, 200}, {50, 100}, {0, 100}, {50, 150}, {100, 150}}
 
 func (c *customer) create(a Action, daemon bool) {
 	s := &wanted{name: fmt.Sprintf("s%d", a.Pick%5), daemon: daemon, desired: a.N, exists: true, busy: true}
@@ -78,11 +100,15 @@ func (c *customer) create(a Action, daemon bool) {
 		return
 	}
 	spec := cluster.ServiceSpec{
-		Cluster: clusterName, Name: s.name, TaskDefinition: families[a.Pick%uint64(len(families))], Desired: &s.desired,
-		Token: fmt.Sprint("create", a.Pick),
+		Cluster: clusterName, Name: s.name, TaskDefinition: c.world.family(a), Desired: &s.desired,
+		Token: fmt.Sprint("create", a.Pick), Params: fmt.Sprint(a.Pick),
+	}
+	if p := percents[a.Pick%uint64(len(percents))]; p[1] != 200 {
+		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
 	}
 	if daemon {
-		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, "checked"
+		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, []string{"checked", "checked", "disk"}[a.Pick%3]
+		spec.MinHealthy, spec.MaxPercent = nil, nil
 	}
 	c.call("create "+s.name, func(ctx context.Context) error {
 		_, err := c.world.API.CreateService(ctx, spec)
@@ -111,22 +137,33 @@ func (c *customer) pick(a Action) *wanted {
 	return free[a.Pick%uint64(len(free))]
 }
 
-func (c *customer) scale(a Action) {
-	s := c.pick(a)
-	if s == nil || s.daemon {
-		return
-	}
+// change changes a service; done is what then holds.
+func (c *customer) change(s *wanted, change cluster.ServiceChange, done func()) {
+	change.Cluster, change.Name = clusterName, s.name
 	s.busy = true
-	c.call("scale "+s.name, func(ctx context.Context) error {
-		_, err := c.world.API.UpdateService(ctx, cluster.ServiceChange{Cluster: clusterName, Name: s.name, Desired: &a.N})
+	c.call("change "+s.name, func(ctx context.Context) error {
+		_, err := c.world.API.UpdateService(ctx, change)
 		return err
 	}, func(err error) {
 		s.busy = false
 		if err != nil {
-			c.world.checker.fail("invariant 9: service %s was acknowledged, and scaling it says %v", s.name, err)
+			c.world.checker.fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
 		}
-		s.desired = a.N
+		done()
 	})
+}
+
+func (c *customer) scale(a Action) {
+	if s := c.pick(a); s != nil && !s.daemon {
+		c.change(s, cluster.ServiceChange{Desired: &a.N}, func() { s.desired = a.N })
+	}
+}
+
+func (c *customer) percentages(a Action) {
+	if s := c.pick(a); s != nil && !s.daemon {
+		p := percents[a.N%len(percents)]
+		c.change(s, cluster.ServiceChange{MinHealthy: &p[0], MaxPercent: &p[1]}, func() {})
+	}
 }
 
 func (c *customer) remove(a Action) {
@@ -148,177 +185,127 @@ func (c *customer) remove(a Action) {
 }
 
 func (c *customer) run(a Action, wait string) {
-	spec := cluster.TaskSpec{
-		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: families[a.Pick%uint64(len(families))],
-		Count: 1 + a.N%3, Wait: wait, Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
-	}
-	c.submit(spec)
+	c.submit(cluster.TaskSpec{
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.family(a), Count: 1 + a.N%3, Wait: wait,
+		Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
+	}, nil)
 }
 
-func (c *customer) submit(spec cluster.TaskSpec) {
+func (w *World) runWaiting(a Action) {
+	w.client.run(a, []string{handler.WaitForever, "5m"}[a.N%2])
+}
+
+// submit asks for tasks; then, which may be nil, gets what it was given.
+func (c *customer) submit(spec cluster.TaskSpec, then func(ids []string)) {
 	c.call("run "+spec.Token, func(ctx context.Context) error {
 		tasks, failures, err := c.world.API.SubmitTasks(ctx, spec)
 		if err != nil {
 			return err
 		}
+		if processOf(ctx).dead {
+			return errCrashed
+		}
 		var ids []string
 		for _, t := range tasks {
 			ids = append(ids, t.ID)
 		}
-		if want := max(spec.Count, len(spec.Instances)); len(tasks)+len(failures) < want {
-			c.world.checker.fail("request %s for %d tasks was answered with %d and %d failures", spec.Token, want, len(tasks), len(failures))
-		}
-		c.repeated(spec, ids)
+		c.answered(spec, ids, len(failures))
 		c.tasks = append(c.tasks, ids...)
+		if then != nil {
+			then(ids)
+		}
 		return nil
 	}, func(error) {})
 }
 
-// repeated checks that the same clientToken gave the same tasks.
-func (c *customer) repeated(spec cluster.TaskSpec, ids []string) {
-	if c.last != nil && c.last.Token == spec.Token && len(c.lastIDs) > 0 && len(ids) > 0 && !slices.Equal(c.lastIDs, ids) {
-		c.world.checker.fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, c.lastIDs, ids)
+// answered checks that a request was answered in full, and that the same clientToken gave the same tasks: but for those
+// that ended so long ago that they were forgotten.
+func (c *customer) answered(spec cluster.TaskSpec, ids []string, failures int) {
+	var before []string
+	if c.last != nil && c.last.Token == spec.Token {
+		before = c.lastIDs
 	}
-	c.last, c.lastIDs = &spec, ids
+	forgotten := 0
+	for _, id := range before {
+		if slices.Contains(ids, id) {
+			c.world.mark(MarkRepeated)
+		} else if c.world.checker.forgotten(id) {
+			forgotten++
+		} else {
+			c.world.checker.fail("invariant 9: request %s gave tasks %v and then %v", spec.Token, before, ids)
+		}
+	}
+	// A task whose id had been promised before it was refused is among both.
+	if want := max(spec.Count, len(spec.Instances)); len(ids)+failures+forgotten < want || len(ids) > want {
+		c.world.checker.fail("request %s for %d tasks was answered with %d, %d failures", spec.Token, want, len(ids), failures)
+	}
+	c.last, c.lastIDs = &spec, slices.Compact(slices.Sorted(slices.Values(slices.Concat(before, ids))))
+}
+
+// repeat sends the last request once more: as it was, or with other parameters, which has to be refused.
+func (c *customer) repeat(a Action) {
+	if c.last == nil {
+		return
+	}
+	if a.N%3 > 0 {
+		c.submit(*c.last, nil)
+		return
+	}
+	spec := *c.last
+	spec.Params += "other"
+	c.call("other "+spec.Token, func(ctx context.Context) error {
+		_, _, err := c.world.API.SubmitTasks(ctx, spec)
+		return err
+	}, func(err error) {
+		c.world.mark(MarkDifferent)
+		if cluster.ErrorCode(err) != cluster.CodeConflict {
+			c.world.checker.fail("invariant 9: token %s was used with other parameters, and the answer is %v", spec.Token, err)
+		}
+	})
 }
 
 func (c *customer) start(a Action) {
-	instances := c.world.instances()
-	if len(instances) == 0 {
+	i := c.world.one(a)
+	if i == nil {
 		return
 	}
 	c.submit(cluster.TaskSpec{
-		Kind: cluster.StartTask, Cluster: clusterName, TaskDefinition: families[a.Pick%uint64(len(families))],
-		Instances: []string{instances[a.Pick%uint64(len(instances))].ID}, Token: fmt.Sprint("start", a.Pick), Params: fmt.Sprint(a.Pick),
-	})
+		Kind: cluster.StartTask, Cluster: clusterName, TaskDefinition: c.world.family(a), Instances: []string{i.ID},
+		Token: fmt.Sprint("start", a.Pick), Params: fmt.Sprint(a.Pick),
+	}, nil)
 }
 
 func (c *customer) stop(a Action) {
-	if len(c.tasks) == 0 {
-		return
+	if len(c.tasks) > 0 {
+		c.stopOne(c.tasks[a.Pick%uint64(len(c.tasks))])
 	}
-	id := c.tasks[a.Pick%uint64(len(c.tasks))]
+}
+
+func (c *customer) stopOne(id string) {
 	c.call("stop "+id, func(ctx context.Context) error {
 		_, err := c.world.API.StopTask(ctx, clusterName, id, "")
 		return err
-	}, func(error) {})
-}
-
-// act lets an action take place.
-func (w *World) act(a Action) {
-	switch c := w.client; a.Kind {
-	case "create-service":
-		c.create(a, false)
-	case "create-daemon":
-		c.create(a, true)
-	case "scale":
-		c.scale(a)
-	case "delete-service":
-		c.remove(a)
-	case "run-task":
-		c.run(a, "")
-	case "run-waiting":
-		c.run(a, handler.WaitForever)
-	case "start-task":
-		c.start(a)
-	case "stop-task":
-		c.stop(a)
-	case "repeat-request":
-		if c.last != nil {
-			c.submit(*c.last)
+	}, func(err error) {
+		if err == nil {
+			c.stops[id] = true
 		}
-	default:
-		w.befall(a)
-	}
+	})
 }
 
-// befall lets something happen to the fleet. An instance or task that has gone meanwhile is none of our business, so
-// errors say nothing.
-func (w *World) befall(a Action) {
-	instances := w.instances()
-	if len(instances) == 0 || a.Kind == "add-instance" {
-		_, _ = w.Fleet.AddInstances(clusterName, 1+a.N%2, machine)
-		return
-	}
-	i := instances[a.Pick%uint64(len(instances))]
-	switch a.Kind {
-	case "kill-instance":
-		_ = w.Fleet.KillInstance(i.ID)
-	case "crash-instance":
-		_ = w.Fleet.CrashInstance(i.ID)
-	case "disconnect":
-		_ = w.Fleet.Disconnect(i.ID)
-	case "reconnect":
-		_ = w.Fleet.Reconnect(i.ID)
-	case "flap-agent":
-		for n := range 6 {
-			w.Loop.After(time.Duration(n)*2*time.Second, func() {
-				if n%2 == 0 {
-					_ = w.Fleet.Disconnect(i.ID)
-				} else {
-					_ = w.Fleet.Reconnect(i.ID)
+// spam starts a task and stops it as soon as it is there, over and over.
+func (c *customer) spam(a Action) {
+	c.world.mark(MarkSpam)
+	for n := range 5 {
+		c.world.Loop.After(time.Duration(n)*time.Second, func() {
+			token := fmt.Sprint("spam", a.Pick, n)
+			c.submit(cluster.TaskSpec{
+				Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1, Token: token, Params: token,
+			}, func(ids []string) {
+				for _, id := range ids {
+					c.stopOne(id)
+					c.stopOne(id)
 				}
 			})
-		}
-	case "drain":
-		w.setState(i.ID, "DRAINING")
-	case "activate":
-		w.setState(i.ID, "ACTIVE")
-	case "fail-zone":
-		_, _ = w.Fleet.FailZone(i.Zone())
-	case "resize":
-		_ = w.Fleet.Resize(i.ID, 1500, 1500)
-	default:
-		w.befallTasks(a)
+		})
 	}
-}
-
-func (w *World) setState(instance, status string) {
-	body, err := json.Marshal(map[string]any{"cluster": clusterName, "containerInstances": []string{instance}, "status": status})
-	if err != nil {
-		w.checker.fail("%v", err)
-		return
-	}
-	w.Fleet.Endpoint().Serve(context.Background(), "UpdateContainerInstancesState", body)
-}
-
-func (w *World) befallTasks(a Action) {
-	if a.Kind == "foreign-task" {
-		w.foreign(a)
-		return
-	}
-	var alive []string
-	for _, t := range w.Fleet.Truth(clusterName) {
-		if t.Alive && t.Last == cluster.TaskRunning {
-			alive = append(alive, t.ID)
-		}
-	}
-	if len(alive) == 0 {
-		return
-	}
-	id := alive[a.Pick%uint64(len(alive))]
-	switch a.Kind {
-	case "crash-task":
-		_ = w.Fleet.CrashTask(id, 1)
-	case "unhealthy":
-		_ = w.Fleet.SetHealth(id, false)
-	case "all-unhealthy":
-		for _, t := range alive {
-			_ = w.Fleet.SetHealth(t, false)
-		}
-	}
-}
-
-// foreign has somebody else start a task, without asking Berth.
-func (w *World) foreign(a Action) {
-	instances := w.instances()
-	i := instances[a.Pick%uint64(len(instances))]
-	body, err := json.Marshal(map[string]any{
-		"cluster": clusterName, "containerInstances": []string{i.ID}, "taskDefinition": "small", "startedBy": "somebody",
-	})
-	if err != nil {
-		w.checker.fail("%v", err)
-		return
-	}
-	w.Fleet.Endpoint().Serve(context.Background(), "StartTask", body)
 }

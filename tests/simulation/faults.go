@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"berth/shared/embedded"
@@ -9,100 +11,165 @@ import (
 
 // messageFaults are what may befall queues, streams, events and schedules.
 func (w *World) messageFaults() embedded.Faults {
-	c := func() *Chaos { return w.chaos }
+	c := w.chaos
 	return embedded.Faults{
-		Send: func(string) embedded.SendFault {
-			var f embedded.SendFault
-			if w.LoseEvents || c().hit(c().Drop) {
-				f.Drop = true
-			}
-			if c().hit(c().Duplicate) {
-				f.Copies = 1 + c().rng.IntN(2)
-			}
-			if c().hit(c().Delay) {
-				f.Delay = time.Duration(c().rng.IntN(90)) * time.Second
-			}
-			return f
-		},
+		Send: w.sendFault,
 		Shuffle: func(_ string, n int, swap func(i, j int)) {
-			if c().hit(c().Reorder) {
-				c().rng.Shuffle(n, swap)
+			if n > 1 && c.hit(Reorder) {
+				c.random[Reorder].Shuffle(n, swap)
 			}
 		},
 		Split: func(_ string, n int) int {
-			if c().hit(c().Split) {
-				return 1 + c().rng.IntN(n)
+			if n > 1 && c.hit(Split) {
+				return 1 + c.below(Split, n)
 			}
 			return n
 		},
-		Redeliver: func(string) bool { return c().hit(c().Redeliver) },
+		Redeliver: func(string) bool { return c.hit(Redeliver) },
 		Stream: func(string) embedded.StreamFault {
 			var f embedded.StreamFault
-			if c().hit(c().StreamStall) {
-				f.Stall = time.Duration(c().rng.IntN(60)) * time.Second
+			if c.hit(StreamStall) {
+				f.Stall = c.upTo(StreamStall, 60)
 			}
-			f.Again = c().hit(c().StreamDuplicate)
+			f.Again = c.hit(StreamDuplicate)
 			return f
 		},
-		Event:    func([]byte) bool { return w.LoseEvents || c().hit(c().EventDrop) },
-		Schedule: func(string, string) bool { return c().hit(c().SkipSchedule) },
-		Environment: func(_ string, n int) int {
-			if c().active && c().Aside > 0 {
-				return c().rng.IntN(n+1) - 1
-			}
-			return n - 1
-		},
+		Event:       func([]byte) bool { return w.LoseEvents || c.hit(EventDrop) },
+		Schedule:    func(string, string) bool { return c.hit(SkipSchedule) },
+		Environment: w.environment,
 	}
+}
+
+func (w *World) sendFault(string) embedded.SendFault {
+	c := w.chaos
+	f := embedded.SendFault{Drop: c.hit(Drop) || w.LoseEvents}
+	if c.hit(Duplicate) {
+		f.Copies = 1 + c.below(Duplicate, 2)
+	}
+	if c.hit(Delay) {
+		f.Delay = c.upTo(Delay, 150)
+	}
+	return f
+}
+
+// environment is any of the n idle ones, or -1 for a new one, instead of the one used last.
+func (w *World) environment(_ string, n int) int {
+	if n == 0 || !w.chaos.hit(Environments) {
+		return n - 1
+	}
+	i := w.chaos.below(Environments, n+1) - 1
+	switch {
+	case i < 0:
+		w.mark(MarkCold)
+	case i < n-1:
+		w.mark(MarkStaleWarm)
+	}
+	return i
+}
+
+// execute runs one invocation of a function as a process, unless its concurrency is zero.
+func (w *World) execute(name string, run func(ctx context.Context), done func(crashed bool)) {
+	if w.chaos.active && w.outage.refuses(name, w.Loop.Now().Sub(epoch)) {
+		w.chaos.hits[Outage]++
+		w.mark(MarkRefused)
+		if name == "dispatch" {
+			w.mark(MarkOutboxLost)
+		}
+		done(true)
+		return
+	}
+	w.spawn(name, function, run, done)
 }
 
 // callFaults are what may befall calls of ECS.
 func (w *World) callFaults() fleet.CallFaults {
+	f := fleet.CallFaults{Call: w.callFault}
+	if w.chaos.on(ListLate) {
+		f.ListLate = 20 * time.Second
+	}
+	return f
+}
+
+func (w *World) callFault(operation, _ string) fleet.CallFault {
 	c := w.chaos
-	if !c.active {
-		return fleet.CallFaults{}
+	switch {
+	case w.running == nil: // the simulator itself is looking
+		return fleet.CallFault{}
+	case c.hit(ECSThrottle):
+		return fleet.CallFault{Throttled: true}
+	case operation != "StartTask" && operation != "StopTask":
+		return fleet.CallFault{}
+	case c.hit(StartAmbiguous):
+		applied := c.below(StartAmbiguous, 2) == 0
+		if operation == "StartTask" {
+			w.mark(map[bool]Mark{true: MarkStartApplied, false: MarkStartLost}[applied])
+		}
+		return fleet.CallFault{Ambiguous: true, Applied: applied}
+	case c.hit(StartLate):
+		if operation == "StartTask" {
+			w.mark(MarkStartLate)
+		}
+		return fleet.CallFault{Ambiguous: true, Applied: true, Late: c.upTo(StartLate, 100)}
 	}
-	late := time.Duration(0)
-	if c.ListLate > 0 {
-		late = 20 * time.Second
-	}
-	return fleet.CallFaults{
-		ListLate: late,
-		Call: func(operation, _ string) fleet.CallFault {
-			switch {
-			case w.running == nil: // the simulator itself is looking
-				return fleet.CallFault{}
-			case c.hit(c.ECSThrottle):
-				return fleet.CallFault{Throttled: true}
-			case operation != "StartTask" && operation != "StopTask":
-				return fleet.CallFault{}
-			case c.hit(c.StartAmbiguous):
-				return fleet.CallFault{Ambiguous: true, Applied: c.rng.IntN(2) == 0}
-			case c.hit(c.StartLate):
-				return fleet.CallFault{Ambiguous: true, Applied: true, Late: time.Duration(c.rng.IntN(100)) * time.Second}
-			}
-			return fleet.CallFault{}
-		},
-	}
+	return fleet.CallFault{}
 }
 
 // behaviour is how tasks live: most well, some not.
-func (w *World) behaviour(fleet.StartInfo) fleet.Behaviour {
-	rng := w.chaos.rng
-	if !w.chaos.active {
-		return fleet.Behaviour{}
-	}
+func (w *World) behaviour(i fleet.StartInfo) fleet.Behaviour {
 	var b fleet.Behaviour
-	switch rng.IntN(12) {
-	case 0:
+	c := w.chaos
+	if c.hit(SlowStart) {
+		b.Latency = 20*time.Second + c.upTo(SlowStart, 60)
+	}
+	if c.hit(FailStart) {
 		b.FailStart = "CannotPullContainerError: no such image"
-	case 1:
-		b.Latency = time.Duration(20+rng.IntN(60)) * time.Second
-	case 2:
-		b.RunFor, b.ExitCode = time.Duration(1+rng.IntN(120))*time.Second, rng.IntN(2)
-	case 3:
-		b.UnhealthyAfter, b.Flap = time.Duration(rng.IntN(60))*time.Second, 30*time.Second
-	case 4:
-		b.IgnoreStop = true
+	}
+	if c.hit(CrashLoop) {
+		b.RunFor, b.ExitCode = time.Second+c.upTo(CrashLoop, 120), c.below(CrashLoop, 2)
+	}
+	if c.hit(FlapHealth) {
+		b.UnhealthyAfter, b.Flap = c.upTo(FlapHealth, 60), 30*time.Second
+	}
+	if b.IgnoreStop = c.hit(IgnoreStop); b.IgnoreStop {
+		w.stubborn[i.TaskID] = true
 	}
 	return b
 }
+
+// logbook takes down what the handlers and the runtime log.
+type logbook struct {
+	world *World
+	attrs []slog.Attr
+}
+
+// Enabled takes everything down.
+func (l logbook) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle notes the record, and what it shows to have happened.
+func (l logbook) Handle(_ context.Context, r slog.Record) error {
+	text := ""
+	show := func(a slog.Attr) bool {
+		switch {
+		case a.Key == "message" && r.Level >= slog.LevelError:
+			l.world.mark(MarkPartial)
+		case a.Key == "panic":
+			l.world.checker.fail("a handler panicked: %v", a.Value)
+		}
+		text += " " + a.String()
+		return true
+	}
+	for _, a := range l.attrs {
+		show(a)
+	}
+	r.Attrs(show)
+	l.world.note("%s: %s%s", r.Level, r.Message, text)
+	return nil
+}
+
+// WithAttrs adds to what each record has.
+func (l logbook) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logbook{l.world, append(l.attrs[:len(l.attrs):len(l.attrs)], attrs...)}
+}
+
+// WithGroup is not used.
+func (l logbook) WithGroup(string) slog.Handler { return l }

@@ -105,8 +105,8 @@ func (s *buggyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, 
 
 func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
 	switch {
-	case s.bug == AcknowledgeFirst && s.function == "task-state-change" && w.Observe != nil && s.world.chaos.hit(0.2),
-		s.bug == AcknowledgeFirst && s.function == "api" && w.Put != nil && s.world.chaos.hit(0.2):
+	case s.bug == AcknowledgeFirst && s.function == "task-state-change" && w.Observe != nil && s.world.plant(),
+		s.bug == AcknowledgeFirst && s.function == "api" && w.Put != nil && s.world.plant():
 		return w.Put, nil
 	case s.bug == StartUnclaimed && w.Claim != nil:
 		row, err := s.State.Write(ctx, w)
@@ -127,7 +127,7 @@ func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, e
 
 func (s *buggyState) Commit(ctx context.Context, c cluster.Commit) error {
 	switch {
-	case s.bug == AcknowledgeFirst && s.function == "api" && s.world.chaos.hit(0.2):
+	case s.bug == AcknowledgeFirst && s.function == "api" && s.world.plant():
 		return nil
 	case s.bug == NarrowSilently && s.function != "placement" && c.Version >= 0:
 		c.Version = cluster.NoVersion
@@ -154,3 +154,6 @@ func (s *buggyState) insist(ctx context.Context, c cluster.Commit) error {
 	}
 	return err
 }
+
+// plant draws whether a bug that shows only now and then does.
+func (w *World) plant() bool { return w.chaos.active && w.rng.Float64() < 0.2 }

@@ -2,74 +2,87 @@ package simulation
 
 import (
 	"os"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 )
 
-// seeds is how many seeds to run: the environment's SEEDS, or few.
-func seeds(t *testing.T, otherwise int) int {
-	n, err := strconv.Atoi(os.Getenv("SEEDS"))
-	if os.Getenv("SEEDS") == "" {
-		return otherwise
-	}
-	if err != nil || n < 1 {
-		t.Fatalf("SEEDS is %q, expected a number above 0", os.Getenv("SEEDS"))
-	}
-	return n
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // runs are short and make much garbage
+	os.Exit(m.Run())
 }
 
-func TestSeeds(t *testing.T) {
-	first, last := uint64(0), uint64(seeds(t, 20))
+// defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
+const defaultSeeds = 40
+
+// seeds are the seeds to run: SEED alone, or the first SEEDS.
+func seeds(t *testing.T) (first, last uint64) {
 	if one := os.Getenv("SEED"); one != "" {
-		n, err := strconv.ParseUint(one, 10, 64)
+		n, err := strconv.ParseUint(one, 10, 63)
 		if err != nil {
 			t.Fatalf("SEED is %q, expected a number", one)
 		}
-		first, last = n, n+1
+		return n, n + 1
 	}
-	for seed := first; seed < last; seed++ {
-		out := Simulate(Run{Seed: seed})
-		if len(out.Broken) > 0 {
-			for _, n := range out.Notes {
-				t.Log(n)
-			}
-			t.Fatalf("seed %d: %v", seed, out.Broken)
+	many := os.Getenv("SEEDS")
+	if many == "" {
+		return 0, defaultSeeds
+	}
+	n, err := strconv.ParseUint(many, 10, 63)
+	if err != nil || n < 1 {
+		t.Fatalf("SEEDS is %q, expected a number above 0", many)
+	}
+	return 0, n
+}
+
+// replaying reports whether one seed is to be shown; what has seeds of its own has nothing to add then.
+func replaying() bool { return os.Getenv("SEED") != "" }
+
+// runSeeds runs the seeds, and where one fails prints all there is to know of it.
+func runSeeds(t *testing.T, first, last uint64, run func(seed uint64) Run) Result {
+	t.Helper()
+	r := RunSeeds(first, last, run, os.Stderr)
+	if replaying() {
+		out := Simulate(run(first))
+		for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
+			t.Log(line)
 		}
 	}
+	if r.Failed {
+		t.Fatal(Report(r.Run, r.Outcome))
+	}
+	return r
+}
+
+func TestSeeds(t *testing.T) {
+	first, last := seeds(t)
+	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed} })
+	t.Run("EveryFaultStrikes", func(t *testing.T) {
+		if last-first < defaultSeeds {
+			t.Skipf("%d seeds are too few for that", last-first)
+		}
+		for _, never := range r.Coverage.Missing() {
+			t.Errorf("never in %d seeds: %s", last-first, never)
+		}
+	})
 }
 
 // TestSweepAlone loses every event and every message: the sweep has to find out what happened.
 func TestSweepAlone(t *testing.T) {
-	for seed := range uint64(seeds(t, 20)) {
-		if out := Simulate(Run{Seed: seed, LoseEvents: true}); len(out.Broken) > 0 {
-			t.Fatalf("seed %d: %v", seed, out.Broken)
-		}
+	first, last := seeds(t)
+	if !replaying() {
+		last = max(20, last/5)
 	}
+	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
 // TestSameSeedSameHistory runs seeds twice.
 func TestSameSeedSameHistory(t *testing.T) {
 	for seed := range uint64(5) {
 		a, b := Simulate(Run{Seed: seed}), Simulate(Run{Seed: seed})
-		if a.Hash != b.Hash || a.Steps != b.Steps {
+		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Notes, b.Notes) {
 			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
 		}
-	}
-}
-
-// TestPlantedBugsAreFound puts one bug in at a time, each of which some seed must find.
-func TestPlantedBugsAreFound(t *testing.T) {
-	for _, bug := range Bugs {
-		t.Run(string(bug), func(t *testing.T) {
-			t.Parallel()
-			const most = 2000
-			for seed := range uint64(most) {
-				if out := Simulate(Run{Seed: seed, Plant: bug}); len(out.Broken) > 0 {
-					t.Logf("seed %d: %s", seed, out.Broken[0])
-					return
-				}
-			}
-			t.Errorf("not found in %d seeds", most)
-		})
 	}
 }

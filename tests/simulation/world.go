@@ -6,12 +6,12 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"berth/cmd/berth/installation"
-	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
@@ -29,8 +29,8 @@ type Run struct {
 	Actions []Action
 	// LoseEvents drops every event and every message: only the sweep is left to find out what happens.
 	LoseEvents bool
-	// Calm has no faults but the history.
-	Calm bool
+	// Off are faults of the seed that do not strike.
+	Off []Fault
 	// Plant puts a bug in.
 	Plant Bug
 }
@@ -39,28 +39,37 @@ type Run struct {
 type Outcome struct {
 	Broken  []string // invariants, each with what broke it; empty if all held
 	Actions []Action
+	Faults  []string
 	Notes   []string // what happened, oldest first
 	Hash    string   // of the state's whole history
 	Steps   int
-	Starts  int
-	Doubts  int
+	Coverage
 }
 
 // World is one run under way.
 type World struct {
 	Run
 	*installation.Installation
-	chaos   *Chaos
-	checker *checker
-	rng     *rand.Rand
-	running *process
-	notes   []string
-	client  *customer
-	steps   int
+	chaos    *Chaos
+	checker  *checker
+	rng      *rand.Rand
+	running  *process
+	alive    map[string]int // processes by name
+	stubborn map[string]bool
+	marks    map[Mark]int
+	notes    []string
+	client   *customer
+	steps    int
+	outage   outage
+	span     time.Duration
 }
 
-// span is how long things happen to the cluster; what follows is calm.
-const span = 20 * time.Minute
+// How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
+// stopped.
+const (
+	shortSpan = 20 * time.Minute
+	longSpan  = 110 * time.Minute
+)
 
 // Simulate runs a seed to its end and tells what broke.
 func Simulate(r Run) Outcome {
@@ -70,30 +79,42 @@ func Simulate(r Run) Outcome {
 	}
 	defer w.Close()
 	w.live()
+	w.count()
 	return Outcome{
-		Broken: w.checker.broken, Actions: w.Actions, Notes: w.notes, Hash: w.Store.Hash(), Steps: w.steps,
-		Starts: len(w.checker.starts),
+		Broken: slices.Sorted(slices.Values(w.checker.broken)), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
+		Hash: w.Store.Hash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
 	}
 }
 
 func newWorld(r Run) (*World, error) {
-	rng := rand.New(rand.NewPCG(r.Seed, 0x62657274))
-	faults := rand.New(rand.NewPCG(r.Seed, 0x68))
-	w := &World{Run: r, rng: rand.New(rand.NewPCG(r.Seed, 0x77))}
-	if w.Actions == nil {
-		w.Actions = draw(rng, 8+rng.IntN(25), span)
+	history := rand.New(rand.NewPCG(r.Seed, 0x62657274))
+	w := &World{
+		Run: r, rng: rand.New(rand.NewPCG(r.Seed, 0x77)), alive: map[string]int{}, stubborn: map[string]bool{},
+		marks: map[Mark]int{}, chaos: newChaos(r.Seed, r.Off), span: shortSpan,
 	}
-	w.chaos = newChaos(faults)
-	w.chaos.active = !r.Calm
-	loop := embedded.NewVirtualLoop(epoch)
-	w.checker = newChecker(loop.Now)
-	ids := 0
+	if w.chaos.rates[LongRun] > 0.5 {
+		w.chaos.hits[LongRun]++
+		w.span = longSpan
+	}
+	if w.Actions == nil {
+		w.Actions = draw(history, 8+history.IntN(25), w.span)
+	}
+	w.client = &customer{world: w, stops: map[string]bool{}}
+	w.outage = w.chaos.outage()
 	settings := handler.DefaultSettings()
+	loop := embedded.NewVirtualLoop(epoch)
+	w.checker = newChecker(loop.Now, w.mark)
+	ids := 0
 	var err error
 	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: &settings, Watch: w.checker.records,
-		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: w.wrapState, WrapECS: w.wrapECS,
+		Loop: loop, Seed: r.Seed, Settings: &settings, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
+		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
+		WrapState: func(function string, s handler.State) handler.State {
+			return &faultyState{world: w, inner: w.Plant.state(w, function, s)}
+		},
+		WrapECS: func(function string, e handler.ECS) handler.ECS {
+			return &faultyECS{world: w, function: function, ECS: e}
+		},
 		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
 		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
 	})
@@ -102,45 +123,50 @@ func newWorld(r Run) (*World, error) {
 	}
 	w.Fleet.SetCallFaults(w.callFaults())
 	w.Fleet.SetBehaviour(w.behaviour)
-	w.client = &customer{world: w}
 	return w, nil
-}
-
-func (w *World) wrapState(function string, s handler.State) handler.State {
-	return &faultyState{world: w, inner: w.Plant.state(w, function, s)}
-}
-
-func (w *World) wrapECS(function string, e handler.ECS) handler.ECS {
-	return &faultyECS{world: w, ECS: e}
-}
-
-func (w *World) execute(name string, run func(ctx context.Context), done func(crashed bool)) {
-	w.spawn(name, function, run, done)
 }
 
 func (w *World) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf("%9.3f ", w.Loop.Now().Sub(epoch).Seconds())+fmt.Sprintf(format, args...))
 }
 
+func (w *World) mark(m Mark) { w.marks[m]++ }
+
+// count marks what the runtime has counted.
+func (w *World) count() {
+	c := w.Runtime.Counters()
+	for _, q := range c.Queues {
+		w.marks[MarkDeadLetter] += q.DeadLettered
+	}
+	for _, f := range c.Functions {
+		w.marks[MarkPoison] += f.Discarded
+		w.marks[MarkTimeOut] += f.TimeOuts
+	}
+}
+
 // live is the whole life of the world: quiet beginning, the history with its faults, and the calm in which everything
 // must come to rest.
 func (w *World) live() {
-	calm := *w.chaos
 	w.chaos.active = false
-	if _, err := w.Cluster(context.Background(), clusterName, 3+w.rng.IntN(4), machine); err != nil {
+	n := 2 + w.rng.IntN(3)
+	if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
 		w.checker.fail("making the cluster: %v", err)
 		return
 	}
-	w.chaos.active = calm.active
-	w.Runtime.Start()
+	if _, err := w.Cluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine); err != nil {
+		w.checker.fail("making the cluster: %v", err)
+		return
+	}
 	w.register()
+	w.chaos.active = true
+	w.Runtime.Start()
 	for n, a := range w.Actions {
 		w.Loop.After(a.At, func() {
 			w.note("action %d: %s", n, a)
 			w.act(a)
 		})
 	}
-	w.until(epoch.Add(span))
+	w.until(epoch.Add(w.span))
 	w.heal()
 	w.settle()
 }
@@ -158,11 +184,6 @@ func (w *World) until(t time.Time) {
 	}
 }
 
-// machine is small, so that what fits is often a question.
-var machine = fleet.Machine{
-	Type: "sim.small", CPU: 2000, Memory: 2048, GPUs: 1, Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"},
-}
-
 // heal ends all faults: agents are connected again, every call works.
 func (w *World) heal() {
 	w.chaos.active = false
@@ -176,55 +197,56 @@ func (w *World) heal() {
 	}
 	w.calmHealth()
 	w.Loop.After(3*time.Minute, w.calmHealth) // of those that were being started
+	w.redrive()
 	w.note("faults end")
 }
 
-// calmHealth ends the flapping of tasks, which otherwise never come to rest.
-func (w *World) calmHealth() {
-	for _, t := range w.Fleet.Truth(clusterName) {
-		if t.Alive && t.Last == cluster.TaskRunning {
-			_ = w.Fleet.SetHealth(t.ID, true) // most have no health check
+// redrive puts dead letters back, in every other run.
+func (w *World) redrive() {
+	if w.Seed%2 == 0 {
+		return
+	}
+	for _, name := range []string{"Events", "Wake"} {
+		for _, m := range w.Runtime.Visible(name + "DeadLetters") {
+			if w.Runtime.Queue(name+"Queue").Send(context.Background(), m.Body, 0) == nil {
+				w.mark(MarkRedriven)
+			}
 		}
 	}
 }
 
-// patience is how long convergence may take: two sweeps, the settling of doubts, and what follows from each.
-const patience = 3*time.Hour + 30*time.Minute
+// Convergence may take two sweeps, the settling of doubts, and what follows from each; it is looked for after each
+// sweep, which comes on the hour.
+const (
+	afterSweep = 35*time.Minute + 30*time.Second
+	quiet      = 75 * time.Minute
+)
 
 // settle lets the world come to rest, checks that it did, and that nothing more happens then.
 func (w *World) settle() {
-	w.until(epoch.Add(span + patience))
-	// Tasks whose health flaps go on reporting it: look between two reports.
-	for n := 0; n < 600 && !w.Runtime.Idle(); n++ {
-		w.until(w.Loop.Now().Add(100 * time.Millisecond))
+	sweep := epoch.Add(w.span.Truncate(time.Hour))
+	for look := range 3 {
+		sweep = sweep.Add(time.Hour)
+		if w.until(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
+			return
+		}
+		w.converged()
+		if len(w.checker.broken) == 0 {
+			break
+		}
+		if look < 2 {
+			w.note("not yet at rest: %q", w.checker.broken)
+			w.checker.broken = nil
+		}
 	}
 	if len(w.checker.broken) > 0 {
 		return
+	}
+	calls, changes := w.checker.calls, w.checker.changes
+	w.until(w.Loop.Now().Add(quiet))
+	if w.checker.calls != calls || w.checker.changes != changes {
+		w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s",
+			w.checker.calls-calls, w.checker.changes-changes, quiet)
 	}
 	w.converged()
-	if len(w.checker.broken) > 0 {
-		return
-	}
-	starts, calls := len(w.checker.starts), w.checker.calls
-	w.until(w.Loop.Now().Add(2 * time.Hour))
-	if len(w.checker.starts) != starts || w.checker.calls != calls {
-		w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls in two hours", w.checker.calls-calls)
-	}
-}
-
-func (w *World) instances() []*cluster.Instance {
-	ids, err := w.Fleet.ListInstances(context.Background(), clusterName)
-	if err != nil {
-		w.checker.fail("listing instances: %v", err)
-		return nil
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	slices.Sort(ids)
-	got, err := w.Fleet.DescribeInstances(context.Background(), clusterName, ids)
-	if err != nil {
-		w.checker.fail("describing instances: %v", err)
-	}
-	return got
 }

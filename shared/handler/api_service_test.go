@@ -1,0 +1,417 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func TestAPI_Clusters(t *testing.T) {
+	t.Run("UnknownToECSAreNotFound", func(t *testing.T) {
+		w := emptyWorld(t)
+		_, _, err := w.api.DescribeServices(ctx, prod, []string{"web"})
+		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
+		_, err = w.api.Submit(ctx, complete(cluster.TaskSpec{}))
+		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
+	})
+	t.Run("KnownToECSAreTakenInWithWhatTheyHave", func(t *testing.T) {
+		w := emptyWorld(t)
+		w.ecs.clusters[prod] = true
+		w.ecs.define(definition("web", 1, 256, 512))
+		w.instances("i", 2, 4096, 8192) // of which nobody takes notice
+		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 0)
+		w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1", Needs: cluster.Resources{CPU: 1}})
+		w.create("web", "web", 1)
+		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 2)
+		w.pump()
+		want(t, "running", w.service("web").Running, 1)
+		wantCount(t, "tasks", w.tasks(), 2)
+		if err := w.api.ClusterCreated(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("AreNotDeletedWithServicesOrTasks", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		wantCode(t, w.api.DeletingCluster(ctx, prod), cluster.CodeContainsServices, "Services are active")
+		r := w.run(t, cluster.TaskSpec{})
+		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		wantCode(t, w.api.DeletingCluster(ctx, prod), cluster.CodeContainsTasks, "Tasks are active")
+		if _, err := w.api.StopTask(ctx, prod, r.Tasks[0], ""); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		if err := w.api.DeletingCluster(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		delete(w.ecs.clusters, prod)
+		_, _, err := w.api.ListServices(ctx, cluster.ServiceQuery{Cluster: prod})
+		wantCode(t, err, cluster.CodeClusterNotFound, "")
+		if err := w.observer.Schedule(ctx, "sweep"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("TakeInInstancesThatWereChangedThroughTheAPI", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.mute = true
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+		if err := w.api.InstancesChanged(ctx, prod, []string{"i000"}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "status", w.instance("i000").Status, cluster.InstanceDraining)
+	})
+	t.Run("MarkTaskDefinitionsThatWereDeregistered", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 0)
+		if err := w.api.TaskDefinitionChanged(ctx, "web:1"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "inactive", rows[*cluster.TaskDefinition](w, cluster.PrefixDefinition)[0].Inactive, true)
+	})
+}
+
+func TestAPI_CreateService(t *testing.T) {
+	spec := cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p", Tags: map[string]string{"a": "b"},
+		CreatedBy: "me",
+	}
+	t.Run("WritesTheServiceAndNarrows", func(t *testing.T) {
+		w := newWorld(t)
+		version := w.version()
+		s := w.createAs(spec)
+		want(t, "version", w.version(), version+1)
+		want(t, "stored stamp", w.service("web").Stamp, version+1)
+		want(t, "task definition", s.TaskDefinition, "web:1")
+		want(t, "status", s.Status, cluster.ServiceActive)
+		want(t, "strategy", s.Strategy, cluster.Replica)
+		want(t, "percentages", fmt.Sprint(s.MinHealthy, s.MaxPercent), "100 200")
+		want(t, "created", s.CreatedAt, epoch)
+		want(t, "tag", s.Tags["a"], "b")
+		want(t, "cached", rows[*cluster.TaskDefinition](w, cluster.PrefixDefinition)[0].Needs.Memory, 512)
+	})
+	t.Run("OfADaemonHasOtherPercentages", func(t *testing.T) {
+		w := newWorld(t)
+		s := w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		want(t, "percentages", fmt.Sprint(s.MinHealthy, s.MaxPercent), "0 100")
+	})
+	t.Run("TwiceWithTheSameTokenIsTheSameService", func(t *testing.T) {
+		w := newWorld(t)
+		first := w.createAs(spec)
+		version := w.version()
+		second := w.createAs(spec)
+		want(t, "short key", second.Short, first.Short)
+		want(t, "version", w.version(), version)
+	})
+	t.Run("TwiceOtherwiseIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.createAs(spec)
+		other, tokenless := spec, spec
+		other.Params, tokenless.Token = "q", ""
+		for _, s := range []cluster.ServiceSpec{other, tokenless} {
+			_, err := w.api.CreateService(ctx, s)
+			wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
+		}
+	})
+	t.Run("OfADrainingOneIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.createAs(spec)
+		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		other := spec
+		other.Token = "u"
+		_, err := w.api.CreateService(ctx, other)
+		wantCode(t, err, cluster.CodeInvalidParameter, "Unable to Start a service that is still Draining.")
+	})
+	t.Run("TwoAtOnceMakeOne", func(t *testing.T) {
+		w := newWorld(t)
+		spy := &spyState{Store: w.store}
+		other := *w.api
+		spy.beforeCommit = func(cluster.Commit) error {
+			spy.beforeCommit = nil
+			_, err := other.CreateService(ctx, spec)
+			return err
+		}
+		w.api.State = spy
+		late := spec
+		late.Token = "u"
+		_, err := w.api.CreateService(ctx, late)
+		wantCode(t, err, cluster.CodeInvalidParameter, "not idempotent")
+		want(t, "token", w.service("web").Token, "t")
+	})
+	t.Run("OfAnUnknownTaskDefinitionIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		bad := spec
+		bad.TaskDefinition = "nothing"
+		_, err := w.api.CreateService(ctx, bad)
+		wantCode(t, err, cluster.CodeClient, "Unable to describe task definition.")
+	})
+	t.Run("OfAnInactiveTaskDefinitionIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.definitions["web"].Inactive = true
+		_, err := w.api.CreateService(ctx, spec)
+		wantCode(t, err, cluster.CodeClient, "TaskDefinition is inactive")
+	})
+}
+
+func TestAPI_ServiceNumbers(t *testing.T) {
+	for _, c := range []struct {
+		name                      string
+		strategy                  cluster.SchedulingStrategy
+		desired, minimum, maximum *int
+		refusal                   string // empty: taken
+	}{
+		{"Defaults", "", nil, nil, nil, ""},
+		{"Zero", "", new(0), new(0), new(100), ""},
+		{"Most", "", new(handler.MaxDesired), nil, nil, ""},
+		{"TooMany", "", new(handler.MaxDesired + 1), nil, nil, "at most 5000"},
+		{"NegativeDesired", "", new(-1), nil, nil, "desiredCount is -1"},
+		{"NegativeMinimum", "", nil, new(-5), nil, "minimumHealthyPercent is -5"},
+		{"NegativeMaximum", "", nil, nil, new(-5), "maximumPercent is -5"},
+		{"MaximumBelowMinimum", "", nil, new(100), new(99), "maximumPercent is 99"},
+		{"MaximumOfZero", "", nil, new(0), new(0), "maximumPercent is 0"},
+		{"DaemonWithCount", cluster.Daemon, new(1), nil, nil, "does not support a desired count"},
+		{"DaemonWithMaximum", cluster.Daemon, nil, nil, new(200), "other than 100"},
+		{"DaemonWithMinimum", cluster.Daemon, nil, new(50), new(100), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Strategy: c.strategy, Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
+			})
+			if c.refusal != "" {
+				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
+				wantCount(t, "services", rows[*cluster.Service](w, cluster.PrefixService), 0)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "there", TaskDefinition: "web", Strategy: c.strategy})
+			before := w.service("there").Rev
+			_, err = w.api.UpdateService(ctx, cluster.ServiceChange{
+				Cluster: prod, Name: "there", Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
+			})
+			if c.refusal != "" {
+				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
+				want(t, "writes", w.service("there").Rev, before)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestAPI_UpdateService(t *testing.T) {
+	t.Run("ChangesWhatIsGivenAndNarrows", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 2)
+		version := w.version()
+		d, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", MinHealthy: new(50), TaskDefinition: "web:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "desired", d.Desired, 2)
+		want(t, "minimum", d.MinHealthy, 50)
+		want(t, "maximum", d.MaxPercent, 200)
+		want(t, "version", w.version(), version+1)
+	})
+	t.Run("WinsOverPlacementsOwnWrites", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 2)
+		spy := &spyState{Store: w.store}
+		spy.beforeCommit = func(cluster.Commit) error {
+			spy.beforeCommit = nil
+			w.pump()
+			return nil
+		}
+		w.api.State = spy
+		w.scale("web", 5)
+		w.pump()
+		want(t, "running", w.service("web").Running, 5)
+	})
+	t.Run("RefusesDeployments", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 2)
+		for _, c := range []cluster.ServiceChange{{TaskDefinition: "big"}, {Force: true}} {
+			c.Cluster, c.Name = prod, "web"
+			_, err := w.api.UpdateService(ctx, c)
+			wantCode(t, err, cluster.CodeUnsupported, "web:1")
+		}
+	})
+	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web"})
+		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
+		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
+	})
+}
+
+func TestAPI_DeleteService(t *testing.T) {
+	t.Run("NeedsForceAboveZero", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 1)
+		_, err := w.api.DeleteService(ctx, prod, "web", false)
+		wantCode(t, err, cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+		d, err := w.api.DeleteService(ctx, prod, "web", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "status", d.Status, cluster.ServiceDraining)
+		want(t, "desired", d.Desired, 0)
+	})
+	t.Run("AtZeroNeedsNone", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 0)
+		if _, err := w.api.DeleteService(ctx, prod, "web", false); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
+	})
+	t.Run("OfADaemonNeedsNone", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.pump()
+		if _, err := w.api.DeleteService(ctx, prod, "agent", false); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		want(t, "status", w.service("agent").Status, cluster.ServiceInactive)
+		wantCount(t, "ECS tasks", w.ecs.live(), 0)
+	})
+	t.Run("IsOnceForAll", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 0)
+		if _, err := w.api.DeleteService(ctx, prod, "web", false); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(1)})
+		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		w.pump()
+		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+	})
+}
+
+func TestAPI_ListServices(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"b", "a-1", "c", "a", "gone"} {
+		w.create(name, "web", 0)
+	}
+	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+	if _, err := w.api.DeleteService(ctx, prod, "gone", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		query cluster.ServiceQuery
+		want  []string
+		more  bool
+	}{
+		{"All", cluster.ServiceQuery{}, []string{"a", "a-1", "agent", "b", "c"}, false},
+		{"FirstPage", cluster.ServiceQuery{Limit: 2}, []string{"a", "a-1"}, true},
+		{"SecondPage", cluster.ServiceQuery{Limit: 2, After: "a-1"}, []string{"agent", "b"}, true},
+		{"LastPage", cluster.ServiceQuery{Limit: 2, After: "b"}, []string{"c"}, false},
+		{"ExactPage", cluster.ServiceQuery{Limit: 5}, []string{"a", "a-1", "agent", "b", "c"}, false},
+		{"Daemons", cluster.ServiceQuery{Strategy: cluster.Daemon}, []string{"agent"}, false},
+		{"ReplicasPaged", cluster.ServiceQuery{Strategy: cluster.Replica, Limit: 3}, []string{"a", "a-1", "b"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.query.Cluster = prod
+			got, more, err := w.api.ListServices(ctx, c.query)
+			if err != nil || !slices.Equal(got, c.want) || more != c.more {
+				t.Fatalf("got %v, %t, %v; want %v, %t", got, more, err, c.want, c.more)
+			}
+		})
+	}
+}
+
+func TestAPI_DescribeServices(t *testing.T) {
+	w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 1000 })
+	w.instances("i", 1, 40960, 81920)
+	w.create("web", "web", 1)
+	w.pump()
+	t.Run("NamesWhatIsMissing", func(t *testing.T) {
+		got, missing, err := w.api.DescribeServices(ctx, prod, []string{"nothing", "web", "never"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "services", got, 1)
+		wantCount(t, "missing", missing, 2)
+		want(t, "missing", missing[0], cluster.Failure{ARN: "nothing", Reason: "MISSING"})
+	})
+	t.Run("KeepsTheNewestHundredEvents", func(t *testing.T) {
+		for n := range 80 {
+			w.advance(time.Second)
+			w.scale("web", 2-n%2)
+			w.pump()
+		}
+		s := w.service("web")
+		wantCount(t, "events", s.EventLog, cluster.EventRing)
+		want(t, "newest", s.EventLog[0].Number, s.Events-1)
+		for n, e := range s.EventLog {
+			want(t, "number", e.Number, s.Events-1-n)
+		}
+		ids := map[string]bool{}
+		for _, e := range s.EventLog {
+			ids[e.ID] = true
+		}
+		want(t, "ids", len(ids), cluster.EventRing)
+	})
+}
+
+func resource(kind, name string) cluster.ResourceARN {
+	return cluster.ResourceARN{Kind: kind, Cluster: prod, Name: name}
+}
+
+func TestAPI_ServiceTags(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	w.create("web", "web", 1)
+	if err := w.api.Tag(ctx, resource("service", "web"), map[string]string{"a": "0"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, "records for placement", w.decide, 1)
+	w.pump()
+	batches := w.batches
+	tag := func(set map[string]string, remove ...string) error {
+		return w.api.Tag(ctx, resource("service", "web"), set, remove)
+	}
+	if err := tag(map[string]string{"a": "1", "b": "2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tag(map[string]string{"b": "3"}, "a", "never"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.api.Tags(ctx, resource("service", "web"))
+	if err != nil || len(got) != 1 || got["b"] != "3" {
+		t.Fatalf("tags %v, %v", got, err)
+	}
+	w.pump()
+	want(t, "batches", w.batches, batches)
+	many := map[string]string{}
+	for n := range handler.MaxTags {
+		many[fmt.Sprint("t", n)] = "x"
+	}
+	wantCode(t, tag(many), cluster.CodeInvalidParameter, "51 tags")
+	wantCode(t, w.api.Tag(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
+	w.scale("web", 2)
+	w.pump()
+	want(t, "running", w.service("web").Running, 2)
+	want(t, "tag", w.service("web").Tags["b"], "3")
+}

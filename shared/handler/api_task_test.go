@@ -1,0 +1,346 @@
+package handler_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func TestAPI_SubmitTasks(t *testing.T) {
+	t.Run("GivesTheAnswerThatComesMeanwhile", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.clock.onSleep = w.pump
+		tasks, failures, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Count: 3}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "tasks", tasks, 3)
+		wantCount(t, "failures", failures, 0)
+		want(t, "time waited", w.clock.now.Sub(epoch), 50*time.Millisecond)
+		want(t, "has an instance", tasks[0].Instance != "", true)
+	})
+	t.Run("GivesFailuresBesideTasks", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 512, 8192)
+		w.clock.onSleep = w.pump
+		tasks, failures, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Count: 3}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "tasks", tasks, 2)
+		wantCount(t, "failures", failures, 1)
+	})
+	t.Run("IsRefusedWithoutInstances", func(t *testing.T) {
+		w := newWorld(t)
+		w.clock.onSleep = w.pump
+		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{}))
+		wantCode(t, err, cluster.CodeInvalidParameter, handler.NoInstances)
+	})
+	t.Run("IsRefusedBeyondTheProvisioningLimit", func(t *testing.T) {
+		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })
+		w.clock.onSleep = w.pump
+		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Wait: "1m"}))
+		wantCode(t, err, cluster.CodeClient, handler.ProvisioningLimit)
+	})
+	t.Run("GivesTheSameAnswerForTheSameToken", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.clock.onSleep = w.pump
+		spec := complete(cluster.TaskSpec{Count: 2, Token: "once", Params: "p"})
+		first, _, err := w.api.SubmitTasks(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Hour)
+		second, _, err := w.api.SubmitTasks(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range first {
+			want(t, "id", second[n].ID, first[n].ID)
+		}
+		wantCount(t, "tasks", w.tasks(), 2)
+		other := spec
+		other.Params = "q"
+		_, _, err = w.api.SubmitTasks(ctx, other)
+		wantCode(t, err, cluster.CodeConflict, "clientToken")
+		started := spec
+		started.Kind, started.Instances = cluster.StartTask, []string{"i000"}
+		third, _, err := w.api.SubmitTasks(ctx, started)
+		if err != nil || third[0].ID == first[0].ID {
+			t.Fatalf("a token of another operation: %v, %v", third, err)
+		}
+	})
+	t.Run("GivesTheSameProvisionalAnswerForTheSameToken", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		spec := complete(cluster.TaskSpec{Count: 2, Token: "once", Params: "p"})
+		first, _, err := w.api.SubmitTasks(ctx, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // before and after it was answered
+			second, _, err := w.api.SubmitTasks(ctx, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "first id", second[0].ID, first[0].ID)
+			want(t, "second id", second[1].ID, first[1].ID)
+			w.pump()
+		}
+		wantCount(t, "tasks", w.tasks(), 2)
+	})
+	t.Run("KeepsTheIDsThatPlacementWasAboutToGiveOtherwise", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		var ids []string
+		spec := complete(cluster.TaskSpec{Count: 2, Token: "once"})
+		w.submit(t, spec)
+		w.state.beforeCommit = func(cluster.Commit) error {
+			w.state.beforeCommit = nil
+			tasks, _, err := w.api.SubmitTasks(ctx, spec) // runs out of time now
+			for _, task := range tasks {
+				ids = append(ids, task.ID)
+			}
+			return err
+		}
+		w.pump()
+		wantCount(t, "ids", ids, 2)
+		for _, id := range ids {
+			want(t, "status", w.task(id).Status(), cluster.TaskRunning)
+		}
+		wantCount(t, "tasks", w.tasks(), 2)
+	})
+	for _, c := range []struct{ wait, refusal string }{
+		{"10m", ""}, {"forever", ""}, {"", ""}, {"soon", "berth:wait"}, {"0s", "berth:wait"}, {"-1m", "berth:wait"}, {"10", "berth:wait"},
+	} {
+		t.Run("WaitOf"+c.wait, func(t *testing.T) {
+			w := newWorld(t)
+			r, err := w.api.Submit(ctx, complete(cluster.TaskSpec{Wait: c.wait}))
+			if c.refusal != "" {
+				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "waits", r.Wait, c.wait != "")
+			want(t, "for a time", !r.WaitUntil.IsZero(), c.wait == "10m")
+			want(t, "expires", r.Expires, epoch.Add(24*time.Hour).Unix())
+		})
+	}
+}
+
+func TestAPI_StopTask(t *testing.T) {
+	stop := func(t *testing.T, w *world, id string) *cluster.Task {
+		t.Helper()
+		task, err := w.api.StopTask(ctx, prod, id, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return task
+	}
+	t.Run("ThatWaitsIsStoppedAtOnce", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		task := stop(t, w, r.Tasks[0])
+		want(t, "status", task.Status(), cluster.TaskStopped)
+		want(t, "code", task.StopCode, cluster.StopUserInitiated)
+		w.pump()
+		w.instances("i", 1, 4096, 8192)
+		wantCount(t, "StartTask calls", w.ecs.starts, 0)
+		want(t, "expires", w.task(r.Tasks[0]).Expires, epoch.Add(time.Hour).Unix())
+	})
+	t.Run("ThatIsAboutToStartFromWaiting", func(t *testing.T) {
+		w := newWorld(t)
+		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		w.state.beforeCommit = func(cluster.Commit) error {
+			w.state.beforeCommit = nil
+			_, err := w.api.StopTask(ctx, prod, r.Tasks[0], "")
+			return err
+		}
+		w.instances("i", 1, 4096, 8192)
+		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskStopped)
+		w.agree(t, 0)
+	})
+	t.Run("ThatRuns", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		r := w.run(t, cluster.TaskSpec{})
+		task := stop(t, w, r.Tasks[0])
+		want(t, "status", task.Status(), cluster.TaskStopping)
+		want(t, "reason", task.Reason, "Task stopped by user")
+		want(t, "status in the store", w.task(r.Tasks[0]).Status(), cluster.TaskStopping)
+		w.pump()
+		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskStopped)
+		w.agree(t, 0)
+	})
+	t.Run("TwiceChangesNothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		r := w.run(t, cluster.TaskSpec{})
+		stop(t, w, r.Tasks[0])
+		before := w.units()
+		want(t, "status", stop(t, w, r.Tasks[0]).Status(), cluster.TaskStopping)
+		want(t, "write units", w.units(), before)
+		w.pump()
+		before = w.units()
+		want(t, "status", stop(t, w, r.Tasks[0]).Status(), cluster.TaskStopped)
+		want(t, "write units", w.units(), before)
+		wantCount(t, "StopTask calls", w.ecs.stops, 1)
+	})
+	t.Run("ThatStopsByItselfMeanwhile", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		r := w.run(t, cluster.TaskSpec{})
+		spy := &spyState{Store: w.store}
+		spy.beforeCommit = func(cluster.Commit) error {
+			spy.beforeCommit = nil
+			w.ecs.exit(w.ecs.live()[0], 0)
+			w.pump()
+			return nil
+		}
+		w.api.State = spy
+		task := stop(t, w, r.Tasks[0])
+		want(t, "status", task.Status(), cluster.TaskStopped)
+		want(t, "code", task.StopCode, cluster.StopContainerExited)
+		wantCount(t, "outbox rows", w.outbox(), 0)
+	})
+	t.Run("ByECSsID", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		r := w.run(t, cluster.TaskSpec{})
+		want(t, "id", stop(t, w, w.task(r.Tasks[0]).ECSID).ID, r.Tasks[0])
+	})
+	t.Run("OfSomebodyElse", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		e := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1"})
+		w.pump()
+		stop(t, w, e.ID)
+		w.pump()
+		want(t, "status", w.task(e.ID).Status(), cluster.TaskStopped)
+	})
+	t.Run("ThatIsNotThereIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		for _, id := range []string{"", "x", "0123456789abcdef0123456789abcdef"} {
+			_, err := w.api.StopTask(ctx, prod, id, "")
+			wantCode(t, err, cluster.CodeInvalidParameter, "The referenced task was not found.")
+		}
+	})
+}
+
+func TestAPI_DescribeTasks(t *testing.T) {
+	w := newWorld(t)
+	waited := w.run(t, cluster.TaskSpec{Wait: "1h"})
+	w.instances("i", 1, 4096, 8192)
+	r := w.run(t, cluster.TaskSpec{})
+	foreign := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", StartedBy: "me", TaskDefinition: "other:1"})
+	stray := w.ecs.add(cluster.ECSTask{
+		Cluster: prod, Instance: "i000", StartedBy: cluster.StartedBy(cluster.ShortKey(prod, "old", epoch), 7, 0), TaskDefinition: "web:1",
+	})
+	w.pump()
+	own, alias := w.task(r.Tasks[0]), w.task(waited.Tasks[0])
+	for _, c := range []struct{ name, by, id string }{
+		{"ByItsID", own.ID, own.ID}, {"ByECSsID", own.ECSID, own.ID}, {"ByItsIDWhereItWaited", alias.ID, alias.ID},
+		{"ByECSsIDWhereItWaited", alias.ECSID, alias.ID}, {"OfSomebodyElse", foreign.ID, foreign.ID},
+		{"OfBerthWithoutARow", stray.ID, stray.ID},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, missing, err := w.api.DescribeTasks(ctx, prod, []string{c.by})
+			if err != nil || len(missing) > 0 || got[0].ID != c.id {
+				t.Fatalf("got %v, %v, %v", show(got), missing, err)
+			}
+		})
+	}
+	t.Run("NamesWhatIsMissing", func(t *testing.T) {
+		got, missing, err := w.api.DescribeTasks(ctx, prod, []string{"x", own.ID, "0123456789abcdef0123456789abcdef"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "tasks", got, 1)
+		wantCount(t, "missing", missing, 2)
+	})
+}
+
+func TestAPI_ListTasks(t *testing.T) {
+	w := newWorld(t)
+	w.ecs.define(definition("job", 3, 128, 128))
+	w.instances("i", 2, 4096, 8192)
+	w.create("web", "web", 4)
+	w.pump()
+	jobs := w.run(t, cluster.TaskSpec{TaskDefinition: "job", Count: 2, StartedBy: "me"})
+	waits := w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
+	w.ecs.exit(w.task(jobs.Tasks[1]).ECSID, 0)
+	w.pump()
+	ids := func(keep func(*cluster.Task) bool) (out []string) {
+		for _, task := range w.tasks() {
+			if keep(task) {
+				out = append(out, task.ID)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	web := ids(func(t *cluster.Task) bool { return t.Service == "web" })
+	live := ids(func(t *cluster.Task) bool { return !t.Ended() })
+	wantCount(t, "live tasks", live, 6)
+	for _, c := range []struct {
+		name  string
+		query cluster.TaskQuery
+		want  []string
+		more  bool
+	}{
+		{"All", cluster.TaskQuery{}, live, false},
+		{"FirstPage", cluster.TaskQuery{Limit: 4}, live[:4], true},
+		{"LastPage", cluster.TaskQuery{Limit: 4, After: live[3]}, live[4:], false},
+		{"OfAService", cluster.TaskQuery{Service: "web"}, web, false},
+		{"OfAServicePaged", cluster.TaskQuery{Service: "web", Limit: 3, After: web[0]}, web[1:], false},
+		{"OfAFamily", cluster.TaskQuery{Family: "job"}, jobs.Tasks[:1], false},
+		{"OfNoFamily", cluster.TaskQuery{Family: "jo"}, nil, false},
+		{"ByStarter", cluster.TaskQuery{StartedBy: "me"}, jobs.Tasks[:1], false},
+		{"ByDeployment", cluster.TaskQuery{StartedBy: w.service("web").Deployment.ID}, web, false},
+		{"Stopped", cluster.TaskQuery{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
+		{"OnAnInstance", cluster.TaskQuery{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.Holds() && t.Instance == "i001" }), false},
+		{"ThatWait", cluster.TaskQuery{Family: "big"}, waits.Tasks, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.query.Cluster = prod
+			got, more, err := w.api.ListTasks(ctx, c.query)
+			if err != nil || !slices.Equal(got, c.want) || more != c.more {
+				t.Fatalf("got %v, %t, %v; want %v, %t", got, more, err, c.want, c.more)
+			}
+		})
+	}
+	t.Run("OfAServiceThatIsNotThereIsRefused", func(t *testing.T) {
+		_, _, err := w.api.ListTasks(ctx, cluster.TaskQuery{Cluster: prod, Service: "none"})
+		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
+	})
+}
+
+func TestAPI_TaskTags(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	r := w.run(t, cluster.TaskSpec{Tags: map[string]string{"a": "1"}})
+	spy := &spyState{Store: w.store}
+	spy.beforeWrite = func(cluster.Write) error {
+		spy.beforeWrite = nil
+		w.ecs.report(w.ecs.live()[0], func(t *cluster.ECSTask) { t.Health = "HEALTHY" })
+		w.pump()
+		return nil
+	}
+	w.api.State = spy
+	if err := w.api.Tag(ctx, resource("task", r.Tasks[0]), map[string]string{"b": "2"}, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.api.Tags(ctx, resource("task", r.Tasks[0]))
+	if err != nil || len(got) != 1 || got["b"] != "2" {
+		t.Fatalf("tags %v, %v", got, err)
+	}
+	want(t, "health", w.task(r.Tasks[0]).Health, "HEALTHY")
+	wantCode(t, w.api.Tag(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
+}

@@ -1,0 +1,250 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+// advertised is the endpoint that README.md tells users to call, which is the default of `berth up`.
+const advertised = "http://127.0.0.1:5252"
+
+// TestReadme runs the commands of README.md with the real AWS CLI against `berth up`, as a newcomer would, and looks at
+// what they print.
+func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the AWS CLI polls a service every 15 s")
+	}
+	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
+	}
+	commands := readmeCommands(t)
+	berth := startBerth(t)
+	shell := &shell{t: t, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)}
+	var ran []string
+	for _, command := range commands {
+		out := shell.run(strings.ReplaceAll(command, advertised, berth))
+		for _, check := range readmeChecks {
+			if strings.HasPrefix(command, check.command) {
+				ran = append(ran, check.command)
+				check.output(t, out)
+			}
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	for _, check := range readmeChecks {
+		if !slices.Contains(ran, check.command) {
+			t.Errorf("README.md no longer shows %q", check.command)
+		}
+	}
+}
+
+// readmeChecks are the commands that README.md has to show, and what each has to print.
+var readmeChecks = []struct {
+	command string
+	output  func(t *testing.T, out string)
+}{
+	{"aws ecs create-cluster", func(t *testing.T, out string) {
+		var got struct {
+			Cluster struct {
+				ClusterName, Status               string
+				RegisteredContainerInstancesCount int
+			}
+		}
+		read(t, out, &got)
+		if c := got.Cluster; c.ClusterName != "default" || c.Status != "ACTIVE" || c.RegisteredContainerInstancesCount != 6 {
+			t.Errorf("got %+v", c)
+		}
+	}},
+	{"aws ecs register-task-definition", func(t *testing.T, out string) {
+		var got struct {
+			TaskDefinition struct{ TaskDefinitionArn, Status string }
+		}
+		read(t, out, &got)
+		if d := got.TaskDefinition; !strings.HasSuffix(d.TaskDefinitionArn, ":task-definition/web:1") || d.Status != "ACTIVE" {
+			t.Errorf("got %+v", d)
+		}
+	}},
+	{"aws ecs create-service", func(t *testing.T, out string) {
+		var got struct {
+			Service struct {
+				ServiceArn, Status string
+				DesiredCount       int
+			}
+		}
+		read(t, out, &got)
+		if s := got.Service; !strings.HasSuffix(s.ServiceArn, ":service/default/web") || s.Status != "ACTIVE" || s.DesiredCount != 4 {
+			t.Errorf("got %+v", s)
+		}
+	}},
+	{"aws ecs wait services-stable", func(t *testing.T, out string) {
+		if out != "" {
+			t.Errorf("got %q", out)
+		}
+	}},
+	{"aws ecs describe-services", func(t *testing.T, out string) {
+		var got []any
+		read(t, out, &got)
+		if len(got) != 2 || got[0] != 4.0 || !strings.Contains(fmt.Sprint(got[1]), "(service web) has reached a steady state.") {
+			t.Errorf("got %v", got)
+		}
+	}},
+	{"aws ecs list-tasks", func(t *testing.T, out string) {
+		var got struct{ TaskArns []string }
+		read(t, out, &got)
+		if len(got.TaskArns) != 4 || !strings.Contains(got.TaskArns[0], ":task/default/") {
+			t.Errorf("got %v", got.TaskArns)
+		}
+	}},
+	{"aws ecs describe-tasks", func(t *testing.T, out string) {
+		on := map[string]bool{}
+		for line := range strings.Lines(out) {
+			fields := strings.Fields(line)
+			if len(fields) != 3 || fields[1] != "RUNNING" {
+				t.Fatalf("got %q", line)
+			}
+			on[fields[2]] = true
+		}
+		if len(on) != 4 {
+			t.Errorf("four tasks run on %d instances", len(on))
+		}
+	}},
+	{"aws ecs update-service --service web --desired-count 0 && aws ecs delete-service", func(t *testing.T, out string) {
+		in := json.NewDecoder(strings.NewReader(out))
+		for _, want := range []string{"ACTIVE", "DRAINING"} {
+			var got struct{ Service struct{ Status string } }
+			if err := in.Decode(&got); err != nil || got.Service.Status != want {
+				t.Errorf("got %+v, %v, want %s", got, err, want)
+			}
+		}
+	}},
+}
+
+func read(t *testing.T, out string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+}
+
+// readmeCommands are the shell commands of README.md that set up the AWS CLI or use it.
+func readmeCommands(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := shellCommands(string(text))
+	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "AWS_ENDPOINT_URL_ECS="+advertised) }) {
+		t.Fatalf("README.md does not say to use %s", advertised)
+	}
+	return commands
+}
+
+// shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a backslash goes on in
+// the next.
+func shellCommands(text string) (commands []string) {
+	command := ""
+	for line := range strings.Lines(text) {
+		code, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if !indented || command == "" && !strings.HasPrefix(code, "export AWS_") && !strings.HasPrefix(code, "aws ecs ") {
+			continue
+		}
+		command += code
+		if !strings.HasSuffix(code, `\`) {
+			commands, command = append(commands, command), ""
+			continue
+		}
+		command += "\n"
+	}
+	return commands
+}
+
+func TestShellCommands(t *testing.T) {
+	got := shellCommands("Text\n\n    make run  # x\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n    aws ecs y\n\n    aws CLI\n\naws ecs none\n")
+	want := []string{"export AWS_A=b   # c", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// shell runs commands one by one; what one exports the next ones have.
+type shell struct {
+	t   *testing.T
+	env []string
+}
+
+var exported = regexp.MustCompile(`[A-Z_]+=[^ #]+`)
+
+func (s *shell) run(command string) string {
+	s.t.Helper()
+	if strings.HasPrefix(command, "export ") {
+		s.env = append(s.env, exported.FindAllString(command, -1)...)
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
+	cmd.Env = s.env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		s.t.Fatalf("%s\n%v: %s", command, err, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// startBerth runs `berth up` as `make run` does, but on a free port and with its data elsewhere, and gives its endpoint.
+func startBerth(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "berth")
+	if out, err := exec.Command("go", "build", "-o", bin, root+"/cmd/berth").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	help, err := exec.Command(bin, "up", "--help").Output()
+	if want := strings.TrimPrefix(advertised, "http://"); err != nil || !strings.Contains(string(help), want) {
+		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)
+	}
+	cmd := exec.Command(bin, "up", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+			t.Errorf("berth up ended with %v: %s", err, errs.String())
+		}
+	})
+	last := ""
+	for in := bufio.NewScanner(stdout); in.Scan(); {
+		last = in.Text()
+		if at := strings.Index(last, "http://"); at >= 0 {
+			return last[at:]
+		}
+	}
+	t.Fatalf("berth up does not say where it is: %q", last)
+	return ""
+}

@@ -1,0 +1,115 @@
+// Package e2e uses Berth as its users do: through the ECS API alone, from the outside.
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+	"berth/shared/handler"
+)
+
+// Tier is one way to run Berth, with a simulated fleet. A scenario knows no more of it.
+type Tier interface {
+	// Client calls the tier's ECS API.
+	Client() *ecs.Client
+	// Await lets time pass until done, and reports false where that takes too long.
+	Await(done func() bool) bool
+	// AddInstances has n machines of an EC2 type join a cluster, their zones taken in turn.
+	AddInstances(cluster string, n int, machine string, zones []string) error
+	// CrashTask has a task exit by itself, KillInstance ends a machine without a word; ids are those of ECS.
+	CrashTask(id string, exitCode int) error
+	KillInstance(id string) error
+}
+
+// virtual is the embedded tier with a clock of its own: everything happens in the goroutine that waits for it.
+type virtual struct {
+	*installation.Installation
+	client *ecs.Client
+}
+
+// limit is how long, by its own clock, a scenario waits for something.
+const limit = 10 * time.Minute
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newVirtual(t *testing.T) *virtual {
+	t.Helper()
+	loop := embedded.NewVirtualLoop(epoch)
+	i, err := installation.Open(installation.Options{
+		Loop: loop, Seed: 1,
+		WrapClock: func(string, handler.Clock) handler.Clock { return steppingClock{loop} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := i.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &virtual{Installation: i, client: newClient("http://127.0.0.1", inline{i.Server})}
+}
+
+// steppingClock lets an API call that sleeps move time on: nobody else would.
+type steppingClock struct{ *embedded.Loop }
+
+func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
+	c.RunUntil(c.Now().Add(d))
+	return nil
+}
+
+// inline answers HTTP requests in the goroutine of the caller.
+type inline struct{ handler http.Handler }
+
+func (i inline) Do(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	in := r.Clone(r.Context())
+	in.Host = r.URL.Host
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	i.handler.ServeHTTP(w, in)
+	return w.Result(), nil
+}
+
+// newClient signs with any credentials, as a user of the embedded tier does. A call that fails is not repeated.
+func newClient(endpoint string, transport ecs.HTTPClient) *ecs.Client {
+	return ecs.New(ecs.Options{
+		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1, HTTPClient: transport,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
+		}),
+	})
+}
+
+func (v *virtual) Client() *ecs.Client { return v.client }
+
+func (v *virtual) Await(done func() bool) bool {
+	for end := v.Loop.Now().Add(limit); v.Loop.Now().Before(end); v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) {
+		if done() {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *virtual) AddInstances(cluster string, n int, machine string, zones []string) error {
+	_, err := v.Fleet.AddInstances(cluster, n, fleet.Machine{Type: machine, Zones: zones})
+	return err
+}
+
+func (v *virtual) CrashTask(id string, exitCode int) error { return v.Fleet.CrashTask(id, exitCode) }
+
+func (v *virtual) KillInstance(id string) error { return v.Fleet.KillInstance(id) }

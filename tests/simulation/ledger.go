@@ -1,0 +1,198 @@
+package simulation
+
+import (
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// tasks are rows of tasks by key.
+type tasks map[cluster.Key]*cluster.Task
+
+// ledger is a copy of all rows, put in order for the questions that the checker asks at every commit.
+type ledger struct {
+	now  func() time.Time
+	rows map[cluster.Key]cluster.Row
+	old  map[cluster.Key]change // the last change of each row
+
+	owned   map[string]tasks // by owner
+	on      map[string]tasks // that hold capacity, by instance
+	slots   map[string]*cluster.Task
+	byECSID map[string]cluster.Key
+	ended   map[string]bool // ids of tasks that were STOPPED once
+}
+
+// change is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
+// scheduler want of it.
+type change struct {
+	before  cluster.Row
+	at      time.Time
+	doingAt time.Time
+}
+
+func newLedger(now func() time.Time) *ledger {
+	return &ledger{
+		now: now, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
+		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]cluster.Key{}, ended: map[string]bool{},
+	}
+}
+
+// put takes in one change and returns the row as it was.
+func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
+	before = l.rows[key]
+	was, _ := before.(*cluster.Task)
+	is, _ := after.(*cluster.Task)
+	c := change{before: before, at: l.now(), doingAt: l.old[key].doingAt}
+	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
+		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
+		c.doingAt = c.at
+	}
+	l.old[key] = c
+	if after == nil {
+		delete(l.rows, key)
+	} else {
+		l.rows[key] = after
+	}
+	if was != nil {
+		l.drop(key, was)
+	}
+	if is != nil {
+		l.add(key, is)
+	}
+	return before
+}
+
+func (l *ledger) drop(key cluster.Key, t *cluster.Task) {
+	delete(l.owned[t.Owner], key)
+	delete(l.on[t.Instance], key)
+}
+
+func (l *ledger) add(key cluster.Key, t *cluster.Task) {
+	if l.owned[t.Owner] == nil {
+		l.owned[t.Owner] = tasks{}
+	}
+	l.owned[t.Owner][key] = t
+	if t.Instance != "" && t.Last != cluster.TaskStopped {
+		if l.on[t.Instance] == nil {
+			l.on[t.Instance] = tasks{}
+		}
+		l.on[t.Instance][key] = t
+	}
+	if t.Batch != "" {
+		l.slots[slot(t.Batch, t.Instance)] = t
+	}
+	if t.ECSID != "" {
+		l.byECSID[t.ECSID] = key
+	}
+	if t.Last == cluster.TaskStopped {
+		l.ended[t.ID] = true
+	}
+}
+
+// forgotten reports whether a task was STOPPED so long ago that its row has expired.
+func (l *ledger) forgotten(id string) bool {
+	for key := range l.owned[cluster.TaskOwner(id)] {
+		if strings.HasSuffix(key.Sort, id) {
+			return false
+		}
+	}
+	return l.ended[id]
+}
+
+func slot(batch, instance string) string { return batch + "@" + instance }
+
+// previous is the row before its last change, if that was only now: what a cheap read may still give.
+func (l *ledger) previous(key cluster.Key) (cluster.Row, bool) {
+	c, ok := l.old[key]
+	return c.before, ok && l.now().Sub(c.at) < 10*time.Second
+}
+
+// lately is how long after a change a decision may be committed that was made without knowing of it.
+const lately = 3 * time.Minute
+
+// settled reports whether everybody has known for a while what the task does.
+func (l *ledger) settled(key cluster.Key) bool { return l.now().Sub(l.old[key].doingAt) >= lately }
+
+// service is the service that the task belongs to, as it now is; nil for a standalone task.
+func (l *ledger) service(t *cluster.Task) *cluster.Service {
+	s, ok := l.rows[cluster.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
+	if !ok || t.Service == "" || s.Short != t.Owner {
+		return nil
+	}
+	return s
+}
+
+func (l *ledger) instance(t *cluster.Task) *cluster.Instance {
+	i, _ := l.rows[cluster.InstanceKey(t.Cluster, t.Instance)].(*cluster.Instance)
+	return i
+}
+
+func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
+	d, _ := l.rows[cluster.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
+	return d
+}
+
+// load is what the tasks on an instance hold of it, by a count of its own.
+type load struct {
+	cpu, memory int64
+	gpus        []int // thousandths per device
+	unpinned    int   // devices that foreign tasks have, nobody knows which
+	ports       map[cluster.Port]string
+}
+
+func (l *ledger) load(i *cluster.Instance) load {
+	h := load{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}}
+	for _, p := range i.Registered.Ports {
+		h.ports[p] = "the agent"
+	}
+	for _, t := range l.on[i.ID] {
+		h.cpu += t.Needs.CPU
+		h.memory += t.Needs.Memory
+		if len(t.GPUs) == 0 {
+			h.unpinned += t.Needs.GPUs
+		}
+		for _, g := range t.GPUs {
+			if share := t.Needs.GPUMilli; g < len(h.gpus) && share > 0 {
+				h.gpus[g] += share
+			} else if g < len(h.gpus) {
+				h.gpus[g] += 1000
+			}
+		}
+		for _, p := range t.Ports {
+			h.ports[p] = t.ID
+		}
+	}
+	return h
+}
+
+// fits reports whether an instance could take a task of the definition now.
+func (l *ledger) fits(i *cluster.Instance, def *cluster.TaskDefinition, needs cluster.Resources) bool {
+	h := l.load(i)
+	if h.cpu+needs.CPU > i.Registered.CPU || h.memory+needs.Memory > i.Registered.Memory || lacking(i, def) != "" {
+		return false
+	}
+	for _, p := range def.Ports {
+		if h.ports[p] != "" {
+			return false
+		}
+	}
+	share, free := needs.GPUMilli, 0
+	for _, used := range h.gpus {
+		if share > 0 && used > 0 && used+share <= 1000 {
+			free++
+		}
+	}
+	return free+max(0, h.idle()-h.unpinned) >= needs.GPUs
+}
+
+// idle is how many devices no task holds any part of that is known to have it.
+func (h *load) idle() int {
+	n := 0
+	for _, used := range h.gpus {
+		if used == 0 {
+			n++
+		}
+	}
+	return n
+}

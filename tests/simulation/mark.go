@@ -1,0 +1,102 @@
+package simulation
+
+// Mark is something that has to have happened in some run, or the simulation does not test what it says: finer than a
+// [Fault], or brought about by the history. The numbers are those of the list of faults that the simulator offers.
+type Mark string
+
+// The marks. What the list has beside them is elsewhere (a missing task definition, 45) or cannot be here: tokens of
+// DynamoDB's own (17), loops that Lambda cuts (26), two versions of the code at once (27).
+const (
+	MarkDeadLetter     Mark = "4 a message went to the dead-letter queue"
+	MarkRedriven       Mark = "4 a message came back from the dead-letter queue"
+	MarkPartial        Mark = "5 one message of a batch was handed back"
+	MarkPoison         Mark = "7 records were given up"
+	MarkStaleEvent     Mark = "8 an older event came after a newer one"
+	MarkLostRace       Mark = "11 a condition no longer held"
+	MarkLostVersion    Mark = "11 the placement version had moved on"
+	MarkApplied        Mark = "14 an error, and the write took effect"
+	MarkNotApplied     Mark = "14 an error, and the write took no effect"
+	MarkTooLarge       Mark = "16 a row was too large"
+	MarkTTLLag         Mark = "18 a row outlived its time by a minute"
+	MarkOutboxLost     Mark = "19 dispatch did not run for minutes"
+	MarkCrashBefore    Mark = "20 a function died before a write"
+	MarkCrashAfter     Mark = "20 a function died after a write"
+	MarkCrashMiddle    Mark = "20 a function died between two writes"
+	MarkCrashAPI       Mark = "20 the API died under a request"
+	MarkTimeOut        Mark = "21 a function timed out"
+	MarkConcurrent     Mark = "22 two invocations of a function at once"
+	MarkCold           Mark = "23 a new environment beside an idle one"
+	MarkStaleWarm      Mark = "23 an environment that was not used last"
+	MarkRefused        Mark = "25 an invocation was refused, concurrency being zero"
+	MarkDenied         Mark = "28 ECS denied a call"
+	MarkNodeCrash      Mark = "29 an instance crashed under tasks"
+	MarkNodeGone       Mark = "29 an instance was terminated under tasks"
+	MarkZombie         Mark = "30 an agent came back, its tasks having run on"
+	MarkFlappingAgent  Mark = "31 an agent flapped"
+	MarkUnhealthyStorm Mark = "35 all health-checked tasks UNHEALTHY at once"
+	MarkStopIgnored    Mark = "36 a task that ignores it was told to stop"
+	MarkZoneLost       Mark = "37 a zone was lost"
+	MarkResized        Mark = "38 an instance shrank"
+	MarkAttribute      Mark = "39 an attribute changed under a task"
+	MarkInfeasible     Mark = "44 a task that fits nowhere was asked for"
+	MarkRepeated       Mark = "46 the same clientToken, the same parameters"
+	MarkDifferent      Mark = "46 the same clientToken, other parameters"
+	MarkSpam           Mark = "47 a task was stopped and started over and over"
+	MarkMalformed      Mark = "48 a malformed or huge request"
+	MarkBadEvent       Mark = "48 a malformed event"
+	MarkStartApplied   Mark = "StartTask timed out and had been applied"
+	MarkStartLost      Mark = "StartTask timed out and had not been applied"
+	MarkStartLate      Mark = "StartTask timed out and was applied later"
+	MarkListLate       Mark = "ListTasks did not show a task"
+	MarkExtra          Mark = "an extra task was found and stopped"
+	MarkForeign        Mark = "a foreign task was recorded"
+	MarkWaited         Mark = "a task waited for an instance and got one"
+	MarkAttributed     Mark = "a task was placed by a custom attribute"
+	MarkShared         Mark = "two tasks shared a GPU"
+	MarkPort           Mark = "a task was placed by its host port"
+)
+
+// Marks are all of them.
+var Marks = []Mark{
+	MarkDeadLetter, MarkRedriven, MarkPartial, MarkPoison, MarkStaleEvent, MarkLostRace, MarkLostVersion, MarkApplied,
+	MarkNotApplied, MarkTooLarge, MarkTTLLag, MarkOutboxLost, MarkCrashBefore, MarkCrashAfter, MarkCrashMiddle, MarkCrashAPI,
+	MarkTimeOut, MarkConcurrent, MarkCold, MarkStaleWarm, MarkRefused, MarkDenied, MarkNodeCrash, MarkNodeGone, MarkZombie,
+	MarkFlappingAgent, MarkUnhealthyStorm, MarkStopIgnored, MarkZoneLost, MarkResized, MarkAttribute, MarkInfeasible,
+	MarkRepeated, MarkDifferent, MarkSpam, MarkMalformed, MarkBadEvent, MarkStartApplied, MarkStartLost, MarkStartLate,
+	MarkListLate, MarkExtra, MarkForeign, MarkWaited, MarkAttributed, MarkShared, MarkPort,
+}
+
+// Coverage counts what happened over any number of runs.
+type Coverage struct {
+	Marks map[Mark]int
+	Hits  [faultCount]int
+}
+
+// Add takes in one run's.
+func (c *Coverage) Add(o Coverage) {
+	if c.Marks == nil {
+		c.Marks = map[Mark]int{}
+	}
+	for m, n := range o.Marks {
+		c.Marks[m] += n
+	}
+	for f, n := range o.Hits {
+		c.Hits[f] += n
+	}
+}
+
+// Missing is what never happened.
+func (c *Coverage) Missing() []string {
+	var out []string
+	for f, n := range c.Hits {
+		if n == 0 {
+			out = append(out, Fault(f).String())
+		}
+	}
+	for _, m := range Marks {
+		if c.Marks[m] == 0 {
+			out = append(out, string(m))
+		}
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package simulation
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestPlantedBugsAreFound puts one bug in at a time, each of which some seed must find that passes without it.
+func TestPlantedBugsAreFound(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for _, bug := range Bugs {
+		t.Run(string(bug), func(t *testing.T) {
+			const most = 2000
+			r := RunSeeds(0, most, func(seed uint64) Run { return Run{Seed: seed, Plant: bug} }, io.Discard)
+			if !r.Failed {
+				t.Fatalf("not found in %d seeds", most)
+			}
+			if out := Simulate(Run{Seed: r.Run.Seed}); len(out.Broken) > 0 {
+				t.Errorf("seed %d fails without the bug: %s", r.Run.Seed, out.Broken[0])
+			}
+			t.Logf("found by seed %d: %s", r.Run.Seed, r.Outcome.Broken[0])
+		})
+	}
+}
+
+// TestAFailureIsShrunk has a planted bug fail and looks at what is printed.
+func TestAFailureIsShrunk(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	r := RunSeeds(0, 2000, func(seed uint64) Run { return Run{Seed: seed, Plant: CountStopped} }, io.Discard)
+	if !r.Failed {
+		t.Fatal("the bug was not found")
+	}
+	short, out := Shrink(r.Run, r.Outcome)
+	if len(short.Actions) >= len(r.Outcome.Actions) {
+		t.Errorf("%d actions were shrunk to %d", len(r.Outcome.Actions), len(short.Actions))
+	}
+	if what(out) != what(r.Outcome) {
+		t.Errorf("broke %q, and shrunk %q", what(r.Outcome), what(out))
+	}
+	if again := Simulate(short); len(again.Broken) == 0 || again.Hash != out.Hash {
+		t.Errorf("the shortest run breaks %q, and run again %q", out.Broken, again.Broken)
+	}
+	for n := range short.Actions {
+		less := short
+		less.Actions = append(append([]Action{}, short.Actions[:n]...), short.Actions[n+1:]...)
+		if what(Simulate(less)) == what(out) {
+			t.Errorf("action %d could have been taken away too", n)
+		}
+	}
+	report := Report(r.Run, r.Outcome)
+	for _, part := range []string{"broke:", out.Broken[0], "shortest history", "make simulate SEED="} {
+		if !strings.Contains(report, part) {
+			t.Errorf("the report lacks %q:\n%s", part, report)
+		}
+	}
+}

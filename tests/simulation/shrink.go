@@ -1,0 +1,125 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// shrinkRuns bounds how many runs the search for a shorter history may take.
+const shrinkRuns = 300
+
+// Shrink looks for a shorter history, and fewer kinds of fault, that break the same invariant as the run did. It returns
+// the shortest run found, with its outcome: the run itself where there is nothing to take away.
+func Shrink(r Run, was Outcome) (Run, Outcome) {
+	s := &shrinker{run: r, outcome: was, what: what(was)}
+	s.run.Actions = was.Actions
+	for {
+		size := len(s.run.Actions) - len(s.run.Off)
+		s.faults()
+		s.actions()
+		if len(s.run.Actions)-len(s.run.Off) == size || s.runs >= shrinkRuns {
+			return s.run, s.outcome
+		}
+	}
+}
+
+// what is the invariant that a run broke first.
+func what(o Outcome) string {
+	if len(o.Broken) == 0 {
+		return ""
+	}
+	head, _, found := strings.Cut(o.Broken[0], ":")
+	if !found || !strings.HasPrefix(head, "invariant") {
+		head, _, _ = strings.Cut(o.Broken[0], " ")
+	}
+	return head
+}
+
+type shrinker struct {
+	run     Run
+	outcome Outcome
+	what    string
+	runs    int
+}
+
+// try keeps the run if it breaks the same.
+func (s *shrinker) try(r Run) bool {
+	if s.runs++; s.runs > shrinkRuns {
+		return false
+	}
+	out := Simulate(r)
+	if what(out) != s.what {
+		return false
+	}
+	s.run, s.outcome = r, out
+	return true
+}
+
+// faults takes away all faults, or those that are not needed.
+func (s *shrinker) faults() {
+	var all []Fault
+	for f := range faultCount {
+		all = append(all, f)
+	}
+	if len(s.run.Off) == len(all) {
+		return
+	}
+	r := s.run
+	r.Off = all
+	if s.try(r) {
+		return
+	}
+	struck := s.outcome.Hits
+	for f, n := range struck {
+		if n > 0 && !slices.Contains(s.run.Off, Fault(f)) {
+			r := s.run
+			r.Off = append(slices.Clone(r.Off), Fault(f))
+			s.try(r)
+		}
+	}
+}
+
+// actions takes away ever smaller parts of the history.
+func (s *shrinker) actions() {
+	for n := len(s.run.Actions) / 2; n > 0; n /= 2 {
+		for at := 0; at < len(s.run.Actions); {
+			r := s.run
+			r.Actions = slices.Delete(slices.Clone(r.Actions), at, min(at+n, len(r.Actions)))
+			if !s.try(r) {
+				at += n
+			}
+		}
+	}
+}
+
+// Report is what a failure prints: the seed, what broke, the faults, the history, and how to see it again.
+func Report(r Run, was Outcome) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d broke:\n", r.Seed)
+	list(&b, was.Broken)
+	fmt.Fprintf(&b, "Its faults:\n")
+	list(&b, was.Faults)
+	short, out := Shrink(r, was)
+	fmt.Fprintf(&b, "The shortest history found, %d of %d actions, breaks:\n", len(short.Actions), len(was.Actions))
+	list(&b, out.Broken)
+	fmt.Fprintf(&b, "Its faults:\n")
+	list(&b, out.Faults)
+	fmt.Fprintf(&b, "Its history:\n")
+	for _, a := range short.Actions {
+		fmt.Fprintf(&b, "  %s\n", a)
+	}
+	fmt.Fprintf(&b, "Its log:\n")
+	list(&b, out.Notes)
+	fmt.Fprintf(&b, "See the whole of it with: make simulate SEED=%d\n", r.Seed)
+	return b.String()
+}
+
+func list(b *strings.Builder, lines []string) {
+	if len(lines) == 0 {
+		lines = []string{"none"}
+	}
+	for _, l := range lines {
+		fmt.Fprintf(b, "  %s\n", l)
+	}
+}

@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// server is the ECS API below HTTP.
+type server interface {
+	Serve(ctx context.Context, op string, body []byte) (status int, answer []byte)
+}
+
+// serve calls Berth's ECS API as the protocol has it.
+func (w *World) serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
+	s, ok := w.Server.(server)
+	if !ok {
+		w.checker.fail("the server is a %T, which has no Serve", w.Server)
+		return http.StatusInternalServerError, nil
+	}
+	return s.Serve(ctx, op, body)
+}
+
+// malformed are requests each of which has to be refused, whatever the state of the cluster.
+var malformed = []struct{ op, body string }{
+	{"RunTask", `{"cluster":"nowhere","taskDefinition":"small"}`},
+	{"RunTask", `{"cluster":"sim"}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"no-such-family"}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"small","count":-1}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"small","count":1000000000}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"small","count":"three"}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"small","overrides":{"cpu":"-5"}}`},
+	{"RunTask", `{"cluster":"arn:aws:ecs:::","taskDefinition":"small"}`},
+	{"RunTask", `{"cluster":"sim","taskDefinition":"` + strings.Repeat("x", 1<<19) + `"}`},
+	{"StartTask", `{"cluster":"sim","taskDefinition":"small","containerInstances":[]}`},
+	{"StartTask", `{"cluster":"sim","taskDefinition":"small","containerInstances":[` + strings.Repeat(`"a",`, 20) + `"b"]}`},
+	{"CreateService", `{"cluster":"sim","taskDefinition":"small","desiredCount":1}`},
+	{"CreateService", `{"cluster":"sim","serviceName":"no good name!","taskDefinition":"small","desiredCount":1}`},
+	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":-1}`},
+	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":99999999999999999999}`},
+	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","desiredCount":1,"deploymentConfiguration":{"maximumPercent":-1}}`},
+	{"CreateService", `{"cluster":"sim","serviceName":"bad","taskDefinition":"small","schedulingStrategy":"DAEMON","desiredCount":1}`},
+	{"UpdateService", `{"cluster":"sim","service":"no-such-service","desiredCount":3}`},
+	{"DeleteService", `{"cluster":"sim","service":"no-such-service","force":true}`},
+	{"StopTask", `{"cluster":"sim","task":"00000000000000000000000000000000"}`},
+	{"StopTask", `{"cluster":"sim"}`},
+	{"PutAttributes", `{"cluster":"sim","attributes":[` + strings.Repeat(`{"name":"a","targetId":"b"},`, 9999) + `{"name":"a","targetId":"b"}]}`},
+	{"UpdateContainerInstancesState", `{"cluster":"sim","containerInstances":[],"status":"DRAINING"}`},
+	{"DropTables", `{}`},
+	{"RunTask", `{"cluster":"sim",`},
+	{"RunTask", `[]`},
+	{"CreateService", `"\u0000"`},
+	{"CreateService", strings.Repeat("[", 100_000)},
+	{"CreateService", `{"cluster":"sim","serviceName":"` + strings.Repeat("x", 2<<20) + `"}`},
+}
+
+// vandalize sends a request that must be refused and must change nothing.
+func (w *World) vandalize(a Action) {
+	w.mark(MarkMalformed)
+	m := malformed[a.Pick%uint64(len(malformed))]
+	w.spawn(fmt.Sprintf("%s %.60s", m.op, m.body), vandal, func(ctx context.Context) {
+		status, answer := w.serve(ctx, m.op, []byte(m.body))
+		p := processOf(ctx)
+		switch {
+		case status < http.StatusBadRequest:
+			w.checker.fail("%s: answered %d: %.200s", p.name, status, answer)
+		case status >= http.StatusInternalServerError && !p.hurt && !w.throttled():
+			w.checker.fail("%s: answered %d without a fault: %.200s", p.name, status, answer)
+		}
+	}, func(bool) {})
+}
+
+// throttled reports whether ECS may have failed a call: that shows in an answer of ServerException too.
+func (w *World) throttled() bool { return w.chaos.on(ECSThrottle) }
+
+// badDetails are details of events that no agent sends.
+var badDetails = []string{
+	`{}`, `{"lastStatus":"RUNNING","desiredStatus":"RUNNING","containerInstanceArn":5}`,
+	`{"lastStatus":"STOPPED","containerInstanceArn":"","taskArn":"x","version":"a"}`,
+	`{"lastStatus":"STOPPED","containerInstanceArn":"arn:aws:ecs:us-east-1:123456789012:container-instance/sim/x","version":-1}`,
+	`{"lastStatus":"PENDING","desiredStatus":"RUNNING","startedBy":"somebody","version":1,
+	  "clusterArn":"arn:aws:ecs:us-east-1:123456789012:cluster/nowhere","taskArn":"arn:aws:ecs:us-east-1:123456789012:task/nowhere/t",
+	  "containerInstanceArn":"arn:aws:ecs:us-east-1:123456789012:container-instance/nowhere/i"}`,
+	`{"lastStatus":"RUNNING","desiredStatus":"RUNNING","startedBy":"berth/aaaaaaaaaaaa/1-0","version":7,
+	  "clusterArn":"arn:aws:ecs:us-east-1:123456789012:cluster/sim","taskArn":"arn:aws:ecs:us-east-1:123456789012:task/sim/t",
+	  "containerInstanceArn":"arn:aws:ecs:us-east-1:123456789012:container-instance/sim/no-such-instance"}`,
+	`{"status":"DRAINING","agentConnected":"no","clusterArn":7}`,
+	`{"status":"REGISTERING","agentConnected":false,"version":1,"clusterArn":"arn:aws:ecs:us-east-1:123456789012:cluster/nowhere",
+	  "containerInstanceArn":"arn:aws:ecs:us-east-1:123456789012:container-instance/nowhere/i"}`,
+}
+
+// badEvent puts an event on the bus that must change nothing.
+func (w *World) badEvent(a Action) {
+	kind := []string{"ECS Task State Change", "ECS Container Instance State Change"}[a.N%2]
+	event, err := json.Marshal(map[string]any{
+		"source": "berth.fleet", "detail-type": kind, "detail": json.RawMessage(badDetails[a.Pick%uint64(len(badDetails))]),
+		"id": "bad", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
+	})
+	if err != nil {
+		w.checker.fail("%v", err)
+		return
+	}
+	if w.Runtime.PutEvent(event) == nil {
+		w.mark(MarkBadEvent)
+	}
+}
+
+// huge asks for more than a row can hold, past the checks of the protocol: it must be refused as a whole.
+func (c *customer) huge(a Action) {
+	spec := cluster.TaskSpec{
+		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small:1", Count: 1, Token: fmt.Sprint("huge", a.Pick),
+		Tags: map[string]string{"k": strings.Repeat("v", 1<<19)},
+	}
+	c.world.spawn("huge", client, func(ctx context.Context) {
+		if tasks, _, err := c.world.API.SubmitTasks(ctx, spec); err == nil {
+			c.world.checker.fail("a task with half a MiB of tags was accepted: %d tasks", len(tasks))
+		}
+	}, func(bool) {})
+}
