@@ -129,6 +129,21 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 2)}), false)
 		expect(t, "tasks", len(s.Tasks), 1)
 	})
+	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an earlier report.
+	t.Run("NorAnEarlierReportOfATaskThatIsBeingStopped", func(t *testing.T) {
+		s := cluster.NewSnapshot()
+		stopping := running("t", "i-1", 3)
+		stopping.Desired, stopping.StopCode = cluster.TaskStopped, cluster.StopByScheduler
+		s.Put(stopping)
+		reported := running("t", "i-1", 4)
+		reported.Health = "HEALTHY"
+		expect(t, "report", s.Put(reported), true)
+		got := s.Tasks[reported.Key()]
+		expect(t, "health", got.Health, "HEALTHY")
+		expect(t, "desired", got.Desired, cluster.TaskStopped)
+		expect(t, "code", got.StopCode, cluster.StopByScheduler)
+		expect(t, "given", reported.Desired, cluster.TaskRunning)
+	})
 	t.Run("Definition", func(t *testing.T) {
 		s := cluster.NewSnapshot()
 		s.Put(&cluster.TaskDefinition{Head: cluster.Head{Rev: 2}, Family: "f", Revision: 1, Inactive: true})
@@ -202,8 +217,12 @@ func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row
 		}
 	}
 	for n := range rapid.IntRange(0, 8).Draw(t, "tasks") {
+		stopped := false // a task is never wanted again
 		for rev := range rapid.Int64Range(1, 3).Draw(t, "revs") {
 			x := genTask(t, fmt.Sprintf("t-%d", n), rev+1)
+			if stopped = stopped || x.Desired == cluster.TaskStopped; stopped {
+				x.Desired = cluster.TaskStopped
+			}
 			all = append(all, x)
 			last[x.Key()] = x
 		}

@@ -51,6 +51,7 @@ func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retr
 		if err := ignoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
 			logger(h.Log).Error("deciding", "cluster", name, "error", err)
 			failed[name] = true
+			delete(h.warm, name) // it may not have seen these records, and they may be given up
 		}
 	}
 	for _, r := range records {

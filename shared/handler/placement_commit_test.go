@@ -301,6 +301,23 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.decides(w.placement, records)
 		wantCount(t, "tasks", w.tasks(), 1)
 	})
+	t.Run("IsNotTrustedAfterABatchThatFailed", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 8192) // room for one
+		first := w.run(t, cluster.TaskSpec{})
+		w.placementAsleep = true
+		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
+		w.pump()
+		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now, Kind: cluster.DueOutbox}
+		w.wake.err = errStore
+		from, err := w.placement.Records(ctx, append(next(w), cluster.Record{Sequence: "9", Op: cluster.Insert, Key: due.Key(), New: due}))
+		if from == "" || err != nil {
+			t.Fatalf("again from %q, %v", from, err)
+		}
+		w.wake.err, w.placementAsleep = nil, false // and the stream gives the batch up
+		second := w.run(t, cluster.TaskSpec{})
+		wantCount(t, "failures", second.Failures, 0)
+	})
 	t.Run("ForgetsWhatHasExpired", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)

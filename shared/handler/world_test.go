@@ -49,11 +49,15 @@ type wakeQueue struct {
 	clock    *manualClock
 	messages []delayed
 	sent     []time.Duration
+	err      error // of the next calls
 }
 
 func (q *wakeQueue) Send(_ context.Context, body []byte, delay time.Duration) error {
 	if delay < 0 || delay > handler.MaxWake {
 		q.t.Errorf("a message was sent with a delay of %s", delay)
+	}
+	if q.err != nil {
+		return q.err
 	}
 	q.sent = append(q.sent, delay)
 	q.messages = append(q.messages, delayed{q.clock.Now().Add(delay), body})

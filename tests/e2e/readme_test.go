@@ -99,7 +99,7 @@ var readmeChecks = []struct {
 			t.Errorf("got %q", out)
 		}
 	}},
-	{"aws ecs describe-services", func(t *testing.T, out string) {
+	{"aws ecs describe-services --services web --query 'services[0].[runningCount, events[].message]'", func(t *testing.T, out string) {
 		var got []any
 		read(t, out, &got)
 		if len(got) != 2 || got[0] != 4.0 || !strings.Contains(fmt.Sprint(got[1]), "(service web) has reached a steady state.") {
@@ -124,6 +124,18 @@ var readmeChecks = []struct {
 		}
 		if len(on) != 4 {
 			t.Errorf("four tasks run on %d instances", len(on))
+		}
+	}},
+	{"aws ecs update-service --service web --desired-count 100", func(t *testing.T, out string) {
+		if out != "100" {
+			t.Errorf("got %q", out)
+		}
+	}},
+	{"aws ecs describe-services --services web --query 'services[0].events[0].message'", func(t *testing.T, out string) {
+		for _, want := range []string{"(service web) was unable to place a task", "insufficient CPU (needs 256 units, best free 0)"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s does not say %q", out, want)
+			}
 		}
 	}},
 	{"aws ecs update-service --service web --desired-count 0 && aws ecs delete-service", func(t *testing.T, out string) {

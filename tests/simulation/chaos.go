@@ -73,7 +73,7 @@ var faultTable = [faultCount]struct {
 	Hang:            {"a function runs into its time-out", 0.004},
 	Twin:            {"a function is given up and goes on beside its successor", 0.01},
 	Aside:           {"a process is set aside while others run", 0.3},
-	Environments:    {"an invocation gets a new or an older environment", 0.5},
+	Environments:    {"an invocation gets a new or an older environment", 1},
 	Skew:            {"a clock is off by up to a minute", 0.2},
 	Outage:          {"a function's concurrency is zero for minutes", 1},
 	StartAmbiguous:  {"StartTask and StopTask time out, applied or not", 0.2},
@@ -115,8 +115,9 @@ func newChaos(seed uint64, off []Fault) *Chaos {
 	return c
 }
 
-// on reports whether the fault is one of this seed's.
-func (c *Chaos) on(f Fault) bool { return c.active && c.rates[f] > 0 }
+// on reports whether the fault is one of this seed's and may strike now. Which environment Lambda takes is up to it, at
+// any time.
+func (c *Chaos) on(f Fault) bool { return (c.active || f == Environments) && c.rates[f] > 0 }
 
 // hit draws whether the fault strikes now.
 func (c *Chaos) hit(f Fault) bool { return c.hitPart(f, 1) }
