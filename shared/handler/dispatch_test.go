@@ -169,7 +169,7 @@ func TestDispatch_Starts(t *testing.T) {
 	t.Run("SettlesAnUnknownOutcomeAfterBeingThrottled", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 512)
-		w.ecs.onStart = failing(fault{err: throttled}, fault{err: ambiguous, late: 30 * time.Second})
+		w.ecs.onStart = failing(fault{err: throttled}, fault{err: errTimedOut, late: 30 * time.Second})
 		w.create("web", "web", 1)
 		w.advance(5 * time.Second)
 		wantCount(t, "calls", w.ecs.starts, 2)
@@ -205,10 +205,10 @@ func TestDispatch_Doubt(t *testing.T) {
 		calls int
 		extra int // ECS tasks that had to be stopped
 	}{
-		{"AppliedIsAdopted", fault{err: ambiguous, applied: true}, 1, 0},
-		{"NotAppliedIsStartedAgainOnce", fault{err: ambiguous}, 2, 0},
-		{"AppliedLateIsAdopted", fault{err: ambiguous, late: 30 * time.Second}, 1, 0},
-		{"AppliedAfterTheSettlingTimeIsStopped", fault{err: ambiguous, late: 90 * time.Second}, 2, 1},
+		{"AppliedIsAdopted", fault{err: errTimedOut, applied: true}, 1, 0},
+		{"NotAppliedIsStartedAgainOnce", fault{err: errTimedOut}, 2, 0},
+		{"AppliedLateIsAdopted", fault{err: errTimedOut, late: 30 * time.Second}, 1, 0},
+		{"AppliedAfterTheSettlingTimeIsStopped", fault{err: errTimedOut, late: 90 * time.Second}, 2, 1},
 		{"AServerErrorIsInDoubt", fault{err: cluster.Errorf(cluster.CodeServer, "oops"), applied: true}, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestDispatch_Doubt(t *testing.T) {
 	t.Run("OfTenTasksAtOnce", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 10, 256, 512)
-		w.ecs.onStart = failing(fault{err: ambiguous, applied: true, refuse: map[string]string{"i003": "AGENT", "i007": "AGENT"}})
+		w.ecs.onStart = failing(fault{err: errTimedOut, applied: true, refuse: map[string]string{"i003": "AGENT", "i007": "AGENT"}})
 		w.ecs.mute = true
 		w.create("web", "web", 10)
 		w.advance(3 * time.Minute)
@@ -257,7 +257,7 @@ func TestDispatch_Doubt(t *testing.T) {
 	t.Run("FindsWhatHasStoppedAlready", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous, applied: true})
+		w.ecs.onStart = failing(fault{err: errTimedOut, applied: true})
 		w.ecs.mute = true
 		r := w.run(t, cluster.TaskSpec{})
 		w.ecs.exit(w.ecs.live()[0], 3)
@@ -271,7 +271,7 @@ func TestDispatch_Doubt(t *testing.T) {
 	t.Run("WaitsUntilECSAnswers", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous, applied: true})
+		w.ecs.onStart = failing(fault{err: errTimedOut, applied: true})
 		w.ecs.mute = true
 		n := 0
 		w.ecs.onList = func() error {
@@ -326,7 +326,7 @@ func TestDispatch_Stops(t *testing.T) {
 	t.Run("WhatECSNeverStarted", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous})
+		w.ecs.onStart = failing(fault{err: errTimedOut})
 		w.create("web", "web", 1)
 		w.pump()
 		w.scale("web", 0)
@@ -340,7 +340,7 @@ func TestDispatch_Stops(t *testing.T) {
 	t.Run("WhatECSStartsAfterAll", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous, late: 90 * time.Second})
+		w.ecs.onStart = failing(fault{err: errTimedOut, late: 90 * time.Second})
 		w.create("web", "web", 1)
 		w.pump()
 		w.scale("web", 0)
@@ -351,7 +351,7 @@ func TestDispatch_Stops(t *testing.T) {
 	t.Run("WhatReportsItselfAsItIsGivenUp", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous, late: time.Hour})
+		w.ecs.onStart = failing(fault{err: errTimedOut, late: time.Hour})
 		w.create("web", "web", 1)
 		w.pump()
 		w.scale("web", 0)

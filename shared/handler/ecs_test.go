@@ -23,9 +23,9 @@ type fault struct {
 }
 
 var (
-	throttled = cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
-	ambiguous = fmt.Errorf("reading the answer: %w", cluster.ErrAmbiguous)
-	denied    = cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+	throttled   = cluster.Errorf(cluster.CodeThrottling, "Rate exceeded")
+	errTimedOut = fmt.Errorf("reading the answer: %w", cluster.ErrAmbiguous)
+	denied      = cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 )
 
 // fakeECS behaves as ECS does with instances that have one agent each: what is started runs, what is stopped ends, and

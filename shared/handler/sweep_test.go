@@ -200,7 +200,7 @@ func TestSweep_Tasks(t *testing.T) {
 	t.Run("InDoubtAreDispatchsForTenTimesAsLong", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		w.ecs.onStart = failing(fault{err: ambiguous})
+		w.ecs.onStart = failing(fault{err: errTimedOut})
 		r := w.run(t, cluster.TaskSpec{})
 		w.dispatchAsleep = true
 		w.clock.now = w.clock.now.Add(9 * time.Minute)

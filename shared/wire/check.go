@@ -92,7 +92,7 @@ func checkWait(t types.Tag) error {
 		return nil
 	}
 	if d, err := time.ParseDuration(value(t.Value)); err != nil || d < time.Second || d > maxWait {
-		return invalid("Tag %s is %.40q, expected %q or a duration from 1s to %s such as 10m.", TagWait, value(t.Value), waitForever, maxWait)
+		return invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m.", TagWait, value(t.Value), waitForever, maxWait.Hours())
 	}
 	return nil
 }

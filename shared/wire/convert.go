@@ -138,7 +138,7 @@ func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
 	switch {
 	case o.EphemeralStorage != nil:
 		return nil, unsupported("overrides.ephemeralStorage")
-	case len(o.InferenceAcceleratorOverrides) > 0:
+	case len(o.InferenceAcceleratorOverrides) > 0: //lint:ignore SA1019 callers can still send it, and it is refused by name
 		return nil, unsupported("overrides.inferenceAcceleratorOverrides")
 	case len(o.ContainerOverrides) > maxContainers:
 		return nil, invalid("containerOverrides cannot have more than %d items.", maxContainers)

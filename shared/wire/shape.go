@@ -47,7 +47,6 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	return out
 }
 
-
 // deployment is the one deployment that there is. More will come with rolling deployments.
 func (s *server) deployment(v *cluster.Service, desired int32) types.Deployment {
 	d := types.Deployment{

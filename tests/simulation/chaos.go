@@ -73,9 +73,9 @@ var faultTable = [faultCount]struct {
 	Hang:            {"a function runs into its time-out", 0.004},
 	Twin:            {"a function is given up and goes on beside its successor", 0.01},
 	Aside:           {"a process is set aside while others run", 0.3},
-	Environments:    {"an invocation gets a new or an older environment", 1},
+	Environments:    {"an invocation gets a new or an older environment", 0.5},
 	Skew:            {"a clock is off by up to a minute", 0.2},
-	Outage:          {"a function's concurrency is zero for minutes", 1},
+	Outage:          {"a function cannot run, or not reach the store, for minutes", 1},
 	StartAmbiguous:  {"StartTask and StopTask time out, applied or not", 0.2},
 	StartLate:       {"StartTask and StopTask time out and are applied later", 0.1},
 	ECSThrottle:     {"ECS throttles a call", 0.2},
@@ -150,9 +150,10 @@ func (c *Chaos) struck() []string {
 	return out
 }
 
-// outage is a time in which a function cannot run.
+// outage is a time in which a function cannot run, its concurrency being zero, or cannot reach the store.
 type outage struct {
 	function string
+	store    bool
 	from, to time.Duration
 }
 
@@ -164,10 +165,23 @@ func (c *Chaos) outage() outage {
 	r := c.random[Outage]
 	function := []string{"placement", "dispatch", "task-state-change"}[r.IntN(3)]
 	from := time.Duration(r.IntN(600)) * time.Second
-	return outage{function, from, from + time.Duration(60+r.IntN(840))*time.Second}
+	return outage{function, r.IntN(2) == 0, from, from + time.Duration(60+r.IntN(840))*time.Second}
 }
 
-// refuses reports whether an invocation of the function comes to nothing at this time.
-func (o outage) refuses(function string, at time.Duration) bool {
-	return function == o.function && at >= o.from && at < o.to
+// refuses reports whether an invocation of the function, or its call of the store, comes to nothing now.
+func (w *World) refuses(function string, store bool) bool {
+	o, at := w.outage, w.Loop.Now().Sub(epoch)
+	if !w.chaos.active || function != o.function || store != o.store || at < o.from || at >= o.to {
+		return false
+	}
+	w.chaos.hits[Outage]++
+	switch {
+	case store:
+		w.mark(MarkStoreGone)
+	case function == "dispatch":
+		w.mark(MarkOutboxLost)
+	default:
+		w.mark(MarkRefused)
+	}
+	return true
 }

@@ -111,6 +111,8 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		c.changes++
 		if old, ok := before.(*cluster.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
 			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
+		} else if ok && !old.Answered && now.Answered {
+			c.refused(now)
 		}
 	case *cluster.Outbox:
 		c.changes++
@@ -123,6 +125,16 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
 			c.changes++ // else it was only retired
 		}
+	}
+}
+
+// refused checks an answer that says that there is no room.
+func (c *checker) refused(r *cluster.Request) {
+	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
+		return
+	}
+	if i := c.overlooked(r.Cluster, r.TaskDefinition, r.Needs); i != nil {
+		c.fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
 	}
 }
 
@@ -227,38 +239,53 @@ func (c *checker) ceiling(t *cluster.Task) {
 	if s == nil {
 		return
 	}
-	active := 0
+	active, all := 0, 0
 	for _, o := range c.owned[t.Owner] {
 		holds := o.Instance != "" && o.Last != cluster.TaskStopped
 		if holds && o.Desired == cluster.TaskRunning {
 			active++
 		}
+		if o.Last != cluster.TaskStopped && o.Desired == cluster.TaskRunning {
+			all++
+		}
 		if s.Strategy == cluster.Daemon && holds && o.ID != t.ID && o.Instance == t.Instance {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
+	}
+	if s.Strategy == cluster.Replica && all > s.Desired {
+		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d", t.ID, s.Name, all, s.Desired)
 	}
 	if most := s.Desired * s.MaxPercent / 100; s.Strategy == cluster.Replica && active > most {
 		c.fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
 	}
 }
 
-// stopped checks invariant 3 of a healthy task that Berth itself decided to stop. What changed lately may not have been
-// among the rows that the decision read.
+// stopped checks invariant 3 of a task that Berth itself decided to stop, and that it stops no more than are too many.
+// What changed lately may not have been among the rows that the decision read.
 func (c *checker) stopped(old, now *cluster.Task) {
 	s := c.service(now)
-	if s == nil || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive ||
-		now.StopCode != cluster.StopByScheduler || !healthy(old) || !c.settled(now.Key()) {
+	if s == nil || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive || now.StopCode != cluster.StopByScheduler {
 		return
 	}
-	n := 0
+	active, well := 0, 0
 	for key, o := range c.owned[now.Owner] {
-		ran := healthy(o) || !c.settled(key) && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped)
-		if ran && (o.Desired == cluster.TaskRunning || o.StopCode != cluster.StopByScheduler && !c.settled(key)) {
-			n++
+		news := !c.settled(key)
+		if o.Desired == cluster.TaskStopped && (o.StopCode == cluster.StopByScheduler || !news) {
+			continue
+		}
+		if o.Last != cluster.TaskStopped || news {
+			active++
+		}
+		if healthy(o) || news && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
+			well++
 		}
 	}
-	if least := (s.Desired*s.MinHealthy + 99) / 100; n < least {
-		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, n, least)
+	if active < s.Desired {
+		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
+	}
+	least := (s.Desired*s.MinHealthy + 99) / 100
+	if healthy(old) && c.settled(now.Key()) && well < least {
+		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, well, least)
 	}
 }
 

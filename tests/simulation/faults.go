@@ -69,12 +69,7 @@ func (w *World) environment(_ string, n int) int {
 
 // execute runs one invocation of a function as a process, unless its concurrency is zero.
 func (w *World) execute(name string, run func(ctx context.Context), done func(crashed bool)) {
-	if w.chaos.active && w.outage.refuses(name, w.Loop.Now().Sub(epoch)) {
-		w.chaos.hits[Outage]++
-		w.mark(MarkRefused)
-		if name == "dispatch" {
-			w.mark(MarkOutboxLost)
-		}
+	if w.refuses(name, false) {
 		done(true)
 		return
 	}

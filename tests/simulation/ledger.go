@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ type ledger struct {
 	on      map[string]tasks // that hold capacity, by instance
 	slots   map[string]*cluster.Task
 	byECSID map[string]cluster.Key
-	ended   map[string]bool // ids of tasks that were STOPPED once
+	ended   map[string]bool      // ids of tasks that were STOPPED once
+	touched map[string]time.Time // when an instance, or a task on it, last changed
 }
 
 // change is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
@@ -35,6 +37,7 @@ func newLedger(now func() time.Time) *ledger {
 	return &ledger{
 		now: now, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
 		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]cluster.Key{}, ended: map[string]bool{},
+		touched: map[string]time.Time{},
 	}
 }
 
@@ -54,6 +57,9 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 	} else {
 		l.rows[key] = after
 	}
+	if i, ok := cmp.Or(after, before).(*cluster.Instance); ok {
+		l.touched[i.ID] = c.at
+	}
 	if was != nil {
 		l.drop(key, was)
 	}
@@ -64,6 +70,7 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 }
 
 func (l *ledger) drop(key cluster.Key, t *cluster.Task) {
+	l.touched[t.Instance] = l.now()
 	delete(l.owned[t.Owner], key)
 	delete(l.on[t.Instance], key)
 }
@@ -73,6 +80,7 @@ func (l *ledger) add(key cluster.Key, t *cluster.Task) {
 		l.owned[t.Owner] = tasks{}
 	}
 	l.owned[t.Owner][key] = t
+	l.touched[t.Instance] = l.now()
 	if t.Instance != "" && t.Last != cluster.TaskStopped {
 		if l.on[t.Instance] == nil {
 			l.on[t.Instance] = tasks{}
@@ -131,6 +139,22 @@ func (l *ledger) instance(t *cluster.Task) *cluster.Instance {
 func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
 	d, _ := l.rows[cluster.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
 	return d
+}
+
+// overlooked is an instance that has had room for a task of the definition for so long that every decision should know;
+// nil where there is none.
+func (l *ledger) overlooked(clusterName, definition string, needs cluster.Resources) *cluster.Instance {
+	def := l.definition(clusterName, definition)
+	if def == nil || l.now().Sub(l.old[def.Key()].at) < lately {
+		return nil
+	}
+	for id, at := range l.touched {
+		i, _ := l.rows[cluster.InstanceKey(clusterName, id)].(*cluster.Instance)
+		if i != nil && l.now().Sub(at) >= lately && i.Available() && l.fits(i, def, needs) {
+			return i
+		}
+	}
+	return nil
 }
 
 // load is what the tasks on an instance hold of it, by a count of its own.

@@ -12,6 +12,7 @@ const (
 	MarkPartial        Mark = "5 one message of a batch was handed back"
 	MarkPoison         Mark = "7 records were given up"
 	MarkStaleEvent     Mark = "8 an older event came after a newer one"
+	MarkStoreGone      Mark = "13 the store refused every call of a function for minutes"
 	MarkLostRace       Mark = "11 a condition no longer held"
 	MarkLostVersion    Mark = "11 the placement version had moved on"
 	MarkApplied        Mark = "14 an error, and the write took effect"
@@ -58,7 +59,7 @@ const (
 
 // Marks are all of them.
 var Marks = []Mark{
-	MarkDeadLetter, MarkRedriven, MarkPartial, MarkPoison, MarkStaleEvent, MarkLostRace, MarkLostVersion, MarkApplied,
+	MarkDeadLetter, MarkRedriven, MarkPartial, MarkPoison, MarkStaleEvent, MarkStoreGone, MarkLostRace, MarkLostVersion, MarkApplied,
 	MarkNotApplied, MarkTooLarge, MarkTTLLag, MarkOutboxLost, MarkCrashBefore, MarkCrashAfter, MarkCrashMiddle, MarkCrashAPI,
 	MarkTimeOut, MarkConcurrent, MarkCold, MarkStaleWarm, MarkRefused, MarkDenied, MarkNodeCrash, MarkNodeGone, MarkZombie,
 	MarkFlappingAgent, MarkUnhealthyStorm, MarkStopIgnored, MarkZoneLost, MarkResized, MarkAttribute, MarkInfeasible,

@@ -14,8 +14,9 @@ import (
 // faultyState is a State whose calls can fail in the ways that a distributed store's can. Each call that takes effect
 // does so at one instant; before and after it the caller may be set aside or die.
 type faultyState struct {
-	world *World
-	inner handler.State
+	world    *World
+	function string
+	inner    handler.State
 }
 
 var _ handler.State = (*faultyState)(nil)
@@ -34,6 +35,8 @@ func (s *faultyState) before(ctx context.Context, write bool) error {
 	}
 	var err error
 	switch {
+	case s.world.refuses(s.function, true):
+		err = errors.New("the store cannot be reached")
 	case c.hit(Throttle):
 		err = errors.New("throttled by the store")
 	case write && c.hit(Conflict):

@@ -110,7 +110,7 @@ func newWorld(r Run) (*World, error) {
 		Loop: loop, Seed: r.Seed, Settings: &settings, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(function string, s handler.State) handler.State {
-			return &faultyState{world: w, inner: w.Plant.state(w, function, s)}
+			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {
 			return &faultyECS{world: w, function: function, ECS: e}
