@@ -28,6 +28,8 @@ import (
 func client(t *testing.T, m *wire.Mux) *ecs.Client {
 	t.Helper()
 	server := httptest.NewServer(m)
+	// A connection of its own for each request: other tests' servers close connections that are idle.
+	server.Client().Transport.(*http.Transport).DisableKeepAlives = true
 	t.Cleanup(server.Close)
 	return ecs.New(ecs.Options{
 		BaseEndpoint: &server.URL, Region: "eu-west-1", HTTPClient: server.Client(), Retryer: aws.NopRetryer{},
