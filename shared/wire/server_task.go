@@ -136,7 +136,9 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Tags, err = checkTags(a.tags, taskTags); err != nil {
 		return nil, nil, err
 	}
-	spec.Wait = spec.Tags[TagWait]
+	if spec.Wait = spec.Tags[TagWait]; spec.Wait != "" && spec.Kind == cluster.StartTask {
+		return nil, nil, invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
+	}
 	if spec.Overrides, err = Overrides(a.overrides); err != nil {
 		return nil, nil, err
 	}

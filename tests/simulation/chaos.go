@@ -165,7 +165,11 @@ func (c *Chaos) outage() outage {
 	r := c.random[Outage]
 	function := []string{"placement", "dispatch", "task-state-change"}[r.IntN(3)]
 	from := time.Duration(r.IntN(600)) * time.Second
-	return outage{function, r.IntN(2) == 0, from, from + time.Duration(60+r.IntN(840))*time.Second}
+	store, length := r.IntN(2) == 0, time.Duration(60+r.IntN(840))*time.Second
+	if function == "dispatch" {
+		length *= 2 // until its messages are dead letters
+	}
+	return outage{function, store, from, from + length}
 }
 
 // refuses reports whether an invocation of the function, or its call of the store, comes to nothing now.

@@ -162,8 +162,7 @@ func (s *faultyState) leave(ctx context.Context, writes []cluster.Write, apply f
 
 // faultyECS adds to the fleet's own call faults what befalls the caller: denied, set aside, or dead, before or after.
 type faultyECS struct {
-	world    *World
-	function string
+	world *World
 	handler.ECS
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func Report(r Run, was Outcome) string {
 	fmt.Fprintf(&b, "Its faults:\n")
 	list(&b, out.Faults)
 	fmt.Fprintf(&b, "Its history:\n")
-	for _, a := range short.Actions {
+	for _, a := range slices.SortedStableFunc(slices.Values(short.Actions), func(a, b Action) int { return cmp.Compare(a.At, b.At) }) {
 		fmt.Fprintf(&b, "  %s\n", a)
 	}
 	fmt.Fprintf(&b, "Its log:\n")

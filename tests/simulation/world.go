@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
@@ -112,9 +113,7 @@ func newWorld(r Run) (*World, error) {
 		WrapState: func(function string, s handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
-		WrapECS: func(function string, e handler.ECS) handler.ECS {
-			return &faultyECS{world: w, function: function, ECS: e}
-		},
+		WrapECS:   func(_ string, e handler.ECS) handler.ECS { return &faultyECS{world: w, ECS: e} },
 		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
 		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
 	})
@@ -201,9 +200,9 @@ func (w *World) heal() {
 	w.note("faults end")
 }
 
-// redrive puts dead letters back, in every other run.
+// redrive puts dead letters back, in most runs.
 func (w *World) redrive() {
-	if w.Seed%2 == 0 {
+	if w.Seed%4 == 0 {
 		return
 	}
 	for _, name := range []string{"Events", "Wake"} {
@@ -242,6 +241,7 @@ func (w *World) settle() {
 	if len(w.checker.broken) > 0 {
 		return
 	}
+	w.probe()
 	calls, changes := w.checker.calls, w.checker.changes
 	w.until(w.Loop.Now().Add(quiet))
 	if w.checker.calls != calls || w.checker.changes != changes {
@@ -249,4 +249,21 @@ func (w *World) settle() {
 			w.checker.calls-calls, w.checker.changes-changes, quiet)
 	}
 	w.converged()
+}
+
+// probe fills the cluster that is at rest, stops what it started, and fills it again: whoever decides then has to know
+// what happened while others decided.
+func (w *World) probe() {
+	spec := cluster.TaskSpec{Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "big", Count: 10}
+	for n := range 2 {
+		spec.Token = fmt.Sprint("probe", n)
+		spec.Params = spec.Token
+		var ids []string
+		w.client.submit(spec, func(got []string) { ids = got })
+		w.until(w.Loop.Now().Add(lately))
+		for _, id := range ids {
+			w.client.stopOne(id)
+		}
+		w.until(w.Loop.Now().Add(lately + time.Minute))
+	}
 }
