@@ -19,10 +19,11 @@ lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam valida
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -lint
 
 bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -count=1 -v -run Burst -bench . -benchtime 200x ./tests/bench
+	go test -run '^$$' -bench . -benchmem ./shared/...
 
 simulate: ## run whole clusters under faults: SEEDS=200 of them, or the one SEED=N, in full
-	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m $(if $(SEED),-v) ./tests/simulation
+	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/
 	go build -trimpath -o bin/berth ./cmd/berth
