@@ -242,9 +242,20 @@ func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition
 	return r
 }
 
+// concerning are the service's tasks that its next plan can depend on: those that have ended well are history.
+func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
+	var out []*cluster.Task
+	for _, t := range d.snap.Owned(s.Short) {
+		if !t.Ended() || t.NeverRan() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 func (d *decider) input(s *cluster.Service) service.Input {
 	in := service.Input{
-		Service: s, Tasks: sortedTasks(d.snap.Owned(s.Short)), Gone: d.gone, Now: d.now,
+		Service: s, Tasks: d.concerning(s), Gone: d.gone, Now: d.now,
 		RestartDelay: d.settings.RestartDelay,
 	}
 	if def := d.snap.Definitions[s.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {

@@ -102,12 +102,12 @@ func (d *decider) waitingID(s *cluster.Service) string {
 
 func (d *decider) waitingOf(s *cluster.Service) []*cluster.Task {
 	var out []*cluster.Task
-	for _, t := range sortedTasks(d.snap.Owned(s.Short)) {
-		if t.Waiting() {
+	for _, t := range d.snap.Waiting() {
+		if t.Owner == s.Short {
 			out = append(out, t)
 		}
 	}
-	return out
+	return sortedByAge(out)
 }
 
 func (d *decider) serviceTask(s *cluster.Service, def *cluster.TaskDefinition) *cluster.Task {

@@ -110,19 +110,20 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 			instances = append(instances, d)
 		}
 	}
-	if err := h.recheck(ctx, name, instances); err != nil {
-		return err
-	}
+	failed := h.recheck(ctx, name, instances)
 	for _, row := range rows {
+		if d, ok := row.(*cluster.Due); ok && failed != nil && d.Kind == cluster.DueInstance {
+			continue // looked at again by the next round; what else is due does not wait for it
+		}
 		key := row.Key()
 		if _, err := h.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
 		}
 	}
 	if drain {
-		return h.drain(ctx, name)
+		failed = errors.Join(failed, h.drain(ctx, name))
 	}
-	return nil
+	return failed
 }
 
 func (h *Dispatch) observer() *observer {

@@ -186,7 +186,9 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	next := *i
 	next.Rev = 1
 	if old != nil {
-		if i.Version <= old.Version || i.Same(old) {
+		// What changes nothing needs no write, but for an instance that is away: an older report that it was there may
+		// still come, and must be told by its version.
+		if i.Version <= old.Version || i.Same(old) && old.Available() {
 			return nil
 		}
 		next.Rev = old.Rev + 1

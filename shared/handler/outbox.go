@@ -94,8 +94,14 @@ func (d *drainer) again(wait time.Duration) {
 	}
 }
 
+// reserve is the time that a round leaves itself to write down where it got to, before the function is killed.
+const reserve = 15 * time.Second
+
 // token takes one call's token; false means that the bucket is empty and the rest has to wait.
 func (d *drainer) token() bool {
+	if end, ok := d.ctx.Deadline(); ok && end.Sub(d.Clock.Now()) < reserve {
+		d.empty, d.tokens = true, 0
+	}
 	if d.tokens == 0 && !d.empty {
 		got, err := d.lease(d.ctx, max(1, d.estimate))
 		if err != nil {
@@ -213,7 +219,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 	key := d.key(o, s)
 	attempt := d.refused[key] + 1
 	for range maxRaces {
-		row, err := d.State.Write(d.ctx, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: attempt, At: d.now}})
+		row, err := d.State.Write(d.ctx, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: attempt, At: d.Clock.Now()}})
 		var c *cluster.Conflict
 		if err == nil {
 			delete(d.refused, key)

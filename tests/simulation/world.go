@@ -186,7 +186,6 @@ func (w *World) until(t time.Time) {
 // heal ends all faults: agents are connected again, every call works.
 func (w *World) heal() {
 	w.chaos.active = false
-	w.LoseEvents = false
 	w.Fleet.SetCallFaults(fleet.CallFaults{})
 	w.Fleet.SetBehaviour(nil)
 	for _, i := range w.instances() {
@@ -241,6 +240,7 @@ func (w *World) settle() {
 	if len(w.checker.broken) > 0 {
 		return
 	}
+	w.LoseEvents = false // what follows has to be quick
 	w.probe()
 	calls, changes := w.checker.calls, w.checker.changes
 	w.until(w.Loop.Now().Add(quiet))
