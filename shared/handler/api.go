@@ -143,29 +143,20 @@ func (a *API) InstancesChanged(ctx context.Context, clusterName string, ids []st
 
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
 func (a *API) TaskDefinitionChanged(ctx context.Context, name string) error {
-	entries, err := a.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
-	if err != nil {
-		return fmt.Errorf("listing clusters: %w", err)
-	}
-	for _, row := range entries {
-		e, ok := row.(*cluster.Entry)
-		if !ok {
-			continue
-		}
-		key := cluster.TaskDefinitionKey(e.Name, name)
-		got, err := a.State.Get(ctx, key)
+	return eachCluster(ctx, a.State, func(clusterName string) error {
+		got, err := a.State.Get(ctx, cluster.TaskDefinitionKey(clusterName, name))
 		if err != nil {
 			return fmt.Errorf("reading task definition %s: %w", name, err)
 		}
-		if d, ok := got.(*cluster.TaskDefinition); ok && d != nil && !d.Inactive {
-			next := *d
-			next.Inactive = true
-			if _, err := a.State.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
-				return fmt.Errorf("marking task definition %s: %w", name, err)
-			}
+		d, ok := got.(*cluster.TaskDefinition)
+		if !ok || d == nil || d.Inactive {
+			return nil
 		}
-	}
-	return nil
+		next := *d
+		next.Inactive = true
+		_, err = a.State.Write(ctx, cluster.Write{Put: &next, Any: true})
+		return wrap(err, "marking task definition %s", name)
+	})
 }
 
 // definition looks a task definition up at ECS and caches in the cluster what placement needs of it.

@@ -81,17 +81,7 @@ func (h *Dispatch) Schedule(ctx context.Context, name string) error {
 	if name != "due" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
 	}
-	entries, err := h.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
-	if err != nil {
-		return fmt.Errorf("listing clusters: %w", err)
-	}
-	var failed []error
-	for _, row := range entries {
-		if e, ok := row.(*cluster.Entry); ok {
-			failed = append(failed, wrap(h.due(ctx, e.Name, true), "cluster %s", e.Name))
-		}
-	}
-	return errors.Join(failed...)
+	return eachCluster(ctx, h.State, func(name string) error { return h.due(ctx, name, true) })
 }
 
 // due runs the due rows of one cluster. A row is deleted after what dispatch itself has to do for it; its deletion

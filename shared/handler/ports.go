@@ -4,6 +4,8 @@ package handler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"berth/shared/cluster"
@@ -49,4 +51,19 @@ type Queue interface {
 type Clock interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// eachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
+func eachCluster(ctx context.Context, state State, do func(name string) error) error {
+	entries, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return fmt.Errorf("listing clusters: %w", err)
+	}
+	var failed []error
+	for _, row := range entries {
+		if e, ok := row.(*cluster.Entry); ok {
+			failed = append(failed, wrap(do(e.Name), "cluster %s", e.Name))
+		}
+	}
+	return errors.Join(failed...)
 }

@@ -82,15 +82,5 @@ func (h *TaskStateChange) Schedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	entries, err := h.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
-	if err != nil {
-		return fmt.Errorf("listing clusters: %w", err)
-	}
-	var failed []error
-	for _, row := range entries {
-		if e, ok := row.(*cluster.Entry); ok {
-			failed = append(failed, wrap(h.Sweep(ctx, e.Name), "sweeping cluster %s", e.Name))
-		}
-	}
-	return errors.Join(failed...)
+	return eachCluster(ctx, h.State, func(name string) error { return h.Sweep(ctx, name) })
 }
