@@ -42,13 +42,14 @@ type rule struct {
 // scaling, nodegroup, awsevent → cluster; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
-	{path: "shared/placement", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/placement", may: []string{"shared/constraint", "shared/cluster"}, pure: true},
+	{path: "shared/servicefabric", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/scaling", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/handler", noAWS: true, may: []string{
-		"shared/service", "shared/placement", "shared/scaling", "shared/nodegroup", "shared/awsevent", "shared/cluster",
+		"shared/service", "shared/placement", "shared/constraint", "shared/scaling", "shared/nodegroup", "shared/awsevent", "shared/cluster",
 	}},
 	{path: "shared/wire", may: []string{"shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/cluster"}},
@@ -65,7 +66,7 @@ var rules = []rule{
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
 		"", "cmd/...", "shared/handler", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
-		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/service",
+		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},
 	{path: ""},

@@ -1,0 +1,138 @@
+package servicefabric_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/servicefabric"
+)
+
+func file(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func expect(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestNineNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster, node, nodeType, fault, upgrade string
+		types                                   int
+	}{
+		"ClusterManifest.xml": {"nine-nodes", "Node05", "NodeType05", "fd:/DC02/Rack02", "UpgradeDomain2", 9},
+		"ClusterConfig.json":  {"nine-vms", "vm5", "NodeType0", "fd:/dc2/r0", "UD2", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := servicefabric.Read([]byte(file(t, name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf := got.Configuration
+			expect(t, "name", got.Name, c.cluster)
+			expect(t, "nodes", len(got.Nodes), 9)
+			expect(t, "node", got.Nodes[4].Attributes(), map[string]string{
+				"berth.property.NodeName": c.node, "berth.node-type": c.nodeType, "berth.fault-domain": c.fault, "berth.upgrade-domain": c.upgrade,
+			})
+			expect(t, "types", len(conf.NodeTypes), c.types)
+			properties, capacities := map[string]string{}, map[string]int64{}
+			for _, n := range conf.NodeTypes {
+				maps.Copy(properties, n.Properties)
+				maps.Copy(capacities, n.Capacities)
+			}
+			expect(t, "properties", properties, map[string]string{"HasSSD": "true", "NodeColor": "green", "SomeProperty": "5"})
+			expect(t, "capacities", capacities, map[string]int64{"ClientConnections": 65536})
+			expect(t, "buffer", conf.Buffer, map[string]float64{"SomeMetric": 0.15})
+			expect(t, "overbooking", conf.Overbooking, map[string]float64{"SomeOtherMetric": 0.2, "MetricWithInfiniteOverbooking": -1})
+			expect(t, "policy", conf.DomainPolicy, cluster.PolicyAdaptive)
+		})
+	}
+	got, err := servicefabric.Read([]byte(file(t, "ClusterManifest.xml")))
+	expect(t, "error", err, nil)
+	expect(t, "priority", got.Configuration.Priorities, cluster.Priorities{UpgradeDomain: 1})
+	expect(t, "ignored", got.Ignored, []string{"PlacementAndLoadBalancing/PLBRefreshGap"})
+}
+
+// Whatever is malformed or contradicts itself is refused with the line and the reason.
+func TestRefuses(t *testing.T) {
+	manifest, config := file(t, "ClusterManifest.xml"), file(t, "ClusterConfig.json")
+	for name, c := range map[string]struct {
+		text, old, new string
+		line           int
+		reason         string
+	}{
+		"TypographicQuotes": {manifest, `Name="MetricWithInfiniteOverbooking" Value="-1.0"`, `Name=”MetricWithInfiniteOverbooking” Value=”-1.0”`, 46, "unquoted"},
+		"CutOff":            {manifest, "</ClusterManifest>", "", 57, "unexpected EOF"},
+		"WrongRoot":         {"<ServiceManifest/>", "", "", 1, "expected ClusterManifest"},
+		"NodeTwice":         {manifest, `NodeName="Node02"`, `NodeName="Node01"`, 29, "line 28"},
+		"TypeNowhere":       {manifest, `NodeTypeRef="NodeType02"`, `NodeTypeRef="NodeTypeX"`, 29, `"NodeTypeX" is described nowhere`},
+		"NoName":            {manifest, `NodeName="Node02"`, ``, 29, "has no name"},
+		"FaultDomain":       {manifest, `fd:/DC01/Rack02`, `DC01/Rack02`, 29, "expected a path such as fd:/dc1/r0"},
+		"Capacity":          {manifest, `"65536"`, `"many"`, 14, `"many"`},
+		"Negative":          {manifest, `"65536"`, `"-1"`, 14, `"-1"`},
+		"Fraction":          {manifest, `"0.15"`, `"15"`, 42, "fraction from 0 to 1"},
+		"Both":              {manifest, `"SomeOtherMetric"`, `"SomeMetric"`, 45, "only one of them"},
+		"Priority":          {manifest, `UpgradeDomainConstraintPriority" Value="1"`, `UpgradeDomainConstraintPriority" Value="9"`, 49, "from -1 to 2"},
+		"NotNumber":         {manifest, `Value="0.2"`, `Value="much"`, 45, `"much"`},
+		"Empty":             {" \n", "", "", 1, "empty"},
+		"NothingSaid":       {"{}", "", "", 1, "neither nodes nor node types"},
+
+		"MissingBracket":  {config, "\n  ],\n  \"properties\"", "\n  \"properties\"", 70, ""},
+		"WrongKind":       {config, `"nodes": [`, `"nodes": 3, "more": [`, 6, "nodes is no array"},
+		"MemberTwice":     {config, `"iPAddress": "localhost"`, `"nodeName": "vm1"`, 9, "twice"},
+		"NoPlainValue":    {config, `"faultDomain": "fd:/dc1/r0"`, `"faultDomain": {}`, 11, "no plain value"},
+		"TypeNowhereJSON": {config, `"nodeTypeRef": "NodeType0"`, `"nodeTypeRef": "other"`, 7, "described nowhere"},
+		"CapacityJSON":    {config, `"65536"`, `"1.5"`, 81, "whole number"},
+		"Deep":            {strings.Repeat("[", 1<<20), "", "", 1, "nested"},
+		"DeepXML":         {strings.Repeat("<a>", 100), "", "", 1, "expected ClusterManifest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := c.text
+			if c.old != "" {
+				if !strings.Contains(text, c.old) {
+					t.Fatalf("the fixture has no %q", c.old)
+				}
+				text = strings.Replace(text, c.old, c.new, 1)
+			}
+			_, err := servicefabric.Read([]byte(text))
+			var wrong *servicefabric.Error
+			if !errors.As(err, &wrong) || wrong.Line != c.line || !strings.Contains(wrong.Reason, c.reason) {
+				t.Errorf("%v, want line %d with %q", err, c.line, c.reason)
+			}
+		})
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"ClusterManifest.xml", "ClusterConfig.json"} {
+		data, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data))
+	}
+	f.Add(`{"nodes":[{}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := servicefabric.Read([]byte(text))
+		var wrong *servicefabric.Error
+		if err != nil && (!errors.As(err, &wrong) || wrong.Line < 1) {
+			t.Errorf("%v has no line", err)
+		}
+		if err == nil && len(c.Nodes)+len(c.Configuration.NodeTypes) == 0 {
+			t.Error("nothing was read, and nothing said")
+		}
+	})
+}
