@@ -19,7 +19,7 @@ const MaxSize = 1 << 20
 // SourceECS is the source of ECS's own events.
 const SourceECS = "aws.ecs"
 
-// Event is one event. Detail is one of *cluster.ECSTask, *cluster.Instance, *Alarm, *Lifecycle, *SpotWarning and
+// Event is one event. Detail is one of *cluster.ECSTask, *cluster.Instance, *Load, *Alarm, *Lifecycle, *SpotWarning and
 // *Schedule, or nil for a kind that is not in the table: nothing is wrong with it, and nobody here needs it.
 type Event struct {
 	ID         string
@@ -61,6 +61,7 @@ const (
 	fromAutoScaling origin = "aws.autoscaling"
 	fromEC2         origin = "aws.ec2"
 	fromEvents      origin = "aws.events"
+	fromTasks       origin = SourceLoad
 )
 
 type kind struct {
@@ -76,6 +77,7 @@ var table = map[kind]func(*envelope) (any, error){
 	{fromAutoScaling, "EC2 Instance-launch Lifecycle Action"}:    lifecycle,
 	{fromAutoScaling, "EC2 Instance-terminate Lifecycle Action"}: lifecycle,
 	{fromEC2, "EC2 Spot Instance Interruption Warning"}:          spotWarning,
+	{fromTasks, DetailLoad}:                                      load,
 	{fromEvents, "Scheduled Event"}:                              scheduled,
 }
 

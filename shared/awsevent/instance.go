@@ -21,7 +21,9 @@ type instanceDetail struct {
 
 type resource struct {
 	Name         string   `json:"name"`
+	Type         string   `json:"type"`
 	IntegerValue int64    `json:"integerValue"`
+	LongValue    int64    `json:"longValue"`
 	StringSet    []string `json:"stringSetValue"`
 }
 
@@ -72,7 +74,7 @@ func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 	var c cluster.Capacity
 	var err error
 	for _, r := range registered {
-		if r.IntegerValue < 0 || r.IntegerValue > maxUnits {
+		if r.IntegerValue < 0 || r.IntegerValue > maxUnits || r.LongValue < 0 || r.LongValue > maxUnits {
 			return c, malformed(e.DetailType, "registeredResources %.40q is %d", r.Name, r.IntegerValue)
 		}
 		switch r.Name {
@@ -86,12 +88,27 @@ func capacity(e *envelope, registered []resource) (cluster.Capacity, error) {
 			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.TCP)
 		case "PORTS_UDP":
 			c.Ports, err = reserved(e, c.Ports, r.StringSet, cluster.UDP)
+		case "ENI":
+			c.ENIs = new(int(r.IntegerValue))
+		default:
+			addMetric(&c, r)
 		}
 		if err != nil {
 			return c, err
 		}
 	}
 	return c, nil
+}
+
+// addMetric takes every other whole number for the capacity of a metric (P9).
+func addMetric(c *cluster.Capacity, r resource) {
+	if r.Type != "INTEGER" && r.Type != "LONG" {
+		return
+	}
+	if c.Metrics == nil {
+		c.Metrics = map[string]int64{}
+	}
+	c.Metrics[r.Name] = r.IntegerValue + r.LongValue // one of them is zero
 }
 
 func reserved(e *envelope, ports []cluster.Port, numbers []string, protocol cluster.Protocol) ([]cluster.Port, error) {

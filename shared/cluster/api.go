@@ -12,6 +12,7 @@ type ServiceSpec struct {
 	MinHealthy     *int
 	MaxPercent     *int
 	Role           string
+	Rules          Rules
 	Tags           map[string]string
 	PropagateTags  string
 	Token          string // clientToken
@@ -28,7 +29,10 @@ type ServiceChange struct {
 	MaxPercent     *int
 	TaskDefinition string // refused where it differs: deployments are not served yet
 	Force          bool   // forceNewDeployment
-	PropagateTags  string
+	// Constraints and Strategies replace the whole list; nil leaves it.
+	Constraints   *[]PlacementConstraint
+	Strategies    *[]PlacementStrategy
+	PropagateTags string
 }
 
 // ServiceDetail is a service with its newest events, for DescribeServices.
@@ -55,6 +59,7 @@ type TaskSpec struct {
 	Group          string
 	StartedBy      string
 	Overrides      *Overrides
+	Rules          Rules
 	// Wait is the value of the tag berth:wait: a duration, or "forever"; empty fails what fits nowhere.
 	Wait   string
 	Tags   map[string]string

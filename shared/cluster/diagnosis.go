@@ -26,14 +26,20 @@ type Filter string
 
 // The filters, in the order in which they are tried; the order decides which one a rejected instance counts for.
 const (
-	FilterStatus    Filter = "not active"
-	FilterAgent     Filter = "agent disconnected"
-	FilterAttribute Filter = "missing attribute"
-	FilterOccupied  Filter = "already has one" // DAEMON
-	FilterPort      Filter = "port in use"
-	FilterCPU       Filter = "insufficient CPU"
-	FilterMemory    Filter = "insufficient memory"
-	FilterGPU       Filter = "insufficient GPU"
+	FilterStatus        Filter = "not active"
+	FilterAgent         Filter = "agent disconnected"
+	FilterUnschedulable Filter = "unschedulable"
+	FilterAttribute     Filter = "missing attribute"
+	FilterConstraint    Filter = "constraint not met"
+	FilterOccupied      Filter = "already has one" // DAEMON, distinctInstance, domain policies
+	FilterFaultDomain   Filter = "fault domain full"
+	FilterUpgrade       Filter = "upgrade domain full"
+	FilterPort          Filter = "port in use"
+	FilterCPU           Filter = "insufficient CPU"
+	FilterMemory        Filter = "insufficient memory"
+	FilterGPU           Filter = "insufficient GPU"
+	FilterENI           Filter = "insufficient network interfaces"
+	FilterMetric        Filter = "insufficient metric capacity"
 )
 
 // Rejection is how many instances one filter removed. Need and Best are in the filter's unit (CPU units, MiB,

@@ -24,6 +24,8 @@ const (
 	AttributeInstanceType = "ecs.instance-type"
 	AttributeFaultDomain  = "berth.fault-domain"
 	AttributeUpgrade      = "berth.upgrade-domain"
+	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there stay (N3).
+	AttributeUnschedulable = "berth.unschedulable"
 )
 
 // Instance is a container instance as ECS last reported it.

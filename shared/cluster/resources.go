@@ -1,6 +1,9 @@
 package cluster
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Units of [Resources].
 const (
@@ -23,6 +26,8 @@ type Resources struct {
 	// GPUMilli is the share of each device in thousandths: 0 or 1000 for whole devices. A share below 1000
 	// needs one device with that much free (Berth's own; ECS has whole devices only).
 	GPUMilli int `json:"s,omitempty"`
+	// ENIs is 1 for a task with a network interface of its own (awsvpc).
+	ENIs int `json:"e,omitempty"`
 }
 
 // PerGPU is the thousandths that each of the task's devices must have free.
@@ -54,9 +59,14 @@ type Capacity struct {
 	Memory int64    `json:"m"`           // MiB
 	GPUs   []string `json:"g,omitempty"` // device ids
 	Ports  []Port   `json:"p,omitempty"` // reserved by the agent, never available
+	// ENIs is how many task network interfaces the instance can have; nil is no limit known.
+	ENIs *int `json:"e,omitempty"`
+	// Metrics are capacities per metric (P9): every other whole number that the instance registered.
+	Metrics map[string]int64 `json:"x,omitempty"`
 }
 
 // Equal reports whether two capacities are the same, the order of devices and ports included.
 func (c Capacity) Equal(o Capacity) bool {
-	return c.CPU == o.CPU && c.Memory == o.Memory && slices.Equal(c.GPUs, o.GPUs) && slices.Equal(c.Ports, o.Ports)
+	return c.CPU == o.CPU && c.Memory == o.Memory && slices.Equal(c.GPUs, o.GPUs) && slices.Equal(c.Ports, o.Ports) &&
+		(c.ENIs == nil) == (o.ENIs == nil) && (c.ENIs == nil || *c.ENIs == *o.ENIs) && maps.Equal(c.Metrics, o.Metrics)
 }

@@ -30,6 +30,9 @@ const (
 	PrefixCheckpoint = "checkpoint"
 	PrefixEntry      = "cluster#"
 	PrefixBucket     = "bucket#"
+	PrefixLoad       = "load#"
+	// PrefixConfiguration is the whole key: there is one.
+	PrefixConfiguration = "configuration"
 )
 
 // Row is one item of the state.
@@ -130,6 +133,7 @@ type Request struct {
 	StartedBy      string            `json:"su,omitempty"`
 	Overrides      *Overrides        `json:"ov,omitempty"`
 	Needs          Resources         `json:"ne"` // after overrides
+	Rules          *Rules            `json:"ru,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
 	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever); otherwise they fail.
 	Wait      bool      `json:"w,omitempty"`
@@ -163,6 +167,8 @@ const (
 	DueRequest DueKind = "request"
 	// DueOutbox has dispatch drain the outbox.
 	DueOutbox DueKind = "outbox"
+	// DueLoads has dispatch take in the loads that tasks have reported.
+	DueLoads DueKind = "loads"
 	// DueInstance has task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )
@@ -252,6 +258,8 @@ var kinds = []struct {
 	{PrefixMeta, func() Row { return new(Meta) }},
 	{PrefixDefinition, func() Row { return new(TaskDefinition) }},
 	{PrefixAlias, func() Row { return new(Alias) }},
+	{PrefixLoad, func() Row { return new(PendingLoad) }},
+	{PrefixConfiguration, func() Row { return new(Configuration) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
 }

@@ -34,6 +34,7 @@ type Service struct {
 	Deployment     Deployment         `json:"dp"`
 	MinHealthy     int                `json:"mi"` // percent, of the desired count, rounded up
 	MaxPercent     int                `json:"ma"` // percent, of the desired count, rounded down
+	Rules          Rules              `json:"ru,omitzero"`
 	Role           string             `json:"ro,omitempty"`
 	CreatedAt      time.Time          `json:"ca"`
 	CreatedBy      string             `json:"cb,omitempty"`

@@ -39,6 +39,10 @@ type Task struct {
 	TaskDefinition string     `json:"td"` // family:revision
 	Needs          Resources  `json:"n"`
 	Ports          []Port     `json:"p,omitempty"`
+	// Rules are those of a standalone task; a service's are in its row.
+	Rules *Rules `json:"ru,omitempty"`
+	// Reported are the loads that the task itself reported, per metric (P10); for others the default holds.
+	Reported map[string]int64 `json:"ld,omitempty"`
 	Overrides      *Overrides `json:"ov,omitempty"`
 	// StartedByUser is what the caller of RunTask gave and sees; Batch is what ECS gets (see [StartedBy]).
 	StartedByUser string            `json:"su,omitempty"`

@@ -10,6 +10,8 @@ type TaskDefinition struct {
 	Ports    []Port    `json:"p,omitempty"`
 	// Attributes are the names (or name=value) that an instance must have (requiresAttributes).
 	Attributes []string `json:"ra,omitempty"`
+	// Constraints are the memberOf constraints of the definition itself.
+	Constraints []PlacementConstraint `json:"pc,omitempty"`
 	// Roles are the task role and the execution role, which the caller must be allowed to pass.
 	Roles []string `json:"ro,omitempty"`
 	// Containers are the container names, the first first: overrides name them.

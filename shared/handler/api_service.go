@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,6 +34,9 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 			return err
 		}
 		if made, err = a.newService(spec, def, old); err != nil {
+			return err
+		}
+		if err := a.usable(ctx, made, nil); err != nil {
 			return err
 		}
 		if made.Strategy == cluster.Daemon {
@@ -81,7 +85,10 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
 		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica), TaskDefinition: def.Name(),
 		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params,
+		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules,
+	}
+	if err := checkRules(&s.Rules, def, s.Strategy); err != nil {
+		return nil, err
 	}
 	if s.Strategy == cluster.Daemon {
 		s.MinHealthy, s.MaxPercent = 0, 100
@@ -183,7 +190,7 @@ func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*clus
 		}
 		definition = def.Name()
 	}
-	return a.edit(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
+	return a.reshape(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
 		if s.Status != cluster.ServiceActive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
@@ -192,6 +199,15 @@ func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*clus
 				"Deployments are not supported yet: taskDefinition has to stay %s, without forceNewDeployment.", s.TaskDefinition)
 		}
 		s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
+		if c.Constraints != nil {
+			s.Rules.Constraints = *c.Constraints
+		}
+		if c.Strategies != nil {
+			if s.Strategy == cluster.Daemon && len(*c.Strategies) > 0 {
+				return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+			}
+			s.Rules.Strategies = *c.Strategies
+		}
 		return change(s, c.Desired, c.MinHealthy, c.MaxPercent)
 	})
 }
@@ -279,29 +295,39 @@ func (a *API) ListServices(ctx context.Context, q cluster.ServiceQuery) (names [
 
 // Tag sets and removes tags of a service or a task.
 func (a *API) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
+	rules := slices.ContainsFunc(cluster.RuleTags, func(key string) bool {
+		_, is := set[key]
+		return is || slices.Contains(remove, key)
+	})
+	if rules && of.Kind == "service" {
+		return a.tagService(ctx, of, set, remove)
+	}
 	return retry("tagging "+of.Name, func() error {
 		row, tags, err := a.tagged(ctx, of)
 		if err != nil {
 			return err
 		}
-		next := map[string]string{}
-		for k, v := range *tags {
-			next[k] = v
+		if *tags, err = retagged(of.Name, *tags, set, remove); err != nil {
+			return err
 		}
-		for k, v := range set {
-			next[k] = v
-		}
-		for _, k := range remove {
-			delete(next, k)
-		}
-		if len(next) > MaxTags {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", of.Name, len(next), MaxTags)
-		}
-		*tags = next
 		row.Header().Rev++
 		_, err = a.State.Write(ctx, cluster.Write{Put: row})
 		return err
 	})
+}
+
+// retagged are the tags after some were set and some removed.
+func retagged(name string, tags, set map[string]string, remove []string) (map[string]string, error) {
+	next := map[string]string{}
+	maps.Copy(next, tags)
+	maps.Copy(next, set)
+	for _, k := range remove {
+		delete(next, k)
+	}
+	if len(next) > MaxTags {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", name, len(next), MaxTags)
+	}
+	return next, nil
 }
 
 // MaxTags is the most tags of one resource.

@@ -61,6 +61,12 @@ func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*clus
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
 		Needs: needs, Tags: spec.Tags, Params: spec.Params,
 	}
+	if err := checkRules(&spec.Rules, def, cluster.Replica); err != nil {
+		return nil, err
+	}
+	if !spec.Rules.Empty() {
+		r.Rules = &spec.Rules
+	}
 	if spec.Token != "" {
 		r.ID = cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
 	} else {

@@ -3,6 +3,7 @@ package handler
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"time"
@@ -79,22 +80,26 @@ func (w *work) due(d *cluster.Due) {
 // snapshot is of no more use if they are not.
 type decider struct {
 	snap     *cluster.Snapshot
+	engine   *placement.Engine
+	specs    *specs
 	now      time.Time
 	settings Settings
 	plan     *planner
 	waiting  int // tasks in PROVISIONING
 }
 
-func newDecider(snap *cluster.Snapshot, now time.Time, settings Settings) *decider {
+func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
+	snap := warm.snap
 	return &decider{
-		snap: snap, now: now, settings: settings, plan: newPlanner(snap, now), waiting: len(snap.Waiting()),
+		snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(snap, now),
+		waiting: len(snap.Waiting()),
 	}
 }
 
 // decide is the whole decision of one batch: daemons first, then what waits (the oldest first), then services, then
 // requests. The answer is a chain of commits, each safe without those after it.
-func decide(snap *cluster.Snapshot, w *work, now time.Time, settings Settings) []cluster.Commit {
-	d := newDecider(snap, now, settings)
+func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []cluster.Commit {
+	d := newDecider(warm, now, settings)
 	d.wake(w)
 	d.services(w, cluster.Daemon)
 	d.writeOffStandalone(w)
@@ -129,7 +134,7 @@ func (d *decider) wake(w *work) {
 		}
 		def := d.snap.Definitions[s.TaskDefinition]
 		for id := range w.freed {
-			if v := d.snap.Instances[id]; def != nil && v != nil && fits(v, d.serviceRequest(s, def, 1)) {
+			if v := d.snap.Instances[id]; def != nil && v != nil && d.fits(v, d.serviceRequest(s, def, 1)) {
 				w.services[s.Name] = true
 				break
 			}
@@ -137,8 +142,8 @@ func (d *decider) wake(w *work) {
 	}
 }
 
-func fits(v *cluster.InstanceView, r placement.Request) bool {
-	_, rejected := placement.Check(v, r)
+func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
+	_, rejected := d.engine.Check(v, r)
 	return rejected == nil
 }
 
@@ -227,19 +232,16 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// needed is what placement must know of a task definition, as a request for n tasks of the owner.
-func needed(def *cluster.TaskDefinition, owner string, n int) placement.Request {
-	return placement.Request{
-		Needs: def.Needs, Ports: def.Ports, Attributes: def.Attributes, Owner: owner, Count: n,
-	}
+func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
+	return placement.Request{Spec: d.specs.service(s, def), Count: n, Target: s.Desired, Seed: d.seed(s.Name)}
 }
 
-func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	r := needed(def, s.Short, n)
-	if s.Strategy == cluster.Daemon {
-		r.PerInstance = 1
-	}
-	return r
+// seed is what decides by chance in this commit: it differs from one to the next, and is the same if the decision is
+// made again.
+func (d *decider) seed(of string) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s/%d", of, d.plan.next)
+	return h.Sum64()
 }
 
 // concerning are the service's tasks that its next plan can depend on: those that have ended well are history.
@@ -259,11 +261,11 @@ func (d *decider) input(s *cluster.Service) service.Input {
 		RestartDelay: d.settings.RestartDelay,
 	}
 	if def := d.snap.Definitions[s.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {
-		r := d.serviceRequest(s, def, 1)
-		in.Eligible = placement.Eligible(d.snap, r)
+		spec := d.specs.service(s, def)
+		in.Eligible = d.engine.Eligible(spec)
 		in.Matches = func(instance string) bool {
 			v := d.snap.Instances[instance]
-			return v != nil && placement.Matches(v, r)
+			return v != nil && d.engine.Matches(v, spec)
 		}
 	}
 	return in
@@ -282,7 +284,7 @@ func (d *decider) differs(s *cluster.Service) bool {
 	}
 	r := d.serviceRequest(s, def, 1)
 	r.Instances = p.StartOn
-	return len(placement.Place(d.snap, r).Placed) > 0 || s.Blocked == nil
+	return len(d.engine.Place(r).Placed) > 0 || s.Blocked == nil
 }
 
 // cause is what kept tasks from being placed, without the numbers that change all the time.

@@ -39,10 +39,9 @@ func (d *decider) standalone(r *cluster.Request, def *cluster.TaskDefinition) *c
 	}
 }
 
-func (d *decider) need(needs cluster.Resources, def *cluster.TaskDefinition, group string, n int) placement.Request {
-	p := needed(def, d.snap.Meta.Short, n)
-	p.Needs, p.Group = needs, group
-	return p
+// need asks for n standalone tasks of the shape.
+func (d *decider) need(k shape, def *cluster.TaskDefinition, seed string, n int) placement.Request {
+	return placement.Request{Spec: d.specs.standalone(k, def, d.snap.Meta.Short), Count: n, Seed: d.seed(seed)}
 }
 
 // startTask starts one task on each instance named, or says per instance why not.
@@ -53,9 +52,9 @@ func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
 			d.refused(r, def, n, "container instance "+id+" is missing.")
 			continue
 		}
-		p := d.need(r.Needs, def, r.Group, 1)
+		p := d.need(shapeOfRequest(r), def, r.ID, 1)
 		p.Instances = []string{id}
-		result := placement.Place(d.snap, p)
+		result := d.engine.Place(p)
 		if len(result.Placed) == 0 {
 			r.Failures = append(r.Failures, failure(result.Diagnosis, id))
 			d.refused(r, def, n, result.Diagnosis.String())
@@ -74,7 +73,7 @@ func failure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
 
 // runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails.
 func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
-	result := placement.Place(d.snap, d.need(r.Needs, def, r.Group, r.Count))
+	result := d.engine.Place(d.need(shapeOfRequest(r), def, r.ID, r.Count))
 	for n, where := range result.Placed {
 		d.accept(r, def, n, where)
 	}
@@ -140,7 +139,7 @@ func (d *decider) placeWaiting(w *work) {
 		if def == nil || refused[shapeOf(t)] {
 			continue
 		}
-		result := placement.Place(d.snap, d.need(t.Needs, def, t.Group, 1))
+		result := d.engine.Place(d.need(shapeOf(t), def, t.ID, 1))
 		if len(result.Placed) == 0 {
 			refused[shapeOf(t)] = true
 			continue
@@ -169,7 +168,7 @@ func (d *decider) candidates(w *work) []*cluster.Task {
 		ok, known := fit[shapeOf(t)]
 		if !known {
 			def := d.snap.Definitions[t.TaskDefinition]
-			ok = def != nil && d.anyFits(w.freed, d.need(t.Needs, def, t.Group, 1))
+			ok = def != nil && d.anyFits(w.freed, d.need(shapeOf(t), def, t.ID, 1))
 			fit[shapeOf(t)] = ok
 		}
 		return !ok
@@ -179,20 +178,12 @@ func (d *decider) candidates(w *work) []*cluster.Task {
 
 func (d *decider) anyFits(freed map[string]bool, p placement.Request) bool {
 	for id := range freed {
-		if v := d.snap.Instances[id]; v != nil && fits(v, p) {
+		if v := d.snap.Instances[id]; v != nil && d.fits(v, p) {
 			return true
 		}
 	}
 	return false
 }
-
-// shape tells tasks apart that placement could answer differently for.
-type shape struct {
-	definition string
-	needs      cluster.Resources
-}
-
-func shapeOf(t *cluster.Task) shape { return shape{t.TaskDefinition, t.Needs} }
 
 func (d *decider) waitingStandalone() []*cluster.Task {
 	out := make([]*cluster.Task, 0, len(d.snap.Waiting()))
@@ -214,7 +205,7 @@ func (d *decider) waitingDiffers() bool {
 		def := d.snap.Definitions[t.TaskDefinition]
 		if s := shapeOf(t); def != nil && !tried[s] {
 			tried[s] = true
-			if len(placement.Place(d.snap, d.need(t.Needs, def, t.Group, 1)).Placed) > 0 {
+			if len(d.engine.Place(d.need(shapeOf(t), def, t.ID, 1)).Placed) > 0 {
 				return true
 			}
 		}

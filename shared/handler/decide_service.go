@@ -34,7 +34,7 @@ func (d *decider) service(s *cluster.Service) {
 func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 	stop := p.Stop
 	if p.Surplus > 0 {
-		stop = append(stop, placement.ChooseStops(d.snap, p.Candidates, p.Surplus)...)
+		stop = append(stop, d.engine.ChooseStops(d.stopRequest(s, p.Surplus), p.Candidates)...)
 	}
 	reason := "Scaling activity initiated by (deployment " + s.Deployment.ID + ")"
 	var running, pending []string
@@ -61,6 +61,15 @@ func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 	}
 }
 
+// stopRequest asks which n tasks of the service to stop. Without its task definition the service has no strategy.
+func (d *decider) stopRequest(s *cluster.Service, n int) placement.Request {
+	def := d.snap.Definitions[s.TaskDefinition]
+	if def == nil {
+		def = &cluster.TaskDefinition{}
+	}
+	return d.serviceRequest(s, def, n)
+}
+
 // starts places what waits and what is missing. What fits nowhere waits in PROVISIONING, as far as the limit allows;
 // the rest is known by the service's diagnosis alone.
 func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
@@ -80,7 +89,7 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 	}
 	r := d.serviceRequest(s, def, missing+len(waiting))
 	r.Instances = p.StartOn
-	result := placement.Place(d.snap, r)
+	result := d.engine.Place(r)
 	d.startPlaced(s, def, waiting, result.Placed, log)
 	log.service.Blocked = result.Diagnosis
 	if s.Strategy == cluster.Daemon {

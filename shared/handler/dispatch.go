@@ -92,17 +92,23 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		return fmt.Errorf("listing due rows: %w", err)
 	}
 	var instances []*cluster.Due
+	loads := false
 	for _, row := range rows {
 		switch d, _ := row.(*cluster.Due); d.Kind {
 		case cluster.DueOutbox:
 			drain = true
+		case cluster.DueLoads:
+			loads = true
 		case cluster.DueInstance:
 			instances = append(instances, d)
 		}
 	}
 	failed := h.recheck(ctx, name, instances)
+	if loads {
+		failed = errors.Join(failed, takeInLoads(ctx, h.State, h.Clock, name))
+	}
 	for _, row := range rows {
-		if d, ok := row.(*cluster.Due); ok && failed != nil && d.Kind == cluster.DueInstance {
+		if d, ok := row.(*cluster.Due); ok && failed != nil && (d.Kind == cluster.DueInstance || d.Kind == cluster.DueLoads) {
 			continue // looked at again by the next round; what else is due does not wait for it
 		}
 		key := row.Key()

@@ -273,6 +273,14 @@ func (o *observer) narrow(ctx context.Context, clusterName string, row func(stam
 }
 
 func narrow(ctx context.Context, state State, clusterName string, row func(stamp int64) (cluster.Row, error)) error {
+	return narrowAll(ctx, state, clusterName, func(stamp int64) ([]cluster.Write, error) {
+		r, err := row(stamp)
+		return []cluster.Write{{Put: r}}, err
+	})
+}
+
+// narrowAll is [narrow] for several writes that go together.
+func narrowAll(ctx context.Context, state State, clusterName string, writes func(stamp int64) ([]cluster.Write, error)) error {
 	key := cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta}
 	for range maxRaces {
 		got, err := state.Get(ctx, key)
@@ -283,11 +291,11 @@ func narrow(ctx context.Context, state State, clusterName string, row func(stamp
 		if !ok || meta == nil {
 			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
 		}
-		r, err := row(meta.Version + 1)
+		w, err := writes(meta.Version + 1)
 		if err != nil {
 			return err
 		}
-		err = state.Commit(ctx, cluster.Commit{Cluster: clusterName, Version: meta.Version, Writes: []cluster.Write{{Put: r}}})
+		err = state.Commit(ctx, cluster.Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
 		var c *cluster.Conflict
 		if errors.As(err, &c) && c.Version {
 			continue

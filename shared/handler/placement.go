@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // Placement is the function that decides: it reads the stream of the state, reconciles the services and requests that
@@ -28,8 +29,14 @@ type Placement struct {
 
 // warmSnapshot is what an environment remembers of a cluster, good only if it handled the cluster's previous batch.
 type warmSnapshot struct {
-	snap  *cluster.Snapshot
-	batch int64
+	snap   *cluster.Snapshot
+	engine *placement.Engine // on snap
+	specs  *specs
+	batch  int64
+}
+
+func newWarmSnapshot(snap *cluster.Snapshot) *warmSnapshot {
+	return &warmSnapshot{snap: snap, engine: placement.New(snap), specs: newSpecs()}
 }
 
 // Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
@@ -84,12 +91,16 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		if err := h.defined(ctx, warm.snap, w); err != nil {
 			return err
 		}
-		err := h.commit(ctx, warm.snap, decide(warm.snap, w, h.Clock.Now(), h.Settings))
+		err := h.commit(ctx, warm.snap, decide(warm, w, h.Clock.Now(), h.Settings))
 		var c *cluster.Conflict
 		if errors.As(err, &c) {
-			if warm.snap, err = loadSnapshot(ctx, h.State, name); err != nil {
+			snap, err := loadSnapshot(ctx, h.State, name)
+			if err != nil {
 				return err
 			}
+			batch := warm.batch
+			warm = newWarmSnapshot(snap)
+			warm.batch = batch
 			continue
 		}
 		if err != nil {
@@ -139,7 +150,9 @@ func (h *Placement) snapshot(ctx context.Context, name string) (*warmSnapshot, e
 	if err != nil {
 		return nil, err
 	}
-	return &warmSnapshot{snap: snap, batch: next.Batch}, nil
+	warm = newWarmSnapshot(snap)
+	warm.batch = next.Batch
+	return warm, nil
 }
 
 // loadSnapshot reads the whole cluster. The placement version is read first: whatever narrows meanwhile moves it on,

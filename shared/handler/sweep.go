@@ -233,7 +233,7 @@ type difference struct {
 // differences is what placement would act on if it looked.
 func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []difference {
 	var out []difference
-	d := newDecider(snap, now, settings)
+	d := newDecider(newWarmSnapshot(snap), now, settings)
 	for _, svc := range d.sortedServices() {
 		if d.differs(svc) {
 			out = append(out, difference{cluster.DueService, svc.Name})

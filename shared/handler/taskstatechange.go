@@ -71,6 +71,8 @@ func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
 	switch detail := e.Detail.(type) {
 	case *cluster.ECSTask:
 		return h.observer().task(ctx, *detail)
+	case *awsevent.Load:
+		return gather(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
 		return h.observer().instance(ctx, detail, nil)
 	}

@@ -28,13 +28,11 @@ func large() *cluster.Snapshot {
 
 func BenchmarkPlace(b *testing.B) {
 	s := large()
-	none := placement.Request{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web", Count: 1}
+	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"}, Count: 1}
 	attributes := web(1)
-	attributes.Attributes = []string{"ecs.capability.task-eni"}
-	idle := web(1)
-	idle.Owner = "new"
-	thousand := web(1000)
-	thousand.Owner = "new"
+	attributes.Spec.Attributes = []string{"ecs.capability.task-eni"}
+	idle, thousand := web(1), web(1000)
+	idle.Spec.Owner, thousand.Spec.Owner = "new", "new"
 	for name, r := range map[string]placement.Request{
 		"One": web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": web(10), "Thousand": web(1000),
 		"ThousandOfNewOwner": thousand, "NoneFits": none,
@@ -42,7 +40,7 @@ func BenchmarkPlace(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				placement.Place(s, r)
+				placement.New(s).Place(r)
 			}
 		})
 	}
@@ -50,17 +48,17 @@ func BenchmarkPlace(b *testing.B) {
 
 func BenchmarkDaemon(b *testing.B) {
 	s := large()
-	r := placement.Request{Needs: small, Owner: "agent", PerInstance: 1}
-	r.Instances = placement.Eligible(s, r)
+	r := placement.Request{Spec: &placement.Spec{Needs: small, Owner: "agent", PerInstance: 1}}
+	r.Instances = placement.New(s).Eligible(r.Spec)
 	r.Count = len(r.Instances)
 	b.Run("Eligible", func(b *testing.B) {
 		for b.Loop() {
-			placement.Eligible(s, r)
+			placement.New(s).Eligible(r.Spec)
 		}
 	})
 	b.Run("Place", func(b *testing.B) {
 		for b.Loop() {
-			placement.Place(s, r)
+			placement.New(s).Place(r)
 		}
 	})
 }
@@ -72,6 +70,6 @@ func BenchmarkChooseStops(b *testing.B) {
 		tasks = append(tasks, t)
 	}
 	for b.Loop() {
-		placement.ChooseStops(s, tasks, 2500)
+		stop(s, tasks, 2500)
 	}
 }

@@ -62,11 +62,11 @@ func (p *pass) refused(v *cluster.InstanceView) refused {
 	}
 	out := refused{instance: v.ID}
 	for i := range filters {
-		if filters[i].passes(m, p.request) {
+		if filters[i].passes(m, p.spec) {
 			continue
 		}
 		if out.failed++; out.failed == 1 {
-			out.rejected, out.at = filters[i].reject(m, p.request), i
+			out.rejected, out.at = filters[i].reject(m, p.spec), i
 		}
 	}
 	return out

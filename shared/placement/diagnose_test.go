@@ -10,8 +10,8 @@ import (
 
 // The golden texts: what a user reads when a task finds no instance (P17).
 func TestDiagnosisInWords(t *testing.T) {
-	big := placement.Request{Needs: cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 1024}, Owner: "web", Count: 1}
-	wide := placement.Request{Needs: cluster.Resources{Memory: 1 << 20}, Owner: "web", Count: 3}
+	big := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 1024}, Owner: "web"}, Count: 1}
+	wide := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1 << 20}, Owner: "web"}, Count: 3}
 	for _, c := range []struct {
 		name    string
 		request placement.Request
@@ -29,20 +29,20 @@ func TestDiagnosisInWords(t *testing.T) {
 		}, "0/3: 1 agent disconnected, 1 not active (DRAINING), 1 not active (REGISTERING)", "i-3"},
 		{"LargeNumbersInFull", wide, []cluster.Row{instance("i-1"), instance("i-2", memory(1_000_000))},
 			"0/2: 2 insufficient memory (needs 1048576 MiB, best free 1000000)", "i-2"},
-		{"BestOfThoseRemoved", placement.Request{Needs: cluster.Resources{Memory: 1024, GPUs: 1}, Count: 1}, []cluster.Row{
+		{"BestOfThoseRemoved", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{Memory: 1024, GPUs: 1}}, Count: 1}, []cluster.Row{
 			instance("i-1", memory(1000), gpus(1)), instance("i-2", memory(8000)), instance("i-3", memory(812), gpus(1)),
 		}, "0/3: 2 insufficient memory (needs 1024 MiB, best free 1000), 1 insufficient GPU (needs 1, best free 0)", "i-2"},
-		{"SharesOfADevice", placement.Request{Needs: cluster.Resources{GPUs: 1, GPUMilli: 500}, Count: 1}, []cluster.Row{
+		{"SharesOfADevice", placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1, GPUMilli: 500}}, Count: 1}, []cluster.Row{
 			instance("i-1", gpus(1)), task("t", "i-1", func(t *cluster.Task) {
 				t.Needs, t.GPUs = cluster.Resources{GPUs: 1, GPUMilli: 700}, []int{0}
 			}),
 		}, "0/1: 1 insufficient GPU (needs 0.5, best free 0.3)", "i-1"},
-		{"TheAttributeAsked", placement.Request{Attributes: []string{"disk=ssd", "ecs.capability.task-eni"}, Count: 1}, []cluster.Row{
+		{"TheAttributeAsked", placement.Request{Spec: &placement.Spec{Attributes: []string{"disk=ssd", "ecs.capability.task-eni"}}, Count: 1}, []cluster.Row{
 			instance("i-1", attribute("disk", "ssd")), instance("i-2", attribute("disk", "hdd")), instance("i-3"),
 		}, "0/3: 2 missing attribute (disk=ssd), 1 missing attribute (ecs.capability.task-eni)", "i-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := placement.Place(snapshot(c.rows...), c.request).Diagnosis
+			d := placement.New(snapshot(c.rows...)).Place(c.request).Diagnosis
 			expect(t, "text", d.String(), c.want)
 			expect(t, "closest", d.Closest, c.closest)
 		})
@@ -50,9 +50,9 @@ func TestDiagnosisInWords(t *testing.T) {
 }
 
 func TestClosestIsTheOneThatNeedsTheLeastChange(t *testing.T) {
-	r := placement.Request{Needs: cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 4000, GPUs: 1}, Count: 1}
+	r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 4000, GPUs: 1}}, Count: 1}
 	closest := func(rows ...cluster.Row) string {
-		d := placement.Place(snapshot(rows...), r).Diagnosis
+		d := placement.New(snapshot(rows...)).Place(r).Diagnosis
 		return fmt.Sprint(d.Closest, " ", d.ClosestFilter)
 	}
 	t.Run("FewestFilters", func(t *testing.T) {
@@ -72,14 +72,14 @@ func TestClosestIsTheOneThatNeedsTheLeastChange(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	why := func(r placement.Request, i *cluster.Instance, tasks ...cluster.Row) string {
-		devices, rejected := placement.Check(snapshot(append(tasks, i)...).Instances["i-1"], r)
+		devices, rejected := check(snapshot(append(tasks, i)...), "i-1", r)
 		if rejected == nil {
 			return fmt.Sprint(devices)
 		}
 		return rejected.String()
 	}
 	daemon := web(1)
-	daemon.PerInstance = 1
+	daemon.Spec.PerInstance = 1
 	for _, c := range []struct{ name, got, want string }{
 		{"Fits", why(web(1), instance("i-1")), "[]"},
 		{"FitsExactly", why(web(1), instance("i-1", cpu(256), memory(512))), "[]"},
@@ -89,12 +89,12 @@ func TestCheck(t *testing.T) {
 		{"NotOccupiedByOthers", why(daemon, instance("i-1"), task("t", "i-1", owner("other"))), "[]"},
 		{"FullByAStoppingTask", why(web(1), instance("i-1", memory(1000)), task("t", "i-1", stopping)),
 			"1 insufficient memory (needs 512 MiB, best free 488)"},
-		{"Devices", why(placement.Request{Needs: cluster.Resources{GPUs: 2}}, instance("i-1", gpus(3))), "[0 1]"},
+		{"Devices", why(placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 2}}}, instance("i-1", gpus(3))), "[0 1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "Check", c.got, c.want) })
 	}
 	t.Run("UnknownInstance", func(t *testing.T) {
-		_, rejected := placement.Check(snapshot(task("t", "i-1")).Instances["i-1"], web(1))
+		_, rejected := check(snapshot(task("t", "i-1")), "i-1", web(1))
 		expect(t, "filter", rejected.Filter, cluster.FilterStatus)
 	})
 }

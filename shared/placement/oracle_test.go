@@ -52,7 +52,7 @@ func (o *oracle) left(i *cluster.Instance) left {
 		for _, p := range t.Ports {
 			l.ports[p] = true
 		}
-		if t.Owner == o.request.Owner {
+		if t.Owner == o.request.Spec.Owner {
 			l.occupants++
 		}
 		if o.counts(t) {
@@ -66,7 +66,7 @@ func (o *oracle) left(i *cluster.Instance) left {
 }
 
 func (o *oracle) counts(t *cluster.Task) bool {
-	return t.Owner == o.request.Owner && (o.request.Group == "" || o.request.Group == t.Group) && t.Instance != "" &&
+	return t.Owner == o.request.Spec.Owner && (o.request.Spec.Group == "" || o.request.Spec.Group == t.Group) && t.Instance != "" &&
 		t.Desired == cluster.TaskRunning && t.Last != cluster.TaskStopping && t.Last != cluster.TaskStopped
 }
 
@@ -102,21 +102,21 @@ func (o *oracle) refusals(i *cluster.Instance, l left) []string {
 	r := o.request
 	refuse(i.Status != cluster.InstanceActive, cluster.FilterStatus, string(i.Status))
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
-	absent := slices.IndexFunc(r.Attributes, func(a string) bool {
+	absent := slices.IndexFunc(r.Spec.Attributes, func(a string) bool {
 		disk, has := i.Attributes["disk"]
 		return !has || a != "disk" && a != "disk="+disk
 	})
 	if absent >= 0 {
-		refuse(true, cluster.FilterAttribute, r.Attributes[absent])
+		refuse(true, cluster.FilterAttribute, r.Spec.Attributes[absent])
 	}
-	refuse(r.PerInstance > 0 && l.occupants >= r.PerInstance, cluster.FilterOccupied, "")
-	used := slices.IndexFunc(r.Ports, func(p cluster.Port) bool { return l.ports[p] })
+	refuse(r.Spec.PerInstance > 0 && l.occupants >= r.Spec.PerInstance, cluster.FilterOccupied, "")
+	used := slices.IndexFunc(r.Spec.Ports, func(p cluster.Port) bool { return l.ports[p] })
 	if used >= 0 {
-		refuse(true, cluster.FilterPort, fmt.Sprintf("%d/%s", r.Ports[used].Number, r.Ports[used].Protocol))
+		refuse(true, cluster.FilterPort, fmt.Sprintf("%d/%s", r.Spec.Ports[used].Number, r.Spec.Ports[used].Protocol))
 	}
-	refuse(l.cpu < r.Needs.CPU, cluster.FilterCPU, "")
-	refuse(l.memory < r.Needs.Memory, cluster.FilterMemory, "")
-	refuse(r.Needs.GPUs > 0 && o.devices(l) == nil, cluster.FilterGPU, "")
+	refuse(l.cpu < r.Spec.Needs.CPU, cluster.FilterCPU, "")
+	refuse(l.memory < r.Spec.Needs.Memory, cluster.FilterMemory, "")
+	refuse(r.Spec.Needs.GPUs > 0 && o.devices(l) == nil, cluster.FilterGPU, "")
 	return out
 }
 
@@ -127,16 +127,16 @@ func (o *oracle) devices(l left) []int {
 	for d, milli := range l.gpus {
 		if milli == 1000 {
 			free = append(free, d)
-		} else if milli >= o.request.Needs.PerGPU() {
+		} else if milli >= o.request.Spec.Needs.PerGPU() {
 			order = append(order, d)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return l.gpus[a] - l.gpus[b] })
 	order = append(order, free[:max(0, len(free)-l.unpinned)]...)
-	if len(order) < o.request.Needs.GPUs {
+	if len(order) < o.request.Spec.Needs.GPUs {
 		return nil
 	}
-	order = order[:o.request.Needs.GPUs]
+	order = order[:o.request.Spec.Needs.GPUs]
 	slices.Sort(order)
 	return order
 }
@@ -175,7 +175,7 @@ func (o *oracle) place() []placement.Placement {
 			break
 		}
 		p := placement.Placement{Instance: i.ID, GPUs: o.devices(o.left(i))}
-		if o.request.Needs.GPUs == 0 {
+		if o.request.Spec.Needs.GPUs == 0 {
 			p.GPUs = nil
 		}
 		out = append(out, p)
@@ -187,8 +187,8 @@ func (o *oracle) place() []placement.Placement {
 func (o *oracle) put(p placement.Placement) {
 	o.made++
 	o.tasks = append(o.tasks, &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: fmt.Sprintf("new-%02d", o.made), Owner: o.request.Owner,
-		Group: o.request.Group, Instance: p.Instance, GPUs: p.GPUs, Needs: o.request.Needs, Ports: o.request.Ports,
+		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: fmt.Sprintf("new-%02d", o.made), Owner: o.request.Spec.Owner,
+		Group: o.request.Spec.Group, Instance: p.Instance, GPUs: p.GPUs, Needs: o.request.Spec.Needs, Ports: o.request.Spec.Ports,
 		Desired: cluster.TaskRunning, Reason: "oracle",
 	})
 }
@@ -204,7 +204,7 @@ func (o *oracle) histogram() map[string]int {
 
 // stopOracle chooses what to stop the slow way: it sorts all that is left after each choice.
 func stopOracle(w *world, candidates []*cluster.Task, n int) []*cluster.Task {
-	o := &oracle{world: *w, request: placement.Request{Owner: "web"}}
+	o := &oracle{world: *w, request: placement.Request{Spec: &placement.Spec{Owner: "web"}}}
 	o.tasks = slices.Clone(w.tasks)
 	rest := slices.DeleteFunc(slices.Clone(candidates), func(t *cluster.Task) bool {
 		return t.Desired == cluster.TaskStopped || t.Last == cluster.TaskStopping || t.Last == cluster.TaskStopped

@@ -10,18 +10,17 @@ import (
 
 // Request is a number of identical tasks that look for instances.
 type Request struct {
-	Needs      cluster.Resources
-	Ports      []cluster.Port
-	Attributes []string // that an instance must have: name, or name=value
-	// Owner's tasks are spread over zones, then over instances (S2); where Group is not empty, only those in it count.
-	Owner string
-	Group string
+	Spec  *Spec
 	Count int
+	// Target is the desired count of the service that wants them (P5).
+	Target int
 	// Instances, where not nil, are the only ones in question: one task on each, in this order of wish, before any
 	// gets a second.
 	Instances []string
-	// PerInstance is the most tasks that Owner may have on one instance, those being stopped included; 0 is no limit.
-	PerInstance int
+	// Seed decides what chance decides: the same seed, the same choice.
+	Seed uint64
+	// Unbuffered forbids the buffer and overbooking (P14).
+	Unbuffered bool
 }
 
 // Placement is where one task goes: the instance, and the positions of the GPU devices it is given.
@@ -36,15 +35,24 @@ type Result struct {
 	Diagnosis *cluster.Diagnosis
 }
 
+// Engine answers requests on one snapshot, whatever rows come in between. It is for one goroutine.
+type Engine struct {
+	snap *cluster.Snapshot
+}
+
+// New is an engine on the snapshot.
+func New(s *cluster.Snapshot) *Engine { return &Engine{snap: s} }
+
 // Place chooses instances for the tasks of a request, one after the other, each accounting for those before it (S2):
 // of the instances that pass every filter the zone with the fewest tasks of the owner, in it the instance with the
 // fewest, of those the one that [room.compare] holds the better packing. The snapshot stays as it is; the same
 // snapshot and request always give the same answer.
-func Place(s *cluster.Snapshot, r Request) Result {
+func (e *Engine) Place(r Request) Result {
+	s := e.snap
 	if r.Count <= 0 {
 		return Result{}
 	}
-	p := &pass{request: &r, crowd: s.Crowd(r.Owner, r.Group)}
+	p := &pass{spec: r.Spec, request: &r, crowd: s.Crowd(r.Spec.Owner, r.Spec.Group)}
 	if r.Instances != nil {
 		p.regions = []*region{wished(s, r.Instances)}
 	} else {
@@ -63,6 +71,7 @@ func Place(s *cluster.Snapshot, r Request) Result {
 
 // pass is one call of Place on its way.
 type pass struct {
+	spec    *Spec
 	request *Request
 	crowd   cluster.Crowd
 	regions []*region // those with the fewest tasks first
@@ -138,7 +147,7 @@ func (p *pass) best(g *region) *room {
 	best, m := new(room), new(room)
 	for i := range g.views {
 		p.enter(g, i, m)
-		if (best.view == nil || m.compare(best) < 0) && m.refusal(p.request) == nil {
+		if (best.view == nil || m.compare(best) < 0) && m.refusal(p.spec) == nil {
 			best, m = m, best
 		}
 	}
@@ -163,7 +172,7 @@ func (p *pass) many() {
 		best := g.rooms.top()
 		p.take(best)
 		g.tasks++
-		if best.refusal(p.request) == nil {
+		if best.refusal(p.spec) == nil {
 			g.rooms.fix()
 		} else {
 			g.rooms.pop()
@@ -181,7 +190,7 @@ func (p *pass) fill(g *region) {
 	g.rooms = queue[*room]{less: (*room).before, items: make([]*room, 0, len(rooms))}
 	for i := range rooms {
 		p.enter(g, i, &rooms[i])
-		if rooms[i].refusal(p.request) == nil {
+		if rooms[i].refusal(p.spec) == nil {
 			g.rooms.items = append(g.rooms.items, &rooms[i])
 		}
 	}
@@ -197,7 +206,7 @@ func regionBefore(a, b *region) bool {
 
 // take gives the next task the room.
 func (p *pass) take(m *room) {
-	devices := m.take(p.request)
+	devices := m.take(p.spec)
 	p.placed = append(p.placed, Placement{Instance: m.view.ID, GPUs: devices})
 	if p.used == nil {
 		p.used = map[string]*room{}

@@ -18,7 +18,7 @@ func TestPlaceIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := genWorld(t)
 		r := genRequest(t, w)
-		got := placement.Place(w.snapshot(1), r)
+		got := placement.New(w.snapshot(1)).Place(r)
 		o := &oracle{world: world{w.instances, slices.Clone(w.tasks)}, request: r}
 		want := o.place()
 		if where(got.Placed) != where(want) {
@@ -77,9 +77,9 @@ func TestPlaceDependsOnNothingElse(t *testing.T) {
 		w := genWorld(t)
 		r := genRequest(t, w)
 		s := w.snapshot(rapid.Uint64().Draw(t, "order"))
-		first := placement.Place(w.snapshot(1), r)
+		first := placement.New(w.snapshot(1)).Place(r)
 		for range 2 {
-			if diff := cmp.Diff(first, placement.Place(s, r)); diff != "" {
+			if diff := cmp.Diff(first, placement.New(s).Place(r)); diff != "" {
 				t.Fatalf("another answer:\n%s", diff)
 			}
 		}
@@ -93,7 +93,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 		w := genWorld(t)
 		r := genRequest(t, w)
 		o := &oracle{world: *w, request: r}
-		got := placement.Place(w.snapshot(1), r)
+		got := placement.New(w.snapshot(1)).Place(r)
 		for _, p := range got.Placed {
 			o.put(p)
 		}
@@ -103,15 +103,15 @@ func TestPlaceNeverOverfills(t *testing.T) {
 			if v.CPU < 0 || v.Memory < 0 || slices.ContainsFunc(p.GPUs, func(g int) bool { return v.GPUs[g] < 0 }) {
 				t.Fatalf("%s is overfilled: CPU %d, memory %d, GPUs %v", p.Instance, v.CPU, v.Memory, v.GPUs)
 			}
-			for _, port := range r.Ports {
+			for _, port := range r.Spec.Ports {
 				if v.Ports[port] != 1 {
 					t.Fatalf("%s has port %v %d times", p.Instance, port, v.Ports[port])
 				}
 			}
-			if n := o.left(v.Instance).occupants; r.PerInstance > 0 && n > r.PerInstance {
+			if n := o.left(v.Instance).occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
 				t.Fatalf("%s has %d tasks of the owner", p.Instance, n)
 			}
-			if !v.Available() || len(p.GPUs) != r.Needs.GPUs {
+			if !v.Available() || len(p.GPUs) != r.Spec.Needs.GPUs {
 				t.Fatalf("%v on an instance that is %s, agent %v", p, v.Status, v.AgentConnected)
 			}
 		}
@@ -124,10 +124,10 @@ func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 		w := genWorld(t)
 		r := genRequest(t, w)
 		s := w.snapshot(1)
-		for id, v := range s.Instances {
-			devices, rejected := placement.Check(v, r)
+		for id := range s.Instances {
+			devices, rejected := check(s, id, r)
 			r.Instances, r.Count = []string{id}, 1
-			got := placement.Place(s, r)
+			got := placement.New(s).Place(r)
 			switch {
 			case rejected == nil:
 				if where(got.Placed) != where([]placement.Placement{{Instance: id, GPUs: devices}}) {
@@ -156,7 +156,7 @@ func TestChooseStopsIsAsTheFullScan(t *testing.T) {
 		n := rapid.IntRange(0, len(candidates)+1).Draw(t, "n")
 		want := stopOracle(w, candidates, n)
 		mixed := rapid.Permutation(candidates).Draw(t, "order")
-		got := placement.ChooseStops(w.snapshot(rapid.Uint64().Draw(t, "rows")), mixed, n)
+		got := stop(w.snapshot(rapid.Uint64().Draw(t, "rows")), mixed, n)
 		if ids(got) != ids(want) {
 			t.Fatalf("stops %q, the full scan %q", ids(got), ids(want))
 		}
@@ -171,15 +171,15 @@ func TestEligibleIsAsTheFullScan(t *testing.T) {
 		var want []string
 		for _, i := range w.instances {
 			disk, has := i.Attributes["disk"]
-			fits := !slices.ContainsFunc(r.Attributes, func(a string) bool { return !has || a != "disk" && a != "disk="+disk })
-			if fits != placement.Matches(s.Instances[i.ID], r) {
+			fits := !slices.ContainsFunc(r.Spec.Attributes, func(a string) bool { return !has || a != "disk" && a != "disk="+disk })
+			if fits != placement.New(s).Matches(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)
 			}
 			if fits && i.Status == cluster.InstanceActive {
 				want = append(want, i.ID)
 			}
 		}
-		if got := placement.Eligible(s, r); !slices.Equal(got, want) {
+		if got := placement.New(s).Eligible(r.Spec); !slices.Equal(got, want) {
 			t.Fatalf("eligible %v, want %v", got, want)
 		}
 	})

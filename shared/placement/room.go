@@ -53,7 +53,7 @@ const vcpuPerMiB = cluster.VCPU / 4096
 func (m *room) left() int64 { return m.cpu + m.memory*vcpuPerMiB }
 
 // take gives the room to one task and returns the devices it gets.
-func (m *room) take(r *Request) []int {
+func (m *room) take(r *Spec) []int {
 	m.cpu -= r.Needs.CPU
 	m.memory -= r.Needs.Memory
 	m.placed++

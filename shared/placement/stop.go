@@ -7,11 +7,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// ChooseStops chooses n of the candidates, all of one owner, to stop (S5 without a strategy): those that wait for an
+// ChooseStops chooses Count of the candidates, all of one owner, to stop (S5 without a strategy): those that wait for an
 // instance first, then those not RUNNING yet, then one after the other from the zone where the owner has the most
 // tasks, there from the instance with the most. Between equals the youngest goes, then the one with the lower id.
 // Candidates that have ended or are being stopped already are passed over.
-func ChooseStops(s *cluster.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
+func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
+	n := r.Count
 	var classes [3][]*cluster.Task
 	for _, t := range candidates {
 		if t.Active() {
@@ -19,7 +20,7 @@ func ChooseStops(s *cluster.Snapshot, candidates []*cluster.Task, n int) []*clus
 		}
 	}
 	var out []*cluster.Task
-	c := &choice{snap: s, zones: map[string]int{}, hosts: map[string]int{}}
+	c := &choice{snap: e.snap, zones: map[string]int{}, hosts: map[string]int{}}
 	for _, tasks := range classes {
 		if take := min(n-len(out), len(tasks)); take > 0 {
 			out = append(out, c.stops(tasks, take)...)

@@ -126,8 +126,17 @@ func created(second int64) taskOption {
 	return func(t *cluster.Task) { t.CreatedAt = time.Unix(second, 0) }
 }
 
+// check and stop ask a new engine.
+func check(s *cluster.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
+	return placement.New(s).Check(s.Instances[id], r)
+}
+
+func stop(s *cluster.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
+	return placement.New(s).ChooseStops(web(n), candidates)
+}
+
 func web(n int) placement.Request {
-	return placement.Request{Needs: small, Owner: "web", Count: n}
+	return placement.Request{Spec: &placement.Spec{Needs: small, Owner: "web"}, Count: n}
 }
 
 // where is the placements as text, "i-1 i-2[0,1]".
@@ -245,9 +254,9 @@ func genTask(t *rapid.T, w *world, id string) *cluster.Task {
 }
 
 func genRequest(t *rapid.T, w *world) placement.Request {
-	r := placement.Request{
+	r := placement.Request{Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count")}
+	r.Spec = &placement.Spec{
 		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web",
-		Count:       rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count"),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
 		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),

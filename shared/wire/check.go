@@ -43,15 +43,15 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 	out := make(map[string]string, len(tags))
 	for _, t := range tags {
 		key := value(t.Key)
-		if err := checkTag(t); err != nil {
+		check, own := allowed[key]
+		if err := checkTag(t, own); err != nil {
 			return nil, err
 		}
 		if _, twice := out[key]; twice {
 			return nil, invalid("Duplicate tag keys found: %s.", key)
 		}
 		if strings.HasPrefix(strings.ToLower(key), ownTags) {
-			check := allowed[key]
-			if check == nil {
+			if !own {
 				return nil, invalid("Tag %s is not known here.", key)
 			}
 			if err := check(t); err != nil {
@@ -63,7 +63,9 @@ func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[
 	return out, nil
 }
 
-func checkTag(t types.Tag) error {
+// checkTag holds a tag to AWS's rules. The value of one that Berth acts on may have any characters: an expression needs
+// them, and AWS never sees it.
+func checkTag(t types.Tag, own bool) error {
 	key := value(t.Key)
 	switch {
 	case key == "" || utf8.RuneCountInString(key) > maxTagKey:
@@ -72,15 +74,22 @@ func checkTag(t types.Tag) error {
 		return invalid("The value of tag %s has more than %d characters.", key, maxTagValue)
 	case strings.HasPrefix(strings.ToLower(key), awsTags):
 		return invalid("Tag keys must not start with %s: %s.", awsTags, key)
-	case !tagText.MatchString(key) || !tagText.MatchString(value(t.Value)):
+	case !tagText.MatchString(key) || !own && !tagText.MatchString(value(t.Value)):
 		return invalid("Tag %.130q has characters that tags do not have.", key)
 	}
 	return nil
 }
 
-// taskTags and definitionTags are what Berth knows of tags on tasks and on task definitions.
+// taskTags and definitionTags are what Berth knows of tags on RunTask and on task definitions; [ruleTags] those on
+// services.
 var (
-	taskTags       = map[string]func(types.Tag) error{TagWait: checkWait}
+	taskTags = func() map[string]func(types.Tag) error {
+		out := map[string]func(types.Tag) error{TagWait: checkWait}
+		for _, key := range []string{cluster.TagConstraint, cluster.TagMetrics, cluster.TagStrategy} {
+			out[key] = ruleTags[key] // the others are about what a service keeps up
+		}
+		return out
+	}()
 	definitionTags = map[string]func(types.Tag) error{
 		TagCPUMilli: func(t types.Tag) error { _, err := milli(t, 0, maxCPUMilli); return err },
 		TagGPUMilli: func(t types.Tag) error { _, err := milli(t, 1, cluster.WholeGPU-1); return err },

@@ -38,9 +38,29 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.TCP)...)
 		case "PORTS_UDP":
 			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.UDP)...)
+		case "ENI":
+			out.Registered.ENIs = new(int(r.IntegerValue))
+		default:
+			addMetric(&out.Registered, r)
 		}
 	}
 	return out
+}
+
+// addMetric takes every other whole number that the instance registered for the capacity of a metric (P9).
+func addMetric(c *cluster.Capacity, r types.Resource) {
+	n := int64(r.IntegerValue)
+	switch value(r.Type) {
+	case "INTEGER":
+	case "LONG":
+		n = r.LongValue
+	default:
+		return
+	}
+	if c.Metrics == nil {
+		c.Metrics = map[string]int64{}
+	}
+	c.Metrics[value(r.Name)] = n
 }
 
 func ports(numbers []string, protocol cluster.Protocol) []cluster.Port {

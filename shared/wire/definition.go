@@ -32,6 +32,10 @@ func TaskDefinition(d types.TaskDefinition, tags []types.Tag) (*cluster.TaskDefi
 	for _, a := range d.RequiresAttributes {
 		out.Attributes = append(out.Attributes, requirement(a))
 	}
+	out.Constraints = definitionConstraints(d.PlacementConstraints)
+	if d.NetworkMode == types.NetworkModeAwsvpc {
+		out.Needs.ENIs = 1
+	}
 	for _, role := range []*string{d.TaskRoleArn, d.ExecutionRoleArn} {
 		if value(role) != "" {
 			out.Roles = append(out.Roles, *role)

@@ -55,9 +55,13 @@ func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != contentType {
 		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The Content-Type must be %s.", contentType))
 	}
-	op, ok := strings.CutPrefix(r.Header.Get("X-Amz-Target"), target)
-	if !ok {
-		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION.", target))
+	op := r.Header.Get("X-Amz-Target")
+	name, ok := strings.CutPrefix(op, target)
+	switch {
+	case ok:
+		op = name
+	case !strings.HasPrefix(op, ownTarget):
+		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, ownTarget))
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var long *http.MaxBytesError

@@ -157,7 +157,19 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"OwnTag", "CreateCluster", `{"tags":[{"key":"berth:x","value":"5"}]}`, invalidParameter, "berth:x"},
 	{"NoEC2", "RunTask", `{"taskDefinition":"fargate"}`, invalidParameter, "EC2"},
 	{"Awsvpc", "RunTask", `{"taskDefinition":"awsvpc"}`, notSupported, "awsvpc"},
-	{"Constrained", "CreateService", `{"serviceName":"s","taskDefinition":"bound","desiredCount":1}`, notSupported, "taskDefinition.placementConstraints"},
+	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"distinctInstance","expression":"a"}]}`, invalidParameter, "distinctInstance has no expression"},
+	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"memberOf"}]}`, invalidParameter, "must have an expression"},
+	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"memberof","expression":"a"}]}`, invalidParameter, "placementConstraints.type"},
+	{"Rules", "RunTask", `{"taskDefinition":"shop","placementConstraints":` + list(11, `{"type":"distinctInstance"}`) + `}`, invalidParameter, "more than 10"},
+	{"Rules", "RunTask", `{"taskDefinition":"shop","placementStrategy":` + list(6, `{"type":"random"}`) + `}`, invalidParameter, "more than 5"},
+	{"Rules", "RunTask", `{"taskDefinition":"shop","placementStrategy":[{"type":"random","field":"cpu"}]}`, invalidParameter, "field \"cpu\""},
+	{"Rules", "RunTask", `{"taskDefinition":"shop","placementStrategy":[{"type":"binpack","field":"gpu"}]}`, invalidParameter, "binpack"},
+	{"Rules", "RunTask", `{"taskDefinition":"shop","placementStrategy":[{"type":"spread","field":"attribute:"}]}`, invalidParameter, "spread"},
+	{"Rules", "UpdateService", `{"service":"s","placementStrategy":[{"field":"cpu"}]}`, invalidParameter, "must have a type"},
+	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"spread"}]}`, invalidParameter, "expected one of [adaptive maximum-difference"},
+	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:metrics","value":"memory=5"}]}`, invalidParameter, "is no metric"},
+	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:move-cost","value":"huge"}]}`, invalidParameter, "berth:move-cost"},
+	{"RuleTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:domain-policy","value":"adaptive"}]}`, invalidParameter, "berth:domain-policy"},
 }
 
 // Every bad request has its code and says what is wrong, and nothing has changed anywhere.
@@ -185,8 +197,7 @@ func TestBadInput(t *testing.T) {
 func TestUnserved(t *testing.T) {
 	members := map[string]string{
 		"loadBalancers": `[{"targetGroupArn":"a"}]`, "serviceRegistries": `[{"registryArn":"a"}]`,
-		"capacityProviderStrategy": `[{"capacityProvider":"a"}]`, "placementConstraints": `[{"type":"distinctInstance"}]`,
-		"placementStrategy": `[{"type":"random"}]`, "networkConfiguration": `{"awsvpcConfiguration":{"subnets":["s"]}}`,
+		"capacityProviderStrategy": `[{"capacityProvider":"a"}]`, "networkConfiguration": `{"awsvpcConfiguration":{"subnets":["s"]}}`,
 		"serviceConnectConfiguration": `{"enabled":true}`, "volumeConfigurations": `[{"name":"v"}]`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
 		"platformVersion": `"1.4.0"`, "healthCheckGracePeriodSeconds": `5`, "enableExecuteCommand": `true`, "enableECSManagedTags": `true`,
 		"propagateTags": `"SERVICE"`, "availabilityZoneRebalancing": `"ENABLED"`, "deploymentController": `{"type":"CODE_DEPLOY"}`,
@@ -209,7 +220,7 @@ func TestUnserved(t *testing.T) {
 	not := map[string]string{ // members that the operation has not, or that are something else there
 		"CreateService": "referenceId", "UpdateService": "launchType role referenceId",
 		"RunTask":   "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors",
-		"StartTask": "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy placementConstraints placementStrategy platformVersion launchType",
+		"StartTask": "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy platformVersion launchType",
 	}
 	for op, base := range bases {
 		for member, v := range members {

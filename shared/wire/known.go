@@ -127,7 +127,6 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 	}
 	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(
 		unserved{"taskDefinition.networkMode awsvpc", d.NetworkMode == types.NetworkModeAwsvpc},
-		unserved{"taskDefinition.placementConstraints", len(d.PlacementConstraints) > 0},
 		//lint:ignore SA1019 old revisions can still have them, and they are refused by name
 		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},
 	)

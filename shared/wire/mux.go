@@ -55,10 +55,14 @@ func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, an
 func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
 	out, err := f(ctx, body)
 	if err == nil {
-		if r, ok := out.(raw); ok {
-			return r.status, r.body
+		switch o := out.(type) {
+		case raw:
+			return o.status, o.body
+		case plain:
+			answer, err = json.Marshal(o.value)
+		default:
+			answer, err = Encode(op, out)
 		}
-		answer, err = Encode(op, out)
 	}
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeServer {

@@ -29,6 +29,9 @@ type scheduler struct {
 	lastQuery cluster.TaskQuery
 	told      []string // what the API made known
 	failures  []cluster.Failure
+
+	configured *cluster.Configuration
+	reported   []cluster.LoadReport
 }
 
 func newScheduler() *scheduler {
@@ -61,7 +64,7 @@ func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (
 	d := &cluster.ServiceDetail{Service: &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
 		TaskDefinition: spec.TaskDefinition, MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{ID: "ecs-svc/1234567890123456789", CreatedAt: noon, UpdatedAt: noon},
+		Rules: spec.Rules, Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{ID: "ecs-svc/1234567890123456789", CreatedAt: noon, UpdatedAt: noon},
 	}}
 	if spec.Strategy != "" {
 		d.Strategy = spec.Strategy
@@ -389,3 +392,53 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 
 // after is a time d after noon.
 func after(d time.Duration) time.Time { return noon.Add(d) }
+
+func (s *scheduler) Configuration(_ context.Context, clusterName string) (*cluster.Configuration, error) {
+	if err := s.in(clusterName); err != nil {
+		return nil, err
+	}
+	if c := s.configured; c != nil && c.Cluster == clusterName {
+		return c, nil
+	}
+	return &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}, nil
+}
+
+func (s *scheduler) PutConfiguration(_ context.Context, c *cluster.Configuration) error {
+	s.configured = c
+	return s.in(c.Cluster)
+}
+
+func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tags map[string]string) (*cluster.ServiceDetail, error) {
+	d, err := s.service(clusterName, name)
+	if err != nil {
+		return nil, err
+	}
+	for key, text := range tags {
+		if err := cluster.ApplyRuleTag(&d.Rules, key, text); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (s *scheduler) ReportLoads(_ context.Context, clusterName string, reports []cluster.LoadReport) (missing []cluster.Failure, err error) {
+	for _, r := range reports {
+		if s.task(clusterName, r.Task) == nil {
+			missing = append(missing, cluster.Failure{ARN: r.Task, Reason: "MISSING"})
+			continue
+		}
+		s.reported = append(s.reported, r)
+	}
+	return missing, s.in(clusterName)
+}
+
+func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error) {
+	for _, t := range s.tasks {
+		if t.Key().Sort > after && len(rows) < 2 {
+			rows = append(rows, t)
+		} else if t.Key().Sort > after {
+			return rows, true, nil
+		}
+	}
+	return rows, false, s.in(clusterName)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"strings"
 
 	"berth/shared/cluster"
@@ -33,6 +34,16 @@ type Scheduler interface {
 	// Tag and Tags are for services and tasks.
 	Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error
 	Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error)
+
+	// Configuration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
+	Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
+	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
+	// UpdateRules sets the parts of a service's rules that the tags stand for.
+	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*cluster.ServiceDetail, error)
+	// ReportLoads takes in what tasks report; those that are not there come back.
+	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
+	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
+	Rows(ctx context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error)
 
 	ClusterCreated(ctx context.Context, name string) error
 	// DeletingCluster refuses with ClusterContainsServicesException or ClusterContainsTasksException.
@@ -90,6 +101,7 @@ func NewServer(o ServerOptions) *Mux {
 			operations[name] = s.logged(name, f)
 		}
 	}
+	maps.Copy(operations, s.ownOperations())
 	return &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
 }
 

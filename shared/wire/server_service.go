@@ -52,7 +52,10 @@ func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSp
 	if spec.TaskDefinition, err = s.definition(*in.TaskDefinition); err != nil {
 		return spec, err
 	}
-	if spec.Tags, err = checkTags(in.Tags, nil); err != nil {
+	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
+		return spec, err
+	}
+	if spec.Rules, err = placementRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
 		return spec, err
 	}
 	if spec.Token, err = clientToken(in.ClientToken); err != nil {
@@ -134,7 +137,6 @@ func serviceFeatures(in *ecs.CreateServiceInput) error {
 		EnableExecuteCommand: &in.EnableExecuteCommand, GatewayConnectors: in.GatewayConnectors,
 		HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds, LoadBalancers: in.LoadBalancers,
 		Monitoring: in.Monitoring, NetworkConfiguration: in.NetworkConfiguration,
-		PlacementConstraints: in.PlacementConstraints, PlacementStrategy: in.PlacementStrategy,
 		PlatformVersion: in.PlatformVersion, PropagateTags: in.PropagateTags,
 		ServiceConnectConfiguration: in.ServiceConnectConfiguration, ServiceRegistries: in.ServiceRegistries,
 		VolumeConfigurations: in.VolumeConfigurations, VpcLatticeConfigurations: in.VpcLatticeConfigurations,
@@ -155,8 +157,6 @@ func serviceMembers(in *ecs.UpdateServiceInput, more ...unserved) error {
 		{"loadBalancers", len(in.LoadBalancers) > 0},
 		{"serviceRegistries", len(in.ServiceRegistries) > 0},
 		{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
-		{"placementConstraints", len(in.PlacementConstraints) > 0},
-		{"placementStrategy", len(in.PlacementStrategy) > 0},
 		{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
 		{"networkConfiguration", in.NetworkConfiguration != nil},
 		{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
@@ -204,6 +204,17 @@ func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) 
 	}
 	if change.MinHealthy, change.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
 		return nil, err
+	}
+	rules, err := placementRules(in.PlacementConstraints, in.PlacementStrategy, nil)
+	if err != nil {
+		return nil, err
+	}
+	// A list that is not given stays as it was, an empty one takes all away.
+	if in.PlacementConstraints != nil {
+		change.Constraints = &rules.Constraints
+	}
+	if in.PlacementStrategy != nil {
+		change.Strategies = &rules.Strategies
 	}
 	if value(in.TaskDefinition) != "" {
 		ref, err := s.definition(*in.TaskDefinition)

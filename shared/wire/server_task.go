@@ -51,7 +51,7 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if spec.Params, err = digest(parameters); err != nil {
 		return nil, err
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags})
+	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags, in.PlacementConstraints, in.PlacementStrategy})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -64,8 +64,6 @@ func runFeatures(in *ecs.RunTaskInput) error {
 	}
 	return refuse(
 		unserved{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
-		unserved{"placementConstraints", len(in.PlacementConstraints) > 0},
-		unserved{"placementStrategy", len(in.PlacementStrategy) > 0},
 		unserved{"networkConfiguration", in.NetworkConfiguration != nil},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"platformVersion", value(in.PlatformVersion) != ""},
@@ -108,15 +106,17 @@ func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.St
 		}
 		spec.Instances = append(spec.Instances, id)
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags})
+	tasks, failures, err := s.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
 // asked is what RunTask and StartTask have in common.
 type asked struct {
-	definition *string
-	overrides  *types.TaskOverride
-	tags       []types.Tag
+	definition  *string
+	overrides   *types.TaskOverride
+	tags        []types.Tag
+	constraints []types.PlacementConstraint // of RunTask
+	strategies  []types.PlacementStrategy
 }
 
 func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
@@ -138,6 +138,9 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	}
 	if spec.Wait = spec.Tags[TagWait]; spec.Wait != "" && spec.Kind == cluster.StartTask {
 		return nil, nil, invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
+	}
+	if spec.Rules, err = placementRules(a.constraints, a.strategies, spec.Tags); err != nil {
+		return nil, nil, err
 	}
 	if spec.Overrides, err = Overrides(a.overrides); err != nil {
 		return nil, nil, err

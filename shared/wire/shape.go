@@ -34,7 +34,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
 		CreatedAt: instant(d.CreatedAt), CreatedBy: text(d.CreatedBy), RoleArn: text(d.Role),
 		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: propagate,
-		PlacementConstraints: []types.PlacementConstraint{}, PlacementStrategy: []types.PlacementStrategy{},
+		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
 		LoadBalancers: []types.LoadBalancer{}, ServiceRegistries: []types.ServiceRegistry{},
 		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
 )
@@ -43,8 +44,9 @@ func (s *server) tagResource(ctx context.Context, body []byte) (any, error) {
 	if err := count("tags", len(in.Tags), maxTags); err != nil {
 		return nil, err
 	}
-	// What Berth's own tags say counts from the beginning or not at all, so none may come later.
-	tags, err := checkTags(in.Tags, nil)
+	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at all, so none may come
+	// later; a service's rules may change at any time (P8).
+	tags, err := checkTags(in.Tags, later(arn))
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +54,14 @@ func (s *server) tagResource(ctx context.Context, body []byte) (any, error) {
 		return passOn[ecs.TagResourceInput]{op: "TagResource"}.operation(s)(ctx, body)
 	}
 	return &ecs.TagResourceOutput{}, s.scheduler.Tag(ctx, arn, tags, nil)
+}
+
+// later are the tags of Berth's own that may be set and removed when the resource is there already.
+func later(of cluster.ResourceARN) map[string]func(types.Tag) error {
+	if of.Kind == "service" {
+		return ruleTags
+	}
+	return nil
 }
 
 func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
@@ -67,7 +77,8 @@ func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	for _, key := range in.TagKeys {
-		if lower := strings.ToLower(key); strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags) {
+		_, free := later(arn)[key]
+		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags)) {
 			return nil, invalid("Tag %.128s cannot be removed.", key)
 		}
 	}

@@ -97,9 +97,12 @@ func (r *run) reasons(ctx context.Context, into map[string]int) error {
 			snap.Put(row)
 		}
 	}
+	engine := placement.New(snap)
 	for _, t := range snap.Waiting() {
 		def := snap.Definitions[t.TaskDefinition]
-		result := placement.Place(snap, placement.Request{Needs: t.Needs, Ports: def.Ports, Owner: t.Owner, Count: 1})
+		result := engine.Place(placement.Request{
+			Spec: &placement.Spec{Needs: t.Needs, Ports: def.Ports, Owner: t.Owner}, Count: 1,
+		})
 		into[reason(result.Diagnosis)]++
 	}
 	return nil

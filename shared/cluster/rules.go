@@ -1,0 +1,205 @@
+package cluster
+
+import "strings"
+
+// PlacementConstraint is a rule that binds, in ECS's terms: distinctInstance, or memberOf with an expression of the
+// cluster query language (S3).
+type PlacementConstraint struct {
+	Type       string `json:"t"`
+	Expression string `json:"e,omitempty"`
+}
+
+// The constraint types of the ECS API.
+const (
+	DistinctInstance = "distinctInstance"
+	MemberOf         = "memberOf"
+)
+
+// PlacementStrategy is a preference, in ECS's terms: random, spread or binpack, over a field (S3).
+type PlacementStrategy struct {
+	Type  string `json:"t"`
+	Field string `json:"f,omitempty"` // spread: instanceId, host, attribute:NAME; binpack: CPU or MEMORY
+}
+
+// The strategy types of the ECS API.
+const (
+	StrategyRandom  = "random"
+	StrategySpread  = "spread"
+	StrategyBinpack = "binpack"
+)
+
+// DomainPolicy is how a service's tasks are spread over fault and upgrade domains (P1–P6).
+type DomainPolicy string
+
+// The domain policies. Without one ECS's rules govern the service (S2, S3) and several tasks may share an instance.
+const (
+	// PolicyAdaptive is quorum safe where the target divides evenly, maximum difference otherwise (P5).
+	PolicyAdaptive   DomainPolicy = "adaptive"
+	PolicyDifference DomainPolicy = "maximum-difference"
+	PolicyQuorum     DomainPolicy = "quorum-safe"
+	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains by maximum difference.
+	PolicyNonpacking DomainPolicy = "nonpacking"
+	// PolicyIgnore leaves fault domains out; upgrade domains by maximum difference.
+	PolicyIgnore DomainPolicy = "ignore"
+	// PolicyNone is ECS's rules, where the cluster's configuration says otherwise.
+	PolicyNone DomainPolicy = "none"
+)
+
+// DomainPolicies are all policies that a service can name.
+var DomainPolicies = []DomainPolicy{PolicyAdaptive, PolicyDifference, PolicyQuorum, PolicyNonpacking, PolicyIgnore, PolicyNone}
+
+// Weight is how much a metric counts in balancing: High 1, Medium 0.3, Low 0.1, Zero 0 (P9).
+type Weight string
+
+// The weights of Service Fabric.
+const (
+	WeightHigh   Weight = "High"
+	WeightMedium Weight = "Medium"
+	WeightLow    Weight = "Low"
+	WeightZero   Weight = "Zero"
+)
+
+// Weights are all weights, the highest first.
+var Weights = []Weight{WeightHigh, WeightMedium, WeightLow, WeightZero}
+
+// Metric is a named load that each task of a service puts on its instance (P9), until the task reports its own (P10).
+type Metric struct {
+	Name   string `json:"n"`
+	Load   int64  `json:"l"`
+	Weight Weight `json:"w,omitempty"` // Low where empty
+}
+
+// MoveCost is how much it costs to move a task (P10): Zero 0, Low 1, Medium 15, High 40.
+type MoveCost string
+
+// The move costs of Service Fabric. A service that names none has Low.
+const (
+	CostZero   MoveCost = "Zero"
+	CostLow    MoveCost = "Low"
+	CostMedium MoveCost = "Medium"
+	CostHigh   MoveCost = "High"
+)
+
+// MoveCosts are all move costs, the lowest first.
+var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
+
+// Rules is where tasks may and should run as their owner wants it: a service, a RunTask, or the one that a waiting
+// standalone task came from.
+type Rules struct {
+	Constraints []PlacementConstraint `json:"c,omitempty"`
+	Strategies  []PlacementStrategy   `json:"s,omitempty"`
+	// NodeConstraint is an expression over node properties (P7), empty for none.
+	NodeConstraint string       `json:"n,omitempty"`
+	DomainPolicy   DomainPolicy `json:"d,omitempty"`
+	Metrics        []Metric     `json:"m,omitempty"`
+	MoveCost       MoveCost     `json:"o,omitempty"`
+	// Scoring names the order among instances that all else holds equal; empty for the default.
+	Scoring string `json:"g,omitempty"`
+}
+
+// NodeType is what instances of one type have in common unless they say otherwise themselves (P9, P16).
+type NodeType struct {
+	Capacities map[string]int64  `json:"c,omitempty"` // per metric
+	Properties map[string]string `json:"p,omitempty"`
+}
+
+// Priority says what becomes of a rule that cannot be kept: 0 it binds, 1 or 2 it is given up for what would otherwise
+// stay unplaced, the higher first; a negative one is ignored.
+type Priority int
+
+// Priorities are the constraint priorities of Service Fabric's configuration. The zero value binds all.
+type Priorities struct {
+	Placement     Priority `json:"p,omitempty"`
+	Capacity      Priority `json:"c,omitempty"`
+	FaultDomain   Priority `json:"f,omitempty"`
+	UpgradeDomain Priority `json:"u,omitempty"`
+}
+
+// Configuration is what an operator set for placement in the whole cluster (P5, P9–P16). A cluster without such a row
+// has the zero value.
+type Configuration struct {
+	Head
+	NodeTypes map[string]NodeType `json:"nt,omitempty"`
+	// DomainPolicy is that of services which name none; empty leaves them to ECS's rules.
+	DomainPolicy DomainPolicy `json:"dp,omitempty"`
+	// Buffer and Overbooking are fractions of a node's capacity per metric (P12, P13); -1 overbooks without limit.
+	// A metric stands in one of them at most.
+	Buffer      map[string]float64 `json:"nb,omitempty"`
+	Overbooking map[string]float64 `json:"ob,omitempty"`
+	// Balancing is the ratio of fullest to emptiest node up to which a metric is in balance (1 where it is not
+	// named, 0 or less switches balancing off); Activity the load of the fullest node up to which it is, too.
+	Balancing  map[string]float64 `json:"bt,omitempty"`
+	Activity   map[string]int64   `json:"at,omitempty"`
+	Priorities Priorities         `json:"pr,omitzero"`
+	// QuorumFault and QuorumUpgrade force quorum safety on adaptive services; NoSwitch keeps them from choosing it.
+	QuorumFault   bool `json:"qf,omitempty"`
+	QuorumUpgrade bool `json:"qu,omitempty"`
+	NoSwitch      bool `json:"ns,omitempty"`
+	// KeepInPlace forbids moving tasks to make room for others (P11).
+	KeepInPlace bool `json:"kp,omitempty"`
+}
+
+// Key of the one configuration row of a cluster.
+func (c *Configuration) Key() Key { return Key{c.Cluster, PrefixConfiguration} }
+
+// PropertyPrefix begins the names of attributes that are node properties (P7).
+const PropertyPrefix = "berth.property."
+
+// AttributeNodeType names the instance's node type.
+const AttributeNodeType = "berth.node-type"
+
+// FaultDomain is the instance's place in the hierarchy of fault domains, "fd:/dc1/r0" (P1); without the attribute its
+// zone is, and without a zone it is empty.
+func (i *Instance) FaultDomain() string {
+	if d := i.Attributes[AttributeFaultDomain]; d != "" {
+		return d
+	}
+	if z := i.Zone(); z != "" {
+		return "fd:/" + z
+	}
+	return ""
+}
+
+// UpgradeDomain is the instance's upgrade domain (P2): itself, where no attribute names one.
+func (i *Instance) UpgradeDomain() string {
+	if d := i.Attributes[AttributeUpgrade]; d != "" {
+		return d
+	}
+	return i.ID
+}
+
+// NodeType is the name of the instance's node type, empty where it has none.
+func (i *Instance) NodeType() string { return i.Attributes[AttributeNodeType] }
+
+// Property is the value of a node property (P7): what the instance's attributes define, else what its node type does,
+// else one of those that every node has: NodeType, NodeName, FaultDomain, UpgradeDomain.
+func (i *Instance) Property(name string, types map[string]NodeType) (string, bool) {
+	if v, ok := i.Attributes[PropertyPrefix+name]; ok {
+		return v, true
+	}
+	if v, ok := types[i.NodeType()].Properties[name]; ok {
+		return v, true
+	}
+	switch name {
+	case "NodeType":
+		return i.NodeType(), i.NodeType() != ""
+	case "NodeName":
+		return i.ID, true
+	case "FaultDomain":
+		return i.FaultDomain(), i.FaultDomain() != ""
+	case "UpgradeDomain":
+		return i.UpgradeDomain(), true
+	}
+	return "", false
+}
+
+// PropertyNames are the node properties that the instance's attributes define.
+func (i *Instance) PropertyNames() []string {
+	var out []string
+	for name := range i.Attributes {
+		if p, ok := strings.CutPrefix(name, PropertyPrefix); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}

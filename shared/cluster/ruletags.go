@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Tags of a service, or of RunTask, that say what the ECS API has no words for: each is one part of its [Rules].
+const (
+	TagDomainPolicy = "berth:domain-policy"
+	TagConstraint   = "berth:constraint"
+	TagMetrics      = "berth:metrics" // NAME=LOAD[:WEIGHT], more of them after commas
+	TagMoveCost     = "berth:move-cost"
+	TagStrategy     = "berth:strategy"
+)
+
+// Bounds of [Rules]; those of strategies and constraints are ECS's own.
+const (
+	MaxStrategies  = 5
+	MaxConstraints = 10
+	MaxExpression  = 2000 // characters
+	MaxMetrics     = 20
+	maxMetricName  = 128
+	maxLoad        = 1<<31 - 1
+)
+
+// RuleTags are the names of the tags that [ApplyRuleTag] knows.
+var RuleTags = []string{TagDomainPolicy, TagConstraint, TagMetrics, TagMoveCost, TagStrategy}
+
+// ApplyRuleTag sets the part of the rules that the tag stands for; an empty value takes it back to its default. A value
+// that cannot be read gives InvalidParameterException, which says what was expected. Whether an expression parses is
+// not looked at here.
+func ApplyRuleTag(r *Rules, key, text string) (err error) {
+	text = strings.TrimSpace(text)
+	switch key {
+	case TagDomainPolicy:
+		r.DomainPolicy, err = oneOf("The domain policy", text, DomainPolicies)
+	case TagConstraint:
+		r.NodeConstraint = text
+	case TagMetrics:
+		r.Metrics, err = ReadMetrics(text)
+	case TagMoveCost:
+		r.MoveCost, err = oneOf("The move cost", text, MoveCosts)
+	case TagStrategy:
+		r.Scoring = text
+	default:
+		err = Errorf(CodeInvalidParameter, "Tag %.128s is not known here.", key)
+	}
+	return err
+}
+
+// oneOf is the value that text names, whatever the case of its letters; none for no text.
+func oneOf[T ~string](name, text string, values []T) (T, error) {
+	if text == "" {
+		return "", nil
+	}
+	for _, v := range values {
+		if strings.EqualFold(string(v), text) {
+			return v, nil
+		}
+	}
+	return "", Errorf(CodeInvalidParameter, "%s is %.40q, expected one of %v.", name, text, values)
+}
+
+// ReadMetrics reads NAME=LOAD[:WEIGHT], more of them after commas: "memory-mb=512:High, connections=100".
+func ReadMetrics(text string) ([]Metric, error) {
+	var out []Metric
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, rest, _ := strings.Cut(part, "=")
+		load, weight, _ := strings.Cut(rest, ":")
+		n, err := strconv.ParseInt(strings.TrimSpace(load), 10, 64)
+		if err != nil {
+			return nil, Errorf(CodeInvalidParameter, "Metric %.200q cannot be read, expected NAME=LOAD or NAME=LOAD:WEIGHT such as connections=100:High.", part)
+		}
+		w, err := oneOf("The weight of metric "+name, strings.TrimSpace(weight), Weights)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Metric{Name: strings.TrimSpace(name), Load: n, Weight: w})
+	}
+	return out, CheckMetrics(out)
+}
+
+// MetricsText is what [ReadMetrics] reads.
+func MetricsText(metrics []Metric) string {
+	parts := make([]string, len(metrics))
+	for i, m := range metrics {
+		parts[i] = m.Name + "=" + strconv.FormatInt(m.Load, 10)
+		if m.Weight != "" {
+			parts[i] += ":" + string(m.Weight)
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// CheckMetrics refuses, with InvalidParameterException, metrics without a name or named twice, loads and weights out of
+// range, and names of what ECS itself counts (P11).
+func CheckMetrics(metrics []Metric) error {
+	if len(metrics) > MaxMetrics {
+		return Errorf(CodeInvalidParameter, "There are %d metrics, at most %d are allowed.", len(metrics), MaxMetrics)
+	}
+	for i, m := range metrics {
+		switch {
+		case m.Name == "" || len(m.Name) > maxMetricName:
+			return Errorf(CodeInvalidParameter, "Metric name %.130q must have 1 to %d characters.", m.Name, maxMetricName)
+		case strings.ContainsAny(m.Name, "=,"):
+			return Errorf(CodeInvalidParameter, "Metric name %.130q must have no = and no comma.", m.Name)
+		case slices.Contains(ownResources, strings.ToUpper(m.Name)):
+			return Errorf(CodeInvalidParameter, "%s is no metric: the task definition says how much of it a task needs.", m.Name)
+		case slices.ContainsFunc(metrics[:i], func(o Metric) bool { return o.Name == m.Name }):
+			return Errorf(CodeInvalidParameter, "Metric %s is named twice.", m.Name)
+		case m.Load < 0 || m.Load > maxLoad:
+			return Errorf(CodeInvalidParameter, "The load of metric %s is %d, but must be between 0 and %d.", m.Name, m.Load, maxLoad)
+		case m.Weight != "" && !slices.Contains(Weights, m.Weight):
+			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, expected one of %v.", m.Name, m.Weight, Weights)
+		}
+	}
+	return nil
+}
+
+// ownResources are the resources of a container instance that ECS itself counts.
+var ownResources = []string{"CPU", "MEMORY", "PORTS", "PORTS_UDP", "GPU", "ENI"}
+
+// IsMetric reports whether a registered resource of this name is a metric's capacity and not something ECS counts.
+func IsMetric(name string) bool { return !slices.Contains(ownResources, name) }
+
+// CheckConfiguration refuses, with InvalidParameterException, a configuration that cannot be kept: a metric with a buffer
+// and overbooking (P13), fractions and thresholds out of range, capacities below zero.
+func CheckConfiguration(c *Configuration) error {
+	for name, p := range c.Buffer {
+		if _, both := c.Overbooking[name]; both {
+			return Errorf(CodeInvalidParameter, "Metric %.130s has a buffer and overbooking, but only one of them is possible.", name)
+		}
+		if !(p >= 0 && p <= 1) {
+			return Errorf(CodeInvalidParameter, "The buffer of metric %.130s is %v, expected a fraction from 0 to 1 such as 0.2 for 20 %%.", name, p)
+		}
+	}
+	for name, p := range c.Overbooking {
+		if !(p >= 0 && p <= maxOverbooking) && p != -1 {
+			return Errorf(CodeInvalidParameter, "The overbooking of metric %.130s is %v, expected a fraction from 0 to %d such as 0.2 for 20 %%, or -1 for no limit.", name, p, maxOverbooking)
+		}
+	}
+	for name, x := range c.Balancing {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return Errorf(CodeInvalidParameter, "The balancing threshold of metric %.130s is %v, expected a number.", name, x)
+		}
+	}
+	for name, x := range c.Activity {
+		if x < 0 {
+			return Errorf(CodeInvalidParameter, "The activity threshold of metric %.130s is %d, but must not be negative.", name, x)
+		}
+	}
+	for name, t := range c.NodeTypes {
+		for metric, n := range t.Capacities {
+			if n < 0 || !IsMetric(metric) {
+				return Errorf(CodeInvalidParameter, "Node type %.130s has the capacity %d of %.130s, but it must not be negative, and of a metric that ECS does not count itself.", name, n, metric)
+			}
+		}
+	}
+	return nil
+}
+
+// maxOverbooking is a thousand times the capacity: more is a slip for no limit.
+const maxOverbooking = 1000
+
+// Empty reports whether the rules say nothing.
+func (r *Rules) Empty() bool {
+	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
+		r.MoveCost == "" && r.Scoring == ""
+}

@@ -1,0 +1,196 @@
+package placement
+
+// settle makes the rule hold for the tasks that are there.
+func (t *domainTree) settle(rule domainRule, target int) {
+	t.rule, t.excess, t.unitOf = rule, 0, nil
+	if len(t.nodes) == 0 {
+		t.rule = ruleNone
+	}
+	switch t.rule {
+	case ruleDifference:
+		t.spread()
+	case ruleQuorum:
+		t.limit = quorumLimit(target, t.branches())
+		t.bound(t.branch(), true)
+	case ruleNonpacking:
+		t.limit = 1
+		t.bound(0, false)
+	}
+}
+
+// quorumLimit is how many of target tasks a domain may have so that the others are a majority (P4), at least one; one
+// more where so many domains could not hold them all.
+func quorumLimit(target, domains int) int32 {
+	limit := max(target-(target/2+1), 1)
+	if domains*limit < target {
+		limit++
+	}
+	return int32(limit)
+}
+
+// spread takes stock for maximum difference.
+func (t *domainTree) spread() {
+	for v := range t.nodes {
+		n := &t.nodes[v]
+		n.held, n.base, n.below, n.under, n.above, n.over = 0, 0, 0, 0, 0, 0
+		clear(n.by)
+	}
+	for v := 1; v < len(t.nodes); v++ {
+		if n := &t.nodes[v]; n.hosts > 0 {
+			p := &t.nodes[n.parent]
+			p.held += n.tasks
+			p.enter(n.tasks)
+		}
+	}
+	for v := range t.nodes {
+		n := &t.nodes[v]
+		n.rebase()
+		t.excess += n.excess()
+	}
+}
+
+// bound makes the children of v the units of the limit: all of them or the live ones.
+func (t *domainTree) bound(v int32, all bool) {
+	t.unitOf = make([]int32, len(t.nodeOf))
+	for leaf, node := range t.nodeOf {
+		t.unitOf[leaf] = -1
+		for u := node; u > 0; u = t.nodes[u].parent {
+			if n := &t.nodes[u]; n.parent == v && (all || n.hosts > 0) {
+				t.unitOf[leaf] = u
+			}
+		}
+	}
+	for u := 1; u < len(t.nodes); u++ {
+		if n := &t.nodes[u]; n.parent == v && (all || n.hosts > 0) {
+			t.excess += max(0, n.tasks-t.limit)
+		}
+	}
+}
+
+// add counts n more tasks on an instance, in its domain on every level.
+func (t *domainTree) add(i, n int) {
+	if len(t.leafOf) == 0 || t.leafOf[i] < 0 {
+		return
+	}
+	leaf, more := t.leafOf[i], int32(n)
+	if t.unitOf != nil && t.unitOf[leaf] >= 0 {
+		tasks := t.nodes[t.unitOf[leaf]].tasks
+		t.excess += max(0, tasks+more-t.limit) - max(0, tasks-t.limit)
+	}
+	for v := t.nodeOf[leaf]; v >= 0; {
+		d := &t.nodes[v]
+		if t.rule == ruleDifference && v > 0 && d.hosts > 0 {
+			p := &t.nodes[d.parent]
+			t.excess -= p.excess()
+			p.shift(d.tasks, d.tasks+more)
+			t.excess += p.excess()
+		}
+		d.tasks += more
+		v = d.parent
+	}
+}
+
+func (t *domainTree) admits(leaf int) bool {
+	if leaf < 0 || t.rule == ruleNone {
+		return true
+	}
+	v := t.nodeOf[leaf]
+	if t.nodes[v].hosts == 0 {
+		return false
+	}
+	if t.rule != ruleDifference {
+		u := t.unitOf[leaf]
+		return u < 0 || t.nodes[u].tasks < t.limit
+	}
+	for v > 0 {
+		d := &t.nodes[v]
+		p := &t.nodes[d.parent]
+		if d.tasks > p.base || d.tasks == p.base && p.below > 0 {
+			return false
+		}
+		v = d.parent
+	}
+	return true
+}
+
+// opens reports whether the domain of to may take a task from that of from, whatever that leaves behind.
+func (t *domainTree) opens(from, to int) bool {
+	source, target := t.id(from), t.id(to)
+	if target < 0 || source == target {
+		return true
+	}
+	if t.nodes[t.nodeOf[target]].hosts == 0 {
+		return false
+	}
+	if t.unitOf == nil {
+		return true
+	}
+	u := t.unitOf[target]
+	return u < 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
+}
+
+// excess is how many tasks have to come into or leave some child at the least.
+func (d *domain) excess() int32 { return max(d.over, d.under) }
+
+// shift is called when a live child goes from some tasks to others.
+func (d *domain) shift(from, to int32) {
+	d.leave(from)
+	d.enter(to)
+	d.held += to - from
+	d.rebase()
+}
+
+func (d *domain) enter(tasks int32) {
+	for int(tasks) >= len(d.by) {
+		d.by = append(d.by, 0)
+	}
+	d.by[tasks]++
+	d.mark(tasks, 1)
+}
+
+func (d *domain) leave(tasks int32) {
+	d.by[tasks]--
+	d.mark(tasks, -1)
+}
+
+// mark counts a child that is outside base and base+1 in or out.
+func (d *domain) mark(tasks, sign int32) {
+	switch {
+	case tasks < d.base:
+		d.below += sign
+		d.under += sign * (d.base - tasks)
+	case tasks > d.base+1:
+		d.above += sign
+		d.over += sign * (tasks - d.base - 1)
+	}
+}
+
+// rebase follows the base up or down, one at a time.
+func (d *domain) rebase() {
+	if d.kids == 0 {
+		return
+	}
+	base := d.held / d.kids
+	for d.base < base {
+		d.below += d.having(d.base)
+		d.under += d.below
+		d.over -= d.above
+		d.above -= d.having(d.base + 2)
+		d.base++
+	}
+	for d.base > base {
+		d.base--
+		d.under -= d.below
+		d.below -= d.having(d.base)
+		d.above += d.having(d.base + 2)
+		d.over += d.above
+	}
+}
+
+// having is how many children have so many tasks.
+func (d *domain) having(tasks int32) int32 {
+	if int(tasks) >= len(d.by) {
+		return 0
+	}
+	return d.by[tasks]
+}

@@ -1,0 +1,202 @@
+package placement
+
+import "strings"
+
+// domainRule is what holds for the domains of one dimension.
+type domainRule uint8
+
+const (
+	ruleNone domainRule = iota
+	ruleDifference
+	ruleQuorum
+	ruleNonpacking
+)
+
+// domainTree is one dimension: a tree of domains whose leaves are all equally deep. The root is node 0, and a parent
+// comes before its children.
+type domainTree struct {
+	leafOf []int32 // per instance, -1 none
+	nodeOf []int32 // per leaf
+	nodes  []domain
+	// crowded: some leaf holds two instances that take tasks.
+	crowded bool
+
+	rule  domainRule
+	limit int32 // quorum, nonpacking: tasks per unit
+	// unitOf is per leaf the node that the limit is for; -1 none.
+	unitOf []int32
+	excess int32
+}
+
+// domain is a node with what its live children, those with eligible instances, have.
+type domain struct {
+	parent int32
+	hosts  int32 // eligible instances
+	tasks  int32
+	kids   int32 // live children
+	last   int32 // one of them
+
+	// Under maximum difference: base is the floor of tasks per live child, by is how many of these have how many
+	// tasks; below of them have less than base, under too few in all; above have more than base+1, over too many.
+	held         int32
+	base         int32
+	by           []int32
+	below, under int32
+	above, over  int32
+}
+
+// faultPath splits "fd:/dc1/r0".
+func faultPath(name string) []string {
+	return strings.FieldsFunc(strings.TrimPrefix(name, "fd:"), func(r rune) bool { return r == '/' })
+}
+
+// build makes the tree of those that have a name and are not away. A branch that is less deep than others goes on
+// with domains without a name, one child each.
+func (t *domainTree) build(names []string, standing []Standing, path func(string) []string) {
+	t.leafOf = make([]int32, len(names))
+	paths, depth := map[string][]string{}, 0
+	for i, name := range names {
+		t.leafOf[i] = -1
+		if name != "" && standing[i] != Away && paths[name] == nil {
+			paths[name] = path(name)
+			depth = max(depth, len(paths[name]))
+		}
+	}
+	t.nodes = []domain{{parent: -1}}
+	leaves := make(map[string]int32, len(paths))
+	children := map[edge]int32{}
+	nodeLeaf := map[int32]int32{}
+	for i, name := range names {
+		if name == "" || standing[i] == Away {
+			continue
+		}
+		leaf, ok := leaves[name]
+		if !ok {
+			node := t.descend(children, paths[name], depth)
+			if leaf, ok = nodeLeaf[node]; !ok {
+				leaf = int32(len(t.nodeOf))
+				nodeLeaf[node] = leaf
+				t.nodeOf = append(t.nodeOf, node)
+			}
+			leaves[name] = leaf
+		}
+		t.leafOf[i] = leaf
+	}
+	t.populate(standing)
+}
+
+type edge struct {
+	parent int32
+	name   string
+}
+
+// descend is the node at the end of the path, made where it was not there yet.
+func (t *domainTree) descend(children map[edge]int32, path []string, depth int) int32 {
+	node := int32(0)
+	for level := range depth {
+		step := edge{parent: node}
+		if level < len(path) {
+			step.name = path[level]
+		}
+		next, ok := children[step]
+		if !ok {
+			next = int32(len(t.nodes))
+			t.nodes = append(t.nodes, domain{parent: node})
+			children[step] = next
+		}
+		node = next
+	}
+	return node
+}
+
+// populate counts the eligible instances.
+func (t *domainTree) populate(standing []Standing) {
+	open := make([]int32, len(t.nodeOf))
+	for i, leaf := range t.leafOf {
+		if leaf < 0 {
+			continue
+		}
+		if standing[i] >= Barred {
+			open[leaf]++
+			t.crowded = t.crowded || open[leaf] > 1
+		}
+		if standing[i] == Eligible {
+			t.nodes[t.nodeOf[leaf]].hosts++
+		}
+	}
+	for v := len(t.nodes) - 1; v > 0; v-- {
+		if n := &t.nodes[v]; n.hosts > 0 {
+			p := &t.nodes[n.parent]
+			p.hosts += n.hosts
+			p.kids++
+			p.last = int32(v)
+		}
+	}
+}
+
+// shared reports whether two instances have the same domain at the top.
+func (t *domainTree) shared() bool {
+	instances, tops := 0, 0
+	for _, leaf := range t.leafOf {
+		if leaf >= 0 {
+			instances++
+		}
+	}
+	for v := 1; v < len(t.nodes); v++ {
+		if t.nodes[v].parent == 0 {
+			tops++
+		}
+	}
+	return tops < instances
+}
+
+// branch is the first node with more than one live child, -1 if there is none.
+func (t *domainTree) branch() int32 {
+	if len(t.nodes) == 0 {
+		return -1
+	}
+	v := int32(0)
+	for t.nodes[v].kids == 1 {
+		v = t.nodes[v].last
+	}
+	if t.nodes[v].kids == 0 {
+		return -1
+	}
+	return v
+}
+
+// branches is how many domains there are on the first level that has several; 0 where none has.
+func (t *domainTree) branches() int {
+	if v := t.branch(); v >= 0 {
+		return int(t.nodes[v].kids)
+	}
+	return 0
+}
+
+// hosts is how many eligible instances there are.
+func (t *domainTree) hosts() int {
+	if len(t.nodes) == 0 {
+		return 0
+	}
+	return int(t.nodes[0].hosts)
+}
+
+func (t *domainTree) ids() int {
+	if t.rule == ruleNone {
+		return 0
+	}
+	return len(t.nodeOf)
+}
+
+func (t *domainTree) id(i int) int {
+	if t.rule == ruleNone || len(t.leafOf) == 0 {
+		return -1
+	}
+	return int(t.leafOf[i])
+}
+
+// dead reports whether the instance's domain has no eligible instance.
+func (t *domainTree) dead(i int) bool {
+	leaf := t.id(i)
+	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].hosts == 0
+}

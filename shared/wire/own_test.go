@@ -1,0 +1,138 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// own calls an operation of Berth's own and gives the status and the answer as a map.
+func (b *berth) own(t *testing.T, op, body string) (int, map[string]any) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	req.Header.Set("X-Amz-Target", "Berth_20261121."+op)
+	w := httptest.NewRecorder()
+	b.mux.ServeHTTP(w, req)
+	var out map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
+		t.Fatalf("%s: %v in %s", op, err, w.Body)
+	}
+	return w.Code, out
+}
+
+func TestConfiguration(t *testing.T) {
+	b := newBerth(t)
+	text := `{"nodeTypes":{"Blue":{"capacities":{"connections":100},"placementProperties":{"HasSSD":"true"}}},"domainPolicy":"adaptive",` +
+		`"nodeBufferPercentage":{"connections":0.2},"nodeOverbookingPercentage":{"sessions":-1},"metricBalancingThresholds":{"connections":1.5},` +
+		`"metricActivityThresholds":{"connections":10},"constraintPriorities":{"placementConstraint":0,"capacity":0,"faultDomain":0,"upgradeDomain":1},` +
+		`"quorumBasedReplicaDistributionPerFaultDomains":true,"quorumBasedReplicaDistributionPerUpgradeDomains":true,` +
+		`"quorumBasedLogicAutoSwitch":false,"moveExistingReplicaForPlacement":false}`
+	status, put := b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":`+text+`}`)
+	expect(t, "status", status, 200)
+	_, got := b.own(t, "DescribeClusterConfiguration", `{"cluster":"prod"}`)
+	expect(t, "what was put", got, put)
+	var want map[string]any
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "round trip", got["configuration"], any(want))
+	expect(t, "capacity", b.scheduler.configured.NodeTypes["Blue"].Capacities["connections"], int64(100))
+	expect(t, "priority", b.scheduler.configured.Priorities.UpgradeDomain, cluster.Priority(1))
+
+	for name, c := range map[string]struct{ body, code, has string }{
+		"Both":      {`{"nodeBufferPercentage":{"m":0.1},"nodeOverbookingPercentage":{"m":0.1}}`, invalidParameter, "only one of them"},
+		"Percent":   {`{"nodeBufferPercentage":{"m":20}}`, invalidParameter, "fraction from 0 to 1"},
+		"Less":      {`{"nodeOverbookingPercentage":{"m":-0.5}}`, invalidParameter, "-1 for no limit"},
+		"Priority":  {`{"constraintPriorities":{"capacity":3}}`, invalidParameter, "between -1 and 2"},
+		"Policy":    {`{"domainPolicy":"spread"}`, invalidParameter, "domain policy"},
+		"Capacity":  {`{"nodeTypes":{"a":{"capacities":{"m":-1}}}}`, invalidParameter, "must not be negative"},
+		"OwnMetric": {`{"nodeTypes":{"a":{"capacities":{"CPU":1}}}}`, invalidParameter, "ECS does not count itself"},
+		"Unknown":   {`{"nodeBuffer":{}}`, "SerializationException", "nodeBuffer"},
+		"WrongType": {`{"nodeBufferPercentage":{"m":"a"}}`, "SerializationException", "nodeBufferPercentage"},
+		"Nothing":   {`null`, invalidParameter, "configuration must be given"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBerth(t)
+			status, out := b.own(t, "PutClusterConfiguration", `{"cluster":"prod","configuration":`+c.body+`}`)
+			if status != 400 || out["__type"] != c.code || !strings.Contains(out["message"].(string), c.has) {
+				t.Errorf("%d %v, want %s with %q", status, out, c.code, c.has)
+			}
+			if b.scheduler.configured != nil {
+				t.Error("something changed")
+			}
+		})
+	}
+}
+
+func TestRules(t *testing.T) {
+	b := newBerth(t)
+	made := b.create(t, func(in *ecs.CreateServiceInput) {
+		in.PlacementConstraints = []types.PlacementConstraint{{Type: types.PlacementConstraintTypeMemberOf, Expression: new("attribute:disk == ssd")}}
+		in.PlacementStrategy = []types.PlacementStrategy{
+			{Type: types.PlacementStrategyTypeSpread, Field: new("attribute:ecs.availability-zone")}, {Type: types.PlacementStrategyTypeBinpack, Field: new("memory")},
+		}
+		in.Tags = []types.Tag{
+			{Key: new("berth:constraint"), Value: new("HasSSD == true && (Tier > 2)")}, {Key: new("berth:metrics"), Value: new("connections=10:High, sessions=3")},
+			{Key: new("berth:domain-policy"), Value: new("Adaptive")},
+		}
+	})
+	expect(t, "constraints", *made.PlacementConstraints[0].Expression, "attribute:disk == ssd")
+	expect(t, "strategies", *made.PlacementStrategy[1].Field, "MEMORY")
+	expect(t, "rules", b.scheduler.lastMade.Rules.Metrics, []cluster.Metric{{Name: "connections", Load: 10, Weight: cluster.WeightHigh}, {Name: "sessions", Load: 3}})
+	expect(t, "policy", b.scheduler.lastMade.Rules.DomainPolicy, cluster.PolicyAdaptive)
+	expect(t, "constraint", b.scheduler.lastMade.Rules.NodeConstraint, "HasSSD == true && (Tier > 2)")
+
+	name := *made.ServiceName
+	status, out := b.own(t, "UpdateServiceRules", `{"cluster":"prod","service":"`+name+`","constraint":"","metrics":[{"name":"sessions","load":7,"weight":"Low"}],"moveCost":"high"}`)
+	expect(t, "status", status, 200)
+	expect(t, "updated", out, map[string]any{
+		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0, "weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
+	})
+	b.scheduler.services["prod/"+name].Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
+	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"`+name+`"}`)
+	why := out["diagnosis"].(map[string]any)
+	expect(t, "diagnosis", why["text"], any("0/2: 2 insufficient memory (needs 10 MiB, best free 5)"))
+	expect(t, "rejected", why["rejected"], any([]any{map[string]any{"filter": "insufficient memory", "count": 2.0, "need": 10.0, "best": 5.0}}))
+	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"nobody"}`)
+	expect(t, "missing", out["__type"], any("ServiceNotFoundException"))
+}
+
+func TestLoadsAndRows(t *testing.T) {
+	b := newBerth(t)
+	for range 3 {
+		_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop")})
+		expect(t, "running", err, nil)
+	}
+	id := b.scheduler.tasks[0].ID
+	nobody := strings.Repeat("0", 32)
+	_, out := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[{"task":"`+id+`","loads":{"m":4}},{"task":"`+nobody+`","loads":{"m":4}}]}`)
+	expect(t, "failures", out["failures"], any([]any{map[string]any{"arn": account.ARN("task", "prod", nobody), "reason": "MISSING"}}))
+	expect(t, "reported", b.scheduler.reported, []cluster.LoadReport{{Task: id, Loads: map[string]int64{"m": 4}}})
+	status, out := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[]}`)
+	expect(t, "none", status, 400)
+	expect(t, "unknown operation", must2(b.own(t, "Nothing", `{}`))["__type"], any("UnknownOperationException"))
+
+	var rows []any
+	next := ""
+	for range 5 {
+		_, out = b.own(t, "ListClusterRows", `{"cluster":"prod","nextToken":"`+next+`"}`)
+		rows = append(rows, out["rows"].([]any)...)
+		if next, _ = out["nextToken"].(string); next == "" {
+			break
+		}
+	}
+	expect(t, "rows", len(rows), 3)
+	row, err := cluster.DecodeRow(rows[0].(map[string]any)["sort"].(string), must(json.Marshal(rows[0].(map[string]any)["row"]))(t))
+	expect(t, "decoded", err, nil)
+	expect(t, "row", row.(*cluster.Task).ID, id)
+}
+
+func must2[A, B any](_ A, b B) B { return b }

@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// ruleTags are the tags that say where a service's tasks may and should run.
+var ruleTags = func() map[string]func(types.Tag) error {
+	out := map[string]func(types.Tag) error{}
+	for _, key := range cluster.RuleTags {
+		out[key] = func(t types.Tag) error {
+			err := cluster.ApplyRuleTag(new(cluster.Rules), key, value(t.Value))
+			if e := new(cluster.Error); errors.As(err, &e) {
+				return invalid("Tag %s: %s", key, e.Message)
+			}
+			return err
+		}
+	}
+	return out
+}()
+
+// placementRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
+// InvalidParameterException; expressions are the scheduler's to read.
+func placementRules(constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string) (r cluster.Rules, err error) {
+	if r.Constraints, err = placementConstraints(constraints); err != nil {
+		return r, err
+	}
+	if r.Strategies, err = placementStrategies(strategies); err != nil {
+		return r, err
+	}
+	for _, key := range cluster.RuleTags {
+		if text, ok := tags[key]; ok {
+			if err := cluster.ApplyRuleTag(&r, key, text); err != nil {
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func placementConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
+	if len(in) > cluster.MaxConstraints {
+		return nil, invalid("placementConstraints cannot have more than %d items.", cluster.MaxConstraints)
+	}
+	for _, c := range in {
+		expression := value(c.Expression)
+		switch {
+		case c.Type == types.PlacementConstraintTypeDistinctInstance && expression != "":
+			return nil, invalid("A placement constraint of type distinctInstance has no expression.")
+		case c.Type == types.PlacementConstraintTypeMemberOf && expression == "":
+			return nil, invalid("A placement constraint of type memberOf must have an expression.")
+		case c.Type == "":
+			return nil, invalid("A placement constraint must have a type.")
+		}
+		if err := oneOf("placementConstraints.type", c.Type, c.Type.Values()); err != nil {
+			return nil, err
+		}
+		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: expression})
+	}
+	return out, nil
+}
+
+// definitionConstraints are the constraints of a task definition: memberOf alone.
+func definitionConstraints(in []types.TaskDefinitionPlacementConstraint) (out []cluster.PlacementConstraint) {
+	for _, c := range in {
+		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: value(c.Expression)})
+	}
+	return out
+}
+
+// spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no case.
+var (
+	spreadFields  = []string{"instanceId", "host"}
+	binpackFields = []string{"CPU", "MEMORY"}
+)
+
+const attributeField = "attribute:"
+
+func placementStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
+	if len(in) > cluster.MaxStrategies {
+		return nil, invalid("placementStrategy cannot have more than %d items.", cluster.MaxStrategies)
+	}
+	for _, s := range in {
+		if s.Type == "" {
+			return nil, invalid("A placement strategy must have a type.")
+		}
+		if err := oneOf("placementStrategy.type", s.Type, s.Type.Values()); err != nil {
+			return nil, err
+		}
+		field, ok := strategyField(s.Type, value(s.Field))
+		if !ok {
+			return nil, invalid("The field %.140q is not valid for the placement strategy %s.", value(s.Field), s.Type)
+		}
+		out = append(out, cluster.PlacementStrategy{Type: string(s.Type), Field: field})
+	}
+	return out, nil
+}
+
+// strategyField is the field as Berth keeps it; ok is false where the strategy has no such field.
+func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
+	known := func(fields []string) (string, bool) {
+		i := slices.IndexFunc(fields, func(f string) bool { return strings.EqualFold(f, field) })
+		if i < 0 {
+			return "", false
+		}
+		return fields[i], true
+	}
+	switch t {
+	case types.PlacementStrategyTypeRandom:
+		return "", field == ""
+	case types.PlacementStrategyTypeBinpack:
+		return known(binpackFields)
+	}
+	if name, ok := strings.CutPrefix(field, attributeField); ok {
+		return field, name != ""
+	}
+	return known(spreadFields)
+}
+
+// The other way round, for answers.
+
+func constraintsOf(in []cluster.PlacementConstraint) []types.PlacementConstraint {
+	out := []types.PlacementConstraint{} // ECS shows empty lists
+	for _, c := range in {
+		out = append(out, types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: text(c.Expression)})
+	}
+	return out
+}
+
+func strategiesOf(in []cluster.PlacementStrategy) []types.PlacementStrategy {
+	out := []types.PlacementStrategy{}
+	for _, s := range in {
+		out = append(out, types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: text(s.Field)})
+	}
+	return out
+}
