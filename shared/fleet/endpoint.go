@@ -31,6 +31,7 @@ func (f *Fleet) Endpoint() *wire.Mux {
 		"ListContainerInstances":        wire.Op(f.ListContainerInstances),
 		"DescribeContainerInstances":    wire.Op(f.DescribeContainerInstances),
 		"UpdateContainerInstancesState": wire.Op(f.UpdateContainerInstancesState),
+		"RegisterContainerInstance":     wire.Op(f.RegisterContainerInstance),
 		"DeregisterContainerInstance":   wire.Op(f.DeregisterContainerInstance),
 		"PutAttributes":                 wire.Op(f.PutAttributes),
 		"DeleteAttributes":              wire.Op(f.DeleteAttributes),

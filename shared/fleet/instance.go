@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -24,7 +25,8 @@ type instanceRecord struct {
 	Off          bool      // the machine does not run, whether or not ECS knows
 	CPU, Memory  int64     // CPU units, MiB
 	GPUs         []string
-	Attributes   []attribute // by name
+	Metrics      map[string]int64 `json:",omitempty"` // capacities
+	Attributes   []attribute      // by name
 	Tags         []types.Tag
 }
 
@@ -145,7 +147,7 @@ func (i *instance) noun() *cluster.Instance {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
 			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: i.RegisteredAt, Attributes: i.attributes,
-			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved},
+			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics},
 		}
 	}
 	own := *i.view
@@ -174,7 +176,7 @@ func (i *instance) describe() types.ContainerInstance {
 }
 
 func (i *instance) registered() []types.Resource {
-	return resources(i.CPU, i.Memory, agentReserved, i.GPUs)
+	return append(resources(i.CPU, i.Memory, agentReserved, i.GPUs), i.metrics()...)
 }
 
 // remaining is what is free; of ports, as in ECS, those that are taken.
@@ -193,7 +195,15 @@ func (i *instance) remaining() []types.Resource {
 	for _, g := range i.freeGPUs() {
 		free = append(free, i.GPUs[g])
 	}
-	return resources(i.freeCPU, i.freeMemory, taken, free)
+	return append(resources(i.freeCPU, i.freeMemory, taken, free), i.metrics()...)
+}
+
+// metrics are the capacities of metrics; ECS does not know how much of them is in use.
+func (i *instance) metrics() (out []types.Resource) {
+	for _, name := range slices.Sorted(maps.Keys(i.Metrics)) {
+		out = append(out, types.Resource{Name: &name, Type: new("INTEGER"), IntegerValue: int32(i.Metrics[name])})
+	}
+	return out
 }
 
 func resources(cpu, memory int64, ports []cluster.Port, gpus []string) []types.Resource {

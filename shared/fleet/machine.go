@@ -22,6 +22,8 @@ type Machine struct {
 	Memory int64
 	GPUs   int
 
+	// Metrics are capacities per metric (P9).
+	Metrics map[string]int64
 	// Attributes are custom ones, at most 10.
 	Attributes map[string]string
 }
@@ -87,7 +89,7 @@ func (f *Fleet) AddInstances(clusterName string, n int, m Machine) (ids []string
 		}
 		for k := range n {
 			i := f.newInstance(c, now)
-			i.CPU, i.Memory, i.Zone = cpu, memory, zones[k%len(zones)]
+			i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, zones[k%len(zones)], m.Metrics
 			for g := range gpus {
 				i.GPUs = append(i.GPUs, "GPU-"+hyphened(cluster.Digest(i.ID, strconv.Itoa(g))))
 			}

@@ -81,6 +81,9 @@ func (s *server) forwarded() map[string]Operation {
 		"UpdateContainerInstancesState": passOn[ecs.UpdateContainerInstancesStateInput]{
 			"UpdateContainerInstancesState", s.checkInstancesState, s.changedInstances,
 		}.operation(s),
+		"RegisterContainerInstance": passOn[ecs.RegisterContainerInstanceInput]{
+			"RegisterContainerInstance", s.checkRegisterInstance, s.registeredInstance,
+		}.operation(s),
 		"DeregisterContainerInstance": passOn[ecs.DeregisterContainerInstanceInput]{
 			"DeregisterContainerInstance", s.checkDeregisterInstance, s.deregisteredInstance,
 		}.operation(s),
@@ -290,6 +293,24 @@ func (s *server) checkInstancesState(_ context.Context, in *ecs.UpdateContainerI
 
 func (s *server) changedInstances(ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte) ([]byte, error) {
 	return answer, s.changed(ctx, in.Cluster, in.ContainerInstances)
+}
+
+func (s *server) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
+	if _, err := checkTags(in.Tags, nil); err != nil {
+		return err
+	}
+	return s.checkInstances(in.Cluster)
+}
+
+func (s *server) registeredInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte) ([]byte, error) {
+	var out ecs.RegisterContainerInstanceOutput
+	if err := decodeAnswer(answer, &out); err != nil {
+		return nil, err
+	}
+	if out.ContainerInstance == nil {
+		return nil, errors.New("ECS named no container instance")
+	}
+	return answer, s.changed(ctx, in.Cluster, []string{value(out.ContainerInstance.ContainerInstanceArn)})
 }
 
 func (s *server) checkDeregisterInstance(_ context.Context, in *ecs.DeregisterContainerInstanceInput) error {
