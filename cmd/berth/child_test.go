@@ -157,7 +157,7 @@ func (c *child) interrupt() int {
 }
 
 // client calls the API at an endpoint with the AWS SDK. A call that fails is not repeated.
-func client(endpoint string) *ecs.Client {
+func ecsClient(endpoint string) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {

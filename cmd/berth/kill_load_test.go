@@ -69,7 +69,7 @@ func (c *customers) tasks() (n int) {
 // run has all of them at work until the API dies.
 func (c *customers) run(t *testing.T, endpoint string) {
 	t.Helper()
-	api, ctx := client(endpoint), limited(t)
+	api, ctx := ecsClient(endpoint), limited(t)
 	var working sync.WaitGroup
 	for _, one := range c.all {
 		working.Go(func() {

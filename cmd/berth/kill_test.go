@@ -185,7 +185,7 @@ func (w *witness) calm(all *customers) *left {
 	w.t.Helper()
 	c := startChild(w.t, "victim", w.data, "0", "")
 	began := time.Now()
-	all.settled(w.t, client(c.endpoint()))
+	all.settled(w.t, ecsClient(c.endpoint()))
 	w.t.Logf("at rest after %v", time.Since(began).Round(time.Millisecond))
 	c.alive.Close()
 	if code := c.wait(); code != 0 {

@@ -20,6 +20,8 @@ import (
 type commands struct {
 	Up      upCommand      `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
 	Replay  replayCommand  `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
+	Import  importCommand  `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
+	Fleet   fleetCommand   `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

@@ -125,7 +125,7 @@ func TestUp(t *testing.T) {
 func goesOn(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
-	api, ctx := client(first.endpoint()), limited(t)
+	api, ctx := ecsClient(first.endpoint()), limited(t)
 	register(t, api, "web")
 	if _, err := api.CreateService(ctx, &ecs.CreateServiceInput{
 		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3),
@@ -144,7 +144,7 @@ func goesOn(t *testing.T) {
 	}
 
 	second := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "2")
-	api = client(second.endpoint())
+	api = ecsClient(second.endpoint())
 	if stdout, _ := second.said(); !strings.Contains(stdout[0], "goes on where it was") {
 		t.Errorf("it says %q", stdout[0])
 	}
@@ -161,7 +161,7 @@ func ephemeral(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	c := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--ephemeral", "--nodes", "1")
-	register(t, client(c.endpoint()), "web")
+	register(t, ecsClient(c.endpoint()), "web")
 	if code := c.interrupt(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -194,7 +194,7 @@ func portTaken(t *testing.T) {
 func secondProcess(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startChild(t, "berth", "up", "--listen", "127.0.0.1:0", "--data", data, "--nodes", "1")
-	api := client(first.endpoint())
+	api := ecsClient(first.endpoint())
 	code, out, errs := berth("up", "--listen", "127.0.0.1:0", "--data", data)
 	if code != 1 || out != "" {
 		t.Errorf("exit code %d, printed %q", code, out)

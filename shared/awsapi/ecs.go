@@ -1,5 +1,5 @@
-// Package awsapi calls AWS: ECS for tasks and instances, SQS for delayed wake-ups. It turns Berth's nouns into the
-// SDK's and back, and the SDK's errors into Berth's; it decides nothing.
+// Package awsapi calls AWS: ECS for tasks and instances, SQS for delayed wake-ups, EventBridge for the simulated fleet's
+// events. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
 package awsapi
 
 import (

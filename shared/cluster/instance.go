@@ -35,6 +35,7 @@ type Instance struct {
 	EC2InstanceID  string            `json:"ec2,omitempty"`
 	Status         InstanceStatus    `json:"st"`
 	AgentConnected bool              `json:"ac"`
+	AgentVersion   string            `json:"av,omitempty"`
 	Version        int64             `json:"v"` // of the event that last changed it
 	RegisteredAt   time.Time         `json:"at"`
 	Registered     Capacity          `json:"r"`
@@ -53,6 +54,6 @@ func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
 // Same reports whether o says the same of the instance, versions and row counters aside: an event that changes
 // nothing needs no write.
 func (i *Instance) Same(o *Instance) bool {
-	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.EC2InstanceID == o.EC2InstanceID &&
-		i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
+	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
+		i.EC2InstanceID == o.EC2InstanceID && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
 }

@@ -46,7 +46,7 @@ func TestTaskStatus(t *testing.T) {
 func TestNeverRan(t *testing.T) {
 	failed := &cluster.Task{Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskStopped}
 	expect(t, "failed", failed.NeverRan(), true)
-	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = noon }).NeverRan(), false)
+	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = cluster.At(noon) }).NeverRan(), false)
 	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)
 	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)
 }

@@ -6,45 +6,36 @@ import (
 )
 
 // Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived from tasks, never
-// counted a second time. It is for one goroutine.
+// counted a second time. It is for one goroutine, and what it hands out is valid until the next row comes in.
 type Snapshot struct {
-	Meta        Meta
-	Instances   map[string]*InstanceView // by id
-	Tasks       map[Key]*Task
-	Services    map[string]*Service        // by name
-	Definitions map[string]*TaskDefinition // by family:revision
-	Requests    map[string]*Request        // unanswered, by id
-	owned       map[string]map[Key]*Task   // by owner
-	waiting     map[Key]*Task
-	blocked     map[string]*Service
-	daemons     map[string]*Service
-	zones       []*Zone
-	crowds      map[crowdKey]Crowd
+	Meta          Meta
+	Configuration Configuration              // the zero value where there is no row
+	Instances     map[string]*InstanceView   // by id
+	Services      map[string]*Service        // by name
+	Definitions   map[string]*TaskDefinition // by family:revision
+	Requests      map[string]*Request        // unanswered, by id
+
+	tasks   taskIndex
+	waiting []*Task
+	owners  map[string]*owner
+	blocked map[string]*Service
+	daemons map[string]*Service
+	zones   []*Zone
+	dense   []*InstanceView
+	free    []int // positions in dense
+	statics uint64
+	journal journal
+	metrics metrics
 	// expiring are rows that may go at a time, those first that may first.
 	expiring expiry
-}
-
-// InstanceView is an instance with what its tasks hold of it.
-type InstanceView struct {
-	*Instance // nil while only its tasks are known
-	ID        string
-	CPU       int64 // free, thousandths of a CPU unit
-	Memory    int64 // free, MiB
-	GPUs      []int // free thousandths per device
-	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
-	Unpinned int
-	Ports    map[Port]int
-	Tasks    map[Key]*Task // those that hold capacity
-	zone     *Zone         // nil while unknown or gone
 }
 
 // NewSnapshot is an empty snapshot.
 func NewSnapshot() *Snapshot {
 	return &Snapshot{
-		Instances: map[string]*InstanceView{}, Tasks: map[Key]*Task{}, Services: map[string]*Service{},
+		Instances: map[string]*InstanceView{}, Services: map[string]*Service{},
 		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
-		owned: map[string]map[Key]*Task{}, waiting: map[Key]*Task{},
-		blocked: map[string]*Service{}, daemons: map[string]*Service{}, crowds: map[crowdKey]Crowd{},
+		owners: map[string]*owner{}, blocked: map[string]*Service{}, daemons: map[string]*Service{},
 	}
 }
 
@@ -108,6 +99,11 @@ func (s *Snapshot) put(row Row) bool {
 			return false
 		}
 		s.Meta = *r
+	case *Configuration:
+		if s.Configuration.Rev >= r.Rev {
+			return false
+		}
+		s.configure(*r)
 	case *Instance:
 		return s.putInstance(r)
 	case *Task:
@@ -139,24 +135,25 @@ func (s *Snapshot) put(row Row) bool {
 
 func (s *Snapshot) remove(row Row) bool {
 	switch r := row.(type) {
+	case *Configuration:
+		if s.Configuration.Rev > 0 && s.Configuration.Rev <= r.Rev {
+			s.configure(Configuration{})
+			return true
+		}
 	case *Instance:
 		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Rev <= r.Rev {
-			v.Instance = nil
-			s.settle(v)
-			v.recount()
+			s.setInstance(v, nil)
 			s.forget(v)
 			return true
 		}
 	case *Task:
-		if old := s.Tasks[r.Key()]; old != nil && old.Rev <= r.Rev {
+		if old := s.Task(r.Owner, r.ID); old != nil && old.Rev <= r.Rev {
 			s.drop(old)
 			return true
 		}
 	case *Service:
 		if old := s.Services[r.Name]; old != nil && old.Rev <= r.Rev {
-			delete(s.Services, r.Name)
-			delete(s.blocked, r.Name)
-			delete(s.daemons, r.Name)
+			s.removeService(old)
 			return true
 		}
 	case *Request:
@@ -166,16 +163,10 @@ func (s *Snapshot) remove(row Row) bool {
 	return false
 }
 
-func (s *Snapshot) view(id string) *InstanceView {
-	v := s.Instances[id]
-	if v == nil {
-		v = &InstanceView{ID: id, Ports: map[Port]int{}, Tasks: map[Key]*Task{}}
-		s.Instances[id] = v
-	}
-	return v
-}
-
 func (s *Snapshot) putService(r *Service) {
+	if old := s.Services[r.Name]; old != nil && old.Short != r.Short {
+		s.removeService(old)
+	}
 	s.Services[r.Name] = r
 	delete(s.blocked, r.Name)
 	delete(s.daemons, r.Name)
@@ -185,6 +176,14 @@ func (s *Snapshot) putService(r *Service) {
 	if r.Strategy == Daemon {
 		s.daemons[r.Name] = r
 	}
+	s.setMetrics(r.Short, r.Rules.Metrics)
+}
+
+func (s *Snapshot) removeService(r *Service) {
+	delete(s.Services, r.Name)
+	delete(s.blocked, r.Name)
+	delete(s.daemons, r.Name)
+	s.setMetrics(r.Short, nil)
 }
 
 // Blocked are the services that want tasks which found no instance, by name.
@@ -192,119 +191,3 @@ func (s *Snapshot) Blocked() map[string]*Service { return s.blocked }
 
 // Daemons are the DAEMON services, by name.
 func (s *Snapshot) Daemons() map[string]*Service { return s.daemons }
-
-func (s *Snapshot) putInstance(i *Instance) bool {
-	v := s.view(i.ID)
-	if v.Instance != nil && v.Rev >= i.Rev {
-		return false
-	}
-	v.Instance = i
-	s.settle(v)
-	v.recount()
-	return true
-}
-
-func (s *Snapshot) putTask(t *Task) bool {
-	old := s.Tasks[t.Key()]
-	if old != nil {
-		if old.Rev >= t.Rev {
-			return false
-		}
-		t = stillStopping(old, t)
-		s.drop(old)
-	}
-	key := t.Key()
-	s.Tasks[key] = t
-	if s.owned[t.Owner] == nil {
-		s.owned[t.Owner] = map[Key]*Task{}
-	}
-	s.owned[t.Owner][key] = t
-	if t.Waiting() {
-		s.waiting[key] = t
-	}
-	if t.Holds() {
-		v := s.view(t.Instance)
-		v.Tasks[key] = t
-		v.hold(t, 1)
-		s.crowd(t, v, 1)
-	}
-	return true
-}
-
-// stillStopping is t with what old says of its stop: a task is never wanted again. A stop is committed without reading
-// the row, so that the snapshot that decided on it may have yet to see changes from before the stop.
-func stillStopping(old, t *Task) *Task {
-	if old.Desired != TaskStopped || t.Desired == TaskStopped {
-		return t
-	}
-	next := *t
-	next.Desired, next.StopCode, next.Reason = old.Desired, old.StopCode, old.Reason
-	return &next
-}
-
-func (s *Snapshot) drop(t *Task) {
-	key := t.Key()
-	delete(s.Tasks, key)
-	delete(s.owned[t.Owner], key)
-	if len(s.owned[t.Owner]) == 0 {
-		delete(s.owned, t.Owner)
-	}
-	delete(s.waiting, key)
-	if t.Holds() {
-		v := s.view(t.Instance)
-		delete(v.Tasks, key)
-		v.hold(t, -1)
-		s.crowd(t, v, -1)
-		s.forget(v)
-	}
-}
-
-// forget drops the view of an instance of which nothing is known any more.
-func (s *Snapshot) forget(v *InstanceView) {
-	if v.Instance == nil && len(v.Tasks) == 0 {
-		delete(s.Instances, v.ID)
-	}
-}
-
-// Owned are the tasks of one owner, in no order.
-func (s *Snapshot) Owned(owner string) map[Key]*Task { return s.owned[owner] }
-
-// Waiting are the tasks that look for an instance, in no order.
-func (s *Snapshot) Waiting() map[Key]*Task { return s.waiting }
-
-// recount derives what is free from the registered capacity and the tasks.
-func (v *InstanceView) recount() {
-	v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports = 0, 0, nil, 0, map[Port]int{}
-	if v.Instance != nil {
-		v.CPU, v.Memory = v.Registered.CPU, v.Registered.Memory
-		v.GPUs = make([]int, len(v.Registered.GPUs))
-		for i := range v.GPUs {
-			v.GPUs[i] = WholeGPU
-		}
-		for _, p := range v.Registered.Ports {
-			v.Ports[p]++
-		}
-	}
-	for _, t := range v.Tasks {
-		v.hold(t, 1)
-	}
-}
-
-// hold adds (1) or takes back (-1) what the task holds.
-func (v *InstanceView) hold(t *Task, sign int) {
-	v.CPU -= int64(sign) * t.Needs.CPU
-	v.Memory -= int64(sign) * t.Needs.Memory
-	if len(t.GPUs) == 0 {
-		v.Unpinned += sign * t.Needs.GPUs
-	}
-	for _, g := range t.GPUs {
-		if g < len(v.GPUs) {
-			v.GPUs[g] -= sign * t.Needs.PerGPU()
-		}
-	}
-	for _, p := range t.Ports {
-		if v.Ports[p] += sign; v.Ports[p] == 0 {
-			delete(v.Ports, p)
-		}
-	}
-}

@@ -127,7 +127,7 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		s := cluster.NewSnapshot()
 		s.Put(running("t", "i-1", 3))
 		expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 2)}), false)
-		expect(t, "tasks", len(s.Tasks), 1)
+		expect(t, "tasks", s.TaskCount(), 1)
 	})
 	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an earlier report.
 	t.Run("NorAnEarlierReportOfATaskThatIsBeingStopped", func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		reported := running("t", "i-1", 4)
 		reported.Health = "HEALTHY"
 		expect(t, "report", s.Put(reported), true)
-		got := s.Tasks[reported.Key()]
+		got := s.Task("web", "t")
 		expect(t, "health", got.Health, "HEALTHY")
 		expect(t, "desired", got.Desired, cluster.TaskStopped)
 		expect(t, "code", got.StopCode, cluster.StopByScheduler)
@@ -193,7 +193,7 @@ func TestSnapshotPrunes(t *testing.T) {
 	s.Put(running("stays", "i-1", 1))
 	left := func(now int64) int {
 		s.Prune(time.Unix(now, 0))
-		return len(s.Tasks)
+		return s.TaskCount()
 	}
 	expect(t, "before any is due", left(99), 3)
 	expect(t, "the earlier, though it came later", left(100), 2)
@@ -284,11 +284,16 @@ func picture(s *cluster.Snapshot) map[string]string {
 			out["zone "+z.Name] += v.ID + " "
 		}
 	}
-	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(len(s.Tasks))
+	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(s.TaskCount())
 	out["zones"] = fmt.Sprint(len(s.Zones()))
 	for _, group := range []string{"", "g"} {
-		c := s.Crowd("web", group)
-		out["crowd "+group] = fmt.Sprint(len(c.Instances), c.Instances, c.Zones)
+		c, on := s.Crowd("web", group), map[string]int{}
+		for id, v := range s.Instances {
+			if n := c.On(v); n != 0 {
+				on[id] = n
+			}
+		}
+		out["crowd "+group] = fmt.Sprint(c.Spread(), on, c.Zones)
 	}
 	return out
 }
@@ -298,7 +303,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 	views := map[string]*cluster.InstanceView{}
 	view := func(id string) *cluster.InstanceView {
 		if views[id] == nil {
-			views[id] = &cluster.InstanceView{ID: id, Ports: map[cluster.Port]int{}, Tasks: map[cluster.Key]*cluster.Task{}}
+			views[id] = &cluster.InstanceView{ID: id, Ports: map[cluster.Port]int{}}
 		}
 		return views[id]
 	}
@@ -360,7 +365,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 }
 
 func take(v *cluster.InstanceView, x *cluster.Task) {
-	v.Tasks[x.Key()] = x
+	v.Tasks = append(v.Tasks, x)
 	v.CPU -= x.Needs.CPU
 	v.Memory -= x.Needs.Memory
 	if x.GPUs == nil {

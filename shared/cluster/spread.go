@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -15,11 +16,28 @@ type Zone struct {
 // Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance that have not ended
 // and are not being stopped. Zones leaves out tasks on instances that are unknown or gone.
 type Crowd struct {
-	Instances map[string]int // by instance id
-	Zones     map[string]int // by zone name
+	instances map[int32]int32 // by InstanceView.Index
+	Zones     map[string]int  // by zone name
 }
 
-type crowdKey struct{ owner, group string }
+// On is how many of the tasks are on the instance; 0 for no instance.
+func (c Crowd) On(v *InstanceView) int {
+	if v == nil {
+		return 0
+	}
+	return int(c.instances[int32(v.Index)])
+}
+
+// Spread is how many instances have any of the tasks.
+func (c Crowd) Spread() int { return len(c.instances) }
+
+// crowds are those of one owner: of all its tasks, and by group where they are in several. A service's tasks are all in
+// one.
+type crowds struct {
+	all    Crowd
+	group  string            // of all tasks, while groups is nil
+	groups map[string]*Crowd // nil while there is only one
+}
 
 // Zones are the cluster's zones, in order of name, kept up to date as rows come in: whoever looks at all instances
 // need not sort them. The caller changes nothing.
@@ -27,7 +45,19 @@ func (s *Snapshot) Zones() []*Zone { return s.zones }
 
 // Crowd is where the tasks of an owner are, or where group is not empty, those of its tasks that are in the group.
 // The caller changes nothing.
-func (s *Snapshot) Crowd(owner, group string) Crowd { return s.crowds[crowdKey{owner, group}] }
+func (s *Snapshot) Crowd(owner, group string) Crowd {
+	o := s.owners[owner]
+	switch {
+	case o == nil:
+		return Crowd{}
+	case group == "" || o.crowds.groups == nil && group == o.crowds.group:
+		return o.crowds.all
+	}
+	if c := o.crowds.groups[group]; c != nil {
+		return *c
+	}
+	return Crowd{}
+}
 
 // Zone is the instance's availability zone; empty when it has none, is unknown or gone.
 func (v *InstanceView) Zone() string {
@@ -87,28 +117,38 @@ func (s *Snapshot) crowd(t *Task, v *InstanceView, sign int) {
 	if !t.Active() {
 		return
 	}
-	s.count(crowdKey{t.Owner, ""}, v, sign)
-	if t.Group != "" {
-		s.count(crowdKey{t.Owner, t.Group}, v, sign)
+	c := &s.owners[t.Owner].crowds
+	if c.all.Spread() == 0 {
+		c.group, c.groups = t.Group, nil
+	}
+	if c.groups == nil && c.group != t.Group {
+		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones)}}
+	}
+	c.all.count(v, sign)
+	if c.groups == nil {
+		return
+	}
+	g := c.groups[t.Group]
+	if g == nil {
+		g = &Crowd{}
+		c.groups[t.Group] = g
+	}
+	if g.count(v, sign); g.Spread() == 0 {
+		delete(c.groups, t.Group)
 	}
 }
 
-func (s *Snapshot) count(key crowdKey, v *InstanceView, sign int) {
-	c, ok := s.crowds[key]
-	if !ok {
-		c = Crowd{Instances: map[string]int{}, Zones: map[string]int{}}
-		s.crowds[key] = c
+func (c *Crowd) count(v *InstanceView, sign int) {
+	if c.instances == nil {
+		c.instances, c.Zones = map[int32]int32{}, map[string]int{}
 	}
-	tally(c.Instances, v.ID, sign)
+	tally(c.instances, int32(v.Index), int32(sign))
 	if v.zone != nil {
 		tally(c.Zones, v.zone.Name, sign)
 	}
-	if len(c.Instances) == 0 {
-		delete(s.crowds, key)
-	}
 }
 
-func tally(m map[string]int, key string, sign int) {
+func tally[K comparable, N int | int32](m map[K]N, key K, sign N) {
 	if m[key] += sign; m[key] == 0 {
 		delete(m, key)
 	}

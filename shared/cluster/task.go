@@ -1,7 +1,5 @@
 package cluster
 
-import "time"
-
 // TaskStatus is a lastStatus or desiredStatus of the ECS API.
 type TaskStatus string
 
@@ -36,14 +34,14 @@ type Task struct {
 	// Request is the id of the RunTask or StartTask that asked for it.
 	Request string `json:"rq,omitempty"`
 
-	TaskDefinition string     `json:"td"` // family:revision
-	Needs          Resources  `json:"n"`
-	Ports          []Port     `json:"p,omitempty"`
+	TaskDefinition string    `json:"td"` // family:revision
+	Needs          Resources `json:"n"`
+	Ports          []Port    `json:"p,omitempty"`
 	// Rules are those of a standalone task; a service's are in its row.
 	Rules *Rules `json:"ru,omitempty"`
 	// Reported are the loads that the task itself reported, per metric (P10); for others the default holds.
-	Reported map[string]int64 `json:"ld,omitempty"`
-	Overrides      *Overrides `json:"ov,omitempty"`
+	Reported  map[string]int64 `json:"ld,omitempty"`
+	Overrides *Overrides       `json:"ov,omitempty"`
 	// StartedByUser is what the caller of RunTask gave and sees; Batch is what ECS gets (see [StartedBy]).
 	StartedByUser string            `json:"su,omitempty"`
 	Tags          map[string]string `json:"tg,omitempty"`
@@ -53,21 +51,21 @@ type Task struct {
 	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
 	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
 	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
-	WaitUntil time.Time  `json:"wu,omitzero"`
+	WaitUntil Instant    `json:"wu,omitzero"`
 	Desired   TaskStatus `json:"de"` // RUNNING or STOPPED
-	CreatedAt time.Time  `json:"ca"`
+	CreatedAt Instant    `json:"ca"`
 
 	// Claim says which attempt to start it is under way or done; written by dispatch.
-	Attempt   int       `json:"at,omitempty"`
-	ClaimedAt time.Time `json:"cl,omitzero"`
+	Attempt   int     `json:"at,omitempty"`
+	ClaimedAt Instant `json:"cl,omitzero"`
 
 	// What ECS reported. Last is empty until the first report that is kept (PENDING is not).
 	Last     TaskStatus `json:"la,omitempty"`
 	Version  int64      `json:"ve,omitempty"` // of the event that last changed it
 	ECSID    string     `json:"ei,omitempty"` // ECS's own task id
 	Health   string     `json:"he,omitempty"` // HEALTHY, UNHEALTHY; empty for UNKNOWN
-	Started  time.Time  `json:"sa,omitzero"`
-	Stopped  time.Time  `json:"so,omitzero"`
+	Started  Instant    `json:"sa,omitzero"`
+	Stopped  Instant    `json:"so,omitzero"`
 	StopCode string     `json:"sc,omitempty"`
 	Reason   string     `json:"rs,omitempty"`
 	ExitCode *int       `json:"ex,omitempty"`

@@ -114,7 +114,7 @@ func (c *Claim) apply(t *Task) bool {
 	if t.Desired != TaskRunning || t.Last == TaskStopped || t.Attempt != c.Attempt-1 {
 		return false
 	}
-	t.Attempt, t.ClaimedAt = c.Attempt, c.At
+	t.Attempt, t.ClaimedAt = c.Attempt, At(c.At)
 	return true
 }
 
@@ -127,10 +127,10 @@ func (o *Observation) apply(t *Task) bool {
 		t.ECSID = o.ECSID
 	}
 	if !o.Started.IsZero() {
-		t.Started = o.Started
+		t.Started = At(o.Started)
 	}
 	if o.Last == TaskStopped {
-		t.Stopped, t.ExitCode = o.Stopped, o.ExitCode
+		t.Stopped, t.ExitCode = At(o.Stopped), o.ExitCode
 		if t.StopCode == "" {
 			t.StopCode = o.StopCode
 		}

@@ -82,7 +82,7 @@ func TestApplyClaim(t *testing.T) {
 	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Attempt = "", 1 })
 	w := cluster.Write{Claim: &cluster.Claim{Task: old.Key(), Attempt: 2, At: noon}}
 	got, holds := w.Apply(old)
-	want := edit(old, func(t *cluster.Task) { t.Rev, t.Attempt, t.ClaimedAt = 5, 2, noon })
+	want := edit(old, func(t *cluster.Task) { t.Rev, t.Attempt, t.ClaimedAt = 5, 2, cluster.At(noon) })
 	if diff := cmp.Diff(want, got); diff != "" || !holds {
 		t.Errorf("%v\n%s", holds, diff)
 	}
@@ -115,7 +115,7 @@ func TestApplyObservation(t *testing.T) {
 		w := see(cluster.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: "HEALTHY", Started: noon})
 		got, holds := w.Apply(old)
 		want := edit(old, func(t *cluster.Task) {
-			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, "HEALTHY", noon
+			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, "HEALTHY", cluster.At(noon)
 		})
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
 			t.Errorf("%v\n%s", holds, diff)
@@ -123,12 +123,12 @@ func TestApplyObservation(t *testing.T) {
 		expect(t, "key", w.Key(), old.Key())
 	})
 	t.Run("Stopped", func(t *testing.T) {
-		ran := edit(old, func(t *cluster.Task) { t.Started = noon })
+		ran := edit(old, func(t *cluster.Task) { t.Started = cluster.At(noon) })
 		w := see(cluster.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute), StopCode: cluster.StopContainerExited,
 			Reason: "exit", ExitCode: &code, Expires: 77})
 		got, holds := w.Apply(ran)
 		want := edit(ran, func(t *cluster.Task) {
-			t.Rev, t.Version, t.Last, t.Stopped, t.ExitCode, t.Expires = 5, 9, cluster.TaskStopped, noon.Add(time.Minute), &code, 77
+			t.Rev, t.Version, t.Last, t.Stopped, t.ExitCode, t.Expires = 5, 9, cluster.TaskStopped, cluster.At(noon.Add(time.Minute)), &code, 77
 			t.StopCode, t.Reason = cluster.StopContainerExited, "exit"
 		})
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
@@ -184,7 +184,7 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 			}
 		}
 		got, want := row.(*cluster.Task), reports[last-1]
-		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health || !got.Started.Equal(noon) || !got.Stopped.Equal(want.Stopped) {
+		if got.Version != want.Version || got.Last != want.Last || got.Health != want.Health || got.Started != cluster.At(noon) || got.Stopped != cluster.At(want.Stopped) {
 			t.Fatalf("ends as %+v, the newest says %+v", got, want)
 		}
 	})

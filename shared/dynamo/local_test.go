@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 		_ = server.stdin.Close()
 		_ = server.cmd.Wait()
 	}
+	if second.server != nil {
+		_ = second.server.Stop()
+	}
 	os.Exit(code)
 }
 

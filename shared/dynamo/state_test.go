@@ -108,10 +108,10 @@ func drawTask(t *rapid.T, key cluster.Key) *cluster.Task {
 		Tags:      map[string]string{"Näme \"q\"\\\n": "<välue>\x7f"},
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: []string{}}}},
 		Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
-		CreatedAt: t0, Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), ClaimedAt: drawTime(t, "claimed"),
+		CreatedAt: cluster.At(t0), Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
 		Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
-		ECSID: words.Draw(t, "ecs id"), Health: words.Draw(t, "health"), Started: drawTime(t, "started"),
-		Stopped: drawTime(t, "stopped"), StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
+		ECSID: words.Draw(t, "ecs id"), Health: words.Draw(t, "health"), Started: cluster.At(drawTime(t, "started")),
+		Stopped: cluster.At(drawTime(t, "stopped")), StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
 	}
 }
 

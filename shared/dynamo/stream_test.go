@@ -86,7 +86,7 @@ func TestStreamRecords(t *testing.T) {
 	task := &cluster.Task{
 		Head: cluster.Head{Cluster: "c", Rev: 1, Stamp: 1 << 60}, ID: "t", Owner: "o", TaskDefinition: "web:1",
 		Needs: cluster.Resources{CPU: 256_000, Memory: 512}, Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}},
-		GPUs: []int{0, 1}, Tags: map[string]string{"k": ""}, Desired: cluster.TaskRunning, CreatedAt: t0, ExitCode: &exit,
+		GPUs: []int{0, 1}, Tags: map[string]string{"k": ""}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0), ExitCode: &exit,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: nil}}},
 	}
 	stop := cluster.Write{Stop: &cluster.Stop{Task: task.Key(), Code: "UserInitiated", Reason: "why"}}

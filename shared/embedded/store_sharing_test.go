@@ -36,8 +36,8 @@ func TestCopyRow(t *testing.T) {
 
 func TestCopyRowIsAsFromTheFile(t *testing.T) {
 	local := time.Now().In(time.FixedZone("", 3600))
-	r := copyRow(&cluster.Task{CreatedAt: local, Tags: map[string]string{}, GPUs: []int{}}).(*cluster.Task)
-	if r.CreatedAt != local.Round(0).UTC() || r.Tags != nil || r.GPUs != nil {
+	r := copyRow(&cluster.Task{CreatedAt: cluster.At(local), Tags: map[string]string{}, GPUs: []int{}}).(*cluster.Task)
+	if r.CreatedAt.Time() != local.Round(0).UTC() || r.Tags != nil || r.GPUs != nil {
 		t.Errorf("copy %+v, want its time in UTC, no monotonic reading, and nil for empty collections", r)
 	}
 }

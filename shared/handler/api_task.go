@@ -167,7 +167,7 @@ func provisional(meta *cluster.Meta, r *cluster.Request) []*cluster.Task {
 		out = append(out, &cluster.Task{
 			Head: cluster.Head{Cluster: r.Cluster}, ID: cluster.RequestedTaskID(meta.Short, r.ID, n), Owner: meta.Short,
 			Group: r.Group, Request: r.ID, TaskDefinition: r.TaskDefinition, Needs: r.Needs, Overrides: r.Overrides,
-			StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: r.CreatedAt,
+			StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
 		})
 	}
 	return out
@@ -250,7 +250,7 @@ func (a *API) stop(ctx context.Context, t *cluster.Task, reason string) (*cluste
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
 	if t.Instance == "" {
-		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, a.Clock.Now(), a.expiry(a.Settings.KeepStopped)
+		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()), a.expiry(a.Settings.KeepStopped)
 		_, err := a.State.Write(ctx, cluster.Write{Put: &next})
 		return &next, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
@@ -186,7 +185,7 @@ func (d *decider) hostName(id string) string {
 func (d *decider) ended(t *cluster.Task, code, reason string) *cluster.Task {
 	next := *t
 	next.Rev++
-	next.Desired, next.Last, next.Stopped = cluster.TaskStopped, cluster.TaskStopped, d.now
+	next.Desired, next.Last, next.Stopped = cluster.TaskStopped, cluster.TaskStopped, cluster.At(d.now)
 	next.StopCode, next.Reason = code, reason
 	next.Expires = d.now.Add(d.settings.KeepStopped).Unix()
 	return &next
@@ -212,9 +211,7 @@ func (d *decider) sortedRequests() []*cluster.Request {
 	return out
 }
 
-func sortedTasks(tasks map[cluster.Key]*cluster.Task) []*cluster.Task {
-	return sortedByAge(slices.Collect(maps.Values(tasks)))
-}
+func sortedTasks(tasks []*cluster.Task) []*cluster.Task { return sortedByAge(slices.Clone(tasks)) }
 
 func sortedByAge(tasks []*cluster.Task) []*cluster.Task {
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int {

@@ -35,7 +35,7 @@ func (d *decider) standalone(r *cluster.Request, def *cluster.TaskDefinition) *c
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: d.snap.Meta.Cluster}, Owner: d.snap.Meta.Short, Group: r.Group, Request: r.ID,
 		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides,
-		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: r.CreatedAt,
+		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
 	}
 }
 
@@ -87,11 +87,11 @@ func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
 			d.refused(r, def, n, ProvisioningLimit)
 		default:
 			t := d.standalone(r, def)
-			t.WaitUntil = r.WaitUntil
+			t.WaitUntil = cluster.At(r.WaitUntil)
 			d.provision(t, cluster.RequestedTaskID(t.Owner, r.ID, n))
 			r.Tasks = append(r.Tasks, t.ID)
 			if !t.WaitUntil.IsZero() {
-				d.plan.due(cluster.DueWaiting, "", t.WaitUntil)
+				d.plan.due(cluster.DueWaiting, "", r.WaitUntil)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func (d *decider) placeWaiting(w *work) {
 
 // overdue reports whether the task has waited as long as it may.
 func (d *decider) overdue(t *cluster.Task) bool {
-	return !t.WaitUntil.IsZero() && !d.now.Before(t.WaitUntil)
+	return !t.WaitUntil.IsZero() && !d.now.Before(t.WaitUntil.Time())
 }
 
 // candidates are the standalone tasks that wait and that the work may concern, the oldest first: all of them, or those

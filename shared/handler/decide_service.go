@@ -123,7 +123,7 @@ func (d *decider) serviceTask(s *cluster.Service, def *cluster.TaskDefinition) *
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Group: "service:" + s.Name,
 		Revision: s.Deployment.ID, TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports,
-		Desired: cluster.TaskRunning, CreatedAt: d.now,
+		Desired: cluster.TaskRunning, CreatedAt: cluster.At(d.now),
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *decider) startPlaced(
 
 // begin starts a task on the instance and devices that placement chose.
 func (d *decider) begin(t *cluster.Task, where placement.Placement, def *cluster.TaskDefinition) {
-	t.Instance, t.GPUs, t.WaitUntil = where.Instance, where.GPUs, time.Time{}
+	t.Instance, t.GPUs, t.WaitUntil = where.Instance, where.GPUs, 0
 	if t.Needs.GPUMilli > 0 && t.Needs.GPUMilli < cluster.WholeGPU {
 		t.Overrides = d.pinned(t, def)
 	}

@@ -50,7 +50,7 @@ func TestDispatch_Starts(t *testing.T) {
 			for _, id := range c.Instances {
 				task := w.task(cluster.TaskID(c.StartedBy, id))
 				want(t, "attempt before the call", task.Attempt, 1)
-				want(t, "claimed at", task.ClaimedAt, w.clock.now)
+				want(t, "claimed at", task.ClaimedAt.Time(), w.clock.now)
 			}
 			return fault{}
 		}

@@ -17,7 +17,7 @@ func notFound(err error) bool {
 // doubt settles a task whose last start has an unknown outcome: ECS's lists are asked once they can be believed. True
 // means that ECS has no such task, so it may be started again; where ECS has one it is adopted, and any other stopped.
 func (d *drainer) doubt(t *cluster.Task) (nothing bool, err error) {
-	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.Clock.Now()); wait > 0 {
+	if wait := t.ClaimedAt.Time().Add(d.Settings.Settle).Sub(d.Clock.Now()); wait > 0 {
 		d.again(wait)
 		return false, nil
 	}
@@ -115,7 +115,7 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 	if len(found) > 0 {
 		return true, nil
 	}
-	if wait := t.ClaimedAt.Add(d.Settings.Settle).Sub(d.Clock.Now()); wait > 0 {
+	if wait := t.ClaimedAt.Time().Add(d.Settings.Settle).Sub(d.Clock.Now()); wait > 0 {
 		d.again(wait)
 		return false, nil
 	}

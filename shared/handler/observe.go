@@ -157,8 +157,8 @@ func foreignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: foreignOwner, Foreign: true,
 		Group: t.Group, TaskDefinition: t.TaskDefinition, Needs: t.Needs, Ports: t.Ports, Instance: t.Instance,
-		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, CreatedAt: now, Last: t.Last, Version: t.Version,
-		ECSID: t.ID, Health: t.Health, Started: t.Started,
+		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, CreatedAt: cluster.At(now), Last: t.Last, Version: t.Version,
+		ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
 	}
 }
 

@@ -168,7 +168,8 @@ func loadSnapshot(ctx context.Context, state State, name string) (*cluster.Snaps
 	snap := cluster.NewSnapshot()
 	snap.Put(meta)
 	for _, prefix := range []string{
-		cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixRequest,
+		cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixService, cluster.PrefixTask,
+		cluster.PrefixRequest,
 	} {
 		rows, err := state.List(ctx, cluster.Prefix(name, prefix))
 		if err != nil {

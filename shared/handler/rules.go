@@ -3,9 +3,12 @@ package handler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 )
 
 // checkRules refuses rules that cannot be kept, whatever the cluster is like (S3, S4, P7).
@@ -16,7 +19,28 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if strategy == cluster.Daemon && r.DomainPolicy != "" && r.DomainPolicy != cluster.PolicyNone {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support the domain policy %s: it has one task on each instance.", r.DomainPolicy)
 	}
+	for _, c := range slices.Concat(r.Constraints, def.Constraints) {
+		if err := checkExpression("Placement constraint expression", c.Expression, constraint.ParseQuery); err != nil {
+			return err
+		}
+	}
+	if err := checkExpression("Constraint", r.NodeConstraint, constraint.ParseProperties); err != nil {
+		return err
+	}
 	return cluster.CheckMetrics(r.Metrics)
+}
+
+func checkExpression(what, text string, parse func(string) (*constraint.Expression, error)) error {
+	if text == "" {
+		return nil
+	}
+	if len(text) > cluster.MaxExpression {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "%s has %d characters, at most %d are allowed.", what, len(text), cluster.MaxExpression)
+	}
+	if _, err := parse(text); err != nil {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "%s is not valid: %s", what, err)
+	}
+	return nil
 }
 
 // usable refuses rules that cannot be kept in this cluster as it is: a node constraint that names a property which no
@@ -30,7 +54,12 @@ func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if err != nil {
 		return err
 	}
-	_ = snap
+	if err := knownProperties(snap, s.Rules.NodeConstraint); err != nil {
+		return err
+	}
+	if s.Status != cluster.ServiceActive || before != nil && !more(s, before) {
+		return nil
+	}
 	return nil
 }
 
@@ -41,6 +70,40 @@ func more(s, before *cluster.Service) bool {
 		was[m.Name] = m.Load * int64(before.Desired)
 	}
 	return slices.ContainsFunc(s.Rules.Metrics, func(m cluster.Metric) bool { return m.Load*int64(s.Desired) > was[m.Name] })
+}
+
+// knownProperties refuses an expression that can be evaluated on no instance, as it names a property that none has. In a
+// cluster without instances nothing is known, and nothing is refused.
+func knownProperties(snap *cluster.Snapshot, expression string) error {
+	if expression == "" {
+		return nil
+	}
+	e, err := constraint.ParseProperties(expression)
+	if err != nil {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Constraint is not valid: %s", err)
+	}
+	known := map[string]bool{"NodeName": true}
+	var nodes []constraint.Subject
+	for _, v := range snap.Instances {
+		if v.Instance == nil || v.Gone() {
+			continue
+		}
+		nodes = append(nodes, v.Facts())
+		for _, name := range v.PropertyNames() {
+			known[name] = true
+		}
+		for name := range snap.Configuration.NodeTypes[v.NodeType()].Properties {
+			known[name] = true
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	if err := e.Validate(slices.Values(nodes)); err != nil {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Constraint %.200q holds on no instance of the cluster: %s. Properties that instances have: %s.",
+			expression, err, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return nil
 }
 
 // decidedOn are the prefixes of the rows that placement decides on.

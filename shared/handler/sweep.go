@@ -135,8 +135,8 @@ func derivedID(t cluster.ECSTask) string {
 }
 
 func (s *sweep) byDerivedID() map[string]*cluster.Task {
-	rows := make(map[string]*cluster.Task, len(s.snap.Tasks))
-	for _, t := range s.snap.Tasks {
+	rows := make(map[string]*cluster.Task, s.snap.TaskCount())
+	for t := range s.snap.Tasks() {
 		switch {
 		case t.Foreign:
 			rows[t.ID] = t
@@ -170,18 +170,15 @@ func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
 func (s *sweep) settled(t *cluster.Task) bool {
 	switch {
 	case t.Foreign:
-		return s.now.Sub(t.CreatedAt) > s.settings.Settle
+		return s.now.Sub(t.CreatedAt.Time()) > s.settings.Settle
 	case t.ECSID != "":
-		return s.now.Sub(t.ClaimedAt) > s.settings.Settle
+		return s.now.Sub(t.ClaimedAt.Time()) > s.settings.Settle
 	}
-	return t.Attempt > 0 && s.now.Sub(t.ClaimedAt) > 10*s.settings.Settle
+	return t.Attempt > 0 && s.now.Sub(t.ClaimedAt.Time()) > 10*s.settings.Settle
 }
 
 func (s *sweep) sortedTasks() []*cluster.Task {
-	tasks := make([]*cluster.Task, 0, len(s.snap.Tasks))
-	for _, t := range s.snap.Tasks {
-		tasks = append(tasks, t)
-	}
+	tasks := slices.Collect(s.snap.Tasks())
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
 	return tasks
 }

@@ -72,11 +72,11 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 			want(t, "health", row.Health, c.health)
 			want(t, "writes", row.Rev, c.rev)
 			if row.Last != "" {
-				want(t, "started", row.Started, at(1))
+				want(t, "started", row.Started.Time(), at(1))
 				want(t, "ECS's id", row.ECSID, task.ID)
 			}
 			if c.status == cluster.TaskStopped {
-				want(t, "stopped", row.Stopped, at(2))
+				want(t, "stopped", row.Stopped.Time(), at(2))
 				want(t, "exit code", *row.ExitCode, 3)
 				want(t, "code", row.StopCode, cluster.StopContainerExited)
 			}

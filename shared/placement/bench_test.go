@@ -65,10 +65,7 @@ func BenchmarkDaemon(b *testing.B) {
 
 func BenchmarkChooseStops(b *testing.B) {
 	s := large()
-	var tasks []*cluster.Task
-	for _, t := range s.Owned("web") {
-		tasks = append(tasks, t)
-	}
+	tasks := s.Owned("web")
 	for b.Loop() {
 		stop(s, tasks, 2500)
 	}

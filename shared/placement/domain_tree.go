@@ -54,35 +54,49 @@ func faultPath(name string) []string {
 // with domains without a name, one child each.
 func (t *domainTree) build(names []string, standing []Standing, path func(string) []string) {
 	t.leafOf = make([]int32, len(names))
-	paths, depth := map[string][]string{}, 0
+	index := map[string]int32{}
+	var paths [][]string
+	depth := 0
 	for i, name := range names {
 		t.leafOf[i] = -1
-		if name != "" && standing[i] != Away && paths[name] == nil {
-			paths[name] = path(name)
-			depth = max(depth, len(paths[name]))
-		}
-	}
-	t.nodes = []domain{{parent: -1}}
-	leaves := make(map[string]int32, len(paths))
-	children := map[edge]int32{}
-	nodeLeaf := map[int32]int32{}
-	for i, name := range names {
 		if name == "" || standing[i] == Away {
 			continue
 		}
-		leaf, ok := leaves[name]
+		at, ok := index[name]
 		if !ok {
-			node := t.descend(children, paths[name], depth)
-			if leaf, ok = nodeLeaf[node]; !ok {
-				leaf = int32(len(t.nodeOf))
-				nodeLeaf[node] = leaf
-				t.nodeOf = append(t.nodeOf, node)
-			}
-			leaves[name] = leaf
+			at = int32(len(paths))
+			index[name] = at
+			paths = append(paths, path(name))
+			depth = max(depth, len(paths[at]))
 		}
-		t.leafOf[i] = leaf
+		t.leafOf[i] = at
+	}
+	leaves := t.grow(paths, depth)
+	for i, at := range t.leafOf {
+		if at >= 0 {
+			t.leafOf[i] = leaves[at]
+		}
 	}
 	t.populate(standing)
+}
+
+// grow makes the nodes of all paths, and is the leaf of each: several names may mean the same.
+func (t *domainTree) grow(paths [][]string, depth int) []int32 {
+	t.nodes = []domain{{parent: -1}}
+	children := map[edge]int32{}
+	leafAt := map[int32]int32{}
+	leaves := make([]int32, len(paths))
+	for i, path := range paths {
+		node := t.descend(children, path, depth)
+		leaf, ok := leafAt[node]
+		if !ok {
+			leaf = int32(len(t.nodeOf))
+			leafAt[node] = leaf
+			t.nodeOf = append(t.nodeOf, node)
+		}
+		leaves[i] = leaf
+	}
+	return leaves
 }
 
 type edge struct {

@@ -118,8 +118,8 @@ func (p *pass) enter(g *region, i int, m *room) {
 	m.reset(g.views[i])
 	if g.wished {
 		m.wish = i
-	} else if len(p.crowd.Instances) > 0 {
-		m.tasks = p.crowd.Instances[m.view.ID]
+	} else {
+		m.tasks = p.crowd.On(m.view)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, Owner: "web", Ports: nil}, Count: 2}
 		expect(t, "placed", where(placement.New(s).Place(r).Placed), "i-1[0] i-1[1]")
 		v := s.Instances["i-1"]
-		if diff := cmp.Diff([]int{1000, 1000}, v.GPUs); diff != "" || v.CPU != 2*cluster.VCPU || len(s.Tasks) != 0 {
+		if diff := cmp.Diff([]int{1000, 1000}, v.GPUs); diff != "" || v.CPU != 2*cluster.VCPU || s.TaskCount() != 0 {
 			t.Errorf("changed: %+v", v)
 		}
 	})

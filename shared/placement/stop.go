@@ -101,7 +101,7 @@ func (c *choice) group(tasks []*cluster.Task) *queue[*zone] {
 			index[name] = z
 			out.items = append(out.items, z)
 		}
-		z.add(t, crowd.Instances[t.Instance]-c.hosts[t.Instance])
+		z.add(t, crowd.On(c.snap.Instances[t.Instance])-c.hosts[t.Instance])
 	}
 	for _, z := range out.items {
 		for _, h := range z.hosts.items {

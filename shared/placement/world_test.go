@@ -94,7 +94,7 @@ type taskOption func(*cluster.Task)
 func task(id, on string, options ...taskOption) *cluster.Task {
 	t := &cluster.Task{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "web", Instance: on, Needs: small,
-		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: time.Unix(1000, 0),
+		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(1000, 0)),
 	}
 	for _, o := range options {
 		o(t)
@@ -123,7 +123,7 @@ func stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
 func pending(t *cluster.Task) { t.Last = "" }
 
 func created(second int64) taskOption {
-	return func(t *cluster.Task) { t.CreatedAt = time.Unix(second, 0) }
+	return func(t *cluster.Task) { t.CreatedAt = cluster.At(time.Unix(second, 0)) }
 }
 
 // check and stop ask a new engine.

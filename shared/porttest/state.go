@@ -64,7 +64,7 @@ func head(name string, rev int64) cluster.Head { return cluster.Head{Cluster: na
 func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 	t := &cluster.Task{
 		Head: head(name, 1), ID: id, Owner: owner, TaskDefinition: "web:1", Instance: "i-1",
-		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, CreatedAt: t0,
+		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0),
 	}
 	for _, edit := range edits {
 		edit(t)

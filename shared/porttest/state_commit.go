@@ -70,9 +70,9 @@ func everyKind(t *testing.T, s handler.State, name string) (writes []cluster.Wri
 		key("stop"): task(name, "stop", rev(2), func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R"
 		}),
-		key("claim"): task(name, "claim", rev(2), func(t *cluster.Task) { t.Attempt, t.ClaimedAt = 1, t0 }),
+		key("claim"): task(name, "claim", rev(2), func(t *cluster.Task) { t.Attempt, t.ClaimedAt = 1, cluster.At(t0) }),
 		key("observe"): task(name, "observe", rev(2), func(t *cluster.Task) {
-			t.Version, t.ECSID, t.Last, t.Started = 2, "e", cluster.TaskRunning, t0
+			t.Version, t.ECSID, t.Last, t.Started = 2, "e", cluster.TaskRunning, cluster.At(t0)
 		}),
 	}
 	return writes, after

@@ -193,11 +193,11 @@ func drawTask(t *rapid.T, name, id string) *cluster.Task {
 		some := rapid.SampledFrom([]string{"", "x", "y"})
 		row.Rev = 0
 		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
-		row.Attempt, row.ClaimedAt = rapid.IntRange(0, 2).Draw(t, "attempt"), drawTime(t, "claimed")
+		row.Attempt, row.ClaimedAt = rapid.IntRange(0, 2).Draw(t, "attempt"), cluster.At(drawTime(t, "claimed"))
 		row.Last, row.Version = drawStatus(t, "last"), rapid.Int64Range(0, 2).Draw(t, "version")
 		row.ECSID, row.Health = some.Draw(t, "ECS id"), some.Draw(t, "health")
 		row.StopCode, row.Reason = some.Draw(t, "code"), some.Draw(t, "reason")
-		row.Started, row.Stopped = drawTime(t, "started"), drawTime(t, "stopped")
+		row.Started, row.Stopped = cluster.At(drawTime(t, "started")), cluster.At(drawTime(t, "stopped"))
 		row.Tags = map[string]string{"k": strings.Repeat("v", rapid.IntRange(0, 3).Draw(t, "tag"))}
 	})
 }

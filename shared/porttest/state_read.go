@@ -172,15 +172,17 @@ func testRoundTrip(t *testing.T, s handler.State) {
 		name := unique()
 		at := time.Now().In(time.FixedZone("", -7*3600)) // with a zone and a monotonic reading
 		row := task(name, "a", func(t *cluster.Task) {
-			t.CreatedAt, t.Tags, t.GPUs, t.Overrides = at, map[string]string{}, []int{}, &cluster.Overrides{}
+			t.Tags, t.GPUs, t.Overrides = map[string]string{}, []int{}, &cluster.Overrides{}
 		})
 		put(t, s, row)
 		got := get(t, s, row.Key()).(*cluster.Task)
-		if !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
-			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
-		}
 		if len(got.Tags) != 0 || len(got.GPUs) != 0 || got.Overrides == nil {
 			t.Errorf("row %+v, want no tags, no GPUs, and overrides that say nothing", got)
+		}
+		dated := &cluster.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
+		put(t, s, dated)
+		if got := get(t, s, dated.Key()).(*cluster.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
+			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
 	})
 }

@@ -168,11 +168,11 @@ func testStop(t *testing.T, s handler.State) {
 
 func testClaim(t *testing.T, s handler.State) {
 	for _, n := range []int{1, 2} {
-		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, t0 }
+		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
 		at := func(attempt int, edits ...func(*cluster.Task)) func(*cluster.Task) {
 			return func(t *cluster.Task) {
 				if t.Attempt = attempt; attempt > 0 {
-					t.ClaimedAt = t0.Add(-time.Minute)
+					t.ClaimedAt = cluster.At(t0.Add(-time.Minute))
 				}
 				for _, edit := range edits {
 					edit(t)
@@ -207,7 +207,7 @@ func testObserve(t *testing.T, s handler.State) {
 func testObserveRunning(t *testing.T, s handler.State) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
-		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, "HEALTHY", started
+		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, "HEALTHY", cluster.At(started)
 	}
 	ecs := func(version int64, id string) func(*cluster.Task) {
 		return func(t *cluster.Task) { t.Version, t.ECSID = version, id }
@@ -240,13 +240,13 @@ func testObserveRunning(t *testing.T, s handler.State) {
 func testObserveStopped(t *testing.T, s handler.State) {
 	ended, code := t0.Add(time.Hour), 137
 	stopped := func(t *cluster.Task) {
-		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, ended, 7_000_000_000
+		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, cluster.At(ended), 7_000_000_000
 		t.ExitCode = &code
 	}
 	theirs := func(t *cluster.Task) { stopped(t); t.StopCode, t.Reason = "C", "R" }
 	runTaskCases(t, s, []taskCase{
 		{"NeverRan", plain, theirs},
-		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, t0 }, theirs},
+		{"Ran", func(t *cluster.Task) { t.Version, t.Last, t.Started = 4, cluster.TaskRunning, cluster.At(t0) }, theirs},
 		{"KeepsBerthsReason", func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "mine", "mine" }, stopped},
 		{"KeepsACodeAlone", func(t *cluster.Task) { t.StopCode = "mine" }, func(t *cluster.Task) { stopped(t); t.Reason = "R" }},
 		{"RefusesTwice", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},

@@ -227,13 +227,13 @@ func settle(in service.Input) service.Input {
 		switch {
 		case t.Last == cluster.TaskStopped:
 		case t.Desired == cluster.TaskStopped || t.Last == cluster.TaskStopping:
-			t.Last, t.Stopped = cluster.TaskStopped, in.Now.Add(-time.Second)
-			t.Started = in.Now.Add(-time.Minute)
+			t.Last, t.Stopped = cluster.TaskStopped, cluster.At(in.Now.Add(-time.Second))
+			t.Started = cluster.At(in.Now.Add(-time.Minute))
 		default:
 			if t.Instance == "" {
 				t.Instance = "i-8"
 			}
-			t.Last, t.Health, t.Started = cluster.TaskRunning, "", in.Now
+			t.Last, t.Health, t.Started = cluster.TaskRunning, "", cluster.At(in.Now)
 		}
 	}
 	return in

@@ -109,7 +109,7 @@ func byID(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) }
 func (c *census) count(t *cluster.Task) {
 	if t.NeverRan() && (t.Revision == "" || t.Revision == c.Service.Deployment.ID) {
 		c.failed++
-		if at := t.Stopped.Add(c.RestartDelay); at.After(c.retry) {
+		if at := t.Stopped.Time().Add(c.RestartDelay); at.After(c.retry) {
 			c.retry = at
 		}
 	}

@@ -49,7 +49,7 @@ type taskOption func(*cluster.Task)
 func task(id string, options ...taskOption) *cluster.Task {
 	t := &cluster.Task{
 		ID: id, Owner: "0123456789ab", Service: "web", Revision: "ecs-svc/1", Instance: "i-" + id[1:], Desired: cluster.TaskRunning,
-		Last: cluster.TaskRunning, CreatedAt: noon.Add(-time.Hour), Started: noon.Add(-time.Hour),
+		Last: cluster.TaskRunning, CreatedAt: cluster.At(noon.Add(-time.Hour)), Started: cluster.At(noon.Add(-time.Hour)),
 	}
 	for _, o := range options {
 		o(t)
@@ -59,7 +59,7 @@ func task(id string, options ...taskOption) *cluster.Task {
 
 func on(instance string) taskOption { return func(t *cluster.Task) { t.Instance = instance } }
 
-func pending(t *cluster.Task) { t.Last, t.Started = "", time.Time{} }
+func pending(t *cluster.Task) { t.Last, t.Started = "", 0 }
 
 func waiting(t *cluster.Task) {
 	pending(t)
@@ -70,16 +70,16 @@ func stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
 
 func dying(t *cluster.Task) { t.Last = cluster.TaskStopping }
 
-func stopped(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, noon }
+func stopped(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
 
 func sick(t *cluster.Task) { t.Health = "UNHEALTHY" }
 
 // neverRan stopped so long ago without having been RUNNING.
 func neverRan(ago time.Duration) taskOption {
-	return func(t *cluster.Task) { t.Last, t.Started, t.Stopped = cluster.TaskStopped, time.Time{}, noon.Add(-ago) }
+	return func(t *cluster.Task) { t.Last, t.Started, t.Stopped = cluster.TaskStopped, 0, cluster.At(noon.Add(-ago)) }
 }
 
-func older(t *cluster.Task) { t.CreatedAt = t.CreatedAt.Add(-time.Hour) }
+func older(t *cluster.Task) { t.CreatedAt = cluster.At(t.CreatedAt.Time().Add(-time.Hour)) }
 
 func input(s *cluster.Service, tasks ...*cluster.Task) service.Input {
 	return service.Input{Service: s, Tasks: tasks, Now: noon, RestartDelay: delay}
@@ -153,7 +153,7 @@ func genTask(t *rapid.T, id string) *cluster.Task {
 		func(*cluster.Task) {}, func(*cluster.Task) {}, sick, pending, waiting, stopping, dying, stopped,
 		neverRan(time.Duration(rapid.IntRange(0, 12).Draw(t, "ago")) * time.Second),
 	}).Draw(t, "is"))
-	out.CreatedAt = noon.Add(-time.Duration(rapid.IntRange(1, 3).Draw(t, "age")) * time.Minute)
+	out.CreatedAt = cluster.At(noon.Add(-time.Duration(rapid.IntRange(1, 3).Draw(t, "age")) * time.Minute))
 	if rapid.IntRange(0, 9).Draw(t, "unwanted") == 0 {
 		out.Desired = cluster.TaskStopped
 	}

@@ -158,7 +158,7 @@ func (s *scheduler) SubmitTasks(_ context.Context, spec cluster.TaskSpec) ([]*cl
 		t := &cluster.Task{
 			Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, ID: cluster.Digest("task", string(rune(len(s.tasks)))), Group: spec.Group,
 			TaskDefinition: spec.TaskDefinition, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Overrides: spec.Overrides,
-			StartedByUser: spec.StartedBy, Tags: spec.Tags, Desired: cluster.TaskRunning, CreatedAt: noon,
+			StartedByUser: spec.StartedBy, Tags: spec.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(noon),
 		}
 		if spec.Kind == cluster.StartTask {
 			t.Instance = spec.Instances[n]

@@ -190,7 +190,7 @@ func TestTaskLife(t *testing.T) {
 	expect(t, "status", *ran.Tasks[0].LastStatus, "PROVISIONING")
 
 	row := b.scheduler.tasks[0]
-	row.Instance, row.ECSID, row.Last, row.Started = "0a", strings.Repeat("e", 32), cluster.TaskRunning, after(time.Second)
+	row.Instance, row.ECSID, row.Last, row.Started = "0a", strings.Repeat("e", 32), cluster.TaskRunning, cluster.At(after(time.Second))
 	row.Health, row.Rev = "HEALTHY", 5
 	arn := account.ARN("task", "prod", row.ID)
 	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{arn, row.ECSID}}))(t)
@@ -218,7 +218,7 @@ func TestTaskLife(t *testing.T) {
 
 	stopped := must(b.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: new("prod"), Task: &arn, Reason: new("enough")}))(t)
 	expect(t, "stopping", []string{*stopped.Task.LastStatus, *stopped.Task.DesiredStatus, *stopped.Task.Containers[0].LastStatus}, []string{"STOPPING", "STOPPED", "RUNNING"})
-	row.Last, row.Stopped, row.ExitCode = cluster.TaskStopped, after(time.Minute), new(3)
+	row.Last, row.Stopped, row.ExitCode = cluster.TaskStopped, cluster.At(after(time.Minute)), new(3)
 	got = must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{
 		Cluster: new("prod"), Tasks: []string{row.ID, strings.Repeat("0", 32)}, Include: []types.TaskField{types.TaskFieldTags},
 	}))(t)
@@ -246,7 +246,7 @@ func TestTaskOfAServiceWithECSDown(t *testing.T) {
 	id := strings.Repeat("a", 32)
 	b.scheduler.tasks = []*cluster.Task{{
 		Head: cluster.Head{Cluster: "prod"}, ID: id, Service: "web", Group: "service:web", Revision: "ecs-svc/1", TaskDefinition: "shop:3",
-		Instance: "0a", Desired: cluster.TaskRunning, CreatedAt: noon,
+		Instance: "0a", Desired: cluster.TaskRunning, CreatedAt: cluster.At(noon),
 	}}
 	b.cloud.down = errors.New("down")
 	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{id}}))(t)

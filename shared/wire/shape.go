@@ -117,7 +117,7 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
 		Group: text(t.Group), StartedBy: text(startedBy), LaunchType: types.LaunchTypeEc2, HealthStatus: health(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
-		CreatedAt: instant(t.CreatedAt), StartedAt: instant(t.Started), StoppedAt: instant(t.Stopped),
+		CreatedAt: instant(t.CreatedAt.Time()), StartedAt: instant(t.Started.Time()), StoppedAt: instant(t.Stopped.Time()),
 		StopCode: types.TaskStopCode(t.StopCode), StoppedReason: text(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: TaskOverride(t.Overrides),

@@ -1,0 +1,162 @@
+// Package client calls a running Berth from the command line: the ECS API's operations and Berth's own, with plain JSON.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"berth/shared/cluster"
+)
+
+// Endpoint is the flag of every command that talks to a running Berth.
+type Endpoint struct {
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
+}
+
+// Client calls one endpoint.
+type Client struct {
+	endpoint string
+	http     *http.Client
+	// aws signs, where the endpoint is not on this machine.
+	aws *aws.Config
+}
+
+const (
+	ecsTarget   = "AmazonEC2ContainerServiceV20141113."
+	ownTarget   = "Berth_20261121."
+	contentType = "application/x-amz-json-1.1"
+	timeout     = 60 * time.Second
+	maxAnswer   = 64 << 20
+)
+
+// New is a client of the endpoint. Away from this machine it needs credentials, as the SDK finds them.
+func New(ctx context.Context, e Endpoint) (*Client, error) {
+	u, err := url.Parse(e.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("--endpoint is %q, expected a URL such as http://127.0.0.1:5252", e.Endpoint)
+	}
+	c := &Client{endpoint: strings.TrimSuffix(e.Endpoint, "/") + "/", http: &http.Client{Timeout: timeout}}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return c, nil
+	}
+	conf, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("finding AWS credentials: %w", err)
+	}
+	c.aws = &conf
+	return c, nil
+}
+
+// ECS calls an operation of the ECS API.
+func (c *Client) ECS(ctx context.Context, op string, in, out any) error {
+	return c.call(ctx, ecsTarget, op, in, out)
+}
+
+// Own calls an operation of Berth's own.
+func (c *Client) Own(ctx context.Context, op string, in, out any) error {
+	return c.call(ctx, ownTarget, op, in, out)
+}
+
+func (c *Client) call(ctx context.Context, target, op string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("X-Amz-Target", target+op)
+	if err := c.sign(ctx, req, body); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.unreachable(op, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%s: reading the answer: %w", op, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return refusal(op, resp.StatusCode, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%s: the answer cannot be read: %w", op, err)
+	}
+	return nil
+}
+
+// unreachable says what to do where nobody listens.
+func (c *Client) unreachable(op string, err error) error {
+	var refused *net.OpError
+	if errors.As(err, &refused) && refused.Op == "dial" {
+		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or name another --endpoint", op, c.endpoint, refused.Err)
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
+
+// refusal is an error of the API as [cluster.Error], with the operation's name.
+func refusal(op string, status int, answer []byte) error {
+	var e struct {
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(answer, &e); err != nil || e.Type == "" {
+		return fmt.Errorf("%s: status %d: %.200q", op, status, answer)
+	}
+	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message))
+}
+
+// sign signs a call that leaves this machine, for the service that checks it: Lambda, where it is a function URL.
+func (c *Client) sign(ctx context.Context, req *http.Request, body []byte) error {
+	if c.aws == nil {
+		return nil
+	}
+	if c.aws.Credentials == nil {
+		return errors.New("no AWS credentials")
+	}
+	credentials, err := c.aws.Credentials.Retrieve(ctx)
+	if err != nil {
+		return fmt.Errorf("finding AWS credentials: %w", err)
+	}
+	service, region := "ecs", cmp.Or(c.aws.Region, os.Getenv("AWS_REGION"))
+	if host := req.URL.Hostname(); strings.Contains(host, ".lambda-url.") {
+		service = "lambda"
+		region = cmp.Or(regionOf(host), region)
+	}
+	if region == "" {
+		return errors.New("no AWS Region: set AWS_REGION")
+	}
+	sum := sha256.Sum256(body)
+	return v4.NewSigner().SignHTTP(ctx, credentials, req, hex.EncodeToString(sum[:]), service, region, time.Now())
+}
+
+// regionOf is the Region in a function URL's host, ID.lambda-url.REGION.on.aws.
+func regionOf(host string) string {
+	_, rest, _ := strings.Cut(host, ".lambda-url.")
+	region, _, _ := strings.Cut(rest, ".")
+	return region
+}

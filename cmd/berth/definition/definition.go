@@ -1,0 +1,301 @@
+// Package definition makes a cluster what Service Fabric's own description of one says (P16): first what would change,
+// then, if wanted, the change.
+package definition
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/cmd/berth/client"
+	"berth/shared/cluster"
+	"berth/shared/servicefabric"
+	"berth/shared/wire"
+)
+
+// Change is one difference between what a description says and what is there.
+type Change struct {
+	Action string `json:"action"` // add, change, remove
+	What   string `json:"what"`   // cluster, configuration, instance
+	Name   string `json:"name"`   // setting, attribute or node
+	From   string `json:"from,omitempty"`
+	To     string `json:"to,omitempty"`
+}
+
+// String is one line of a difference.
+func (c Change) String() string {
+	switch c.Action {
+	case "add":
+		return strings.TrimSpace(fmt.Sprintf("+ %s %s %s", c.What, c.Name, c.To))
+	case "remove":
+		return strings.TrimSpace(fmt.Sprintf("- %s %s %s", c.What, c.Name, c.From))
+	}
+	return fmt.Sprintf("~ %s %s %s -> %s", c.What, c.Name, c.From, c.To)
+}
+
+// Size is what an instance that is registered for a node has: ECS CPU units and MiB.
+type Size struct{ CPU, Memory int }
+
+// Plan is what has to be done.
+type Plan struct {
+	Changes []Change
+	// Absent are the nodes that no instance of the cluster is.
+	Absent []servicefabric.Node
+
+	cluster       string
+	create        bool
+	configure     bool
+	configuration *wire.Configuration
+	attributes    []attribute
+}
+
+type attribute struct {
+	Name     string `json:"name"`
+	Value    string `json:"value,omitempty"`
+	TargetID string `json:"targetId,omitempty"`
+}
+
+// instance is what is there of one.
+type instance struct {
+	ARN        string      `json:"containerInstanceArn"`
+	EC2        string      `json:"ec2InstanceId"`
+	Attributes []attribute `json:"attributes"`
+}
+
+func (i *instance) attribute(name string) (string, bool) {
+	at := slices.IndexFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
+	if at < 0 {
+		return "", false
+	}
+	return i.Attributes[at].Value, true
+}
+
+// is reports whether the instance is the node: by the name it was given, its own id or EC2's.
+func (i *instance) is(node string) bool {
+	if name, ok := i.attribute(cluster.PropertyPrefix + "NodeName"); ok {
+		return name == node
+	}
+	return i.EC2 == node || cluster.LastPart(i.ARN) == node
+}
+
+// Compare finds what would have to change for the cluster to be as described. It changes nothing.
+func Compare(ctx context.Context, c *client.Client, clusterName string, want *servicefabric.Cluster) (*Plan, error) {
+	p := &Plan{cluster: clusterName, configuration: wire.ConfigurationOf(&want.Configuration)}
+	active, err := exists(ctx, c, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	var have wire.ConfigurationOutput
+	var instances []*instance
+	if active {
+		if err := c.Own(ctx, "DescribeClusterConfiguration", wire.ClusterInput{Cluster: clusterName}, &have); err != nil {
+			return nil, err
+		}
+		if instances, err = list(ctx, c, clusterName); err != nil {
+			return nil, err
+		}
+	} else {
+		p.create = true
+		p.Changes = append(p.Changes, Change{Action: "add", What: "cluster", Name: clusterName})
+	}
+	p.compareConfiguration(have.Configuration)
+	for _, n := range want.Nodes {
+		p.compareNode(n, instances)
+	}
+	return p, nil
+}
+
+func exists(ctx context.Context, c *client.Client, name string) (bool, error) {
+	var out struct {
+		Clusters []struct {
+			Status string `json:"status"`
+		} `json:"clusters"`
+	}
+	if err := c.ECS(ctx, "DescribeClusters", map[string]any{"clusters": []string{name}}, &out); err != nil {
+		return false, err
+	}
+	return len(out.Clusters) > 0 && out.Clusters[0].Status == "ACTIVE", nil
+}
+
+// describePage is how many instances one DescribeContainerInstances takes.
+const describePage = 100
+
+func list(ctx context.Context, c *client.Client, clusterName string) (out []*instance, err error) {
+	for token := ""; ; {
+		in := map[string]any{"cluster": clusterName, "maxResults": describePage}
+		if token != "" {
+			in["nextToken"] = token
+		}
+		var page struct {
+			ARNs []string `json:"containerInstanceArns"`
+			Next string   `json:"nextToken"`
+		}
+		if err := c.ECS(ctx, "ListContainerInstances", in, &page); err != nil {
+			return nil, err
+		}
+		if len(page.ARNs) > 0 {
+			var described struct {
+				Instances []*instance `json:"containerInstances"`
+			}
+			if err := c.ECS(ctx, "DescribeContainerInstances", map[string]any{"cluster": clusterName, "containerInstances": page.ARNs}, &described); err != nil {
+				return nil, err
+			}
+			out = append(out, described.Instances...)
+		}
+		if token = page.Next; token == "" {
+			return out, nil
+		}
+	}
+}
+
+func (p *Plan) compareConfiguration(have *wire.Configuration) {
+	was, is := flat(have), flat(p.configuration)
+	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
+		before, had := was[name]
+		after, has := is[name]
+		switch {
+		case before == after && had == has:
+			continue
+		case !had:
+			p.Changes = append(p.Changes, Change{Action: "add", What: "configuration", Name: name, To: after})
+		case !has:
+			p.Changes = append(p.Changes, Change{Action: "remove", What: "configuration", Name: name, From: before})
+		default:
+			p.Changes = append(p.Changes, Change{Action: "change", What: "configuration", Name: name, From: before, To: after})
+		}
+		p.configure = true
+	}
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// flat is a configuration as one line per setting, nodeTypes.NodeType01.capacities.connections = 100.
+func flat(c *wire.Configuration) map[string]string {
+	out := map[string]string{}
+	data, err := json.Marshal(c) // plain data cannot fail
+	var v map[string]any
+	if err != nil || json.Unmarshal(data, &v) != nil {
+		return out
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		if m, ok := v.(map[string]any); ok && len(m) > 0 {
+			for name, inner := range m {
+				walk(strings.TrimPrefix(path+"."+name, "."), inner)
+			}
+			return
+		}
+		if m, ok := v.(map[string]any); ok && len(m) == 0 {
+			v = "" // a node type that says nothing
+		}
+		out[path] = fmt.Sprint(v)
+	}
+	for name, inner := range v {
+		walk(name, inner)
+	}
+	return out
+}
+
+func (p *Plan) compareNode(n servicefabric.Node, instances []*instance) {
+	at := slices.IndexFunc(instances, func(i *instance) bool { return i.is(n.Name) })
+	if at < 0 {
+		p.Absent = append(p.Absent, n)
+		return
+	}
+	i := instances[at]
+	wanted := n.Attributes()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		value := wanted[name]
+		was, had := i.attribute(name)
+		if had && was == value {
+			continue
+		}
+		action := "change"
+		if !had {
+			action = "add"
+		}
+		p.Changes = append(p.Changes, Change{Action: action, What: "instance", Name: n.Name + " " + name, From: was, To: value})
+		p.attributes = append(p.attributes, attribute{Name: name, Value: value, TargetID: cluster.LastPart(i.ARN)})
+	}
+}
+
+// Register adds to the plan an instance of the size for each node that has none.
+func (p *Plan) Register() {
+	for _, n := range p.Absent {
+		p.Changes = append(p.Changes, Change{Action: "add", What: "instance", Name: n.Name, To: describe(n)})
+	}
+}
+
+func describe(n servicefabric.Node) string {
+	return strings.Join(slices.DeleteFunc([]string{n.Type, n.FaultDomain, n.UpgradeDomain}, func(s string) bool { return s == "" }), " ")
+}
+
+// attributesPerCall is how many attributes one PutAttributes takes.
+const attributesPerCall = 10
+
+// Apply makes the changes, in an order that can be broken off and begun again: the cluster, its configuration, the
+// attributes of instances, and where size is not nil new instances. progress is called after each step.
+func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress func(done, of int)) error {
+	steps := []func() error{}
+	if p.create {
+		steps = append(steps, func() error {
+			return c.ECS(ctx, "CreateCluster", map[string]any{"clusterName": p.cluster}, nil)
+		})
+	}
+	if p.configure {
+		steps = append(steps, func() error {
+			return c.Own(ctx, "PutClusterConfiguration", wire.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
+		})
+	}
+	for some := range slices.Chunk(p.attributes, attributesPerCall) {
+		steps = append(steps, func() error {
+			return c.ECS(ctx, "PutAttributes", map[string]any{"cluster": p.cluster, "attributes": targeted(some)}, nil)
+		})
+	}
+	if size != nil {
+		for _, n := range p.Absent {
+			steps = append(steps, func() error { return register(ctx, c, p.cluster, n, *size) })
+		}
+	}
+	for n, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+		progress(n+1, len(steps))
+	}
+	return nil
+}
+
+func targeted(some []attribute) []map[string]string {
+	var out []map[string]string
+	for _, a := range some {
+		out = append(out, map[string]string{"name": a.Name, "value": a.Value, "targetId": a.TargetID, "targetType": "container-instance"})
+	}
+	return out
+}
+
+func register(ctx context.Context, c *client.Client, clusterName string, n servicefabric.Node, size Size) error {
+	var attributes []map[string]string
+	of := n.Attributes()
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		attributes = append(attributes, map[string]string{"name": name, "value": of[name]})
+	}
+	return c.ECS(ctx, "RegisterContainerInstance", map[string]any{
+		"cluster": clusterName, "attributes": attributes, "totalResources": []map[string]any{
+			{"name": "CPU", "type": "INTEGER", "integerValue": size.CPU}, {"name": "MEMORY", "type": "INTEGER", "integerValue": size.Memory},
+		},
+	}, nil)
+}
+
+// AgentSetting is the line of an ECS agent's configuration with which a machine joins as the node.
+func AgentSetting(n servicefabric.Node) string {
+	data, _ := json.Marshal(n.Attributes()) // a map of strings cannot fail
+	return "ECS_INSTANCE_ATTRIBUTES=" + string(data)
+}

@@ -1,0 +1,94 @@
+package awsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+)
+
+// putBatch is how many events EventBridge takes in one call of PutEvents.
+const putBatch = 10
+
+// Bus sends events to EventBridge's default bus. EventBridge takes none whose source begins with "aws.".
+type Bus struct {
+	Client *eventbridge.Client
+}
+
+// Put sends events, each as EventBridge delivers it (JSON with source, detail-type, time, resources and detail), in
+// their order and ten a call. What should be sent again comes back as left, in order: all that follows a call which
+// failed, and what EventBridge could not take just now. What it refuses for good is in the error alone. EventBridge
+// gives the events ids of its own; one whose answer was lost comes twice.
+func (b *Bus) Put(ctx context.Context, events [][]byte) (left [][]byte, err error) {
+	var failed []error
+	for len(events) > 0 {
+		batch := events[:min(putBatch, len(events))]
+		again, err := b.putBatch(ctx, batch)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		left = append(left, again...)
+		events = events[len(batch):]
+		if len(again) > 0 {
+			return append(left, events...), errors.Join(failed...)
+		}
+	}
+	return left, errors.Join(failed...)
+}
+
+func (b *Bus) putBatch(ctx context.Context, batch [][]byte) (again [][]byte, err error) {
+	in := &eventbridge.PutEventsInput{}
+	var sent [][]byte
+	var failed []error
+	for _, event := range batch {
+		entry, err := entryOf(event)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		in.Entries, sent = append(in.Entries, entry), append(sent, event)
+	}
+	if len(sent) == 0 {
+		return nil, errors.Join(failed...)
+	}
+	out, err := b.Client.PutEvents(ctx, in)
+	if err != nil {
+		return sent, errors.Join(append(failed, fmt.Errorf("putting %d events: %w", len(sent), err))...)
+	}
+	for i, entry := range out.Entries {
+		code := aws.ToString(entry.ErrorCode)
+		if code == "" || i >= len(sent) {
+			continue
+		}
+		failed = append(failed, fmt.Errorf("putting an event: %s: %s", code, aws.ToString(entry.ErrorMessage)))
+		if slices.Contains(passing, code) {
+			again = append(again, sent[i])
+		}
+	}
+	return again, errors.Join(failed...)
+}
+
+// passing are the codes by which EventBridge refuses an event that it may take later.
+var passing = []string{"ThrottlingException", "InternalFailure", "InternalException"}
+
+func entryOf(event []byte) (types.PutEventsRequestEntry, error) {
+	var e struct {
+		Source     string          `json:"source"`
+		DetailType string          `json:"detail-type"`
+		Time       time.Time       `json:"time"`
+		Resources  []string        `json:"resources"`
+		Detail     json.RawMessage `json:"detail"`
+	}
+	if err := json.Unmarshal(event, &e); err != nil {
+		return types.PutEventsRequestEntry{}, fmt.Errorf("reading an event: %w", err)
+	}
+	return types.PutEventsRequestEntry{
+		Source: &e.Source, DetailType: &e.DetailType, Time: &e.Time, Resources: e.Resources, Detail: aws.String(string(e.Detail)),
+	}, nil
+}

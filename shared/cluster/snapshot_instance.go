@@ -1,0 +1,140 @@
+package cluster
+
+import "math"
+
+// InstanceView is an instance with what its tasks hold of it.
+type InstanceView struct {
+	*Instance // nil while only its tasks are known
+	ID        string
+	// Index is the instance's position in [Snapshot.Dense] for as long as anything is known of it.
+	Index int
+	// StaticRev is another number whenever something changed that does not come and go with tasks: the instance's row
+	// or its node type's configuration. No two instances of a snapshot ever have the same.
+	StaticRev uint64
+
+	CPU    int64 // free, thousandths of a CPU unit
+	Memory int64 // free, MiB
+	GPUs   []int // free thousandths per device
+	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
+	Unpinned int
+	ENIs     int // free; math.MaxInt where no limit is known
+	Ports    map[Port]int
+	// Loads and Limits are per metric (P9), by [Snapshot.MetricIndex]; where they are shorter, the load is 0 and nothing
+	// limits it, as [InstanceView.Load] and [InstanceView.Limit] say.
+	Loads  []int64
+	Limits []Limit
+	Tasks  []*Task // those that hold capacity, in no order
+
+	snap *Snapshot
+	zone *Zone // nil while unknown or gone
+}
+
+// Dense are the instances by [InstanceView.Index]; nil where a position is free. The caller changes nothing.
+func (s *Snapshot) Dense() []*InstanceView { return s.dense }
+
+func (s *Snapshot) view(id string) *InstanceView {
+	v := s.Instances[id]
+	if v != nil {
+		return v
+	}
+	v = &InstanceView{ID: id, snap: s, Index: len(s.dense)}
+	if last := len(s.free) - 1; last >= 0 {
+		v.Index, s.free = s.free[last], s.free[:last]
+		s.dense[v.Index] = v
+	} else {
+		s.dense = append(s.dense, v)
+	}
+	s.Instances[id] = v
+	s.recast(v)
+	return v
+}
+
+// forget drops the view of an instance of which nothing is known any more.
+func (s *Snapshot) forget(v *InstanceView) {
+	if v.Instance == nil && len(v.Tasks) == 0 {
+		delete(s.Instances, v.ID)
+		s.dense[v.Index] = nil
+		s.free = append(s.free, v.Index)
+	}
+}
+
+// recast notes that more of the instance changed than its tasks.
+func (s *Snapshot) recast(v *InstanceView) {
+	s.statics++
+	v.StaticRev = s.statics
+	s.journal.add(v.Index, "")
+}
+
+func (s *Snapshot) putInstance(i *Instance) bool {
+	v := s.view(i.ID)
+	if v.Instance != nil && v.Rev >= i.Rev {
+		return false
+	}
+	if v.Instance != nil && v.Same(i) && v.RegisteredAt.Equal(i.RegisteredAt) {
+		v.Instance = i
+		return true
+	}
+	s.setInstance(v, i)
+	return true
+}
+
+// setInstance makes i the instance's row; nil for none.
+func (s *Snapshot) setInstance(v *InstanceView, i *Instance) {
+	v.Instance = i
+	s.settle(v)
+	s.recount(v)
+	s.recast(v)
+}
+
+// recount derives what is free from the registered capacity and the tasks.
+func (s *Snapshot) recount(v *InstanceView) {
+	v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs, v.Ports = 0, 0, nil, 0, 0, nil
+	if v.Instance != nil {
+		v.CPU, v.Memory, v.ENIs = v.Registered.CPU, v.Registered.Memory, math.MaxInt
+		if v.Registered.ENIs != nil {
+			v.ENIs = *v.Registered.ENIs
+		}
+		v.GPUs = make([]int, len(v.Registered.GPUs))
+		for i := range v.GPUs {
+			v.GPUs[i] = WholeGPU
+		}
+		for _, p := range v.Registered.Ports {
+			v.occupy(p, 1)
+		}
+	}
+	v.Limits = s.limits(v)
+	clear(v.Loads)
+	for _, t := range v.Tasks {
+		v.hold(t, 1)
+		s.load(v, t, 1)
+	}
+}
+
+// hold adds (1) or takes back (-1) what the task holds, loads aside.
+func (v *InstanceView) hold(t *Task, sign int) {
+	v.CPU -= int64(sign) * t.Needs.CPU
+	v.Memory -= int64(sign) * t.Needs.Memory
+	if v.Instance == nil || v.Registered.ENIs != nil {
+		v.ENIs -= sign * t.Needs.ENIs
+	}
+	if len(t.GPUs) == 0 {
+		v.Unpinned += sign * t.Needs.GPUs
+	}
+	for _, g := range t.GPUs {
+		if g < len(v.GPUs) {
+			v.GPUs[g] -= sign * t.Needs.PerGPU()
+		}
+	}
+	for _, p := range t.Ports {
+		v.occupy(p, sign)
+	}
+}
+
+func (v *InstanceView) occupy(p Port, sign int) {
+	if v.Ports == nil {
+		v.Ports = map[Port]int{}
+	}
+	if v.Ports[p] += sign; v.Ports[p] == 0 {
+		delete(v.Ports, p)
+	}
+}

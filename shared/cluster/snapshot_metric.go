@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Limit is how much load of a metric an instance takes (P12, P13); math.MaxInt64 where nothing limits it.
+type Limit struct {
+	Unbuffered int64 // without the buffer, and without overbooking
+	Total      int64
+}
+
+// unlimited is the limit of a metric without capacity.
+var unlimited = Limit{math.MaxInt64, math.MaxInt64}
+
+// metrics gives every metric that was ever seen a position.
+type metrics struct {
+	names []string
+	index map[string]int
+}
+
+// MetricIndex is the metric's position in loads and limits; one that the snapshot has not met gets the next.
+func (s *Snapshot) MetricIndex(name string) int {
+	m := &s.metrics
+	at, ok := m.index[name]
+	if !ok {
+		if m.index == nil {
+			m.index = map[string]int{}
+		}
+		at = len(m.names)
+		m.names = append(m.names, name)
+		m.index[name] = at
+	}
+	return at
+}
+
+// MetricNames are the metrics by position. The caller changes nothing.
+func (s *Snapshot) MetricNames() []string { return s.metrics.names }
+
+// Load is what the instance's tasks put on it of a metric.
+func (v *InstanceView) Load(metric int) int64 {
+	if metric < len(v.Loads) {
+		return v.Loads[metric]
+	}
+	return 0
+}
+
+// Limit is how much of a metric the instance takes.
+func (v *InstanceView) Limit(metric int) Limit {
+	if metric < len(v.Limits) {
+		return v.Limits[metric]
+	}
+	return unlimited
+}
+
+// LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported, else the default
+// that its service has, or a standalone task itself (P9, P10).
+func (s *Snapshot) LoadsOf(t *Task, f func(metric int, load int64)) {
+	defaults := t.ownMetrics()
+	if o := s.owners[t.Owner]; o != nil && t.Service != "" {
+		defaults = o.metrics
+	}
+	for _, m := range defaults {
+		if _, reported := t.Reported[m.Name]; !reported {
+			f(s.MetricIndex(m.Name), m.Load)
+		}
+	}
+	if len(t.Reported) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(t.Reported)) {
+			f(s.MetricIndex(name), t.Reported[name])
+		}
+	}
+}
+
+// load adds (1) or takes back (-1) the task's loads.
+func (s *Snapshot) load(v *InstanceView, t *Task, sign int) {
+	s.LoadsOf(t, func(metric int, load int64) {
+		if missing := metric + 1 - len(v.Loads); missing > 0 {
+			v.Loads = append(v.Loads, make([]int64, missing)...)
+		}
+		v.Loads[metric] += int64(sign) * load
+	})
+}
+
+// setMetrics makes the metrics the default loads of a service's tasks.
+func (s *Snapshot) setMetrics(short string, metrics []Metric) {
+	o := s.ownerOf(short)
+	if !slices.Equal(o.metrics, metrics) {
+		s.reload(o, -1)
+		o.metrics = metrics
+		s.reload(o, 1)
+	}
+	s.disown(o)
+}
+
+func (s *Snapshot) reload(o *owner, sign int) {
+	for _, t := range o.tasks {
+		if t.Holds() {
+			v := s.view(t.Instance)
+			s.load(v, t, sign)
+			s.journal.add(v.Index, "")
+		}
+	}
+}
+
+// configure makes c the cluster's configuration.
+func (s *Snapshot) configure(c Configuration) {
+	was := s.Configuration.NodeTypes
+	s.Configuration = c
+	for _, v := range s.dense {
+		if v == nil || v.Instance == nil {
+			continue
+		}
+		limits, kind := s.limits(v), v.NodeType()
+		if was[kind].equal(c.NodeTypes[kind]) && slices.Equal(limits, v.Limits) {
+			continue
+		}
+		v.Limits = limits
+		s.recast(v)
+	}
+}
+
+func (n NodeType) equal(o NodeType) bool {
+	return maps.Equal(n.Capacities, o.Capacities) && maps.Equal(n.Properties, o.Properties)
+}
+
+// limits are those of the instance's capacities: its own, or its node type's where it registered none.
+func (s *Snapshot) limits(v *InstanceView) []Limit {
+	if v.Instance == nil {
+		return nil
+	}
+	types := s.Configuration.NodeTypes[v.NodeType()].Capacities
+	if len(types)+len(v.Registered.Metrics) == 0 {
+		return nil
+	}
+	capacities := maps.Clone(types)
+	if capacities == nil {
+		capacities = map[string]int64{}
+	}
+	maps.Copy(capacities, v.Registered.Metrics)
+	var out []Limit
+	for _, name := range slices.Sorted(maps.Keys(capacities)) {
+		at := s.MetricIndex(name)
+		for len(out) <= at {
+			out = append(out, unlimited)
+		}
+		out[at] = s.Configuration.limit(name, capacities[name])
+	}
+	return out
+}
+
+// limit is what the configuration makes of a capacity (P12, P13): fractions are cut off, but not those that only
+// binary arithmetic makes.
+func (c *Configuration) limit(metric string, capacity int64) Limit {
+	out := Limit{capacity, capacity}
+	if p := c.Buffer[metric]; p > 0 {
+		out.Unbuffered = scaled(capacity, 1-p)
+	}
+	if p := c.Overbooking[metric]; p < 0 {
+		out.Total = math.MaxInt64
+	} else if p > 0 {
+		out.Total = scaled(capacity, 1+p)
+	}
+	return out
+}
+
+func scaled(capacity int64, by float64) int64 {
+	x := float64(capacity) * by
+	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)
+	if x >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(x)
+}

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// owner is a service, or the cluster's standalone tasks, with what is derived of its tasks.
+type owner struct {
+	name    string
+	tasks   []*Task
+	crowds  crowds
+	metrics []Metric // the default loads of a service's tasks
+}
+
+// Task is the task of an owner by its id, nil if there is none.
+func (s *Snapshot) Task(owner, id string) *Task {
+	if at := s.tasks.find(owner, id); at >= 0 {
+		return s.tasks.slots[at].task
+	}
+	return nil
+}
+
+// Tasks are all tasks, in no order. Nothing may be put while it runs.
+func (s *Snapshot) Tasks() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, e := range s.tasks.slots {
+			if e.task != nil && !yield(e.task) {
+				return
+			}
+		}
+	}
+}
+
+// TaskCount is how many tasks there are, those that ended and have not expired included.
+func (s *Snapshot) TaskCount() int { return s.tasks.count }
+
+// Owned are the tasks of one owner, in no order. The caller changes nothing.
+func (s *Snapshot) Owned(owner string) []*Task {
+	if o := s.owners[owner]; o != nil {
+		return o.tasks
+	}
+	return nil
+}
+
+// Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
+func (s *Snapshot) Waiting() []*Task { return s.waiting }
+
+func (s *Snapshot) ownerOf(name string) *owner {
+	o := s.owners[name]
+	if o == nil {
+		o = &owner{name: name}
+		s.owners[name] = o
+	}
+	return o
+}
+
+// disown drops the owner of which nothing is known any more.
+func (s *Snapshot) disown(o *owner) {
+	if len(o.tasks) == 0 && len(o.metrics) == 0 {
+		delete(s.owners, o.name)
+	}
+}
+
+func (s *Snapshot) putTask(t *Task) bool {
+	if at := s.tasks.find(t.Owner, t.ID); at >= 0 {
+		old := s.tasks.slots[at].task
+		if old.Rev >= t.Rev {
+			return false
+		}
+		t = stillStopping(old, t)
+		if alike(old, t) {
+			s.replace(&s.tasks.slots[at], t)
+			return true
+		}
+		s.drop(old)
+	}
+	s.add(t)
+	return true
+}
+
+// stillStopping is t with what old says of its stop: a task is never wanted again. A stop is committed without reading
+// the row, so that the snapshot that decided on it may have yet to see changes from before the stop.
+func stillStopping(old, t *Task) *Task {
+	if old.Desired != TaskStopped || t.Desired == TaskStopped {
+		return t
+	}
+	next := *t
+	next.Desired, next.StopCode, next.Reason = old.Desired, old.StopCode, old.Reason
+	return &next
+}
+
+// alike reports whether all that a snapshot derives is the same of both states of a task: most reports change nothing
+// that placement looks at.
+func alike(a, b *Task) bool {
+	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() && a.Active() == b.Active() &&
+		(a.Last == TaskRunning) == (b.Last == TaskRunning) && a.Service == b.Service && a.Group == b.Group &&
+		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
+		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.ownMetrics(), b.ownMetrics())
+}
+
+// ownMetrics are the default loads of a standalone task; of a service's task the service has them.
+func (t *Task) ownMetrics() []Metric {
+	if t.Service != "" || t.Rules == nil {
+		return nil
+	}
+	return t.Rules.Metrics
+}
+
+// replace has t in the place of the task in the slot.
+func (s *Snapshot) replace(e *taskSlot, t *Task) {
+	s.owners[t.Owner].tasks[e.owned] = t
+	if list := s.placeOf(t); list != nil {
+		(*list)[e.placed] = t
+	}
+	e.task = t
+}
+
+// placeOf is the list that the task is in by where it is, nil for one that ended.
+func (s *Snapshot) placeOf(t *Task) *[]*Task {
+	switch {
+	case t.Waiting():
+		return &s.waiting
+	case t.Holds():
+		return &s.view(t.Instance).Tasks
+	}
+	return nil
+}
+
+func (s *Snapshot) add(t *Task) {
+	o := s.ownerOf(t.Owner)
+	e := taskSlot{task: t, owned: int32(len(o.tasks))}
+	o.tasks = append(o.tasks, t)
+	if list := s.placeOf(t); list != nil {
+		e.placed = int32(len(*list))
+		*list = append(*list, t)
+	}
+	s.tasks.insert(e)
+	if t.Holds() {
+		s.account(t, 1)
+	}
+}
+
+func (s *Snapshot) drop(t *Task) {
+	e := s.tasks.remove(t.Owner, t.ID)
+	o := s.owners[t.Owner]
+	if moved := cut(&o.tasks, e.owned); moved != nil {
+		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
+	}
+	if list := s.placeOf(t); list != nil {
+		if moved := cut(list, e.placed); moved != nil {
+			s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].placed = e.placed
+		}
+	}
+	if t.Holds() {
+		s.account(t, -1)
+		s.forget(s.view(t.Instance))
+	}
+	s.disown(o)
+}
+
+// cut takes out the task at a position by putting the last one there, which it returns; nil if it was the last itself.
+func cut(list *[]*Task, at int32) *Task {
+	last := len(*list) - 1
+	moved := (*list)[last]
+	(*list)[at], (*list)[last] = moved, nil
+	*list = (*list)[:last]
+	if int(at) == last {
+		return nil
+	}
+	return moved
+}
+
+// account counts what the task holds in (1) or out (-1).
+func (s *Snapshot) account(t *Task, sign int) {
+	v := s.view(t.Instance)
+	v.hold(t, sign)
+	s.load(v, t, sign)
+	s.crowd(t, v, sign)
+	s.journal.add(v.Index, t.Owner)
+}

@@ -1,0 +1,235 @@
+package constraint
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// propertyOperator is a comparison of the node-property language.
+type propertyOperator struct {
+	text string
+	// base is what it compares by: ==, !=, >=, <=, <, >, ^, !^ or ~.
+	base string
+	// primary: it is judged for primaries only, all others for anyone else only (P7).
+	primary bool
+}
+
+// propertyOperators are all comparisons. Of two that begin alike the longer one comes first, so that "a ^Prod" is
+// "a ^P rod", as in Service Fabric.
+var propertyOperators = []propertyOperator{
+	{text: "==", base: "=="}, {text: "!=", base: "!="}, {text: ">=", base: ">="}, {text: "<=", base: "<="},
+	{text: "<", base: "<"}, {text: ">", base: ">"}, {text: "^P", base: "^", primary: true},
+	{text: "!^P", base: "!^", primary: true}, {text: "^", base: "^"}, {text: "!^", base: "!^"}, {text: "~", base: "~"},
+}
+
+// How tightly the parts of a node-property constraint bind.
+const (
+	levelEither = iota + 1
+	levelBoth
+	levelCompare
+	levelUnary
+)
+
+// literal is a token by itself. As a whole expression it holds only if it is "true" (P7).
+type literal struct{ text string }
+
+func (n *literal) evaluate(Subject, bool) (bool, error) { return n.text == "true", nil }
+
+func (n *literal) print(b *strings.Builder, _ int) { b.WriteString(n.text) }
+
+// propertyComparison compares a property with a literal: as numbers where both are, else as URIs where both are, else
+// as text (P7).
+type propertyComparison struct {
+	op      propertyOperator
+	name    string
+	literal string
+	number  float64
+	numeric bool
+	uri     uri
+	isURI   bool
+	// The errors it can have, made once.
+	undefined, wrongType *EvaluationError
+}
+
+func newPropertyComparison(op propertyOperator, name, literal string) *propertyComparison {
+	c := &propertyComparison{
+		op: op, name: name, literal: literal,
+		undefined: &EvaluationError{name, fmt.Sprintf("property %q is not defined", name)},
+	}
+	if c.number, c.numeric = parseDouble(literal); !c.numeric {
+		c.uri, c.isURI = parseURI(literal)
+	}
+	format := "%s compares numbers, and property %q or %q is none"
+	if strings.HasSuffix(op.base, "^") {
+		format = "%s compares text, and property %q and %q are numbers"
+	}
+	c.wrongType = &EvaluationError{name, fmt.Sprintf(format, op.text, name, literal)}
+	return c
+}
+
+func (c *propertyComparison) evaluate(s Subject, primary bool) (bool, error) {
+	if c.op.primary != primary || c.op.base == "~" {
+		return true, nil
+	}
+	value, ok := s.Property(c.name)
+	if !ok {
+		return false, c.undefined
+	}
+	if c.numeric {
+		if number, ok := parseDouble(value); ok {
+			return c.numbers(number)
+		}
+	}
+	if c.isURI {
+		if u, ok := parseURI(value); ok {
+			return c.compare(u.equal(&c.uri), c.uri.prefixOf(&u))
+		}
+	}
+	return c.compare(value == c.literal, strings.HasPrefix(value, c.literal))
+}
+
+func (c *propertyComparison) numbers(number float64) (bool, error) {
+	switch c.op.base {
+	case "==":
+		return number == c.number, nil
+	case "!=":
+		return number != c.number, nil
+	case ">=":
+		return number >= c.number, nil
+	case "<=":
+		return number <= c.number, nil
+	case "<":
+		return number < c.number, nil
+	case ">":
+		return number > c.number, nil
+	}
+	return false, c.wrongType
+}
+
+// compare is the answer for what are not two numbers.
+func (c *propertyComparison) compare(equal, prefix bool) (bool, error) {
+	switch c.op.base {
+	case "==":
+		return equal, nil
+	case "!=":
+		return !equal, nil
+	case "^":
+		return prefix, nil
+	case "!^":
+		return !prefix, nil
+	}
+	return false, c.wrongType
+}
+
+// validate says why the comparison is an error on all nodes.
+func (c *propertyComparison) validate(nodes iter.Seq[Subject]) error {
+	if c.op.primary || c.op.base == "~" {
+		return nil
+	}
+	var err error = c.undefined
+	for n := range nodes {
+		switch _, failure := c.evaluate(n, false); failure {
+		case nil:
+			return nil
+		case c.wrongType:
+			err = failure
+		}
+	}
+	return err
+}
+
+func (c *propertyComparison) print(b *strings.Builder, level int) {
+	if level > levelCompare {
+		b.WriteByte('(')
+		defer b.WriteByte(')')
+	}
+	b.WriteString(c.name + " " + c.op.text + " " + c.literal)
+}
+
+// propertyChain is operands of || or of &&. All are evaluated: an error in any is the error of the whole (P7).
+type propertyChain struct {
+	or    bool
+	nodes []node
+}
+
+func (n *propertyChain) parts() []node { return n.nodes }
+
+func (n *propertyChain) evaluate(s Subject, primary bool) (bool, error) {
+	result := !n.or
+	for _, part := range n.nodes {
+		ok, err := part.evaluate(s, primary)
+		if err != nil {
+			return false, err
+		}
+		if ok == n.or {
+			result = ok
+		}
+	}
+	return result, nil
+}
+
+func (n *propertyChain) print(b *strings.Builder, level int) {
+	if n.or {
+		printChain(b, n.nodes, " || ", levelEither, level)
+		return
+	}
+	printChain(b, n.nodes, " && ", levelBoth, level)
+}
+
+// propertyNegation is !; the negation of an error is that error (P7).
+type propertyNegation struct{ node node }
+
+func (n *propertyNegation) parts() []node { return []node{n.node} }
+
+func (n *propertyNegation) evaluate(s Subject, primary bool) (bool, error) {
+	ok, err := n.node.evaluate(s, primary)
+	return !ok && err == nil, err
+}
+
+func (n *propertyNegation) print(b *strings.Builder, _ int) {
+	b.WriteByte('!')
+	n.node.print(b, levelUnary)
+}
+
+// malformed is what parses and is never satisfied: a Boolean operator over a bare literal, a comparison of what are not
+// two tokens. It has the first error of its operands, else its own.
+type malformed struct {
+	op       string
+	level    int
+	operands []node
+	err      *EvaluationError
+}
+
+func (n *malformed) parts() []node { return n.operands }
+
+func (n *malformed) evaluate(s Subject, primary bool) (bool, error) {
+	for _, part := range n.operands {
+		if _, err := part.evaluate(s, primary); err != nil {
+			return false, err
+		}
+	}
+	return false, n.err
+}
+
+func (n *malformed) print(b *strings.Builder, level int) {
+	if n.level == levelUnary {
+		b.WriteString(n.op + " ") // "! = a", not "!= a"
+		n.operands[0].print(b, levelUnary)
+		return
+	}
+	if n.level < level {
+		b.WriteByte('(')
+		defer b.WriteByte(')')
+	}
+	for i, part := range n.operands {
+		inner := n.level + 1
+		if i == 0 && n.level == levelCompare {
+			inner = levelCompare // a == b == c is (a == b) == c
+		}
+		if i > 0 {
+			b.WriteString(" " + n.op + " ")
+		}
+		part.print(b, inner)
+	}
+}

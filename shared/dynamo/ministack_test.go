@@ -1,0 +1,58 @@
+package dynamo_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"berth/shared/dynamo"
+	"berth/shared/handler"
+	"berth/shared/porttest"
+	"berth/tests/ministack"
+)
+
+// second is MiniStack, another emulator of DynamoDB, started by the first test that needs it.
+var second struct {
+	once   sync.Once
+	server *ministack.Server
+	client *dynamodb.Client
+	err    error
+}
+
+// openSecond makes a state in a new table of MiniStack. The test is skipped where that is not there. It passes
+// the whole suite; what its reads cost is wrong, so [TestUsageCountsUnits] asks DynamoDB Local alone.
+func openSecond(t *testing.T) *dynamo.State {
+	t.Helper()
+	if why := ministack.Missing(); why != "" {
+		t.Skip(why)
+	}
+	second.once.Do(func() {
+		if second.server, second.err = ministack.Start(t.Context(), ministack.Options{}); second.err != nil {
+			return
+		}
+		second.client = dynamodb.New(dynamodb.Options{
+			Region: ministack.Region, BaseEndpoint: &second.server.Endpoint,
+			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""),
+		})
+	})
+	if second.err != nil {
+		t.Fatal(second.err)
+	}
+	return &dynamo.State{Client: second.client, Table: table(t, second.client)}
+}
+
+func TestStateOnMiniStack(t *testing.T) {
+	porttest.State(t, func(t *testing.T) handler.State {
+		t.Parallel()
+		return openSecond(t)
+	})
+}
+
+func TestStreamOnMiniStack(t *testing.T) {
+	porttest.Stream(t, func(t *testing.T) porttest.StreamState {
+		t.Parallel()
+		return streamState{openSecond(t)}
+	})
+}

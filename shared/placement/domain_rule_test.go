@@ -1,0 +1,142 @@
+package placement_test
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// racks is a cluster in which fault domains are given in full and upgrade domains are all one per instance: no rule.
+func racks(fault ...string) *layout {
+	l := &layout{}
+	for i, f := range fault {
+		l.add(fmt.Sprintf("n%d", i), f, fmt.Sprintf("ud%d", i))
+	}
+	return l
+}
+
+func TestQuorumLimits(t *testing.T) {
+	for target, limit := range map[int]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2, 7: 3, 8: 3, 9: 4} {
+		l := &layout{}
+		for fd := range 10 { // more than enough domains to hold them all
+			for n := range 5 {
+				l.add(fmt.Sprint(fd, n), fmt.Sprintf("fd:/%d", fd), "")
+			}
+		}
+		d := l.domains(rule(cluster.PolicyQuorum, target))
+		admitted := 0
+		for i := 0; d.Admits(i); i++ {
+			d.Add(i, 1)
+			admitted++
+		}
+		expect(t, fmt.Sprintf("of %d tasks in one domain", target), admitted, limit)
+	}
+}
+
+func TestQuorumLimitIsOneMoreWhereDomainsAreTooFew(t *testing.T) {
+	for name, c := range map[string]struct{ target, domains, limit int }{
+		"ThreeOnTwo":  {3, 2, 2},
+		"FourOnThree": {4, 3, 2},
+		"FiveOnTwo":   {5, 2, 3},
+		"FourOnFour":  {4, 4, 1},
+	} {
+		l := &layout{}
+		for fd := range c.domains {
+			for n := range 5 {
+				l.add(fmt.Sprint(fd, n), fmt.Sprintf("fd:/%d", fd), "")
+			}
+		}
+		d := l.domains(rule(cluster.PolicyQuorum, c.target))
+		admitted := 0
+		for i := 0; d.Admits(i); i++ {
+			d.Add(i, 1)
+			admitted++
+		}
+		expect(t, name, admitted, c.limit)
+	}
+}
+
+func TestDomainsOfOneInstanceEachHaveNoRule(t *testing.T) {
+	l := racks("fd:/a/x", "fd:/b/x", "fd:/c/x")
+	d := l.domains(rule(cluster.PolicyDifference, 2), "n0")
+	expect(t, "leaves", d.Leaves(), 0)
+	expect(t, "upgrade domains", d.UpgradeDomains(), 0)
+	d.Add(0, 3)
+	expect(t, "four on one instance", violated(d), "fault=false upgrade=false")
+}
+
+func TestUpgradeDomainsCountForTheChoiceThoughTheirRuleIsDropped(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b")
+	d := l.domains(rule(cluster.PolicyAdaptive, 4))
+	fault, upgrade := d.Logic()
+	expect(t, "quorum safety of fault domains", fault, true)
+	expect(t, "and of upgrade domains", upgrade, false)
+	l.upgrade[0] = l.upgrade[1] // three now
+	fault, _ = l.domains(rule(cluster.PolicyAdaptive, 4)).Logic()
+	expect(t, "with four on three upgrade domains", fault, false)
+}
+
+func TestSingleChildLevelsAreTransparent(t *testing.T) {
+	for _, policy := range []cluster.DomainPolicy{cluster.PolicyDifference, cluster.PolicyQuorum} {
+		l := racks("fd:/r/s/a", "fd:/r/s/a", "fd:/r/s/b", "fd:/r/s/b")
+		d := l.domains(rule(policy, 4), "n0", "n1")
+		expect(t, string(policy)+" after two in a", d.AdmitsFault(d.Fault(0)), false)
+		expect(t, string(policy)+" b", d.AdmitsFault(d.Fault(2)), true)
+	}
+}
+
+func TestBranchesMayHaveDifferentDepth(t *testing.T) {
+	l := racks("fd:/a/r/c0", "fd:/a/r/c1", "fd:/a/s/c0", "fd:/b", "fd:/b")
+	d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n3")
+	for i, want := range []bool{false, false, true, true, true} {
+		expect(t, l.names[i], d.Admits(i), want)
+	}
+}
+
+func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
+	for _, standing := range []placement.Standing{placement.Closed, placement.Barred} {
+		l.standing[4], l.standing[5] = standing, standing
+		d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n2", "n4", "n5")
+		expect(t, "two in c", violated(d), "fault=false upgrade=false")
+		expect(t, "a admits", d.Admits(0), true)
+		expect(t, "c admits", d.AdmitsFault(d.Fault(4)), false)
+		expect(t, "c is left first", d.Worth(4) < d.Worth(0), true)
+	}
+}
+
+func TestDropsComeFromAboveTheBase(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
+	d := l.domains(rule(cluster.PolicyDifference, 4), "n0", "n1", "n2", "n3", "n4")
+	expect(t, "the fifth is worth more", d.Worth(4) > d.Worth(0), true)
+	d = l.domains(rule(cluster.PolicyQuorum, 5), "n0", "n1", "n2", "n3", "n4")
+	expect(t, "under quorum safety none is", d.Worth(4), d.Worth(0))
+}
+
+func TestNonpackingIsForTopLevelFaultDomains(t *testing.T) {
+	l := racks("fd:/a/r", "fd:/a/s", "fd:/b/r")
+	l.upgrade = []string{"u", "u", "v"}
+	d := l.domains(placement.Rule{Policy: cluster.PolicyNonpacking, Target: 3, NoSwitch: true}, "n0")
+	expect(t, "the other rack of a", d.AdmitsFault(d.Fault(1)), false)
+	expect(t, "b", d.Admits(2), true)
+	d.Add(1, 1)
+	expect(t, "two in a, and upgrade domains 2 and 0", violated(d), "fault=true upgrade=true")
+}
+
+func TestDimensionsCanBeLeftOut(t *testing.T) {
+	l := grid(sixNodes)
+	r := rule(cluster.PolicyDifference, 5)
+	r.NoUpgrade = true
+	d := l.domains(r, "N6", "N2", "N3", "N4", "N5")
+	expect(t, "upgrade rule given up", violated(d), "fault=false upgrade=false")
+	d.SetRule(rule(cluster.PolicyDifference, 5))
+	expect(t, "and back", violated(d), "fault=false upgrade=true")
+}
+
+func TestRepairInsideItsBranch(t *testing.T) {
+	l := racks("fd:/dc/left/r0", "fd:/dc/left/r1", "fd:/dc/left/r2", "fd:/dc/right/r3", "fd:/dc/right/r4", "fd:/dc/right/r4", "fd:/dc/right/r4")
+	d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n1", "n4", "n5", "n6")
+	expect(t, "repairs", l.repairs(d, "n0", "n1", "n4", "n5", "n6"), "n4-n3 n5-n3 n6-n3")
+}
