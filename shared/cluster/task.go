@@ -40,8 +40,11 @@ type Task struct {
 	// Rules are those of a standalone task; a service's are in its row.
 	Rules *Rules `json:"ru,omitempty"`
 	// Reported are the loads that the task itself reported, per metric (P10); for others the default holds.
-	Reported  map[string]int64 `json:"ld,omitempty"`
-	Overrides *Overrides       `json:"ov,omitempty"`
+	Reported map[string]int64 `json:"ld,omitempty"`
+	// Replaces is the id of the task of the same service that this one was started for, to take its place on another
+	// instance (P8, P10): once this one is healthy, that one stops.
+	Replaces  string     `json:"rp,omitempty"`
+	Overrides *Overrides `json:"ov,omitempty"`
 	// StartedByUser is what the caller of RunTask gave and sees; Batch is what ECS gets (see [StartedBy]).
 	StartedByUser string            `json:"su,omitempty"`
 	Tags          map[string]string `json:"tg,omitempty"`
@@ -55,8 +58,11 @@ type Task struct {
 	Desired   TaskStatus `json:"de"` // RUNNING or STOPPED
 	CreatedAt Instant    `json:"ca"`
 
+	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
+	Foreign bool `json:"fo,omitempty"`
+
 	// Claim says which attempt to start it is under way or done; written by dispatch.
-	Attempt   int     `json:"at,omitempty"`
+	Attempt   int32   `json:"at,omitempty"`
 	ClaimedAt Instant `json:"cl,omitzero"`
 
 	// What ECS reported. Last is empty until the first report that is kept (PENDING is not).
@@ -69,9 +75,6 @@ type Task struct {
 	StopCode string     `json:"sc,omitempty"`
 	Reason   string     `json:"rs,omitempty"`
 	ExitCode *int       `json:"ex,omitempty"`
-
-	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
-	Foreign bool `json:"fo,omitempty"`
 }
 
 // Status is the lastStatus that the ECS API shows.

@@ -21,7 +21,9 @@ type Input struct {
 	// Matches reports that an instance has the attributes that a DAEMON's task needs; its task stays only where this
 	// holds, whatever the instance's status. nil: it holds everywhere.
 	Matches func(instance string) bool
-	Now     time.Time
+	// HealthChecked reports that an essential container of the task definition has a health check.
+	HealthChecked bool
+	Now           time.Time
 	// RestartDelay is how long after a task that stopped without ever RUNNING the next one may be started.
 	RestartDelay time.Duration
 }
@@ -38,6 +40,9 @@ type Plan struct {
 	Stop       []*cluster.Task
 	Surplus    int
 	Candidates []*cluster.Task
+	// Moves is how many tasks may be given a replacement on another instance now. Where it is zero as maximumPercent
+	// leaves no room, MoveStops is how many may be stopped first.
+	Moves, MoveStops int
 	// Lost are tasks on instances that are gone and of which ECS has not reported, and may never report, that they
 	// STOPPED.
 	Lost []*cluster.Task
@@ -89,9 +94,12 @@ type census struct {
 	held    map[string]bool // instances that a task of the service holds capacity on, by one being stopped too
 	lost    []*cluster.Task
 	failed  int
-	retry   time.Time // when the last failure allows another start
-	healthy int       // RUNNING and not UNHEALTHY
-	floor   int       // how many of the healthy must be left
+	retry   time.Time                       // when the last failure allows another start
+	moving  map[*cluster.Task]*cluster.Task // replacements under way, by the task that they replace
+	// successors are those replacements, settled the tasks that the plan stops in favour of the other.
+	successors, settled map[*cluster.Task]bool
+	healthy             int // RUNNING and not UNHEALTHY
+	floor               int // how many of the healthy must be left
 }
 
 func take(in Input) *census {
@@ -100,6 +108,7 @@ func take(in Input) *census {
 		c.count(t)
 	}
 	slices.SortFunc(c.active, byID)
+	c.pair()
 	slices.SortFunc(c.lost, byID)
 	return c
 }

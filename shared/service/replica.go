@@ -6,11 +6,17 @@ import "berth/shared/cluster"
 func (c *census) replica(p *Plan) {
 	desired := c.wants(c.Service.Desired)
 	c.floor = c.least(desired)
-	have := len(c.active)
+	have := len(c.active) - len(c.moving) // a task and its replacement count as one
 	ceiling := desired * c.Service.MaxPercent / 100
-	p.Start = max(0, min(desired, ceiling)-have)
+	have += c.part(desired - have)
+	c.settle(p, have > desired)
+	p.Start = max(0, min(desired-have, ceiling-len(c.active)+len(c.settled)))
 	c.shrink(p, have-desired)
-	p.Steady = c.running == desired
+	if p.idle() && have == desired {
+		p.Moves = max(0, ceiling-len(c.active))
+		p.MoveStops = max(0, c.healthy-c.floor)
+	}
+	p.Steady = c.running-c.ready() == desired
 }
 
 // shrink stops n tasks, those first by which the least is lost: what waits, what is PENDING, what is UNHEALTHY, and of
@@ -38,6 +44,9 @@ func (c *census) shrink(p *Plan, n int) {
 func (c *census) byLoss() [4][]*cluster.Task {
 	var kinds [4][]*cluster.Task
 	for _, t := range c.active {
+		if c.successors[t] || c.settled[t] {
+			continue
+		}
 		k := 3
 		switch {
 		case t.Waiting():

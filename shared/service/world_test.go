@@ -76,8 +76,14 @@ func sick(t *cluster.Task) { t.Health = "UNHEALTHY" }
 
 // neverRan stopped so long ago without having been RUNNING.
 func neverRan(ago time.Duration) taskOption {
-	return func(t *cluster.Task) { t.Last, t.Started, t.Stopped = cluster.TaskStopped, 0, cluster.At(noon.Add(-ago)) }
+	return func(t *cluster.Task) {
+		t.Last, t.Started, t.Stopped = cluster.TaskStopped, 0, cluster.At(noon.Add(-ago))
+	}
 }
+
+func replacing(id string) taskOption { return func(t *cluster.Task) { t.Replaces = id } }
+
+func sound(t *cluster.Task) { t.Health = "HEALTHY" }
 
 func older(t *cluster.Task) { t.CreatedAt = cluster.At(t.CreatedAt.Time().Add(-time.Hour)) }
 
@@ -154,6 +160,9 @@ func genTask(t *rapid.T, id string) *cluster.Task {
 		neverRan(time.Duration(rapid.IntRange(0, 12).Draw(t, "ago")) * time.Second),
 	}).Draw(t, "is"))
 	out.CreatedAt = cluster.At(noon.Add(-time.Duration(rapid.IntRange(1, 3).Draw(t, "age")) * time.Minute))
+	if rapid.IntRange(0, 3).Draw(t, "replacing") == 0 {
+		out.Replaces = fmt.Sprintf("t%02d", rapid.IntRange(0, 9).Draw(t, "replaces"))
+	}
 	if rapid.IntRange(0, 9).Draw(t, "unwanted") == 0 {
 		out.Desired = cluster.TaskStopped
 	}
