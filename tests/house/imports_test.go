@@ -42,6 +42,7 @@ type rule struct {
 // scaling, nodegroup, awsevent → cluster; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
+	{path: "shared/constraint", pure: true},
 	{path: "shared/placement", may: []string{"shared/constraint", "shared/cluster"}, pure: true},
 	{path: "shared/servicefabric", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/cluster"}, pure: true},
@@ -66,7 +67,7 @@ var rules = []rule{
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
 		"", "cmd/...", "shared/handler", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
-		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/service", "shared/servicefabric",
+		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},
 	{path: ""},
