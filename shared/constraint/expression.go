@@ -136,6 +136,7 @@ type EvaluationError struct {
 	Reason   string
 }
 
+// Error is the reason.
 func (e *EvaluationError) Error() string { return e.Reason }
 
 // SyntaxError is what is wrong with the text of an expression.
@@ -150,6 +151,7 @@ type SyntaxError struct {
 // Column is the position as people count: 1 for the first character.
 func (e *SyntaxError) Column() int { return e.Position + 1 }
 
+// Error names the column, what was expected there and what stands there.
 func (e *SyntaxError) Error() string {
 	found := "the end"
 	if e.Found != "" {

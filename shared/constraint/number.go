@@ -19,12 +19,14 @@ func parseDouble(text string) (float64, bool) {
 		unsigned = rest[1:]
 	}
 	switch {
-	case isInfinity(unsigned):
+	case unsigned == "":
+		return 0, false
+	case unsigned[0]|0x20 == 'i' && isInfinity(unsigned):
 		if rest[0] == '-' {
 			return math.Inf(-1), true
 		}
 		return math.Inf(1), true
-	case isNaN(unsigned):
+	case unsigned[0]|0x20 == 'n' && isNaN(unsigned):
 		return math.NaN(), true
 	case isDecimal(unsigned):
 		return parseRange(rest)

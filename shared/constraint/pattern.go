@@ -8,13 +8,31 @@ import (
 	"strings"
 )
 
-// pattern is a regular expression of Java (java.util.regex.Pattern) that must match a whole text. As attributes have
-// no line breaks, those that Java knows besides \n are ordinary characters to . ^ and $.
+// pattern is a regular expression of Java (java.util.regex.Pattern) that must match a whole text. Line breaks within
+// the text, which no attribute has, are one \n to ^ and $; \b knows ASCII letters only, and (?i) all letters.
 type pattern struct {
 	regexp *regexp.Regexp
 	// The commonest form, text and then .*, needs no regular expression.
 	prefix string
 	simple bool
+}
+
+// maxPatternSize bounds what a pattern costs to compile and to match.
+const maxPatternSize = 5000
+
+// size is how many parts a regular expression has when its counted repetitions are written out.
+func size(re *syntax.Regexp) int {
+	n := 1
+	for _, sub := range re.Sub {
+		n += size(sub)
+	}
+	if re.Op == syntax.OpLiteral {
+		n += len(re.Rune)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
 }
 
 // compilePattern compiles a pattern that begins at a byte offset of an expression's text.
@@ -24,7 +42,7 @@ func compilePattern(text string, start int, source string) (*pattern, error) {
 	if err := t.translate(); err != nil {
 		return nil, syntaxError(within, start+err.at, err.expected)
 	}
-	compiled, err := regexp.Compile(`\A(?:` + t.out.String() + `)\z`)
+	tree, err := syntax.Parse(t.out.String(), syntax.Perl)
 	if err != nil {
 		expected := "a regular expression"
 		if e, ok := errors.AsType[*syntax.Error](err); ok {
@@ -32,7 +50,10 @@ func compilePattern(text string, start int, source string) (*pattern, error) {
 		}
 		return nil, syntaxError(within, start, expected)
 	}
-	p := &pattern{regexp: compiled}
+	if size(tree) > maxPatternSize {
+		return nil, syntaxError(within, start, fmt.Sprintf("a regular expression of at most %d parts, repetitions counted", maxPatternSize))
+	}
+	p := &pattern{regexp: regexp.MustCompile(`\A(?:` + t.out.String() + `)\z`)}
 	if plain, ok := strings.CutSuffix(source, ".*"); ok {
 		p.prefix, p.simple = plainText(plain)
 	}
@@ -50,7 +71,7 @@ func plainText(source string) (string, bool) {
 func (p *pattern) matches(text string) bool {
 	if p.simple {
 		rest, ok := strings.CutPrefix(text, p.prefix)
-		return ok && !strings.Contains(rest, "\n")
+		return ok && !strings.ContainsAny(rest, lineBreaks)
 	}
 	return p.regexp.MatchString(text)
 }

@@ -50,7 +50,7 @@ func TestQuerySyntaxErrors(t *testing.T) {
 		{"not", 4, "a subject"}, {"not not", 8, "a subject"}, {"!", 2, "a subject"}, {"attribute:a exists and", 23, "a subject"},
 		{"attribute:a exists or or attribute:b exists", 23, "a subject"}, {"and attribute:a exists", 1, "a subject"},
 		{"attribute:a exists & attribute:b exists", 20, "and, or"}, {"attribute:a exists andattribute:b exists", 20, "and, or"},
-		{"attribute:ä exists", 11, "the name of an attribute"}, {"attribute:a == 'ä ö' or x", 24, "a subject"},
+		{"attribute:ä exists", 11, "the name of an attribute"}, {"attribute:a == 'ä ö' or x", 25, "a subject"},
 	} {
 		_, err := ParseQuery(c.text)
 		refused(t, c.text, err, c.column, c.expected)

@@ -211,40 +211,34 @@ func TestWordsAreSymbols(t *testing.T) {
 
 // not binds tightest, then and, then or.
 func TestPrecedence(t *testing.T) {
-	names := []string{"a", "b", "c"}
-	for query, want := range map[string]func(v []bool) bool{
-		"a or b and c":           func(v []bool) bool { return v[0] || v[1] && v[2] },
-		"a and b or c":           func(v []bool) bool { return v[0] && v[1] || v[2] },
-		"(a or b) and c":         func(v []bool) bool { return (v[0] || v[1]) && v[2] },
-		"a and (b or c)":         func(v []bool) bool { return v[0] && (v[1] || v[2]) },
-		"not a or b":             func(v []bool) bool { return !v[0] || v[1] },
-		"not a and b or c":       func(v []bool) bool { return !v[0] && v[1] || v[2] },
-		"not (a and b) or c":     func(v []bool) bool { return !(v[0] && v[1]) || v[2] },
-		"! not !a":               func(v []bool) bool { return !v[0] },
-		"a or not b and not c":   func(v []bool) bool { return v[0] || !v[1] && !v[2] },
-		"((a)) and ((b or ! c))": func(v []bool) bool { return v[0] && (v[1] || !v[2]) },
+	spell := strings.NewReplacer("A", "attribute:a exists", "B", "attribute:b exists", "C", "attribute:c exists")
+	for query, want := range map[string]func(a, b, c bool) bool{
+		"A or B and C":           func(a, b, c bool) bool { return a || b && c },
+		"A and B or C":           func(a, b, c bool) bool { return a && b || c },
+		"(A or B) and C":         func(a, b, c bool) bool { return (a || b) && c },
+		"A and (B or C)":         func(a, b, c bool) bool { return a && (b || c) },
+		"not A or B":             func(a, b, _ bool) bool { return !a || b },
+		"not A and B or C":       func(a, b, c bool) bool { return !a && b || c },
+		"not (A and B) or C":     func(a, b, c bool) bool { return !(a && b) || c },
+		"! not !A":               func(a, _, _ bool) bool { return !a },
+		"A or not B and not C":   func(a, b, c bool) bool { return a || !b && !c },
+		"((A))&&((B||! C))":      func(a, b, c bool) bool { return a && (b || !c) },
+		"A and not(not B or C)":  func(a, b, c bool) bool { return a && b && !c },
+		"A or B or C and A":      func(a, b, c bool) bool { return a || b || c && a },
+		"(A or (B or C)) and !A": func(a, b, c bool) bool { return !a && (b || c) },
 	} {
-		text := query
-		for _, name := range names {
-			text = strings.ReplaceAll(" "+text+" ", name+" ", "attribute:"+name+" exists ")
-			text = strings.ReplaceAll(text, name+")", "attribute:"+name+" exists)")
-		}
-		// The words "and" and "or" hold none of the names as a whole.
-		text = strings.NewReplacer("attribute:attribute:", "attribute:").Replace(text)
+		e := mustQuery(t, spell.Replace(query))
+		again := mustQuery(t, e.String())
 		for bits := range 8 {
-			v := []bool{bits&1 > 0, bits&2 > 0, bits&4 > 0}
 			i := with()
-			for k, name := range names {
-				if v[k] {
+			for k, name := range []string{"a", "b", "c"} {
+				if bits&(1<<k) > 0 {
 					i.attributes[name] = ""
 				}
 			}
-			e := mustQuery(t, text)
-			if got := e.Matches(i); got != want(v) {
-				t.Errorf("%s with %v: %v", query, v, got)
-			}
-			if got := mustQuery(t, e.String()).Matches(i); got != want(v) {
-				t.Errorf("%s printed as %s with %v: %v", query, e, v, got)
+			right := want(bits&1 > 0, bits&2 > 0, bits&4 > 0)
+			if e.Matches(i) != right || again.Matches(i) != right {
+				t.Errorf("%s with %v: %v, printed %v", query, i.attributes, e.Matches(i), again.Matches(i))
 			}
 		}
 	}

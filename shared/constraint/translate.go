@@ -13,7 +13,15 @@ type translator struct {
 	source string
 	at     int // the next byte
 	out    strings.Builder
+	// dotAll: whether . is any character, and what it was outside of each open group.
+	dotAll bool
+	outer  []bool
+	// flagged is where flags ended last: nothing stands there to be repeated.
+	flagged int
 }
+
+// lineBreaks are the characters that Java's . does not match.
+const lineBreaks = "\n\r\u0085\u2028\u2029"
 
 // unsupported is a construct, at a byte offset of the pattern.
 type unsupported struct {
@@ -54,10 +62,18 @@ func (t *translator) translate() *unsupported {
 		case '[':
 			err = t.class()
 		case '(':
+			t.outer = append(t.outer, t.dotAll)
 			err = t.group()
+		case ')':
+			if n := len(t.outer) - 1; n >= 0 {
+				t.dotAll, t.outer = t.outer[n], t.outer[:n]
+			}
+			err = t.copy(1)
 		case '*', '+', '?', '{':
 			err = t.quantifier()
-		case '.', '^', '$', '|', ')':
+		case '.':
+			err = t.dot()
+		case '^', '$', '|':
 			err = t.copy(1)
 		default:
 			err = t.literalRune()
@@ -69,11 +85,24 @@ func (t *translator) translate() *unsupported {
 	return nil
 }
 
+func (t *translator) dot() *unsupported {
+	t.at++
+	if t.dotAll {
+		t.out.WriteString("(?s:.)")
+	} else {
+		t.out.WriteString(`[^\n\r\x{85}\x{2028}\x{2029}]`)
+	}
+	return nil
+}
+
 var counted = regexp.MustCompile(`^\{\d+(?:,\d*)?\}`)
 
 // quantifier takes * + ? {n} {n,} {n,m} over, lazy ones too.
 func (t *translator) quantifier() *unsupported {
 	start, n := t.at, 1
+	if start > 0 && start == t.flagged {
+		return t.refuse(start, "a repetition of flags")
+	}
 	if t.source[t.at] == '{' {
 		if n = len(counted.FindString(t.rest())); n == 0 {
 			return t.refuse(start, `a brace that is no repetition ({n}, {n,}, {n,m}; write \{ for the character)`)
@@ -128,7 +157,7 @@ func (t *translator) group() *unsupported {
 		}
 	}
 	t.at += len(m[0])
-	t.flags(strings.ReplaceAll(m[1], "u", ""), strings.ReplaceAll(m[2], "u", ""), m[3])
+	t.flags(m[1], m[2], m[3])
 	return nil
 }
 
@@ -137,15 +166,26 @@ var flagsRefused = map[rune]string{
 	'd': "the flag d (UNIX_LINES)", 'x': "the flag x (COMMENTS)", 'U': "the flag U (UNICODE_CHARACTER_CLASS)",
 }
 
-// flags writes flags switched on and off, for a group or, where end is ), for what follows.
+// flags writes flags switched on and off, for a group or, where end is ), for what follows. Those of . are left out.
 func (t *translator) flags(on, off, end string) {
+	if strings.Contains(on, "s") {
+		t.dotAll = true
+	}
+	if strings.Contains(off, "s") {
+		t.dotAll = false
+	}
+	if end == ")" {
+		t.flagged = t.at
+		t.outer = t.outer[:len(t.outer)-1] // which was no group
+	}
+	known := strings.NewReplacer("u", "", "s", "")
+	on, off = known.Replace(on), known.Replace(off)
 	if off != "" {
 		off = "-" + off
 	}
-	if on+off == "" && end == ")" {
-		return
+	if on+off != "" || end == ":" {
+		t.out.WriteString("(?" + on + off + end)
 	}
-	t.out.WriteString("(?" + on + off + end)
 }
 
 // escapesRefused are escapes that Go's expressions lack.

@@ -34,17 +34,17 @@ func parseURI(text string) (uri, bool) {
 			return u, false
 		}
 	}
-	n = span(text, "/:@")
+	n = span(text, pathCharacters)
 	u.path, text = text[:n], text[n:]
 	if u.hasAuthority && u.path != "" && u.path[0] != '/' || !u.hasAuthority && strings.HasPrefix(u.path, "//") {
 		return u, false
 	}
 	if rest, ok := strings.CutPrefix(text, "?"); ok {
-		n = span(rest, "/?:@")
+		n = span(rest, queryCharacters)
 		u.query, text = rest[:n], rest[n:]
 	}
 	if rest, ok := strings.CutPrefix(text, "#"); ok {
-		n = span(rest, "/?:@")
+		n = span(rest, queryCharacters)
 		u.fragment, text = rest[:n], rest[n:]
 	}
 	if text != "" || u.relative() {
@@ -80,7 +80,7 @@ func cutAuthority(text string) (authority, rest string, ok bool) {
 	} else if i := strings.IndexByte(host, ':'); i >= 0 {
 		host, port = host[:i], host[i:]
 	}
-	if strings.ContainsAny(host, blanks) || span(host, "") != len(host) {
+	if span(host, hostCharacters) != len(host) {
 		return "", "", false
 	}
 	return authority, rest, port == "" || port[0] == ':' && isPort(port[1:])
@@ -93,16 +93,39 @@ func isPort(text string) bool {
 
 const blanks = " \t\r\n"
 
-// span is how many bytes at the beginning of a text are path characters or among others.
-func span(text, others string) int {
+// charset says of each ASCII character whether it is in a set.
+type charset [utf8.RuneSelf]bool
+
+// hostCharacters are letters, digits, and what needs no escape in a host; within a path there may be more, and blanks.
+var (
+	hostCharacters  = newCharset("")
+	pathCharacters  = newCharset("/:@" + blanks)
+	queryCharacters = newCharset("/?:@" + blanks)
+)
+
+func newCharset(others string) *charset {
+	s := &charset{}
+	for c := range byte(utf8.RuneSelf) {
+		s[c] = isLetter(c) || isDigit(c) || strings.IndexByte("-._~!$&'()*+,;={}"+others, c) >= 0
+	}
+	return s
+}
+
+// span is how many bytes at the beginning of a text are in a set, letters beyond ASCII, or escapes.
+func span(text string, set *charset) int {
 	i := 0
 	for i < len(text) {
-		switch n := letterAt(text, i); {
-		case n > 0:
+		c := text[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			n := letterAt(text, i)
+			if n == 0 {
+				return i
+			}
 			i += n
-		case isDigit(text[i]), strings.IndexByte("-._~!$&'()*+,;={}"+blanks, text[i]) >= 0, strings.IndexByte(others, text[i]) >= 0:
+		case set[c]:
 			i++
-		case text[i] == '%' && i+2 < len(text) && isHexDigit(text[i+1]) && isHexDigit(text[i+2]):
+		case c == '%' && i+2 < len(text) && isHexDigit(text[i+1]) && isHexDigit(text[i+2]):
 			i += 3
 		default:
 			return i
@@ -130,6 +153,9 @@ func letterAt(text string, i int) int {
 
 // relative reports whether a segment of the path is . or .. .
 func (u *uri) relative() bool {
+	if !strings.Contains(u.path, ".") {
+		return false
+	}
 	for path, more := u.segments(), true; more; {
 		var s string
 		if s, path, more = strings.Cut(path, "/"); s == "." || s == ".." {
