@@ -89,9 +89,9 @@ func (o operator) positive() (operator, bool) {
 	return o, false
 }
 
-// onMissing is the answer for a subject without a value: it is unlike any value and does not exist; nothing else that
-// is said of it holds.
-func (o operator) onMissing() bool { return o == opNotEqual || o == opNotExists }
+// onMissing is the answer for a subject without a value: it does not exist; nothing else that is said of it holds, not
+// even that it is unlike a value (as ECS does it: aws/containers-roadmap #486).
+func (o operator) onMissing() bool { return o == opNotExists }
 
 // ordered is whether an order (below 0, 0, above 0) satisfies a comparison by order or equality.
 func (o operator) ordered(order int) bool {
