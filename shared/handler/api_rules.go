@@ -136,18 +136,9 @@ func (a *API) ReportLoads(ctx context.Context, clusterName string, reports []clu
 }
 
 func (a *API) checkLoads(ctx context.Context, t *cluster.Task, loads map[string]int64) error {
-	metrics := []cluster.Metric{}
-	if t.Rules != nil {
-		metrics = t.Rules.Metrics
-	}
-	if t.Service != "" {
-		s, err := a.service(ctx, t.Cluster, t.Service)
-		if err != nil {
-			return err
-		}
-		if s != nil {
-			metrics = s.Rules.Metrics
-		}
+	metrics, err := metricsOf(ctx, a.State, t)
+	if err != nil {
+		return err
 	}
 	var names []string
 	for _, m := range metrics {

@@ -329,7 +329,7 @@ func TestAPI_TaskTags(t *testing.T) {
 	spy := &spyState{Store: w.store}
 	spy.beforeWrite = func(cluster.Write) error {
 		spy.beforeWrite = nil
-		w.ecs.report(w.ecs.live()[0], func(t *cluster.ECSTask) { t.Health = "HEALTHY" })
+		w.ecs.report(w.ecs.live()[0], func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
 		w.pump()
 		return nil
 	}
@@ -341,6 +341,6 @@ func TestAPI_TaskTags(t *testing.T) {
 	if err != nil || len(got) != 1 || got["b"] != "2" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
-	want(t, "health", w.task(r.Tasks[0]).Health, "HEALTHY")
+	want(t, "health", w.task(r.Tasks[0]).Health, cluster.Healthy)
 	wantCode(t, w.api.Tag(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
 }

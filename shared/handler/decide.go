@@ -230,7 +230,7 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	return placement.Request{Spec: d.specs.service(s, def), Count: n, Target: s.Desired, Seed: d.seed(s.Name)}
+	return placement.Request{Spec: d.specs.service(s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name)}
 }
 
 // seed is what decides by chance in this commit: it differs from one to the next, and is the same if the decision is
@@ -258,7 +258,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 		RestartDelay: d.settings.RestartDelay,
 	}
 	if def := d.snap.Definitions[s.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {
-		spec := d.specs.service(s, def)
+		spec := d.specs.service(s, def, d.snap.Configuration.DomainPolicy)
 		in.Eligible = d.engine.Eligible(spec)
 		in.Matches = func(instance string) bool {
 			v := d.snap.Instances[instance]

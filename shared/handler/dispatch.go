@@ -24,7 +24,7 @@ type Dispatch struct {
 	Log      *slog.Logger
 
 	// refused remembers attempts that ECS surely did not carry out, so that they need not be settled.
-	refused map[cluster.Key]int
+	refused map[cluster.Key]int32
 }
 
 // firstPage and lastPage are how many outbox rows are read at once: one large row may take all the tokens that there

@@ -381,13 +381,17 @@ func instanceEvent(i *cluster.Instance) []byte {
 	for _, name := range slices.Sorted(maps.Keys(i.Attributes)) {
 		attributes = append(attributes, object{"name": name, "value": i.Attributes[name]})
 	}
+	resources := []object{
+		{"name": "CPU", "type": "INTEGER", "integerValue": i.Registered.CPU / cluster.CPUUnit},
+		{"name": "MEMORY", "type": "INTEGER", "integerValue": i.Registered.Memory},
+		{"name": "GPU", "type": "STRINGSET", "stringSetValue": i.Registered.GPUs},
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Registered.Metrics)) {
+		resources = append(resources, object{"name": name, "type": "INTEGER", "integerValue": i.Registered.Metrics[name]})
+	}
 	return event("ECS Container Instance State Change", object{
 		"containerInstanceArn": account.ARN("container-instance", i.Cluster, i.ID), "clusterArn": account.ARN("cluster", i.Cluster),
 		"ec2InstanceId": i.EC2InstanceID, "status": string(i.Status), "agentConnected": i.AgentConnected, "version": i.Version,
-		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": []object{
-			{"name": "CPU", "type": "INTEGER", "integerValue": i.Registered.CPU / cluster.CPUUnit},
-			{"name": "MEMORY", "type": "INTEGER", "integerValue": i.Registered.Memory},
-			{"name": "GPU", "type": "STRINGSET", "stringSetValue": i.Registered.GPUs},
-		},
+		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": resources,
 	})
 }

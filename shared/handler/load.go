@@ -118,9 +118,35 @@ func reported(ctx context.Context, state State, p *cluster.PendingLoad, changed 
 	if next.Reported == nil {
 		next.Reported = map[string]int64{}
 	}
-	maps.Copy(next.Reported, p.Loads)
+	metrics, err := metricsOf(ctx, state, old)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metrics {
+		if load, ok := p.Loads[m.Name]; ok {
+			next.Reported[m.Name] = load
+		}
+	}
 	if maps.Equal(next.Reported, old.Reported) {
 		return nil, nil
 	}
 	return &next, nil
+}
+
+// metricsOf are the metrics that a task has: others that it reports mean nothing.
+func metricsOf(ctx context.Context, state State, t *cluster.Task) ([]cluster.Metric, error) {
+	if t.Rules != nil {
+		return t.Rules.Metrics, nil
+	}
+	if t.Service == "" {
+		return nil, nil
+	}
+	row, err := state.Peek(ctx, cluster.ServiceKey(t.Cluster, t.Service))
+	if err != nil {
+		return nil, fmt.Errorf("reading service %s: %w", t.Service, err)
+	}
+	if s, ok := row.(*cluster.Service); ok && s != nil {
+		return s.Rules.Metrics, nil
+	}
+	return nil, nil
 }

@@ -258,12 +258,20 @@ func (o *observer) gone(ctx context.Context, old *cluster.Instance) error {
 // recheck has dispatch ask ECS about the instance later: the event that it is back may never come.
 func (o *observer) recheck(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.settings.Recheck<<min(generation, 10), o.settings.RecheckMax)
-	due := &cluster.Due{
-		Head: cluster.Head{Cluster: clusterName}, At: o.now.Add(wait).Truncate(time.Second), Kind: cluster.DueInstance,
-		Subject: id, Generation: generation,
-	}
+	return o.recheckDue(ctx, &cluster.Due{
+		Head: cluster.Head{Cluster: clusterName}, At: o.now.Add(wait).Truncate(time.Second), Subject: id, Generation: generation,
+	})
+}
+
+// recheckAt has dispatch ask ECS about an instance that it refused a task on.
+func (o *observer) recheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
+	return o.recheckDue(ctx, &cluster.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
+}
+
+func (o *observer) recheckDue(ctx context.Context, due *cluster.Due) error {
+	due.Kind = cluster.DueInstance
 	_, err := o.state.Write(ctx, cluster.Write{Put: due, Any: true})
-	return wrap(err, "putting off instance %s", id)
+	return wrap(err, "putting off instance %s", due.Subject)
 }
 
 // narrow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with

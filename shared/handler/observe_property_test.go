@@ -53,7 +53,7 @@ func progress(t *rapid.T, w *world, e *cluster.ECSTask) {
 		e.Last, e.Desired, e.StopCode = cluster.TaskStopped, cluster.TaskStopped, cluster.StopContainerExited
 		e.ExitCode, e.Reason = new(rapid.IntRange(0, 2).Draw(t, "exit code")), "over"
 	case 1:
-		e.Health = rapid.SampledFrom([]string{"HEALTHY", "UNHEALTHY", ""}).Draw(t, "health")
+		e.Health = rapid.SampledFrom([]cluster.Health{cluster.Healthy, cluster.Unhealthy, cluster.UnknownHealth}).Draw(t, "health")
 		fallthrough
 	default:
 		e.Last = cluster.TaskRunning

@@ -262,10 +262,17 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 		reasons[cluster.LastPart(f.ARN)] = f.Reason
 	}
 	for _, t := range claimed {
-		if reason, refused := reasons[t.Instance]; refused {
-			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+reason); err != nil {
-				return err
-			}
+		reason, refused := reasons[t.Instance]
+		if !refused {
+			continue
+		}
+		// First, so that placement does not choose the same instance again and again: ECS knows something of it that
+		// its row does not say.
+		if err := d.observer().recheckAt(d.ctx, d.cluster, t.Instance, d.now); err != nil {
+			return err
+		}
+		if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+reason); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -299,7 +306,7 @@ const denied = 30 * time.Second
 // retry has tasks started again that ECS surely did not start: their attempts need not settle.
 func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
 	if d.refused == nil {
-		d.refused = map[cluster.Key]int{}
+		d.refused = map[cluster.Key]int32{}
 	}
 	for _, t := range claimed {
 		d.refused[t.Key()] = t.Attempt

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/placement"
 )
 
 // checkRules refuses rules that cannot be kept, whatever the cluster is like (S3, S4, P7).
@@ -26,6 +27,10 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	}
 	if err := checkExpression("Constraint", r.NodeConstraint, constraint.ParseProperties); err != nil {
 		return err
+	}
+	if r.Scoring != "" && !slices.Contains(placement.Scorings(), r.Scoring) {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
+			cluster.TagStrategy, r.Scoring, strings.Join(placement.Scorings(), ", "))
 	}
 	return cluster.CheckMetrics(r.Metrics)
 }
@@ -84,8 +89,8 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 	}
 	known := map[string]bool{"NodeName": true}
 	var nodes []constraint.Subject
-	for _, v := range snap.Instances {
-		if v.Instance == nil || v.Gone() {
+	for _, v := range snap.Dense() {
+		if v == nil || v.Instance == nil || v.Gone() {
 			continue
 		}
 		nodes = append(nodes, v.Facts())

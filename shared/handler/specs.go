@@ -19,6 +19,7 @@ type serviceSpec struct {
 	spec    *placement.Spec
 	service *cluster.Service
 	def     *cluster.TaskDefinition
+	policy  cluster.DomainPolicy // of services that name none
 }
 
 type shapeSpec struct {
@@ -33,20 +34,26 @@ func newSpecs() *specs {
 	return &specs{services: map[string]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
-// service is the spec of the service's tasks. Its row changes with every decision, what it asks for seldom does.
-func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
+// service is the spec of the service's tasks. Its row changes with every decision, what it asks for seldom does. A
+// REPLICA service that names no domain policy has the configuration's.
+func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
 	old, ok := c.services[s.Short]
-	if ok && (old.service.Rev == s.Rev || asksTheSame(old.service, s)) && old.def.Name() == def.Name() && old.def.Rev == def.Rev {
+	if ok && (old.service.Rev == s.Rev || asksTheSame(old.service, s)) && old.def.Name() == def.Name() &&
+		old.def.Rev == def.Rev && old.policy == policy {
 		return old.spec
 	}
-	spec := newSpec(def, s.Short, &s.Rules)
+	rules := s.Rules
+	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
+		rules.DomainPolicy = policy
+	}
+	spec := newSpec(def, s.Short, "service:"+s.Name, &rules)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
 	if len(c.services) >= maxSpecs {
 		clear(c.services)
 	}
-	c.services[s.Short] = serviceSpec{spec, s, def}
+	c.services[s.Short] = serviceSpec{spec, s, def, policy}
 	return spec
 }
 
@@ -87,8 +94,8 @@ func (c *specs) standalone(k shape, def *cluster.TaskDefinition, owner string) *
 	if k.rules != "" {
 		_ = json.Unmarshal([]byte(k.rules), &rules) // it is what encoded made
 	}
-	spec := newSpec(def, owner, &rules)
-	spec.Needs, spec.Group = k.needs, k.group
+	spec := newSpec(def, owner, k.group, &rules)
+	spec.Needs = k.needs
 	if len(c.shapes) >= maxSpecs {
 		clear(c.shapes)
 	}
@@ -96,10 +103,14 @@ func (c *specs) standalone(k shape, def *cluster.TaskDefinition, owner string) *
 	return spec
 }
 
-func newSpec(def *cluster.TaskDefinition, owner string, rules *cluster.Rules) *placement.Spec {
-	return &placement.Spec{
-		Needs: def.Needs, Ports: def.Ports, Attributes: def.Attributes, Owner: owner,
-		Loads: rules.Metrics, Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy,
-		Scoring: rules.Scoring, MoveCost: rules.MoveCost,
+// newSpec makes a spec of rows, whose constraints were read when they were written: one that cannot be read now matches
+// nothing.
+func newSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) *placement.Spec {
+	spec, err := placement.NewSpec(def, owner, group, rules)
+	if err == nil {
+		return spec
 	}
+	spec, _ = placement.NewSpec(&cluster.TaskDefinition{}, owner, group, &cluster.Rules{NodeConstraint: "false"})
+	spec.Needs = def.Needs
+	return spec
 }

@@ -31,7 +31,7 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 	}
 	unhealthy := func(t cluster.ECSTask) cluster.ECSTask {
 		t = running(t)
-		t.Version, t.Health = 5, "UNHEALTHY"
+		t.Version, t.Health = 5, cluster.Unhealthy
 		return t
 	}
 	stopped := func(t cluster.ECSTask) cluster.ECSTask {
@@ -46,20 +46,20 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 		name   string
 		events []state
 		status cluster.TaskStatus
-		health string
+		health cluster.Health
 		rev    int64 // 2 before: made and claimed
 	}{
-		{"Running", []state{running}, cluster.TaskRunning, "", 3},
-		{"PendingSaysNothingNew", []state{pending}, cluster.TaskPending, "", 2},
-		{"Duplicate", []state{running, running, running}, cluster.TaskRunning, "", 3},
-		{"Stale", []state{unhealthy, running}, cluster.TaskRunning, "UNHEALTHY", 3},
-		{"Stopped", []state{running, stopped}, cluster.TaskStopped, "", 4},
-		{"StoppedFirst", []state{stopped, running, unhealthy}, cluster.TaskStopped, "", 3},
+		{"Running", []state{running}, cluster.TaskRunning, cluster.UnknownHealth, 3},
+		{"PendingSaysNothingNew", []state{pending}, cluster.TaskPending, cluster.UnknownHealth, 2},
+		{"Duplicate", []state{running, running, running}, cluster.TaskRunning, cluster.UnknownHealth, 3},
+		{"Stale", []state{unhealthy, running}, cluster.TaskRunning, cluster.Unhealthy, 3},
+		{"Stopped", []state{running, stopped}, cluster.TaskStopped, cluster.UnknownHealth, 4},
+		{"StoppedFirst", []state{stopped, running, unhealthy}, cluster.TaskStopped, cluster.UnknownHealth, 3},
 		{"NeverLeavesStopped", []state{stopped, func(t cluster.ECSTask) cluster.ECSTask {
 			t = running(t)
 			t.Version = 7
 			return t
-		}}, cluster.TaskStopped, "", 3},
+		}}, cluster.TaskStopped, cluster.UnknownHealth, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, task := started(t)
@@ -206,10 +206,10 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		e := foreign(w, 100)
 		w.pump()
 		version := w.version()
-		w.ecs.report(e.ID, func(t *cluster.ECSTask) { t.Health = "HEALTHY" })
+		w.ecs.report(e.ID, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
 		w.pump()
 		want(t, "version", w.version(), version)
-		want(t, "health", w.task(e.ID).Health, "HEALTHY")
+		want(t, "health", w.task(e.ID).Health, cluster.Healthy)
 	})
 	t.Run("AreTriedAgainWhereTheVersionHasMovedOn", func(t *testing.T) {
 		w := newWorld(t)

@@ -200,6 +200,8 @@ func passesToPlacement(r cluster.Record) bool {
 	switch row := r.Row().(type) {
 	case *cluster.Service:
 		return r.New != nil && row.Stamp != 0
+	case *cluster.Configuration:
+		return r.New != nil && row.Stamp != 0
 	case *cluster.Instance:
 		return r.New != nil
 	case *cluster.Task:

@@ -1,0 +1,161 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// ruled makes a service of n tasks under the rules.
+func (w *world) ruled(n int, rules cluster.Rules) (*cluster.ServiceDetail, error) {
+	return w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
+}
+
+func (w *world) attribute(id, name, value string) {
+	w.ecs.change(id, func(i *cluster.Instance) { i.Attributes[name] = value })
+	w.pump()
+}
+
+func TestAPI_RulesAreChecked(t *testing.T) {
+	expressions := func(n int, text string) (out []cluster.PlacementConstraint) {
+		for range n {
+			out = append(out, cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: text})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		rules cluster.Rules
+		has   string
+	}{
+		"Query":       {cluster.Rules{Constraints: expressions(1, "attribute:disk = ssd")}, "Placement constraint expression is not valid: column 16"},
+		"TooMany":     {cluster.Rules{Constraints: expressions(11, "attribute:disk == ssd")}, "at most 10"},
+		"Syntax":      {cluster.Rules{NodeConstraint: "a =="}, "Constraint is not valid"},
+		"NoProperty":  {cluster.Rules{NodeConstraint: "Colour == red"}, "Colour"},
+		"OneOfTwo":    {cluster.Rules{NodeConstraint: "Tier == 1 || Colour == red"}, "Colour"},
+		"MetricTwice": {cluster.Rules{Metrics: []cluster.Metric{{Name: "m", Load: 1}, {Name: "m", Load: 2}}}, "named twice"},
+		"Scoring":     {cluster.Rules{Scoring: "prettiest"}, "prettiest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ids := w.instances("i", 2, 4096, 8192)
+			w.attribute(ids[0], "berth.property.Tier", "1")
+			_, err := w.ruled(1, c.rules)
+			wantCode(t, err, cluster.CodeInvalidParameter, c.has)
+			wantCount(t, "services", rows[*cluster.Service](w, cluster.PrefixService), 0)
+		})
+	}
+	t.Run("DaemonsHaveNoDomains", func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{DomainPolicy: cluster.PolicyQuorum},
+		})
+		wantCode(t, err, cluster.CodeInvalidParameter, "domain policy quorum-safe")
+	})
+	t.Run("WithoutInstancesNothingIsKnown", func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.ruled(0, cluster.Rules{NodeConstraint: "Colour == red"})
+		want(t, "error", err, nil)
+	})
+	t.Run("RunTask", func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.api.Submit(ctx, cluster.TaskSpec{
+			Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Rules: cluster.Rules{Constraints: expressions(1, "attribute:")},
+		})
+		wantCode(t, err, cluster.CodeInvalidParameter, "not valid")
+	})
+}
+
+func TestAPI_UpdateRules(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 4096, 8192)
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), Tags: map[string]string{"berth:move-cost": "High", "team": "a"},
+		Rules: cluster.Rules{MoveCost: cluster.CostHigh},
+	})
+	want(t, "error", err, nil)
+	before := w.version()
+	d, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "Low", "berth:metrics": "m=4", "berth:constraint": "NodeName == i000"})
+	want(t, "error", err, nil)
+	want(t, "rules", fmt.Sprint(d.Rules), fmt.Sprint(cluster.Rules{MoveCost: cluster.CostLow, NodeConstraint: "NodeName == i000", Metrics: []cluster.Metric{{Name: "m", Load: 4}}}))
+	want(t, "tags that say otherwise go", fmt.Sprint(d.Tags), "map[team:a]")
+	want(t, "placement version moves", w.version() > before, true)
+	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Nowhere == 1"})
+	wantCode(t, err, cluster.CodeInvalidParameter, "Nowhere")
+	want(t, "constraint stays", w.service("web").Rules.NodeConstraint, "NodeName == i000")
+	_, err = w.api.UpdateRules(ctx, prod, "nobody", map[string]string{})
+	wantCode(t, err, cluster.CodeServiceNotFound, "")
+
+	t.Run("ByTag", func(t *testing.T) {
+		of := cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}
+		want(t, "error", w.api.Tag(ctx, of, map[string]string{"berth:domain-policy": "quorum-safe", "x": "y"}, nil), nil)
+		want(t, "policy", w.service("web").Rules.DomainPolicy, cluster.PolicyQuorum)
+		want(t, "error", w.api.Tag(ctx, of, nil, []string{"berth:domain-policy"}), nil)
+		want(t, "policy", w.service("web").Rules.DomainPolicy, "")
+		want(t, "tags", fmt.Sprint(w.service("web").Tags), "map[team:a x:y]")
+		err := w.api.Tag(ctx, of, map[string]string{"berth:constraint": "Nowhere == 1"}, nil)
+		wantCode(t, err, cluster.CodeInvalidParameter, "Nowhere")
+		want(t, "tags", fmt.Sprint(w.service("web").Tags), "map[team:a x:y]")
+	})
+	t.Run("ByUpdateService", func(t *testing.T) {
+		constraints := []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}
+		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Constraints: &constraints})
+		want(t, "error", err, nil)
+		wantCount(t, "constraints", w.service("web").Rules.Constraints, 1)
+		_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(2)})
+		want(t, "error", err, nil)
+		wantCount(t, "constraints are left", w.service("web").Rules.Constraints, 1)
+		_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Constraints: &[]cluster.PlacementConstraint{}})
+		want(t, "error", err, nil)
+		wantCount(t, "constraints are gone", w.service("web").Rules.Constraints, 0)
+	})
+}
+
+func TestAPI_Configuration(t *testing.T) {
+	w := newWorld(t)
+	c, err := w.api.Configuration(ctx, prod)
+	want(t, "error", err, nil)
+	want(t, "none set", c.Rev, 0)
+	before := w.version()
+	for n := range 2 {
+		err := w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"m": float64(n) / 10}})
+		want(t, "error", err, nil)
+	}
+	c, err = w.api.Configuration(ctx, prod)
+	want(t, "error", err, nil)
+	want(t, "buffer", c.Buffer["m"], 0.1)
+	want(t, "placement versions", w.version()-before, 2)
+	_, err = w.api.Configuration(ctx, "nowhere")
+	wantCode(t, err, cluster.CodeClusterNotFound, "")
+}
+
+// Every row that placement decides on comes once, in order, over however many pages, and none tells what containers were given.
+func TestAPI_Rows(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 30, 40960, 81920)
+	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}}), nil)
+	w.create("web", "web", 1200)
+	w.run(t, cluster.TaskSpec{Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", Command: []string{"secret"}}}}})
+	w.advance(time.Minute)
+	var sorts []string
+	pages := 0
+	for after, more := "", true; more; pages++ {
+		var page []cluster.Row
+		var err error
+		page, more, err = w.api.Rows(ctx, prod, after)
+		want(t, "error", err, nil)
+		for _, row := range page {
+			if task, ok := row.(*cluster.Task); ok && task.Overrides != nil {
+				t.Errorf("task %s shows its overrides", task.ID)
+			}
+			sorts = append(sorts, row.Key().Sort)
+		}
+		after = sorts[len(sorts)-1]
+	}
+	want(t, "pages", pages, 2)
+	want(t, "in order", slices.IsSorted(sorts), true)
+	want(t, "each once", len(slices.Compact(slices.Clone(sorts))), len(sorts))
+	want(t, "rows", len(sorts), 1+30+1+1+1201)
+}

@@ -1,0 +1,138 @@
+package handler_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// metered makes a service of n RUNNING tasks with the metric connections.
+func (w *world) metered(n int, load int64) []*cluster.Task {
+	w.t.Helper()
+	w.createAs(cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n,
+		Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: load}}},
+	})
+	w.advance(time.Minute)
+	return w.with(cluster.TaskRunning)
+}
+
+func (w *world) report(task string, load int64) error {
+	_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task, Loads: map[string]int64{"connections": load}}})
+	return err
+}
+
+func TestLoads(t *testing.T) {
+	t.Run("CountWhenTheirWindowEnds", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		before := w.version()
+		for _, load := range []int64{20, 30} { // the last of a window counts
+			want(t, "error", w.report(task.ID, load), nil)
+		}
+		want(t, "reported at once", len(w.task(task.ID).Reported), 0)
+		w.advance(cluster.LoadWindow + time.Second)
+		want(t, "reported", w.task(task.ID).Reported["connections"], 30)
+		want(t, "placement versions", w.version()-before, 1)
+		want(t, "pending", len(rows[*cluster.PendingLoad](w, cluster.PrefixLoad)), 0)
+	})
+	t.Run("ManyTasksInOneWindow", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 4, 40960, 81920)
+		tasks := w.metered(120, 1)
+		for n, task := range tasks {
+			want(t, "error", w.report(task.ID, int64(100+n)), nil)
+		}
+		w.advance(cluster.LoadWindow + time.Second)
+		for n, task := range tasks {
+			want(t, "load of "+task.ID, w.task(task.ID).Reported["connections"], int64(100+n))
+		}
+	})
+	t.Run("TheSameLoadWritesNothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		want(t, "error", w.report(task.ID, 20), nil)
+		w.advance(cluster.LoadWindow + time.Second)
+		rev := w.task(task.ID).Rev
+		want(t, "error", w.report(task.ID, 20), nil)
+		w.advance(cluster.LoadWindow + time.Second)
+		want(t, "revision", w.task(task.ID).Rev, rev)
+	})
+	t.Run("SurviveAFailure", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		want(t, "error", w.report(task.ID, 20), nil)
+		failures := 2
+		w.state.beforeCommit = func(cluster.Commit) error {
+			if failures > 0 {
+				failures--
+				return errors.New("down")
+			}
+			return nil
+		}
+		w.advance(3 * time.Minute)
+		w.minute()
+		want(t, "reported", w.task(task.ID).Reported["connections"], 20)
+	})
+	t.Run("OfATaskThatHasStoppedAreDropped", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		want(t, "error", w.report(task.ID, 20), nil)
+		w.ecs.exit(w.ecs.live()[0], 1)
+		w.pump()
+		w.advance(cluster.LoadWindow + time.Second)
+		want(t, "reported", len(w.task(task.ID).Reported), 0)
+		missing, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
+		want(t, "error", err, nil)
+		want(t, "missing", fmt.Sprint(missing), fmt.Sprint([]cluster.Failure{{ARN: task.ID, Reason: "MISSING"}}))
+	})
+	t.Run("ByEvent", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		other := bytes.Replace(loadEvent(task.ID, 5), []byte("connections"), []byte("nothing"), 1)
+		w.observe(loadEvent(task.ID, 77), loadEvent("f00d", 5), other)
+		w.observe(loadEvent(task.ID, 77))
+		w.advance(cluster.LoadWindow + time.Second)
+		want(t, "reported", fmt.Sprint(w.task(task.ID).Reported), "map[connections:77]")
+	})
+	t.Run("Refused", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		task := w.metered(1, 10)[0]
+		wantCode(t, w.report(task.ID, -1), cluster.CodeInvalidParameter, "between 0")
+		_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"sessions": 1}}})
+		wantCode(t, err, cluster.CodeInvalidParameter, "has no metric \"sessions\", only: connections")
+		want(t, "pending", len(rows[*cluster.PendingLoad](w, cluster.PrefixLoad)), 0)
+	})
+}
+
+func loadEvent(task string, load int64) []byte {
+	return []byte(fmt.Sprintf(`{"source":"berth.load","detail-type":"Task Load Report","detail":{"clusterArn":"arn:aws:ecs:eu-west-1:123456789012:cluster/%s",`+
+		`"taskArn":"arn:aws:ecs:eu-west-1:123456789012:task/%s/%s","loads":{"connections":%d}}}`, prod, prod, task, load))
+}
+
+// An instance that ECS refuses while its row looks fine is asked about at once: it is not chosen again and again.
+func TestDispatch_AsksAboutAnInstanceThatRefuses(t *testing.T) {
+	w := newWorld(t, func(s *handler.Settings) { s.RestartDelay = 30 * time.Second })
+	ids := w.instances("i", 2, 4096, 8192)
+	w.ecs.mute = true // nobody tells of it
+	w.ecs.change(ids[0], func(i *cluster.Instance) { i.AgentConnected = false })
+	w.ecs.mute = false
+	w.create("web", "web", 4)
+	w.advance(5 * time.Minute)
+	want(t, "instance available", w.instance(ids[0]).Available(), false)
+	want(t, "tasks on the other", placed(w.with(cluster.TaskRunning))[ids[1]], 4)
+	if n := len(w.ecs.starts); n > 4 { // twice on both, and twice more on the one that is left
+		t.Errorf("%d StartTask calls, at most 4 are needed", n)
+	}
+}

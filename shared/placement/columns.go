@@ -1,0 +1,149 @@
+package placement
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+
+	"berth/shared/cluster"
+)
+
+// columns are what filters and orders ask of every instance, side by side by the instance's index: who looks at many
+// instances reads a few short arrays instead of as many views.
+type columns struct {
+	views  []*cluster.InstanceView // nil: a free slot
+	static []uint64                // the view's StaticRev
+	listed []bool                  // known and not gone: the others are no candidates at all
+	open   []bool                  // ACTIVE, agent connected, schedulable
+	prefix []uint64                // of the id, to compare ids by
+	hash   []uint64                // of the id, for chance
+
+	cpu, memory []int64 // free
+	fit         []int64 // how much is left: the less the better the packing, see [tightness]
+	entire      []int32 // GPU devices that nobody holds any part of
+	share       []int32 // the most free thousandths on a device that is held in part
+	enis        []int
+	metrics     []metric
+}
+
+// metric is the load of one metric and its limits (P9, P12, P13).
+type metric struct {
+	load              []int64
+	unbuffered, total []int64
+}
+
+// grow makes room for n instances.
+func (c *columns) grow(n int) {
+	lengthen(&c.views, n)
+	lengthen(&c.static, n)
+	lengthen(&c.listed, n)
+	lengthen(&c.open, n)
+	lengthen(&c.prefix, n)
+	lengthen(&c.hash, n)
+	lengthen(&c.cpu, n)
+	lengthen(&c.memory, n)
+	lengthen(&c.fit, n)
+	lengthen(&c.entire, n)
+	lengthen(&c.share, n)
+	lengthen(&c.enis, n)
+	for m := range c.metrics {
+		c.metrics[m].grow(n)
+	}
+}
+
+func (m *metric) grow(n int) {
+	lengthen(&m.load, n)
+	lengthen(&m.unbuffered, n)
+	lengthen(&m.total, n)
+}
+
+func lengthen[T any](s *[]T, n int) {
+	if more := n - len(*s); more > 0 {
+		*s = append(*s, make([]T, more)...)
+	}
+}
+
+// identify takes in what changes only with the instance's row.
+func (c *columns) identify(i int, v *cluster.InstanceView) {
+	c.views[i], c.listed[i], c.open[i] = v, v != nil && listed(v), false
+	if v == nil {
+		c.static[i] = 0
+		return
+	}
+	c.static[i] = v.StaticRev
+	if c.listed[i] {
+		_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
+		c.open[i] = v.Available() && !cordoned
+	}
+	var first [8]byte
+	copy(first[:], v.ID)
+	c.prefix[i] = binary.BigEndian.Uint64(first[:])
+	c.hash[i] = digest(v.ID)
+}
+
+// digest is the id as a number, for chance.
+func digest(id string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	return h.Sum64()
+}
+
+// listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
+func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone() }
+
+// measure takes in what the instance has free.
+func (c *columns) measure(i int, v *cluster.InstanceView) {
+	entire, share, spare := devices(v)
+	c.cpu[i], c.memory[i], c.enis[i] = v.CPU, v.Memory, v.ENIs
+	c.entire[i], c.share[i] = int32(entire), int32(share)
+	c.fit[i] = tightness(v.CPU, v.Memory, spare)
+	for m := range c.metrics {
+		c.metrics[m].measure(i, m, v)
+	}
+}
+
+func (m *metric) measure(i, index int, v *cluster.InstanceView) {
+	m.load[i], m.unbuffered[i], m.total[i] = 0, math.MaxInt64, math.MaxInt64
+	if index < len(v.Loads) {
+		m.load[i] = v.Loads[index]
+	}
+	if index < len(v.Limits) {
+		m.unbuffered[i], m.total[i] = v.Limits[index].Unbuffered, v.Limits[index].Total
+	}
+}
+
+// devices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold somewhere unknown; the
+// most that is free of one held in part; all that is free, in thousandths.
+func devices(v *cluster.InstanceView) (entire, share, spare int) {
+	for _, free := range v.GPUs {
+		spare += free
+		if free >= cluster.WholeGPU {
+			entire++
+		} else {
+			share = max(share, free)
+		}
+	}
+	return max(0, entire-v.Unpinned), share, spare
+}
+
+const (
+	// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of general-purpose instances.
+	vcpuPerMiB = cluster.VCPU / 4096
+	// gpuWeight puts any GPU above all CPU and memory: 2^44 is the CPU of 17 million vCPUs.
+	gpuWeight = 1 << 44
+)
+
+// tightness is what is left as one number. Between instances that all else holds equal a task goes where fewer GPUs are
+// free, so that tasks without a GPU keep off the instances that have one to give, and tasks with one fill those in use;
+// then where the least CPU and memory is left, so that larger tasks still find room elsewhere.
+func tightness(cpu, memory int64, spare int) int64 {
+	return int64(spare)*gpuWeight + cpu + memory*vcpuPerMiB
+}
+
+// before orders instances that nothing else tells apart: the lower id comes first.
+func (c *columns) before(i, j int32) bool {
+	if a, b := c.prefix[i], c.prefix[j]; a != b {
+		return a < b
+	}
+	return c.views[i].ID < c.views[j].ID
+}
