@@ -54,6 +54,10 @@ type Service struct {
 	Pending int `json:"pc,omitempty"`
 	// Blocked is why tasks that are wanted could not be placed; nil when all were.
 	Blocked *Diagnosis `json:"bl,omitempty"`
+	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
+	Moving bool `json:"mo,omitempty"`
+	// Unrepaired is the rule that the tasks break where they are and that no moves can mend, in words.
+	Unrepaired string `json:"un,omitempty"`
 	// NotBefore is when the next start is allowed, after a task that never ran.
 	NotBefore time.Time `json:"nb,omitzero"`
 }

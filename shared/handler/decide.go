@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,8 +19,9 @@ type work struct {
 	requests map[string]bool
 	// freed are instances that may now take what fitted nowhere before.
 	freed map[string]bool
-	// daemons looks at all DAEMON services, waiting at all tasks without an instance.
-	daemons, waiting bool
+	// daemons looks at all DAEMON services, waiting at all tasks without an instance, moves at where all tasks are that
+	// a rule could make leave.
+	daemons, waiting, moves bool
 }
 
 func newWork() *work {
@@ -31,6 +33,9 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 	switch row := r.Row().(type) {
 	case *cluster.Service:
 		w.services[row.Name] = true
+		w.moves = true
+	case *cluster.Configuration:
+		w.configured(snap)
 	case *cluster.Request:
 		w.requests[row.ID] = true
 	case *cluster.Instance:
@@ -42,6 +47,9 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 		if !row.Holds() && row.Instance != "" {
 			w.freed[row.Instance] = true
 		}
+		if old, ok := r.Old.(*cluster.Task); ok && !maps.Equal(old.Reported, row.Reported) {
+			w.moves = true
+		}
 	case *cluster.Due:
 		if r.Op == cluster.Remove {
 			w.due(row)
@@ -49,8 +57,16 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 	}
 }
 
+// configured looks at everything: any instance may now take what it did not, or have too much.
+func (w *work) configured(snap *cluster.Snapshot) {
+	w.daemons, w.waiting, w.moves = true, true, true
+	for id := range snap.Instances {
+		w.freed[id] = true
+	}
+}
+
 func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
-	w.daemons = true
+	w.daemons, w.moves = true, true
 	w.freed[i.ID] = true
 	v := snap.Instances[i.ID]
 	if v == nil {
@@ -109,6 +125,7 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 			d.request(r)
 		}
 	}
+	d.moves(w)
 	return d.plan.commits()
 }
 
@@ -257,7 +274,9 @@ func (d *decider) input(s *cluster.Service) service.Input {
 		Service: s, Tasks: d.concerning(s), Gone: d.gone, Now: d.now,
 		RestartDelay: d.settings.RestartDelay,
 	}
-	if def := d.snap.Definitions[s.TaskDefinition]; s.Strategy == cluster.Daemon && def != nil {
+	def := d.snap.Definitions[s.TaskDefinition]
+	in.HealthChecked = def != nil && def.HealthChecked
+	if s.Strategy == cluster.Daemon && def != nil {
 		spec := d.specs.service(s, def, d.snap.Configuration.DomainPolicy)
 		in.Eligible = d.engine.Eligible(spec)
 		in.Matches = func(instance string) bool {
@@ -272,7 +291,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
 	if len(p.Stop)+len(p.Lost)+p.Surplus > 0 || p.Status != s.Status || p.Steady != s.Steady ||
-		p.Running != s.Running || p.Pending != s.Pending {
+		p.Running != s.Running || p.Pending != s.Pending || s.Moving {
 		return true
 	}
 	def := d.snap.Definitions[s.TaskDefinition]

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -55,7 +54,7 @@ func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
 		return nil
 	}
-	snap, err := a.snapshot(ctx, s.Cluster)
+	snap, err := loadSnapshot(ctx, a.State, s.Cluster)
 	if err != nil {
 		return err
 	}
@@ -114,19 +113,4 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
 	cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
-}
-
-// snapshot is the cluster as its rows say now.
-func (a *API) snapshot(ctx context.Context, clusterName string) (*cluster.Snapshot, error) {
-	snap := cluster.NewSnapshot()
-	for _, prefix := range decidedOn {
-		rows, err := a.State.List(ctx, cluster.Prefix(clusterName, prefix))
-		if err != nil {
-			return nil, fmt.Errorf("listing the rows of cluster %s: %w", clusterName, err)
-		}
-		for _, row := range rows {
-			snap.Put(row)
-		}
-	}
-	return snap, nil
 }

@@ -12,6 +12,7 @@ import (
 type specs struct {
 	services map[string]serviceSpec // by short key
 	shapes   map[shape]shapeSpec
+	bare     map[aloneKey]*placement.Spec
 }
 
 // serviceSpec is a service's spec and the rows that it was made from.
@@ -113,4 +114,31 @@ func newSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	spec, _ = placement.NewSpec(&cluster.TaskDefinition{}, owner, group, &cluster.Rules{NodeConstraint: "false"})
 	spec.Needs = def.Needs
 	return spec
+}
+
+// alone is the spec for a look at one instance that a plan of moves has chosen: the plan has seen to the domain rules, for
+// which the task itself still counts where it is, and to a capacity that may be exceeded.
+func (c *specs) alone(spec *placement.Spec, conf *cluster.Configuration) *placement.Spec {
+	soft := conf.Priorities.Capacity != 0
+	key := aloneKey{spec, soft}
+	if s := c.bare[key]; s != nil {
+		return s
+	}
+	bare := *spec
+	if bare.DomainPolicy != "" {
+		bare.DomainPolicy, bare.PerInstance = "", 1
+	}
+	if soft {
+		bare.Loads = nil
+	}
+	if c.bare == nil || len(c.bare) >= maxSpecs {
+		c.bare = map[aloneKey]*placement.Spec{}
+	}
+	c.bare[key] = &bare
+	return &bare
+}
+
+type aloneKey struct {
+	of   *placement.Spec
+	soft bool
 }

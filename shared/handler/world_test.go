@@ -127,6 +127,8 @@ type world struct {
 	decide, act []cluster.Record // not yet delivered
 	// asleep functions get nothing delivered.
 	placementAsleep, dispatchAsleep, observerAsleep bool
+	// redelivers has records that placement wants again delivered again; else they fail the test.
+	redelivers bool
 	// unfiltered has placement see every record but those of its checkpoint.
 	unfiltered bool
 	batches    int // of placement
@@ -258,7 +260,13 @@ func (w *world) round() (busy bool) {
 
 func (w *world) decides(p *handler.Placement, records []cluster.Record) {
 	w.t.Helper()
-	if from, err := p.Records(ctx, records); err != nil || from != "" {
+	from, err := p.Records(ctx, records)
+	if err == nil && from != "" && w.redelivers {
+		at := slices.IndexFunc(records, func(r cluster.Record) bool { return r.Sequence == from })
+		w.decide = append(slices.Clone(records[at:]), w.decide...)
+		return
+	}
+	if err != nil || from != "" {
 		w.t.Fatalf("placement wants records from %s on again: %v", from, err)
 	}
 }

@@ -95,3 +95,20 @@ func bounded(s string) string {
 	}
 	return s[:cut] + more
 }
+
+// Move is one task on its way to another instance.
+type Move struct{ Task, From, To, Why string }
+
+// Moving is the event of tasks whose replacement on another instance was started, or that were stopped for it.
+func Moving(name string, moves []Move) string {
+	entries := make([]string, len(moves))
+	for i, m := range moves {
+		entries[i] = fmt.Sprintf("%s) (from %s to %s: %s", m.Task, m.From, m.To, m.Why)
+	}
+	return listed(event(name, fmt.Sprintf("is moving %d tasks:", len(moves))), entries)
+}
+
+// CannotMove is the event of tasks that break a rule where they are, with no moves that would mend it.
+func CannotMove(name, why string) string {
+	return bounded(event(name, "has tasks that break a rule where they are, and no moves mend it: "+why+"."))
+}

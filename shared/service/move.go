@@ -64,10 +64,8 @@ func (c *census) settle(p *Plan, all bool) {
 }
 
 func (c *census) takesOver(t *cluster.Task) bool {
-	return healthy(t) && (t.Health == isHealthy || !c.HealthChecked)
+	return healthy(t) && (t.Health == cluster.Healthy || !c.HealthChecked)
 }
-
-const isHealthy = "HEALTHY"
 
 // ready is how many replacements are RUNNING beside the task that they replace.
 func (c *census) ready() (n int) {

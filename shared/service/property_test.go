@@ -36,7 +36,7 @@ func active(in service.Input) int {
 
 func healthy(in service.Input) int {
 	return number(in, func(t *cluster.Task) bool {
-		return counts(in, t) && t.Last == cluster.TaskRunning && t.Health != "UNHEALTHY"
+		return counts(in, t) && t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy
 	})
 }
 
@@ -173,7 +173,7 @@ func kind(t *cluster.Task) int {
 		return 0
 	case t.Last != cluster.TaskRunning:
 		return 1
-	case t.Health == "UNHEALTHY":
+	case t.Health == cluster.Unhealthy:
 		return 2
 	}
 	return 3
@@ -237,7 +237,7 @@ func settle(in service.Input) service.Input {
 			if t.Instance == "" {
 				t.Instance = "i-8"
 			}
-			t.Last, t.Health, t.Started = cluster.TaskRunning, "", cluster.At(in.Now)
+			t.Last, t.Health, t.Started = cluster.TaskRunning, cluster.UnknownHealth, cluster.At(in.Now)
 		}
 	}
 	return in

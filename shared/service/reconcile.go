@@ -141,10 +141,10 @@ func (c *census) count(t *cluster.Task) {
 	}
 }
 
-func healthy(t *cluster.Task) bool { return t.Last == cluster.TaskRunning && t.Health != unhealthy }
-
-// unhealthy is the health of a task whose container health checks fail; no checks is as good as passing ones.
-const unhealthy = "UNHEALTHY"
+// No health checks are as good as passing ones.
+func healthy(t *cluster.Task) bool {
+	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy
+}
 
 // wants reports how many tasks there are to be: none of a service that is being deleted.
 func (c *census) wants(desired int) int {

@@ -72,7 +72,7 @@ func dying(t *cluster.Task) { t.Last = cluster.TaskStopping }
 
 func stopped(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
 
-func sick(t *cluster.Task) { t.Health = "UNHEALTHY" }
+func sick(t *cluster.Task) { t.Health = cluster.Unhealthy }
 
 // neverRan stopped so long ago without having been RUNNING.
 func neverRan(ago time.Duration) taskOption {
@@ -83,7 +83,7 @@ func neverRan(ago time.Duration) taskOption {
 
 func replacing(id string) taskOption { return func(t *cluster.Task) { t.Replaces = id } }
 
-func sound(t *cluster.Task) { t.Health = "HEALTHY" }
+func sound(t *cluster.Task) { t.Health = cluster.Healthy }
 
 func older(t *cluster.Task) { t.CreatedAt = cluster.At(t.CreatedAt.Time().Add(-time.Hour)) }
 

@@ -1,0 +1,193 @@
+package handler
+
+import (
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/service"
+)
+
+// Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the
+// service's percentages (P8, P10). What is under way is known from the rows alone: a task that replaces another names it.
+// Plans are not kept. Moves go in waves: while one is under way nothing new is planned, and what the next one needs is
+// seen from where the tasks then are.
+
+// maxMoves is how many tasks of a cluster move at once (P15).
+const maxMoves = 20
+
+// maxRelocations is how many moves may be planned to make room for one service (P11).
+const maxRelocations = 20
+
+// moves begins what moves are to be made. It costs nothing where nothing has changed that a rule could rest on.
+func (d *decider) moves(w *work) {
+	movers := d.movers()
+	if len(movers) == 0 || !w.moves && !slices.ContainsFunc(movers, func(m *mover) bool { return m.service.Moving && w.services[m.service.Name] }) {
+		return
+	}
+	if slices.ContainsFunc(movers, d.underWay) {
+		return
+	}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: maxMoves}}
+	for _, m := range movers {
+		ask.Owners[m.service.Short] = placement.Mover{Spec: m.spec, Target: m.service.Desired}
+	}
+	plan := d.engine.PlanMoves(ask)
+	steps := plan.Moves
+	if len(steps) == 0 {
+		steps = d.makeRoom(movers, ask)
+	}
+	for _, step := range steps {
+		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
+		if i >= 0 {
+			d.move(movers[i], step)
+		}
+	}
+	for _, m := range movers {
+		d.moved(m, unrepaired(plan, m.service.Short))
+	}
+}
+
+// mover is a service whose tasks may have to move.
+type mover struct {
+	service *cluster.Service
+	def     *cluster.TaskDefinition
+	spec    *placement.Spec
+	allowed *service.Plan // what its percentages allow, once asked for
+	moving  bool
+	moves   []service.Move // begun
+}
+
+// movers are the governed services, in order of name.
+func (d *decider) movers() []*mover {
+	governed := d.snap.Governed()
+	if len(governed) == 0 {
+		return nil
+	}
+	var out []*mover
+	for _, name := range sortedKeys(governed) {
+		s := governed[name]
+		def := d.snap.Definitions[s.TaskDefinition]
+		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
+			out = append(out, &mover{service: s, def: def, spec: d.serviceRequest(s, def, 1).Spec})
+		}
+	}
+	return out
+}
+
+// underWay reports whether a replacement of the service's has yet to take over, or a task that it took over from to stop.
+func (d *decider) underWay(m *mover) bool {
+	if !m.service.Moving {
+		return false
+	}
+	for _, t := range d.snap.Owned(m.service.Short) {
+		if t.Replaces == "" || !t.Active() {
+			continue
+		}
+		if old := d.snap.Task(m.service.Short, t.Replaces); old != nil && old.Holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// makeRoom plans moves for the first service that has tasks which fit nowhere only as the metrics' capacity is scattered
+// (P11).
+func (d *decider) makeRoom(movers []*mover, ask placement.Moves) []placement.Move {
+	if d.snap.Configuration.KeepInPlace {
+		return nil
+	}
+	for _, m := range movers {
+		if m.service.Blocked == nil || !lacksMetric(m.service.Blocked) {
+			continue
+		}
+		r := d.serviceRequest(m.service, m.def, m.service.Blocked.Unplaced)
+		ask.Budget.Moves = maxRelocations
+		if plan := d.engine.MakeRoom(r, ask); len(plan.Moves) > 0 {
+			return plan.Moves
+		}
+	}
+	return nil
+}
+
+func lacksMetric(diagnosis *cluster.Diagnosis) bool {
+	return slices.ContainsFunc(diagnosis.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
+}
+
+// move begins one move, if the service's percentages and the room there is now allow it: else it is planned anew when
+// the service has come to rest, or when what it waits for is over.
+func (d *decider) move(m *mover, step placement.Move) {
+	m.moving = true
+	t := d.snap.Task(m.service.Short, step.Task)
+	if t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0 {
+		return
+	}
+	if m.allowed == nil {
+		m.allowed = new(service.Reconcile(d.input(m.service)))
+	}
+	switch {
+	case step.Mode != placement.MoveStopFirst && m.allowed.Moves > 0:
+		if d.replace(m, t, step) {
+			m.allowed.Moves--
+		}
+	case (step.Mode == placement.MoveStopFirst || m.allowed.Moves == 0) && m.allowed.MoveStops > 0:
+		d.plan.room(2)
+		d.plan.stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
+		m.allowed.MoveStops--
+		m.moves = append(m.moves, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
+	}
+}
+
+// replace starts the task's replacement where the plan has it. The instance may have less room than the plan took it to
+// have, as moves begun before are still there twice.
+func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
+	to := step.To
+	if step.Mode == placement.MoveVia {
+		to = step.Via
+	}
+	devices, rejected := d.engine.Check(d.snap.Instances[to], placement.Request{
+		Spec: d.specs.alone(m.spec, &d.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
+	})
+	if rejected != nil {
+		return false
+	}
+	next := d.serviceTask(m.service, m.def)
+	next.Replaces = t.ID
+	d.plan.room(rowsPerStart)
+	d.begin(next, placement.Placement{Instance: to, GPUs: devices}, m.def)
+	m.moves = append(m.moves, service.Move{Task: t.ID, From: t.Instance, To: to, Why: step.Why})
+	return true
+}
+
+// moved writes into the service's row whether moves are under way or wait, and what none can mend, and tells of both.
+func (d *decider) moved(m *mover, broken string) {
+	s := d.snap.Services[m.service.Name]
+	next := *s
+	log := &eventLog{service: &next, base: s}
+	next.Moving, next.Unrepaired = m.moving, broken
+	if len(m.moves) > 0 {
+		log.add(service.Moving(s.Name, m.moves))
+	}
+	if broken != "" && broken != s.Unrepaired {
+		log.add(service.CannotMove(s.Name, broken))
+	}
+	if !log.changed() {
+		return
+	}
+	if d.plan.keys[s.Key()] {
+		d.plan.close() // the open commit has the row already
+	}
+	d.flush(log)
+}
+
+// unrepaired says which of the owner's rules stay broken after the plan.
+func unrepaired(plan *placement.Plan, owner string) string {
+	var out []string
+	for _, v := range plan.Unrepaired {
+		if text := v.String(); v.Owner == owner && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, "; ")
+}

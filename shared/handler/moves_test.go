@@ -1,0 +1,234 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// governed makes a service of n RUNNING tasks under the rules.
+func (w *world) governed(n int, rules cluster.Rules) {
+	w.t.Helper()
+	if _, err := w.ruled(n, rules); err != nil {
+		w.t.Fatal(err)
+	}
+	w.advance(2 * time.Minute)
+	wantCount(w.t, "tasks running at first", w.with(cluster.TaskRunning), n)
+}
+
+// watch counts, after every commit, how many tasks are RUNNING and wanted; least is the fewest there were.
+func (w *world) watch() (least func() int) {
+	fewest := len(w.wanted())
+	w.state.beforeCommit = func(cluster.Commit) error {
+		fewest = min(fewest, len(w.wanted()))
+		return nil
+	}
+	return func() int { return min(fewest, len(w.wanted())) }
+}
+
+func (w *world) wanted() []*cluster.Task {
+	return slices.DeleteFunc(w.with(cluster.TaskRunning), func(t *cluster.Task) bool { return t.Desired != cluster.TaskRunning })
+}
+
+// rest lets everything come to rest and makes sure that it stays there.
+func (w *world) rest(n int) map[string]int {
+	w.t.Helper()
+	w.advance(5 * time.Minute)
+	wantCount(w.t, "tasks running at rest", w.with(cluster.TaskRunning), n)
+	starts, version := len(w.ecs.starts), w.version()
+	for _, i := range w.ecs.instances { // events that say nothing new must move nothing
+		w.ecs.change(i.ID, func(*cluster.Instance) {})
+	}
+	w.advance(5 * time.Minute)
+	w.sweep()
+	w.advance(time.Minute)
+	want(w.t, "StartTask calls at rest", len(w.ecs.starts), starts)
+	want(w.t, "placement versions at rest", w.version(), version)
+	want(w.t, "moving at rest", w.service("web").Moving, false)
+	return placed(w.with(cluster.TaskRunning))
+}
+
+func TestMoves(t *testing.T) {
+	t.Run("OffAnInstanceThatNoLongerMatches", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		for _, id := range ids {
+			w.attribute(id, "berth.property.Disk", "ssd")
+		}
+		w.governed(3, cluster.Rules{NodeConstraint: "Disk == ssd"})
+		least := w.watch()
+		for _, id := range ids[:2] {
+			w.attribute(id, "berth.property.Disk", "hdd")
+		}
+		on := w.rest(3)
+		want(t, "tasks on what no longer matches", on[ids[0]]+on[ids[1]], 0)
+		want(t, "fewest running", least(), 3)
+		wantEvent(t, w.events("web"), "is moving")
+	})
+	t.Run("WhenTheConstraintChanges", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		w.governed(2, cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"})
+		least := w.watch()
+		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		want(t, "error", err, nil)
+		on := w.rest(2)
+		want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
+		want(t, "fewest running", least(), 2)
+	})
+	t.Run("NothingThatMayGoAndNowhereToGo", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.governed(2, cluster.Rules{NodeConstraint: "NodeName != nobody"})
+		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == nobody"})
+		want(t, "error", err, nil)
+		w.rest(2)
+		told := 0
+		for _, e := range w.events("web") {
+			if strings.Contains(e, "no moves mend it") {
+				told++
+			}
+		}
+		want(t, "events that say so", told, 1)
+	})
+	t.Run("StopFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		least, most := 50, 100
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &least, MaxPercent: &most,
+			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
+		})
+		want(t, "error", err, nil)
+		w.advance(time.Minute)
+		fewest := w.watch()
+		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		want(t, "error", err, nil)
+		on := w.rest(2)
+		want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
+		want(t, "fewest running", fewest(), 1)
+	})
+	t.Run("OffAnInstanceAboveItsCapacityTheCheapest", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 3, 40960, 81920)
+		for _, id := range ids {
+			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 100} })
+		}
+		w.pump()
+		w.governed(6, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}})
+		tasks := w.with(cluster.TaskRunning)
+		want(t, "error", w.report(tasks[0].ID, 61), nil)
+		w.advance(time.Minute)
+		// Two of 40 are on each: nowhere is room for 40 or 61 more.
+		wantEvent(t, w.events("web"), "no moves mend it")
+		want(t, "error", w.report(tasks[1].ID, 0), nil)
+		for _, other := range tasks[2:] {
+			want(t, "error", w.report(other.ID, 10), nil)
+		}
+		w.rest(6)
+		load := map[string]int64{}
+		for _, task := range w.with(cluster.TaskRunning) {
+			n, ok := task.Reported["connections"]
+			if !ok {
+				n = 40
+			}
+			load[task.Instance] += n
+		}
+		for id, n := range load {
+			if n > 100 {
+				t.Errorf("instance %s has %d connections, at most 100 fit", id, n)
+			}
+		}
+	})
+	t.Run("DomainsAreChosenAnew", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 6, 4096, 8192)
+		for n, id := range ids {
+			w.attribute(id, "berth.fault-domain", fmt.Sprintf("fd:/dc%d", n%3))
+		}
+		w.governed(3, cluster.Rules{DomainPolicy: cluster.PolicyDifference})
+		least := w.watch()
+		for _, n := range []int{0, 3} { // dc0 is emptied of instances: dc1 and dc2 are left
+			w.attribute(ids[n], "berth.fault-domain", "fd:/dc1")
+		}
+		on := w.rest(3)
+		one, two := on[ids[0]]+on[ids[3]]+on[ids[1]]+on[ids[4]], on[ids[2]]+on[ids[5]]
+		if one-two > 1 || two-one > 1 {
+			t.Errorf("%d and %d tasks in the two domains", one, two)
+		}
+		want(t, "fewest running", least(), 3)
+	})
+	t.Run("MakesRoom", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 40960, 81920)
+		for _, id := range ids {
+			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 100} })
+		}
+		w.pump()
+		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
+			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
+		})
+		want(t, "error", err, nil)
+		w.rest(3)
+		wantEvent(t, w.events("web"), "is moving")
+	})
+	t.Run("KeptInPlace", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 40960, 81920)
+		for _, id := range ids {
+			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 100} })
+		}
+		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
+		w.pump()
+		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
+			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
+		})
+		want(t, "error", err, nil)
+		w.rest(2)
+	})
+}
+
+// Whatever single write is lost on the way, the tasks end where they may be and none too many are left.
+func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
+	for crash := 0; ; crash++ {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		w.governed(3, cluster.Rules{NodeConstraint: "NodeName != i003"})
+		w.redelivers = true
+		n, crashed := 0, false
+		fail := func() error {
+			if n++; n == crash+1 {
+				crashed = true
+				w.placement = w.newPlacement("env-2", w.placement.Settings)
+				return errTimedOut
+			}
+			return nil
+		}
+		w.state.beforeCommit = func(cluster.Commit) error { return fail() }
+		w.state.beforeWrite = func(cluster.Write) error { return fail() }
+		if _, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i003 || NodeName == i002"}); err != nil {
+			continue
+		}
+		w.advance(10 * time.Minute)
+		w.sweep()
+		w.advance(10 * time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		if on[ids[2]]+on[ids[3]] != 3 || len(w.with(cluster.TaskRunning)) != 3 {
+			t.Fatalf("after a crash at write %d: %v", crash+1, on)
+		}
+		if !crashed {
+			if crash < 5 {
+				t.Fatalf("only %d writes", n)
+			}
+			return
+		}
+	}
+}
