@@ -54,7 +54,7 @@ func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.St
 func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	in := &ecs.StartTaskInput{
 		Cluster: &call.Cluster, TaskDefinition: &call.TaskDefinition, ContainerInstances: call.Instances,
-		Overrides: wire.TaskOverride(call.Overrides),
+		Overrides: wire.TaskOverride(call.Overrides), NetworkConfiguration: wire.NetworkConfiguration(call.Network),
 	}
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy

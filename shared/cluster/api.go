@@ -13,6 +13,7 @@ type ServiceSpec struct {
 	MaxPercent     *int
 	Role           string
 	Rules          Rules
+	Network        *Network
 	Tags           map[string]string
 	PropagateTags  string
 	Token          string // clientToken
@@ -60,6 +61,7 @@ type TaskSpec struct {
 	StartedBy      string
 	Overrides      *Overrides
 	Rules          Rules
+	Network        *Network
 	// Wait is the value of the tag berth:wait: a duration, or "forever"; empty fails what fits nowhere.
 	Wait   string
 	Tags   map[string]string

@@ -9,6 +9,7 @@ type StartCall struct {
 	Instances      []string // ids
 	StartedBy      string   // see [StartedBy]
 	Overrides      *Overrides
+	Network        *Network
 	Tags           map[string]string
 }
 
@@ -27,7 +28,7 @@ type ECSTask struct {
 	Last           TaskStatus // the statuses that ECS has on the way count as the one they follow
 	Desired        TaskStatus
 	Version        int64
-	Health         string // HEALTHY, UNHEALTHY or empty
+	Health         Health
 	Started        time.Time
 	Stopped        time.Time
 	StopCode       string

@@ -91,6 +91,7 @@ type Outbox struct {
 	Owner          string      `json:"o,omitempty"`
 	Starts         []StartItem `json:"st,omitempty"`
 	Stops          []StopItem  `json:"so,omitempty"`
+	Network        *Network    `json:"nw,omitempty"` // of the starts
 	// NotBefore is set while all that is left has to settle.
 	NotBefore time.Time `json:"nb,omitzero"`
 }
@@ -134,6 +135,7 @@ type Request struct {
 	Overrides      *Overrides        `json:"ov,omitempty"`
 	Needs          Resources         `json:"ne"` // after overrides
 	Rules          *Rules            `json:"ru,omitempty"`
+	Network        *Network          `json:"nw,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
 	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever); otherwise they fail.
 	Wait      bool      `json:"w,omitempty"`

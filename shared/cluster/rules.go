@@ -37,9 +37,9 @@ const (
 	PolicyAdaptive   DomainPolicy = "adaptive"
 	PolicyDifference DomainPolicy = "maximum-difference"
 	PolicyQuorum     DomainPolicy = "quorum-safe"
-	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains by maximum difference.
+	// PolicyNonpacking puts at most one task in a top-level fault domain; upgrade domains are as with adaptive.
 	PolicyNonpacking DomainPolicy = "nonpacking"
-	// PolicyIgnore leaves fault domains out; upgrade domains by maximum difference.
+	// PolicyIgnore leaves fault domains out; upgrade domains are as with adaptive.
 	PolicyIgnore DomainPolicy = "ignore"
 	// PolicyNone is ECS's rules, where the cluster's configuration says otherwise.
 	PolicyNone DomainPolicy = "none"

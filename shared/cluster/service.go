@@ -35,6 +35,7 @@ type Service struct {
 	MinHealthy     int                `json:"mi"` // percent, of the desired count, rounded up
 	MaxPercent     int                `json:"ma"` // percent, of the desired count, rounded down
 	Rules          Rules              `json:"ru,omitzero"`
+	Network        *Network           `json:"nw,omitempty"`
 	Role           string             `json:"ro,omitempty"`
 	CreatedAt      time.Time          `json:"ca"`
 	CreatedBy      string             `json:"cb,omitempty"`

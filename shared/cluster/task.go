@@ -39,6 +39,8 @@ type Task struct {
 	Ports          []Port    `json:"p,omitempty"`
 	// Rules are those of a standalone task; a service's are in its row.
 	Rules *Rules `json:"ru,omitempty"`
+	// Network is a standalone task's; a service's is in its row.
+	Network *Network `json:"nw,omitempty"`
 	// Reported are the loads that the task itself reported, per metric (P10); for others the default holds.
 	Reported map[string]int64 `json:"ld,omitempty"`
 	// Replaces is the id of the task of the same service that this one was started for, to take its place on another
@@ -59,7 +61,8 @@ type Task struct {
 	CreatedAt Instant    `json:"ca"`
 
 	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
-	Foreign bool `json:"fo,omitempty"`
+	Foreign bool   `json:"fo,omitempty"`
+	Health  Health `json:"he,omitempty"` // as ECS reported it
 
 	// Claim says which attempt to start it is under way or done; written by dispatch.
 	Attempt   int32   `json:"at,omitempty"`
@@ -69,7 +72,6 @@ type Task struct {
 	Last     TaskStatus `json:"la,omitempty"`
 	Version  int64      `json:"ve,omitempty"` // of the event that last changed it
 	ECSID    string     `json:"ei,omitempty"` // ECS's own task id
-	Health   string     `json:"he,omitempty"` // HEALTHY, UNHEALTHY; empty for UNKNOWN
 	Started  Instant    `json:"sa,omitzero"`
 	Stopped  Instant    `json:"so,omitzero"`
 	StopCode string     `json:"sc,omitempty"`

@@ -66,6 +66,7 @@ func (f *Fleet) StartTask(_ context.Context, call cluster.StartCall) (cluster.St
 			tasks, failures, err := f.start(startRequest{
 				cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
 				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(call.Tags),
+				network: wire.NetworkConfiguration(call.Network),
 			}, now)
 			for _, t := range tasks {
 				answer.Tasks = append(answer.Tasks, t.noun())

@@ -25,6 +25,7 @@ type instanceRecord struct {
 	Off          bool      // the machine does not run, whether or not ECS knows
 	CPU, Memory  int64     // CPU units, MiB
 	GPUs         []string
+	ENIs         *int             `json:",omitempty"` // task network interfaces; nil is any number
 	Metrics      map[string]int64 `json:",omitempty"` // capacities
 	Attributes   []attribute      // by name
 	Tags         []types.Tag
@@ -116,6 +117,16 @@ func (i *instance) freeGPUs() (free []int) {
 	return free
 }
 
+// interfaces is how many tasks have a network interface of their own.
+func (i *instance) interfaces() (n int) {
+	for _, t := range i.tasks {
+		if t.ENI && t.Last != cluster.TaskStopped {
+			n++
+		}
+	}
+	return n
+}
+
 // counts are the tasks that run and that are on the way there.
 func (i *instance) counts() (running, pending int32) {
 	for _, t := range i.tasks {
@@ -147,7 +158,7 @@ func (i *instance) noun() *cluster.Instance {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
 			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: i.RegisteredAt, Attributes: i.attributes,
-			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics},
+			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}
 	}
 	own := *i.view
@@ -198,8 +209,11 @@ func (i *instance) remaining() []types.Resource {
 	return append(resources(i.freeCPU, i.freeMemory, taken, free), i.metrics()...)
 }
 
-// metrics are the capacities of metrics; ECS does not know how much of them is in use.
+// metrics are the network interfaces and the capacities of metrics; ECS does not say how much of them is in use.
 func (i *instance) metrics() (out []types.Resource) {
+	if i.ENIs != nil {
+		out = append(out, types.Resource{Name: new("ENI"), Type: new("INTEGER"), IntegerValue: int32(*i.ENIs)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(i.Metrics)) {
 		out = append(out, types.Resource{Name: &name, Type: new("INTEGER"), IntegerValue: int32(i.Metrics[name])})
 	}

@@ -178,18 +178,18 @@ func TestHealth(t *testing.T) {
 	})
 	steady, flapping, unchecked := w.start("checked", node)[0].ID, w.start("checked", node)[0].ID, w.start("web", node)[0].ID
 	w.clock.advance(5 * time.Second)
-	expect(t, "before the first check", w.task(steady).Health, "")
+	expect(t, "before the first check", w.task(steady).Health, cluster.UnknownHealth)
 	w.clock.advance(time.Second)
-	expect(t, "after it", w.task(steady).Health, "HEALTHY")
+	expect(t, "after it", w.task(steady).Health, cluster.Healthy)
 	w.clock.advance(60 * time.Second)
-	for _, want := range []string{"UNHEALTHY", "HEALTHY", "UNHEALTHY"} {
+	for _, want := range []cluster.Health{cluster.Unhealthy, cluster.Healthy, cluster.Unhealthy} {
 		expect(t, "flapping", w.task(flapping).Health, want)
 		w.clock.advance(10 * time.Second)
 	}
-	expect(t, "steady", w.task(steady).Health, "HEALTHY")
-	expect(t, "unchecked", w.task(unchecked).Health, "")
+	expect(t, "steady", w.task(steady).Health, cluster.Healthy)
+	expect(t, "unchecked", w.task(unchecked).Health, cluster.UnknownHealth)
 	check(t, w.SetHealth(steady, false))
-	expect(t, "by order", w.task(steady).Health, "UNHEALTHY")
+	expect(t, "by order", w.task(steady).Health, cluster.Unhealthy)
 	if w.SetHealth(unchecked, false) == nil {
 		t.Error("a task without a health check took a health")
 	}

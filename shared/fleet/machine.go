@@ -22,6 +22,8 @@ type Machine struct {
 	Memory int64
 	GPUs   int
 
+	// ENIs is how many task network interfaces there are; 0 is any number.
+	ENIs int
 	// Metrics are capacities per metric (P9).
 	Metrics map[string]int64
 	// Attributes are custom ones, at most 10.
@@ -64,6 +66,7 @@ var capabilities = []string{
 	"com.amazonaws.ecs.capability.logging-driver.none", "com.amazonaws.ecs.capability.logging-driver.syslog",
 	"com.amazonaws.ecs.capability.privileged-container", "com.amazonaws.ecs.capability.task-iam-role",
 	"ecs.capability.container-health-check", "ecs.capability.container-ordering", "ecs.capability.execution-role-awslogs",
+	"ecs.capability.task-eni",
 }
 
 const maxCPUUnits = 1 << 31
@@ -90,6 +93,9 @@ func (f *Fleet) AddInstances(clusterName string, n int, m Machine) (ids []string
 		for k := range n {
 			i := f.newInstance(c, now)
 			i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, zones[k%len(zones)], m.Metrics
+			if m.ENIs > 0 {
+				i.ENIs = &m.ENIs
+			}
 			for g := range gpus {
 				i.GPUs = append(i.GPUs, "GPU-"+hyphened(cluster.Digest(i.ID, strconv.Itoa(g))))
 			}

@@ -40,7 +40,7 @@ func (f *Fleet) RegisterContainerInstance(
 		}
 		machine, zone := attributes[cluster.AttributeInstanceType], attributes[cluster.AttributeZone]
 		i.Zone = cmp.Or(zone, i.Zone, f.opt.Account.Region+"a")
-		i.CPU, i.Memory, i.GPUs, i.Metrics = size.CPU, size.Memory, size.GPUs, size.Metrics
+		i.CPU, i.Memory, i.GPUs, i.Metrics, i.ENIs = size.CPU, size.Memory, size.GPUs, size.Metrics, size.ENIs
 		i.Attributes = builtIn(i.Zone, cmp.Or(machine, "m5.large"))
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {
 			i.Attributes = slices.DeleteFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
@@ -96,6 +96,7 @@ func (f *Fleet) refit(i *instance) {
 type offer struct {
 	CPU, Memory int64
 	GPUs        []string
+	ENIs        *int
 	Metrics     map[string]int64
 }
 
@@ -113,6 +114,8 @@ func offered(resources []types.Resource) (offer, error) {
 			out.Memory = n
 		case "GPU":
 			out.GPUs = r.StringSetValue
+		case "ENI":
+			out.ENIs = new(int(n))
 		case "PORTS", "PORTS_UDP": // the agent's own, the same everywhere
 		default:
 			if out.Metrics == nil {

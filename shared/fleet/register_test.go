@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
@@ -52,4 +56,30 @@ func TestRegisterContainerInstance(t *testing.T) {
 	}
 	status, answer = w.call("RegisterContainerInstance", registration+`,"containerInstanceArn":"nobody"}`)
 	expect(t, "nobody", status, 400)
+}
+
+// A task in awsvpc mode takes one of the network interfaces that its instance has, and needs a network.
+func TestNetworkInterfaces(t *testing.T) {
+	w := newWorld(t, fleet.Options{})
+	must(t, w.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
+		Family: new("own"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{container("app", 64, 64)},
+	})
+	id := w.add(1, fleet.Machine{Type: "m5.large", ENIs: 1})[0]
+	expect(t, "registered", *w.instance(id).Registered.ENIs, 1)
+	network := &cluster.Network{Subnets: []string{"subnet-1"}}
+	run := func(n *cluster.Network) (cluster.StartAnswer, error) {
+		return w.StartTask(ctx, cluster.StartCall{Cluster: "prod", TaskDefinition: "own:1", Instances: []string{id}, StartedBy: "berth/test", Network: n})
+	}
+	_, err := run(nil)
+	expect(t, "without a network", cluster.ErrorCode(err), cluster.CodeInvalidParameter)
+	first, err := run(network)
+	expect(t, "error", err, nil)
+	second, err := run(network)
+	expect(t, "error", err, nil)
+	expect(t, "refused", second.Failures[0].Reason, "RESOURCE:ENI")
+	expect(t, "stopping", w.StopTask(ctx, "prod", first.Tasks[0].ID, ""), nil)
+	w.clock.advance(5 * time.Minute)
+	third, err := run(network)
+	expect(t, "error", err, nil)
+	expect(t, "started once the interface is free", len(third.Tasks), 1)
 }

@@ -17,6 +17,7 @@ type startRequest struct {
 	instances                             []string // ids or ARNs
 	overrides                             types.TaskOverride
 	tags                                  []types.Tag
+	network                               *types.NetworkConfiguration
 }
 
 var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
@@ -32,7 +33,7 @@ func (f *Fleet) start(r startRequest, now time.Time) ([]*task, []types.Failure, 
 	cpu, memory, gpus := d.size(&r.overrides)
 	for _, id := range r.instances {
 		i := f.instanceIn(c, id)
-		need := taskRecord{CPU: cpu, Memory: memory, Ports: d.ports()}
+		need := taskRecord{CPU: cpu, Memory: memory, Ports: d.ports(), ENI: r.network != nil}
 		if reason := refusal(i, d, &need, gpus); reason != "" {
 			arn := f.instanceARN(c, id)
 			failures = append(failures, types.Failure{Arn: &arn, Reason: &reason})
@@ -78,6 +79,9 @@ func (f *Fleet) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	}
 	if !d.active() {
 		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+	}
+	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
+		return nil, nil, invalid("A network configuration is for task definitions in awsvpc mode, and they need one.")
 	}
 	return c, d, checkOverrides(d, &r.overrides)
 }
@@ -125,6 +129,9 @@ func refusal(i *instance, d *definition, need *taskRecord, gpus int) string {
 		if i.ports[p] {
 			return "RESOURCE:PORTS"
 		}
+	}
+	if need.ENI && i.ENIs != nil && i.interfaces() >= *i.ENIs {
+		return "RESOURCE:ENI"
 	}
 	if gpus > 0 {
 		free := i.freeGPUs()

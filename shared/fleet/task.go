@@ -22,6 +22,7 @@ type taskRecord struct {
 	CPU, Memory               int64 // CPU units, MiB
 	Ports                     []cluster.Port
 	GPUs                      []int // positions of devices
+	ENI                       bool  `json:",omitempty"` // has a network interface of its own
 	Last, Desired             cluster.TaskStatus
 	Version                   int64
 	Health                    string
@@ -104,7 +105,7 @@ func (d *definition) ports() (ports []cluster.Port) {
 func (t *task) noun() cluster.ECSTask {
 	n := cluster.ECSTask{
 		Cluster: t.Cluster, ID: t.ID, Instance: t.Instance, StartedBy: t.StartedBy, Group: t.Group,
-		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version, Health: t.Health,
+		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version, Health: cluster.ParseHealth(t.Health),
 		Started: t.Started, Stopped: t.Ended, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
 		Needs: cluster.Resources{CPU: t.CPU * cluster.CPUUnit, Memory: t.Memory, GPUs: len(t.GPUs)},
 	}

@@ -85,7 +85,7 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
 		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica), TaskDefinition: def.Name(),
 		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules,
+		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules, Network: spec.Network,
 	}
 	if err := checkRules(&s.Rules, def, s.Strategy); err != nil {
 		return nil, err

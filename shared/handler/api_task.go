@@ -59,7 +59,7 @@ func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*clus
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiry(a.Settings.KeepRequests)}, Kind: spec.Kind,
 		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
-		Needs: needs, Tags: spec.Tags, Params: spec.Params,
+		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
 	}
 	if err := checkRules(&spec.Rules, def, cluster.Replica); err != nil {
 		return nil, err

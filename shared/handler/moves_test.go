@@ -232,3 +232,28 @@ func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 		}
 	}
 }
+
+// The network of a service or a request reaches ECS with the starts, and with none of another.
+func TestNetworkReachesECS(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 2, 4096, 8192)
+	one, two := &cluster.Network{Subnets: []string{"subnet-1"}}, &cluster.Network{Subnets: []string{"subnet-2"}, SecurityGroups: []string{"sg"}}
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Network: one})
+	want(t, "error", err, nil)
+	w.placementAsleep = true
+	for _, n := range []*cluster.Network{nil, two} {
+		_, err := w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Network: n})
+		want(t, "error", err, nil)
+	}
+	w.placementAsleep = false
+	w.pump()
+	got := map[string]int{}
+	for _, call := range w.ecs.starts {
+		if call.Network == nil {
+			got["none"] += len(call.Instances)
+		} else {
+			got[call.Network.Subnets[0]] += len(call.Instances)
+		}
+	}
+	want(t, "tasks per network", fmt.Sprint(got), "map[none:1 subnet-1:2 subnet-2:1]")
+}

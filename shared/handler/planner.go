@@ -113,7 +113,7 @@ func (p *planner) start(t *cluster.Task) {
 	}
 	t.Rev++
 	p.put(t)
-	o := p.out(t.Owner, t.TaskDefinition, t.Batch)
+	o := p.out(t.Owner, t.TaskDefinition, t.Batch, p.network(t))
 	o.Starts = append(o.Starts, item)
 }
 
@@ -125,21 +125,29 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	p.snap.Put(&next)
-	o := p.out("", "", "")
+	o := p.out("", "", "", nil)
 	o.Stops = append(o.Stops, cluster.StopItem{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason})
 }
 
+// network is the task's, or its service's.
+func (p *planner) network(t *cluster.Task) *cluster.Network {
+	if s := p.snap.Services[t.Service]; s != nil && t.Service != "" {
+		return s.Network
+	}
+	return t.Network
+}
+
 // out is the open commit's outbox row for one batch of starts, or for its stops.
-func (p *planner) out(owner, definition, batch string) *cluster.Outbox {
+func (p *planner) out(owner, definition, batch string, network *cluster.Network) *cluster.Outbox {
 	i := slices.IndexFunc(p.outbox, func(o *cluster.Outbox) bool {
-		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch
+		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
 	})
 	if i >= 0 {
 		return p.outbox[i]
 	}
 	o := &cluster.Outbox{
 		Head: cluster.Head{Cluster: p.snap.Meta.Cluster, Rev: 1}, ID: fmt.Sprintf("%013d-%02d", p.next, len(p.outbox)),
-		CreatedAt: p.now, Owner: owner, TaskDefinition: definition, Batch: batch,
+		CreatedAt: p.now, Owner: owner, TaskDefinition: definition, Batch: batch, Network: network,
 	}
 	p.outbox = append(p.outbox, o)
 	return o

@@ -38,7 +38,7 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.TCP)...)
 		case "PORTS_UDP":
 			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.UDP)...)
-		case "ENI":
+		case resourceENI:
 			out.Registered.ENIs = new(int(r.IntegerValue))
 		default:
 			addMetric(&out.Registered, r)
@@ -46,6 +46,9 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	}
 	return out
 }
+
+// resourceENI is the registered resource that says how many task network interfaces an instance can have.
+const resourceENI = "ENI"
 
 // addMetric takes every other whole number that the instance registered for the capacity of a metric (P9).
 func addMetric(c *cluster.Capacity, r types.Resource) {
@@ -94,9 +97,7 @@ func ECSTask(t types.Task) cluster.ECSTask {
 	if value(t.DesiredStatus) == string(cluster.TaskStopped) {
 		out.Desired = cluster.TaskStopped
 	}
-	if t.HealthStatus == types.HealthStatusHealthy || t.HealthStatus == types.HealthStatusUnhealthy {
-		out.Health = string(t.HealthStatus)
-	}
+	out.Health = cluster.ParseHealth(string(t.HealthStatus))
 	if t.StartedAt != nil {
 		out.Started = t.StartedAt.UTC()
 	}

@@ -56,7 +56,7 @@ func TestECSTask(t *testing.T) {
 	})
 	expect(t, "task", got, cluster.ECSTask{
 		Cluster: "prod", ID: "0b", Instance: "0a", StartedBy: "me", Group: "family:web", TaskDefinition: "web:3",
-		Last: cluster.TaskStopped, Desired: cluster.TaskStopped, Version: 5, Health: "UNHEALTHY", Started: noon, Stopped: later,
+		Last: cluster.TaskStopped, Desired: cluster.TaskStopped, Version: 5, Health: cluster.Unhealthy, Started: noon, Stopped: later,
 		StopCode: cluster.StopContainerExited, Reason: "exited", ExitCode: new(3),
 		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 300, GPUs: 2},
 		Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}, {Number: 53, Protocol: cluster.UDP}},
@@ -73,7 +73,7 @@ func TestECSTaskStatus(t *testing.T) {
 			got := wire.ECSTask(types.Task{LastStatus: &ecs, DesiredStatus: new("RUNNING"), HealthStatus: types.HealthStatusUnknown})
 			expect(t, "last", got.Last, want)
 			expect(t, "desired", got.Desired, cluster.TaskRunning)
-			expect(t, "health", got.Health, "")
+			expect(t, "health", got.Health, cluster.UnknownHealth)
 		})
 	}
 }

@@ -156,7 +156,10 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"berth:gpu-milli","value":"10"}],"containerDefinitions":[{"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`, invalidParameter, "berth:gpu-milli"},
 	{"OwnTag", "CreateCluster", `{"tags":[{"key":"berth:x","value":"5"}]}`, invalidParameter, "berth:x"},
 	{"NoEC2", "RunTask", `{"taskDefinition":"fargate"}`, invalidParameter, "EC2"},
-	{"Awsvpc", "RunTask", `{"taskDefinition":"awsvpc"}`, notSupported, "awsvpc"},
+	{"Network", "RunTask", `{"taskDefinition":"awsvpc"}`, invalidParameter, "Network Configuration must be provided"},
+	{"Network", "RunTask", `{"taskDefinition":"shop","networkConfiguration":{"awsvpcConfiguration":{"subnets":["s"]}}}`, invalidParameter, "not valid for the given networkMode"},
+	{"Network", "CreateService", `{"serviceName":"s","taskDefinition":"awsvpc","desiredCount":1,"networkConfiguration":{"awsvpcConfiguration":{"subnets":[]}}}`, invalidParameter, "subnets cannot be empty"},
+	{"Network", "CreateService", `{"serviceName":"s","taskDefinition":"awsvpc","desiredCount":1,"networkConfiguration":{"awsvpcConfiguration":{"subnets":["s"],"assignPublicIp":"ENABLED"}}}`, invalidParameter, "public IP"},
 	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"distinctInstance","expression":"a"}]}`, invalidParameter, "distinctInstance has no expression"},
 	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"memberOf"}]}`, invalidParameter, "must have an expression"},
 	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"memberof","expression":"a"}]}`, invalidParameter, "placementConstraints.type"},
@@ -218,9 +221,9 @@ func TestUnserved(t *testing.T) {
 		"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
 	}
 	not := map[string]string{ // members that the operation has not, or that are something else there
-		"CreateService": "referenceId", "UpdateService": "launchType role referenceId",
-		"RunTask":   "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors",
-		"StartTask": "loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy platformVersion launchType",
+		"CreateService": "referenceId networkConfiguration", "UpdateService": "launchType role referenceId",
+		"RunTask":   "networkConfiguration loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors",
+		"StartTask": "networkConfiguration loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy platformVersion launchType",
 	}
 	for op, base := range bases {
 		for member, v := range members {

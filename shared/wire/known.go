@@ -103,9 +103,10 @@ func (s *server) described(ctx context.Context, name string) (*types.TaskDefinit
 	return s.definitionNow(ctx, name)
 }
 
-// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
+// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision; check,
+// where not nil, has a say, too. What
 // Berth cannot do for it yet is UnsupportedFeatureException.
-func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
+func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides, check func(*types.TaskDefinition) error) (string, error) {
 	d, err := s.described(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeClient {
@@ -125,8 +126,12 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 	if noEC2 {
 		return "", invalid("Task definition does not support launch_type EC2.")
 	}
+	if check != nil {
+		if err := check(d); err != nil {
+			return "", err
+		}
+	}
 	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(
-		unserved{"taskDefinition.networkMode awsvpc", d.NetworkMode == types.NetworkModeAwsvpc},
 		//lint:ignore SA1019 old revisions can still have them, and they are refused by name
 		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},
 	)

@@ -105,6 +105,20 @@ func TestRules(t *testing.T) {
 	expect(t, "missing", out["__type"], any("ServiceNotFoundException"))
 }
 
+func TestNetwork(t *testing.T) {
+	b := newBerth(t)
+	b.create(t, func(in *ecs.CreateServiceInput) {
+		in.TaskDefinition = new("awsvpc")
+		in.NetworkConfiguration = &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}}}
+	})
+	expect(t, "made", b.scheduler.lastMade.Network, &cluster.Network{Subnets: []string{"subnet-1"}, SecurityGroups: []string{"sg-1"}})
+	_, err := b.RunTask(t.Context(), &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("awsvpc"), NetworkConfiguration: &types.NetworkConfiguration{
+		AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-2"}},
+	}})
+	expect(t, "running", err, nil)
+	expect(t, "asked", b.scheduler.lastSpec.Network, &cluster.Network{Subnets: []string{"subnet-2"}})
+}
+
 func TestLoadsAndRows(t *testing.T) {
 	b := newBerth(t)
 	for range 3 {

@@ -15,7 +15,7 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 	if err != nil {
 		return nil, err
 	}
-	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
+	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil, func(d *types.TaskDefinition) error { return networked(d, spec.Network) }); err != nil {
 		return nil, err
 	}
 	spec.CreatedBy = Principal(ctx)
@@ -56,6 +56,9 @@ func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSp
 		return spec, err
 	}
 	if spec.Rules, err = placementRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
+		return spec, err
+	}
+	if spec.Network, err = network(in.NetworkConfiguration); err != nil {
 		return spec, err
 	}
 	if spec.Token, err = clientToken(in.ClientToken); err != nil {
@@ -136,7 +139,7 @@ func serviceFeatures(in *ecs.CreateServiceInput) error {
 		DeploymentController: in.DeploymentController, EnableECSManagedTags: &in.EnableECSManagedTags,
 		EnableExecuteCommand: &in.EnableExecuteCommand, GatewayConnectors: in.GatewayConnectors,
 		HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds, LoadBalancers: in.LoadBalancers,
-		Monitoring: in.Monitoring, NetworkConfiguration: in.NetworkConfiguration,
+		Monitoring:      in.Monitoring,
 		PlatformVersion: in.PlatformVersion, PropagateTags: in.PropagateTags,
 		ServiceConnectConfiguration: in.ServiceConnectConfiguration, ServiceRegistries: in.ServiceRegistries,
 		VolumeConfigurations: in.VolumeConfigurations, VpcLatticeConfigurations: in.VpcLatticeConfigurations,
@@ -221,7 +224,7 @@ func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) 
 		if err != nil {
 			return nil, err
 		}
-		if change.TaskDefinition, err = s.usable(ctx, ref, nil); err != nil {
+		if change.TaskDefinition, err = s.usable(ctx, ref, nil, nil); err != nil {
 			return nil, err
 		}
 	}

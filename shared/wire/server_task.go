@@ -51,7 +51,7 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if spec.Params, err = digest(parameters); err != nil {
 		return nil, err
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags, in.PlacementConstraints, in.PlacementStrategy})
+	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -64,7 +64,6 @@ func runFeatures(in *ecs.RunTaskInput) error {
 	}
 	return refuse(
 		unserved{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
-		unserved{"networkConfiguration", in.NetworkConfiguration != nil},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"platformVersion", value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
@@ -76,7 +75,6 @@ func runFeatures(in *ecs.RunTaskInput) error {
 
 func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	err := refuse(
-		unserved{"networkConfiguration", in.NetworkConfiguration != nil},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
 		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
@@ -106,7 +104,7 @@ func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.St
 		}
 		spec.Instances = append(spec.Instances, id)
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags})
+	tasks, failures, err := s.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -115,6 +113,7 @@ type asked struct {
 	definition  *string
 	overrides   *types.TaskOverride
 	tags        []types.Tag
+	network     *types.NetworkConfiguration
 	constraints []types.PlacementConstraint // of RunTask
 	strategies  []types.PlacementStrategy
 }
@@ -145,7 +144,11 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Overrides, err = Overrides(a.overrides); err != nil {
 		return nil, nil, err
 	}
-	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+	if spec.Network, err = network(a.network); err != nil {
+		return nil, nil, err
+	}
+	check := func(d *types.TaskDefinition) error { return networked(d, spec.Network) }
+	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides, check); err != nil {
 		return nil, nil, err
 	}
 	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)

@@ -191,7 +191,7 @@ func TestTaskLife(t *testing.T) {
 
 	row := b.scheduler.tasks[0]
 	row.Instance, row.ECSID, row.Last, row.Started = "0a", strings.Repeat("e", 32), cluster.TaskRunning, cluster.At(after(time.Second))
-	row.Health, row.Rev = "HEALTHY", 5
+	row.Health, row.Rev = cluster.Healthy, 5
 	arn := account.ARN("task", "prod", row.ID)
 	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{arn, row.ECSID}}))(t)
 	expect(t, "by its alias", *got.Tasks[1].TaskArn, arn)

@@ -36,7 +36,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: propagate,
 		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
 		LoadBalancers: []types.LoadBalancer{}, ServiceRegistries: []types.ServiceRegistry{},
-		AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+		NetworkConfiguration: NetworkConfiguration(d.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
 	}
 	if d.Status != cluster.ServiceInactive {
 		out.Deployments = append(out.Deployments, s.deployment(d.Service, desired))
@@ -53,7 +53,7 @@ func (s *server) deployment(v *cluster.Service, desired int32) types.Deployment 
 		Id: new(v.Deployment.ID), Status: new("PRIMARY"), TaskDefinition: new(s.account.ARN("task-definition", v.TaskDefinition)),
 		DesiredCount: desired, RunningCount: int32(v.Running), PendingCount: int32(v.Pending),
 		FailedTasks: int32(v.Deployment.Failed), CreatedAt: instant(v.Deployment.CreatedAt), UpdatedAt: instant(v.Deployment.UpdatedAt),
-		LaunchType:   types.LaunchTypeEc2,
+		LaunchType: types.LaunchTypeEc2, NetworkConfiguration: NetworkConfiguration(v.Network),
 		RolloutState: types.DeploymentRolloutStateInProgress, RolloutStateReason: new("ECS deployment " + v.Deployment.ID + " in progress."),
 	}
 	if v.Deployment.Completed {
@@ -137,10 +137,10 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 }
 
 func health(t *cluster.Task) types.HealthStatus {
-	if t.Health == "" {
+	if t.Health == cluster.UnknownHealth {
 		return types.HealthStatusUnknown
 	}
-	return types.HealthStatus(t.Health)
+	return types.HealthStatus(t.Health.String())
 }
 
 // addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,

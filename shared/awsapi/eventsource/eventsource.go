@@ -1,6 +1,7 @@
-// Package eventsource is what stands between Lambda and a handler: it tells the event sources of template.yaml apart
-// (an SQS queue, the table's stream, a schedule, the function URL), hands over what they carry as the handler's own
-// nouns, and answers as the source wants it, failures of single messages and records included. It decides nothing.
+// Package eventsource is what stands between Lambda and a handler: it tells the event sources of template.yaml (an SQS
+// queue, the table's stream, a schedule, the function URL) and bare events of EventBridge apart, hands over what they
+// carry as the handler's own nouns, and answers as the source wants it, failures of single messages and records
+// included. It decides nothing.
 package eventsource
 
 import (
@@ -41,6 +42,7 @@ type envelope struct {
 	Records []struct {
 		EventSource string `json:"eventSource"`
 	} `json:"Records"`
+	DetailType     string `json:"detail-type"`
 	Schedule       string `json:"schedule"`
 	RequestContext struct {
 		HTTP *struct{} `json:"http"`
@@ -67,6 +69,8 @@ func (f *Function) Invoke(ctx context.Context, event json.RawMessage) (any, erro
 		return nil, f.dropped(ctx, f.Schedule(ctx, e.Schedule))
 	case e.RequestContext.HTTP != nil && f.URL != nil:
 		return f.url(ctx, event)
+	case e.DetailType != "" && f.Messages != nil:
+		return nil, f.event(ctx, event)
 	}
 	return nil, fmt.Errorf("no handler for an event of %s", describe(e, source))
 }
@@ -79,6 +83,8 @@ func describe(e envelope, source string) string {
 		return "schedule " + strconv.Quote(e.Schedule)
 	case e.RequestContext.HTTP != nil:
 		return "the function URL"
+	case e.DetailType != "":
+		return "EventBridge"
 	}
 	return "an unknown source"
 }
@@ -113,6 +119,15 @@ func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResp
 		out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
 	}
 	return out, nil
+}
+
+// event handles an event that EventBridge, or somebody who tries one out, sends without a queue between; an error has
+// Lambda try again.
+func (f *Function) event(ctx context.Context, event []byte) error {
+	if retry := f.Messages(ctx, []cluster.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
+		return errors.New("the event was not handled")
+	}
+	return nil
 }
 
 func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEventResponse, error) {

@@ -60,6 +60,26 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+func TestBareEvent(t *testing.T) {
+	var got []cluster.Message
+	var retry []string
+	f := &eventsource.Function{Messages: func(_ context.Context, m []cluster.Message) []string {
+		got = m
+		return retry
+	}}
+	const event = `{"detail-type":"ECS Task State Change","source":"aws.ecs","detail":{}}`
+	if out, err := invoke(t, f, event); err != nil || out != "null" {
+		t.Errorf("Invoke = %s, %v", out, err)
+	}
+	if len(got) != 1 || string(got[0].Body) != event || got[0].Receives != 1 {
+		t.Errorf("messages %+v", got)
+	}
+	retry = []string{got[0].ID}
+	if _, err := invoke(t, f, event); err == nil {
+		t.Error("an event that was not handled is no error: nobody would try again")
+	}
+}
+
 const streamBatch = `{"Records":[
  {"eventID":"1","eventName":"INSERT","eventSource":"aws:dynamodb","dynamodb":{"SequenceNumber":"100","StreamViewType":"NEW_AND_OLD_IMAGES","ApproximateCreationDateTime":1763719200,
   "Keys":{"pk":{"S":"prod"},"sk":{"S":"meta"}},"NewImage":{"pk":{"S":"prod"},"sk":{"S":"meta"},"rv":{"N":"1"},"v":{"N":"7"},"ca":{"S":"2026-11-21T10:00:00Z"},"sh":{"S":"x"}}}},

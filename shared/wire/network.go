@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// Bounds of a network configuration (ECS API reference, AwsVpcConfiguration).
+const (
+	maxSubnets        = 16
+	maxSecurityGroups = 5
+)
+
+// network reads a networkConfiguration, nil where there is none. What cannot be is InvalidParameterException.
+func network(in *types.NetworkConfiguration) (*cluster.Network, error) {
+	if in == nil || in.AwsvpcConfiguration == nil {
+		return nil, nil
+	}
+	c := in.AwsvpcConfiguration
+	if err := count("subnets", len(c.Subnets), maxSubnets); err != nil {
+		return nil, err
+	}
+	if len(c.SecurityGroups) > maxSecurityGroups {
+		return nil, invalid("securityGroups cannot have more than %d items.", maxSecurityGroups)
+	}
+	if c.AssignPublicIp == types.AssignPublicIpEnabled {
+		return nil, invalid("Assign public IP is not supported for this launch type.")
+	}
+	return &cluster.Network{Subnets: c.Subnets, SecurityGroups: c.SecurityGroups}, nil
+}
+
+// NetworkConfiguration is [network] the other way round; nil for nil.
+func NetworkConfiguration(n *cluster.Network) *types.NetworkConfiguration {
+	if n == nil {
+		return nil
+	}
+	return &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
+		Subnets: n.Subnets, SecurityGroups: n.SecurityGroups, AssignPublicIp: types.AssignPublicIpDisabled,
+	}}
+}
+
+// networked checks that a task definition in awsvpc mode comes with a network, and no other does.
+func networked(d *types.TaskDefinition, n *cluster.Network) error {
+	own := d.NetworkMode == types.NetworkModeAwsvpc
+	switch {
+	case own && n == nil:
+		return invalid("Network Configuration must be provided when networkMode 'awsvpc' is specified.")
+	case !own && n != nil:
+		return invalid("Network Configuration is not valid for the given networkMode of this task definition.")
+	}
+	return nil
+}
