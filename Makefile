@@ -4,7 +4,7 @@ SEEDS ?= 200
 SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench simulate build clean
+.PHONY: help run local invoke deploy destroy test lint bench simulate build clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,14 +12,33 @@ help: ## show this
 run: ## start Berth in one process, with a simulated fleet, and print its endpoint
 	@go build -o .cache/bin/berth ./cmd/berth && exec .cache/bin/berth up
 
+local: ## deploy template.yaml to an emulator of AWS on this machine, with a simulated fleet; needs Python, no Docker
+	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
+	@go build -o .cache/bin/local ./tests/local && exec .cache/bin/local
+
+invoke: ## have a function handle an event, without Docker: FUNCTION=task-state-change EVENT=events/task-stopped.json
+	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
+	@go build -o .cache/bin/invoke ./tests/invoke && exec .cache/bin/invoke -function "$(FUNCTION)" -event "$(EVENT)"
+
+deploy: ## build for AWS and deploy with the sam CLI, which asks what it must know the first time
+	sam build
+	@if [ -f samconfig.local.toml ]; then sam deploy --config-file "$(CURDIR)/samconfig.local.toml"; \
+	else sam deploy --guided --save-params --config-file "$(CURDIR)/samconfig.local.toml"; fi
+
+destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy
+	@if [ -f samconfig.local.toml ]; then sam delete --config-file "$(CURDIR)/samconfig.local.toml"; else sam delete; fi
+
 test: ## run every check, fetching what it needs; SEEDS=200 is how many simulations
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -seeds $(SEEDS)
 
-lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate
+lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -lint
 
 bench: ## run the benchmarks
-	go test -count=1 -v -run Burst -bench . -benchtime 200x ./tests/bench
+	go test -count=1 -v -run Burst -bench . -skip 'Cloud|ColdStart' -benchtime 200x ./tests/bench
+	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
+	go test -count=1 -run '^$$' -bench 'CloudStopToStart|ColdStart' -benchtime 50x ./tests/bench
+	go test -count=1 -run '^$$' -bench CloudTaskCost -benchtime 1x ./tests/bench
 	go test -run '^$$' -bench . -benchmem ./shared/...
 
 simulate: ## run whole clusters under faults: SEEDS=200 of them, or the one SEED=N, in full

@@ -22,6 +22,7 @@ type commands struct {
 	Replay  replayCommand  `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
 	Import  importCommand  `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
 	Fleet   fleetCommand   `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
+	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -31,7 +32,8 @@ Examples:
   berth up                                  6 simulated instances in 3 zones, state in .berth
   berth up --ephemeral --nodes 100 --seed 7 nothing on disk, everything by chance the same each time
   berth replay --compress 20000             the shipped trace, arriving 20,000 times faster
-  berth replay --json | jq .stateHash`
+  berth replay --json | jq .stateHash
+  berth pack --tasks gpuspec33              how full GPUs get, and how fast`
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -52,7 +54,7 @@ func run(args []string, stdout, stderr io.Writer) (code int) {
 	parser, err := kong.New(&c, kong.Name("berth"), kong.Description(description), kong.UsageOnError(),
 		kong.Writers(stdout, stderr), kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&streams{out: stdout, err: stderr}))
+		kong.Vars(packNames()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&streams{out: stdout, err: stderr}))
 	if err != nil {
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2

@@ -67,6 +67,7 @@ func instance(e *envelope) (any, error) {
 		i.Attributes[a.Name] = a.Value
 	}
 	i.Registered, err = capacity(e, d.Registered)
+	i.SetENIs()
 	return i, err
 }
 

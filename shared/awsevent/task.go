@@ -74,9 +74,7 @@ func task(e *envelope) (any, error) {
 	case d.Version < 1:
 		return nil, malformed(e.DetailType, "version %d", d.Version)
 	}
-	if d.HealthStatus == "HEALTHY" || d.HealthStatus == "UNHEALTHY" {
-		t.Health = d.HealthStatus
-	}
+	t.Health = cluster.ParseHealth(d.HealthStatus)
 	if err := d.names(e, t); err != nil {
 		return nil, err
 	}

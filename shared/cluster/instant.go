@@ -16,7 +16,7 @@ func At(t time.Time) Instant {
 	case t.IsZero():
 		return 0
 	case t.Before(first):
-		return -math.MaxInt64
+		return math.MinInt64
 	case t.After(last):
 		return math.MaxInt64
 	case t.Equal(time.Unix(0, 0)):
@@ -25,7 +25,7 @@ func At(t time.Time) Instant {
 	return Instant(t.UnixNano())
 }
 
-var first, last = time.Unix(0, -math.MaxInt64), time.Unix(0, math.MaxInt64)
+var first, last = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 
 // Time is the instant in UTC; the zero time for none.
 func (i Instant) Time() time.Time {

@@ -1,6 +1,9 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // Network is where a task in awsvpc mode gets its network interface.
 type Network struct {
@@ -14,4 +17,16 @@ func (n *Network) Equal(o *Network) bool {
 		return n == o
 	}
 	return slices.Equal(n.Subnets, o.Subnets) && slices.Equal(n.SecurityGroups, o.SecurityGroups)
+}
+
+// AttributeENIs says how many task network interfaces an instance can have, where it registered no resource ENI: ECS
+// knows, and does not tell.
+const AttributeENIs = "berth.task-enis"
+
+// SetENIs takes the number from the attribute, if the instance has that and registered none.
+func (i *Instance) SetENIs() {
+	n, err := strconv.ParseUint(i.Attributes[AttributeENIs], 10, 16)
+	if err == nil && i.Registered.ENIs == nil {
+		i.Registered.ENIs = new(int(n))
+	}
 }

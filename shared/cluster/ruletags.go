@@ -173,3 +173,9 @@ func (r *Rules) Empty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
 		r.MoveCost == "" && r.Scoring == ""
 }
+
+// Govern reports whether tasks under these rules may have to leave an instance that they are on (P3, P8, P10): ECS's own
+// rules count only when a task is placed.
+func (r *Rules) Govern() bool {
+	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
+}

@@ -15,17 +15,19 @@ type Snapshot struct {
 	Definitions   map[string]*TaskDefinition // by family:revision
 	Requests      map[string]*Request        // unanswered, by id
 
-	tasks   taskIndex
-	waiting []*Task
-	owners  map[string]*owner
-	blocked map[string]*Service
-	daemons map[string]*Service
-	zones   []*Zone
-	dense   []*InstanceView
-	free    []int // positions in dense
-	statics uint64
-	journal journal
-	metrics metrics
+	tasks    taskIndex
+	waiting  []*Task
+	owners   map[string]*owner
+	blocked  map[string]*Service
+	daemons  map[string]*Service
+	governed map[string]*Service
+	zones    []*Zone
+	dense    []*InstanceView
+	free     []int // positions in dense
+	statics  uint64
+	journal  journal
+	metrics  metrics
+	pool     pool
 	// expiring are rows that may go at a time, those first that may first.
 	expiring expiry
 }
@@ -35,7 +37,7 @@ func NewSnapshot() *Snapshot {
 	return &Snapshot{
 		Instances: map[string]*InstanceView{}, Services: map[string]*Service{},
 		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
-		owners: map[string]*owner{}, blocked: map[string]*Service{}, daemons: map[string]*Service{},
+		owners: map[string]*owner{}, blocked: map[string]*Service{}, daemons: map[string]*Service{}, governed: map[string]*Service{},
 	}
 }
 
@@ -46,7 +48,7 @@ func (s *Snapshot) See(r Record) bool {
 	if r.New == nil {
 		changed = s.remove(r.Old)
 	} else {
-		changed = s.Put(r.New)
+		changed = s.Put(apart(r.New))
 	}
 	if h := r.Row().Header(); h.Stamp == s.Meta.Version+1 {
 		s.Meta.Version = h.Stamp
@@ -77,7 +79,18 @@ func (e *expiry) Pop() any {
 	return row
 }
 
-// Put takes in a row unless the snapshot has the same or a newer state of it.
+// apart is the row without what others may read meanwhile: Put changes the row, and a record is everybody's.
+func apart(row Row) Row {
+	switch r := row.(type) {
+	case *Instance:
+		return new(*r)
+	case *Task:
+		return new(*r)
+	}
+	return row
+}
+
+// Put takes in a row, which then belongs to the snapshot, unless the snapshot has the same or a newer state of it.
 func (s *Snapshot) Put(row Row) bool {
 	taken := s.put(row)
 	if taken && row.Header().Expires > 0 && !answered(row) {
@@ -170,11 +183,15 @@ func (s *Snapshot) putService(r *Service) {
 	s.Services[r.Name] = r
 	delete(s.blocked, r.Name)
 	delete(s.daemons, r.Name)
+	delete(s.governed, r.Name)
 	if r.Blocked != nil {
 		s.blocked[r.Name] = r
 	}
 	if r.Strategy == Daemon {
 		s.daemons[r.Name] = r
+	}
+	if r.Rules.Govern() && r.Strategy != Daemon {
+		s.governed[r.Name] = r
 	}
 	s.setMetrics(r.Short, r.Rules.Metrics)
 }
@@ -183,11 +200,21 @@ func (s *Snapshot) removeService(r *Service) {
 	delete(s.Services, r.Name)
 	delete(s.blocked, r.Name)
 	delete(s.daemons, r.Name)
+	delete(s.governed, r.Name)
 	s.setMetrics(r.Short, nil)
 }
 
 // Blocked are the services that want tasks which found no instance, by name.
 func (s *Snapshot) Blocked() map[string]*Service { return s.blocked }
+
+// Governed are the REPLICA services whose tasks may have to move as their rules or the instances change, by name: all of
+// them where the configuration has a domain policy.
+func (s *Snapshot) Governed() map[string]*Service {
+	if p := s.Configuration.DomainPolicy; p != "" && p != PolicyNone {
+		return s.Services
+	}
+	return s.governed
+}
 
 // Daemons are the DAEMON services, by name.
 func (s *Snapshot) Daemons() map[string]*Service { return s.daemons }

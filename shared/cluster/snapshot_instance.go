@@ -1,6 +1,9 @@
 package cluster
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // InstanceView is an instance with what its tasks hold of it.
 type InstanceView struct {
@@ -18,7 +21,9 @@ type InstanceView struct {
 	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
 	Unpinned int
 	ENIs     int // free; math.MaxInt where no limit is known
-	Ports    map[Port]int
+	// Ports are the static host ports in use, those that the agent reserved included, in no order; one stands here as
+	// often as it is held.
+	Ports []Port
 	// Loads and Limits are per metric (P9), by [Snapshot.MetricIndex]; where they are shorter, the load is 0 and nothing
 	// limits it, as [InstanceView.Load] and [InstanceView.Limit] say.
 	Loads  []int64
@@ -70,6 +75,8 @@ func (s *Snapshot) putInstance(i *Instance) bool {
 	if v.Instance != nil && v.Rev >= i.Rev {
 		return false
 	}
+	s.pool.row(i)
+	i.ID = v.ID
 	if v.Instance != nil && v.Same(i) && v.RegisteredAt.Equal(i.RegisteredAt) {
 		v.Instance = i
 		return true
@@ -98,15 +105,13 @@ func (s *Snapshot) recount(v *InstanceView) {
 		for i := range v.GPUs {
 			v.GPUs[i] = WholeGPU
 		}
-		for _, p := range v.Registered.Ports {
-			v.occupy(p, 1)
-		}
+		v.Ports = slices.Clip(v.Registered.Ports) // others have the same: to be copied before the first change
 	}
 	v.Limits = s.limits(v)
 	clear(v.Loads)
 	for _, t := range v.Tasks {
 		v.hold(t, 1)
-		s.load(v, t, 1)
+		s.load(v, s.owners[t.Owner], t, 1)
 	}
 }
 
@@ -125,16 +130,16 @@ func (v *InstanceView) hold(t *Task, sign int) {
 			v.GPUs[g] -= sign * t.Needs.PerGPU()
 		}
 	}
+	if sign > 0 {
+		v.Ports = append(v.Ports, t.Ports...)
+		return
+	}
 	for _, p := range t.Ports {
-		v.occupy(p, sign)
+		last := len(v.Ports) - 1
+		v.Ports[slices.Index(v.Ports, p)] = v.Ports[last]
+		v.Ports = v.Ports[:last]
 	}
 }
 
-func (v *InstanceView) occupy(p Port, sign int) {
-	if v.Ports == nil {
-		v.Ports = map[Port]int{}
-	}
-	if v.Ports[p] += sign; v.Ports[p] == 0 {
-		delete(v.Ports, p)
-	}
-}
+// Uses reports whether a static host port is taken.
+func (v *InstanceView) Uses(p Port) bool { return slices.Contains(v.Ports, p) }

@@ -58,8 +58,12 @@ func (v *InstanceView) Limit(metric int) Limit {
 // LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported, else the default
 // that its service has, or a standalone task itself (P9, P10).
 func (s *Snapshot) LoadsOf(t *Task, f func(metric int, load int64)) {
+	s.loadsOf(t, s.owners[t.Owner], f)
+}
+
+func (s *Snapshot) loadsOf(t *Task, o *owner, f func(metric int, load int64)) {
 	defaults := t.ownMetrics()
-	if o := s.owners[t.Owner]; o != nil && t.Service != "" {
+	if o != nil && t.Service != "" {
 		defaults = o.metrics
 	}
 	for _, m := range defaults {
@@ -75,8 +79,8 @@ func (s *Snapshot) LoadsOf(t *Task, f func(metric int, load int64)) {
 }
 
 // load adds (1) or takes back (-1) the task's loads.
-func (s *Snapshot) load(v *InstanceView, t *Task, sign int) {
-	s.LoadsOf(t, func(metric int, load int64) {
+func (s *Snapshot) load(v *InstanceView, o *owner, t *Task, sign int) {
+	s.loadsOf(t, o, func(metric int, load int64) {
 		if missing := metric + 1 - len(v.Loads); missing > 0 {
 			v.Loads = append(v.Loads, make([]int64, missing)...)
 		}
@@ -99,7 +103,7 @@ func (s *Snapshot) reload(o *owner, sign int) {
 	for _, t := range o.tasks {
 		if t.Holds() {
 			v := s.view(t.Instance)
-			s.load(v, t, sign)
+			s.load(v, o, t, sign)
 			s.journal.add(v.Index, "")
 		}
 	}

@@ -39,13 +39,13 @@ func (s *Snapshot) TaskCount() int { return s.tasks.count }
 // Owned are the tasks of one owner, in no order. The caller changes nothing.
 func (s *Snapshot) Owned(owner string) []*Task {
 	if o := s.owners[owner]; o != nil {
-		return o.tasks
+		return slices.Clip(o.tasks)
 	}
 	return nil
 }
 
 // Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
-func (s *Snapshot) Waiting() []*Task { return s.waiting }
+func (s *Snapshot) Waiting() []*Task { return slices.Clip(s.waiting) }
 
 func (s *Snapshot) ownerOf(name string) *owner {
 	o := s.owners[name]
@@ -110,54 +110,80 @@ func (t *Task) ownMetrics() []Metric {
 
 // replace has t in the place of the task in the slot.
 func (s *Snapshot) replace(e *taskSlot, t *Task) {
+	s.pool.task(t, e.task)
+	t.ID, t.Instance = e.task.ID, e.task.Instance
+	if t.ECSID == e.task.ECSID {
+		t.ECSID = e.task.ECSID
+	}
 	s.owners[t.Owner].tasks[e.owned] = t
-	if list := s.placeOf(t); list != nil {
+	if list := s.placeOf(t, s.Instances[t.Instance]); list != nil {
 		(*list)[e.placed] = t
 	}
 	e.task = t
 }
 
-// placeOf is the list that the task is in by where it is, nil for one that ended.
-func (s *Snapshot) placeOf(t *Task) *[]*Task {
+// placeOf is the list that the task is in by where it is, v if it is anywhere; nil for one that ended.
+func (s *Snapshot) placeOf(t *Task, v *InstanceView) *[]*Task {
 	switch {
 	case t.Waiting():
 		return &s.waiting
 	case t.Holds():
-		return &s.view(t.Instance).Tasks
+		return &v.Tasks
 	}
 	return nil
 }
 
 func (s *Snapshot) add(t *Task) {
 	o := s.ownerOf(t.Owner)
-	e := taskSlot{task: t, owned: int32(len(o.tasks))}
-	o.tasks = append(o.tasks, t)
-	if list := s.placeOf(t); list != nil {
-		e.placed = int32(len(*list))
-		*list = append(*list, t)
+	if len(o.tasks) > 0 {
+		s.pool.task(t, o.tasks[len(o.tasks)-1])
+	} else {
+		s.pool.task(t, &Task{Owner: o.name})
+	}
+	v := s.Instances[t.Instance]
+	if v == nil && t.Holds() {
+		v = s.view(t.Instance)
+	}
+	if v != nil {
+		t.Instance = v.ID
+	}
+	e := taskSlot{task: t, owned: push(&o.tasks, t)}
+	if list := s.placeOf(t, v); list != nil {
+		e.placed = push(list, t)
 	}
 	s.tasks.insert(e)
 	if t.Holds() {
-		s.account(t, 1)
+		s.account(t, o, v, 1)
 	}
 }
 
 func (s *Snapshot) drop(t *Task) {
 	e := s.tasks.remove(t.Owner, t.ID)
-	o := s.owners[t.Owner]
+	o, v := s.owners[t.Owner], s.Instances[t.Instance]
 	if moved := cut(&o.tasks, e.owned); moved != nil {
 		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
 	}
-	if list := s.placeOf(t); list != nil {
+	if list := s.placeOf(t, v); list != nil {
 		if moved := cut(list, e.placed); moved != nil {
 			s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].placed = e.placed
 		}
 	}
 	if t.Holds() {
-		s.account(t, -1)
-		s.forget(s.view(t.Instance))
+		s.account(t, o, v, -1)
+		s.forget(v)
 	}
 	s.disown(o)
+}
+
+// push appends the task and gives its position. There are as many lists as instances and services, so they grow by a
+// quarter where append doubles.
+func push(list *[]*Task, t *Task) int32 {
+	n := len(*list)
+	if n == cap(*list) {
+		*list = append(make([]*Task, 0, n+n/4+4), *list...)
+	}
+	*list = append(*list, t)
+	return int32(n)
 }
 
 // cut takes out the task at a position by putting the last one there, which it returns; nil if it was the last itself.
@@ -172,11 +198,10 @@ func cut(list *[]*Task, at int32) *Task {
 	return moved
 }
 
-// account counts what the task holds in (1) or out (-1).
-func (s *Snapshot) account(t *Task, sign int) {
-	v := s.view(t.Instance)
+// account counts what the owner's task holds of the instance in (1) or out (-1).
+func (s *Snapshot) account(t *Task, o *owner, v *InstanceView, sign int) {
 	v.hold(t, sign)
-	s.load(v, t, sign)
-	s.crowd(t, v, sign)
-	s.journal.add(v.Index, t.Owner)
+	s.load(v, o, t, sign)
+	o.crowds.crowd(t, v, sign)
+	s.journal.add(v.Index, o.name)
 }

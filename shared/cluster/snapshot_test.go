@@ -136,10 +136,10 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		stopping.Desired, stopping.StopCode = cluster.TaskStopped, cluster.StopByScheduler
 		s.Put(stopping)
 		reported := running("t", "i-1", 4)
-		reported.Health = "HEALTHY"
+		reported.Health = cluster.Healthy
 		expect(t, "report", s.Put(reported), true)
 		got := s.Task("web", "t")
-		expect(t, "health", got.Health, "HEALTHY")
+		expect(t, "health", got.Health, cluster.Healthy)
 		expect(t, "desired", got.Desired, cluster.TaskStopped)
 		expect(t, "code", got.StopCode, cluster.StopByScheduler)
 		expect(t, "given", reported.Desired, cluster.TaskRunning)
@@ -277,7 +277,7 @@ func cmpText(a, b string) int {
 func picture(s *cluster.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
-		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports, len(v.Tasks), v.Zone())
+		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, sorted(v.Ports), len(v.Tasks), v.Zone())
 	}
 	for _, z := range s.Zones() {
 		for _, v := range z.Instances {
@@ -303,7 +303,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 	views := map[string]*cluster.InstanceView{}
 	view := func(id string) *cluster.InstanceView {
 		if views[id] == nil {
-			views[id] = &cluster.InstanceView{ID: id, Ports: map[cluster.Port]int{}}
+			views[id] = &cluster.InstanceView{ID: id}
 		}
 		return views[id]
 	}
@@ -313,7 +313,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 			v := view(i.ID)
 			v.Instance, v.CPU, v.Memory = i, i.Registered.CPU, i.Registered.Memory
 			v.GPUs = slices.Repeat([]int{1000}, len(i.Registered.GPUs))
-			v.Ports[ssh]++
+			v.Ports = append(v.Ports, ssh)
 			if i.Status != cluster.InstanceInactive {
 				zone[i.ID] = i.Attributes[cluster.AttributeZone]
 				zones[zone[i.ID]] = append(zones[zone[i.ID]], i.ID)
@@ -350,7 +350,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 	}
 	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks), "zones": fmt.Sprint(len(zones))}
 	for id, v := range views {
-		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, v.Ports, len(v.Tasks), zone[id])
+		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, sorted(v.Ports), len(v.Tasks), zone[id])
 	}
 	for name, ids := range zones {
 		slices.Sort(ids)
@@ -362,6 +362,10 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 		out["crowd "+group] = fmt.Sprint(len(instances[group]), instances[group], byZone[group])
 	}
 	return out
+}
+
+func sorted(ports []cluster.Port) []cluster.Port {
+	return slices.SortedFunc(slices.Values(ports), func(a, b cluster.Port) int { return a.Number - b.Number })
 }
 
 func take(v *cluster.InstanceView, x *cluster.Task) {
@@ -376,9 +380,7 @@ func take(v *cluster.InstanceView, x *cluster.Task) {
 			v.GPUs[g] -= 1000
 		}
 	}
-	for _, p := range x.Ports {
-		v.Ports[p]++
-	}
+	v.Ports = append(v.Ports, x.Ports...)
 }
 
 func expect[T comparable](t *testing.T, what string, got, want T) {

@@ -74,14 +74,14 @@ func (s *Snapshot) settle(v *InstanceView) {
 		return
 	}
 	for _, t := range v.Tasks {
-		s.crowd(t, v, -1)
+		s.owners[t.Owner].crowds.crowd(t, v, -1)
 	}
 	s.leave(v)
 	if in {
 		s.enter(v, v.Instance.Zone())
 	}
 	for _, t := range v.Tasks {
-		s.crowd(t, v, 1)
+		s.owners[t.Owner].crowds.crowd(t, v, 1)
 	}
 }
 
@@ -112,12 +112,11 @@ func (s *Snapshot) leave(v *InstanceView) {
 func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
 func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
-// crowd counts a task that the instance holds in (1) or out (-1), for its owner and for its group.
-func (s *Snapshot) crowd(t *Task, v *InstanceView, sign int) {
+// crowd counts a task that the instance holds in (1) or out (-1), for all and for its group.
+func (c *crowds) crowd(t *Task, v *InstanceView, sign int) {
 	if !t.Active() {
 		return
 	}
-	c := &s.owners[t.Owner].crowds
 	if c.all.Spread() == 0 {
 		c.group, c.groups = t.Group, nil
 	}

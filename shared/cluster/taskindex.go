@@ -4,7 +4,9 @@ package cluster
 // need twice the memory, as it would have to keep the ids a second time, and where each task stands in other lists.
 type taskIndex struct {
 	slots []taskSlot // a power of two of them, at most three quarters taken
-	count int
+	// hashes are those of the ids in the slots: to tell most others apart, the tasks need not be looked at.
+	hashes []uint32
+	count  int
 }
 
 // taskSlot is a task with its positions among those of its owner and, while it holds capacity or waits, among those
@@ -14,26 +16,23 @@ type taskSlot struct {
 	owned, placed int32
 }
 
-// home is where the search for an id begins (FNV-1a).
-func (x *taskIndex) home(id string) int {
-	h := uint64(14695981039346656037)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return int(h>>20) & (len(x.slots) - 1)
-}
+func hashOf(id string) uint32 { return uint32(mix(hash(offset, id))) }
+
+// home is where the search for an id with this hash begins.
+func (x *taskIndex) home(hash uint32) int { return int(hash) & (len(x.slots) - 1) }
 
 // find is the position of a task, -1 if it is not there.
 func (x *taskIndex) find(owner, id string) int {
 	if x.count == 0 {
 		return -1
 	}
-	for i := x.home(id); ; i = (i + 1) & (len(x.slots) - 1) {
+	hash := hashOf(id)
+	for i := x.home(hash); ; i = (i + 1) & (len(x.slots) - 1) {
 		t := x.slots[i].task
 		if t == nil {
 			return -1
 		}
-		if t.ID == id && t.Owner == owner {
+		if x.hashes[i] == hash && t.ID == id && t.Owner == owner {
 			return i
 		}
 	}
@@ -42,24 +41,25 @@ func (x *taskIndex) find(owner, id string) int {
 // insert takes in a task that is not there.
 func (x *taskIndex) insert(e taskSlot) {
 	if 4*(x.count+1) > 3*len(x.slots) {
-		old := x.slots
-		x.slots = make([]taskSlot, max(8, 2*len(old)))
-		for _, e := range old {
+		slots, hashes := x.slots, x.hashes
+		n := max(8, 2*len(slots))
+		x.slots, x.hashes = make([]taskSlot, n), make([]uint32, n)
+		for i, e := range slots {
 			if e.task != nil {
-				x.put(e)
+				x.put(e, hashes[i])
 			}
 		}
 	}
 	x.count++
-	x.put(e)
+	x.put(e, hashOf(e.task.ID))
 }
 
-func (x *taskIndex) put(e taskSlot) {
-	i := x.home(e.task.ID)
+func (x *taskIndex) put(e taskSlot, hash uint32) {
+	i := x.home(hash)
 	for x.slots[i].task != nil {
 		i = (i + 1) & (len(x.slots) - 1)
 	}
-	x.slots[i] = e
+	x.slots[i], x.hashes[i] = e, hash
 }
 
 // remove takes out a task that is there, and moves up those that had to stand behind it.
@@ -68,8 +68,8 @@ func (x *taskIndex) remove(owner, id string) taskSlot {
 	out := x.slots[gap]
 	mask := len(x.slots) - 1
 	for i := (gap + 1) & mask; x.slots[i].task != nil; i = (i + 1) & mask {
-		if home := x.home(x.slots[i].task.ID); (i-home)&mask >= (i-gap)&mask {
-			x.slots[gap] = x.slots[i]
+		if home := x.home(x.hashes[i]); (i-home)&mask >= (i-gap)&mask {
+			x.slots[gap], x.hashes[gap] = x.slots[i], x.hashes[i]
 			gap = i
 		}
 	}

@@ -44,7 +44,7 @@ type Stop struct {
 // STOPPED and is at the attempt before this one.
 type Claim struct {
 	Task    Key
-	Attempt int
+	Attempt int32
 	At      time.Time
 }
 
@@ -55,7 +55,7 @@ type Observation struct {
 	Version  int64
 	ECSID    string
 	Last     TaskStatus
-	Health   string
+	Health   Health
 	Started  time.Time
 	Stopped  time.Time
 	StopCode string // kept only where the row has none

@@ -112,10 +112,10 @@ func TestApplyObservation(t *testing.T) {
 		return cluster.Write{Observe: &o}
 	}
 	t.Run("Running", func(t *testing.T) {
-		w := see(cluster.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: "HEALTHY", Started: noon})
+		w := see(cluster.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: noon})
 		got, holds := w.Apply(old)
 		want := edit(old, func(t *cluster.Task) {
-			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, "HEALTHY", cluster.At(noon)
+			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, cluster.Healthy, cluster.At(noon)
 		})
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
 			t.Errorf("%v\n%s", holds, diff)
@@ -166,7 +166,7 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 		last := rapid.IntRange(1, 5).Draw(t, "reports")
 		var reports []cluster.Observation
 		for v := 1; v <= last; v++ {
-			o := cluster.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: fmt.Sprint(v)}
+			o := cluster.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: cluster.Health(v % 3)}
 			if v == last && rapid.Bool().Draw(t, "stops") {
 				o.Last, o.Stopped, o.StopCode = cluster.TaskStopped, noon.Add(time.Minute), cluster.StopContainerExited
 			}
@@ -204,7 +204,7 @@ func TestClaimsAreExclusive(t *testing.T) {
 			case 1:
 				w.Observe = &cluster.Observation{Task: key, Version: int64(attempt), Last: cluster.TaskRunning}
 			default:
-				w.Claim = &cluster.Claim{Task: key, Attempt: attempt}
+				w.Claim = &cluster.Claim{Task: key, Attempt: int32(attempt)}
 			}
 			next, holds := w.Apply(row)
 			if holds && next.Header().Rev != row.Header().Rev+1 {

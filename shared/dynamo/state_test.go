@@ -108,9 +108,9 @@ func drawTask(t *rapid.T, key cluster.Key) *cluster.Task {
 		Tags:      map[string]string{"Näme \"q\"\\\n": "<välue>\x7f"},
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: []string{}}}},
 		Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
-		CreatedAt: cluster.At(t0), Attempt: rapid.IntRange(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
+		CreatedAt: cluster.At(t0), Attempt: rapid.Int32Range(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
 		Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
-		ECSID: words.Draw(t, "ecs id"), Health: words.Draw(t, "health"), Started: cluster.At(drawTime(t, "started")),
+		ECSID: words.Draw(t, "ecs id"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "health")), Started: cluster.At(drawTime(t, "started")),
 		Stopped: cluster.At(drawTime(t, "stopped")), StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
 	}
 }
@@ -119,7 +119,7 @@ func drawObserve(t *rapid.T, key cluster.Key) cluster.Write {
 	words := rapid.SampledFrom([]string{"", "x", "z"})
 	return cluster.Write{Observe: &cluster.Observation{
 		Task: key, Version: int64(rapid.IntRange(0, 4).Draw(t, "event")), ECSID: words.Draw(t, "event's id"),
-		Last: drawStatus(t, "event's last"), Health: words.Draw(t, "event's health"), Started: drawTime(t, "event's start"),
+		Last: drawStatus(t, "event's last"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "event's health")), Started: drawTime(t, "event's start"),
 		Stopped: drawTime(t, "event's stop"), StopCode: words.Draw(t, "event's code"), Reason: words.Draw(t, "event's reason"),
 		ExitCode: drawExit(t), Expires: int64(rapid.IntRange(0, 2).Draw(t, "expires")),
 	}}

@@ -213,7 +213,7 @@ func observe(o *cluster.Observation) statement {
 	e.notStopped()
 	e.assign("ve", number(o.Version), o.Version == 0)
 	e.assignText("la", string(o.Last))
-	e.assignText("he", o.Health)
+	e.assignText("he", o.Health.String())
 	e.count("rv")
 	if o.ECSID != "" {
 		e.require("(%s OR %s = %s)", e.absent("ei"), e.name("ei"), e.value(text(o.ECSID)))

@@ -2,18 +2,22 @@ package placement_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
 )
 
-// large is a cluster of 5,000 instances in three zones with four tasks on each: 5,000 of "web", the rest of others.
-func large() *cluster.Snapshot {
+// large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of others.
+func large(instances int) *cluster.Snapshot {
 	s := cluster.NewSnapshot()
-	for n := range 5000 {
+	for n := range instances {
 		id := cluster.Digest("instance", fmt.Sprint(n))
 		i := instance(id, zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), cpu(8192), memory(16384), attribute("ecs.capability.task-eni", ""))
+		if n%2 == 0 {
+			attribute("disk", "ssd")(i)
+		}
 		s.Put(i)
 		for k := range 4 {
 			t := task(cluster.Digest(id, fmt.Sprint(k)), id, group("service:web"))
@@ -26,8 +30,9 @@ func large() *cluster.Snapshot {
 	return s
 }
 
+// BenchmarkPlace asks the same of an unchanged cluster.
 func BenchmarkPlace(b *testing.B) {
-	s := large()
+	e := placement.New(large(5000))
 	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"}, Count: 1}
 	attributes := web(1)
 	attributes.Spec.Attributes = []string{"ecs.capability.task-eni"}
@@ -39,34 +44,76 @@ func BenchmarkPlace(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
+			var placed []placement.Placement
 			for b.Loop() {
-				placement.New(s).Place(r)
+				placed = e.PlaceInto(placed[:0], r).Placed
+			}
+		})
+	}
+}
+
+// BenchmarkChurn places a task of one of 50 kinds, makes it a row and takes another away.
+func BenchmarkChurn(b *testing.B) {
+	for _, n := range []int{1000, 5000, 15000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := large(n)
+			e := placement.New(s)
+			var requests []placement.Request
+			for k := range 50 {
+				r := placement.Request{Count: 1, Spec: &placement.Spec{Owner: fmt.Sprintf("churn-%d", k), Needs: cluster.Resources{
+					CPU: int64(1+k%5) * 100 * cluster.CPUUnit, Memory: int64(1+k/5%5) * 200}}}
+				if k%3 == 0 {
+					r.Spec.Attributes = []string{"disk=ssd"}
+				}
+				requests = append(requests, r)
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			var running []*cluster.Task
+			var placed []placement.Placement
+			ids := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				r := requests[rng.IntN(len(requests))]
+				placed = e.PlaceInto(placed[:0], r).Placed
+				ids++
+				t := task(fmt.Sprint(ids), placed[0].Instance, owner(r.Spec.Owner), needs(r.Spec.Needs))
+				s.Put(t)
+				running = append(running, t)
+				if len(running) > 2*n {
+					at := rng.IntN(len(running))
+					gone := *running[at]
+					gone.Rev, gone.Last = 2, cluster.TaskStopped
+					s.Put(&gone)
+					s.See(cluster.Record{Op: cluster.Remove, Old: &gone})
+					running[at] = running[len(running)-1]
+					running = running[:len(running)-1]
+				}
 			}
 		})
 	}
 }
 
 func BenchmarkDaemon(b *testing.B) {
-	s := large()
+	e := placement.New(large(5000))
 	r := placement.Request{Spec: &placement.Spec{Needs: small, Owner: "agent", PerInstance: 1}}
-	r.Instances = placement.New(s).Eligible(r.Spec)
+	r.Instances = e.Eligible(r.Spec)
 	r.Count = len(r.Instances)
 	b.Run("Eligible", func(b *testing.B) {
 		for b.Loop() {
-			placement.New(s).Eligible(r.Spec)
+			e.Eligible(r.Spec)
 		}
 	})
 	b.Run("Place", func(b *testing.B) {
 		for b.Loop() {
-			placement.New(s).Place(r)
+			e.Place(r)
 		}
 	})
 }
 
 func BenchmarkChooseStops(b *testing.B) {
-	s := large()
-	tasks := s.Owned("web")
+	s := large(5000)
+	e := placement.New(s)
 	for b.Loop() {
-		stop(s, tasks, 2500)
+		e.ChooseStops(web(2500), s.Owned("web"))
 	}
 }

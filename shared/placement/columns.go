@@ -3,7 +3,6 @@ package placement
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"math"
 
 	"berth/shared/cluster"
 )
@@ -20,6 +19,7 @@ type columns struct {
 
 	cpu, memory []int64 // free
 	fit         []int64 // how much is left: the less the better the packing, see [tightness]
+	tasks       []int64 // that hold something, anybody's
 	entire      []int32 // GPU devices that nobody holds any part of
 	share       []int32 // the most free thousandths on a device that is held in part
 	enis        []int
@@ -43,6 +43,7 @@ func (c *columns) grow(n int) {
 	lengthen(&c.cpu, n)
 	lengthen(&c.memory, n)
 	lengthen(&c.fit, n)
+	lengthen(&c.tasks, n)
 	lengthen(&c.entire, n)
 	lengthen(&c.share, n)
 	lengthen(&c.enis, n)
@@ -91,25 +92,20 @@ func digest(id string) uint64 {
 // listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
 func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone() }
 
-// measure takes in what the instance has free.
-func (c *columns) measure(i int, v *cluster.InstanceView) {
+// measure takes in what the instance has free, and how many tasks it has besides those in the view.
+func (c *columns) measure(i int, v *cluster.InstanceView, more int) {
 	entire, share, spare := devices(v)
 	c.cpu[i], c.memory[i], c.enis[i] = v.CPU, v.Memory, v.ENIs
 	c.entire[i], c.share[i] = int32(entire), int32(share)
-	c.fit[i] = tightness(v.CPU, v.Memory, spare)
+	c.fit[i], c.tasks[i] = tightness(v.CPU, v.Memory, spare), int64(len(v.Tasks)+more)
 	for m := range c.metrics {
 		c.metrics[m].measure(i, m, v)
 	}
 }
 
 func (m *metric) measure(i, index int, v *cluster.InstanceView) {
-	m.load[i], m.unbuffered[i], m.total[i] = 0, math.MaxInt64, math.MaxInt64
-	if index < len(v.Loads) {
-		m.load[i] = v.Loads[index]
-	}
-	if index < len(v.Limits) {
-		m.unbuffered[i], m.total[i] = v.Limits[index].Unbuffered, v.Limits[index].Total
-	}
+	limit := v.Limit(index)
+	m.load[i], m.unbuffered[i], m.total[i] = v.Load(index), limit.Unbuffered, limit.Total
 }
 
 // devices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold somewhere unknown; the

@@ -17,56 +17,139 @@ type refused struct {
 
 // diagnose says why the rest of the tasks found no instance, as things stand after those that did: every instance
 // counts for the first filter that refuses it. Need and Best are of those that the filter removed.
-func (p *pass) diagnose(rest int) *cluster.Diagnosis {
+func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
 	d := &cluster.Diagnosis{Unplaced: rest}
+	concerned, wished := c.concerned(), map[string]bool{}
+	for _, id := range r.Instances {
+		wished[id] = true
+	}
+	h := histogram{at: map[group]int{}}
 	var closest refused
-	for _, g := range p.regions {
-		for _, v := range g.views {
-			d.Evaluated++
-			why := p.refused(v)
-			if why.failed == 0 {
-				d.Feasible++
-				continue
-			}
-			gather(d, why.rejected)
-			if closest.failed == 0 || why.closerThan(closest) {
-				closest = why
-			}
+	for i, v := range c.views {
+		if !c.listed[i] || r.Instances != nil && !wished[v.ID] {
+			continue
+		}
+		d.Evaluated++
+		why := c.refused(i, concerned)
+		if why.failed == 0 {
+			d.Feasible++
+			continue
+		}
+		h.add(&why)
+		if closest.failed == 0 || why.closerThan(&closest) {
+			closest = why
 		}
 	}
 	d.Closest, d.ClosestFilter = closest.instance, closest.rejected.Filter
-	slices.SortFunc(d.Rejected, func(a, b cluster.Rejection) int {
-		return cmp.Or(cmp.Compare(order(a.Filter), order(b.Filter)), cmp.Compare(a.Detail, b.Detail))
-	})
+	d.Rejected = h.told()
 	return d
 }
 
-// gather counts a rejection with those by the same filter for the same detail. There are few such groups.
-func gather(d *cluster.Diagnosis, r cluster.Rejection) {
-	for i := range d.Rejected {
-		if sum := &d.Rejected[i]; sum.Filter == r.Filter && sum.Detail == r.Detail {
-			sum.Count++
-			sum.Best = max(sum.Best, r.Best)
-			return
+// concerned are the positions of the filters that can refuse the class's tasks.
+func (c *class) concerned() []int {
+	var out []int
+	for at := range filters {
+		if filters[at].concerns(c) {
+			out = append(out, at)
 		}
 	}
-	d.Rejected = append(d.Rejected, r)
+	return out
+}
+
+// refusal is the first filter that refuses a task of the class, nil if all let it pass.
+func (c *class) refusal(i int) *filter {
+	for at := range filters {
+		if f := &filters[at]; f.concerns(c) && !f.passes(c, i) {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *filter) reject(c *class, i int) cluster.Rejection {
+	why := f.explain(c, i)
+	why.Filter, why.Count = f.name, 1
+	return why
+}
+
+// histogram counts rejections by filter and detail.
+type histogram struct {
+	rejected []cluster.Rejection
+	at       map[group]int
+	last     [maxFilters]int // per filter, the position of the last one after 1
+}
+
+type group struct {
+	filter int
+	detail string
+}
+
+// maxFilters is more than there are.
+const maxFilters = 32
+
+func (h *histogram) add(why *refused) {
+	if at := h.last[why.at]; at > 0 && h.rejected[at-1].Detail == why.rejected.Detail { // most often
+		h.count(at-1, why)
+		return
+	}
+	key := group{why.at, why.rejected.Detail}
+	at, ok := h.at[key]
+	if !ok {
+		at = len(h.rejected)
+		h.at[key] = at
+		h.rejected = append(h.rejected, why.rejected)
+		h.rejected[at].Count = 0
+	}
+	h.last[why.at] = at + 1
+	h.count(at, why)
+}
+
+func (h *histogram) count(at int, why *refused) {
+	h.rejected[at].Count++
+	h.rejected[at].Best = max(h.rejected[at].Best, why.rejected.Best)
+}
+
+// maxDetails is how many details of one filter are told apart; the others share the last.
+const maxDetails = 8
+
+// told is the histogram in the order of the filters, in each the details by name.
+func (h *histogram) told() []cluster.Rejection {
+	slices.SortFunc(h.rejected, func(a, b cluster.Rejection) int {
+		return cmp.Or(cmp.Compare(position(a.Filter), position(b.Filter)), cmp.Compare(b.Count, a.Count),
+			cmp.Compare(a.Detail, b.Detail))
+	})
+	var out []cluster.Rejection
+	details := 0
+	for _, r := range h.rejected {
+		last := len(out) - 1
+		switch {
+		case last < 0 || out[last].Filter != r.Filter:
+			details = 1
+		case details == maxDetails:
+			out[last].Count += r.Count
+			out[last].Best = max(out[last].Best, r.Best)
+			out[last].Detail = "others"
+			continue
+		default:
+			details++
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(a, b cluster.Rejection) int {
+		return cmp.Or(cmp.Compare(position(a.Filter), position(b.Filter)), cmp.Compare(a.Detail, b.Detail))
+	})
+	return out
 }
 
 // refused asks all filters about one instance; none failed if it could take a task.
-func (p *pass) refused(v *cluster.InstanceView) refused {
-	m, ok := p.used[v.ID]
-	if !ok {
-		m = &p.spare
-		m.reset(v)
-	}
-	out := refused{instance: v.ID}
-	for i := range filters {
-		if filters[i].passes(m, p.spec) {
+func (c *class) refused(i int, concerned []int) refused {
+	out := refused{instance: c.views[i].ID}
+	for _, at := range concerned {
+		if filters[at].passes(c, i) {
 			continue
 		}
 		if out.failed++; out.failed == 1 {
-			out.rejected, out.at = filters[i].reject(m, p.spec), i
+			out.rejected, out.at = filters[at].reject(c, i), at
 		}
 	}
 	return out
@@ -74,21 +157,26 @@ func (p *pass) refused(v *cluster.InstanceView) refused {
 
 // closerThan reports whether less would have to change here than there for the task to fit: fewer filters refuse it,
 // the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
-func (a refused) closerThan(b refused) bool {
-	return cmp.Or(
-		cmp.Compare(a.failed, b.failed), cmp.Compare(b.at, a.at), cmp.Compare(b.part(), a.part()),
-		cmp.Compare(a.instance, b.instance),
-	) < 0
+func (a *refused) closerThan(b *refused) bool {
+	switch {
+	case a.failed != b.failed:
+		return a.failed < b.failed
+	case a.at != b.at:
+		return a.at > b.at
+	case a.part() != b.part():
+		return a.part() > b.part()
+	}
+	return a.instance < b.instance
 }
 
 // part is how much of what is needed there is.
-func (a refused) part() float64 {
+func (a *refused) part() float64 {
 	if a.rejected.Need == 0 {
 		return 0
 	}
 	return a.rejected.Best / a.rejected.Need
 }
 
-func order(name cluster.Filter) int {
-	return slices.IndexFunc(filters, func(f filter) bool { return f.name == name })
+func position(name cluster.Filter) int {
+	return slices.IndexFunc(filters[:], func(f filter) bool { return f.name == name })
 }

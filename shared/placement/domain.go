@@ -52,6 +52,7 @@ type Domains struct {
 	fault, upgrade domainTree
 	rule           Rule
 	auto           bool
+	chosen         [2]domainRule // of fault and upgrade domains, before any dimension is left out
 }
 
 // NewDomains builds the domains, without tasks: fault[i] is "fd:/dc1/r0" and upgrade[i] a label; where one is empty
@@ -75,6 +76,13 @@ func (d *Domains) SetRule(rule Rule) {
 	d.rule = rule
 	d.auto = !rule.NoSwitch && d.divides(rule.Target)
 	fault, upgrade := d.kinds()
+	d.chosen = [2]domainRule{fault, upgrade}
+	if rule.NoFault {
+		fault = ruleNone
+	}
+	if rule.NoUpgrade || !d.upgrade.crowded {
+		upgrade = ruleNone
+	}
 	d.fault.settle(fault, rule.Target)
 	d.upgrade.settle(upgrade, rule.Target)
 }
@@ -103,12 +111,6 @@ func (d *Domains) kinds() (fault, upgrade domainRule) {
 	case cluster.PolicyIgnore:
 		upgrade = d.adaptive(d.rule.QuorumUpgrade)
 	}
-	if d.rule.NoFault {
-		fault = ruleNone
-	}
-	if d.rule.NoUpgrade || !d.upgrade.crowded {
-		upgrade = ruleNone
-	}
 	return fault, upgrade
 }
 
@@ -119,10 +121,10 @@ func (d *Domains) adaptive(forced bool) domainRule {
 	return ruleDifference
 }
 
-// Logic reports whether quorum safety holds for fault and for upgrade domains: maximum difference, nonpacking or no
-// rule where it does not.
+// Logic reports whether quorum safety is the choice for fault and for upgrade domains (P5), whether or not the dimension
+// has a rule at the time: maximum difference, nonpacking or none is where it is not.
 func (d *Domains) Logic() (quorumFault, quorumUpgrade bool) {
-	return d.fault.rule == ruleQuorum, d.upgrade.rule == ruleQuorum
+	return d.chosen[0] == ruleQuorum, d.chosen[1] == ruleQuorum
 }
 
 // Leaves is how many ids [Domains.Fault] gives, from 0; 0 where fault domains have no rule.
@@ -166,16 +168,7 @@ func (d *Domains) Excess() (fault, upgrade int) { return int(d.fault.excess), in
 // broken no further, and no domain goes over its limit (soft evaluation: a broken rule does not stand in the way of
 // other repairs).
 func (d *Domains) MayMove(from, to int) bool {
-	if !d.fault.opens(from, to) || !d.upgrade.opens(from, to) {
-		return false
-	}
-	fault, upgrade := d.Excess()
-	d.Add(from, -1)
-	d.Add(to, 1)
-	faultThen, upgradeThen := d.Excess()
-	d.Add(to, -1)
-	d.Add(from, 1)
-	return faultThen <= fault && upgradeThen <= upgrade
+	return d.fault.neutral(from, to) && d.upgrade.neutral(from, to)
 }
 
 // Worth is what a task on the instance is worth keeping, as far as domains go: where tasks have to stop, those of the

@@ -129,6 +129,20 @@ func (t *domainTree) opens(from, to int) bool {
 	return u < 0 || source >= 0 && t.unitOf[source] == u || t.nodes[u].tasks < t.limit
 }
 
+// neutral reports whether a move breaks the rule of this dimension no further.
+func (t *domainTree) neutral(from, to int) bool {
+	if !t.opens(from, to) {
+		return false
+	}
+	before := t.excess
+	t.add(from, -1)
+	t.add(to, 1)
+	after := t.excess
+	t.add(to, -1)
+	t.add(from, 1)
+	return after <= before
+}
+
 // excess is how many tasks have to come into or leave some child at the least.
 func (d *domain) excess() int32 { return max(d.over, d.under) }
 

@@ -70,12 +70,10 @@ func TestDomainsOfOneInstanceEachHaveNoRule(t *testing.T) {
 func TestUpgradeDomainsCountForTheChoiceThoughTheirRuleIsDropped(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b")
 	d := l.domains(rule(cluster.PolicyAdaptive, 4))
-	fault, upgrade := d.Logic()
-	expect(t, "quorum safety of fault domains", fault, true)
-	expect(t, "and of upgrade domains", upgrade, false)
+	expectLogic(t, d, true)
+	expect(t, "upgrade domains with a rule", d.UpgradeDomains(), 0)
 	l.upgrade[0] = l.upgrade[1] // three now
-	fault, _ = l.domains(rule(cluster.PolicyAdaptive, 4)).Logic()
-	expect(t, "with four on three upgrade domains", fault, false)
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 4)), false)
 }
 
 func TestSingleChildLevelsAreTransparent(t *testing.T) {
@@ -139,4 +137,30 @@ func TestRepairInsideItsBranch(t *testing.T) {
 	l := racks("fd:/dc/left/r0", "fd:/dc/left/r1", "fd:/dc/left/r2", "fd:/dc/right/r3", "fd:/dc/right/r4", "fd:/dc/right/r4", "fd:/dc/right/r4")
 	d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n1", "n4", "n5", "n6")
 	expect(t, "repairs", l.repairs(d, "n0", "n1", "n4", "n5", "n6"), "n4-n3 n5-n3 n6-n3")
+}
+
+func TestAdaptiveIsQuorumSafeWithAsManyNodesAsTheProduct(t *testing.T) {
+	l := grid("A=0,0 B=0,1 C=1,0 D=1,1")
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
+	l = grid("A=0,0 B=0,1 C=1,0 D=1,1 E=1,1")
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), false)
+	l.standing[4] = placement.Barred
+	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
+}
+
+func TestQuorumSafetyCountsDomainsWithoutEligibleInstances(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
+	l.standing[0], l.standing[1], l.standing[2] = placement.Closed, placement.Closed, placement.Closed
+	d := l.domains(rule(cluster.PolicyQuorum, 4), "n0", "n1", "n2", "n3")
+	expect(t, "three of four in a", violated(d), "fault=true upgrade=false")
+	r := rule(cluster.PolicyNonpacking, 4)
+	expect(t, "nonpacking leaves it to others", violated(l.domains(r, "n0", "n1", "n2", "n3")), "fault=false upgrade=false")
+}
+
+func TestMovesIntoAFullDomainOnlyFromWithin(t *testing.T) {
+	l := racks("fd:/a/r", "fd:/a/r", "fd:/a/r", "fd:/a/r", "fd:/a/s", "fd:/b", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
+	d := l.domains(rule(cluster.PolicyQuorum, 5), "n0", "n1", "n2", "n3", "n5", "n6") // at most two: a has four, b two
+	expect(t, "to the other rack of a", d.MayMove(0, 4), true)
+	expect(t, "from a to b", d.MayMove(0, 7), false)
+	expect(t, "from a to c", d.MayMove(0, 8), true)
 }

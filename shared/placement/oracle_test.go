@@ -52,7 +52,7 @@ func (o *oracle) left(i *cluster.Instance) left {
 		for _, p := range t.Ports {
 			l.ports[p] = true
 		}
-		if t.Owner == o.request.Spec.Owner {
+		if t.Owner == o.request.Spec.Owner && (o.request.Spec.Group == "" || o.request.Spec.Group == t.Group) {
 			l.occupants++
 		}
 		if o.counts(t) {

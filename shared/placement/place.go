@@ -1,5 +1,8 @@
 // Package placement decides where a task may run and where it should, and which of many had better stop. It never
 // decides how many there are, and it changes nothing: a snapshot and a request in, instances or the reason why not out.
+//
+// Read on: spec.go says what is asked, filter.go what keeps a task off an instance, order.go which instance is better,
+// engine.go how the answers stay up to date, index.go how they are found without a look at every instance.
 package placement
 
 import (
@@ -8,208 +11,189 @@ import (
 	"berth/shared/cluster"
 )
 
-// Request is a number of identical tasks that look for instances.
-type Request struct {
-	Spec  *Spec
-	Count int
-	// Target is the desired count of the service that wants them (P5).
-	Target int
-	// Instances, where not nil, are the only ones in question: one task on each, in this order of wish, before any
-	// gets a second.
-	Instances []string
-	// Seed decides what chance decides: the same seed, the same choice.
-	Seed uint64
-	// Unbuffered forbids the buffer and overbooking (P14).
-	Unbuffered bool
-}
+// Place chooses instances for the tasks of a request, one after the other, each accounting for those before it: of the
+// instances that pass every filter the one that comes first by the strategies (S3), or by S2 where there are none. Soft
+// rules are given up for what would otherwise find no instance. The snapshot stays as it is; the same snapshot and
+// request always give the same answer.
+func (e *Engine) Place(r Request) Result { return e.PlaceInto(nil, r) }
 
-// Placement is where one task goes: the instance, and the positions of the GPU devices it is given.
-type Placement struct {
-	Instance string
-	GPUs     []int
-}
-
-// Result is where the tasks go. Diagnosis says why the rest found no instance; nil when all were placed.
-type Result struct {
-	Placed    []Placement
-	Diagnosis *cluster.Diagnosis
-}
-
-// Engine answers requests on one snapshot, whatever rows come in between. It is for one goroutine.
-type Engine struct {
-	snap *cluster.Snapshot
-}
-
-// New is an engine on the snapshot.
-func New(s *cluster.Snapshot) *Engine { return &Engine{snap: s} }
-
-// Place chooses instances for the tasks of a request, one after the other, each accounting for those before it (S2):
-// of the instances that pass every filter the zone with the fewest tasks of the owner, in it the instance with the
-// fewest, of those the one that [room.compare] holds the better packing. The snapshot stays as it is; the same
-// snapshot and request always give the same answer.
-func (e *Engine) Place(r Request) Result {
-	s := e.snap
+// PlaceInto is Place for callers who place much: it appends the placements to dst.
+func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 	if r.Count <= 0 {
-		return Result{}
+		return Result{Placed: dst}
 	}
-	p := &pass{spec: r.Spec, request: &r, crowd: s.Crowd(r.Spec.Owner, r.Spec.Group)}
-	if r.Instances != nil {
-		p.regions = []*region{wished(s, r.Instances)}
-	} else {
-		p.regions = p.byZone(s)
+	e.sync()
+	p := pass{engine: e, request: &r, placed: dst, before: len(dst)}
+	p.run()
+	out := Result{Placed: p.placed}
+	if rest := p.rest(); rest > 0 {
+		if r.Spec.AllOrNothing && p.class.tally.total == int64(len(p.placed)-p.before) {
+			out.Placed, rest = dst, r.Count
+		}
+		if !r.Unexplained {
+			out.Diagnosis = p.class.diagnose(&r, rest)
+		}
 	}
-	if r.Count == 1 {
-		p.one()
-	} else {
-		p.many()
-	}
-	if rest := r.Count - len(p.placed); rest > 0 {
-		return Result{Placed: p.placed, Diagnosis: p.diagnose(rest)}
-	}
-	return Result{Placed: p.placed}
+	e.undo(r.Spec)
+	return out
 }
 
 // pass is one call of Place on its way.
 type pass struct {
-	spec    *Spec
+	engine  *Engine
+	class   *class
 	request *Request
-	crowd   cluster.Crowd
-	regions []*region // those with the fewest tasks first
 	placed  []Placement
-	used    map[string]*room // instances that were given a task
-	spare   room             // to look at those that were not
+	before  int // what was placed before this call
 }
 
-// region is a zone, or the instances that a request names.
-type region struct {
-	views  []*cluster.InstanceView
-	wished bool // views are in order of wish, and what runs there does not count
-	tasks  int  // of the owner
-	rooms  queue[*room]
-}
+func (p *pass) rest() int { return p.request.Count - len(p.placed) + p.before }
 
-func (p *pass) byZone(s *cluster.Snapshot) []*region {
-	zones := s.Zones()
-	out := make([]*region, len(zones))
-	for i, z := range zones {
-		out[i] = &region{views: z.Instances, tasks: p.crowd.Zones[z.Name]}
+// run places as many tasks as it can, by all rules first, then without the soft ones.
+func (p *pass) run() {
+	e := p.engine
+	for step := range relaxations + 1 {
+		given := relaxed(&e.snap.Configuration.Priorities, step)
+		if p.class != nil && given == p.class.given {
+			continue
+		}
+		p.class = e.class(p.request, given)
+		e.placed.classes = append(e.placed.classes, p.class)
+		if p.request.Instances != nil {
+			p.named()
+		} else {
+			p.any()
+		}
+		if p.rest() == 0 {
+			return
+		}
 	}
-	slices.SortStableFunc(out, func(a, b *region) int { return a.tasks - b.tasks })
+}
+
+// any places tasks wherever they fit.
+func (p *pass) any() {
+	for p.rest() > 0 {
+		i := p.class.pick(p.request.Seed, len(p.placed)-p.before)
+		if i >= 0 {
+			p.take(int(i))
+		} else if !p.detour() {
+			return
+		}
+	}
+}
+
+// take gives the next task to the instance.
+func (p *pass) take(i int) {
+	e := p.engine
+	gpus := e.assign(i, p.request.Spec.Needs)
+	p.placed = append(p.placed, Placement{Instance: e.views[i].ID, GPUs: gpus})
+	if p.rest() > 0 {
+		p.class.put(i, gpus)
+	}
+}
+
+// wish is an instance that a request names.
+type wish struct {
+	instance int
+	at       int // its place in the order of wish
+	placed   int // by this call
+	fitness  fitness
+}
+
+// named places tasks on the instances that the request names: those first that need no buffer, then those with the fewest
+// by this call, then in the order of wish.
+func (p *pass) named() {
+	q := queue[*wish]{less: wishBefore}
+	seen := make(map[string]bool, len(p.request.Instances))
+	for at, id := range p.request.Instances {
+		v := p.engine.snap.Instances[id]
+		if v == nil || !listed(v) || seen[id] {
+			continue
+		}
+		seen[id] = true
+		w := &wish{instance: v.Index, at: at, placed: p.engine.placed.count(v.Index)}
+		if w.fitness = p.fitness(v.Index); p.class.allows(w.fitness) {
+			q.items = append(q.items, w)
+		}
+	}
+	q.init()
+	var shut []*wish // their domains take no more for now
+	for p.rest() > 0 && len(q.items) > 0 {
+		w := q.top()
+		if !p.class.admits(w.instance) {
+			shut = append(shut, w)
+			q.pop()
+			continue
+		}
+		p.take(w.instance)
+		w.placed++
+		w.fitness = p.fitness(w.instance)
+		if p.class.allows(w.fitness) {
+			q.fix()
+		} else {
+			q.pop()
+		}
+		if len(shut) > 0 {
+			q.items, shut = append(q.items, shut...), shut[:0]
+			q.init()
+		}
+	}
+}
+
+func (p *pass) fitness(i int) fitness {
+	if p.class.isExclusive() && !p.class.isUnoccupied(i) {
+		return unfit
+	}
+	return p.class.fitness(i)
+}
+
+func wishBefore(a, b *wish) bool {
+	switch {
+	case a.fitness != b.fitness:
+		return a.fitness < b.fitness
+	case a.placed != b.placed:
+		return a.placed < b.placed
+	}
+	return a.at < b.at
+}
+
+// Check looks at one instance: the devices that a task of the request would get there, or the first filter that refuses
+// it. An instance that is unknown or gone counts as not active.
+func (e *Engine) Check(v *cluster.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
+	if v == nil || !listed(v) {
+		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
+	}
+	e.sync()
+	c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0))
+	if f := c.refusal(v.Index); f != nil {
+		why := f.reject(c, v.Index)
+		return nil, &why
+	}
+	return e.assign(v.Index, r.Spec.Needs), nil
+}
+
+// Matches reports whether the instance has the attributes and meets the constraints, whatever its status and room: a
+// DAEMON's task stays only where it does (S4). Of an instance that is unknown nothing is held against it.
+func (e *Engine) Matches(v *cluster.InstanceView, spec *Spec) bool {
+	if v == nil || v.Instance == nil {
+		return true
+	}
+	e.sync()
+	c := e.class(&Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	return c.hasAttributes(v.Index) && c.meetsConstraints(v.Index)
+}
+
+// Eligible are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable, with the attributes
+// and meeting the constraints, whether there is room or not and whether the agent is connected or not. In order of id.
+func (e *Engine) Eligible(spec *Spec) []string {
+	e.sync()
+	c := e.class(&Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	var out []string
+	for i := range e.views {
+		if e.listed[i] && c.isActive(i) && c.isSchedulable(i) && c.hasAttributes(i) && c.meetsConstraints(i) {
+			out = append(out, e.views[i].ID)
+		}
+	}
+	slices.Sort(out)
 	return out
-}
-
-func wished(s *cluster.Snapshot, ids []string) *region {
-	g := &region{wished: true}
-	seen := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		if v := s.Instances[id]; v != nil && listed(v) && !seen[id] {
-			seen[id] = true
-			g.views = append(g.views, v)
-		}
-	}
-	return g
-}
-
-// listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
-func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone() }
-
-// enter makes m the room of the region's i-th instance, the filters not asked yet.
-func (p *pass) enter(g *region, i int, m *room) {
-	m.reset(g.views[i])
-	if g.wished {
-		m.wish = i
-	} else {
-		m.tasks = p.crowd.On(m.view)
-	}
-}
-
-// one places a single task, without the queues that many need: the most common case, in one look at each instance of
-// the zones with the fewest tasks, and at other zones only where these have no room.
-func (p *pass) one() {
-	var best *room
-	tasks := 0
-	for _, g := range p.regions {
-		if best != nil && g.tasks > tasks {
-			break
-		}
-		if m := p.best(g); m != nil && (best == nil || m.before(best)) {
-			best, tasks = m, g.tasks
-		}
-	}
-	if best != nil {
-		p.take(best)
-	}
-}
-
-// best is the best room of the region, nil if there is none. The filters are asked of those only that are better than
-// what was found; the views are in order of id, so of equals the first stays.
-func (p *pass) best(g *region) *room {
-	best, m := new(room), new(room)
-	for i := range g.views {
-		p.enter(g, i, m)
-		if (best.view == nil || m.compare(best) < 0) && m.refusal(p.spec) == nil {
-			best, m = m, best
-		}
-	}
-	if best.view == nil {
-		return nil
-	}
-	return best
-}
-
-// many places task after task: the queues keep at hand the best region and in each its best instance, so that a task
-// costs the logarithm of the number of instances.
-func (p *pass) many() {
-	open := queue[*region]{less: regionBefore}
-	for _, g := range p.regions {
-		if p.fill(g); len(g.rooms.items) > 0 {
-			open.items = append(open.items, g)
-		}
-	}
-	open.init()
-	for len(p.placed) < p.request.Count && len(open.items) > 0 {
-		g := open.top()
-		best := g.rooms.top()
-		p.take(best)
-		g.tasks++
-		if best.refusal(p.spec) == nil {
-			g.rooms.fix()
-		} else {
-			g.rooms.pop()
-		}
-		if len(g.rooms.items) > 0 {
-			open.fix()
-		} else {
-			open.pop()
-		}
-	}
-}
-
-func (p *pass) fill(g *region) {
-	rooms := make([]room, len(g.views))
-	g.rooms = queue[*room]{less: (*room).before, items: make([]*room, 0, len(rooms))}
-	for i := range rooms {
-		p.enter(g, i, &rooms[i])
-		if rooms[i].refusal(p.spec) == nil {
-			g.rooms.items = append(g.rooms.items, &rooms[i])
-		}
-	}
-	g.rooms.init()
-}
-
-func regionBefore(a, b *region) bool {
-	if a.tasks != b.tasks {
-		return a.tasks < b.tasks
-	}
-	return a.rooms.top().before(b.rooms.top())
-}
-
-// take gives the next task the room.
-func (p *pass) take(m *room) {
-	devices := m.take(p.spec)
-	p.placed = append(p.placed, Placement{Instance: m.view.ID, GPUs: devices})
-	if p.used == nil {
-		p.used = map[string]*room{}
-	}
-	p.used[m.view.ID] = m
 }

@@ -1,6 +1,12 @@
 package placement
 
-import "berth/shared/cluster"
+import (
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+)
 
 // Spec is what the tasks of one kind need and want. It is made once and never changed: what the engine keeps for it goes
 // by its pointer.
@@ -10,15 +16,97 @@ type Spec struct {
 	Attributes []string // that an instance must have: name, or name=value
 	// Loads are the metrics that each task starts out with (P9).
 	Loads []cluster.Metric
-	// Owner's tasks are spread over zones, then over instances (S2); where Group is not empty, only those in it count.
+	// Owner's tasks are spread (S2, S3); where Group is not empty, only those in it count, and the tasks are of it.
 	Owner string
 	Group string
-	// PerInstance is the most tasks that Owner may have on one instance, those being stopped included; 0 is no limit.
-	PerInstance  int
+	// PerInstance is the most tasks that Owner, or its tasks in Group, may have on one instance, those being stopped
+	// included; 0 is no limit. distinctInstance and DAEMON are 1; with a domain policy it is never more than 1.
+	PerInstance int
+	// Constraints must all match: memberOf and node-property expressions.
+	Constraints []*constraint.Expression
+	// Strategies are tried in order, each among those that the ones before hold equal (S3). None is S2's.
 	Strategies   []cluster.PlacementStrategy
 	DomainPolicy cluster.DomainPolicy
-	Scoring      string
+	// Scoring names the order among instances that all else holds equal; empty for the tightest fit.
+	Scoring string
 	// Avoid are instances that get no new task; those there stay.
-	Avoid    []string
-	MoveCost cluster.MoveCost
+	Avoid []string
+	// AllOrNothing places the tasks of an owner that has none yet all or not at all.
+	AllOrNothing bool
+	MoveCost     cluster.MoveCost
+}
+
+// NewSpec is the spec of the owner's tasks in the group: they need what the definition says, under the rules; a service's
+// and its definition's constraints hold both. The error says what is wrong with a constraint.
+func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) (*Spec, error) {
+	s := &Spec{
+		Needs: def.Needs, Ports: def.Ports, Attributes: def.Attributes, Loads: rules.Metrics, Owner: owner, Group: group,
+		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring, MoveCost: rules.MoveCost,
+	}
+	for _, c := range slices.Concat(def.Constraints, rules.Constraints) {
+		if c.Type == cluster.DistinctInstance {
+			s.PerInstance = 1
+			continue
+		}
+		x, err := constraint.ParseQuery(c.Expression)
+		if err != nil {
+			return nil, fmt.Errorf("reading placement constraint %q: %w", c.Expression, err)
+		}
+		s.Constraints = append(s.Constraints, x)
+	}
+	if rules.NodeConstraint == "" {
+		return s, nil
+	}
+	x, err := constraint.ParseProperties(rules.NodeConstraint)
+	if err != nil {
+		return nil, fmt.Errorf("reading node constraint %q: %w", rules.NodeConstraint, err)
+	}
+	s.Constraints = append(s.Constraints, x)
+	d := x.Directives()
+	s.AllOrNothing = d.AllOrNothing
+	if d.DomainPolicy != "" {
+		s.DomainPolicy = cluster.DomainPolicy(d.DomainPolicy)
+	}
+	return s, nil
+}
+
+// governed reports whether a domain policy governs the tasks (P1–P6).
+func (s *Spec) governed() bool { return Rule{Policy: s.DomainPolicy}.Governs() }
+
+// most is how many of the tasks may share an instance, 0 for any number.
+func (s *Spec) most() int32 {
+	if s.governed() {
+		return 1
+	}
+	return int32(s.PerInstance)
+}
+
+// Request is a number of tasks of one kind that look for instances, or of which some are to stop.
+type Request struct {
+	Spec  *Spec
+	Count int
+	// Target is the desired count of the service: domain rules depend on it (P4, P5).
+	Target int
+	// Instances, where not nil, are the only ones in question: one task on each, in this order of wish, before any
+	// gets a second.
+	Instances []string
+	// Seed decides what chance decides: the same seed, the same choice.
+	Seed uint64
+	// Unbuffered forbids the buffer and overbooking (P14).
+	Unbuffered bool
+	// Unexplained leaves out the diagnosis, which takes a look at every instance.
+	Unexplained bool
+}
+
+// Placement is where one task goes: the instance, and the positions of the GPU devices it is given.
+type Placement struct {
+	Instance string
+	GPUs     []int
+}
+
+// Result is where the tasks go. Diagnosis says why the rest found no instance; nil when all were placed,
+// and where the request wanted none.
+type Result struct {
+	Placed    []Placement
+	Diagnosis *cluster.Diagnosis
 }

@@ -7,30 +7,33 @@ import (
 	"berth/shared/cluster"
 )
 
-// ChooseStops chooses Count of the candidates, all of one owner, to stop (S5 without a strategy): those that wait for an
-// instance first, then those not RUNNING yet, then one after the other from the zone where the owner has the most
-// tasks, there from the instance with the most. Between equals the youngest goes, then the one with the lower id.
-// Candidates that have ended or are being stopped already are passed over.
+// ChooseStops chooses Count of the candidates, all of the spec's owner, to stop (S5): those that wait for an instance
+// first, then those not RUNNING yet, then one after the other where the strategies would place one last: from the
+// fullest group of a spread, from the instance where binpack frees most, at random. Where domain rules hold, tasks that
+// they can spare go first, from domains with a surplus. Between equals the youngest goes, then the one with the lower
+// id. Candidates that have ended or are being stopped already are passed over.
 func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
-	n := r.Count
-	var classes [3][]*cluster.Task
+	e.sync()
+	c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0))
+	e.placed.classes = append(e.placed.classes, c)
+	s := &stops{class: c, request: &r}
+	var ranks [3][]*cluster.Task
 	for _, t := range candidates {
 		if t.Active() {
-			classes[class(t)] = append(classes[class(t)], t)
+			ranks[rank(t)] = append(ranks[rank(t)], t)
 		}
 	}
-	var out []*cluster.Task
-	c := &choice{snap: e.snap, zones: map[string]int{}, hosts: map[string]int{}}
-	for _, tasks := range classes {
-		if take := min(n-len(out), len(tasks)); take > 0 {
-			out = append(out, c.stops(tasks, take)...)
+	for _, tasks := range ranks {
+		if n := min(r.Count-len(s.chosen), len(tasks)); n > 0 {
+			s.choose(tasks, n)
 		}
 	}
-	return out
+	e.undo(r.Spec)
+	return s.chosen
 }
 
-// class orders tasks by how little is lost when they stop.
-func class(t *cluster.Task) int {
+// rank orders tasks by how little is lost when they stop.
+func rank(t *cluster.Task) int {
 	switch {
 	case t.Waiting():
 		return 0
@@ -40,113 +43,152 @@ func class(t *cluster.Task) int {
 	return 2
 }
 
-// choice is one call of ChooseStops on its way: what was chosen so far is no longer among the owner's tasks.
-type choice struct {
-	snap  *cluster.Snapshot
-	zones map[string]int // chosen so far
-	hosts map[string]int
+// stops is one call of ChooseStops on its way. What it chose is taken off the instances for the rest of the call.
+type stops struct {
+	class   *class
+	request *Request
+	chosen  []*cluster.Task
 }
 
-// zone and host are a zone and an instance with the candidates there.
-type zone struct {
-	name  string
-	tasks int // of the owner, candidates or not
-	hosts queue[*host]
-	index map[string]*host
-}
-
+// host is an instance with the candidates there, those to stop first first.
 type host struct {
-	id    string
-	tasks int             // of the owner, candidates or not
-	order []*cluster.Task // candidates, those to stop first first
+	instance int32 // -1 where it is unknown, or none
+	region   int32 // -1 where the instance is in none
+	tasks    []*cluster.Task
 }
 
-func (c *choice) stops(tasks []*cluster.Task, n int) []*cluster.Task {
-	zones := c.group(tasks)
-	out := make([]*cluster.Task, 0, n)
-	for len(out) < n {
-		z := zones.top()
-		h := z.hosts.top()
-		out = append(out, h.order[0])
-		h.order = h.order[1:]
-		h.tasks--
-		z.tasks--
-		c.zones[z.name]++
-		c.hosts[h.id]++
-		if len(h.order) > 0 {
-			z.hosts.fix()
-		} else {
-			z.hosts.pop()
+// choose chooses n of the tasks. In a region what is counted by group is the same for all, and so is what the domain rules
+// can spare: only the best host of each is compared with the others.
+func (s *stops) choose(tasks []*cluster.Task, n int) {
+	regions := s.divide(tasks)
+	for range n {
+		var best *queue[*host]
+		least := 0
+		for _, q := range regions {
+			if len(q.items) == 0 {
+				continue
+			}
+			h := q.top()
+			worth := s.worth(h)
+			if best == nil || worth < least || worth == least && s.compare(h, best.top()) < 0 {
+				best, least = q, worth
+			}
 		}
-		if len(z.hosts.items) > 0 {
-			zones.fix()
+		h := best.top()
+		s.take(h)
+		if len(h.tasks) > 0 {
+			best.fix()
 		} else {
-			zones.pop()
+			best.pop()
 		}
 	}
-	return out
 }
 
-// group sorts the tasks by zone and instance, the fullest at the top of each queue.
-func (c *choice) group(tasks []*cluster.Task) *queue[*zone] {
-	crowd := c.snap.Crowd(tasks[0].Owner, "")
-	index := map[string]*zone{}
-	out := &queue[*zone]{less: zoneFuller}
+// divide groups the tasks by instance and the instances by region.
+func (s *stops) divide(tasks []*cluster.Task) []*queue[*host] {
+	hosts, regions := map[string]*host{}, map[int32]*queue[*host]{}
+	var out []*queue[*host]
 	for _, t := range tasks {
-		name := c.zoneOf(t)
-		z := index[name]
-		if z == nil {
-			z = &zone{name: name, tasks: crowd.Zones[name] - c.zones[name], index: map[string]*host{}}
-			z.hosts.less = hostFuller
-			index[name] = z
-			out.items = append(out.items, z)
+		h := hosts[t.Instance]
+		if h == nil {
+			h = s.host(t.Instance)
+			hosts[t.Instance] = h
+			q := regions[h.region]
+			if q == nil {
+				q = &queue[*host]{less: func(a, b *host) bool { return s.compare(a, b) < 0 }}
+				regions[h.region] = q
+				out = append(out, q)
+			}
+			q.items = append(q.items, h)
 		}
-		z.add(t, crowd.On(c.snap.Instances[t.Instance])-c.hosts[t.Instance])
+		h.tasks = append(h.tasks, t)
 	}
-	for _, z := range out.items {
-		for _, h := range z.hosts.items {
-			slices.SortFunc(h.order, stopOrder)
-		}
-		z.hosts.init()
+	for _, h := range hosts {
+		slices.SortFunc(h.tasks, s.compareTasks)
 	}
-	out.init()
+	for _, q := range out {
+		q.init()
+	}
 	return out
 }
 
-// nowhere is the zone of tasks that wait or whose instance is unknown: no instance's zone can have this name.
-const nowhere = "\x00"
-
-func (c *choice) zoneOf(t *cluster.Task) string {
-	if v := c.snap.Instances[t.Instance]; v != nil && listed(v) {
-		return v.Zone()
+func (s *stops) host(id string) *host {
+	h := &host{instance: -1, region: -1}
+	if v := s.class.snap.Instances[id]; v != nil {
+		h.instance = int32(v.Index)
+		if s.class.listed[v.Index] {
+			h.region = s.class.layout.region[v.Index]
+		}
 	}
-	return nowhere
+	return h
 }
 
-func (z *zone) add(t *cluster.Task, tasks int) {
-	h := z.index[t.Instance]
-	if h == nil {
-		h = &host{id: t.Instance, tasks: tasks}
-		z.index[t.Instance] = h
-		z.hosts.items = append(z.hosts.items, h)
+// worth is what the domain rules hold a task there worth: those of the lowest worth stop first.
+func (s *stops) worth(h *host) int {
+	if s.class.domains == nil || h.region < 0 {
+		return 0
 	}
-	h.order = append(h.order, t)
+	return s.class.domains.Worth(int(h.instance))
 }
 
-func zoneFuller(a, b *zone) bool {
-	if a.tasks != b.tasks {
-		return a.tasks > b.tasks
+// compare is negative where a task had better stop on a than on b.
+func (s *stops) compare(a, b *host) int {
+	for at := range s.class.order.preferences {
+		p := &s.class.order.steps[at]
+		if x, y := s.value(p, a), s.value(p, b); x != y {
+			return cmp.Compare(y, x)
+		}
 	}
-	return hostFuller(a.hosts.top(), b.hosts.top())
+	return s.compareTasks(a.tasks[0], b.tasks[0])
 }
 
-func hostFuller(a, b *host) bool {
-	if a.tasks != b.tasks {
-		return a.tasks > b.tasks
+// value is what a step compares once the host's next task is gone.
+func (s *stops) value(p *step, h *host) int64 {
+	c := s.class
+	switch {
+	case p.kind == byCount && h.instance >= 0:
+		return int64(c.tally.active[h.instance])
+	case p.kind == byCount:
+		return 0
+	case h.region < 0:
+		return -1
 	}
-	return stopOrder(a.order[0], b.order[0]) < 0
+	free := c.value(p, nil, h.instance, h.region)
+	switch p.column {
+	case &c.cpu:
+		free += h.tasks[0].Needs.CPU
+	case &c.memory:
+		free += h.tasks[0].Needs.Memory
+	}
+	return free
 }
 
-func stopOrder(a, b *cluster.Task) int {
+// compareTasks orders tasks that no instance tells apart: where binpack counts, what frees more; where chance decides, the
+// seed; then the younger.
+func (s *stops) compareTasks(a, b *cluster.Task) int {
+	c := s.class
+	for _, p := range c.order.steps[:c.order.preferences] {
+		if p.column == &c.cpu && a.Needs.CPU != b.Needs.CPU && a.Instance == b.Instance {
+			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
+		}
+		if p.column == &c.memory && a.Needs.Memory != b.Needs.Memory && a.Instance == b.Instance {
+			return cmp.Compare(b.Needs.Memory, a.Needs.Memory)
+		}
+	}
+	if c.order.random {
+		if x, y := chance(s.request.Seed, 0, digest(a.ID)), chance(s.request.Seed, 0, digest(b.ID)); x != y {
+			return cmp.Compare(x, y)
+		}
+	}
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+}
+
+// take chooses the host's next task.
+func (s *stops) take(h *host) {
+	t := h.tasks[0]
+	h.tasks = h.tasks[1:]
+	s.chosen = append(s.chosen, t)
+	if h.instance >= 0 {
+		s.class.remove(int(h.instance), t)
+	}
 }

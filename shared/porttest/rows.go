@@ -73,10 +73,14 @@ func drawRow(t *rapid.T, kind cluster.Row, name string, n int) cluster.Row {
 
 // fill sets every exported field, however deep, of any row that may be written some day.
 func fill(t *rapid.T, v reflect.Value, label string) {
-	if at, ok := v.Addr().Interface().(*time.Time); ok {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
 		if !rapid.Bool().Draw(t, label+" zero") {
-			*at = t0.Add(time.Duration(rapid.Int64Range(-1e17, 1e17).Draw(t, label)))
+			*p = t0.Add(time.Duration(rapid.Int64Range(-1e17, 1e17).Draw(t, label)))
 		}
+		return
+	case *cluster.Health:
+		*p = drawHealth(t)
 		return
 	}
 	switch v.Kind() {

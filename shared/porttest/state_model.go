@@ -170,7 +170,7 @@ func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
 	case kind == 2 && row != "meta":
 		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
 	case kind == 3 && row != "meta":
-		return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: rapid.IntRange(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
+		return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: rapid.Int32Range(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
 	case kind == 4 && row != "meta":
 		return cluster.Write{Observe: drawObservation(t, key)}
 	}
@@ -188,14 +188,18 @@ func drawStatus(t *rapid.T, label string) cluster.TaskStatus {
 	return rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskPending, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, label)
 }
 
+func drawHealth(t *rapid.T) cluster.Health {
+	return rapid.SampledFrom([]cluster.Health{cluster.UnknownHealth, cluster.Healthy, cluster.Unhealthy}).Draw(t, "health")
+}
+
 func drawTask(t *rapid.T, name, id string) *cluster.Task {
 	return task(name, id, func(row *cluster.Task) {
 		some := rapid.SampledFrom([]string{"", "x", "y"})
 		row.Rev = 0
 		row.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
-		row.Attempt, row.ClaimedAt = rapid.IntRange(0, 2).Draw(t, "attempt"), cluster.At(drawTime(t, "claimed"))
+		row.Attempt, row.ClaimedAt = rapid.Int32Range(0, 2).Draw(t, "attempt"), cluster.At(drawTime(t, "claimed"))
 		row.Last, row.Version = drawStatus(t, "last"), rapid.Int64Range(0, 2).Draw(t, "version")
-		row.ECSID, row.Health = some.Draw(t, "ECS id"), some.Draw(t, "health")
+		row.ECSID, row.Health = some.Draw(t, "ECS id"), drawHealth(t)
 		row.StopCode, row.Reason = some.Draw(t, "code"), some.Draw(t, "reason")
 		row.Started, row.Stopped = cluster.At(drawTime(t, "started")), cluster.At(drawTime(t, "stopped"))
 		row.Tags = map[string]string{"k": strings.Repeat("v", rapid.IntRange(0, 3).Draw(t, "tag"))}
@@ -206,7 +210,7 @@ func drawObservation(t *rapid.T, key cluster.Key) *cluster.Observation {
 	some := rapid.SampledFrom([]string{"", "x", "y"})
 	o := &cluster.Observation{
 		Task: key, Version: rapid.Int64Range(0, 4).Draw(t, "version"), ECSID: some.Draw(t, "ECS id"),
-		Last: drawStatus(t, "last"), Health: some.Draw(t, "health"), Started: drawTime(t, "started"),
+		Last: drawStatus(t, "last"), Health: drawHealth(t), Started: drawTime(t, "started"),
 		Stopped: drawTime(t, "stopped"), StopCode: some.Draw(t, "code"), Reason: some.Draw(t, "reason"),
 		Expires: rapid.SampledFrom([]int64{0, 7_000_000_000}).Draw(t, "expires"),
 	}

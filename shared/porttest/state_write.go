@@ -167,9 +167,9 @@ func testStop(t *testing.T, s handler.State) {
 }
 
 func testClaim(t *testing.T, s handler.State) {
-	for _, n := range []int{1, 2} {
+	for _, n := range []int32{1, 2} {
 		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
-		at := func(attempt int, edits ...func(*cluster.Task)) func(*cluster.Task) {
+		at := func(attempt int32, edits ...func(*cluster.Task)) func(*cluster.Task) {
 			return func(t *cluster.Task) {
 				if t.Attempt = attempt; attempt > 0 {
 					t.ClaimedAt = cluster.At(t0.Add(-time.Minute))
@@ -207,7 +207,7 @@ func testObserve(t *testing.T, s handler.State) {
 func testObserveRunning(t *testing.T, s handler.State) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
-		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, "HEALTHY", cluster.At(started)
+		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, cluster.Healthy, cluster.At(started)
 	}
 	ecs := func(version int64, id string) func(*cluster.Task) {
 		return func(t *cluster.Task) { t.Version, t.ECSID = version, id }
@@ -224,7 +224,7 @@ func testObserveRunning(t *testing.T, s handler.State) {
 		{"RefusesStopped", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
 	}, func(key cluster.Key, _ string) cluster.Write {
 		return cluster.Write{Observe: &cluster.Observation{
-			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskRunning, Health: "HEALTHY", Started: started,
+			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: started,
 			// What only a stopped task has is left out.
 			Stopped: t0.Add(time.Hour), StopCode: "C", Reason: "R", ExitCode: new(int),
 		}}
@@ -232,7 +232,7 @@ func testObserveRunning(t *testing.T, s handler.State) {
 	t.Run("WithoutIDOrStartKeepsThem", func(t *testing.T) {
 		name := unique()
 		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
-		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, "", 7_000_000_000 })
+		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, cluster.UnknownHealth, 7_000_000_000 })
 		attempt(t, s, old, after, cluster.Write{Observe: &cluster.Observation{Task: old.Key(), Version: 6, Last: cluster.TaskRunning}})
 	})
 }

@@ -44,6 +44,7 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 			addMetric(&out.Registered, r)
 		}
 	}
+	out.SetENIs()
 	return out
 }
 

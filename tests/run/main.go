@@ -17,6 +17,7 @@ import (
 
 func main() {
 	lint := flag.Bool("lint", false, "only the checks that run no code of the project")
+	fetch := flag.String("fetch", "", "only fetch the tool of PyPI of this name")
 	seeds := flag.Int("seeds", 200, "how many seeds to simulate")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -25,6 +26,9 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+	if *fetch != "" {
+		os.Exit(r.fetchOnly(ctx, *fetch))
 	}
 	os.Exit(r.all(ctx, *lint, *seeds))
 }
@@ -64,6 +68,7 @@ func (r *runner) all(ctx context.Context, lint bool, seeds int) int {
 		steps = append(steps,
 			step{"build functions, linux/arm64", r.buildFunctions("arm64")},
 			step{"build functions, linux/amd64", r.buildFunctions("amd64")},
+			step{"fetch MiniStack", python.ministack.step},
 			step{"fetch aws CLI", python.aws.step},
 			step{"go test ./...", r.goTest("./...")},
 			step{"go test -race", r.race},
@@ -73,6 +78,8 @@ func (r *runner) all(ctx context.Context, lint bool, seeds int) int {
 	steps = append(steps,
 		step{"fetch sam CLI", python.sam.step},
 		step{"sam validate --lint", r.samValidate(python.sam)},
+		step{"cfn-lint", r.templates(python.cfnLint, nil, "")},
+		step{"checkov", r.templates(python.checkov, []string{"--config-file", "tools/checkov.yaml"}, "-f")},
 	)
 	if !lint {
 		steps = append(steps, step{"sam build", r.samBuild(python.sam)}, step{"sam local invoke", r.samLocalInvoke(python.sam)})

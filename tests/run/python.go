@@ -47,21 +47,24 @@ func (t *tool) step(_ context.Context, log io.Writer) result {
 
 // pythonTools are fetched while Go compiles.
 type pythonTools struct {
-	aws, sam *tool
-	all      sync.WaitGroup
+	aws, ministack, sam, cfnLint, checkov *tool
+	all                                   sync.WaitGroup
 }
 
 func (p *pythonTools) wait() { p.all.Wait() }
 
 func (r *runner) fetchPythonTools(ctx context.Context, lint bool) *pythonTools {
-	p := &pythonTools{aws: r.newTool("aws"), sam: r.newTool("sam")}
+	p := &pythonTools{
+		aws: r.newTool("aws"), ministack: r.newTool("ministack"), sam: r.newTool("sam"), cfnLint: r.newTool("cfn-lint"),
+		checkov: r.newTool("checkov"),
+	}
 	p.all.Go(func() {
 		python, why := r.findPython(ctx)
-		for _, t := range []*tool{p.aws, p.sam} { // in the order in which they are needed
+		for _, t := range []*tool{p.ministack, p.aws, p.sam, p.cfnLint, p.checkov} { // in the order in which they are needed
 			switch {
 			case why != "":
 				t.why = why
-			case lint && t == p.aws:
+			case lint && (t == p.aws || t == p.ministack):
 				t.why = "not needed"
 			default:
 				t.err = r.fetch(ctx, t, python)
@@ -70,6 +73,21 @@ func (r *runner) fetchPythonTools(ctx context.Context, lint bool) *pythonTools {
 		}
 	})
 	return p
+}
+
+// fetchOnly fetches one tool and gives the exit code.
+func (r *runner) fetchOnly(ctx context.Context, name string) int {
+	t := r.newTool(name)
+	close(t.done)
+	python, why := r.findPython(ctx)
+	if t.why = why; why == "" {
+		t.err = r.fetch(ctx, t, python)
+	}
+	if res := t.step(ctx, r.out); res.passed == 0 {
+		fmt.Fprintf(r.out, "fetching %s: %s\n", name, t.why)
+		return 1
+	}
+	return 0
 }
 
 func (r *runner) newTool(name string) *tool {
@@ -113,7 +131,7 @@ func (r *runner) fetch(ctx context.Context, t *tool, python string) error {
 		return err
 	}
 	mark := filepath.Join(t.dir, "installed")
-	t.note = strings.TrimSpace(string(want))
+	t.note = strings.Join(strings.Fields(string(want)), " ")
 	if have, err := os.ReadFile(mark); err == nil && bytes.Equal(have, want) {
 		if _, err := r.output(ctx, t.bin("python"), "-c", ""); err == nil {
 			return nil

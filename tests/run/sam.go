@@ -24,6 +24,28 @@ func (r *runner) samValidate(sam *tool) check {
 	}
 }
 
+// templates has a tool look at template.yaml and what it includes; flag stands before each of them.
+func (r *runner) templates(t *tool, args []string, flag string) check {
+	return func(ctx context.Context, log io.Writer) result {
+		if !t.ready() {
+			return t.step(ctx, log)
+		}
+		included, err := filepath.Glob(filepath.Join(r.root, "infra", "*.yaml"))
+		if err != nil {
+			return failed(log, err)
+		}
+		for _, file := range append([]string{filepath.Join(r.root, "template.yaml")}, included...) {
+			if flag != "" {
+				args = append(args, flag)
+			}
+			args = append(args, file)
+		}
+		res := r.command(t.bin(t.name), args...)(ctx, log)
+		res.note = t.note
+		return res
+	}
+}
+
 func (r *runner) samBuilt() string { return filepath.Join(r.cache, "sam-build") }
 
 // samBuild builds what `sam deploy` would upload.

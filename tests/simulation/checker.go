@@ -41,14 +41,16 @@ func (c *checker) records(records []cluster.Record) {
 		}
 		c.progress(r.Key, before, r.New)
 	}
+	later := newlyPlaced(records)
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
 		if !ok {
 			continue
 		}
 		old, _ := r.Old.(*cluster.Task)
-		if row.Instance != "" && !row.Foreign && (old == nil || old.Instance == "") {
-			c.placed(row)
+		if later[row.ID] {
+			c.placed(row, later)
+			delete(later, row.ID)
 			if old != nil {
 				c.mark(MarkWaited)
 			}
@@ -60,6 +62,19 @@ func (c *checker) records(records []cluster.Record) {
 			c.mark(MarkForeign)
 		}
 	}
+}
+
+// newlyPlaced are the tasks that the commit gives an instance, by id.
+func newlyPlaced(records []cluster.Record) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range records {
+		row, ok := r.New.(*cluster.Task)
+		old, _ := r.Old.(*cluster.Task)
+		if ok && row.Instance != "" && !row.Foreign && (old == nil || old.Instance == "") {
+			out[row.ID] = true
+		}
+	}
+	return out
 }
 
 // removed checks that nothing goes that still counts.
@@ -133,7 +148,11 @@ func (c *checker) refused(r *cluster.Request) {
 	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
 		return
 	}
-	if i := c.overlooked(r.Cluster, r.TaskDefinition, r.Needs); i != nil {
+	w := c.requestLaw(r, c.standaloneOwner())
+	if w == nil {
+		return
+	}
+	if i := c.overlooked(w, posture{}); i != nil {
 		c.fail("invariant 8: request %s was refused (%+v), and instance %s has long had room", r.ID, r.Failures, i.ID)
 	}
 }
@@ -165,16 +184,18 @@ func (c *checker) taskProgress(old, now *cluster.Task) {
 	}
 }
 
-// placed checks a new placement: invariants 1, 3, 4 and 5.
-func (c *checker) placed(t *cluster.Task) {
+// placed checks a new placement: invariants 1, 3, 4 and 5. later are the tasks that the same commit placed after it, and
+// itself.
+func (c *checker) placed(t *cluster.Task, later map[string]bool) {
 	i, def := c.instance(t), c.definition(t.Cluster, t.TaskDefinition)
 	if i == nil || def == nil {
 		c.fail("invariant 1: task %s was placed on instance %s (known: %t) by task definition %s (known: %t)",
 			t.ID, t.Instance, i != nil, t.TaskDefinition, def != nil)
 		return
 	}
-	if i.Status != cluster.InstanceActive || !i.AgentConnected {
-		c.fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t", t.ID, i.ID, i.Status, i.AgentConnected)
+	if i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i) {
+		c.fail("invariant 5: task %s was placed on instance %s, which is %s, agent connected %t, unschedulable %t",
+			t.ID, i.ID, i.Status, i.AgentConnected, cordoned(i))
 	}
 	if t.Needs != def.Needs || !slices.Equal(t.Ports, def.Ports) || len(t.GPUs) != def.Needs.GPUs {
 		c.fail("invariant 1: task %s holds %+v, devices %v and ports %v, and needs %+v and %v", t.ID, t.Needs, t.GPUs, t.Ports, def.Needs, def.Ports)
@@ -187,12 +208,21 @@ func (c *checker) placed(t *cluster.Task) {
 	if def.Family == "disk" {
 		c.mark(MarkAttributed)
 	}
+	if w := c.lawOf(t); w != nil {
+		c.lawful(&placing{Task: t, law: w, on: i, later: later})
+	}
 }
 
 func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
-	h := c.load(i)
+	h := c.load(i, nil)
 	if h.cpu > i.Registered.CPU || h.memory > i.Registered.Memory {
 		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, h.cpu, i.Registered.CPU, h.memory, i.Registered.Memory)
+	}
+	if n := i.Registered.ENIs; n != nil && t.Needs.ENIs > 0 {
+		c.mark(MarkENI)
+		if h.enis > *n {
+			c.fail("invariant 1: with task %s instance %s has %d network interfaces of %d", t.ID, i.ID, h.enis, *n)
+		}
 	}
 	for n, g := range t.GPUs {
 		switch {
@@ -239,7 +269,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 	if s == nil {
 		return
 	}
-	active, all := 0, 0
+	active, all := 0, -c.pairs(t.Owner)
 	for _, o := range c.owned[t.Owner] {
 		holds := o.Instance != "" && o.Last != cluster.TaskStopped
 		if holds && o.Desired == cluster.TaskRunning {
@@ -289,7 +319,9 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	}
 }
 
-func healthy(t *cluster.Task) bool { return t.Last == cluster.TaskRunning && t.Health != "UNHEALTHY" }
+func healthy(t *cluster.Task) bool {
+	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy
+}
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask
 // calls for a task than its row says.
@@ -303,7 +335,7 @@ func (c *checker) startCalled(call cluster.StartCall) {
 		c.starts[at]++
 		attempts := 0
 		if t := c.slots[at]; t != nil {
-			attempts = t.Attempt
+			attempts = int(t.Attempt)
 		}
 		if c.starts[at] > attempts {
 			c.fail("invariant 2: start %d of %s, but its row is at attempt %d", c.starts[at], at, attempts)

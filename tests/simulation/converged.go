@@ -47,10 +47,10 @@ func (w *World) atRest() {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
 		case *cluster.Task:
-			if r.Waiting() && w.room(r.TaskDefinition, r.Needs, "") {
+			if r.Waiting() && w.room(w.checker.lawOf(r), "") {
 				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
 			}
-			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil) > 15*time.Minute {
+			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
 				fail("invariant 8: task %s waits for an instance long after its time was up", r.ID)
 			}
 		}
@@ -121,11 +121,14 @@ func (w *World) acknowledged(s *wanted) {
 		return
 	}
 	running := w.runningOf(row)
+	if s.rules != nil && !sameRules(row.Rules, *s.rules) {
+		w.checker.fail("invariant 9: service %s was given the rules %+v and has %+v", s.name, *s.rules, row.Rules)
+	}
 	if s.daemon {
-		w.daemons(row, running)
+		w.daemons(row, running, s.reruled)
 		return
 	}
-	if row.Desired != s.desired {
+	if s.desired != unknown && row.Desired != s.desired {
 		w.checker.fail("invariant 9: service %s was scaled to %d and wants %d", s.name, s.desired, row.Desired)
 	}
 	w.enough(row, running)
@@ -157,8 +160,7 @@ func (w *World) enough(s *cluster.Service, running map[string]int) {
 	case n < s.Desired && s.Blocked == nil:
 		fail("invariant 8: service %s runs %d of %d tasks and does not say why", s.Name, n, s.Desired)
 	case n < s.Desired:
-		def := w.checker.definition(clusterName, s.TaskDefinition)
-		if def != nil && w.room(s.TaskDefinition, def.Needs, "") {
+		if w.room(w.checker.serviceLaw(s), "") {
 			fail("invariant 8: service %s runs %d of %d tasks, says %s, and there is room", s.Name, n, s.Desired, s.Blocked)
 		}
 		w.said(s)
@@ -184,31 +186,34 @@ func (w *World) said(s *cluster.Service) {
 }
 
 // daemons checks that a DAEMON service has its task wherever it should and could, and nowhere else.
-func (w *World) daemons(s *cluster.Service, running map[string]int) {
-	def := w.checker.definition(clusterName, s.TaskDefinition)
-	if def == nil {
+// Constraints that changed while they ran count for new tasks only, until the next deployment (S4).
+func (w *World) daemons(s *cluster.Service, running map[string]int, reruled bool) {
+	law := w.checker.serviceLaw(s)
+	if law == nil {
 		return
 	}
 	for _, i := range w.instances() {
 		n := running[i.ID]
-		if i.Available() && n != 1 && lacking(i, def) == "" && (n > 1 || w.room(s.TaskDefinition, def.Needs, i.ID)) {
+		if n > 1 || n == 0 && w.room(law, i.ID) {
 			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
 		}
-		if n > 0 && lacking(i, def) != "" {
-			w.checker.fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, lacking(i, def))
+		if n > 0 && lacking(i, law.def) != "" {
+			w.checker.fail("invariant 4: daemon %s runs on instance %s without attribute %s", s.Name, i.ID, lacking(i, law.def))
+		}
+		if x := law.unmet(w.checker.scene(i, nil)); n > 0 && x != "" && !reruled && w.checker.configuration().Priorities.Placement == 0 {
+			w.checker.fail("invariant 4: daemon %s runs on instance %s, where %q does not hold", s.Name, i.ID, x)
 		}
 	}
 }
 
 // room reports whether some instance (or the one named) could take a task: a full scan with rules of its own, over the
 // instances as ECS has them.
-func (w *World) room(definition string, needs cluster.Resources, instance string) bool {
-	def := w.checker.definition(clusterName, definition)
-	if def == nil {
+func (w *World) room(law *law, instance string) bool {
+	if law == nil {
 		return false
 	}
 	for _, i := range w.instances() {
-		if i.Available() && (instance == "" || i.ID == instance) && w.checker.fits(i, def, needs) {
+		if (instance == "" || i.ID == instance) && w.checker.refuses(law, i, posture{soft: true}) == "" {
 			return true
 		}
 	}

@@ -20,6 +20,9 @@ type customer struct {
 	stops    map[string]bool // ids that it was told will be stopped
 	last     *cluster.TaskSpec
 	lastIDs  []string
+	// config is the configuration acknowledged last, nil where it is not known which holds.
+	config      *cluster.Configuration
+	configuring bool
 }
 
 // wanted is a service as the API last acknowledged it.
@@ -29,6 +32,9 @@ type wanted struct {
 	desired int
 	exists  bool
 	busy    bool
+	// rules are those acknowledged last, nil where it is not known which hold; reruled tells that they have changed.
+	rules   *cluster.Rules
+	reruled bool
 }
 
 // definitions are the task definitions of the simulation: families by what is scarce about them.
@@ -44,12 +50,15 @@ var definitions = map[string]string{
 	"checked": `{"family":"checked","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
 	             "healthCheck":{"command":["CMD","true"]}}]}`,
 	"disk": `{"family":"disk","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":64}]}`,
+	"vpc":  `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	"tied": `{"family":"tied","placementConstraints":[{"type":"memberOf","expression":"attribute:disk != ssd"}],
+	          "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
 	// No agent can do what this one needs.
 	"nowhere": `{"family":"nowhere","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
 	             "logConfiguration":{"logDriver":"splunk"}}]}`,
 }
 
-var families = []string{"small", "small", "big", "port", "share", "gpu", "checked", "checked", "disk", "nowhere"}
+var families = []string{"small", "small", "big", "port", "share", "gpu", "checked", "checked", "disk", "nowhere", "vpc", "tied"}
 
 func (w *World) register() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
@@ -106,17 +115,21 @@ func (c *customer) create(a Action, daemon bool) {
 	if p := percents[a.Pick%uint64(len(percents))]; p[1] != 200 {
 		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
 	}
+	spec.Rules = drawRules(a.Pick, daemon)
+	s.rules = &spec.Rules
 	if daemon {
 		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, []string{"checked", "checked", "disk"}[a.Pick%3]
 		spec.MinHealthy, spec.MaxPercent = nil, nil
 	}
+	c.world.note("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, said(spec.Rules))
 	c.call("create "+s.name, func(ctx context.Context) error {
 		_, err := c.world.API.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		s.busy = false
-		if err != nil {
-			return // its name is still being drained
+		if err != nil { // its name is still being drained, or its rules cannot be kept
+			c.refused(spec.Rules, err)
+			return
 		}
 		c.services = slices.DeleteFunc(c.services, func(o *wanted) bool { return o.name == s.name })
 		c.services = append(c.services, s)
@@ -137,21 +150,34 @@ func (c *customer) pick(a Action) *wanted {
 	return free[a.Pick%uint64(len(free))]
 }
 
-// change changes a service; done is what then holds.
+// change changes a service; done is what then holds. It may be refused where the service has rules that cannot be kept; an
+// earlier try may have taken effect nevertheless.
 func (c *customer) change(s *wanted, change cluster.ServiceChange, done func()) {
 	change.Cluster, change.Name = clusterName, s.name
-	s.busy = true
-	c.call("change "+s.name, func(ctx context.Context) error {
+	c.edit(s, func(ctx context.Context) error {
 		_, err := c.world.API.UpdateService(ctx, change)
 		return err
-	}, func(err error) {
+	}, done)
+}
+
+func (c *customer) edit(s *wanted, f func(ctx context.Context) error, done func()) {
+	s.busy = true
+	c.call("change "+s.name, f, func(err error) {
 		s.busy = false
-		if err != nil {
+		switch {
+		case err == nil:
+			done()
+		case cluster.ErrorCode(err) == cluster.CodeInvalidParameter:
+			c.world.mark(MarkRulesRefused)
+			s.desired, s.rules = unknown, nil
+		default:
 			c.world.checker.fail("invariant 9: service %s was acknowledged, and changing it says %v", s.name, err)
 		}
-		done()
 	})
 }
+
+// unknown is the desired count of a service of which a change was refused that an earlier try may have made.
+const unknown = -1
 
 func (c *customer) scale(a Action) {
 	if s := c.pick(a); s != nil && !s.daemon {
@@ -187,6 +213,7 @@ func (c *customer) remove(a Action) {
 func (c *customer) run(a Action, wait string) {
 	c.submit(cluster.TaskSpec{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.family(a), Count: 1 + a.N%3, Wait: wait,
+		Rules: drawTaskRules(a.Pick),
 		Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
 	}, nil)
 }

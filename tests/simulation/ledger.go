@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type ledger struct {
 	byECSID map[string]cluster.Key
 	ended   map[string]bool      // ids of tasks that were STOPPED once
 	touched map[string]time.Time // when an instance, or a task on it, last changed
+	known   map[string]*cluster.Instance
+	// versions are earlier states of instances, as long as they may matter.
+	versions map[string][]version
 }
 
 // change is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
@@ -31,13 +35,15 @@ type change struct {
 	before  cluster.Row
 	at      time.Time
 	doingAt time.Time
+	// leftAt is when a task ceased to count for its service, but by a decision of the scheduler.
+	leftAt time.Time
 }
 
 func newLedger(now func() time.Time) *ledger {
 	return &ledger{
 		now: now, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
 		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]cluster.Key{}, ended: map[string]bool{},
-		touched: map[string]time.Time{},
+		touched: map[string]time.Time{}, known: map[string]*cluster.Instance{}, versions: map[string][]version{},
 	}
 }
 
@@ -46,10 +52,13 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 	before = l.rows[key]
 	was, _ := before.(*cluster.Task)
 	is, _ := after.(*cluster.Task)
-	c := change{before: before, at: l.now(), doingAt: l.old[key].doingAt}
+	c := change{before: before, at: l.now(), doingAt: l.old[key].doingAt, leftAt: l.old[key].leftAt}
 	if was == nil || is == nil || was.Last != is.Last || was.Health != is.Health ||
 		was.Desired != is.Desired && is.StopCode != cluster.StopByScheduler {
 		c.doingAt = c.at
+	}
+	if was != nil && is != nil && was.Active() && !is.Active() && (is.Last == cluster.TaskStopped || is.StopCode != cluster.StopByScheduler) {
+		c.leftAt = c.at
 	}
 	l.old[key] = c
 	if after == nil {
@@ -58,7 +67,7 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 		l.rows[key] = after
 	}
 	if i, ok := cmp.Or(after, before).(*cluster.Instance); ok {
-		l.touched[i.ID] = c.at
+		l.instanceChanged(i.ID, before, after)
 	}
 	if was != nil {
 		l.drop(key, was)
@@ -67,6 +76,19 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 		l.add(key, is)
 	}
 	return before
+}
+
+func (l *ledger) instanceChanged(id string, before, after cluster.Row) {
+	l.touched[id] = l.now()
+	if was, ok := before.(*cluster.Instance); ok {
+		recent := slices.DeleteFunc(l.versions[id], func(v version) bool { return l.now().Sub(v.until) >= lately })
+		l.versions[id] = append(recent, version{was, l.now()})
+	}
+	if is, ok := after.(*cluster.Instance); ok {
+		l.known[id] = is
+	} else {
+		delete(l.known, id)
+	}
 }
 
 func (l *ledger) drop(key cluster.Key, t *cluster.Task) {
@@ -141,16 +163,14 @@ func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
 	return d
 }
 
-// overlooked is an instance that has had room for a task of the definition for so long that every decision should know;
-// nil where there is none.
-func (l *ledger) overlooked(clusterName, definition string, needs cluster.Resources) *cluster.Instance {
-	def := l.definition(clusterName, definition)
-	if def == nil || l.now().Sub(l.old[def.Key()].at) < lately {
+// overlooked is an instance that has had room for a task of the law for so long that every decision should know; nil where
+// there is none.
+func (l *ledger) overlooked(w *law, p posture) *cluster.Instance {
+	if l.now().Sub(l.old[w.def.Key()].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
 		return nil
 	}
-	for id, at := range l.touched {
-		i, _ := l.rows[cluster.InstanceKey(clusterName, id)].(*cluster.Instance)
-		if i != nil && l.now().Sub(at) >= lately && i.Available() && l.fits(i, def, needs) {
+	for _, i := range l.instances() {
+		if l.now().Sub(l.touched[i.ID]) >= lately && l.refuses(w, i, p) == "" {
 			return i
 		}
 	}
@@ -163,14 +183,21 @@ type load struct {
 	gpus        []int // thousandths per device
 	unpinned    int   // devices that foreign tasks have, nobody knows which
 	ports       map[cluster.Port]string
+	enis        int
+	metrics     map[string]int64
 }
 
-func (l *ledger) load(i *cluster.Instance) load {
-	h := load{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}}
+func (l *ledger) load(i *cluster.Instance, without map[string]bool) load {
+	h := load{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}, metrics: map[string]int64{}}
 	for _, p := range i.Registered.Ports {
 		h.ports[p] = "the agent"
 	}
 	for _, t := range l.on[i.ID] {
+		if without[t.ID] {
+			continue
+		}
+		h.enis += t.Needs.ENIs
+		l.loads(h.metrics, t)
 		h.cpu += t.Needs.CPU
 		h.memory += t.Needs.Memory
 		if len(t.GPUs) == 0 {
@@ -188,26 +215,6 @@ func (l *ledger) load(i *cluster.Instance) load {
 		}
 	}
 	return h
-}
-
-// fits reports whether an instance could take a task of the definition now.
-func (l *ledger) fits(i *cluster.Instance, def *cluster.TaskDefinition, needs cluster.Resources) bool {
-	h := l.load(i)
-	if h.cpu+needs.CPU > i.Registered.CPU || h.memory+needs.Memory > i.Registered.Memory || lacking(i, def) != "" {
-		return false
-	}
-	for _, p := range def.Ports {
-		if h.ports[p] != "" {
-			return false
-		}
-	}
-	share, free := needs.GPUMilli, 0
-	for _, used := range h.gpus {
-		if share > 0 && used > 0 && used+share <= 1000 {
-			free++
-		}
-	}
-	return free+max(0, h.idle()-h.unpinned) >= needs.GPUs
 }
 
 // idle is how many devices no task holds any part of that is known to have it.

@@ -55,6 +55,27 @@ const (
 	MarkAttributed     Mark = "a task was placed by a custom attribute"
 	MarkShared         Mark = "two tasks shared a GPU"
 	MarkPort           Mark = "a task was placed by its host port"
+	MarkENI            Mark = "a task was placed by its network interface"
+	MarkConstraint     Mark = "a task was placed under a placement constraint"
+	MarkSociable       Mark = "a task was placed by what else runs there"
+	MarkNodeConstraint Mark = "a task was placed under a node constraint"
+	MarkDomain         Mark = "a task was placed under a domain policy"
+	MarkStrategy       Mark = "a task was placed by chained strategies"
+	MarkScoring        Mark = "a task was placed by a scoring of its own"
+	MarkMetric         Mark = "a task was placed by a metric"
+	MarkBuffer         Mark = "a task went into a buffer, or beyond a capacity that is overbooked"
+	MarkSoft           Mark = "a soft rule was given up"
+	MarkMoved          Mark = "a task was replaced on another instance"
+	MarkMoveOver       Mark = "a task stopped, its replacement having taken over"
+	MarkRules          Mark = "the rules of a service changed under its tasks"
+	MarkRulesRefused   Mark = "rules that cannot be kept were refused"
+	MarkConfigured     Mark = "the configuration changed under tasks"
+	MarkLoadOperation  Mark = "a load was reported by the operation"
+	MarkLoadEvent      Mark = "a load was reported by an event"
+	MarkOverloaded     Mark = "reported loads put an instance above its capacity"
+	MarkRelieved       Mark = "an instance above its capacity was relieved"
+	MarkCordoned       Mark = "an instance became unschedulable under tasks"
+	MarkMisfit         Mark = "a task's instance ceased to match its node constraint"
 )
 
 // Marks are all of them.
@@ -64,7 +85,10 @@ var Marks = []Mark{
 	MarkTimeOut, MarkConcurrent, MarkCold, MarkStaleWarm, MarkRefused, MarkDenied, MarkNodeCrash, MarkNodeGone, MarkZombie,
 	MarkFlappingAgent, MarkUnhealthyStorm, MarkStopIgnored, MarkZoneLost, MarkResized, MarkAttribute, MarkInfeasible,
 	MarkRepeated, MarkDifferent, MarkSpam, MarkMalformed, MarkBadEvent, MarkStartApplied, MarkStartLost, MarkStartLate,
-	MarkListLate, MarkExtra, MarkForeign, MarkWaited, MarkAttributed, MarkShared, MarkPort,
+	MarkListLate, MarkExtra, MarkForeign, MarkWaited, MarkAttributed, MarkShared, MarkPort, MarkENI, MarkConstraint, MarkSociable,
+	MarkNodeConstraint, MarkDomain, MarkStrategy, MarkScoring, MarkMetric, MarkBuffer, MarkSoft, MarkMoved, MarkMoveOver,
+	MarkRules, MarkRulesRefused, MarkConfigured, MarkLoadOperation, MarkLoadEvent, MarkOverloaded, MarkRelieved, MarkCordoned,
+	MarkMisfit,
 }
 
 // Coverage counts what happened over any number of runs.

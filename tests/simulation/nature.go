@@ -67,8 +67,11 @@ func (w *World) living(instance string) (ids []string) {
 
 func (w *World) addInstances(a Action) {
 	m := machine
-	if a.Pick%3 == 0 {
+	switch a.Pick % 6 {
+	case 0, 3:
 		m = diskMachine
+	case 1, 2, 4:
+		m = domained(draws(a.Pick))
 	}
 	if _, err := w.Fleet.AddInstances(clusterName, 1+a.N%2, m); err != nil {
 		w.checker.fail("adding instances: %v", err)

@@ -147,12 +147,7 @@ func (w *World) count() {
 // must come to rest.
 func (w *World) live() {
 	w.chaos.active = false
-	n := 2 + w.rng.IntN(3)
-	if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
-		w.checker.fail("making the cluster: %v", err)
-		return
-	}
-	if _, err := w.Cluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine); err != nil {
+	if err := w.furnish(); err != nil {
 		w.checker.fail("making the cluster: %v", err)
 		return
 	}
@@ -168,6 +163,24 @@ func (w *World) live() {
 	w.until(epoch.Add(w.span))
 	w.heal()
 	w.settle()
+}
+
+// furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains.
+func (w *World) furnish() error {
+	n := 2 + w.rng.IntN(3)
+	if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
+		return err
+	}
+	if w.rng.IntN(2) == 0 {
+		_, err := w.Cluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine)
+		return err
+	}
+	for range 2 + w.rng.IntN(6) {
+		if _, err := w.Fleet.AddInstances(clusterName, 1, domained(w.rng)); err != nil {
+			return err
+		}
+	}
+	return w.API.ClusterCreated(context.Background(), clusterName)
 }
 
 // until steps the loop as long as nothing is broken.

@@ -1,0 +1,34 @@
+package trace
+
+import "testing"
+
+// TestTaskLists holds the shipped lists to what their names promise.
+func TestTaskLists(t *testing.T) {
+	for name, want := range map[string]struct{ tasks, withModels, withMany int }{
+		"default": {8152, 0, 75}, "gpuspec33": {8152, 2388, 75}, "multigpu50": {9061, 0, 984},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods, err := Tasks(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			models, many := 0, 0
+			for _, p := range pods {
+				if len(p.Models) > 0 {
+					models++
+				}
+				if p.GPUs > 1 {
+					many++
+				}
+			}
+			if len(pods) != want.tasks || models != want.withModels || many != want.withMany {
+				t.Errorf("%d tasks, %d name models, %d need several GPUs; want %+v", len(pods), models, many, want)
+			}
+		})
+	}
+	t.Run("UnknownNameIsRefused", func(t *testing.T) {
+		if _, err := Tasks("gpuspec99"); err == nil {
+			t.Error("no error")
+		}
+	})
+}

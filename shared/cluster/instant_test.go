@@ -1,0 +1,78 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+)
+
+// An Instant is the same JSON as the time.Time that it stands for, and orders as it does.
+func TestInstantIsItsTime(t *testing.T) {
+	genTime := rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.IntRange(0, 4).Draw(t, "none") == 0 {
+			return time.Time{}
+		}
+		zone := time.FixedZone("", rapid.IntRange(-12, 12).Draw(t, "zone")*3600)
+		return time.Unix(rapid.Int64Range(-9e9, 9e9).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanoseconds")).In(zone)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		at, other := genTime.Draw(t, "time"), genTime.Draw(t, "other")
+		i := cluster.At(at)
+		if !i.Time().Equal(at) || i.Time().Location() != time.UTC || i.IsZero() != at.IsZero() {
+			t.Fatalf("%v comes back as %v", at, i)
+		}
+		if got, want := i.Compare(cluster.At(other)), at.Compare(other); got != want {
+			t.Fatalf("%v and %v compare as %d, want %d", at, other, got, want)
+		}
+		got, err := json.Marshal(i)
+		want, _ := json.Marshal(at.UTC())
+		if err != nil || string(got) != string(want) {
+			t.Fatalf("JSON %s (%v), want %s", got, err, want)
+		}
+		zoned, _ := json.Marshal(at)
+		var back cluster.Instant
+		if err := json.Unmarshal(zoned, &back); err != nil || back != i {
+			t.Fatalf("%s reads as %v (%v), want %v", zoned, back, err, i)
+		}
+	})
+}
+
+func TestInstantAtItsLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		at   time.Time
+		want cluster.Instant
+	}{
+		"None":      {time.Time{}, 0},
+		"NotNone":   {time.Unix(0, 0), 1},
+		"TooEarly":  {time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC), math.MinInt64},
+		"TooLate":   {time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64},
+		"InBetween": {time.Unix(1, 5), 1_000_000_005},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, "instant", cluster.At(c.at), c.want) })
+	}
+	if json.Unmarshal([]byte(`"yesterday"`), new(cluster.Instant)) == nil {
+		t.Error("yesterday is an instant")
+	}
+}
+
+func TestHealth(t *testing.T) {
+	for text, want := range map[string]cluster.Health{
+		`{"he":"HEALTHY"}`: cluster.Healthy, `{"he":"UNHEALTHY"}`: cluster.Unhealthy, `{}`: cluster.UnknownHealth,
+	} {
+		var row struct {
+			Health cluster.Health `json:"he,omitempty"`
+		}
+		if err := json.Unmarshal([]byte(text), &row); err != nil || row.Health != want {
+			t.Errorf("%s reads as %v (%v)", text, row.Health, err)
+		}
+		if got, err := json.Marshal(row); err != nil || string(got) != text {
+			t.Errorf("%v is written as %s (%v), want %s", want, got, err, text)
+		}
+	}
+	expect(t, "what ECS has beside", cluster.ParseHealth("UNKNOWN"), cluster.UnknownHealth)
+}

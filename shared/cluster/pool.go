@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+)
+
+// poolSize is how many texts a snapshot keeps to have later rows share them. When there are more it begins anew: batches
+// and revisions come and go, and what rows share they go on sharing.
+const poolSize = 1 << 12
+
+// pool has rows share what decoding gave to each of them: names, and the attributes of instances of one kind.
+type pool struct {
+	texts      map[string]string
+	attributes map[uint64]map[string]string
+	instance   Instance // the last one
+}
+
+// text is s, sharing its bytes with a text of before.
+func (p *pool) text(s string) string {
+	if s == "" {
+		return ""
+	}
+	if known, ok := p.texts[s]; ok {
+		return known
+	}
+	if len(p.texts) >= poolSize || p.texts == nil {
+		p.texts = map[string]string{}
+	}
+	p.texts[s] = s
+	return s
+}
+
+// like is s, sharing its bytes with o where it is the same, else with a text of before.
+func like[S ~string](p *pool, s, o S) S {
+	if s == o {
+		return o
+	}
+	return S(p.text(string(s)))
+}
+
+// task has t share with o, another task of its owner, what they have in common. It stays the same to everyone.
+func (p *pool) task(t, o *Task) {
+	t.Cluster, t.Owner = like(p, t.Cluster, o.Cluster), like(p, t.Owner, o.Owner)
+	t.Service, t.Group, t.Revision = like(p, t.Service, o.Service), like(p, t.Group, o.Group), like(p, t.Revision, o.Revision)
+	t.TaskDefinition, t.Batch = like(p, t.TaskDefinition, o.TaskDefinition), like(p, t.Batch, o.Batch)
+	t.Request, t.StartedByUser = like(p, t.Request, o.Request), like(p, t.StartedByUser, o.StartedByUser)
+	t.Desired, t.Last, t.StopCode = like(p, t.Desired, o.Desired), like(p, t.Last, o.Last), like(p, t.StopCode, o.StopCode)
+	if slices.Equal(t.Ports, o.Ports) {
+		t.Ports = o.Ports
+	}
+	if maps.Equal(t.Tags, o.Tags) {
+		t.Tags = o.Tags
+	}
+}
+
+// row has an instance share with those before it what they have in common.
+func (p *pool) row(i *Instance) {
+	o := &p.instance
+	i.Cluster, i.Status, i.AgentVersion = like(p, i.Cluster, o.Cluster), like(p, i.Status, o.Status), like(p, i.AgentVersion, o.AgentVersion)
+	if slices.Equal(i.Registered.Ports, o.Registered.Ports) {
+		i.Registered.Ports = o.Registered.Ports
+	}
+	if maps.Equal(i.Registered.Metrics, o.Registered.Metrics) {
+		i.Registered.Metrics = o.Registered.Metrics
+	}
+	i.Attributes = p.same(i.Attributes)
+	p.instance = *i
+}
+
+// same is a map of before that says the same as m, or m.
+func (p *pool) same(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	var sum uint64 // in any order
+	for k, v := range m {
+		sum += mix(hash(hash(offset, k), v))
+	}
+	known, ok := p.attributes[sum]
+	if ok && maps.Equal(known, m) {
+		return known
+	}
+	if len(p.attributes) >= poolSize || p.attributes == nil {
+		p.attributes = map[uint64]map[string]string{}
+	}
+	p.attributes[sum] = m
+	return m
+}
+
+// offset is where FNV-1a begins.
+const offset uint64 = 14695981039346656037
+
+// mix spreads what differs over all bits (the end of MurmurHash3): sums of plain hashes of like texts collide.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// hash goes on with FNV-1a over a text and its end.
+func hash(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return (h ^ 0xff) * 1099511628211
+}

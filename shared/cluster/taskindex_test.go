@@ -1,0 +1,81 @@
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+)
+
+// Tasks are found by owner and id, one owner's among those of others with the same id, whatever came and went before.
+func TestTasksAreFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, want := cluster.NewSnapshot(), map[[2]string]int64{}
+		size := rapid.SampledFrom([]int{3, 40, 400}).Draw(t, "ids")
+		for rev := range rapid.Int64Range(1, 300).Draw(t, "changes") {
+			x := running(fmt.Sprintf("t-%d", rapid.IntRange(0, size).Draw(t, "id")), "i-1", rev+1)
+			x.Owner = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "owner")
+			x.Instance = rapid.SampledFrom([]string{"", "i-1", "i-2"}).Draw(t, "instance")
+			x.Last = ""
+			if rapid.IntRange(0, 2).Draw(t, "removed") > 0 {
+				s.Put(x)
+				want[[2]string{x.Owner, x.ID}] = x.Rev
+			} else {
+				s.See(cluster.Record{Op: cluster.Remove, Old: x})
+				delete(want, [2]string{x.Owner, x.ID})
+			}
+		}
+		lists := map[string]map[*cluster.Task]bool{"all": {}, "owned": {}, "placed": {}}
+		for x := range s.Tasks() {
+			lists["all"][x] = true
+		}
+		for _, x := range slices.Concat(s.Owned("a"), s.Owned("b")) {
+			lists["owned"][x] = true
+		}
+		for _, x := range s.Waiting() {
+			lists["placed"][x] = true
+		}
+		for _, v := range s.Instances {
+			for _, x := range v.Tasks {
+				lists["placed"][x] = true
+			}
+		}
+		for key, rev := range want {
+			x := s.Task(key[0], key[1])
+			if x == nil || x.Rev != rev {
+				t.Fatalf("task %v is %+v, want revision %d", key, x, rev)
+			}
+			for name, list := range lists {
+				if !list[x] {
+					t.Fatalf("task %v is not among %s", key, name)
+				}
+			}
+		}
+		for name, list := range lists {
+			if len(list) != len(want) {
+				t.Fatalf("%d tasks among %s, want %d", len(list), name, len(want))
+			}
+		}
+		if s.TaskCount() != len(want) || s.Task("c", "t-0") != nil {
+			t.Fatalf("%d tasks, want %d", s.TaskCount(), len(want))
+		}
+	})
+}
+
+// A record is everybody's: the snapshot takes what rows have in common into its own copy of it.
+func TestRecordsStayAsTheyAre(t *testing.T) {
+	s := cluster.NewSnapshot()
+	record := ofWeb("t", "i-1", 1)
+	s.See(cluster.Record{Op: cluster.Insert, New: record})
+	if s.Task("web", "t") == record {
+		t.Error("the snapshot has the record's own row")
+	}
+	row := instance("i-1", "a", 1)
+	s.See(cluster.Record{Op: cluster.Insert, New: row})
+	if s.Instances["i-1"].Instance == row {
+		t.Error("the snapshot has the record's own row")
+	}
+}

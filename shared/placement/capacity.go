@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"math"
+	"math/big"
+
+	"berth/shared/cluster"
+)
+
+// Unlimited is a capacity without limit.
+const Unlimited = math.MaxInt64
+
+// Capacity is what a cluster has of a metric, and what is left (P11–P13). Instances that take no tasks (draining, cordoned,
+// disconnected) add no capacity; the load of their tasks counts, as it will have to go somewhere. An instance without a
+// capacity for the metric makes the cluster's [Unlimited].
+type Capacity struct {
+	Metric string
+	// Total is the sum of the instances' capacities; Unbuffered that of what they take without the buffer. Overbooking is in
+	// neither.
+	Total, Unbuffered int64
+	Load              int64
+	// Remaining and RemainingUnbuffered are Total and Unbuffered less the load, at least 0.
+	Remaining, RemainingUnbuffered int64
+	// Violated are the instances with more load than they take without the buffer, in no order.
+	Violated []string
+}
+
+// InstanceCapacity is what one instance has of a metric, whatever its status. Total has overbooking in it.
+type InstanceCapacity struct {
+	Metric                         string
+	Capacity, Unbuffered, Total    int64
+	Load                           int64
+	Remaining, RemainingUnbuffered int64 // of Total and of Unbuffered, at least 0
+	Violated                       bool  // more load than it takes without the buffer
+}
+
+// Capacities are the cluster's, for each metric that it has met.
+func Capacities(s *cluster.Snapshot) []Capacity {
+	out := make([]Capacity, len(s.MetricNames()))
+	for m := range out {
+		out[m] = CapacityOf(s, s.MetricNames()[m])
+	}
+	return out
+}
+
+// CapacityOf is the cluster's capacity of one metric; a cluster without instances has none.
+func CapacityOf(s *cluster.Snapshot, metric string) Capacity {
+	out := Capacity{Metric: metric}
+	m := s.MetricIndex(metric)
+	for _, v := range s.Dense() {
+		if v == nil {
+			continue
+		}
+		out.Load = plus(out.Load, v.Load(m))
+		if !takesTasks(v) {
+			continue
+		}
+		here := instanceCapacity(s, v, m)
+		out.Total, out.Unbuffered = plus(out.Total, here.Capacity), plus(out.Unbuffered, here.Unbuffered)
+		if here.Violated {
+			out.Violated = append(out.Violated, v.ID)
+		}
+	}
+	out.Remaining, out.RemainingUnbuffered = minus(out.Total, out.Load), minus(out.Unbuffered, out.Load)
+	return out
+}
+
+// InstanceCapacities are those of one instance, for each metric that the cluster has met.
+func InstanceCapacities(s *cluster.Snapshot, v *cluster.InstanceView) []InstanceCapacity {
+	out := make([]InstanceCapacity, len(s.MetricNames()))
+	for m := range out {
+		out[m] = instanceCapacity(s, v, m)
+	}
+	return out
+}
+
+func instanceCapacity(s *cluster.Snapshot, v *cluster.InstanceView, m int) InstanceCapacity {
+	limit := v.Limit(m)
+	out := InstanceCapacity{
+		Metric: s.MetricNames()[m], Capacity: limit.Total, Unbuffered: limit.Unbuffered, Total: limit.Total, Load: v.Load(m),
+	}
+	if _, overbooked := s.Configuration.Overbooking[out.Metric]; overbooked {
+		out.Capacity = limit.Unbuffered
+	}
+	out.Remaining, out.RemainingUnbuffered = minus(out.Total, out.Load), minus(out.Unbuffered, out.Load)
+	out.Violated = out.Load > out.Unbuffered
+	return out
+}
+
+func takesTasks(v *cluster.InstanceView) bool { return listed(v) && v.Available() && !isCordoned(v) }
+
+// plus adds, Unlimited at the most.
+func plus(a, b int64) int64 {
+	if a > Unlimited-b {
+		return Unlimited
+	}
+	return a + b
+}
+
+// minus is what is left, at least 0.
+func minus(a, b int64) int64 {
+	if a == Unlimited {
+		return Unlimited
+	}
+	return max(0, a-b)
+}
+
+// Demand is what a number of tasks ask for in all.
+type Demand struct {
+	Metrics []cluster.Metric
+	Count   int
+}
+
+func (d Demand) of(metric string) *big.Int {
+	for _, m := range d.Metrics {
+		if m.Name == metric {
+			return new(big.Int).Mul(big.NewInt(m.Load), big.NewInt(int64(d.Count)))
+		}
+	}
+	return new(big.Int)
+}
+
+// Admit refuses, with InvalidParameterException and the numbers, a service that is created or changed when the cluster's
+// remaining capacity of a metric cannot hold what it wants, less what it had (P11; Service Fabric's
+// InsufficientClusterCapacity). The buffer is held back. That the rest may be scattered over many instances is not looked
+// at, and a service that wants no more than it had is never refused. CPU, memory, GPUs and ports are no metrics: for those
+// tasks wait.
+func Admit(s *cluster.Snapshot, want, had Demand) error {
+	for _, m := range want.Metrics {
+		required := want.of(m.Name)
+		if required.Sub(required, had.of(m.Name)).Sign() <= 0 {
+			continue
+		}
+		c := CapacityOf(s, m.Name)
+		if c.Total == Unlimited {
+			continue
+		}
+		usable := held(c.Total, s.Configuration.Buffer[m.Name])
+		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {
+			return cluster.Errorf(cluster.CodeInvalidParameter,
+				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d without the buffer, load %d).",
+				m.Name, required, available, c.Total, usable, c.Load)
+		}
+	}
+	return nil
+}
+
+// held is the cluster's capacity without its buffer: the fraction is cut off once, of the whole.
+func held(capacity int64, buffer float64) int64 {
+	if buffer <= 0 {
+		return capacity
+	}
+	x := float64(capacity) * (1 - buffer)
+	return int64(math.Floor(x + 1e-9 + math.Abs(x)*1e-15))
+}

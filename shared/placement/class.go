@@ -1,0 +1,249 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// class is what the engine keeps for the tasks of one spec: their shape, and where the owner has tasks already.
+type class struct {
+	*shape
+	classKey
+	rules   []*rule // the constraints, as far as they bind
+	tally   *tally
+	most    int32  // of the owner's tasks on one instance, 0 for any number
+	strict  bool   // this request may not use the buffer
+	used    uint64 // when it was used last
+	layout  *layout
+	spread  *spread
+	ranking *ranking // that was used last
+
+	// With a domain policy: where the domains are, and how many tasks the owner has in each.
+	territory    *territory
+	territoryRev int
+	rule         Rule
+	domains      *Domains // nil without a policy
+	// faults and upgrades say which domains admit one more task, by [place]: the first is none.
+	faults, upgrades []bool
+}
+
+type classKey struct {
+	of    *Spec
+	given relaxation // the rules that were given up
+}
+
+// class is the class for a request, as up to date as the engine. Its ranking follows when it is asked for.
+func (e *Engine) class(r *Request, given relaxation) *class {
+	key := classKey{r.Spec, given}
+	e.uses++
+	c := e.classes[key]
+	if c == nil {
+		c = e.newClass(key)
+		c.used = e.uses
+		e.classes[key] = c
+		e.evict()
+	}
+	c.used, c.strict = e.uses, r.Unbuffered
+	for _, rule := range c.rules {
+		rule.follow(e)
+	}
+	if c.territory != nil {
+		c.govern(r.Target)
+	}
+	return c
+}
+
+func (e *Engine) newClass(key classKey) *class {
+	spec := key.of
+	c := &class{classKey: key, tally: e.tallyOf(spec.Owner, spec.Group, spec.most() > 0), most: spec.most()}
+	for _, x := range spec.Constraints {
+		c.rules = append(c.rules, e.rule(x))
+	}
+	var members *members
+	if spec.governed() { // its domains are made by all constraints
+		members = e.membersOf(spec, c.rules)
+	}
+	if key.given.has(relaxPlacement) {
+		c.rules = nil
+	}
+	c.shape = e.newShape(spec, c.rules, key.given)
+	c.layout = e.layoutOf(c.order.attributes, spec.governed())
+	c.spread = c.tally.spreadOver(c.layout)
+	if spec.governed() {
+		c.territory = e.territoryOf(members, c.layout)
+	}
+	return c
+}
+
+// govern brings the domains up to date: their rule goes by the target.
+func (c *class) govern(target int) {
+	for _, r := range c.territory.members.dynamic {
+		r.follow(c.Engine)
+	}
+	c.territory.follow()
+	rule := RuleOf(c.spec.DomainPolicy, target, &c.snap.Configuration)
+	rule.NoFault, rule.NoUpgrade = c.given.has(relaxFault), c.given.has(relaxUpgrade)
+	if c.domains != nil && c.territoryRev == c.territory.rev && rule == c.rule {
+		return
+	}
+	if c.domains == nil || c.territoryRev != c.territory.rev {
+		c.tally.domains = slices.DeleteFunc(c.tally.domains, func(d *Domains) bool { return d == c.domains })
+		c.domains = c.territory.domains(rule, c.tally)
+		c.tally.domains = append(c.tally.domains, c.domains)
+	} else {
+		c.domains.SetRule(rule)
+	}
+	c.rule, c.territoryRev = rule, c.territory.rev
+	c.faults, c.upgrades = make([]bool, 1+len(c.domains.fault.nodeOf)), make([]bool, 1+len(c.domains.upgrade.nodeOf))
+}
+
+// reconsider evaluates the constraints that look at an instance's tasks, once this call has changed those.
+func (c *class) reconsider(i int) {
+	for _, r := range c.rules {
+		if r.dynamic {
+			r.evaluate(c.Engine, i)
+		}
+	}
+	if t := c.territory; t != nil && len(t.members.dynamic) > 0 && t.standing(i) != t.standings[i] {
+		t.stale = true
+		c.govern(c.rule.Target)
+	}
+}
+
+// allows reports whether the request may use an instance of that fitness.
+func (c *class) allows(f fitness) bool { return f == unbuffered || f == buffered && !c.strict }
+
+// admits reports whether the domain rules let the instance have a task.
+func (c *class) admits(i int) bool {
+	return !c.isGoverned() || c.isFaultDomainOpen(i) && c.isUpgradeDomainOpen(i)
+}
+
+// relaxation is a set of rules that were given up.
+type relaxation uint8
+
+const (
+	relaxPlacement relaxation = 1 << iota
+	relaxCapacity
+	relaxFault
+	relaxUpgrade
+)
+
+func (r relaxation) has(rule relaxation) bool { return r&rule != 0 }
+
+// relaxations is how many priorities a soft rule can have.
+const relaxations = 2
+
+// relaxed is what is given up at a time: at first what the configuration ignores, then, for what is still unplaced, the
+// soft rules too, those of the highest number first.
+func relaxed(p *cluster.Priorities, step int) relaxation {
+	out := relaxation(0)
+	for bit, priority := range [...]cluster.Priority{p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
+		if priority < 0 || step > 0 && int(priority) > relaxations-step {
+			out |= 1 << bit
+		}
+	}
+	return out
+}
+
+// maxMemory bounds what the engine keeps, in bytes, roughly: the classes used least recently are given up beyond it.
+const maxMemory = 64 << 20
+
+// size is roughly how many bytes the engine keeps.
+func (e *Engine) size() int {
+	n, out := len(e.views), 0
+	for _, k := range e.rankings {
+		out += k.size(n)
+	}
+	for _, t := range e.tallies {
+		out += 512 + 48*(len(t.active)+len(t.held)) + 8*len(t.dense)
+	}
+	for _, c := range e.classes {
+		if out += 1024; c.ranking != nil && c.ranking.owner != nil {
+			out += c.ranking.size(n)
+		}
+		if c.domains != nil {
+			out += 128 * (len(c.domains.fault.nodes) + len(c.domains.upgrade.nodes))
+		}
+	}
+	return out
+}
+
+func (k *ranking) size(n int) int { return 1024 + n + 8*len(k.scores) + 4*len(k.tree) }
+
+// evict gives up the older half of the classes if there are too many, and what only they used.
+func (e *Engine) evict() {
+	if len(e.classes)%evictEvery != 0 || e.size() <= maxMemory {
+		return
+	}
+	uses := make([]uint64, 0, len(e.classes))
+	for _, c := range e.classes {
+		uses = append(uses, c.used)
+	}
+	slices.Sort(uses)
+	for key, c := range e.classes {
+		if c.used < uses[len(uses)/2] {
+			delete(e.classes, key)
+		}
+	}
+	e.sweep()
+}
+
+// evictEvery is how many classes come before the engine's size is looked at again.
+const evictEvery = 16
+
+// inUse is what the classes use.
+type inUse struct {
+	tallies     map[*tally]bool
+	spreads     map[*spread]bool
+	domains     map[*Domains]bool
+	layouts     map[*layout]bool
+	rules       map[*rule]bool
+	masks       map[*mask]bool
+	rankings    map[*ranking]bool
+	territories map[*territory]bool
+}
+
+func (e *Engine) inUse() inUse {
+	u := inUse{
+		map[*tally]bool{}, map[*spread]bool{}, map[*Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
+		map[*mask]bool{}, map[*ranking]bool{}, map[*territory]bool{},
+	}
+	for _, c := range e.classes {
+		u.tallies[c.tally], u.spreads[c.spread], u.domains[c.domains], u.layouts[c.layout] = true, true, true, true
+		u.masks[c.members.mask], u.rankings[c.ranking] = true, true
+		for _, r := range c.rules {
+			u.rules[r] = true
+		}
+		if c.territory != nil {
+			u.territories[c.territory], u.masks[c.territory.members.mask] = true, true
+		}
+	}
+	for m := range u.masks {
+		for _, r := range m.rules {
+			u.rules[r] = true
+		}
+	}
+	return u
+}
+
+// sweep gives up what no class uses any more.
+func (e *Engine) sweep() {
+	u := e.inUse()
+	maps.DeleteFunc(e.tallies, func(_ tallyKey, t *tally) bool { return !u.tallies[t] })
+	maps.DeleteFunc(e.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
+	maps.DeleteFunc(e.rules, func(_ string, r *rule) bool { return !u.rules[r] })
+	maps.DeleteFunc(e.masks, func(_ string, m *mask) bool { return !u.masks[m] })
+	maps.DeleteFunc(e.rankings, func(_ string, k *ranking) bool { return !u.rankings[k] })
+	maps.DeleteFunc(e.territories, func(_ string, t *territory) bool { return !u.territories[t] })
+	clear(e.owned)
+	for _, t := range e.tallies {
+		e.owned[t.owner] = append(e.owned[t.owner], t)
+		t.spreads = slices.DeleteFunc(t.spreads, func(s *spread) bool { return !u.spreads[s] })
+		t.domains = slices.DeleteFunc(t.domains, func(d *Domains) bool { return !u.domains[d] })
+	}
+	for _, l := range e.layouts {
+		l.spreads = slices.DeleteFunc(l.spreads, func(s *spread) bool { return !u.spreads[s] })
+	}
+}

@@ -1,0 +1,171 @@
+package placement
+
+import "slices"
+
+// detour is a task of the same call that goes elsewhere, so that another finds a place.
+type detour struct{ from, to int32 }
+
+// detours looks for a place for one more task where no free instance has both a fault domain and an upgrade domain that
+// admit it: it goes to one whose fault domain does, a task in that one's upgrade domain makes way to another instance of
+// its own fault domain, and so on until an upgrade domain admits what comes. That is an augmenting path between the two
+// kinds of domain, a shortest one; where own are all tasks and no fault domain has another below it, there is no other
+// way to place one more. It is the place, and who makes way; -1 where there is none.
+func (d *Domains) detours(free, own []int32) (at int32, way []detour) {
+	if d.Leaves() == 0 || d.UpgradeDomains() == 0 {
+		return -1, nil // one rule alone admits whatever it can
+	}
+	for _, same := range []bool{true, false} {
+		s := detourSearch{Domains: d, own: own, sameLeaf: same, arrivals: make([]arrival, d.UpgradeDomains())}
+		s.sort(free)
+		if at, way = s.run(free); at >= 0 && (same || d.stands(at, way)) {
+			return at, way
+		}
+	}
+	return -1, nil
+}
+
+// stands reports whether the rules are no more broken once everything is done.
+func (d *Domains) stands(at int32, way []detour) bool {
+	fault, upgrade := d.Excess()
+	d.shift(at, way, 1)
+	faultThen, upgradeThen := d.Excess()
+	d.shift(at, way, -1)
+	return faultThen <= fault && upgradeThen <= upgrade
+}
+
+func (d *Domains) shift(at int32, way []detour, sign int) {
+	d.Add(int(at), sign)
+	for _, w := range way {
+		d.Add(int(w.from), -sign)
+		d.Add(int(w.to), sign)
+	}
+}
+
+// detourSearch goes through upgrade domains breadth first.
+type detourSearch struct {
+	*Domains
+	own      []int32
+	sameLeaf bool // only within the lowest fault domain; else wherever its rule is kept
+	leaves   [][]int32
+	arrivals []arrival // per upgrade domain
+}
+
+// arrival is how a search came to an upgrade domain: to is the instance there, from that of the task which goes to it,
+// -1 for the new one.
+type arrival struct {
+	seen     bool
+	to, from int32
+}
+
+func (s *detourSearch) sort(free []int32) {
+	s.leaves = make([][]int32, s.Leaves())
+	for _, i := range free {
+		if leaf := s.Fault(int(i)); leaf >= 0 {
+			s.leaves[leaf] = append(s.leaves[leaf], i)
+		}
+	}
+}
+
+func (s *detourSearch) run(free []int32) (int32, []detour) {
+	var queue []int
+	for _, i := range free {
+		if u := s.Upgrade(int(i)); u >= 0 && !s.arrivals[u].seen && s.AdmitsFault(s.Fault(int(i))) {
+			s.arrivals[u] = arrival{true, i, -1}
+			queue = append(queue, u)
+		}
+	}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		for _, from := range s.own {
+			if s.Upgrade(int(from)) != u {
+				continue
+			}
+			for _, to := range s.within(from) {
+				next := s.Upgrade(int(to))
+				if next < 0 || s.arrivals[next].seen {
+					continue
+				}
+				s.arrivals[next] = arrival{true, to, from}
+				if s.AdmitsUpgrade(next) {
+					return s.back(next)
+				}
+				queue = append(queue, next)
+			}
+		}
+	}
+	return -1, nil
+}
+
+// within are the free instances that a task may go to without a change for the fault rule.
+func (s *detourSearch) within(from int32) []int32 {
+	leaf := s.Fault(int(from))
+	if leaf < 0 {
+		return nil
+	}
+	if s.sameLeaf {
+		return s.leaves[leaf]
+	}
+	var out []int32
+	for other, instances := range s.leaves {
+		if len(instances) > 0 && (other == leaf || s.fault.neutral(int(from), int(instances[0]))) {
+			out = append(out, instances...)
+		}
+	}
+	return out
+}
+
+// back follows the arrivals to the new task's place.
+func (s *detourSearch) back(u int) (int32, []detour) {
+	var way []detour
+	for s.arrivals[u].from >= 0 {
+		a := s.arrivals[u]
+		way = append(way, detour{a.from, a.to})
+		u = s.Upgrade(int(a.from))
+	}
+	slices.Reverse(way)
+	return s.arrivals[u].to, way
+}
+
+// detour makes room for the next task by moving others of the same call, and reports whether it found a way.
+func (p *pass) detour() bool {
+	c := p.class
+	if c.domains == nil {
+		return false
+	}
+	var own, free []int32
+	for _, t := range p.placed[p.before:] {
+		own = append(own, int32(p.engine.snap.Instances[t.Instance].Index))
+	}
+	for i := range c.views {
+		if c.allows(p.fitness(i)) {
+			free = append(free, int32(i))
+		}
+	}
+	at, way := c.domains.detours(free, own)
+	if at < 0 {
+		return false
+	}
+	for _, w := range way {
+		t := &p.placed[p.before+slices.Index(own, w.from)]
+		c.lift(int(w.from), t.GPUs)
+		t.Instance, t.GPUs = c.views[w.to].ID, p.engine.assign(int(w.to), c.spec.Needs)
+		c.put(int(w.to), t.GPUs)
+	}
+	p.take(int(at))
+	return true
+}
+
+// lift takes back a task that this call placed.
+func (c *class) lift(i int, gpus []int) {
+	v := c.shadow(i)
+	for _, d := range gpus {
+		v.GPUs[d] += c.spec.Needs.PerGPU()
+	}
+	for _, d := range c.demands {
+		if d.metric < len(v.Loads) {
+			v.Loads[d.metric] -= d.load
+		}
+	}
+	c.move(v, i, c.spec.Needs, -1)
+}

@@ -1,0 +1,99 @@
+package placement_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// cells is a cluster with an instance for each fault and upgrade domain named.
+func cells(at ...[2]int) *world {
+	w := &world{}
+	for i, c := range at {
+		w.instances = append(w.instances, instance(fmt.Sprintf("i%02d", i),
+			attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/f%d", c[0])),
+			attribute(cluster.AttributeUpgrade, fmt.Sprintf("u%d", c[1]))))
+	}
+	return w
+}
+
+func spread(w *world, policy cluster.DomainPolicy, n int) placement.Result {
+	return placement.New(w.snapshot(1)).Place(placement.Request{
+		Spec: &placement.Spec{Needs: small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n,
+	})
+}
+
+func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
+	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2, nowhere.
+	w := cells([2]int{0, 0}, [2]int{1, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{0, 1}, [2]int{2, 1})
+	r := spread(w, cluster.PolicyDifference, 3)
+	expect(t, "placed", len(r.Placed), 3)
+	expect(t, "diagnosis", r.Diagnosis, nil)
+	columns := map[string]bool{}
+	for _, p := range r.Placed {
+		i := w.find(p.Instance)
+		columns[i.FaultDomain()], columns[i.UpgradeDomain()] = true, true
+	}
+	expect(t, "domains used", len(columns), 6)
+}
+
+// Under maximum difference as many tasks as domains find a place, one in each, wherever there is a matching; of more
+// than that many the rest go on from there.
+func TestPlaceIsAMatchingOfDomains(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		side := rapid.IntRange(2, 4).Draw(t, "side")
+		var at [][2]int
+		for f := range side {
+			for u := range side {
+				for range rapid.SampledFrom([]int{0, 0, 1, 1, 2}).Draw(t, "instances") {
+					at = append(at, [2]int{f, u})
+				}
+			}
+		}
+		if len(at) < side {
+			return
+		}
+		at = rapid.Permutation(at).Draw(t, "order")
+		faults, upgrades := map[int]bool{}, map[int]bool{}
+		for _, c := range at {
+			faults[c[0]], upgrades[c[1]] = true, true
+		}
+		if len(faults) != side || len(upgrades) != side || len(at) == side {
+			return
+		}
+		r := spread(cells(at...), cluster.PolicyDifference, side)
+		if best := matching(at, side); len(r.Placed) != best {
+			t.Fatalf("placed %d on %v, %d are possible", len(r.Placed), at, best)
+		}
+		seen := map[string]bool{}
+		for _, p := range r.Placed {
+			if seen[p.Instance] {
+				t.Fatalf("two on %s", p.Instance)
+			}
+			seen[p.Instance] = true
+		}
+	})
+}
+
+// matching is the most cells that share no row and no column, tried one row after the other.
+func matching(at [][2]int, side int) int {
+	var best func(row int, used string) int
+	best = func(row int, used string) int {
+		if row == side {
+			return 0
+		}
+		most := best(row+1, used)
+		for _, c := range at {
+			if column := fmt.Sprint(c[1]); c[0] == row && !strings.Contains(used, column) {
+				most = max(most, 1+best(row+1, used+column))
+			}
+		}
+		return most
+	}
+	return best(0, "")
+}

@@ -1,0 +1,182 @@
+package placement
+
+import "berth/shared/cluster"
+
+// Engine answers requests on one snapshot. It keeps what it worked out from one request to the next, and brings it up to
+// date from the snapshot's journal: a placement costs by what has changed, not by how many instances there are. Its
+// answers are those of a look at every instance. It is for one goroutine.
+type Engine struct {
+	snap *cluster.Snapshot
+	seq  uint64 // of the snapshot's journal, as far as the columns go
+	columns
+	log     log
+	tallies map[tallyKey]*tally
+	owned   map[string][]*tally // by owner
+	layouts map[string]*layout
+	rules   map[string]*rule // by the expression's text
+	masks   map[string]*mask
+	classes map[classKey]*class
+	scorers map[string]scorer // by name
+	// rankings are those that owners share.
+	rankings    map[string]*ranking
+	territories map[string]*territory
+	uses        uint64
+	placed      overlay
+	devices     arena
+	subject     subject
+	note        func(index int, owner string)
+}
+
+// New is an engine on the snapshot, which may go on changing between requests.
+func New(s *cluster.Snapshot) *Engine {
+	e := &Engine{snap: s, scorers: map[string]scorer{}}
+	e.note = e.changed
+	e.reset()
+	return e
+}
+
+// reset forgets everything and looks at all instances.
+func (e *Engine) reset() {
+	e.columns = columns{metrics: make([]metric, len(e.snap.MetricNames()))}
+	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.Dense()))}
+	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
+	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
+	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
+	e.seq = e.snap.Seq()
+	dense := e.snap.Dense()
+	e.columns.grow(len(dense))
+	e.placed.grow(len(dense))
+	for i, v := range dense {
+		e.identify(i, v)
+		if v != nil {
+			e.measure(i, v, 0)
+		}
+	}
+}
+
+// sync takes in what happened to the snapshot since the last request.
+func (e *Engine) sync() {
+	if e.seq == e.snap.Seq() {
+		return
+	}
+	if !e.snap.ChangedSince(e.seq, e.note) {
+		e.reset()
+	}
+	e.seq = e.snap.Seq()
+}
+
+// changed takes in one change of an instance: a task of the owner came, went or changed; without an owner its row did,
+// or anything on it.
+func (e *Engine) changed(i int, owner string) {
+	dense := e.snap.Dense()
+	if i >= len(e.views) {
+		e.grow(len(dense))
+	}
+	v := dense[i]
+	moved := e.views[i] != v
+	if moved || v != nil && e.static[i] != v.StaticRev {
+		e.identify(i, v)
+		e.settle(i)
+	}
+	if v != nil {
+		e.measure(i, v, 0)
+	}
+	if moved || owner == "" {
+		for _, t := range e.tallies {
+			t.recount(e.snap, i, v)
+		}
+	} else {
+		for _, t := range e.owned[owner] {
+			t.recount(e.snap, i, v)
+		}
+	}
+	e.log.add(i)
+}
+
+func (e *Engine) grow(n int) {
+	e.columns.grow(n)
+	e.placed.grow(n)
+	lengthen(&e.log.latest, n)
+	for _, t := range e.tallies {
+		t.grow(n)
+	}
+	for _, m := range e.masks {
+		lengthen(&m.passes, n)
+	}
+	for _, r := range e.rules {
+		lengthen(&r.matches, n)
+	}
+	for _, l := range e.layouts {
+		l.grow(n)
+	}
+}
+
+// settle has everything that rests on the instance's row look at it again.
+func (e *Engine) settle(i int) {
+	for _, r := range e.rules {
+		if !r.dynamic {
+			r.evaluate(e, i)
+		}
+	}
+	for _, m := range e.masks {
+		m.follow(e, i)
+	}
+	for _, l := range e.layouts {
+		l.follow(i, &e.columns)
+	}
+	for _, t := range e.territories {
+		t.stale = true
+	}
+}
+
+// metric is the index of the metric, its columns filled.
+func (e *Engine) metric(name string) int {
+	m := e.snap.MetricIndex(name)
+	e.sync()
+	for len(e.metrics) <= m {
+		e.metrics = append(e.metrics, metric{})
+		column := &e.metrics[len(e.metrics)-1]
+		column.grow(len(e.views))
+		for i, v := range e.views {
+			if v != nil {
+				column.measure(i, len(e.metrics)-1, v)
+			}
+		}
+	}
+	return m
+}
+
+// now is the instance as this call has left it so far.
+func (e *Engine) now(i int) *cluster.InstanceView {
+	if v := e.placed.views[i]; v != nil {
+		return v
+	}
+	return e.views[i]
+}
+
+// logSize is how many changes the engine remembers for classes that were not used meanwhile.
+const logSize = 1 << 14
+
+// log is the instances that changed, one after the other.
+type log struct {
+	ring   []int32
+	end    uint64
+	latest []uint64 // per instance, the position after its last change
+}
+
+func (l *log) add(i int) {
+	l.ring[l.end%logSize] = int32(i)
+	l.end++
+	l.latest[i] = l.end
+}
+
+// get is the instance at a position; not the last where it changed again later.
+func (l *log) get(at uint64) (i int32, last bool) {
+	i = l.ring[at%logSize]
+	return i, l.latest[i] == at+1
+}
+
+// since reports whether the changes since then are still known, and fewer than the instances.
+func (l *log) since(at uint64, instances int) bool {
+	return l.end-at <= logSize && l.end-at <= uint64(instances)
+}

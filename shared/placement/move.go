@@ -1,0 +1,163 @@
+package placement
+
+import (
+	"math"
+
+	"berth/shared/cluster"
+)
+
+// Mover is an owner whose tasks may be moved to other instances.
+type Mover struct {
+	Spec   *Spec
+	Target int // desired count: domain rules depend on it (P4, P5)
+}
+
+// Budget bounds the moves of one plan (P15). Zero is no limit.
+type Budget struct {
+	Moves int
+	Share float64 // of all tasks of the movers, rounded down
+}
+
+// Moves asks for moves.
+type Moves struct {
+	Owners map[string]Mover // by the owner's short key; tasks of others stay
+	Budget Budget
+	// Keep reports that a task must stay where it is, for a reason that placement does not know; nil: none must.
+	Keep func(*cluster.Task) bool
+}
+
+// MoveRule names a rule that moves repair.
+type MoveRule string
+
+// The rules, each with the priority that [cluster.Priorities] gives it. Duplicates, and what ECS counts, always bind.
+const (
+	// MoveCapacity is an instance with more load of a metric than it takes without its buffer and without overbooking
+	// (P10, P12, P13), or with more CPU, memory or network interfaces in use than it has.
+	MoveCapacity MoveRule = "capacity"
+	// MovePlacement is a task whose instance no longer has what the task must find there (P8).
+	MovePlacement MoveRule = "placement constraint"
+	// MoveOccupied is more tasks of an owner on one instance than may share it.
+	MoveOccupied MoveRule = "instance shared"
+	// MoveFault and MoveUpgrade are the domain rules (P3–P5).
+	MoveFault   MoveRule = "fault domain"
+	MoveUpgrade MoveRule = "upgrade domain"
+	// MoveRoom is a task that fits nowhere as things stand (P11).
+	MoveRoom MoveRule = "no room"
+)
+
+// Violation is one rule broken in one place.
+type Violation struct {
+	Rule     MoveRule
+	Instance string // capacity, occupied, placement
+	Owner    string // occupied, placement and domain rules
+	Task     string // placement: its id
+	Metric   string // capacity: the metric, or CPU, MEMORY, ENI
+	// Have and Limit are the load and how much is taken without the buffer, the tasks and how many may be, or how many
+	// tasks a domain rule has too many or too few and 0.
+	Have, Limit int64
+}
+
+// MoveMode is how a move is carried out.
+type MoveMode string
+
+// The modes. All but the last start the replacement before the task stops.
+const (
+	MoveStartFirst MoveMode = "start first"
+	// MoveIntoBuffer starts the replacement while the destination has room for it in its buffer only (P14).
+	MoveIntoBuffer MoveMode = "start first, into the buffer"
+	// MoveVia starts the replacement on [Move.Via] first, where there is room for it while the others of an exchange move.
+	MoveVia MoveMode = "start first, by way of another instance"
+	// MoveStopFirst stops the task first: an exchange for which no instance has room.
+	MoveStopFirst MoveMode = "stop first"
+)
+
+// Move is one task that changes its instance.
+type Move struct {
+	Task, Owner string // id; short key
+	From, To    string
+	Cost        int // Zero 0, Low 1, Medium 15, High 40
+	Mode        MoveMode
+	Via         string // an instance to wait on, in mode MoveVia
+	// After are the positions in the plan of moves that must be over before this one may begin.
+	After []int
+	Why   string // one line: the rule, with its numbers before and after
+}
+
+// Plan is moves, in an order in which they can be carried out, and what they leave broken.
+type Plan struct {
+	Moves      []Move
+	Violations []Violation // before the moves
+	Unrepaired []Violation // after them
+	// Places are instances for the tasks of [Engine.MakeRoom]'s request, as many as find one once the moves are over.
+	Places []string
+	Cost   int // of all moves
+	// Exact reports that no cheaper moves repair as much. Where it is false the search ended at its limit of steps, or
+	// looked at the surroundings of each violation only.
+	Exact bool
+}
+
+// PlanMoves finds what is broken among the tasks where they are, and the moves that repair as much of it as possible, at
+// the least cost and with the fewest moves (P8, P10). Rules that bind count before those that may be given up. Nothing
+// gets worse than it is, except that a rule may be broken to repair one of a higher priority, and the buffer may be used
+// where repair takes it. Instances that are draining, cordoned, disconnected or avoided neither take nor give. The same
+// snapshot always gives the same plan.
+func (e *Engine) PlanMoves(m Moves) *Plan {
+	return e.newMoveProblem(m, nil).plan()
+}
+
+// MakeRoom finds the moves that let tasks run which fit nowhere as things stand (P11): the most tasks, then the least
+// cost, then the fewest moves. Its Places include those for tasks that need no move. It finds none where the
+// configuration keeps tasks in place.
+func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
+	if e.snap.Configuration.KeepInPlace {
+		m.Keep = func(*cluster.Task) bool { return true }
+	}
+	return e.newMoveProblem(m, &r).plan()
+}
+
+// moveCosts are Service Fabric's.
+var moveCosts = map[cluster.MoveCost]int{
+	cluster.CostZero: 0, "": 1, cluster.CostLow: 1, cluster.CostMedium: 15, cluster.CostHigh: 40,
+}
+
+// Next are the moves that may begin now: nothing they wait for is in the plan, and their owner may have that many more
+// replacements beside its tasks, or fewer tasks (minimumHealthyPercent, maximumPercent). A plan is for one moment: with
+// the moves under way the next one is made anew.
+func (p *Plan) Next(allowed func(owner string) (starts, stops int)) []Move {
+	starts, stops := map[string]int{}, map[string]int{}
+	var out []Move
+	for _, m := range p.Moves {
+		if len(m.After) > 0 {
+			continue
+		}
+		if _, asked := starts[m.Owner]; !asked {
+			starts[m.Owner], stops[m.Owner] = allowed(m.Owner)
+		}
+		switch {
+		case m.Mode != MoveStopFirst && starts[m.Owner] > 0:
+			starts[m.Owner]--
+			if m.Via != "" {
+				m.To = m.Via
+			}
+		case stops[m.Owner] > 0:
+			stops[m.Owner]--
+			m.Mode, m.Via = MoveStopFirst, ""
+		default:
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// limit is how many moves the budget allows among so many tasks.
+func (b Budget) limit(tasks int) int {
+	limit := math.MaxInt
+	if b.Moves > 0 {
+		limit = b.Moves
+	}
+	if b.Share > 0 {
+		limit = min(limit, int(b.Share*float64(tasks)+1e-9))
+	}
+	return limit
+}

@@ -1,0 +1,234 @@
+package placement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
+func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
+	e.sync()
+	owners := maps.Clone(m.Owners)
+	if owners == nil {
+		owners = map[string]Mover{}
+	}
+	if r != nil {
+		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but stay
+			owners[r.Spec.Owner] = Mover{r.Spec, r.Target}
+			keep := m.Keep
+			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
+		}
+	}
+	m.Owners = owners
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		for _, l := range owners[name].Spec.Loads {
+			e.snap.MetricIndex(l.Name) // every metric has its dimension
+		}
+	}
+	p := &moveProblem{levels: levelsOf(e.snap.Configuration.Priorities)}
+	p.names = append([]string{"CPU", "MEMORY", "ENI"}, e.snap.MetricNames()...)
+	at := p.addInstances(e)
+	numbers := p.addOwners(e, m, at)
+	p.addTasks(e, m, numbers, at)
+	p.budget = m.Budget.limit(len(p.tasks))
+	if r != nil {
+		p.addNewcomers(e, r, numbers[r.Spec.Owner])
+	}
+	p.settle()
+	return p
+}
+
+// addInstances adds those that are in the cluster, and gives their numbers.
+func (p *moveProblem) addInstances(e *Engine) map[string]int32 {
+	for _, v := range e.snap.Dense() {
+		if v != nil && listed(v) {
+			p.instances = append(p.instances, moveInstance{
+				id: v.ID, view: v, open: v.Available() && !isCordoned(v), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+			})
+		}
+	}
+	slices.SortFunc(p.instances, func(a, b moveInstance) int { return cmp.Compare(a.id, b.id) })
+	n := len(p.instances) * p.dims()
+	p.load, p.leaving = make([]int64, n), make([]int64, n)
+	p.unbuffered, p.total = make([]int64, n), make([]int64, n)
+	at := make(map[string]int32, len(p.instances))
+	for i := range p.instances {
+		at[p.instances[i].id] = int32(i)
+		p.addCells(int32(i))
+	}
+	return at
+}
+
+func (p *moveProblem) addCells(i int32) {
+	v := p.instances[i].view
+	set := func(dim int32, load, unbuffered, total int64) {
+		c := p.cell(i, dim)
+		p.load[c], p.unbuffered[c], p.total[c] = load, unbuffered, total
+	}
+	set(dimCPU, v.Registered.CPU-v.CPU, v.Registered.CPU, v.Registered.CPU)
+	set(dimMemory, v.Registered.Memory-v.Memory, v.Registered.Memory, v.Registered.Memory)
+	set(dimENI, 0, unlimited, unlimited)
+	if n := v.Registered.ENIs; n != nil {
+		set(dimENI, int64(*n-v.ENIs), int64(*n), int64(*n))
+	}
+	for dim := int32(fixedDims); dim < int32(p.dims()); dim++ {
+		limit := v.Limit(int(dim - fixedDims))
+		if p.levels.capacity < 0 {
+			limit = cluster.Limit{Unbuffered: unlimited, Total: unlimited}
+		}
+		set(dim, v.Load(int(dim-fixedDims)), limit.Unbuffered, limit.Total)
+	}
+}
+
+// addOwners adds the movers in order of name, and gives their numbers.
+func (p *moveProblem) addOwners(e *Engine, m Moves, at map[string]int32) map[string]int32 {
+	owners := make(map[string]int32, len(m.Owners))
+	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
+		owners[name] = int32(len(p.owners))
+		p.addOwner(e, name, m.Owners[name], at)
+	}
+	return owners
+}
+
+func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]int32) {
+	avoid := make(map[int]bool, len(m.Spec.Avoid))
+	for _, id := range m.Spec.Avoid {
+		if i, ok := at[id]; ok {
+			avoid[int(i)] = true
+		}
+	}
+	var static []*rule
+	for _, x := range m.Spec.Constraints {
+		if x.Static() {
+			static = append(static, e.rule(x))
+		}
+	}
+	o := moveOwner{
+		name: name, spec: m.Spec, most: int(m.Spec.most()),
+		avoided: func(i int) bool { return avoid[i] },
+		matches: func(i int) bool {
+			v := p.instances[i].view
+			return missing(v, m.Spec.Attributes) == "" &&
+				!slices.ContainsFunc(static, func(r *rule) bool { return !r.matches[v.Index] })
+		},
+	}
+	if rule := RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
+		o.domains = p.domainsOf(&o, rule)
+	}
+	p.owners = append(p.owners, o)
+}
+
+// domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
+func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
+	key := strings.Join(o.spec.Attributes, "\x00") + "\x01" + strings.Join(o.spec.Avoid, "\x00")
+	for _, x := range o.spec.Constraints {
+		key += "\x01" + x.String()
+	}
+	if like := p.alikeDomains[key]; like != nil {
+		return like.empty(rule)
+	}
+	n := len(p.instances)
+	fault, upgrade, standing := make([]string, n), make([]string, n), make([]Standing, n)
+	for i := range p.instances {
+		v := p.instances[i].view
+		fault[i], upgrade[i], standing[i] = v.FaultDomain(), v.UpgradeDomain(), Eligible
+		switch {
+		case !p.instances[i].open:
+			standing[i] = Closed
+		case o.avoided(i) || !o.matches(i):
+			standing[i] = Barred
+		}
+	}
+	d := NewDomains(fault, upgrade, standing, rule)
+	if p.alikeDomains == nil {
+		p.alikeDomains = map[string]*Domains{}
+	}
+	p.alikeDomains[key] = d.empty(rule)
+	return d
+}
+
+// empty are the same domains under another rule, without tasks; d has none either.
+func (d *Domains) empty(rule Rule) *Domains {
+	out := *d
+	for _, t := range []*domainTree{&out.fault, &out.upgrade} {
+		t.nodes = slices.Clone(t.nodes)
+		for v := range t.nodes {
+			t.nodes[v].by = nil
+		}
+	}
+	out.SetRule(rule)
+	return &out
+}
+
+// addTasks adds the movers' tasks that count. Those that are ending, and those whose replacement is on its way, leave
+// room behind soon.
+func (p *moveProblem) addTasks(e *Engine, m Moves, owners, at map[string]int32) {
+	replaced := map[string]bool{}
+	for t := range e.snap.Tasks() {
+		if t.Replaces != "" && t.Active() && t.Holds() {
+			replaced[t.Replaces] = true
+		}
+	}
+	for t := range e.snap.Tasks() {
+		i, here := at[t.Instance]
+		if !here || !t.Holds() {
+			continue
+		}
+		o, moves := owners[t.Owner]
+		switch {
+		case !t.Active() || replaced[t.ID]:
+			for _, a := range p.amounts(e, t) {
+				p.leaving[p.cell(i, a.dim)] += a.n
+			}
+			if moves {
+				p.instances[i].ending = append(p.instances[i].ending, o)
+			}
+		case moves:
+			p.tasks = append(p.tasks, moveTask{
+				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
+				cost:    moveCosts[p.owners[o].spec.MoveCost],
+				movable: !t.Foreign && t.Replaces == "" && (m.Keep == nil || !m.Keep(t)),
+			})
+		}
+	}
+	slices.SortFunc(p.tasks, func(a, b moveTask) int { return cmp.Compare(a.id, b.id) })
+}
+
+func (p *moveProblem) amounts(e *Engine, t *cluster.Task) []moveAmount {
+	out := needed(t.Needs)
+	e.snap.LoadsOf(t, func(metric int, load int64) {
+		if load > 0 {
+			out = append(out, moveAmount{int32(fixedDims + metric), load})
+		}
+	})
+	return out
+}
+
+func needed(r cluster.Resources) []moveAmount {
+	var out []moveAmount
+	for dim, n := range [fixedDims]int64{r.CPU, r.Memory, int64(r.ENIs)} {
+		if n > 0 {
+			out = append(out, moveAmount{int32(dim), n})
+		}
+	}
+	return out
+}
+
+// addNewcomers adds the request's tasks: they have no instance yet.
+func (p *moveProblem) addNewcomers(e *Engine, r *Request, owner int32) {
+	amounts := needed(r.Spec.Needs)
+	for _, l := range r.Spec.Loads {
+		if l.Load > 0 {
+			amounts = append(amounts, moveAmount{int32(fixedDims + e.snap.MetricIndex(l.Name)), l.Load})
+		}
+	}
+	for range r.Count {
+		p.tasks = append(p.tasks, moveTask{
+			owner: owner, at: -1, amounts: amounts, needs: r.Spec.Needs, ports: r.Spec.Ports, movable: true,
+		})
+	}
+}

@@ -1,0 +1,175 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// explain is the plan of a solution; the state is where its moves begin.
+func (s *moveState) explain(duties []moveDuty, best moveSolution) *Plan {
+	out := &Plan{Exact: best.exact, Cost: best.measure.cost}
+	for _, d := range duties {
+		out.Violations = append(out.Violations, s.violation(d))
+	}
+	steps := s.sequence(best.stage, best.steps)
+	for _, m := range steps {
+		if s.tasks[m.task].at < 0 {
+			out.Places = append(out.Places, s.instances[m.to].id)
+		} else {
+			out.Moves = append(out.Moves, s.moveOf(m, steps))
+		}
+	}
+	for _, d := range s.left(duties) {
+		out.Unrepaired = append(out.Unrepaired, s.violation(d))
+	}
+	return out
+}
+
+// left is what is broken after the moves.
+func (s *moveState) left(duties []moveDuty) []moveDuty {
+	var out []moveDuty
+	known := map[moveDuty]bool{}
+	for _, d := range duties {
+		known[d] = true
+		if s.broken(d) {
+			out = append(out, d)
+		}
+	}
+	add := func(d moveDuty) {
+		if !known[d] && s.broken(d) {
+			out = append(out, d)
+		}
+		known[d] = true
+	}
+	for _, t := range s.moving {
+		task := &s.tasks[t]
+		for _, a := range task.amounts {
+			add(moveDuty{kind: dutyCell, instance: s.at[t], dim: a.dim, owner: -1, task: -1})
+		}
+		if !s.takes(task.owner, s.at[t]) {
+			add(moveDuty{kind: dutyMisfit, task: t, owner: task.owner, instance: s.at[t]})
+		}
+		if s.owners[task.owner].domains != nil {
+			add(moveDuty{kind: dutyFault, owner: task.owner, instance: -1, task: -1})
+			add(moveDuty{kind: dutyUpgrade, owner: task.owner, instance: -1, task: -1})
+		}
+	}
+	return out
+}
+
+// violation describes a duty as things are now.
+func (s *moveState) violation(d moveDuty) Violation {
+	var v Violation
+	if d.instance >= 0 {
+		v.Instance = s.instances[d.instance].id
+	}
+	if d.owner >= 0 {
+		v.Owner = s.owners[d.owner].name
+	}
+	switch d.kind {
+	case dutyUnplaced:
+		v.Rule = MoveRoom
+	case dutyMisfit:
+		v.Rule, v.Task = MovePlacement, s.tasks[d.task].id
+	case dutyCrowd:
+		v.Rule, v.Have, v.Limit = MoveOccupied, int64(s.on(d.owner, d.instance)), int64(s.owners[d.owner].most)
+	case dutyCell:
+		c := s.cell(d.instance, d.dim)
+		v.Rule, v.Metric, v.Have, v.Limit = MoveCapacity, s.names[d.dim], s.now[c]-s.leaving[c], s.unbuffered[c]
+	case dutyFault:
+		fault, _ := s.owners[d.owner].domains.Excess()
+		v.Rule, v.Have = MoveFault, int64(fault)
+	case dutyUpgrade:
+		_, upgrade := s.owners[d.owner].domains.Excess()
+		v.Rule, v.Have = MoveUpgrade, int64(upgrade)
+	}
+	return v
+}
+
+// moveOf describes one move; the state is after all of them.
+func (s *moveState) moveOf(m orderedStep, steps []orderedStep) Move {
+	task := &s.tasks[m.task]
+	out := Move{
+		Task: task.id, Owner: s.owners[task.owner].name, From: s.instances[task.at].id, To: s.instances[m.to].id,
+		Cost: task.cost, Mode: m.mode, Why: s.why(m.moveStep),
+	}
+	if m.via >= 0 {
+		out.Via = s.instances[m.via].id
+	}
+	for _, n := range m.after { // positions among the moves: newcomers are none
+		at := 0
+		for _, o := range steps[:n] {
+			if s.tasks[o.task].at >= 0 {
+				at++
+			}
+		}
+		out.After = append(out.After, at)
+	}
+	return out
+}
+
+func (s *moveState) why(m moveStep) string {
+	task := &s.tasks[m.task]
+	d := m.cause
+	from, to := s.instances[task.at].id, s.instances[m.to].id
+	for_ := ""
+	if d.task >= 0 && d.task != m.task {
+		for_ = fmt.Sprintf(", to make room for %s", s.name(d.task))
+	}
+	switch d.kind {
+	case dutyMisfit:
+		return fmt.Sprintf("%s no longer meets the placement constraint, %s does", from, to)
+	case dutyCrowd:
+		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s", s.owners[task.owner].name, from,
+			s.onAtFirst(task.owner, task.at), s.on(task.owner, task.at), s.owners[task.owner].most, for_)
+	case dutyCell:
+		return s.loads(d.dim, task.at, "") + for_ + s.loads(d.dim, m.to, "; ")
+	case dutyGPU, dutyPort:
+		return strings.TrimPrefix(for_, ", ") + fmt.Sprintf(" on %s", s.instances[d.instance].id)
+	}
+	return s.domainsAfter(m) + for_
+}
+
+// name is what a task is called.
+func (s *moveState) name(t int32) string {
+	task := &s.tasks[t]
+	if task.at >= 0 {
+		return "task " + task.id
+	}
+	return "a task of " + s.owners[task.owner].name + " that has none"
+}
+
+// loads is how a cell changes, in the user's units; empty where nothing limits it.
+func (s *moveState) loads(dim, i int32, prefix string) string {
+	c := s.cell(i, dim)
+	scale := int64(1)
+	if dim == dimCPU {
+		scale = cluster.CPUUnit
+	}
+	limit := "no limit"
+	if s.unbuffered[c] < unlimited {
+		limit = fmt.Sprint(s.unbuffered[c] / scale)
+		if s.total[c] != s.unbuffered[c] {
+			limit += " without the buffer"
+		}
+	}
+	return fmt.Sprintf("%s%s on %s goes from %d to %d of %s", prefix, s.names[dim], s.instances[i].id,
+		(s.load[c]-s.leaving[c])/scale, (s.now[c]-s.leaving[c])/scale, limit)
+}
+
+// domainsAfter is how a domain rule of the task's owner is kept.
+func (s *moveState) domainsAfter(m moveStep) string {
+	task := &s.tasks[m.task]
+	o := &s.owners[task.owner]
+	fault, upgrade := o.domains.Excess()
+	rule, was, is := MoveFault, s.faults[task.owner], fault
+	name := func(i int32) string { return s.instances[i].view.FaultDomain() }
+	if m.cause.kind == dutyUpgrade {
+		rule, was, is = MoveUpgrade, s.upgrades[task.owner], upgrade
+		name = func(i int32) string { return s.instances[i].view.UpgradeDomain() }
+	}
+	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.name, was, is,
+		name(task.at), name(m.to))
+}

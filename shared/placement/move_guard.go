@@ -1,0 +1,269 @@
+package placement
+
+import (
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// moveStage is how much a search may give up to repair what weighs more. They are tried in turn.
+type moveStage int
+
+const (
+	stageKeep   moveStage = iota // nothing gets worse
+	stageBuffer                  // the buffer may be used (P14)
+	stageSecond                  // and rules of priority 2 broken
+	stageFirst                   // and those of priority 1
+	stages
+)
+
+// binds reports whether a rule of the level may not be broken.
+func (g moveStage) binds(level int) bool {
+	switch g {
+	case stageFirst:
+		return level < 1
+	case stageSecond:
+		return level < 2
+	}
+	return true
+}
+
+// gains reports whether b is worth what the stage gave up to get from a to b.
+func (g moveStage) gains(a, b *moveMeasure) bool {
+	switch g {
+	case stageFirst:
+		return b.compareRules(a, 0) < 0
+	case stageSecond:
+		return b.compareRules(a, 1) < 0
+	}
+	return b.compareRules(a, lowest) < 0
+}
+
+// differs reports whether the stage allows anything that the ones before do not.
+func (p *moveProblem) differs(g moveStage) bool {
+	levels := []int{p.levels.placement, p.levels.capacity, p.levels.fault, p.levels.upgrade}
+	switch g {
+	case stageBuffer:
+		return !slices.Equal(p.unbuffered, p.total)
+	case stageSecond:
+		return slices.Contains(levels, 2)
+	case stageFirst:
+		return slices.Contains(levels, 1)
+	}
+	return true
+}
+
+// roof is the load that a cell may end with for a task to come there: no more than it takes, or than it has, so that what
+// is broken does not stand in the way of repairs (relaxed evaluation). For a newcomer it is what it takes.
+func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
+	if !g.binds(s.level(dim)) {
+		return unlimited
+	}
+	limit := s.total[c]
+	if g == stageKeep {
+		limit = s.unbuffered[c]
+	}
+	if s.tasks[t].at < 0 {
+		return limit
+	}
+	return max(limit, s.load[c])
+}
+
+// trouble is something that the moves so far have made worse than it was; must says that it may not stay so. What can be
+// helped, or must be, comes first; false where there is nothing.
+func (s *moveState) trouble(g moveStage) (d moveDuty, must, found bool) {
+	for at := len(s.moving) - 1; at >= 0; at-- {
+		if d, must = s.troubleOf(g, s.moving[at]); must || d.kind != dutyUnplaced {
+			return d, must, true
+		}
+	}
+	return d, false, false
+}
+
+// troubleOf is what one move has made worse; dutyUnplaced stands for nothing.
+func (s *moveState) troubleOf(g moveStage, t int32) (d moveDuty, must bool) {
+	task := &s.tasks[t]
+	i := s.at[t]
+	for _, a := range task.amounts {
+		c := s.cell(i, a.dim)
+		d = moveDuty{kind: dutyCell, instance: i, dim: a.dim, owner: -1, task: t}
+		if s.now[c] > s.roof(g, t, c, a.dim) {
+			return d, true
+		}
+		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.load[c] && s.remedy(d) >= 0 {
+			return d, false
+		}
+	}
+	if s.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) {
+		return moveDuty{kind: dutyCrowd, instance: i, owner: task.owner, task: t}, true
+	}
+	if task.needs.GPUs > 0 && !s.devicesFit(i) {
+		return moveDuty{kind: dutyGPU, instance: i, owner: -1, task: t}, true
+	}
+	if len(task.ports) > 0 && s.portsClash(i) {
+		return moveDuty{kind: dutyPort, instance: i, owner: -1, task: t}, true
+	}
+	return s.domainTrouble(g, t)
+}
+
+func (s *moveState) domainTrouble(g moveStage, t int32) (moveDuty, bool) {
+	owner := s.tasks[t].owner
+	domains := s.owners[owner].domains
+	if domains == nil {
+		return moveDuty{}, false
+	}
+	fault, upgrade := domains.Excess()
+	worse := [2]bool{
+		fault > s.faults[owner] || s.overfills(&domains.fault, t),
+		upgrade > s.upgrades[owner] || s.overfills(&domains.upgrade, t),
+	}
+	levels := [2]int{max(0, s.levels.fault), max(0, s.levels.upgrade)}
+	for n, kind := range [2]dutyKind{dutyFault, dutyUpgrade} {
+		d := moveDuty{kind: kind, instance: s.at[t], owner: owner, task: t}
+		if worse[n] && (g.binds(levels[n]) || s.remedy(d) >= 0) {
+			return d, g.binds(levels[n])
+		}
+	}
+	return moveDuty{}, false
+}
+
+// overfills reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule
+// is a limit.
+func (s *moveState) overfills(t *domainTree, task int32) bool {
+	leaf := t.id(int(s.at[task]))
+	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
+		return false
+	}
+	unit := t.unitOf[leaf]
+	tasks := t.nodes[unit].tasks
+	if tasks <= t.limit {
+		return false
+	}
+	came := int32(0)
+	within := func(i int32) bool {
+		leaf := t.id(int(i))
+		return leaf >= 0 && t.unitOf[leaf] == unit
+	}
+	for _, o := range s.moving {
+		if s.tasks[o].owner != s.tasks[task].owner {
+			continue
+		}
+		if within(s.at[o]) {
+			came++
+		}
+		if from := s.tasks[o].at; from >= 0 && within(from) {
+			came--
+		}
+	}
+	return came > 0
+}
+
+// quota is how many tasks of an owner whose tasks may not share an instance freely may be here for one to come: those that
+// will soon be gone count, and there may be as many as there are, but not for a newcomer.
+func (s *moveState) quota(t, i int32) int {
+	owner, ending := s.tasks[t].owner, 0
+	for _, o := range s.instances[i].ending {
+		if o == owner {
+			ending++
+		}
+	}
+	limit := s.owners[owner].most - ending
+	if s.tasks[t].at < 0 {
+		return limit
+	}
+	return max(limit, s.onAtFirst(owner, i))
+}
+
+func (s *moveState) onAtFirst(o, i int32) (n int) {
+	for _, t := range s.instances[i].tasks {
+		if s.tasks[t].owner == o {
+			n++
+		}
+	}
+	return n
+}
+
+// fits reports whether the task may run on the instance beside what is there, as far as anything is counted there.
+func (s *moveState) fits(g moveStage, t, i int32) bool {
+	task := &s.tasks[t]
+	for _, a := range task.amounts {
+		c := s.cell(i, a.dim)
+		if s.now[c]+a.n > s.roof(g, t, c, a.dim) {
+			return false
+		}
+	}
+	if s.owners[task.owner].most > 0 && s.on(task.owner, i) >= s.quota(t, i) {
+		return false
+	}
+	if task.needs.GPUs == 0 && len(task.ports) == 0 {
+		return true
+	}
+	for _, p := range task.ports {
+		if s.holders(i, p) > 0 {
+			return false
+		}
+	}
+	s.arrived[i] = append(s.arrived[i], t)
+	fit := s.devicesFit(i)
+	s.arrived[i] = s.arrived[i][:len(s.arrived[i])-1]
+	return fit
+}
+
+// subjectAfter is an instance as constraints see it once the moves are over, without the task that asks.
+type subjectAfter struct {
+	cluster.Facts
+	state *moveState
+	at    int32
+	task  int32
+}
+
+// RunningTasks are those that run then.
+func (a *subjectAfter) RunningTasks() (n int) {
+	a.state.each(a.at, a.task, func(t *cluster.Task) bool {
+		if t.Last == cluster.TaskRunning {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// Groups are the groups of the tasks that are there then.
+func (a *subjectAfter) Groups(yield func(string) bool) {
+	a.state.each(a.at, a.task, func(t *cluster.Task) bool { return t.Group == "" || !t.Active() || yield(t.Group) })
+}
+
+// each are the tasks that hold anything on the instance after the moves, whoever owns them, but one.
+func (s *moveState) each(i, but int32, yield func(*cluster.Task) bool) {
+	left := map[*cluster.Task]bool{}
+	for _, t := range s.instances[i].tasks {
+		left[s.tasks[t].task] = s.at[t] != i
+	}
+	for _, t := range s.instances[i].view.Tasks {
+		if !left[t] && !yield(t) {
+			return
+		}
+	}
+	for _, t := range s.arrived[i] {
+		if task := s.tasks[t].task; t != but && task != nil && !yield(task) {
+			return
+		}
+	}
+}
+
+// agrees reports whether those who moved meet, where they are, the constraints that depend on what else runs there.
+func (s *moveState) agrees() bool {
+	for _, t := range s.moving {
+		i := s.at[t]
+		for _, x := range s.owners[s.tasks[t].owner].spec.Constraints {
+			if x.Static() {
+				continue
+			}
+			after := &subjectAfter{s.instances[i].view.Facts(), s, i, t}
+			if !x.Matches(after) {
+				return false
+			}
+		}
+	}
+	return true
+}

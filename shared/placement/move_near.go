@@ -1,0 +1,315 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bounds of a search of a violation's surroundings.
+const (
+	nearDepth = 3 // tasks moved to make room for others that move
+	nearTasks = 8 // tasks of one owner that are tried for one domain rule
+	nearWidth = 8 // destinations of a task that have room, and half as many of those that must be given some
+	nearEach  = 3 // of each kind from one region
+	nearStock = 4 // how many times as many are known, as others take them
+)
+
+// moveNear is what searches of surroundings in one stage keep.
+type moveNear struct {
+	kept  []int32              // per owner, tasks decided to stay
+	lists map[int32]*moveStock // per shape
+}
+
+// moveStock is destinations for tasks of one shape, by region.
+type moveStock struct {
+	regions []*moveRegion
+	index   map[[2]int]*moveRegion
+	at      int // moves that had been made when they were looked at
+}
+
+func newMoveNear(p *moveProblem) *moveNear {
+	return &moveNear{make([]int32, len(p.owners)), map[int32]*moveStock{}}
+}
+
+// moveRegion is destinations that are the same to an owner's domain rules: of each kind the best few.
+type moveRegion struct {
+	room, tight []moveTarget
+}
+
+func (r *moveRegion) sample() int32 {
+	if len(r.room) > 0 {
+		return r.room[0].at
+	}
+	return r.tight[0].at
+}
+
+// moveTarget is a destination with what speaks against it, the weightiest first.
+type moveTarget struct {
+	at      int32
+	tight   bool // others must leave
+	excess  int  // of the domain rules, with the task there
+	buffer  bool
+	own     int     // tasks of the owner there
+	fullest float64 // the part of what it takes that is used then, of what the task needs
+}
+
+func (a moveTarget) compare(b moveTarget) int {
+	return cmp.Or(
+		compareBools(a.tight, b.tight), cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
+		cmp.Compare(a.own, b.own), cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.at, b.at),
+	)
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// admits reports whether the instance is a destination for tasks of the owner at all.
+func (s *moveSearch) admits(owner, i int32) bool {
+	if s.takes(owner, i) {
+		return true
+	}
+	return !s.stage.binds(max(0, s.levels.placement)) && s.instances[i].open && !s.owners[owner].avoided(int(i))
+}
+
+// target looks at a destination, its domains aside.
+func (s *moveSearch) target(t, i int32) moveTarget {
+	task := &s.tasks[t]
+	out := moveTarget{at: i, own: s.on(task.owner, i), tight: !s.fits(s.stage, t, i)}
+	for _, a := range task.amounts {
+		c := s.cell(i, a.dim)
+		load := s.now[c] + a.n
+		out.buffer = out.buffer || load > s.unbuffered[c]
+		if limit := s.unbuffered[c]; limit < unlimited {
+			out.fullest = max(out.fullest, float64(load)/float64(max(limit, 1)))
+		}
+	}
+	return out
+}
+
+// destinations are where the task may go, those first that promise most.
+func (s *moveSearch) destinations(t int32) []int32 {
+	var targets []moveTarget
+	if s.near != nil {
+		targets = s.nearby(t)
+	} else {
+		first := s.firstFor(t)
+		for i := first; i < int32(len(s.instances)); i++ {
+			if i != s.at[t] && s.admits(s.tasks[t].owner, i) {
+				targets = append(targets, s.target(t, i))
+			}
+		}
+		s.weigh(t, targets)
+	}
+	slices.SortFunc(targets, moveTarget.compare)
+	out := make([]int32, len(targets))
+	for n := range targets {
+		out[n] = targets[n].at
+	}
+	s.steps -= len(out) / 8
+	return out
+}
+
+// firstFor is the first destination to try: of tasks that are alike, one after the other goes no further to the front, as
+// it makes no difference which of them goes where.
+func (s *moveSearch) firstFor(t int32) int32 {
+	first := int32(0)
+	for _, o := range s.moving {
+		if s.tasks[o].shape == s.tasks[t].shape && s.tasks[o].at == s.tasks[t].at {
+			first = max(first, s.at[o])
+		}
+	}
+	return first
+}
+
+// weigh fills in what the domain rules make of each destination.
+func (s *moveSearch) weigh(t int32, targets []moveTarget) {
+	d := s.owners[s.tasks[t].owner].domains
+	if d == nil {
+		return
+	}
+	from := s.at[t]
+	if from >= 0 {
+		d.Add(int(from), -1)
+	}
+	for n := range targets {
+		d.Add(int(targets[n].at), 1)
+		fault, upgrade := d.Excess()
+		targets[n].excess = fault + upgrade
+		d.Add(int(targets[n].at), -1)
+	}
+	if from >= 0 {
+		d.Add(int(from), 1)
+	}
+}
+
+// nearby are the best few destinations: from the regions that the domain rules like best, those that have room, and some
+// where others would have to leave first. Destinations that were known and are taken by now are looked for once more.
+func (s *moveSearch) nearby(t int32) []moveTarget {
+	s.cut = true
+	stock := s.stock(t, false)
+	out := s.choose(t, stock)
+	if len(out) > 0 && !slices.MinFunc(out, moveTarget.compare).tight || stock.at == len(s.moving) {
+		return out
+	}
+	return s.choose(t, s.stock(t, true))
+}
+
+func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
+	if s.domainsKept(t) { // within the region no domain rule changes
+		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []int{0}); len(out) >= nearEach {
+			return out
+		}
+	}
+	samples := make([]moveTarget, len(stock.regions))
+	for n, r := range stock.regions {
+		samples[n] = moveTarget{at: r.sample(), own: n}
+	}
+	s.steps -= len(samples) / 64
+	s.weigh(t, samples)
+	slices.SortFunc(samples, func(a, b moveTarget) int {
+		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.own, b.own))
+	})
+	samples = samples[:min(len(samples), 2*nearWidth)]
+	regions, excess := make([]*moveRegion, len(samples)), make([]int, len(samples))
+	for n := range samples {
+		regions[n], excess[n] = stock.regions[samples[n].own], samples[n].excess
+	}
+	return s.gather(t, regions, excess)
+}
+
+// domainsKept reports whether the task's domain rules are as they were, so that it had best stay within its region.
+func (s *moveSearch) domainsKept(t int32) bool {
+	owner := s.tasks[t].owner
+	d := s.owners[owner].domains
+	if d == nil || s.at[t] < 0 {
+		return false
+	}
+	fault, upgrade := d.Excess()
+	return fault+upgrade == 0
+}
+
+// gather takes destinations from the regions in turn.
+func (s *moveSearch) gather(t int32, regions []*moveRegion, excess []int) []moveTarget {
+	width, narrow := nearWidth, nearWidth/2
+	var out []moveTarget
+	for n, r := range regions {
+		if r == nil {
+			continue
+		}
+		each := max(nearEach, nearWidth/len(regions))
+		width -= s.pick(&out, t, r.room, min(width, each), excess[n])
+		narrow -= s.pick(&out, t, r.tight, min(narrow, each), excess[n])
+		if width <= 0 {
+			break
+		}
+	}
+	return out
+}
+
+// pick takes up to n of the destinations as they are now.
+func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n, excess int) (picked int) {
+	for _, known := range from {
+		if picked >= n {
+			break
+		}
+		if known.at == s.at[t] {
+			continue
+		}
+		now := s.target(t, known.at)
+		if now.tight && (!known.tight || s.ejected >= nearDepth) {
+			continue
+		}
+		now.excess = excess
+		*out = append(*out, now)
+		picked++
+	}
+	return picked
+}
+
+// regionOf is the region of an instance, as the domains of the task's owner have it.
+func (s *moveSearch) regionOf(t, i int32) [2]int {
+	d := s.owners[s.tasks[t].owner].domains
+	if d == nil {
+		return [2]int{-1, -1}
+	}
+	return [2]int{d.Fault(int(i)), d.Upgrade(int(i))}
+}
+
+// stock is what is known of destinations for tasks of the shape; fresh looks at all instances again.
+func (s *moveSearch) stock(t int32, fresh bool) *moveStock {
+	shape := s.tasks[t].shape
+	if out := s.near.lists[shape]; out != nil && !fresh {
+		return out
+	}
+	each := nearWidth * nearStock
+	if s.owners[s.tasks[t].owner].domains != nil {
+		each = nearEach * nearStock
+	}
+	out := &moveStock{index: map[[2]int]*moveRegion{}, at: len(s.moving)}
+	for i := range int32(len(s.instances)) {
+		if !s.admits(s.tasks[t].owner, i) {
+			continue
+		}
+		target := s.target(t, i)
+		if target.tight && !s.yields(t, i) {
+			continue
+		}
+		key := s.regionOf(t, i)
+		r := out.index[key]
+		if r == nil {
+			r = &moveRegion{}
+			out.index[key] = r
+			out.regions = append(out.regions, r)
+		}
+		r.offer(target, each)
+	}
+	s.steps -= len(s.instances) / 64
+	s.near.lists[shape] = out
+	return out
+}
+
+// offer keeps the target if it is among the best of its kind.
+func (r *moveRegion) offer(target moveTarget, each int) {
+	list := &r.room
+	if target.tight {
+		list = &r.tight
+	}
+	at, _ := slices.BinarySearchFunc(*list, target, moveTarget.compare)
+	if at >= each {
+		return
+	}
+	*list = slices.Insert(*list, at, target)
+	if len(*list) > each {
+		*list = (*list)[:each]
+	}
+}
+
+// yields reports whether tasks that may move could make the room that the task needs on the instance.
+func (s *moveSearch) yields(t, i int32) bool {
+	for _, a := range s.tasks[t].amounts {
+		c := s.cell(i, a.dim)
+		over := a.n - max(0, s.roof(s.stage, t, c, a.dim)-s.now[c])
+		if s.roof(s.stage, t, c, a.dim) < a.n {
+			return false
+		}
+		for _, o := range s.instances[i].tasks {
+			if over <= 0 {
+				break
+			}
+			if s.free(o) {
+				over -= s.tasks[o].amount(a.dim)
+			}
+		}
+		if over > 0 {
+			return false
+		}
+	}
+	return true
+}

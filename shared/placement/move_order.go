@@ -1,0 +1,177 @@
+package placement
+
+// moveOrder is the moves of a solution, put in an order in which they can be carried out.
+type moveOrder struct {
+	*moveState
+	stage   moveStage
+	pending []moveStep
+	out     []orderedStep
+}
+
+type orderedStep struct {
+	moveStep
+	mode  MoveMode
+	via   int32 // -1 for none
+	after []int
+}
+
+// sequence puts the moves in order; the state is where they begin, and becomes where they end. Each takes a place that is
+// free by then, without the buffer if it can. Where none can go on, one waits on a third instance or, if no other has
+// room, is stopped first.
+func (s *moveState) sequence(stage moveStage, steps []moveStep) []orderedStep {
+	o := &moveOrder{moveState: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
+	for len(o.pending) > 0 {
+		if n, mode := o.ready(); n >= 0 {
+			o.take(n, orderedStep{moveStep: o.pending[n], mode: mode, via: -1})
+		} else {
+			o.release()
+		}
+	}
+	return o.out
+}
+
+// ready is the next move that has room where it goes, -1 where none has.
+func (o *moveOrder) ready() (best int, mode MoveMode) {
+	best = -1
+	rank := 0
+	for n, step := range o.pending {
+		m, r := MoveStartFirst, 0
+		switch {
+		case o.fits(stageKeep, step.task, step.to):
+		case o.fits(stageBuffer, step.task, step.to):
+			m, r = MoveIntoBuffer, 2
+		case o.fits(o.stage, step.task, step.to):
+			r = 4
+		default:
+			continue
+		}
+		d := o.owners[o.tasks[step.task].owner].domains
+		if from := o.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
+			r++
+		}
+		if best < 0 || r < rank {
+			best, mode, rank = n, m, r
+		}
+	}
+	return best, mode
+}
+
+func (o *moveOrder) take(n int, step orderedStep) {
+	o.pending = append(o.pending[:n], o.pending[n+1:]...)
+	step.after = o.waits(step.moveStep)
+	o.move(step.task, step.to, step.cause)
+	for at := range o.out { // a move that was begun out of turn ends now
+		if o.out[at].task == step.task {
+			return
+		}
+	}
+	o.out = append(o.out, step)
+}
+
+// waits are the moves before this one without which there would be no room for it.
+func (o *moveOrder) waits(step moveStep) []int {
+	task := &o.tasks[step.task]
+	var gone []int
+	for n, m := range o.out {
+		if o.tasks[m.task].at == step.to {
+			gone = append(gone, n)
+		}
+	}
+	if len(gone) == 0 || len(task.ports) > 0 || task.needs.GPUs > 0 {
+		return gone
+	}
+	for _, a := range task.amounts {
+		c := o.cell(step.to, a.dim)
+		load := o.now[c] + a.n
+		for _, n := range gone {
+			load += o.tasks[o.out[n].task].amount(a.dim)
+		}
+		if load > o.roof(o.stage, step.task, c, a.dim) {
+			return gone
+		}
+	}
+	for _, n := range gone {
+		if o.tasks[o.out[n].task].owner == task.owner && o.owners[task.owner].most > 0 {
+			return gone
+		}
+	}
+	return nil
+}
+
+// release lets a task off its instance before there is room where it goes, the first whose place another waits for.
+func (o *moveOrder) release() {
+	n := -1
+	for at, step := range o.pending {
+		from := o.at[step.task]
+		if from >= 0 && (n < 0 || o.awaited(from)) {
+			if n = at; o.awaited(from) {
+				break
+			}
+		}
+	}
+	if n < 0 { // all are off already
+		o.take(0, orderedStep{moveStep: o.pending[0], mode: MoveStopFirst, via: -1})
+		return
+	}
+	step := o.pending[n]
+	out := orderedStep{moveStep: step, mode: MoveStopFirst, via: o.refuge(step)}
+	if out.via >= 0 {
+		out.mode = MoveVia
+	}
+	o.remove(step.task, o.at[step.task])
+	o.out = append(o.out, out)
+}
+
+func (o *moveOrder) awaited(i int32) bool {
+	for _, step := range o.pending {
+		if step.to == i {
+			return true
+		}
+	}
+	return false
+}
+
+// refuge is an instance with room where the task can wait, -1 for none.
+func (o *moveOrder) refuge(step moveStep) int32 {
+	owner := o.tasks[step.task].owner
+	d := o.owners[owner].domains
+	for i := range int32(len(o.instances)) {
+		if i != step.to && i != o.at[step.task] && o.takes(owner, i) && o.fits(stageKeep, step.task, i) &&
+			(d == nil || d.MayMove(int(o.at[step.task]), int(i))) {
+			return i
+		}
+	}
+	return -1
+}
+
+// awkward is how many of the moves from the given one on cannot simply start where they go: an exchange among full
+// instances.
+func (s *moveState) awkward(stage moveStage, from int) (n int) {
+	if len(s.moving) < from+2 {
+		return 0
+	}
+	var steps []moveStep
+	for at := from; at < len(s.moving); at++ {
+		steps = append(steps, moveStep{s.moving[at], s.at[s.moving[at]], s.causes[at]})
+	}
+	measure := s.measure
+	s.unwind(from)
+	for _, m := range s.sequence(stage, steps) {
+		if m.mode == MoveVia || m.mode == MoveStopFirst {
+			n++
+		}
+	}
+	s.unwind(from)
+	for _, m := range steps {
+		s.move(m.task, m.to, m.cause)
+	}
+	s.measure = measure
+	return n
+}
+
+// unwind undoes moves until so many are left. The measure is not kept.
+func (s *moveState) unwind(left int) {
+	for len(s.moving) > left {
+		s.back(s.measure)
+	}
+}

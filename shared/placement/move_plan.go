@@ -1,0 +1,143 @@
+package placement
+
+// Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked at.
+const (
+	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
+	exactSteps = 400_000 // per stage
+	nearSteps  = 3000    // per violation and stage
+	planSteps  = 600_000 // for all violations
+)
+
+// moveSolution is a set of moves and how good it is.
+type moveSolution struct {
+	steps   []moveStep
+	measure moveMeasure
+	stage   moveStage
+	exact   bool
+}
+
+func (p *moveProblem) plan() *Plan {
+	s := newMoveState(p)
+	duties := s.duties()
+	if len(duties) == 0 {
+		return &Plan{Exact: true}
+	}
+	thrifty := s.measure.unplaced > 0
+	if thrifty { // only newcomers matter
+		duties = duties[:s.measure.unplaced]
+	}
+	start := s.measure
+	best := moveSolution{measure: start}
+	if p.movable()*len(p.instances) <= exactSize {
+		best = s.exactly(duties, thrifty)
+	}
+	if !best.exact {
+		if near := s.surroundings(duties, thrifty); near.better(&best, thrifty) {
+			best = near
+		}
+	}
+	return s.explain(duties, best)
+}
+
+func (m *moveSolution) better(o *moveSolution, thrifty bool) bool {
+	if thrifty {
+		return m.measure.compareThrifty(&o.measure) < 0
+	}
+	return m.measure.compare(&o.measure) < 0
+}
+
+// exactly tries every way, stage by stage.
+func (s *moveState) exactly(duties []moveDuty, thrifty bool) moveSolution {
+	best := moveSolution{measure: s.measure, exact: true}
+	for g := stageKeep; g < stages; g++ {
+		if !s.differs(g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
+			continue
+		}
+		search := &moveSearch{
+			moveState: s, stage: g, focus: duties, thrifty: thrifty, budget: s.budget, steps: exactSteps,
+		}
+		search.run()
+		best.exact = best.exact && !search.cut
+		if g == stageKeep || search.gains(&best.measure) {
+			best.measure, best.steps, best.stage = search.best, search.found, g
+		}
+	}
+	return best
+}
+
+// surroundings repairs one violation after the other by what is near it, and leaves the state as it was.
+func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
+	out := moveSolution{}
+	start := s.measure
+	work := &moveWork{steps: planSteps}
+	hopeless := map[int32]bool{} // shapes of newcomers
+	for range 2 {
+		before := len(s.moving)
+		for _, d := range duties {
+			if d.kind == dutyUnplaced && hopeless[s.tasks[d.task].shape] {
+				continue
+			}
+			for s.broken(d) && work.steps > 0 {
+				g, gained := s.repair(d, thrifty, work)
+				if !gained {
+					hopeless[s.shapeOf(d)] = true
+					break
+				}
+				out.stage = max(out.stage, g)
+			}
+		}
+		if len(s.moving) == before {
+			break
+		}
+		clear(hopeless)
+	}
+	for n, t := range s.moving {
+		out.steps = append(out.steps, moveStep{t, s.at[t], s.causes[n]})
+	}
+	out.measure = s.measure
+	out.measure.awkward = s.awkward(out.stage, 0)
+	s.unwind(0)
+	s.measure = start
+	return out
+}
+
+func (s *moveState) shapeOf(d moveDuty) int32 {
+	if d.kind != dutyUnplaced {
+		return -1
+	}
+	return s.tasks[d.task].shape
+}
+
+// moveWork is what is left to do, and known, while violations are repaired one after the other.
+type moveWork struct {
+	steps int
+	near  [stages]*moveNear
+}
+
+// repair does the best it finds for one violation, and reports whether that was anything.
+func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
+	for g := stageKeep; g < stages && work.steps > 0; g++ {
+		if !s.differs(g) {
+			continue
+		}
+		if work.near[g] == nil {
+			work.near[g] = newMoveNear(s.moveProblem)
+		}
+		steps := min(work.steps, nearSteps)
+		search := &moveSearch{
+			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty,
+			budget: s.budget, steps: steps,
+		}
+		done := len(s.moving)
+		search.run()
+		work.steps -= steps - search.steps
+		if len(search.found) <= done || g > stageKeep && !search.gains(&s.measure) {
+			continue
+		}
+		for _, m := range search.found[done:] {
+			s.move(m.task, m.to, m.cause)
+		}
+		return g, true
+	}
+	return 0, false
+}

@@ -1,0 +1,214 @@
+package placement
+
+import (
+	"math"
+	"slices"
+)
+
+// moveSearch looks for the best way to settle its duties. At each node it takes one thing that is broken and one task that
+// could help by leaving, and tries all ways to send that task elsewhere, then to keep it. A move that breaks something adds
+// a duty. So the moves of a solution all follow from what is broken, and nothing else is looked at.
+type moveSearch struct {
+	*moveState
+	stage   moveStage
+	focus   []moveDuty
+	near    *moveNear // nil: every instance is a destination
+	thrifty bool      // tasks are to be placed, not rules repaired
+	rest    moveMeasure
+	budget  int
+	steps   int // left
+	ejected int // moves on the path that make room for others
+	begun   int // moves before the search
+
+	best  moveMeasure
+	found []moveStep // the best solution
+	cut   bool       // the steps ran out, or not everything was looked at
+}
+
+// moveStep is one move of a solution.
+type moveStep struct {
+	task, to int32
+	cause    moveDuty
+}
+
+// run searches, and leaves the state as it was. What was moved before stays moved.
+func (s *moveSearch) run() {
+	s.rest, s.best, s.begun = s.apart(), s.measure, len(s.moving)
+	s.descend()
+}
+
+// gains reports whether what was found is worth what the stage gives up, where a is what there was without.
+func (s *moveSearch) gains(a *moveMeasure) bool {
+	if s.thrifty {
+		return s.best.unplaced < a.unplaced
+	}
+	return s.stage.gains(a, &s.best)
+}
+
+// compare is the order of solutions.
+func (s *moveSearch) compare(a, b *moveMeasure) int {
+	if s.thrifty {
+		return a.compareThrifty(b)
+	}
+	return a.compare(b)
+}
+
+func (s *moveSearch) descend() {
+	if s.steps--; s.steps < 0 {
+		s.cut = true
+		return
+	}
+	duty, must, found := s.trouble(s.stage)
+	if found && must && s.remedy(duty) < 0 {
+		return
+	}
+	if bound := s.bound(); s.compare(&bound, &s.best) >= 0 {
+		return
+	}
+	if !found {
+		duty, found = s.next()
+	}
+	if !found {
+		s.record()
+		return
+	}
+	s.branch(duty, must)
+}
+
+// next is a duty of the search that is still open and that something can be done about.
+func (s *moveSearch) next() (moveDuty, bool) {
+	for _, d := range s.focus {
+		if s.broken(d) && s.remedy(d) >= 0 && !s.tired(d) {
+			return d, true
+		}
+	}
+	return moveDuty{}, false
+}
+
+// tired reports that a search of the surroundings has tried enough tasks of an owner for a domain rule.
+func (s *moveSearch) tired(d moveDuty) bool {
+	if s.near == nil || d.kind != dutyFault && d.kind != dutyUpgrade {
+		return false
+	}
+	tired := s.near.kept[d.owner] >= nearTasks
+	s.cut = s.cut || tired
+	return tired
+}
+
+func (s *moveSearch) record() {
+	now := s.measure
+	if now.awkward = 0; s.compare(&now, &s.best) >= 0 || !s.agrees() {
+		return
+	}
+	if now.awkward = s.awkward(s.stage, s.begun); s.compare(&now, &s.best) >= 0 {
+		return
+	}
+	s.best, s.found = now, s.found[:0]
+	for n, t := range s.moving {
+		s.found = append(s.found, moveStep{t, s.at[t], s.causes[n]})
+	}
+}
+
+// branch sends the task that can help most everywhere it may go, then keeps it where it is.
+func (s *moveSearch) branch(d moveDuty, must bool) {
+	t := s.remedy(d)
+	allowed := s.tasks[t].at < 0 || s.measure.moves < s.budget
+	if must && s.near != nil && (s.ejected >= nearDepth || s.near.kept[s.tasks[t].owner] >= nearTasks) {
+		s.cut = true
+		return
+	}
+	if allowed {
+		if must {
+			s.ejected++
+		}
+		measure := s.measure
+		for _, to := range s.destinations(t) {
+			s.move(t, to, d)
+			s.descend()
+			s.back(measure)
+		}
+		if must {
+			s.ejected--
+		}
+	}
+	s.keep(t)
+}
+
+// keep leaves the task, and those on its instance that are like it, where they are.
+func (s *moveSearch) keep(t int32) {
+	var alike []int32
+	if at := s.tasks[t].at; at >= 0 {
+		for _, o := range s.instances[at].tasks {
+			if s.free(o) && s.tasks[o].shape == s.tasks[t].shape {
+				alike = append(alike, o)
+			}
+		}
+	} else {
+		for _, o := range s.owners[s.tasks[t].owner].tasks {
+			if s.free(o) && s.tasks[o].at < 0 && s.tasks[o].shape == s.tasks[t].shape {
+				alike = append(alike, o)
+			}
+		}
+	}
+	for _, o := range alike {
+		s.decide(o, pinned)
+	}
+	owner := s.tasks[t].owner
+	if s.near != nil {
+		s.near.kept[owner]++
+	}
+	s.descend()
+	if s.near != nil {
+		s.near.kept[owner]--
+	}
+	for _, o := range alike {
+		s.decide(o, undecided)
+	}
+}
+
+// remedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it
+// relieves, then the most relief, then the first.
+func (s *moveState) remedy(d moveDuty) int32 {
+	best := int32(-1)
+	var bestKey [2]float64
+	for _, t := range s.candidates(d) {
+		if !s.free(t) || !s.helps(d, t) || d.kind == dutyPort && !s.sharesPort(d, t) {
+			continue
+		}
+		key := s.worth(d, t)
+		if best < 0 || key[0] < bestKey[0] || key[0] == bestKey[0] && key[1] < bestKey[1] {
+			best, bestKey = t, key
+		}
+	}
+	return best
+}
+
+// sharesPort reports whether the task has a port that the one which moved here wants.
+func (s *moveState) sharesPort(d moveDuty, t int32) bool {
+	for _, p := range s.tasks[t].ports {
+		if slices.Contains(s.tasks[d.task].ports, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *moveState) worth(d moveDuty, t int32) [2]float64 {
+	task := &s.tasks[t]
+	switch d.kind {
+	case dutyCell:
+		n := task.amount(d.dim)
+		_, beyond := s.beyond(s.cell(d.instance, d.dim))
+		return [2]float64{float64(task.cost) / float64(min(n, max(beyond, 1))), -float64(n)}
+	case dutyFault, dutyUpgrade:
+		domains := s.owners[d.owner].domains
+		if task.at < 0 {
+			return [2]float64{math.Inf(1), 0}
+		}
+		domains.Add(int(task.at), -1)
+		fault, upgrade := domains.Excess()
+		domains.Add(int(task.at), 1)
+		return [2]float64{float64(fault + upgrade), float64(task.cost)}
+	}
+	return [2]float64{float64(task.cost), 0}
+}

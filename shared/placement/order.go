@@ -1,0 +1,138 @@
+package placement
+
+import (
+	"cmp"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// order is how instances are compared, after the buffer: step by step, the first difference decides (S2, S3).
+type order struct {
+	key        string
+	attributes []string // that are spread over, the outer ones first
+	steps      []step
+	// preferences is how many of the steps are strategies: the last is how well a task fits.
+	preferences int
+	counted     bool // the owner's tasks on the instance are compared
+	foremost    bool // and before anything else that tells instances of one region apart
+	random      bool // chance decides what the steps leave equal; otherwise the lower id
+	scorer      scorer
+}
+
+// step compares one number of two instances: the lower the better.
+type step struct {
+	name   string
+	kind   stepKind
+	level  int
+	column *[]int64
+}
+
+type stepKind uint8
+
+const (
+	byGroup  stepKind = iota // the owner's tasks in the group of the level
+	byCount                  // the owner's tasks on the instance
+	byColumn                 // a column of the engine
+	byScore                  // what the scorer says
+)
+
+// newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of those before it; within
+// one instance there is nothing left to spread over.
+func (e *Engine) newOrder(spec *Spec) order {
+	o := order{foremost: true}
+	for _, s := range chain(spec) {
+		o.key += s.Type + " " + s.Field + ";"
+		switch {
+		case s.Type == cluster.StrategyRandom:
+			o.random, o.preferences = true, len(o.steps)
+			return o
+		case s.Type == cluster.StrategyBinpack && strings.EqualFold(s.Field, "cpu"):
+			o.add(step{name: "free CPU", kind: byColumn, column: &e.cpu})
+		case s.Type == cluster.StrategyBinpack:
+			o.add(step{name: "free memory", kind: byColumn, column: &e.memory})
+		case o.counted:
+		case strings.HasPrefix(s.Field, attributePrefix):
+			name := strings.TrimPrefix(s.Field, attributePrefix)
+			o.add(step{name: "tasks in " + name, kind: byGroup, level: len(o.attributes)})
+			o.attributes = append(o.attributes, name)
+		default: // instanceId or host
+			o.add(step{name: "tasks on the instance", kind: byCount})
+		}
+	}
+	o.preferences = len(o.steps)
+	if spec.governed() && len(spec.Strategies) == 0 {
+		o.key += "all;"
+		o.add(step{name: "tasks of all on the instance", kind: byColumn, column: &e.tasks})
+	}
+	o.key += spec.Scoring
+	if o.scorer = e.scorerOf(spec.Scoring); o.scorer != nil {
+		o.add(step{name: spec.Scoring, kind: byScore})
+	} else {
+		o.add(step{name: "room left", kind: byColumn, column: &e.fit})
+	}
+	return o
+}
+
+func (o *order) add(s step) {
+	if s.kind == byCount {
+		o.counted = true
+	} else if s.kind != byGroup && !o.counted {
+		o.foremost = false
+	}
+	o.steps = append(o.steps, s)
+}
+
+const attributePrefix = "attribute:"
+
+// spreadByDefault is S2: the zone with the fewest tasks, in it the instance with the fewest. It holds for who names
+// neither a strategy nor a scoring nor a domain policy.
+var spreadByDefault = []cluster.PlacementStrategy{
+	{Type: cluster.StrategySpread, Field: attributePrefix + cluster.AttributeZone},
+	{Type: cluster.StrategySpread, Field: "instanceId"},
+}
+
+func chain(spec *Spec) []cluster.PlacementStrategy {
+	if len(spec.Strategies) == 0 && spec.Scoring == "" && !spec.governed() {
+		return spreadByDefault
+	}
+	return spec.Strategies
+}
+
+// compare is negative where a task had better go to i, which lies in region r, than to j in region q; zero only where
+// chance is to decide. Freely, the owner's tasks on i do not count.
+func (c *class) compare(k *ranking, i, r, j, q int32, freely bool) int {
+	if a, b := k.fit[i], k.fit[j]; a != b {
+		return cmp.Compare(a, b)
+	}
+	for at := range c.order.steps {
+		s := &c.order.steps[at]
+		a, b := c.value(s, k, i, r), c.value(s, k, j, q)
+		if freely && s.kind == byCount {
+			a = 0
+		}
+		if a != b {
+			return cmp.Compare(a, b)
+		}
+	}
+	switch {
+	case c.order.random || i == j:
+		return 0
+	case c.before(i, j):
+		return -1
+	}
+	return 1
+}
+
+// value is what the step compares of an instance in a region.
+func (c *class) value(s *step, k *ranking, i, r int32) int64 {
+	switch s.kind {
+	case byGroup:
+		return c.spread.counts[s.level][c.layout.regions[r].groups[s.level]]
+	case byCount:
+		return int64(c.tally.active[i])
+	case byScore:
+		return k.scores[i]
+	}
+	return (*s.column)[i]
+}

@@ -1,0 +1,281 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// mix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the pools of its instances.
+type mix struct {
+	tasks   int // that need GPUs, run or wait
+	kinds   []kind
+	sets    []*wants
+	pools   []pool
+	members []membership     // by index of the instance
+	masks   map[uint64]int32 // the pool of instances that satisfy these sets
+}
+
+// kind is a number of tasks that need and want the same.
+type kind struct {
+	needs cluster.Resources
+	set   int
+	count int64
+}
+
+// pool are the instances that satisfy the same sets: any GPU model, say.
+type pool struct {
+	mask     uint64
+	capacity int64 // GPU thousandths
+	price    float64
+	blend    *blend
+}
+
+// noPool is the pool of instances without GPUs.
+const noPool = -1
+
+// membership is the pool of an instance, as long as its row is the same.
+type membership struct {
+	rev  uint64
+	mask uint64
+	pool int32
+}
+
+const (
+	// maxSets is how many sets of requirements are told apart, those that most is wanted with.
+	maxSets = 64
+	// maxKinds is how many kinds count, the most frequent.
+	maxKinds = 256
+)
+
+// learn looks at all tasks and instances. What the last mix knew of instances is used again.
+func learn(s *cluster.Snapshot, last *mix) *mix {
+	m := &mix{masks: map[uint64]int32{}}
+	m.count(s)
+	if last != nil && slices.EqualFunc(m.sets, last.sets, func(a, b *wants) bool { return a.text == b.text }) {
+		m.members = last.members
+	}
+	m.divide(s)
+	m.price()
+	return m
+}
+
+// count finds the kinds. Their order, on which sums depend, does not depend on that of the tasks.
+func (m *mix) count(s *cluster.Snapshot) {
+	type requirement struct {
+		needs cluster.Resources
+		want  *wants
+	}
+	counts := map[requirement]int64{}
+	reader := newWantsReader(s)
+	for t := range s.Tasks() {
+		if t.Needs.GPUs == 0 || t.Foreign || !t.Active() {
+			continue
+		}
+		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs, GPUMilli: t.Needs.PerGPU()}
+		w := reader.read(t)
+		w.demand += int64(n.GPUs * n.GPUMilli)
+		counts[requirement{n, w}]++
+		m.tasks++
+	}
+	for _, w := range reader.texts {
+		m.sets = append(m.sets, w)
+	}
+	slices.SortFunc(m.sets, func(a, b *wants) int {
+		return cmp.Or(cmp.Compare(b.demand, a.demand), cmp.Compare(a.text, b.text))
+	})
+	m.sets = m.sets[:min(len(m.sets), maxSets)]
+	slices.SortFunc(m.sets, func(a, b *wants) int { return cmp.Compare(a.text, b.text) })
+	for r, n := range counts {
+		if set := slices.Index(m.sets, r.want); set >= 0 {
+			m.kinds = append(m.kinds, kind{r.needs, set, n})
+		}
+	}
+	slices.SortFunc(m.kinds, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), compareNeeds(a.needs, b.needs), a.set-b.set)
+	})
+	m.kinds = m.kinds[:min(len(m.kinds), maxKinds)]
+}
+
+// compareNeeds orders needs: those with the same share of each device are neighbours.
+func compareNeeds(a, b cluster.Resources) int {
+	return cmp.Or(cmp.Compare(a.GPUMilli, b.GPUMilli), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.CPU, b.CPU), cmp.Compare(a.Memory, b.Memory))
+}
+
+// divide puts the instances into pools.
+func (m *mix) divide(s *cluster.Snapshot) {
+	if missing := len(s.Dense()) - len(m.members); missing > 0 {
+		m.members = append(m.members, make([]membership, missing)...)
+	}
+	for _, v := range s.Dense() {
+		if v == nil || v.Instance == nil || len(v.GPUs) == 0 {
+			continue
+		}
+		p := &m.members[v.Index]
+		if p.rev != v.StaticRev {
+			*p = membership{rev: v.StaticRev, mask: m.mask(v)}
+		}
+		p.pool = m.poolBy(p.mask)
+		if v.Available() {
+			m.pools[p.pool].capacity += int64(len(v.GPUs)) * cluster.WholeGPU
+		}
+	}
+}
+
+func (m *mix) poolBy(mask uint64) int32 {
+	g, ok := m.masks[mask]
+	if !ok {
+		g = int32(len(m.pools))
+		m.masks[mask] = g
+		m.pools = append(m.pools, pool{mask: mask})
+	}
+	return g
+}
+
+// mask has a bit for each set that the instance satisfies.
+func (m *mix) mask(v *cluster.InstanceView) (mask uint64) {
+	for i, w := range m.sets {
+		if w.fits(v) {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// poolOf is the pool of an instance. One that came, or changed, since the mix was learned may be in a pool of its
+// own, which has no price yet.
+func (m *mix) poolOf(v *cluster.InstanceView) int32 {
+	if len(v.GPUs) == 0 {
+		return noPool
+	}
+	if v.Index >= len(m.members) {
+		m.members = append(m.members, make([]membership, v.Index+1-len(m.members))...)
+	}
+	p := &m.members[v.Index]
+	if p.rev != v.StaticRev {
+		mask := m.mask(v)
+		*p = membership{rev: v.StaticRev, mask: mask, pool: m.poolBy(mask)}
+	}
+	return p.pool
+}
+
+const (
+	priceRounds = 100
+	priceStep   = 0.5
+	// maxPrice bounds a price: beyond it nothing else counts anyway.
+	maxPrice = 8
+)
+
+// price finds what pools are in demand by tasks that can go to few others. Demand is spread over the pools that it
+// can go to by their capacity times a weight, and the weights are lowered where more comes than the average and raised
+// where less does, until nothing more can be evened out. The price is minus the logarithm of the weight: 0 everywhere
+// where all tasks can go everywhere.
+func (m *mix) price() {
+	capacity := 0.0
+	for i := range m.pools {
+		capacity += float64(m.pools[i].capacity)
+	}
+	load := make([]float64, len(m.pools))
+	for range priceRounds {
+		total := m.spread(load)
+		if total == 0 {
+			return
+		}
+		for i := range m.pools {
+			if g := &m.pools[i]; g.capacity > 0 {
+				g.price += priceStep * math.Log(load[i]/float64(g.capacity)*capacity/total) // of 0 it is -Inf
+				g.price = max(-5*maxPrice, min(5*maxPrice, g.price))
+			}
+		}
+	}
+	for i := range m.pools {
+		g := &m.pools[i]
+		g.price = max(-maxPrice, min(maxPrice, g.price))
+	}
+}
+
+// spread fills in the load of each pool, and returns their sum.
+func (m *mix) spread(load []float64) (total float64) {
+	clear(load)
+	for set, w := range m.sets {
+		all := m.width(set)
+		if all == 0 {
+			continue // no instance satisfies it
+		}
+		for i := range m.pools {
+			if g := &m.pools[i]; g.takes(set) {
+				load[i] += float64(w.demand) * g.width() / all
+			}
+		}
+		total += float64(w.demand)
+	}
+	return total
+}
+
+func (g *pool) takes(set int) bool { return g.mask>>set&1 == 1 }
+
+// width is the pool's capacity by its weight.
+func (g *pool) width() float64 { return float64(g.capacity) * math.Exp(-g.price) }
+
+// width is that of all pools that take the set.
+func (m *mix) width(set int) (sum float64) {
+	for i := range m.pools {
+		if m.pools[i].takes(set) {
+			sum += m.pools[i].width()
+		}
+	}
+	return sum
+}
+
+// blend is what may come to a pool: of each kind the part that [mix.price] spread to it. A kind weighs as much as it
+// is frequent, larger ones a little more.
+func (m *mix) blend(id int32) *blend {
+	g := &m.pools[id]
+	if g.blend != nil {
+		return g.blend
+	}
+	shares := make([]float64, len(m.sets))
+	for set := range m.sets {
+		if all := m.width(set); g.takes(set) && all > 0 {
+			shares[set] = math.Exp(-g.price) / all
+		}
+	}
+	var own []kind
+	for _, k := range m.kinds {
+		if shares[k.set] > 0 {
+			own = append(own, k)
+		}
+	}
+	slices.SortFunc(own, func(a, b kind) int { return cmp.Or(compareNeeds(a.needs, b.needs), a.set-b.set) })
+	g.blend = newBlend(own, shares)
+	return g.blend
+}
+
+// newBlend makes rows of the kinds, which are in the order of their needs; those that differ only in their sets are one.
+func newBlend(kinds []kind, shares []float64) *blend {
+	b := &blend{}
+	total := 0.0
+	for i, k := range kinds {
+		size := float64(k.needs.GPUs * k.needs.GPUMilli)
+		weight := float64(k.count) * shares[k.set] * math.Sqrt(math.Sqrt(size))
+		total += weight
+		if i > 0 && kinds[i-1].needs == k.needs {
+			b.rows[len(b.rows)-1].weight += weight
+			continue
+		}
+		if last := len(b.portions) - 1; last < 0 || b.portions[last].per != k.needs.GPUMilli {
+			b.portions = append(b.portions, portion{per: k.needs.GPUMilli, first: len(b.rows)})
+		}
+		cpu, memory := max(1, float64(k.needs.CPU)), max(1, float64(k.needs.Memory))
+		b.rows = append(b.rows, blendRow{
+			weight: weight, cpu: cpu, memory: memory, perCPU: size / cpu, perMemory: size / memory, gpus: k.needs.GPUs, size: size,
+		})
+		b.portions[len(b.portions)-1].end = len(b.rows)
+	}
+	for i := range b.rows {
+		b.rows[i].weight /= total
+	}
+	return b
+}

@@ -1,0 +1,75 @@
+package placement
+
+import "berth/shared/cluster"
+
+// blend is the mix of tasks that may come to the instances of one pool, ready for [blend.value].
+type blend struct {
+	portions []portion
+	rows     []blendRow
+}
+
+// portion are the rows that need the same share of each device.
+type portion struct {
+	per        int
+	first, end int
+}
+
+// blendRow is one kind of task. The weights of a blend add up to 1.
+type blendRow struct {
+	weight            float64
+	cpu, memory       float64
+	perCPU, perMemory float64 // GPU thousandths that the kind takes with each unit
+	gpus              int
+	size              float64 // GPU thousandths of one task
+}
+
+const (
+	// idleWeight is how much GPU that CPU and memory cannot fill counts against GPU that is lost to a kind.
+	idleWeight = 0.75
+	// stuckWeight is how much it counts that next to all kinds alike leave the GPU idle.
+	stuckWeight = 2.5
+)
+
+// value says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or where each kind could
+// take all of it. With F free, for each kind
+//
+//   - lost is what lies on devices that cannot take one more task of it; F where the instance cannot
+//   - idle is what is left when the instance is filled with tasks of it up to the last CPU, MiB or device
+//
+// and the value is lost + 0.75·idle + 2.5·F·(idle/F)^6, with lost and idle the means by weight. The power makes what
+// hardly any kind can use weigh the most.
+func (b *blend) value(s *leftover, parts []int16) float64 {
+	free := float64(s.spare)
+	cpu, memory := float64(s.cpu), float64(s.memory)
+	lost, idle := 0.0, 0.0
+	for _, q := range b.portions {
+		usable, devices := reach(s, parts, q.per)
+		for i := q.first; i < q.end; i++ {
+			r := &b.rows[i]
+			if devices < r.gpus || cpu < r.cpu || memory < r.memory {
+				lost += r.weight * free
+				idle += r.weight * free
+				continue
+			}
+			most := usable
+			if r.gpus > 1 {
+				most = float64(devices/r.gpus) * r.size
+			}
+			lost += r.weight * (free - usable)
+			idle += r.weight * (free - min(cpu*r.perCPU, memory*r.perMemory, most))
+		}
+	}
+	x := idle / free
+	return lost + idleWeight*idle + stuckWeight*free*(x*x*x)*(x*x*x)
+}
+
+// reach is how much is free on devices with at least so much free, and how many they are.
+func reach(s *leftover, parts []int16, per int) (usable float64, devices int) {
+	sum := int(s.whole) * cluster.WholeGPU
+	devices = int(s.whole)
+	for i := len(parts) - 1; i >= 0 && int(parts[i]) >= per; i-- {
+		sum += int(parts[i])
+		devices++
+	}
+	return float64(sum), devices
+}

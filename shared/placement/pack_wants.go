@@ -1,0 +1,117 @@
+package placement
+
+import (
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+)
+
+// wants are requirements of tasks that an instance's row satisfies or not, whatever runs there: attributes and
+// constraints.
+type wants struct {
+	text        string // tells them apart
+	attributes  []string
+	expressions []*constraint.Expression
+	demand      int64 // GPU thousandths
+}
+
+// fits reports whether the instance satisfies them.
+func (w *wants) fits(v *cluster.InstanceView) bool {
+	if missing(v, w.attributes) != "" {
+		return false
+	}
+	for _, x := range w.expressions {
+		if !x.Matches(v.Facts()) {
+			return false
+		}
+	}
+	return true
+}
+
+func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
+	w := &wants{}
+	if def != nil {
+		w.attributes = def.Attributes
+		w.members(def.Constraints)
+	}
+	if rules != nil {
+		w.members(rules.Constraints)
+		if rules.NodeConstraint != "" {
+			w.want(constraint.ParseProperties(rules.NodeConstraint))
+		}
+	}
+	var text strings.Builder
+	for _, a := range w.attributes {
+		text.WriteString(a)
+		text.WriteByte(0)
+	}
+	for _, x := range w.expressions {
+		text.WriteByte(0)
+		text.WriteString(x.String())
+	}
+	w.text = text.String()
+	return w
+}
+
+func (w *wants) members(constraints []cluster.PlacementConstraint) {
+	for _, c := range constraints {
+		if c.Type == cluster.MemberOf {
+			w.want(constraint.ParseQuery(c.Expression))
+		}
+	}
+}
+
+// want adds an expression. One that does not parse keeps nobody from anywhere here: it is refused where it counts.
+func (w *wants) want(x *constraint.Expression, err error) {
+	if err == nil && x.Static() {
+		w.expressions = append(w.expressions, x)
+	}
+}
+
+// wantsReader finds what tasks want, each definition with its service or rules once.
+type wantsReader struct {
+	snap  *cluster.Snapshot
+	known map[wantsKey]*wants
+	texts map[string]*wants
+}
+
+type wantsKey struct{ definition, service, rules string }
+
+func newWantsReader(s *cluster.Snapshot) *wantsReader {
+	return &wantsReader{snap: s, known: map[wantsKey]*wants{}, texts: map[string]*wants{}}
+}
+
+func (r *wantsReader) read(t *cluster.Task) *wants {
+	rules := t.Rules
+	key := wantsKey{definition: t.TaskDefinition, service: t.Service}
+	if s := r.snap.Services[t.Service]; s != nil {
+		rules = &s.Rules
+	} else if rules != nil {
+		key.rules = constraintsText(rules)
+	}
+	if w := r.known[key]; w != nil {
+		return w
+	}
+	w := newWants(r.snap.Definitions[t.TaskDefinition], rules)
+	if same := r.texts[w.text]; same != nil {
+		w = same
+	}
+	r.texts[w.text], r.known[key] = w, w
+	return w
+}
+
+// constraintsText tells the constraints of rules apart.
+func constraintsText(r *cluster.Rules) string {
+	if len(r.Constraints) == 0 {
+		return r.NodeConstraint
+	}
+	var text strings.Builder
+	for _, c := range r.Constraints {
+		text.WriteString(c.Type)
+		text.WriteString(c.Expression)
+		text.WriteByte(0)
+	}
+	text.WriteString(r.NodeConstraint)
+	return text.String()
+}

@@ -1,0 +1,104 @@
+package placement
+
+import "slices"
+
+// territory is the domains of the instances that a mask and constraints let tasks run on, without tasks: all classes that
+// ask for the same share it. Its layout has the regions by domain.
+type territory struct {
+	*Engine
+	members   *members
+	standings []Standing
+	empty     *Domains
+	layout    *layout
+	layoutRev int
+	places    []place // of the layout's regions
+	at        uint64  // of the log
+	stale     bool    // to be made anew
+	rev       int     // counts the times it was made
+}
+
+// place is a region's fault domain and upgrade domain after 1; 0 for none.
+type place struct{ fault, upgrade int32 }
+
+func (e *Engine) territoryOf(m *members, l *layout) *territory {
+	key := m.key + "\x02" + l.key
+	t := e.territories[key]
+	if t == nil {
+		t = &territory{Engine: e, members: m, layout: l, stale: true}
+		e.territories[key] = t
+	}
+	return t
+}
+
+// follow brings the territory up to date: it is made anew where an instance's standing is another now.
+func (t *territory) follow() {
+	n := len(t.views)
+	if !t.stale && t.layoutRev == t.layout.rev && len(t.standings) == n && t.log.since(t.at, n) {
+		for ; t.at < t.log.end; t.at++ {
+			if i, last := t.log.get(t.at); last && len(t.members.dynamic) > 0 && t.standing(int(i)) != t.standings[i] {
+				t.stale = true
+			}
+		}
+		if !t.stale {
+			return
+		}
+	}
+	t.make()
+}
+
+func (t *territory) make() {
+	n := len(t.views)
+	fault, upgrade := make([]string, n), make([]string, n)
+	t.standings = make([]Standing, n)
+	for i, v := range t.views {
+		if t.standings[i] = t.standing(i); t.listed[i] {
+			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
+		}
+	}
+	t.empty = NewDomains(fault, upgrade, t.standings, Rule{})
+	t.places = make([]place, len(t.layout.regions))
+	for i := range t.views {
+		if r := t.layout.region[i]; r >= 0 && t.listed[i] {
+			t.places[r] = place{1 + t.empty.fault.leaf(i), 1 + t.empty.upgrade.leaf(i)}
+		}
+	}
+	t.at, t.stale, t.layoutRev = t.log.end, false, t.layout.rev
+	t.rev++
+}
+
+// standing is what the instance is to the domains. Constraints count even where they were given up.
+func (t *territory) standing(i int) Standing {
+	switch {
+	case !t.listed[i]:
+		return Away
+	case !t.open[i]:
+		return Closed
+	case !t.members.has(i):
+		return Barred
+	}
+	return Eligible
+}
+
+// domains are the territory's under a rule, with the tasks of the tally.
+func (t *territory) domains(rule Rule, tasks *tally) *Domains {
+	d := &Domains{standing: t.standings, fault: t.empty.fault.copied(), upgrade: t.empty.upgrade.copied()}
+	d.SetRule(rule)
+	for i, n := range tasks.active {
+		d.Add(int(i), int(n))
+	}
+	return d
+}
+
+// copied shares what does not change with tasks. The tree must have none.
+func (t *domainTree) copied() domainTree {
+	out := *t
+	out.nodes = slices.Clone(t.nodes)
+	return out
+}
+
+func (t *domainTree) leaf(i int) int32 {
+	if len(t.leafOf) == 0 {
+		return -1
+	}
+	return t.leafOf[i]
+}

@@ -1,0 +1,283 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/tests/cloud"
+	"berth/tests/lambda"
+	"berth/tests/ministack"
+)
+
+const (
+	// stopToStart is how long a replacement may take on the emulator, from the report of a stop to StartTask.
+	stopToStart = 2 * time.Second
+	// coldStart is how long a binary may take from its start to its first answer.
+	coldStart = 150 * time.Millisecond
+)
+
+// emulated is the local cloud tier with one service's tasks.
+type emulated struct {
+	*cloud.Cloud
+	b   *testing.B
+	api *ecs.Client
+
+	mu    sync.Mutex
+	calls []cloud.Call
+	log   strings.Builder
+}
+
+func (e *emulated) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.Write(p)
+}
+
+func newEmulated(b *testing.B, instances int) *emulated {
+	b.Helper()
+	if why := ministack.Missing(); why != "" {
+		b.Skip(why)
+	}
+	ctx := b.Context()
+	root, err := ministack.Root()
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, err := cloud.BuildAll(ctx, filepath.Join(root, ".cache", "e2e"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &emulated{b: b}
+	o.Log = e
+	o.FleetArguments = []string{"--nodes", fmt.Sprint(instances), "--speed", "20"}
+	o.Tap = &cloud.Tap{After: func(c cloud.Call) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.calls = append(e.calls, c)
+	}}
+	if e.Cloud, err = cloud.Start(ctx, o); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	e.api = e.Client()
+	e.prepare(ctx)
+	return e
+}
+
+func (e *emulated) prepare(ctx context.Context) {
+	e.b.Helper()
+	if _, err := e.api.CreateCluster(ctx, &ecs.CreateClusterInput{}); err != nil {
+		e.b.Fatal(err)
+	}
+	_, err := e.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
+		Family: aws.String("web"), ContainerDefinitions: []types.ContainerDefinition{{
+			Name: aws.String("web"), Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64),
+		}},
+	})
+	if err != nil {
+		e.b.Fatal(err)
+	}
+	_, err = e.api.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(0),
+	})
+	if err != nil {
+		e.b.Fatal(err)
+	}
+}
+
+// scale waits until n tasks run.
+func (e *emulated) scale(ctx context.Context, n int32) {
+	e.b.Helper()
+	if _, err := e.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &n}); err != nil {
+		e.b.Fatal(err)
+	}
+	e.await(ctx, func() bool {
+		out, err := e.api.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{"web"}})
+		return err == nil && out.Services[0].RunningCount == n && out.Services[0].PendingCount == 0
+	})
+}
+
+func (e *emulated) await(ctx context.Context, done func() bool) {
+	e.b.Helper()
+	late := time.After(2 * time.Minute)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-late:
+			e.b.Fatal("waited too long")
+		case <-ctx.Done():
+			e.b.Fatal(ctx.Err())
+		}
+	}
+}
+
+func (e *emulated) since(n int) []cloud.Call {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.calls[n:])
+}
+
+// BenchmarkCloudStopToStart crashes tasks of a service, one after the other, and reports how long it takes from the
+// report of each to the StartTask of its replacement.
+func BenchmarkCloudStopToStart(b *testing.B) {
+	ctx := b.Context()
+	e := newEmulated(b, 6)
+	e.scale(ctx, 6)
+	var took []time.Duration
+	for b.Loop() {
+		listed, err := e.ECS().ListTasks(ctx, &ecs.ListTasksInput{})
+		if err != nil || len(listed.TaskArns) == 0 {
+			b.Fatalf("%v, %v", listed, err)
+		}
+		before := len(e.since(0))
+		id := listed.TaskArns[0][strings.LastIndexByte(listed.TaskArns[0], '/')+1:]
+		if err := e.CrashTask(id, 1); err != nil {
+			b.Fatal(err)
+		}
+		var reported, started time.Time
+		e.await(ctx, func() bool {
+			for _, c := range e.since(before) {
+				switch {
+				case c.Operation == "PutEvents" && reported.IsZero() && strings.Contains(string(c.Request), `\"lastStatus\":\"STOPPED\"`):
+					reported = c.At
+				case c.Operation == "StartTask" && started.IsZero():
+					started = c.At
+				}
+			}
+			return !started.IsZero()
+		})
+		took = append(took, started.Sub(reported))
+		e.scale(ctx, 6)
+	}
+	slices.Sort(took)
+	at := func(q float64) time.Duration { return took[min(len(took)-1, int(q*float64(len(took))))] }
+	b.ReportMetric(float64(at(0.5).Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(at(0.99).Milliseconds()), "p99-ms")
+	b.ReportMetric(0, "ns/op")
+	fmt.Printf("stop event to StartTask on the emulator: p50 %s, p99 %s of %d\n", at(0.5), at(0.99), len(took))
+	if at(0.99) > stopToStart {
+		b.Errorf("p99 %s, at most %s", at(0.99), stopToStart)
+	}
+}
+
+// BenchmarkColdStart starts each function's binary and has it handle an event.
+func BenchmarkColdStart(b *testing.B) {
+	e := newEmulated(b, 0)
+	for function, event := range map[string]string{
+		"api":               `{"version":"2.0","rawPath":"/","headers":{},"requestContext":{"http":{"method":"GET","path":"/"}}}`,
+		"dispatch":          `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`,
+		"placement":         `{"Records":[{"eventSource":"aws:dynamodb","eventName":"INSERT","dynamodb":{"NewImage":{"pk":{"S":"c"},"sk":{"S":"future#1"}}}}]}`,
+		"task-state-change": `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`,
+	} {
+		b.Run(function, func(b *testing.B) {
+			f, err := e.Function(b.Context(), function)
+			if err != nil {
+				b.Fatal(err)
+			}
+			best := time.Hour
+			for b.Loop() {
+				started := time.Now()
+				r, err := lambda.Start(f)
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, err = r.Invoke(b.Context(), []byte(event))
+				best = min(best, time.Since(started))
+				if closing := r.Close(); err != nil || closing != nil {
+					b.Fatal(err, closing)
+				}
+			}
+			b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
+			if best > coldStart {
+				b.Errorf("the quickest start took %s, at most %s", best, coldStart)
+			}
+		})
+	}
+}
+
+var handled = regexp.MustCompile(`ESM: Lambda \S+ processed `)
+
+// BenchmarkCloudTaskCost scales a service up and to zero again, and prints what each task cost on the emulator.
+func BenchmarkCloudTaskCost(b *testing.B) {
+	ctx := b.Context()
+	e := newEmulated(b, 20)
+	const n = 400
+	for b.Loop() {
+		before := len(e.since(0))
+		e.mu.Lock()
+		invocations := -len(handled.FindAllString(e.log.String(), -1))
+		e.mu.Unlock()
+		e.scale(ctx, n)
+		e.scale(ctx, 0)
+		e.mu.Lock()
+		invocations += len(handled.FindAllString(e.log.String(), -1))
+		e.mu.Unlock()
+		c := e.cost(e.since(before))
+		c.Invocations = float64(invocations) / n
+		c.WriteUnits, c.ReadUnits, c.QueueRequests = c.WriteUnits/n, c.ReadUnits/n, c.QueueRequests/n
+		fmt.Printf("%d tasks that are stopped, on the emulator: %s\n", n, c)
+		b.ReportMetric(c.WriteUnits, "write-units/task")
+	}
+}
+
+// cost sums the capacity that DynamoDB says was consumed, of the functions that the budget is for, and the messages
+// that EventBridge and the functions sent.
+func (e *emulated) cost(calls []cloud.Call) (c Cost) {
+	for _, call := range calls {
+		function := e.Caller(call.AccessKey)
+		switch {
+		case call.Operation == "PutEvents":
+			var in struct{ Entries []struct{} }
+			if json.Unmarshal(call.Request, &in) == nil {
+				c.QueueRequests += float64(len(in.Entries))
+			}
+		case function == "" || function == "api":
+		case call.Service == "sqs":
+			c.QueueRequests++
+		case call.Service == "dynamodb":
+			read := strings.HasPrefix(call.Operation, "Get") || call.Operation == "Query"
+			for _, units := range consumed(call.Answer) {
+				if read {
+					c.ReadUnits += units
+				} else {
+					c.WriteUnits += units
+				}
+			}
+		}
+	}
+	return c
+}
+
+// consumed are the units in an answer: of one table, or of each table of a transaction.
+func consumed(answer []byte) (units []float64) {
+	type capacity struct{ CapacityUnits float64 }
+	var one struct{ ConsumedCapacity capacity }
+	var many struct{ ConsumedCapacity []capacity }
+	if json.Unmarshal(answer, &one) == nil {
+		return []float64{one.ConsumedCapacity.CapacityUnits}
+	}
+	if json.Unmarshal(answer, &many) == nil {
+		for _, c := range many.ConsumedCapacity {
+			units = append(units, c.CapacityUnits)
+		}
+	}
+	return units
+}

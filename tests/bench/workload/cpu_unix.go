@@ -1,0 +1,17 @@
+//go:build unix
+
+package workload
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpu is the time that the process has had on any core.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

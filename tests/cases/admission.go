@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"iter"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+)
+
+// The reasons for which a service is refused.
+const (
+	keyUndefined = "ConstraintKeyUndefined"
+	noCapacity   = "InsufficientClusterCapacity"
+)
+
+// refusal is why the case's services are refused when they are created, empty if none is.
+func (s *session) refusal() (string, error) {
+	w, err := s.world()
+	var bad *constraintError
+	if errors.As(err, &bad) {
+		return keyUndefined, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, p := range w.partitions {
+		if p.constraint.Validate(nodes(w.snap)) != nil {
+			return keyUndefined, nil
+		}
+	}
+	want, had := w.demands()
+	for i := range want {
+		if placement.Admit(w.snap, want[i], had[i]) != nil {
+			return noCapacity, nil
+		}
+	}
+	return "", nil
+}
+
+// demands are what the services ask for in all, and what they have: partitions of one service are admitted together.
+func (w *world) demands() (want, had []placement.Demand) {
+	if s := w.c.Service; s != nil && len(w.partitions) > 0 && len(w.partitions[0].replicas) == 0 {
+		p := w.partitions[0]
+		target := s.Target
+		if s.OnEveryNode {
+			target = len(w.engine.Eligible(p.spec))
+		}
+		metrics := p.row.Rules.Metrics
+		return []placement.Demand{{Metrics: metrics, Count: max(0, target) * len(w.partitions)}},
+			[]placement.Demand{{Metrics: metrics, Count: len(w.c.Existing)}}
+	}
+	for _, p := range w.partitions {
+		want = append(want, placement.Demand{Metrics: p.row.Rules.Metrics, Count: p.want})
+		had = append(had, placement.Demand{})
+	}
+	return want, had
+}
+
+// nodes are the instances as constraints see them.
+func nodes(snap *cluster.Snapshot) iter.Seq[constraint.Subject] {
+	return func(yield func(constraint.Subject) bool) {
+		for _, v := range snap.Instances {
+			if v.Instance != nil && !yield(v.Facts()) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Case is one case as its file has it.
+type Case struct {
+	ID       string `json:"id"`
+	Source   string `json:"source"`
+	Kind     string `json:"kind"`
+	Evidence string `json:"evidence"`
+	Note     string `json:"note"`
+	Checked  bool   `json:"oracle_checked"`
+
+	Nodes    []Node    `json:"nodes"`
+	Service  *Service  `json:"service"`
+	Logic    string    `json:"domain_logic"`
+	Existing []string  `json:"existing"`
+	Replicas []Replica `json:"replicas"`
+	New      []Replica `json:"new"`
+	Add      *int      `json:"replicas_to_add"`
+	Drop     int       `json:"replicas_to_drop"`
+	Config   Config    `json:"config"`
+
+	Expression string          `json:"expr"`
+	Properties map[string]Text `json:"properties"`
+	Primary    bool            `json:"eval_for_primary"`
+
+	Expected map[string]json.RawMessage `json:"expected"`
+}
+
+// Node is an instance. Fault or Upgrade nil: that dimension has no rule.
+type Node struct {
+	Name        string           `json:"name"`
+	Fault       *string          `json:"fd"`
+	Upgrade     *string          `json:"ud"`
+	Properties  map[string]Text  `json:"properties"`
+	Capacities  map[string]int64 `json:"capacities"`
+	Load        map[string]int64 `json:"load"`
+	Up          *bool            `json:"up"`
+	Deactivated string           `json:"deactivated"` // intent/state
+}
+
+// Service is what the replicas have in common.
+type Service struct {
+	Target      int      `json:"target"`
+	Constraint  string   `json:"constraint"`
+	Metrics     []Metric `json:"metrics"`
+	Partitions  int      `json:"partitions"`
+	Blocked     []string `json:"blocked_nodes"`
+	FaultPolicy string   `json:"fd_policy"`
+	PlacePolicy string   `json:"place_policy"`
+	OnEveryNode bool     `json:"on_every_node"`
+	MoveCost    string   `json:"move_cost"`
+}
+
+// Metric is a default load.
+type Metric struct {
+	Name   string `json:"name"`
+	Load   int64  `json:"load"`
+	Weight string `json:"weight"`
+}
+
+// Replica is a task of a partition; without a node a new one.
+type Replica struct {
+	Partition  string           `json:"partition"`
+	Node       string           `json:"node"`
+	Load       map[string]int64 `json:"load"`
+	Constraint string           `json:"constraint"`
+	Blocked    []string         `json:"blocked_nodes"`
+	MoveCost   string           `json:"move_cost"`
+}
+
+// Config is the cluster's configuration.
+type Config struct {
+	Buffer           map[string]float64 `json:"NodeBufferPercentage"`
+	Overbooking      map[string]float64 `json:"NodeOverbookingPercentage"`
+	Balancing        PerMetric[float64] `json:"MetricBalancingThreshold"`
+	Activity         PerMetric[int64]   `json:"MetricActivityThreshold"`
+	Placement        int                `json:"PlacementConstraintPriority"`
+	Capacity         int                `json:"CapacityConstraintPriority"`
+	Fault            int                `json:"FaultDomainConstraintPriority"`
+	Upgrade          int                `json:"UpgradeDomainConstraintPriority"`
+	MakeRoom         *bool              `json:"MoveExistingReplicaForPlacement"`
+	UseReportedCosts *bool              `json:"UseMoveCostReports"`
+	Costs            map[string]int64   `json:"MoveCost"`
+}
+
+// PerMetric is one value for all metrics, or one for each that is named.
+type PerMetric[T any] struct {
+	All   *T
+	Named map[string]T
+}
+
+// UnmarshalJSON reads a number or an object of numbers.
+func (p *PerMetric[T]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return json.Unmarshal(data, &p.Named)
+	}
+	return json.Unmarshal(data, &p.All)
+}
+
+// of is the value of each of the metrics that has one.
+func (p PerMetric[T]) of(metrics []string) map[string]T {
+	out := map[string]T{}
+	for _, m := range metrics {
+		if v, ok := p.Named[m]; ok {
+			out[m] = v
+		} else if p.All != nil {
+			out[m] = *p.All
+		}
+	}
+	return out
+}
+
+// Text is a property's value: a string, or what a number or a Boolean is written as.
+type Text string
+
+// UnmarshalJSON reads a string, a number or a Boolean.
+func (t *Text) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err == nil {
+		*t = Text(s)
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	switch v.(type) {
+	case float64, bool:
+		*t = Text(bytes.TrimSpace(data))
+		return nil
+	}
+	return fmt.Errorf("a property is a string, a number or a Boolean, not %s", data)
+}
+
+// entry is a case that was read, or why it could not be.
+type entry struct {
+	file string
+	Case
+	err error
+}
+
+// read reads all JSON files of a folder, in order of name.
+func read(dir string) ([]entry, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no JSON file in %s", dir)
+	}
+	slices.Sort(files)
+	var out []entry
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var raw []json.RawMessage
+		if err := json.Unmarshal(data, &raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, r := range raw {
+			out = append(out, decode(filepath.Base(file), r))
+		}
+	}
+	return out, nil
+}
+
+// decodeStrict is json.Unmarshal that knows every field.
+func decodeStrict(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// decode reads one case; a field that is not known is an error, and the id and kind are told all the same.
+func decode(file string, data []byte) entry {
+	e := entry{file: file}
+	if e.err = decodeStrict(data, &e.Case); e.err != nil {
+		var head struct{ ID, Kind string }
+		_ = json.Unmarshal(data, &head) // what cannot be read has neither
+		e.ID, e.Kind = head.ID, head.Kind
+		return e
+	}
+	if !slices.Contains(kinds, e.Kind) {
+		e.err = fmt.Errorf("unknown kind %q", e.Kind)
+	}
+	return e
+}
+
+var kinds = strings.Fields("constraint_expr placement fault_domain upgrade_domain quorum capacity buffer overbooking loadmove")

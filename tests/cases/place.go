@@ -1,0 +1,210 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// placed is what became of the new tasks.
+type placed struct {
+	fresh []*cluster.Task
+	// left is, by partition, how many found no instance.
+	left map[*partition]int
+}
+
+// count is how many found an instance.
+func (p *placed) count() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.fresh)
+}
+
+// place places the new tasks of all partitions, one after the other, as rows.
+func (s *session) place() (*placed, error) {
+	if s.placement != nil {
+		return s.placement, nil
+	}
+	w, err := s.world()
+	if err != nil {
+		return nil, err
+	}
+	out := &placed{left: map[*partition]int{}}
+	for _, p := range w.partitions {
+		want := p.want
+		if p.asked.OnEveryNode && s.c.Add == nil {
+			want = len(w.engine.Eligible(p.spec))
+		}
+		if want <= 0 {
+			continue
+		}
+		result := w.engine.Place(w.request(p, want))
+		for _, at := range result.Placed {
+			out.fresh = append(out.fresh, w.put(p, at.Instance, nil))
+		}
+		if out.left[p] = want - len(result.Placed); (out.left[p] > 0) != (result.Diagnosis != nil) {
+			return nil, fmt.Errorf("%d of %d found no instance, and the diagnosis is %v", out.left[p], want, result.Diagnosis)
+		}
+	}
+	s.placement = out
+	return out, nil
+}
+
+func (w *world) request(p *partition, n int) placement.Request {
+	return placement.Request{Spec: p.spec, Count: n, Target: p.row.Desired, Seed: 1}
+}
+
+// those are the tasks that "placed" is about: the new ones where the case asks for a number of them or for one on every
+// node, and where it gives a target all that are then in place.
+func (s *session) those() ([]*cluster.Task, error) {
+	out, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	if s.c.Add != nil || len(s.c.New) > 0 || s.c.Service != nil && s.c.Service.OnEveryNode {
+		return out.fresh, nil
+	}
+	var all []*cluster.Task
+	for _, p := range s.w.partitions {
+		all = append(all, s.w.snap.Owned(p.row.Short)...)
+	}
+	return all, nil
+}
+
+func (s *session) countPlaced() (int, error) {
+	tasks, err := s.those()
+	return len(tasks), err
+}
+
+// group is a set of nodes and how many tasks lie in it.
+type group struct {
+	Nodes []string `json:"nodes"`
+	Count int      `json:"count"`
+}
+
+// lie compares how many of the tasks lie in each set of nodes.
+func lie(tasks []*cluster.Task, data json.RawMessage) error {
+	var want []group
+	if err := strict(data, &want); err != nil {
+		return err
+	}
+	for _, g := range want {
+		n := 0
+		for _, t := range tasks {
+			if slices.Contains(g.Nodes, t.Instance) {
+				n++
+			}
+		}
+		if err := same(n, g.Count); err != nil {
+			return fmt.Errorf("in %v: %w, they are on %v", g.Nodes, err, nodesOf(tasks))
+		}
+	}
+	return nil
+}
+
+func checkPlacedOn(s *session, data json.RawMessage) error {
+	tasks, err := s.those()
+	if err != nil {
+		return err
+	}
+	return lie(tasks, data)
+}
+
+func checkPerNode(s *session, data json.RawMessage) error {
+	tasks, err := s.those()
+	if err != nil {
+		return err
+	}
+	return perNode(tasks, data)
+}
+
+// perNode compares how many of the tasks there are on each of the nodes named.
+func perNode(tasks []*cluster.Task, data json.RawMessage) error {
+	var want map[string]int
+	if err := strict(data, &want); err != nil {
+		return err
+	}
+	got := map[string]int{}
+	for node := range want {
+		got[node] = 0
+	}
+	for _, t := range tasks {
+		if _, named := want[t.Instance]; named {
+			got[t.Instance]++
+		}
+	}
+	return same(got, want)
+}
+
+// checkPerPartition compares how many tasks each partition has: one number for all, or one each.
+func checkPerPartition(s *session, data json.RawMessage) error {
+	tasks, err := s.those()
+	if err != nil {
+		return err
+	}
+	var want PerMetric[int]
+	if err := json.Unmarshal(data, &want); err != nil {
+		return err
+	}
+	for _, p := range s.w.partitions {
+		n := 0
+		for _, t := range tasks {
+			if t.Owner == p.row.Short {
+				n++
+			}
+		}
+		expected, named := want.Named[p.name]
+		if want.All != nil {
+			expected, named = *want.All, true
+		}
+		if named && n != expected {
+			return fmt.Errorf("partition %s: %w", p.name, same(n, expected))
+		}
+	}
+	return nil
+}
+
+// placeable are the nodes where a task of the first partition could be placed as things stand at the start.
+func (s *session) placeable() ([]string, error) {
+	w, err := newWorld(s.c)
+	if err != nil {
+		return nil, err
+	}
+	p := w.partitions[0]
+	out := []string{}
+	for _, n := range s.c.Nodes {
+		if _, rejected := w.engine.Check(w.snap.Instances[n.Name], w.request(p, 1)); rejected == nil {
+			out = append(out, n.Name)
+		}
+	}
+	return out, nil
+}
+
+// stops are the tasks that are chosen to stop; of a service on every node those where it no longer belongs.
+func (s *session) stops() ([]*cluster.Task, error) {
+	w, err := s.world()
+	if err != nil {
+		return nil, err
+	}
+	p := w.partitions[0]
+	if p.asked.OnEveryNode && s.c.Drop == 0 {
+		eligible := w.engine.Eligible(p.spec)
+		return slices.DeleteFunc(slices.Clone(w.snap.Owned(p.row.Short)), func(t *cluster.Task) bool {
+			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
+		}), nil
+	}
+	return w.engine.ChooseStops(w.request(p, s.c.Drop), slices.Clone(w.snap.Owned(p.row.Short))), nil
+}
+
+func nodesOf(tasks []*cluster.Task) []string {
+	out := make([]string, len(tasks))
+	for i, t := range tasks {
+		out[i] = t.Instance
+	}
+	slices.Sort(out)
+	return out
+}

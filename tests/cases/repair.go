@@ -1,0 +1,284 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// repair is what is broken and what mends it, or what makes room for the new tasks that fit nowhere.
+type repair struct {
+	broken []placement.Violation
+	moves  []relocation
+	places int    // instances for the new tasks once the moves are over
+	after  *world // once they are
+}
+
+// count is how many new tasks have an instance once the moves are over.
+func (r *repair) count() int {
+	if r == nil {
+		return 0
+	}
+	return r.places
+}
+
+// relocation is a task that ends up on another instance, in however many steps.
+type relocation struct {
+	Partition string `json:"partition"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	task      string
+}
+
+func (r relocation) String() string { return fmt.Sprintf("%s:%s>%s", r.Partition, r.From, r.To) }
+
+// moves asks for what may move: all tasks of the case's services but those that are on every instance.
+func (w *world) moves() placement.Moves {
+	owners := map[string]placement.Mover{}
+	for _, p := range w.partitions {
+		if !p.asked.OnEveryNode {
+			owners[p.row.Short] = placement.Mover{Spec: p.spec, Target: p.row.Desired}
+		}
+	}
+	return placement.Moves{Owners: owners}
+}
+
+// mend makes the plan: with new tasks the moves that make room for those that found no instance, else those that
+// repair what is broken.
+func (s *session) mend() (*repair, error) {
+	if s.repair != nil {
+		return s.repair, nil
+	}
+	w, err := newWorld(s.c)
+	if err != nil {
+		return nil, err
+	}
+	plan := w.engine.PlanMoves(w.moves())
+	out := &repair{broken: plan.Violations, after: w}
+	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.want > 0 }) {
+		err = s.makeRoom(out)
+	} else {
+		out.relocate(net(plan.Moves))
+	}
+	s.repair = out
+	return out, err
+}
+
+// makeRoom places all new tasks, moving others only where some of them fit nowhere.
+func (s *session) makeRoom(out *repair) error {
+	placed, err := s.place()
+	if err != nil {
+		return err
+	}
+	out.places, out.after = len(placed.fresh), s.w
+	if !slices.ContainsFunc(s.w.partitions, func(p *partition) bool { return placed.left[p] > 0 }) {
+		return nil
+	}
+	w, err := newWorld(s.c)
+	if err != nil {
+		return err
+	}
+	out.places, out.after = 0, w
+	for _, p := range w.partitions {
+		if p.want == 0 {
+			continue
+		}
+		plan := w.engine.MakeRoom(w.request(p, p.want), w.moves())
+		out.relocate(net(plan.Moves))
+		out.places += len(plan.Places)
+		for _, node := range plan.Places {
+			w.put(p, node, nil)
+		}
+	}
+	return nil
+}
+
+// relocate carries out the moves.
+func (r *repair) relocate(moves []relocation) {
+	r.moves = append(r.moves, moves...)
+	for _, m := range moves {
+		r.after.relocate(m)
+	}
+}
+
+// relocate puts the task on its new instance.
+func (w *world) relocate(m relocation) {
+	t := *w.snap.Task(m.Partition, m.task)
+	t.Rev++
+	t.Instance = m.To
+	w.snap.Put(&t)
+}
+
+// net is where each task that moves comes from and ends.
+func net(moves []placement.Move) []relocation {
+	var out []relocation
+	for _, m := range moves {
+		at := slices.IndexFunc(out, func(r relocation) bool { return r.task == m.Task && r.Partition == m.Owner })
+		if at < 0 {
+			out = append(out, relocation{Partition: m.Owner, From: m.From, To: m.To, task: m.Task})
+			continue
+		}
+		out[at].To = m.To
+	}
+	return slices.DeleteFunc(out, func(r relocation) bool { return r.From == r.To })
+}
+
+func (s *session) countMoves() (int, error) {
+	r, err := s.mend()
+	if err != nil {
+		return 0, err
+	}
+	return len(r.moves), nil
+}
+
+// violated are the kinds of rule that are broken at the start.
+func (s *session) violated() ([]string, error) {
+	r, err := s.mend()
+	if err != nil {
+		return nil, err
+	}
+	names := map[placement.MoveRule]string{
+		placement.MoveCapacity: "capacity", placement.MovePlacement: "placement_constraint", placement.MoveFault: "fd",
+		placement.MoveUpgrade: "ud", placement.MoveOccupied: "replica_exclusion",
+	}
+	out := []string{}
+	for _, v := range r.broken {
+		name, ok := names[v.Rule]
+		if !ok {
+			return nil, fmt.Errorf("unknown rule %q", v.Rule)
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// among makes a check that one end of every move lies in a set of nodes.
+func among(end func(relocation) string) check {
+	return func(s *session, data json.RawMessage) error {
+		var nodes []string
+		if err := strict(data, &nodes); err != nil {
+			return err
+		}
+		r, err := s.mend()
+		if err != nil {
+			return err
+		}
+		for _, m := range r.moves {
+			if !slices.Contains(nodes, end(m)) {
+				return fmt.Errorf("%s of %s is none of %v", end(m), m, nodes)
+			}
+		}
+		return nil
+	}
+}
+
+// checkMoved compares the moves, or the beginning of the names of all partitions that move.
+func checkMoved(s *session, data json.RawMessage) error {
+	r, err := s.mend()
+	if err != nil {
+		return err
+	}
+	var prefix string
+	if err := json.Unmarshal(data, &prefix); err == nil {
+		for _, m := range r.moves {
+			if !strings.HasPrefix(m.Partition, prefix) {
+				return fmt.Errorf("%s is not of %s", m, prefix)
+			}
+		}
+		return nil
+	}
+	var want []relocation
+	if err := strict(data, &want); err != nil {
+		return err
+	}
+	text := func(moves []relocation) []string {
+		out := make([]string, len(moves))
+		for i, m := range moves {
+			out[i] = m.String()
+		}
+		slices.Sort(out)
+		return out
+	}
+	return same(text(r.moves), text(want))
+}
+
+// end is where the tasks of the case are once everything is done: placed, moved, stopped.
+func (s *session) end() ([]*cluster.Task, error) {
+	if s.c.Drop > 0 {
+		stops, err := s.stops()
+		if err != nil {
+			return nil, err
+		}
+		all := slices.Clone(s.w.snap.Owned(s.w.partitions[0].row.Short))
+		return slices.DeleteFunc(all, func(t *cluster.Task) bool { return slices.Contains(stops, t) }), nil
+	}
+	r, err := s.mend()
+	if err != nil {
+		return nil, err
+	}
+	var out []*cluster.Task
+	for _, p := range r.after.partitions {
+		out = append(out, r.after.snap.Owned(p.row.Short)...)
+	}
+	return out, nil
+}
+
+func checkFinalCounts(s *session, data json.RawMessage) error {
+	tasks, err := s.end()
+	if err != nil {
+		return err
+	}
+	return perNode(tasks, data)
+}
+
+// checkKept compares that the tasks there were on the nodes are there at the end.
+func checkKept(s *session, data json.RawMessage) error {
+	var nodes []string
+	if err := strict(data, &nodes); err != nil {
+		return err
+	}
+	tasks, err := s.end()
+	if err != nil {
+		return err
+	}
+	on := nodesOf(tasks)
+	for _, node := range nodes {
+		if !slices.Contains(on, node) {
+			return fmt.Errorf("none is left on %s, they are on %v", node, on)
+		}
+	}
+	return nil
+}
+
+// checkForbidden compares that nothing new comes to the nodes.
+func checkForbidden(s *session, data json.RawMessage) error {
+	var nodes []string
+	if err := strict(data, &nodes); err != nil {
+		return err
+	}
+	placed, err := s.place()
+	if err != nil {
+		return err
+	}
+	r, err := s.mend()
+	if err != nil {
+		return err
+	}
+	for _, t := range placed.fresh {
+		if slices.Contains(nodes, t.Instance) {
+			return fmt.Errorf("%s was placed on %s", t.ID, t.Instance)
+		}
+	}
+	for _, m := range r.moves {
+		if slices.Contains(nodes, m.To) {
+			return fmt.Errorf("%s was moved there", m)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+)
+
+// world is a case as rows, the snapshot of them and the engine on it.
+type world struct {
+	c          *Case
+	snap       *cluster.Snapshot
+	engine     *placement.Engine
+	partitions []*partition // in order of their first mention
+	tasks      int
+}
+
+// partition is a service: each replica set is one of its own.
+type partition struct {
+	name       string
+	asked      Service
+	replicas   []Replica
+	want       int // new tasks
+	row        *cluster.Service
+	constraint *constraint.Expression
+	spec       *placement.Spec
+}
+
+const clusterName = "case"
+
+func newWorld(c *Case) (*world, error) {
+	w := &world{c: c, snap: cluster.NewSnapshot()}
+	if err := c.checkCosts(); err != nil {
+		return nil, err
+	}
+	configuration := c.configuration()
+	if err := cluster.CheckConfiguration(configuration); err != nil {
+		return nil, err
+	}
+	w.snap.Put(configuration)
+	for _, n := range c.Nodes {
+		row, err := n.row()
+		if err != nil {
+			return nil, err
+		}
+		w.snap.Put(row)
+		if len(n.Load) > 0 {
+			w.snap.Put(&cluster.Task{
+				Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: "load-" + n.Name, Owner: "foreign", Foreign: true,
+				Instance: n.Name, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Reported: n.Load,
+			})
+		}
+	}
+	if err := w.services(); err != nil {
+		return nil, err
+	}
+	w.engine = placement.New(w.snap)
+	return w, nil
+}
+
+// configuration maps the case's settings and its domain logic.
+func (c *Case) configuration() *cluster.Configuration {
+	metrics := c.metrics()
+	out := &cluster.Configuration{
+		Head:   cluster.Head{Cluster: clusterName, Rev: 1},
+		Buffer: c.Config.Buffer, Overbooking: c.Config.Overbooking,
+		Balancing: c.Config.Balancing.of(metrics), Activity: c.Config.Activity.of(metrics),
+		Priorities: cluster.Priorities{
+			Placement: cluster.Priority(c.Config.Placement), Capacity: cluster.Priority(c.Config.Capacity),
+			FaultDomain: cluster.Priority(c.Config.Fault), UpgradeDomain: cluster.Priority(c.Config.Upgrade),
+		},
+		QuorumFault:   c.Logic == "quorum-fd" || c.Logic == "quorum-both",
+		QuorumUpgrade: c.Logic == "quorum-ud" || c.Logic == "quorum-both",
+		NoSwitch:      c.Logic != "auto" && c.Logic != "",
+		KeepInPlace:   c.Config.MakeRoom != nil && !*c.Config.MakeRoom,
+	}
+	return out
+}
+
+// checkCosts refuses costs other than those there are.
+func (c *Case) checkCosts() error {
+	known := map[string]int64{"Zero": 0, "Low": 1, "Medium": 15, "High": 40}
+	for name, cost := range c.Config.Costs {
+		if n, ok := known[name]; !ok || n != cost {
+			return fmt.Errorf("move cost %s is %d, which cannot be set", name, cost)
+		}
+	}
+	return nil
+}
+
+// metrics are all that the case names.
+func (c *Case) metrics() []string {
+	names := map[string]bool{}
+	add := func(loads map[string]int64) {
+		for name := range loads {
+			names[name] = true
+		}
+	}
+	for _, n := range c.Nodes {
+		add(n.Capacities)
+		add(n.Load)
+	}
+	for _, r := range slices.Concat(c.Replicas, c.New) {
+		add(r.Load)
+	}
+	if c.Service != nil {
+		for _, m := range c.Service.Metrics {
+			names[m.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// row is the instance. One that is down has lost its agent; one that is deactivated is draining, or takes no new tasks
+// while its safety checks go on.
+func (n *Node) row() (*cluster.Instance, error) {
+	out := &cluster.Instance{
+		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: n.Name, Status: cluster.InstanceActive,
+		AgentConnected: n.Up == nil || *n.Up, RegisteredAt: time.Unix(1, 0),
+		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: n.Capacities},
+		// An upgrade domain that all instances share has no rule.
+		Attributes: map[string]string{cluster.AttributeUpgrade: "all"},
+	}
+	if n.Fault != nil {
+		out.Attributes[cluster.AttributeFaultDomain] = *n.Fault
+	}
+	if n.Upgrade != nil {
+		out.Attributes[cluster.AttributeUpgrade] = *n.Upgrade
+	}
+	for name, value := range n.Properties {
+		out.Attributes[cluster.PropertyPrefix+name] = string(value)
+	}
+	if n.Deactivated == "" {
+		return out, nil
+	}
+	intent, state, _ := strings.Cut(n.Deactivated, "/")
+	switch {
+	case intent == "None":
+	case intent != "Pause" && strings.Contains(state, "SafetyCheckInProgress"):
+		out.Attributes[cluster.AttributeUnschedulable] = "true"
+	case slices.Contains([]string{"Pause", "Restart", "RemoveData", "RemoveNode"}, intent):
+		out.Status = cluster.InstanceDraining
+	default:
+		return nil, fmt.Errorf("node %s: unknown deactivation %q", n.Name, n.Deactivated)
+	}
+	return out, nil
+}
+
+// services makes the partitions, their tasks, and what each of them wants.
+func (w *world) services() error {
+	c := w.c
+	replicas := slices.Concat(c.Replicas, c.New)
+	if c.Service != nil && len(replicas) == 0 {
+		for i := range max(1, c.Service.Partitions) {
+			w.add(fmt.Sprintf("partition-%02d", i), *c.Service)
+		}
+		w.wants()
+	}
+	for _, r := range replicas {
+		if err := w.replica(r); err != nil {
+			return err
+		}
+	}
+	for _, p := range w.partitions {
+		if err := w.compile(p); err != nil {
+			return err
+		}
+	}
+	for _, node := range c.Existing {
+		w.put(w.partitions[0], node, nil)
+	}
+	for _, r := range replicas {
+		if r.Node != "" {
+			w.put(w.partition(r.Partition), r.Node, r.Load)
+		}
+	}
+	for _, p := range w.partitions {
+		if p.row.Desired == 0 {
+			p.row.Desired = max(0, len(w.snap.Owned(p.row.Short))+p.want-c.Drop)
+		}
+		row := *p.row
+		row.Rev++
+		w.snap.Put(&row)
+		p.row = &row
+	}
+	return nil
+}
+
+// wants is how many new tasks each of the service's partitions is to have.
+func (w *world) wants() {
+	c := w.c
+	for i, p := range w.partitions {
+		switch {
+		case c.Add != nil:
+			p.want = *c.Add
+		case c.Service.OnEveryNode:
+		case i == 0:
+			p.want = max(0, c.Service.Target-len(c.Existing))
+		default:
+			p.want = c.Service.Target
+		}
+	}
+}
+
+func (w *world) partition(name string) *partition {
+	at := slices.IndexFunc(w.partitions, func(p *partition) bool { return p.name == name })
+	if at < 0 {
+		return nil
+	}
+	return w.partitions[at]
+}
+
+// replica makes the replica's partition if it is the first of it, and takes in what it asks for.
+func (w *world) replica(r Replica) error {
+	p := w.partition(r.Partition)
+	if p == nil {
+		var template Service
+		if w.c.Service != nil {
+			template = *w.c.Service
+		}
+		p = w.add(r.Partition, template)
+	}
+	if r.Node == "" {
+		p.want++
+		p.asked.Metrics = loads(r.Load)
+	}
+	p.asked.Constraint = cmp.Or(r.Constraint, p.asked.Constraint)
+	if on := w.c.Config.UseReportedCosts; on != nil && !*on {
+		r.MoveCost = "" // what replicas report of their cost does not count
+	}
+	p.asked.MoveCost = cmp.Or(r.MoveCost, p.asked.MoveCost)
+	if len(r.Blocked) > 0 {
+		p.asked.Blocked = r.Blocked
+	}
+	p.replicas = append(p.replicas, r)
+	for _, o := range p.replicas {
+		if cmp.Or(o.Constraint, p.asked.Constraint) != p.asked.Constraint || cmp.Or(o.MoveCost, p.asked.MoveCost) != p.asked.MoveCost ||
+			len(o.Blocked) > 0 && !slices.Equal(o.Blocked, p.asked.Blocked) || o.Node == "" && !slices.Equal(loads(o.Load), p.asked.Metrics) {
+			return fmt.Errorf("replicas of partition %s differ in what they ask for", r.Partition)
+		}
+	}
+	return nil
+}
+
+func loads(of map[string]int64) []Metric {
+	var out []Metric
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, Metric{Name: name, Load: of[name]})
+	}
+	return out
+}
+
+func (w *world) add(name string, asked Service) *partition {
+	p := &partition{name: name, asked: asked}
+	w.partitions = append(w.partitions, p)
+	return p
+}
+
+// compile makes the row and the spec of what a partition asks for.
+func (w *world) compile(p *partition) error {
+	s := p.asked
+	expression, err := constraint.ParseProperties(s.Constraint)
+	if err != nil {
+		return &constraintError{err}
+	}
+	directives := expression.Directives()
+	policy, err := domainPolicy(w.c.Logic, s.FaultPolicy, directives.DomainPolicy)
+	if err != nil {
+		return err
+	}
+	p.row = &cluster.Service{
+		Head: cluster.Head{Cluster: clusterName, Rev: 1}, Name: p.name, Short: p.name, Status: cluster.ServiceActive,
+		Strategy: cluster.Replica, Desired: max(0, s.Target), TaskDefinition: "task:1", MinHealthy: 100, MaxPercent: 200,
+		Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost), DomainPolicy: policy},
+	}
+	if s.OnEveryNode {
+		p.row.Strategy, p.row.Rules.DomainPolicy = cluster.Daemon, cluster.PolicyNone
+	}
+	for _, m := range s.Metrics {
+		p.row.Rules.Metrics = append(p.row.Rules.Metrics, cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)})
+	}
+	p.constraint = expression
+	p.spec = &placement.Spec{
+		Loads: p.row.Rules.Metrics, Owner: p.row.Short, PerInstance: 1, DomainPolicy: p.row.Rules.DomainPolicy,
+		Constraints: []*constraint.Expression{expression}, Avoid: s.Blocked, MoveCost: p.row.Rules.MoveCost,
+		AllOrNothing: directives.AllOrNothing || s.PlacePolicy == "NonPartially",
+	}
+	w.snap.Put(p.row)
+	return nil
+}
+
+// domainPolicy is the policy that a fault-domain policy, of the service or in its constraint, and the logic amount to;
+// which logic adaptive services follow is the configuration's.
+func domainPolicy(logic, field, directive string) (cluster.DomainPolicy, error) {
+	if field == "" {
+		field = directive
+	}
+	switch policy := cluster.DomainPolicy(strings.ToLower(field)); {
+	case policy == cluster.PolicyNonpacking || policy == cluster.PolicyIgnore:
+		return policy, nil
+	case policy != "" && policy != "packing":
+		return "", fmt.Errorf("unknown fault-domain policy %q", field)
+	}
+	switch logic {
+	case "maxdiff":
+		return cluster.PolicyDifference, nil
+	case "quorum-both":
+		return cluster.PolicyQuorum, nil
+	case "", "auto", "quorum-fd", "quorum-ud":
+		return cluster.PolicyAdaptive, nil
+	}
+	return "", fmt.Errorf("unknown domain logic %q", logic)
+}
+
+// put puts a RUNNING task of the partition on a node.
+func (w *world) put(p *partition, node string, reported map[string]int64) *cluster.Task {
+	w.tasks++
+	t := &cluster.Task{
+		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%s-%04d", p.name, w.tasks), Owner: p.row.Short,
+		Service: p.name, Group: "service:" + p.name, TaskDefinition: p.row.TaskDefinition, Instance: node,
+		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(int64(w.tasks), 0)),
+		Reported: reported,
+	}
+	w.snap.Put(t)
+	return t
+}
+
+// constraintError is a placement constraint that cannot be read.
+type constraintError struct{ error }
+
+func (e *constraintError) Unwrap() error { return e.error }

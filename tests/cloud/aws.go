@@ -1,0 +1,102 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"berth/tests/ministack"
+)
+
+// rootUser are the credentials of the emulator's root user.
+var rootUser = aws.Credentials{AccessKeyID: ministack.AccessKey, SecretAccessKey: ministack.SecretKey}
+
+// caller makes the few calls that a deployment needs and that are no part of Berth itself, as the root user unless as
+// is set.
+type caller struct {
+	endpoint string
+	as       aws.Credentials
+}
+
+// query calls an operation of a service that takes forms and answers XML (CloudFormation, IAM).
+func (c caller) query(ctx context.Context, service, version, action string, in map[string]string, out any) error {
+	form := url.Values{"Action": {action}, "Version": {version}}
+	for k, v := range in {
+		form.Set(k, v)
+	}
+	answer, err := c.send(ctx, request{
+		service: service, method: http.MethodPost, path: "/", body: []byte(form.Encode()), contentType: "application/x-www-form-urlencoded",
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := xml.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("reading the answer of %s: %w", action, err)
+	}
+	return nil
+}
+
+// put stores an object in S3.
+func (c caller) put(ctx context.Context, path string, body []byte) error {
+	in := request{service: "s3", method: http.MethodPut, path: path, body: body, contentType: "application/octet-stream"}
+	if _, err := c.send(ctx, in); err != nil {
+		return fmt.Errorf("storing %s: %w", path, err)
+	}
+	return nil
+}
+
+// request is a call before it is signed.
+type request struct {
+	service, method, path string
+	body                  []byte
+	contentType, target   string
+}
+
+func (c caller) send(ctx context.Context, in request) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, in.method, c.endpoint+in.path, bytes.NewReader(in.body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", in.contentType)
+	if in.target != "" {
+		r.Header.Set("X-Amz-Target", in.target)
+	}
+	as := c.as
+	if as.AccessKeyID == "" {
+		as = rootUser
+	}
+	if err := sign(r, as, in); err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
+		err = fmt.Errorf("status %d: %s", resp.StatusCode, strings.TrimSpace(string(answer)))
+	}
+	return answer, err
+}
+
+func sign(r *http.Request, as aws.Credentials, in request) error {
+	sum := sha256.Sum256(in.body)
+	hash := hex.EncodeToString(sum[:])
+	r.Header.Set("X-Amz-Content-Sha256", hash)
+	return v4.NewSigner().SignHTTP(r.Context(), as, r, hash, in.service, ministack.Region, time.Now())
+}

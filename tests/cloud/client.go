@@ -1,0 +1,108 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/auth"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"berth/tests/ministack"
+)
+
+// Client calls Berth's ECS API, as the account's root user. A call that fails is not repeated.
+func (c *Cloud) Client() *ecs.Client {
+	return ecs.New(ecs.Options{
+		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: forLambda{},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
+	})
+}
+
+// forLambda signs for the service lambda, as function URLs want it.
+type forLambda struct{}
+
+func (forLambda) ResolveAuthSchemes(context.Context, *ecs.AuthResolverParameters) ([]*auth.Option, error) {
+	o := &auth.Option{SchemeID: auth.SchemeIDSigV4}
+	var p smithy.Properties
+	smithyhttp.SetSigV4SigningName(&p, "lambda")
+	smithyhttp.SetSigV4SigningRegion(&p, ministack.Region)
+	o.SignerProperties = p
+	return []*auth.Option{o}, nil
+}
+
+// Post calls an operation of Berth's ECS API with a body of its protocol.
+func (c *Cloud) Post(ctx context.Context, operation, body string) (answer []byte, err error) {
+	answer, err = caller{endpoint: c.API}.send(ctx, request{
+		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1",
+		target: "AmazonEC2ContainerServiceV20141113." + operation,
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", operation, err)
+	}
+	return answer, err
+}
+
+// AddInstances has n machines of an EC2 type join a cluster of the fleet, their zones taken in turn.
+func (c *Cloud) AddInstances(cluster string, n int, machine string, zones []string) error {
+	return c.control(http.MethodPost, "/fleet/instances", map[string]any{"cluster": cluster, "count": n, "type": machine, "zones": zones})
+}
+
+// CrashTask has a task exit by itself; the id is ECS's.
+func (c *Cloud) CrashTask(id string, exitCode int) error {
+	return c.control(http.MethodPost, "/fleet/tasks/"+id+"/exit", map[string]any{"exitCode": exitCode})
+}
+
+// KillInstance terminates a machine.
+func (c *Cloud) KillInstance(id string) error {
+	return c.control(http.MethodDelete, "/fleet/instances/"+id, nil)
+}
+
+// Disconnect cuts a machine's agent off from ECS.
+func (c *Cloud) Disconnect(id string) error {
+	return c.control(http.MethodPost, "/fleet/instances/"+id+"/disconnect", nil)
+}
+
+// Reconnect brings an agent back.
+func (c *Cloud) Reconnect(id string) error {
+	return c.control(http.MethodPost, "/fleet/instances/"+id+"/reconnect", nil)
+}
+
+func (c *Cloud) control(method, path string, in any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(method, c.Fleet+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s", method, path, answer)
+	}
+	return err
+}
+
+// KillFunctions ends the functions that run now, in the middle of what they do, and says how many there were.
+func (c *Cloud) KillFunctions() int { return c.emulator.KillFunctions() }
+
+// ECS is the fleet itself, as only Berth's functions call it.
+func (c *Cloud) ECS() *ecs.Client {
+	return ecs.New(ecs.Options{
+		BaseEndpoint: &c.Fleet, Region: ministack.Region,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
+	})
+}

@@ -1,0 +1,151 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"go.yaml.in/yaml/v3"
+
+	"berth/tests/ministack"
+)
+
+const iam = "2010-05-08"
+
+// Granted are the actions that template.yaml's role of a function may allow, under any parameters, sorted.
+func Granted(root, folder string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var template yaml.Node
+	if err := yaml.Unmarshal(text, &template); err != nil {
+		return nil, err
+	}
+	role := member(member(template.Content[0], "Resources"), logicalName(folder)+"Role")
+	if role == nil {
+		return nil, fmt.Errorf("template.yaml has no role of function %s", folder)
+	}
+	found := allActions(member(member(role, "Properties"), "Policies"))
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// allActions are the values of every Action at or below a node.
+func allActions(n *yaml.Node) (found []string) {
+	if n.Kind == yaml.MappingNode {
+		if a := member(n, "Action"); a != nil {
+			if a.Kind == yaml.ScalarNode {
+				return []string{a.Value}
+			}
+			for _, one := range a.Content {
+				found = append(found, one.Value)
+			}
+			return found
+		}
+	}
+	for _, below := range n.Content {
+		found = append(found, allActions(below)...)
+	}
+	return found
+}
+
+// policy is a role's inline policy.
+type policy struct {
+	Version   string
+	Statement []statement
+}
+
+type statement struct {
+	Sid       string          `json:",omitempty"`
+	Effect    string          `json:",omitempty"`
+	Action    json.RawMessage `json:",omitempty"`
+	Resource  json.RawMessage `json:",omitempty"`
+	Condition json.RawMessage `json:",omitempty"`
+}
+
+// Without takes an action out of the deployed role of a function, and gives what puts it back.
+func (c *Cloud) Without(ctx context.Context, folder, action string) (restore func(context.Context) error, err error) {
+	role := c.Resources[logicalName(folder)+"Role"]
+	var out struct {
+		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
+	}
+	in := map[string]string{"RoleName": role, "PolicyName": folder}
+	if err := (caller{endpoint: c.Endpoint}).query(ctx, "iam", iam, "GetRolePolicy", in, &out); err != nil {
+		return nil, err
+	}
+	text := out.Document
+	if plain, err := url.QueryUnescape(text); err == nil {
+		text = plain
+	}
+	less, err := without(text, action)
+	if err != nil {
+		return nil, fmt.Errorf("role %s: %w", role, err)
+	}
+	put := func(ctx context.Context, document string) error {
+		in := map[string]string{"RoleName": role, "PolicyName": folder, "PolicyDocument": document}
+		return caller{endpoint: c.Endpoint}.query(ctx, "iam", iam, "PutRolePolicy", in, nil)
+	}
+	if err := put(ctx, less); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return put(ctx, text) }, nil
+}
+
+func without(document, action string) (string, error) {
+	var p policy
+	if err := json.Unmarshal([]byte(document), &p); err != nil {
+		return "", fmt.Errorf("reading its policy: %w", err)
+	}
+	found := false
+	for i, s := range p.Statement {
+		var list []string
+		if json.Unmarshal(s.Action, &list) != nil {
+			list = []string{""}
+			if err := json.Unmarshal(s.Action, &list[0]); err != nil {
+				return "", fmt.Errorf("reading its policy: %w", err)
+			}
+		}
+		left := slices.DeleteFunc(slices.Clone(list), func(a string) bool { return a == action })
+		found = found || len(left) < len(list)
+		if len(left) == 0 {
+			left = []string{"none:Nothing"}
+		}
+		p.Statement[i].Action, _ = json.Marshal(left)
+	}
+	if !found {
+		return "", fmt.Errorf("its policy does not allow %s", action)
+	}
+	less, err := json.Marshal(p)
+	return string(less), err
+}
+
+// Repeat sends a call again, as the function that made it, or as the root user where none did.
+func (c *Cloud) Repeat(ctx context.Context, call Call) error {
+	as := caller{endpoint: c.Endpoint}
+	if function := c.Caller(call.AccessKey); function != "" {
+		as.as = c.session(function)
+	}
+	_, err := as.send(ctx, request{
+		service: call.Service, method: http.MethodPost, path: "/", body: call.Request, contentType: call.ContentType, target: call.Target,
+	})
+	return err
+}
+
+// session are the keys of a function's role: the emulator derives them from the ARNs of function and role.
+func (c *Cloud) session(folder string) aws.Credentials {
+	id := logicalName(folder)
+	function := fmt.Sprintf("arn:aws:lambda:%s:%s:function:%s", ministack.Region, ministack.Account, c.Resources[id+"Function"])
+	role := fmt.Sprintf("arn:aws:iam::%s:role/%s", ministack.Account, c.Resources[id+"Role"])
+	digest := hash(function + ":" + role)
+	return aws.Credentials{
+		AccessKeyID: "ASIA" + strings.ToUpper(digest[:16]), SecretAccessKey: hash("secret:" + digest), SessionToken: hash("token:" + digest),
+	}
+}

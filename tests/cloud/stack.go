@@ -1,0 +1,109 @@
+package cloud
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const cloudFormation = "2010-05-15"
+
+// stackName is the installation's name.
+const stackName = "berth"
+
+// deploy makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs.
+func (c caller) deploy(ctx context.Context, action, template string, parameters map[string]string) (map[string]string, error) {
+	in := map[string]string{
+		"StackName": stackName, "TemplateBody": template, "Capabilities.member.1": "CAPABILITY_IAM",
+		"Capabilities.member.2": "CAPABILITY_AUTO_EXPAND",
+	}
+	for i, name := range slices.Sorted(maps.Keys(parameters)) {
+		at := "Parameters.member." + strconv.Itoa(i+1)
+		in[at+".ParameterKey"], in[at+".ParameterValue"] = name, parameters[name]
+	}
+	if err := c.query(ctx, "cloudformation", cloudFormation, action, in, nil); err != nil {
+		return nil, err
+	}
+	for tick := time.NewTicker(100 * time.Millisecond); ; {
+		s, err := c.describe(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Status == "CREATE_COMPLETE" || s.Status == "UPDATE_COMPLETE":
+			outputs := map[string]string{}
+			for _, o := range s.Outputs {
+				outputs[o.Key] = o.Value
+			}
+			return outputs, nil
+		case !strings.HasSuffix(s.Status, "IN_PROGRESS"):
+			return nil, fmt.Errorf("deploying template.yaml: the stack is %s: %s%s", s.Status, s.Reason, c.failures(ctx))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+type stack struct {
+	Status  string `xml:"StackStatus"`
+	Reason  string `xml:"StackStatusReason"`
+	Outputs []struct {
+		Key   string `xml:"OutputKey"`
+		Value string `xml:"OutputValue"`
+	} `xml:"Outputs>member"`
+}
+
+func (c caller) describe(ctx context.Context) (stack, error) {
+	var out struct {
+		Stacks []stack `xml:"DescribeStacksResult>Stacks>member"`
+	}
+	err := c.query(ctx, "cloudformation", cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
+	if err == nil && len(out.Stacks) != 1 {
+		err = fmt.Errorf("there are %d stacks called %s", len(out.Stacks), stackName)
+	}
+	if err != nil {
+		return stack{}, err
+	}
+	return out.Stacks[0], nil
+}
+
+// failures are what the stack's events say of resources that could not be made.
+func (c caller) failures(ctx context.Context) string {
+	var out struct {
+		Events []struct {
+			ID     string `xml:"LogicalResourceId"`
+			Status string `xml:"ResourceStatus"`
+			Reason string `xml:"ResourceStatusReason"`
+		} `xml:"DescribeStackEventsResult>StackEvents>member"`
+	}
+	_ = c.query(ctx, "cloudformation", cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
+	var text strings.Builder
+	for _, e := range out.Events {
+		if strings.HasSuffix(e.Status, "FAILED") {
+			fmt.Fprintf(&text, "\n%s: %s", e.ID, e.Reason)
+		}
+	}
+	return text.String()
+}
+
+// Resources are the physical ids of the stack's resources, by logical id.
+func (c caller) resources(ctx context.Context) (map[string]string, error) {
+	var out struct {
+		Resources []struct {
+			Logical  string `xml:"LogicalResourceId"`
+			Physical string `xml:"PhysicalResourceId"`
+		} `xml:"DescribeStackResourcesResult>StackResources>member"`
+	}
+	err := c.query(ctx, "cloudformation", cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
+	ids := map[string]string{}
+	for _, r := range out.Resources {
+		ids[r.Logical] = r.Physical
+	}
+	return ids, err
+}

@@ -1,0 +1,144 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Call is one call to AWS, of a function or of the fleet, as its SDK sent it.
+type Call struct {
+	// AccessKey is the caller's: see [Cloud.Caller].
+	AccessKey string
+	// Service signs the call (dynamodb, sqs, ecs); Operation is of its API.
+	Service, Operation string
+	// Target and ContentType are the headers that say so.
+	Target, ContentType string
+	Request             []byte
+	At                  time.Time
+
+	Status int
+	Answer []byte
+}
+
+// Tap stands between the functions and what they call, and between the fleet and EventBridge. Its fields must be set before the tier starts; they are called
+// from many goroutines.
+type Tap struct {
+	// Before may answer a call itself, with a status and a body of the service's protocol; status 0 lets it pass.
+	Before func(Call) (status int, body string)
+	// After sees each call with its answer.
+	After func(Call)
+	// Lose has a call carried out and its answer lost: the caller gets a server error.
+	Lose func(Call) bool
+
+	servers []*http.Server
+}
+
+// serve starts an endpoint that passes all on to another.
+func (t *Tap) serve(behind string) (endpoint string, err error) {
+	u, err := url.Parse(behind)
+	if err != nil {
+		return "", err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(u)
+			r.Out.Host = r.In.Host // it is signed
+		},
+		ModifyResponse: t.answered,
+		ErrorLog:       log.New(io.Discard, "", 0), // what ends while it is called
+	}
+	server := &http.Server{Handler: t.asked(proxy), ReadHeaderTimeout: 10 * time.Second}
+	t.servers = append(t.servers, server)
+	go func() { _ = server.Serve(listener) }()
+	return "http://" + listener.Addr().String(), nil
+}
+
+func (t *Tap) stop() error {
+	var failed []error
+	for _, s := range t.servers {
+		failed = append(failed, s.Close())
+	}
+	return errors.Join(failed...)
+}
+
+var credential = regexp.MustCompile(`Credential=([^/]+)/[0-9]+/[^/]+/([^/]+)/`)
+
+type callKey struct{}
+
+func (t *Tap) asked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		call := Call{Request: body, At: time.Now()}
+		if m := credential.FindStringSubmatch(r.Header.Get("Authorization")); m != nil {
+			call.AccessKey, call.Service = m[1], m[2]
+		}
+		call.Target, call.ContentType = r.Header.Get("X-Amz-Target"), r.Header.Get("Content-Type")
+		_, call.Operation, _ = strings.Cut(call.Target, ".")
+		if t.Before != nil {
+			if status, answer := t.Before(call); status != 0 {
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, answer)
+				return
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, call)))
+	})
+}
+
+func (t *Tap) answered(resp *http.Response) error {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	call, _ := resp.Request.Context().Value(callKey{}).(Call)
+	call.Status, call.Answer = resp.StatusCode, body
+	if t.Lose != nil && t.Lose(call) {
+		resp.StatusCode, body = http.StatusInternalServerError, []byte("{}")
+		resp.Header.Set("Content-Length", "2")
+		resp.ContentLength = 2
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if t.After != nil {
+		t.After(call)
+	}
+	return nil
+}
+
+// Caller is the function (its folder's name) that an access key belongs to, empty where it is no function's.
+func (c *Cloud) Caller(accessKey string) string { return c.callers[accessKey] }
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// logicalName is what the logical ids of a function's resources begin with: task-state-change, TaskStateChange.
+func logicalName(folder string) string {
+	var name strings.Builder
+	for _, word := range strings.Split(folder, "-") {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String()
+}

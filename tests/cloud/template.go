@@ -1,0 +1,160 @@
+package cloud
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Build builds the functions as Lambda runs them, for this machine's architecture, into dir/FUNCTION.
+func Build(ctx context.Context, root, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w",
+		"-o", dir+string(filepath.Separator), "./functions/...")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the functions: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// architecture is the template's name for what [Build] builds for.
+func architecture() string {
+	if runtime.GOARCH == "arm64" {
+		return "arm64"
+	}
+	return "x86_64"
+}
+
+// artifact is a file that a template points to.
+type artifact struct {
+	at  *yaml.Node // what says where it is
+	dir string     // of a function's code, or
+	tmp string     // a nested template
+}
+
+// artifacts are what a template points to beside it: the code of functions and nested templates.
+func artifacts(template *yaml.Node) []artifact {
+	var found []artifact
+	resources := member(template.Content[0], "Resources")
+	for i := 1; i < len(resources.Content); i += 2 {
+		kind, properties := member(resources.Content[i], "Type"), member(resources.Content[i], "Properties")
+		switch {
+		case kind == nil || properties == nil:
+		case kind.Value == "AWS::Serverless::Function":
+			if uri := member(properties, "CodeUri"); uri != nil {
+				found = append(found, artifact{at: uri, dir: filepath.Base(uri.Value)})
+			}
+		case kind.Value == "AWS::CloudFormation::Stack":
+			if uri := member(properties, "TemplateURL"); uri != nil {
+				found = append(found, artifact{at: uri, tmp: uri.Value})
+			}
+		}
+	}
+	return found
+}
+
+func member(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// bucket holds what templates point to.
+const bucket = "artifacts"
+
+// pack uploads what the template points to and gives the template that points there: no more than what `sam package`
+// does. version stands in the names, so that another version of the code is another object.
+func (c caller) pack(ctx context.Context, root, code, version string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		return "", err
+	}
+	var template yaml.Node
+	if err := yaml.Unmarshal(text, &template); err != nil {
+		return "", fmt.Errorf("reading template.yaml: %w", err)
+	}
+	if err := c.put(ctx, "/"+bucket, nil); err != nil {
+		return "", err
+	}
+	for _, a := range artifacts(&template) {
+		if a.tmp != "" {
+			nested, err := os.ReadFile(filepath.Join(root, a.tmp))
+			if err != nil {
+				return "", err
+			}
+			path := "/" + bucket + "/" + version + "-" + filepath.Base(a.tmp)
+			if err := c.put(ctx, path, nested); err != nil {
+				return "", err
+			}
+			a.at.Value = c.endpoint + path
+			continue
+		}
+		zipped, err := zipBootstrap(filepath.Join(code, a.dir))
+		if err != nil {
+			return "", err
+		}
+		path := bucket + "/" + version + "-" + a.dir + ".zip"
+		if err := c.put(ctx, "/"+path, zipped); err != nil {
+			return "", err
+		}
+		a.at.Value = "s3://" + path
+	}
+	packed, err := yaml.Marshal(&template)
+	return string(packed), err
+}
+
+// zipBootstrap is the code of a function as Lambda wants it: one file, called bootstrap.
+func zipBootstrap(binary string) ([]byte, error) {
+	code, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Store}
+	h.SetMode(0o755)
+	file, err := w.CreateHeader(h)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Write(code); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Functions are the folders of functions/ that template.yaml deploys, sorted.
+func Functions(root string) (folders []string, err error) {
+	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var template yaml.Node
+	if err := yaml.Unmarshal(text, &template); err != nil {
+		return nil, err
+	}
+	for _, a := range artifacts(&template) {
+		if a.dir != "" {
+			folders = append(folders, a.dir)
+		}
+	}
+	slices.Sort(folders)
+	return folders, nil
+}

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"berth/tests/cloud"
+)
+
+// calls keeps what the functions call, as their SDK sent it.
+type calls struct {
+	mu  sync.Mutex
+	all []cloud.Call
+}
+
+func (c *calls) add(call cloud.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, call)
+}
+
+// since are the calls from the nth on.
+func (c *calls) since(n int) []cloud.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.all[n:])
+}
+
+// grant is an action of a function.
+type grant struct{ function, action string }
+
+// samples are the grants that calls made use of, with one call each.
+func (l *local) samples(calls []cloud.Call) map[grant]cloud.Call {
+	found := map[grant]cloud.Call{}
+	for _, call := range calls {
+		function := l.Caller(call.AccessKey)
+		if function == "" {
+			continue
+		}
+		for _, action := range actions(call) {
+			found[grant{function, action}] = call
+		}
+	}
+	return found
+}
+
+// actions are what IAM checks for a call: a transaction counts as the writes in it.
+func actions(call cloud.Call) []string {
+	if call.Operation != "TransactWriteItems" {
+		return []string{call.Service + ":" + call.Operation}
+	}
+	var in struct {
+		TransactItems []map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(call.Request, &in); err != nil {
+		return nil
+	}
+	var found []string
+	for _, item := range in.TransactItems {
+		for kind := range item {
+			if action := "dynamodb:" + kind + "Item"; !slices.Contains(found, action) {
+				found = append(found, action)
+			}
+		}
+	}
+	return found
+}

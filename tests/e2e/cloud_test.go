@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/tests/cloud"
+	"berth/tests/ministack"
+)
+
+// local is the local cloud tier.
+type local struct {
+	*cloud.Cloud
+	log *logBuffer
+}
+
+// patience is how long, by the machine's clock, a scenario waits for something; much longer than it takes, as other
+// tests want the processors too.
+const patience = 90 * time.Second
+
+func (l *local) Await(done func() bool) bool {
+	deadline := time.After(patience)
+	for tick := time.NewTicker(100 * time.Millisecond); ; {
+		if done() {
+			return true
+		}
+		select {
+		case <-deadline:
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// built are the binaries of the tier, built once for all tests.
+var built struct {
+	once    sync.Once
+	options cloud.Options
+	err     error
+}
+
+// binaries are the functions and the berth command.
+func binaries(t *testing.T) cloud.Options {
+	t.Helper()
+	if why := ministack.Missing(); why != "" {
+		t.Skip(why)
+	}
+	built.once.Do(func() {
+		root, err := ministack.Root()
+		if err != nil {
+			built.err = err
+			return
+		}
+		// Kept, so that the next run has less to build.
+		built.options, built.err = cloud.BuildAll(t.Context(), filepath.Join(root, ".cache", "e2e"))
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.options
+}
+
+// newLocal starts a tier; what it has logged is shown where the test fails.
+func newLocal(t *testing.T, change func(*cloud.Options)) *local {
+	t.Helper()
+	o := binaries(t)
+	l := &local{log: &logBuffer{}}
+	o.Log = l.log
+	o.FleetArguments = []string{"--nodes", "0", "--speed", "5"}
+	o.Parameters = map[string]string{"RestartDelaySeconds": "1", "SettleSeconds": "3"}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if l.Cloud, err = cloud.Start(t.Context(), o); err != nil {
+		t.Fatalf("%v\n%s", err, l.log.tail())
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(l.log.tail())
+			if dir := os.Getenv("KEEP_LOG"); dir != "" {
+				_ = os.WriteFile(filepath.Join(dir, "local.log"), l.log.all(), 0o600)
+			}
+		}
+	})
+	return l
+}
+
+// TestLocalCloud runs the scenario with every function's role enforced, and then looks at what the functions called.
+func TestLocalCloud(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an emulator of AWS")
+	}
+	c, lost := &calls{}, &losses{}
+	l := newLocal(t, func(o *cloud.Options) {
+		o.Tap = &cloud.Tap{Before: lost.before, After: c.add, Lose: lost.next}
+		o.Parameters["RecheckSeconds"] = "1"
+	})
+	t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
+	if t.Failed() {
+		return
+	}
+	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
+	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
+	used := l.samples(c.since(0))
+	t.Run("RolesGrantNothingElse", func(t *testing.T) { grantsAreUsed(t, used) })
+	t.Run("EveryGrantIsEnforced", func(t *testing.T) { grantsAreEnforced(t, l, used) })
+	t.Run("AFunctionWithoutAGrantFailsUntilItIsBack", func(t *testing.T) { withoutGrants(t, l, c) })
+}
+
+// logBuffer keeps what processes print.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) all() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.text.Bytes())
+}
+
+// tail is the last hundred lines.
+func (b *logBuffer) tail() string {
+	lines := strings.Split(strings.TrimRight(string(b.all()), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-100):], "\n")
+}

@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/tests/cloud"
+	"berth/tests/ministack"
+)
+
+// TestLocalCloudUnderFaults has services follow their desired counts while functions are killed as they run, the table
+// refuses or loses calls, StartTask's answers are lost, events are lost or come twice, and the functions are replaced by
+// their next version. When that ends, ECS has just the tasks that are wanted.
+func TestLocalCloudUnderFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an emulator of AWS")
+	}
+	f := &faults{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // chance that can be repeated
+	l := newLocal(t, func(o *cloud.Options) {
+		o.Tap = &cloud.Tap{Before: f.before, Lose: f.lose, After: f.after}
+		o.Parameters["RecheckSeconds"] = "1"
+	})
+	f.cloud = l.Cloud
+	s := &story{t: t, tier: l, api: l.Client(), cluster: "shop"}
+	for _, step := range []struct {
+		name string
+		run  func()
+	}{
+		{"ClusterOfSixInstancesInThreeZones", s.makeCluster},
+		{"NineReplicasAndADaemon", func() { s.startBoth(l) }},
+		{"CallsFailAndAreLost", func() { s.faulty(f, 3, 15, 4, 12) }},
+		{"FunctionsAreKilled", func() { s.killed(f, l) }},
+		{"TheNextVersionTakesOver", func() { s.upgraded(l) }},
+		{"EventsAreLostAndDoubled", func() { s.eventsFail(f, l) }},
+		{"NothingIsLeftOver", func() { s.settled(l) }},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			s.t = t
+			step.run()
+		})
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	t.Logf("%d calls refused, %d answers lost, %d reports of events lost, %d doubled, %d functions killed",
+		f.refused.Load(), f.lost.Load(), f.dropped.Load(), f.doubled.Load(), f.killed.Load())
+	if f.killed.Load() == 0 && runtime.GOOS == "linux" {
+		t.Error("no function was killed")
+	}
+	for what, n := range map[string]int64{
+		"refused": f.refused.Load(), "lost": f.lost.Load(), "dropped": f.dropped.Load(), "doubled": f.doubled.Load(),
+	} {
+		if n == 0 {
+			t.Errorf("nothing was %s: the test tests less than it says", what)
+		}
+	}
+}
+
+// faults decide by chance what goes wrong.
+type faults struct {
+	cloud *cloud.Cloud
+
+	mu     sync.Mutex
+	random *rand.Rand
+
+	calls, events                           atomic.Bool // which faults are on
+	refused, lost, dropped, doubled, killed atomic.Int64
+}
+
+func (f *faults) chance(percent int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.random.IntN(100) < percent
+}
+
+func (f *faults) before(call cloud.Call) (status int, answer string) {
+	switch {
+	case f.events.Load() && call.Operation == "PutEvents" && f.chance(40):
+		f.dropped.Add(1)
+		return http.StatusOK, `{"FailedEntryCount": 0, "Entries": []}`
+	case f.calls.Load() && call.Service == "dynamodb" && f.chance(10):
+		f.refused.Add(1)
+		return http.StatusInternalServerError, `{"__type": "InternalServerError"}`
+	}
+	return 0, ""
+}
+
+func (f *faults) lose(call cloud.Call) bool {
+	if !f.calls.Load() || call.Operation == "PutEvents" || !f.chance(10) {
+		return false
+	}
+	f.lost.Add(1)
+	return true
+}
+
+func (f *faults) after(call cloud.Call) {
+	if f.events.Load() && call.Operation == "PutEvents" && f.chance(50) {
+		f.doubled.Add(1)
+		_ = f.cloud.Repeat(context.Background(), call)
+	}
+}
+
+func (s *story) startBoth(l *local) {
+	ctx := s.t.Context()
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(9),
+	}))(s)
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		Cluster: &s.cluster, ServiceName: aws.String("agent"), TaskDefinition: aws.String("agent"),
+		SchedulingStrategy: types.SchedulingStrategyDaemon,
+	}))(s)
+	s.stableAtLast(l, 9)
+}
+
+// want asks until the API takes it: with faults on, a call may fail.
+func (s *story) want(n int32) {
+	s.t.Helper()
+	s.await("the desired count to be taken", func() bool {
+		_, err := s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n})
+		return err == nil
+	})
+}
+
+func (s *story) faulty(f *faults, counts ...int32) {
+	l := s.tier.(*local)
+	f.calls.Store(true)
+	for _, n := range counts {
+		refused, lost := f.refused.Load(), f.lost.Load()
+		s.want(n)
+		s.await("some calls to fail", func() bool { return f.refused.Load() > refused+2 && f.lost.Load() > lost+2 })
+	}
+	f.calls.Store(false)
+	s.stableAtLast(l, counts[len(counts)-1])
+}
+
+func (s *story) killed(f *faults, l *local) {
+	for _, n := range []int32{15, 6} {
+		s.want(n)
+		for range 3 {
+			s.await("functions to kill", func() bool {
+				killed := l.KillFunctions()
+				f.killed.Add(int64(killed))
+				return killed > 0
+			})
+		}
+		s.stableAtLast(l, n)
+	}
+}
+
+// upgraded deploys the next version while a service grows: the same code in another file, as far as Lambda can tell.
+func (s *story) upgraded(l *local) {
+	next := s.t.TempDir()
+	o := binaries(s.t)
+	root, err := ministack.Root()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	folders, err := cloud.Functions(root)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, folder := range folders {
+		if err := nextVersion(filepath.Join(o.Code, folder), filepath.Join(next, folder)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	before, err := l.CodeHash(s.t.Context(), "placement")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.want(15)
+	if err := l.Deploy(s.t.Context(), next); err != nil {
+		s.t.Fatal(err)
+	}
+	after, err := l.CodeHash(s.t.Context(), "placement")
+	if err != nil || after == before {
+		s.t.Errorf("placement was %s and is %s, %v", before, after, err)
+	}
+	s.stableAtLast(l, 15)
+}
+
+// nextVersion copies a program with something behind its end, which nobody reads.
+func nextVersion(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	if _, err := out.WriteString("next version"); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func (s *story) eventsFail(f *faults, l *local) {
+	f.events.Store(true)
+	for _, n := range []int32{3, 15, 5, 12} {
+		dropped, doubled := f.dropped.Load(), f.doubled.Load()
+		s.want(n)
+		s.await("reports to fail", func() bool { return f.dropped.Load() > dropped || f.doubled.Load() > doubled })
+	}
+	f.events.Store(false)
+	s.stableAtLast(l, 12)
+}
+
+// stableAtLast waits for web's n tasks, with what AWS does in time brought forward, again and again: the schedules, and
+// messages that come back.
+func (s *story) stableAtLast(l *local, n int32) {
+	s.t.Helper()
+	var last time.Time
+	s.await("service web to be stable", func() bool {
+		v := s.service("web")
+		if v.DesiredCount == n && v.RunningCount == n && v.PendingCount == 0 && len(s.tasks("web")) == int(n) {
+			return true
+		}
+		if time.Since(last) > 3*time.Second {
+			if !last.IsZero() {
+				s.comeBack(l)
+			}
+			last = time.Now()
+		}
+		return false
+	})
+}
+
+// settled compares what Berth says with what ECS has.
+func (s *story) settled(l *local) {
+	s.comeBack(l)
+	s.stableAtLast(l, 12)
+	s.await("ECS to have what is wanted", func() bool {
+		listed, err := l.ECS().ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster})
+		return err == nil && len(listed.TaskArns) == 12+6
+	})
+	s.steady("agent", 6)
+}

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/shared/awsevent"
+	"berth/tests/cloud"
+	"berth/tests/lambda"
+)
+
+// fixtures are the files of events/: the function that each is for, and what that says of it. None is of a cluster that
+// an empty installation knows, so the right answer is success, for most with a line on why the event was dropped.
+var fixtures = map[string]struct{ function, says string }{
+	"task-state-change.json":               {"task-state-change", "dropped event"},
+	"task-stopped.json":                    {"task-state-change", ""},
+	"task-load-report.json":                {"task-state-change", ""},
+	"container-instance-state-change.json": {"task-state-change", "dropped event"},
+	"alarm-state-change.json":              {"task-state-change", "unhandled event"},
+	"instance-launch-lifecycle.json":       {"task-state-change", "unhandled event"},
+	"instance-terminate-lifecycle.json":    {"task-state-change", "unhandled event"},
+	"scheduled-event.json":                 {"task-state-change", "unhandled event"},
+	"spot-interruption.json":               {"task-state-change", "unhandled event"},
+	"schedule.json":                        {"dispatch", ""},
+}
+
+// TestEventFixtures has each file of events/ invoke its function as `make invoke` does.
+func TestEventFixtures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an emulator of AWS")
+	}
+	l := newLocal(t, func(o *cloud.Options) { o.Parameters["EventSources"] = awsevent.SourceECS })
+	files, err := filepath.Glob(root + "/events/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no events: %v", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(strings.TrimSuffix(name, ".json"), func(t *testing.T) {
+			want, ok := fixtures[name]
+			if !ok {
+				t.Fatal("nothing says which function it is for")
+			}
+			event, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, log := invokeOnce(t, l, want.function, event)
+			if answer != "null" {
+				t.Errorf("%s answers %s", want.function, answer)
+			}
+			if !strings.Contains(log, want.says) {
+				t.Errorf("%s logs %q, want %q", want.function, log, want.says)
+			}
+		})
+	}
+	t.Run("AnErrorIsToldApart", func(t *testing.T) {
+		f, err := l.Function(t.Context(), "dispatch")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := lambda.Start(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if answer, err := r.Invoke(t.Context(), []byte(`{"Records": [{"eventSource": "aws:s3"}]}`)); err == nil {
+			t.Errorf("an event of S3 is answered with %s", answer)
+		}
+	})
+}
+
+// invokeOnce has a fresh environment of a function handle an event, and gives its answer and its log.
+func invokeOnce(t *testing.T, l *local, function string, event []byte) (answer, log string) {
+	t.Helper()
+	f, err := l.Function(t.Context(), function)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	f.Log = &out
+	r, err := lambda.Start(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := r.Invoke(t.Context(), event)
+	if closing := r.Close(); err != nil || closing != nil {
+		t.Fatalf("%v, %v\n%s", err, closing, out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("a line of the log is no JSON: %q", line)
+		}
+	}
+	return string(body), out.String()
+}

@@ -1,0 +1,272 @@
+package e2e
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/shared/cluster"
+	"berth/tests/cloud"
+)
+
+// passOn calls each operation that Berth's API leaves to ECS and that the service scenario does not.
+func passOn(t *testing.T, l *local) {
+	ctx := t.Context()
+	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
+	must(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{}))(s)
+	if err := l.AddInstances("default", 1, "t3.medium", zones); err != nil {
+		t.Fatal(err)
+	}
+	s.register("tools", 64, 64)
+	s.await("an instance", func() bool { return len(s.instances()) == 1 })
+	id := *s.instances()[0].ContainerInstanceArn
+	for _, c := range [][2]string{
+		{"ListClusters", `{}`},
+		{"UpdateCluster", `{"cluster": "default", "settings": [{"name": "containerInsights", "value": "disabled"}]}`},
+		{"ListTaskDefinitions", `{}`},
+		{"ListTaskDefinitionFamilies", `{}`},
+		{"PutAttributes", `{"attributes": [{"name": "a", "value": "b", "targetId": "` + id + `"}]}`},
+		{"ListAttributes", `{"targetType": "container-instance"}`},
+		{"DeleteAttributes", `{"attributes": [{"name": "a", "targetId": "` + id + `"}]}`},
+		{"TagResource", `{"resourceArn": "` + id + `", "tags": [{"key": "k", "value": "v"}]}`},
+		{"ListTagsForResource", `{"resourceArn": "` + id + `"}`},
+		{"UntagResource", `{"resourceArn": "` + id + `", "tagKeys": ["k"]}`},
+		{"UpdateContainerInstancesState", `{"containerInstances": ["` + id + `"], "status": "DRAINING"}`},
+		{"RunTask", `{"taskDefinition": "tools"}`},
+		{"DeregisterTaskDefinition", `{"taskDefinition": "tools:1"}`},
+		{"DeleteTaskDefinitions", `{"taskDefinitions": ["tools:1"]}`},
+	} {
+		if _, err := l.Post(ctx, c[0], c[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	// A task of somebody else's, which ECS's lists show and Berth's do not.
+	must(s.api.DescribeTasks(ctx, &ecs.DescribeTasksInput{Tasks: []string{"0123456789abcdef0123456789abcdef"}}))(s)
+}
+
+// losses are answers to be lost, once each, and whether the fleet's events are.
+type losses struct {
+	mu         sync.Mutex
+	operations []string
+	events     bool
+}
+
+func (l *losses) loseEvents(yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = yes
+}
+
+// before takes the fleet's events and forgets them.
+func (l *losses) before(call cloud.Call) (status int, answer string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.events || call.Operation != "PutEvents" {
+		return 0, ""
+	}
+	return http.StatusOK, `{"FailedEntryCount": 0, "Entries": []}`
+}
+
+func (l *losses) lose(operation string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.operations = append(l.operations, operation)
+}
+
+func (l *losses) next(call cloud.Call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.operations, call.Operation)
+	if i >= 0 {
+		l.operations = slices.Delete(l.operations, i, i+1)
+	}
+	return i >= 0
+}
+
+// doubt has a service's start happen without an answer and without events, an agent go away for a while, and the hourly
+// comparison with ECS come: what only dispatch and task-state-change ask ECS about.
+func doubt(t *testing.T, l *local, c *calls, lost *losses) {
+	ctx := t.Context()
+	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
+	if err := l.AddInstances("default", 3, "t3.medium", zones); err != nil {
+		t.Fatal(err)
+	}
+	s.register("web", 64, 64)
+	before := len(c.since(0))
+	lost.lose("StartTask")
+	lost.loseEvents(true)
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(3),
+	}))(s)
+	s.await("a look whether it was started", func() bool {
+		_, seen := l.samples(c.since(before))[grant{"dispatch", "ecs:DescribeTasks"}]
+		return seen
+	})
+	lost.loseEvents(false)
+	s.comeBack(l)
+	s.steady("web", 3)
+	away := cluster.LastPart(*s.tasks("web")[0].ContainerInstanceArn)
+	if err := l.Disconnect(away); err != nil {
+		t.Fatal(err)
+	}
+	s.await("another look at the instance", func() bool {
+		_, seen := l.samples(c.since(0))[grant{"dispatch", "ecs:DescribeContainerInstances"}]
+		return seen
+	})
+	if err := l.Reconnect(away); err != nil {
+		t.Fatal(err)
+	}
+	s.comeBack(l)
+	s.steady("web", 3)
+	if started := starts(c.since(before)); started != 3 {
+		t.Errorf("%d tasks were started for the 3 of the service", started)
+	}
+}
+
+// starts counts the tasks that StartTask started.
+func starts(calls []cloud.Call) (n int) {
+	for _, call := range calls {
+		var out struct{ Tasks []struct{} }
+		if call.Operation == "StartTask" && json.Unmarshal(call.Answer, &out) == nil {
+			n += len(out.Tasks)
+		}
+	}
+	return n
+}
+
+// notSeen are the grants that no function's SDK makes use of, or none in these scenarios, and what needs them.
+var notSeen = map[string]string{
+	"logs:CreateLogStream":      "Lambda writes the log",
+	"logs:PutLogEvents":         "Lambda writes the log",
+	"sqs:DeleteMessage":         "the event source mapping takes messages",
+	"sqs:GetQueueAttributes":    "the event source mapping takes messages",
+	"sqs:ReceiveMessage":        "the event source mapping takes messages",
+	"dynamodb:DescribeStream":   "the event source mapping reads the stream",
+	"dynamodb:GetRecords":       "the event source mapping reads the stream",
+	"dynamodb:GetShardIterator": "the event source mapping reads the stream",
+	"dynamodb:ListStreams":      "the event source mapping reads the stream",
+	"kms:Decrypt":               "table and queues with a key of the user's own (KmsKeyArn)",
+	"kms:GenerateDataKey":       "table and queues with a key of the user's own (KmsKeyArn)",
+	"iam:PassRole":              "tasks and task definitions with roles (PassableRoleArns)",
+	"sqs:SendMessage":           "the event source mapping reports records that it gave up",
+}
+
+// grantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with
+// its reason; what is used is granted, also where the fleet, which enforces no roles, took the call.
+func grantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
+	folders, err := cloud.Functions(root)
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("functions %v, %v", folders, err)
+	}
+	for _, function := range folders {
+		granted, err := cloud.Granted(root, function)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range granted {
+			if _, seen := used[grant{function, action}]; !seen && notSeen[action] == "" {
+				t.Errorf("%s is granted %s and never calls it", function, action)
+			}
+		}
+		for g := range used {
+			if g.function == function && !slices.Contains(granted, g.action) {
+				t.Errorf("%s calls %s and is not granted it", function, g.action)
+			}
+		}
+	}
+}
+
+// grantsAreEnforced takes each action that goes to the emulator out of its role, alone: the call that was made with it
+// is then refused, and with it again is not.
+func grantsAreEnforced(t *testing.T, l *local, used map[grant]cloud.Call) {
+	ctx := t.Context()
+	n := 0
+	for _, g := range sortedGrants(used) {
+		if strings.HasPrefix(g.action, "ecs:") {
+			continue // the fleet's
+		}
+		n++
+		restore, err := l.Without(ctx, g.function, g.action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Repeat(ctx, used[g]); !denied(err) {
+			t.Errorf("%s without %s: %v, want AccessDenied", g.function, g.action, err)
+		}
+		if err := restore(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Repeat(ctx, used[g]); denied(err) {
+			t.Errorf("%s with %s: %v", g.function, g.action, err)
+		}
+	}
+	if n == 0 {
+		t.Error("no call went to the emulator")
+	}
+}
+
+func denied(err error) bool { return err != nil && strings.Contains(err.Error(), "AccessDenied") }
+
+func sortedGrants(used map[grant]cloud.Call) []grant {
+	return slices.SortedFunc(maps.Keys(used), func(a, b grant) int {
+		return strings.Compare(a.function+" "+a.action, b.function+" "+b.action)
+	})
+}
+
+// withoutGrants takes an action out of a role while there is work that needs it: the work does not get done, and is
+// done when the action is back, as whoever failed is called again.
+func withoutGrants(t *testing.T, l *local, c *calls) {
+	ctx := t.Context()
+	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
+	count := s.service("web").DesiredCount
+	for _, g := range []grant{
+		{"placement", "dynamodb:UpdateItem"}, {"placement", "dynamodb:PutItem"}, {"dispatch", "dynamodb:Query"},
+		{"dispatch", "dynamodb:UpdateItem"}, {"task-state-change", "dynamodb:UpdateItem"},
+	} {
+		t.Run(g.function+" "+g.action, func(t *testing.T) {
+			s.t = t
+			count++
+			before := len(c.since(0))
+			restore, err := l.Without(ctx, g.function, g.action)
+			if err != nil {
+				t.Fatal(err)
+			}
+			must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
+			s.await("a refusal", func() bool {
+				return slices.ContainsFunc(c.since(before), func(call cloud.Call) bool {
+					return l.Caller(call.AccessKey) == g.function && slices.Contains(actions(call), g.action) && refused(call)
+				})
+			})
+			if v := s.service("web"); v.RunningCount == count {
+				t.Errorf("%d tasks run all the same", count)
+			}
+			if err := restore(ctx); err != nil {
+				t.Fatal(err)
+			}
+			s.comeBack(l)
+			s.steady("web", count)
+		})
+	}
+}
+
+func refused(call cloud.Call) bool {
+	return call.Status >= 400 && strings.Contains(string(call.Answer), "AccessDenied")
+}
+
+// comeBack does what AWS does in time: the visibility time-out of the queue's messages runs out, and the schedule of
+// each minute comes.
+func (s *story) comeBack(l *local) {
+	s.t.Helper()
+	for _, schedule := range [][2]string{{"task-state-change", "sweep"}, {"dispatch", "due"}} {
+		if answer, err := l.Schedule(s.t.Context(), schedule[0], schedule[1]); err != nil || answer != "null" {
+			s.t.Fatalf("%s answers %s, %v", schedule[1], answer, err)
+		}
+	}
+}

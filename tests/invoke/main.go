@@ -1,0 +1,73 @@
+// Command invoke is `make invoke`: it has one function handle one event, by Lambda's runtime API and without Docker, on
+// an emulator of AWS of its own, and prints what the function logs and answers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/awsevent"
+	"berth/tests/cloud"
+	"berth/tests/lambda"
+	"berth/tests/ministack"
+)
+
+func main() {
+	function := flag.String("function", "", "a folder of functions/")
+	event := flag.String("event", "", "a file of events/, or any other with an event of Lambda's")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *function == "" || *event == "" {
+		fmt.Fprintln(os.Stderr, "invoke: say make invoke FUNCTION=task-state-change EVENT=events/task-stopped.json")
+		os.Exit(2)
+	}
+	if err := run(ctx, *function, *event); err != nil {
+		fmt.Fprintln(os.Stderr, "invoke:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, function, file string) (err error) {
+	event, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if why := ministack.Missing(); why != "" {
+		return errors.New(why)
+	}
+	o, err := cloud.BuildAll(ctx, ".cache/local")
+	if err != nil {
+		return err
+	}
+	// Whatever the event's source, it is meant.
+	o.Parameters = map[string]string{"EventSources": strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ",")}
+	c, err := cloud.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	f, err := c.Function(ctx, function)
+	if err != nil {
+		return err
+	}
+	f.Log = os.Stdout
+	r, err := lambda.Start(f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	answer, err := r.Invoke(ctx, event)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\n", answer)
+	return nil
+}

@@ -1,0 +1,11 @@
+//go:build unix
+
+package ministack
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// detach keeps Ctrl-C of a terminal from the emulator: it ends when its standard input does.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

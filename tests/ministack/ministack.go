@@ -1,0 +1,221 @@
+// Package ministack runs MiniStack, an emulator of AWS that runs Lambda functions without Docker, on a free loopback
+// port. Its version is pinned in tools/ministack.txt; `make test` and `make local` fetch it into .cache/.
+package ministack
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// Region and Account are the emulator's own where credentials say nothing else.
+	Region  = "us-east-1"
+	Account = "000000000000"
+	// AccessKey and SecretKey are those of the account's root user.
+	AccessKey = "test"
+	SecretKey = "test"
+)
+
+//go:embed serve.py
+var serve string
+
+// Options say how the emulator runs.
+type Options struct {
+	// EnforceIAM has it check every request's signature, and every call against the caller's policies.
+	EnforceIAM bool
+	// Environment is added to the emulator's own, NAME=value each: its functions inherit it. CallBack is where the
+	// functions reach AWS; the emulator itself where empty. Port is what it listens on; a free one where 0.
+	Environment []string
+	CallBack    string
+	Port        int
+	// Log gets what the emulator and its functions print; nil drops it.
+	Log io.Writer
+}
+
+// Server is a running emulator.
+type Server struct {
+	// Endpoint is http://127.0.0.1:PORT.
+	Endpoint string
+
+	dir   string
+	stdin io.Closer
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Missing says why the emulator cannot run here, empty where it can.
+func Missing() string {
+	root, err := Root()
+	if err == nil {
+		_, err = os.Stat(python(root))
+	}
+	if err != nil {
+		return "MiniStack is not there: `make test` and `make local` fetch it where Python is"
+	}
+	return ""
+}
+
+// Root is the project's root: where go.mod is, at or above the working folder.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("%s is not in the project", dir)
+		}
+	}
+}
+
+// python is the interpreter of the emulator's own virtual environment.
+func python(root string) string {
+	return filepath.Join(root, ".cache", "venv", "ministack", "bin", "python")
+}
+
+// Start runs an emulator with nothing in it. It ends with [Server.Stop], and with this process.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	port := o.Port
+	if port == 0 {
+		var err error
+		if port, err = FreePort(); err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "ministack-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port), dir: dir, ended: make(chan struct{})}
+	if err := s.run(ctx, o, port); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting MiniStack: %w", err), os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *Server) run(ctx context.Context, o Options, port int) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	s.cmd = exec.Command(python(root), "-c", serve) //nolint:gosec // our own
+	s.cmd.Dir = s.dir
+	s.cmd.Env = s.environment(o, port)
+	detach(s.cmd)
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	s.cmd.Stdout, s.cmd.Stderr = in, in
+	err = errors.Join(s.cmd.Start(), in.Close())
+	if err != nil {
+		return errors.Join(err, out.Close())
+	}
+	go func() {
+		_ = s.cmd.Wait()
+		close(s.ended)
+	}()
+	log := o.Log
+	if log == nil {
+		log = io.Discard
+	}
+	ready := make(chan error, 1)
+	go func() {
+		defer out.Close()
+		in := bufio.NewReader(out)
+		ready <- await(in, "Running on http://", log)
+		_, _ = io.Copy(log, in)
+	}()
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(time.Minute):
+		err = errors.New("it does not come up")
+	}
+	if err != nil {
+		s.end()
+	}
+	return err
+}
+
+// environment keeps this machine's AWS settings away, as nothing may reach an account.
+func (s *Server) environment(o Options, port int) []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "AWS_") {
+			env = append(env, v)
+		}
+	}
+	callBack := o.CallBack
+	if callBack == "" {
+		callBack = s.Endpoint
+	}
+	env = append(env, fmt.Sprintf("GATEWAY_PORT=%d", port), "BIND_HOST=127.0.0.1", "TMPDIR="+s.dir,
+		"STATE_DIR="+filepath.Join(s.dir, "state"), "S3_DATA_DIR="+filepath.Join(s.dir, "s3"),
+		"AWS_ENDPOINT_URL="+callBack, "AWS_ACCESS_KEY_ID="+AccessKey, "AWS_SECRET_ACCESS_KEY="+SecretKey,
+		"AWS_DEFAULT_REGION="+Region, "PYTHONUNBUFFERED=1")
+	if o.EnforceIAM {
+		env = append(env, "AUTH=true")
+	}
+	return append(env, o.Environment...)
+}
+
+// await reads lines until one contains the text; what was said before an early end is in the error.
+func await(in *bufio.Reader, text string, log io.Writer) error {
+	var said strings.Builder
+	for {
+		line, err := in.ReadString('\n')
+		_, _ = io.WriteString(log, line)
+		said.WriteString(line)
+		if strings.Contains(line, text) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("it ended:\n%s", said.String())
+		}
+	}
+}
+
+// Stop ends the emulator and its functions, and removes what they kept.
+func (s *Server) Stop() error {
+	s.end()
+	return os.RemoveAll(s.dir)
+}
+
+// end asks, and ends it by force where it does not hear.
+func (s *Server) end() {
+	_ = s.stdin.Close()
+	select {
+	case <-s.ended:
+	case <-time.After(10 * time.Second):
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+	}
+}
+
+// FreePort is a loopback port that nobody listened on just now.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

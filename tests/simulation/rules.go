@@ -1,0 +1,346 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/fleet"
+)
+
+// What customers and operators want of placement, drawn by the pick of an action.
+
+// draws is a source of its own for what an action draws.
+func draws(pick uint64) *rand.Rand { return rand.New(rand.NewPCG(pick, 0x72756c65)) }
+
+// oneOf is one of the keys.
+func oneOf[V any](r *rand.Rand, of map[string]V) string {
+	keys := slices.Sorted(maps.Keys(of))
+	return keys[r.IntN(len(keys))]
+}
+
+var strategies = [][]cluster.PlacementStrategy{
+	{{Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategyBinpack, Field: "MEMORY"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategyBinpack, Field: "CPU"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategySpread, Field: "instanceId"}, {Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategySpread, Field: "host"}, {Type: cluster.StrategyBinpack, Field: "MEMORY"}},
+}
+
+// loads are what tasks start out with; the last fits nowhere that has a capacity.
+var loads = [][]cluster.Metric{
+	{{Name: "conns", Load: 20, Weight: cluster.WeightHigh}},
+	{{Name: "conns", Load: 35}, {Name: "io", Load: 3, Weight: cluster.WeightLow}},
+	{{Name: "conns", Load: 0}, {Name: "io", Load: 6}},
+	{{Name: "conns", Load: 45, Weight: cluster.WeightZero}},
+	{{Name: "conns", Load: 5000}},
+}
+
+// drawRules are the rules of a service: none in a third of the cases.
+func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
+	r := draws(pick)
+	if r.IntN(3) == 0 {
+		return out
+	}
+	if r.IntN(3) == 0 {
+		out.Constraints = drawConstraints(r, daemon)
+	}
+	if r.IntN(4) == 0 {
+		out.NodeConstraint = oneOf(r, nodeExpressions)
+	}
+	if r.IntN(3) == 0 {
+		out.Metrics = loads[r.IntN(len(loads))]
+	}
+	if daemon {
+		if nodeExpressions[out.NodeConstraint].policy != "" {
+			out.NodeConstraint = ""
+		}
+		return out
+	}
+	if r.IntN(3) == 0 {
+		out.Strategies = strategies[r.IntN(len(strategies))]
+	}
+	if r.IntN(2) == 0 {
+		out.DomainPolicy = cluster.DomainPolicies[r.IntN(len(cluster.DomainPolicies))]
+	}
+	if r.IntN(4) == 0 {
+		out.MoveCost = cluster.MoveCosts[r.IntN(len(cluster.MoveCosts))]
+	}
+	if r.IntN(4) == 0 {
+		out.Scoring = "least-fragmentation"
+	}
+	return out
+}
+
+// drawConstraints are one or two. A DAEMON that must not be beside itself could never stay.
+func drawConstraints(r *rand.Rand, daemon bool) (out []cluster.PlacementConstraint) {
+	if !daemon && r.IntN(3) == 0 {
+		out = append(out, cluster.PlacementConstraint{Type: cluster.DistinctInstance})
+	}
+	x := oneOf(r, memberships)
+	if c := (cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x}); !daemon || !sociable(c) {
+		out = append(out, c)
+	}
+	return out
+}
+
+// drawTaskRules are the rules of a RunTask: none in most cases.
+func drawTaskRules(pick uint64) (out cluster.Rules) {
+	r := draws(pick)
+	if r.IntN(2) == 0 {
+		return out
+	}
+	if r.IntN(2) == 0 {
+		out.Constraints = drawConstraints(r, false)
+	}
+	if r.IntN(3) == 0 {
+		out.Strategies = strategies[r.IntN(len(strategies))]
+	}
+	if r.IntN(3) == 0 {
+		out.Metrics = loads[r.IntN(len(loads))]
+	}
+	return out
+}
+
+// sameRules compares rules as rows keep them: an empty list is none.
+func sameRules(a, b cluster.Rules) bool { return said(a) == said(b) }
+
+// said is the rules for the log.
+func said(rules cluster.Rules) string {
+	text, _ := json.Marshal(rules) // strings and numbers: it cannot fail
+	return string(text)
+}
+
+// refused notes that rules were refused, which must have been for a reason.
+func (c *customer) refused(rules cluster.Rules, err error) {
+	if cluster.ErrorCode(err) == cluster.CodeInvalidParameter && !rules.Empty() {
+		c.world.mark(MarkRulesRefused)
+	}
+}
+
+// rerule changes the rules of a service: by Berth's operation, by tags, or what ECS knows by UpdateService.
+func (c *customer) rerule(a Action) {
+	s := c.pick(a)
+	if s == nil {
+		return
+	}
+	if len(c.world.ranBy(s)) > 0 {
+		c.world.mark(MarkRules)
+	}
+	s.reruled = true
+	next := drawRules(a.Pick/7, s.daemon)
+	c.world.note("rules of %s: %s, in way %d", s.name, said(next), a.N%3)
+	if a.N%3 == 0 {
+		c.change(s, cluster.ServiceChange{Constraints: &next.Constraints, Strategies: &next.Strategies}, func() {
+			if s.rules != nil {
+				was := *s.rules
+				was.Constraints, was.Strategies = next.Constraints, next.Strategies
+				s.rules = &was
+			}
+		})
+		return
+	}
+	tags := map[string]string{
+		cluster.TagDomainPolicy: string(next.DomainPolicy), cluster.TagConstraint: next.NodeConstraint,
+		cluster.TagMetrics: cluster.MetricsText(next.Metrics), cluster.TagMoveCost: string(next.MoveCost), cluster.TagStrategy: next.Scoring,
+	}
+	c.edit(s, func(ctx context.Context) error {
+		if a.N%3 == 1 {
+			return c.world.API.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
+		}
+		_, err := c.world.API.UpdateRules(ctx, clusterName, s.name, tags)
+		return err
+	}, func() {
+		if s.rules != nil {
+			next.Constraints, next.Strategies = s.rules.Constraints, s.rules.Strategies
+			s.rules = &next
+		}
+	})
+}
+
+// ranBy are the tasks of a service that count, in order of id.
+func (w *World) ranBy(s *wanted) (out []*cluster.Task) {
+	row, ok := w.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	if !ok {
+		return nil
+	}
+	for _, t := range w.checker.owned[row.Short] {
+		if t.Active() && t.Last == cluster.TaskRunning {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// configure sets the cluster's configuration for placement.
+func (c *customer) configure(a Action) {
+	if c.configuring {
+		return
+	}
+	config := drawConfiguration(draws(a.Pick))
+	c.configuring, c.config = true, nil
+	c.world.note("configuration: %+v", *config)
+	c.call("configure", func(ctx context.Context) error { return c.world.API.PutConfiguration(ctx, config) }, func(err error) {
+		c.configuring = false
+		if err != nil {
+			c.world.checker.fail("invariant 9: the configuration %+v was refused: %v", config, err)
+			return
+		}
+		c.config = config
+		c.world.mark(MarkConfigured)
+	})
+}
+
+func drawConfiguration(r *rand.Rand) *cluster.Configuration {
+	c := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}, NodeTypes: map[string]cluster.NodeType{
+		"Blue":  {Capacities: map[string]int64{"conns": int64(60 + 20*r.IntN(3)), "io": 10}, Properties: map[string]string{"Tier": "2"}},
+		"Green": {Capacities: map[string]int64{"io": 7}, Properties: map[string]string{"HasSSD": "true"}},
+	}}
+	switch r.IntN(5) {
+	case 0, 1:
+		c.Buffer = map[string]float64{"conns": 0.25, "io": 0.3}
+	case 2:
+		c.Overbooking = map[string]float64{"conns": 0.5, "io": -1}
+	case 3:
+		c.Buffer, c.Overbooking = map[string]float64{"conns": 0.1}, map[string]float64{"io": 0.15}
+	}
+	if r.IntN(4) == 0 {
+		c.DomainPolicy = []cluster.DomainPolicy{cluster.PolicyAdaptive, cluster.PolicyNone, cluster.PolicyDifference}[r.IntN(3)]
+	}
+	if r.IntN(3) == 0 {
+		priority := func() cluster.Priority { return cluster.Priority([]int{0, 0, 1, 2, -1}[r.IntN(5)]) }
+		c.Priorities = cluster.Priorities{Placement: priority(), Capacity: priority(), FaultDomain: priority(), UpgradeDomain: priority()}
+	}
+	c.QuorumFault, c.QuorumUpgrade, c.NoSwitch, c.KeepInPlace = r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(6) == 0, r.IntN(3) == 0
+	return c
+}
+
+// reportLoad has tasks say what load they have: by the operation or by an event.
+func (w *World) reportLoad(a Action) {
+	var reports []cluster.LoadReport
+	r := draws(a.Pick)
+	for _, s := range w.client.services {
+		for _, t := range w.ranBy(s) {
+			if len(w.checker.defaults(t)) > 0 && r.IntN(2) == 0 && len(reports) < 3 {
+				reports = append(reports, cluster.LoadReport{Task: t.ID, Loads: drawLoads(r, w.checker.defaults(t))})
+			}
+		}
+	}
+	if len(reports) == 0 {
+		return
+	}
+	w.note("loads: %+v", reports)
+	if a.N%2 == 0 {
+		w.client.call("report loads", func(ctx context.Context) error {
+			_, err := w.API.ReportLoads(ctx, clusterName, reports)
+			return err
+		}, func(err error) { // a metric may have gone meanwhile
+			if err == nil {
+				w.mark(MarkLoadOperation)
+			}
+		})
+		return
+	}
+	for _, report := range reports {
+		event, err := json.Marshal(map[string]any{
+			"source": "berth.load", "detail-type": "Task Load Report", "id": "load", "time": w.Loop.Now(), "region": "us-east-1", "account": "123456789012",
+			"detail": map[string]any{"taskArn": "arn:aws:ecs:us-east-1:123456789012:task/" + clusterName + "/" + report.Task, "loads": report.Loads},
+		})
+		if err != nil {
+			w.checker.fail("%v", err)
+		} else if w.Runtime.PutEvent(event) == nil {
+			w.mark(MarkLoadEvent)
+		}
+	}
+}
+
+func drawLoads(r *rand.Rand, metrics []cluster.Metric) map[string]int64 {
+	out := map[string]int64{}
+	for _, m := range metrics {
+		if r.IntN(3) > 0 || len(metrics) == 1 {
+			out[m.Name] = int64(r.IntN(8)) * 10
+		}
+	}
+	if len(out) == 0 {
+		out[metrics[0].Name] = 1
+	}
+	return out
+}
+
+// domained is a machine that has its place in the domains, a node type and capacities of metrics.
+func domained(r *rand.Rand) fleet.Machine {
+	m := machine
+	if r.IntN(3) == 0 {
+		m = diskMachine
+	}
+	attributes := map[string]string{}
+	maps.Copy(attributes, m.Attributes)
+	attributes["berth.fault-domain"] = faultDomains[r.IntN(len(faultDomains))]
+	attributes["berth.upgrade-domain"] = upgradeDomains[r.IntN(len(upgradeDomains))]
+	if kind := r.IntN(3); kind > 0 {
+		attributes["berth.node-type"] = []string{"", "Blue", "Green"}[kind]
+	}
+	if tier := r.IntN(4); tier > 0 {
+		attributes["berth.property.Tier"] = []string{"", "1", "2.0", "3"}[tier]
+	}
+	m.Attributes = attributes
+	if r.IntN(2) == 0 {
+		m.Type, m.Metrics = "sim.metric", map[string]int64{"conns": 100, "io": 12, "ENI": 2}
+	}
+	return m
+}
+
+var (
+	faultDomains   = []string{"fd:/dc0/r0", "fd:/dc0/r1", "fd:/dc1/r0", "fd:/dc1/r1", "fd:/dc2"}
+	upgradeDomains = []string{"u0", "u1", "u2"}
+)
+
+// relabel changes an attribute of Berth's own: through Berth's API, or behind its back.
+func (w *World) relabel(a Action) {
+	i := w.one(a)
+	if i == nil {
+		return
+	}
+	r := draws(a.Pick)
+	name, value := "berth.unschedulable", "upgrade"
+	switch r.IntN(8) {
+	case 0:
+		name, value = "berth.fault-domain", faultDomains[r.IntN(len(faultDomains))]
+	case 1:
+		name, value = "berth.upgrade-domain", upgradeDomains[r.IntN(len(upgradeDomains))]
+	case 2:
+		name, value = "berth.node-type", []string{"Blue", "Green", "Red"}[r.IntN(3)]
+	case 3, 4:
+		name, value = "berth.property.Tier", []string{"1", "2.0", "3"}[r.IntN(3)]
+	case 5:
+		name, value = "berth.property.HasSSD", []string{"true", "false"}[r.IntN(2)]
+	}
+	op := "PutAttributes"
+	if _, has := i.Attributes[name]; has && (name == "berth.unschedulable" || r.IntN(3) == 0) {
+		op, value = "DeleteAttributes", i.Attributes[name]
+	}
+	if name == "berth.unschedulable" && op == "PutAttributes" && len(w.living(i.ID)) > 0 {
+		w.mark(MarkCordoned)
+	}
+	w.note("%s of %s: %s %s", op, i.ID, name, value)
+	w.change(a, op, map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
+		"name": name, "value": value, "targetId": i.ID, "targetType": "container-instance",
+	}}})
+}
+
+// uncordon lets an unschedulable instance have tasks again.
+func (w *World) uncordon(a Action) {
+	for _, i := range w.instances() {
+		if cordoned(i) {
+			w.change(a, "DeleteAttributes", map[string]any{"cluster": clusterName, "attributes": []map[string]string{{
+				"name": "berth.unschedulable", "targetId": i.ID, "targetType": "container-instance",
+			}}})
+			return
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package template checks template.yaml as a whole.
+package template
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const file = "../../template.yaml"
+
+// edges lead from a resource to those that it sets off: rules and queues and the table to functions, functions to
+// queues and the table. What a function may do stands in its role.
+type edges map[string][]string
+
+func (e edges) add(from, to string) {
+	if from != "" && to != "" && !slices.Contains(e[from], to) {
+		e[from] = append(e[from], to)
+	}
+}
+
+// read finds the edges of a template.
+func read(text []byte) (edges, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	e, roles := edges{}, map[string][]string{}
+	resources := member(root.Content[0], "Resources")
+	for i := 0; i+1 < len(resources.Content); i += 2 {
+		name, r := resources.Content[i].Value, resources.Content[i+1]
+		properties := member(r, "Properties")
+		switch member(r, "Type").Value {
+		case "AWS::Serverless::Function":
+			role := referred(member(properties, "Role"))
+			roles[role] = append(roles[role], name)
+			e.sources(name, member(properties, "Events"))
+		case "AWS::Events::Rule":
+			for _, target := range content(member(properties, "Targets")) {
+				e.add(name, referred(member(target, "Arn")))
+			}
+		case "AWS::SQS::Queue":
+			// Dead letters are read by nobody here: an edge to their queue would lead no further.
+			e.add(name, referred(member(member(properties, "RedrivePolicy"), "deadLetterTargetArn")))
+		}
+	}
+	for i := 0; i+1 < len(resources.Content); i += 2 {
+		if name, r := resources.Content[i].Value, resources.Content[i+1]; member(r, "Type").Value == "AWS::IAM::Role" {
+			for _, function := range roles[name] {
+				e.allowed(function, member(r, "Properties"))
+			}
+		}
+	}
+	return e, nil
+}
+
+// sources are what sets a function off, and where its failures go.
+func (e edges) sources(function string, events *yaml.Node) {
+	for i := 1; events != nil && i < len(events.Content); i += 2 {
+		properties := member(events.Content[i], "Properties")
+		for _, source := range []string{"Queue", "Stream", "Topic"} {
+			e.add(referred(member(properties, source)), function)
+		}
+		e.add(function, referred(member(member(member(properties, "DestinationConfig"), "OnFailure"), "Destination")))
+	}
+}
+
+// setsOff are the actions by which a function can set off something else.
+var setsOff = []string{
+	"sqs:SendMessage", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem",
+	"lambda:InvokeFunction", "sns:Publish", "events:PutEvents",
+}
+
+// allowed are the resources on which a function's role has an action that sets them off. An action with "*" in it, or
+// on all resources, is a way to everything.
+func (e edges) allowed(function string, n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	if action := member(n, "Action"); action != nil {
+		for _, a := range content(action) {
+			for _, resource := range content(member(n, "Resource")) {
+				switch {
+				case strings.Contains(a.Value, "*"), slices.Contains(setsOff, a.Value) && resource.Value == "*":
+					e.add(function, "*")
+				case slices.Contains(setsOff, a.Value):
+					e.add(function, referred(resource))
+				}
+			}
+		}
+		return
+	}
+	for _, below := range n.Content {
+		e.allowed(function, below)
+	}
+}
+
+// content is a list's items, or a scalar alone.
+func content(n *yaml.Node) []*yaml.Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind == yaml.SequenceNode && !strings.HasPrefix(n.Tag, "!Sub"):
+		return n.Content
+	}
+	return []*yaml.Node{n}
+}
+
+func member(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// referred is the resource that Ref, GetAtt or Sub names.
+func referred(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(n.Value, "${"), ".")
+	return strings.TrimSuffix(name, "}")
+}
+
+// cycle is a way from a resource back to itself that does not pass through any of those left out; nil where none is.
+func (e edges) cycle(without string) []string {
+	var walk func(path []string) []string
+	done := map[string]bool{}
+	walk = func(path []string) []string {
+		at := path[len(path)-1]
+		for _, next := range e[at] {
+			if next == "*" {
+				return append(path, "anything")
+			}
+			if i := slices.Index(path, next); i >= 0 && next != without {
+				return append(slices.Clone(path[i:]), next)
+			}
+			if next == without || done[next] {
+				continue
+			}
+			if found := walk(append(path, next)); found != nil {
+				return found
+			}
+		}
+		done[at] = true
+		return nil
+	}
+	for from := range e {
+		if from == without || done[from] {
+			continue
+		}
+		if found := walk([]string{from}); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// TestEveryCyclePassesThroughTheTable: Lambda cuts a chain of functions and queues after some 16 laps.
+func TestEveryCyclePassesThroughTheTable(t *testing.T) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := e.cycle("Table"); found != nil {
+		t.Errorf("a cycle that does not pass through the table: %s", strings.Join(found, " → "))
+	}
+	if e.cycle("") == nil {
+		t.Error("there is no cycle at all: the table's stream is not seen")
+	}
+	for _, edge := range []string{
+		"TaskEvents EventsQueue", "EventsQueue TaskStateChangeFunction", "TaskStateChangeFunction Table", "Table PlacementFunction",
+		"PlacementFunction WakeQueue", "WakeQueue DispatchFunction", "DispatchFunction Table", "Table DispatchFunction",
+		"ApiFunction Table", "PlacementFunction StreamFailures",
+	} {
+		from, to, _ := strings.Cut(edge, " ")
+		if !slices.Contains(e[from], to) {
+			t.Errorf("%s does not lead to %s: %v", from, to, e[from])
+		}
+	}
+}
+
+func TestCyclesAreFound(t *testing.T) {
+	const function = `
+Resources:
+  Q: {Type: AWS::SQS::Queue, Properties: {}}
+  Table: {Type: AWS::DynamoDB::Table, Properties: {}}
+  F:
+    Type: AWS::Serverless::Function
+    Properties:
+      Role: !GetAtt R.Arn
+      Events: {In: {Type: SQS, Properties: {Queue: !GetAtt Q.Arn}}}
+  R:
+    Type: AWS::IAM::Role
+    Properties:
+      Policies: [{PolicyDocument: {Statement: [{Action: %s, Resource: %s}]}}]
+`
+	for name, c := range map[string]struct {
+		action, resource string
+		cycle            bool
+	}{
+		"ItsOwnQueue":     {"sqs:SendMessage", "!GetAtt Q.Arn", true},
+		"AmongOthers":     {"[sqs:ReceiveMessage, sqs:SendMessage]", "[!GetAtt Table.Arn, !GetAtt Q.Arn]", true},
+		"AllResources":    {"sqs:SendMessage", `"*"`, true},
+		"AllActions":      {`"sqs:*"`, "!GetAtt Q.Arn", true},
+		"OnlyReads":       {"sqs:ReceiveMessage", "!GetAtt Q.Arn", false},
+		"TheTable":        {"dynamodb:PutItem", "!GetAtt Table.Arn", false},
+		"ConditionalRead": {"ecs:ListTasks", `"*"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(fmt.Appendf(nil, function, c.action, c.resource))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := e.cycle("Table"); (found != nil) != c.cycle {
+				t.Errorf("cycle %v, want one: %v", found, c.cycle)
+			}
+		})
+	}
+}
