@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -15,6 +17,7 @@ import (
 
 	"berth/cmd/berth/replay"
 	"berth/cmd/berth/trace"
+	"berth/shared/placement"
 )
 
 // replayCommand plays a trace.
@@ -24,6 +27,7 @@ type replayCommand struct {
 	Compress float64 `default:"1" help:"Tasks arrive this many times faster, and run as long as ever, so that the cluster fills."`
 	EveryNth int     `default:"1" name:"every-nth-node" help:"Use only every n-th node."`
 	Seed     uint64  `default:"1" help:"What the simulated fleet does by chance follows from this."`
+	Strategy string  `help:"What decides where a task goes: ${scorings}, the values of the tag berth:strategy; where empty ECS's spread."`
 	JSON     bool    `help:"Print the result as JSON."`
 }
 
@@ -42,6 +46,9 @@ func (r *replayCommand) Validate() error {
 	}
 	if r.EveryNth < 1 {
 		return fmt.Errorf("--every-nth-node is %d, expected at least 1", r.EveryNth)
+	}
+	if r.Strategy != "" && !slices.Contains(placement.Scorings(), r.Strategy) {
+		return fmt.Errorf("--strategy is %q, expected one of %s", r.Strategy, strings.Join(placement.Scorings(), ", "))
 	}
 	return nil
 }
@@ -64,7 +71,7 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	debug.SetGCPercent(400)
 	progress, done := progressBar(s.err, len(tasks))
 	result, err := replay.Run(ctx, replay.Options{
-		Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Progress: progress,
+		Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy, Progress: progress,
 	})
 	done(err == nil)
 	if err != nil {

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
+	"berth/shared/cluster"
 	"berth/shared/handler"
 )
 
@@ -18,6 +21,12 @@ func main() {
 		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")},
 	}
 	e.Check()
-	f := &eventsource.Function{Messages: h.Messages, Schedule: h.Schedule, Log: e.Log}
+	metrics := e.Metrics()
+	messages := func(ctx context.Context, m []cluster.Message) []string {
+		defer clear(h.Dropped)
+		defer func() { metrics.Count("Dropped", h.Dropped) }()
+		return h.Messages(ctx, m)
+	}
+	f := &eventsource.Function{Messages: messages, Schedule: h.Schedule, Log: e.Log}
 	lambda.Start(f.Invoke)
 }

@@ -81,8 +81,10 @@ func (r Rejection) String() string {
 		return fmt.Sprintf("%d %s (needs %s units, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
 	case FilterMemory:
 		return fmt.Sprintf("%d %s (needs %s MiB, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
-	case FilterGPU:
+	case FilterGPU, FilterENI:
 		return fmt.Sprintf("%d %s (needs %s, best free %s)", r.Count, r.Filter, number(r.Need), number(r.Best))
+	case FilterMetric:
+		return fmt.Sprintf("%d %s (%s: needs %s, best free %s)", r.Count, r.Filter, r.Detail, number(r.Need), number(r.Best))
 	}
 	if r.Detail != "" {
 		return fmt.Sprintf("%d %s (%s)", r.Count, r.Filter, r.Detail)

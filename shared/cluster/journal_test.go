@@ -62,7 +62,7 @@ func genChange(t *rapid.T, rev int64) cluster.Record {
 		})
 	default:
 		x := genTask(t, fmt.Sprintf("t-%d", rapid.IntRange(0, 5).Draw(t, "task")), rev)
-		x.Desired, x.Needs.ENIs = cluster.TaskRunning, rapid.IntRange(0, 1).Draw(t, "interfaces")
+		x.Desired, x.Needs.ENIs = cluster.TaskRunning, rapid.Int32Range(0, 1).Draw(t, "interfaces")
 		if rapid.Bool().Draw(t, "of the service") {
 			x.Service, x.Reported = "web", genAmounts(t)
 		}

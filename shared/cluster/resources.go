@@ -25,9 +25,9 @@ type Resources struct {
 	GPUs   int   `json:"g,omitempty"` // devices; 1 where GPUMilli is a share
 	// GPUMilli is the share of each device in thousandths: 0 or 1000 for whole devices. A share below 1000
 	// needs one device with that much free (Berth's own; ECS has whole devices only).
-	GPUMilli int `json:"s,omitempty"`
+	GPUMilli int32 `json:"s,omitempty"`
 	// ENIs is 1 for a task with a network interface of its own (awsvpc).
-	ENIs int `json:"e,omitempty"`
+	ENIs int32 `json:"e,omitempty"`
 }
 
 // PerGPU is the thousandths that each of the task's devices must have free.
@@ -35,7 +35,7 @@ func (r Resources) PerGPU() int {
 	if r.GPUMilli == 0 {
 		return WholeGPU
 	}
-	return r.GPUMilli
+	return int(r.GPUMilli)
 }
 
 // Protocol tells apart the two kinds of host port that can collide.

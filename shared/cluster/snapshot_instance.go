@@ -120,7 +120,7 @@ func (v *InstanceView) hold(t *Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU
 	v.Memory -= int64(sign) * t.Needs.Memory
 	if v.Instance == nil || v.Registered.ENIs != nil {
-		v.ENIs -= sign * t.Needs.ENIs
+		v.ENIs -= sign * int(t.Needs.ENIs)
 	}
 	if len(t.GPUs) == 0 {
 		v.Unpinned += sign * t.Needs.GPUs

@@ -34,7 +34,7 @@ func (d *decider) request(r *cluster.Request) {
 func (d *decider) standalone(r *cluster.Request, def *cluster.TaskDefinition) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: d.snap.Meta.Cluster}, Owner: d.snap.Meta.Short, Group: r.Group, Request: r.ID,
-		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Network: r.Network,
+		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
 		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
 	}
 }

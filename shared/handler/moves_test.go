@@ -257,3 +257,17 @@ func TestNetworkReachesECS(t *testing.T) {
 	}
 	want(t, "tasks per network", fmt.Sprint(got), "map[none:1 subnet-1:2 subnet-2:1]")
 }
+
+// A standalone task that waits keeps the rules that it was asked for with.
+func TestAWaitingTaskKeepsItsRules(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	r := w.run(t, cluster.TaskSpec{Wait: "forever", Rules: cluster.Rules{
+		Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == ssd"}},
+	}})
+	w.instances("j", 2, 4096, 8192)
+	want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskProvisioning)
+	w.attribute("j001", "disk", "ssd")
+	w.advance(time.Minute)
+	want(t, "instance", w.task(r.Tasks[0]).Instance, "j001")
+}

@@ -25,6 +25,7 @@ type Engine struct {
 	devices     arena
 	subject     subject
 	note        func(index int, owner string)
+	recast      []int // instances whose row changed, to be settled
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
@@ -42,7 +43,7 @@ func (e *Engine) reset() {
 	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
 	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
-	e.seq = e.snap.Seq()
+	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
 	dense := e.snap.Dense()
 	e.columns.grow(len(dense))
 	e.placed.grow(len(dense))
@@ -63,6 +64,10 @@ func (e *Engine) sync() {
 		e.reset()
 	}
 	e.seq = e.snap.Seq()
+	for _, i := range e.recast {
+		e.settle(i)
+	}
+	e.recast = e.recast[:0]
 }
 
 // changed takes in one change of an instance: a task of the owner came, went or changed; without an owner its row did,
@@ -76,7 +81,7 @@ func (e *Engine) changed(i int, owner string) {
 	moved := e.views[i] != v
 	if moved || v != nil && e.static[i] != v.StaticRev {
 		e.identify(i, v)
-		e.settle(i)
+		e.recast = append(e.recast, i) // what looks at others has to wait until these are up to date
 	}
 	if v != nil {
 		e.measure(i, v, 0)
@@ -99,6 +104,7 @@ func (e *Engine) grow(n int) {
 	lengthen(&e.log.latest, n)
 	for _, t := range e.tallies {
 		t.grow(n)
+		t.domains = nil // they know of no such instance; the territories are made anew
 	}
 	for _, m := range e.masks {
 		lengthen(&m.passes, n)

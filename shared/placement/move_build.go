@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 )
 
 // newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
@@ -101,20 +102,10 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 			avoid[int(i)] = true
 		}
 	}
-	var static []*rule
-	for _, x := range m.Spec.Constraints {
-		if x.Static() {
-			static = append(static, e.rule(x))
-		}
-	}
 	o := moveOwner{
 		name: name, spec: m.Spec, most: int(m.Spec.most()),
 		avoided: func(i int) bool { return avoid[i] },
-		matches: func(i int) bool {
-			v := p.instances[i].view
-			return missing(v, m.Spec.Attributes) == "" &&
-				!slices.ContainsFunc(static, func(r *rule) bool { return !r.matches[v.Index] })
-		},
+		matches: p.matcher(m.Spec),
 	}
 	if rule := RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = p.domainsOf(&o, rule)
@@ -122,12 +113,44 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 	p.owners = append(p.owners, o)
 }
 
-// domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
-func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
-	key := strings.Join(o.spec.Attributes, "\x00") + "\x01" + strings.Join(o.spec.Avoid, "\x00")
-	for _, x := range o.spec.Constraints {
+// matcher reports whether an instance has what tasks of the spec must find, as far as it does not depend on what runs
+// there. Each instance is asked once for all owners that want the same.
+func (p *moveProblem) matcher(spec *Spec) func(i int) bool {
+	key := wanted(spec)
+	known := p.matching[key]
+	if known == nil {
+		known = make([]uint8, len(p.instances))
+		if p.matching == nil {
+			p.matching = map[string][]uint8{}
+		}
+		p.matching[key] = known
+	}
+	return func(i int) bool {
+		if known[i] == 0 {
+			v := p.instances[i].view
+			known[i] = 1
+			if missing(v, spec.Attributes) == "" && !slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool {
+				return x.Static() && !x.Matches(v.Facts())
+			}) {
+				known[i] = 2
+			}
+		}
+		return known[i] == 2
+	}
+}
+
+// wanted tells apart what specs want to find on an instance.
+func wanted(spec *Spec) string {
+	key := strings.Join(spec.Attributes, "\x00")
+	for _, x := range spec.Constraints {
 		key += "\x01" + x.String()
 	}
+	return key
+}
+
+// domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
+func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
+	key := wanted(o.spec) + "\x02" + strings.Join(o.spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
 		return like.empty(rule)
 	}

@@ -9,13 +9,16 @@ import (
 const (
 	nearDepth = 3 // tasks moved to make room for others that move
 	nearTasks = 8 // tasks of one owner that are tried for one domain rule
-	nearWidth = 8 // destinations of a task that have room, and half as many of those that must be given some
+	nearWidth = 8 // destinations of a task that are looked at: that have room, and half as many that must be given some
+	nearTries = 4 // destinations that are tried
+	nearSame  = 2 // where they have room and only room counts
 	nearEach  = 3 // of each kind from one region
 	nearStock = 4 // how many times as many are known, as others take them
 )
 
 // moveNear is what searches of surroundings in one stage keep.
 type moveNear struct {
+	depth int                  // tasks that may make room in this search
 	kept  []int32              // per owner, tasks decided to stay
 	lists map[int32]*moveStock // per shape
 }
@@ -28,7 +31,7 @@ type moveStock struct {
 }
 
 func newMoveNear(p *moveProblem) *moveNear {
-	return &moveNear{make([]int32, len(p.owners)), map[int32]*moveStock{}}
+	return &moveNear{kept: make([]int32, len(p.owners)), lists: map[int32]*moveStock{}}
 }
 
 // moveRegion is destinations that are the same to an owner's domain rules: of each kind the best few.
@@ -94,7 +97,7 @@ func (s *moveSearch) target(t, i int32) moveTarget {
 }
 
 // destinations are where the task may go, those first that promise most.
-func (s *moveSearch) destinations(t int32) []int32 {
+func (s *moveSearch) destinations(t int32, d moveDuty) []int32 {
 	var targets []moveTarget
 	if s.near != nil {
 		targets = s.nearby(t)
@@ -108,12 +111,32 @@ func (s *moveSearch) destinations(t int32) []int32 {
 		s.weigh(t, targets)
 	}
 	slices.SortFunc(targets, moveTarget.compare)
+	if s.near != nil {
+		targets = promising(targets, d)
+	}
 	out := make([]int32, len(targets))
 	for n := range targets {
 		out[n] = targets[n].at
 	}
 	s.steps -= len(out) / 8
 	return out
+}
+
+// promising are those of the surroundings that are worth a try: where one has room, no other need be given any.
+func promising(targets []moveTarget, d moveDuty) []moveTarget {
+	tries := nearTries
+	if len(targets) > 0 && !targets[0].tight {
+		if d.kind != dutyFault && d.kind != dutyUpgrade {
+			tries = nearSame
+		}
+		for n, target := range targets {
+			if target.tight {
+				targets = targets[:n]
+				break
+			}
+		}
+	}
+	return targets[:min(len(targets), tries)]
 }
 
 // firstFor is the first destination to try: of tasks that are alike, one after the other goes no further to the front, as
@@ -155,15 +178,20 @@ func (s *moveSearch) nearby(t int32) []moveTarget {
 	s.cut = true
 	stock := s.stock(t, false)
 	out := s.choose(t, stock)
-	if len(out) > 0 && !slices.MinFunc(out, moveTarget.compare).tight || stock.at == len(s.moving) {
+	if hasRoom(out) || stock.at == s.begun {
 		return out
 	}
 	return s.choose(t, s.stock(t, true))
 }
 
+func hasRoom(targets []moveTarget) bool {
+	return slices.ContainsFunc(targets, func(t moveTarget) bool { return !t.tight })
+}
+
+// choose takes destinations from what is known.
 func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 	if s.domainsKept(t) { // within the region no domain rule changes
-		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []int{0}); len(out) >= nearEach {
+		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []int{0}); hasRoom(out) {
 			return out
 		}
 	}
@@ -176,6 +204,10 @@ func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 	slices.SortFunc(samples, func(a, b moveTarget) int {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.own, b.own))
 	})
+	if s.ejected >= s.near.depth { // nobody else may move to make up for it
+		excess := s.faults[s.tasks[t].owner] + s.upgrades[s.tasks[t].owner]
+		samples = slices.DeleteFunc(samples, func(r moveTarget) bool { return r.excess > excess })
+	}
 	samples = samples[:min(len(samples), 2*nearWidth)]
 	regions, excess := make([]*moveRegion, len(samples)), make([]int, len(samples))
 	for n := range samples {
@@ -223,7 +255,7 @@ func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n, exce
 			continue
 		}
 		now := s.target(t, known.at)
-		if now.tight && (!known.tight || s.ejected >= nearDepth) {
+		if now.tight && (!known.tight || s.ejected >= s.near.depth) {
 			continue
 		}
 		now.excess = excess
@@ -252,7 +284,7 @@ func (s *moveSearch) stock(t int32, fresh bool) *moveStock {
 	if s.owners[s.tasks[t].owner].domains != nil {
 		each = nearEach * nearStock
 	}
-	out := &moveStock{index: map[[2]int]*moveRegion{}, at: len(s.moving)}
+	out := &moveStock{index: map[[2]int]*moveRegion{}, at: s.begun}
 	for i := range int32(len(s.instances)) {
 		if !s.admits(s.tasks[t].owner, i) {
 			continue
@@ -291,25 +323,32 @@ func (r *moveRegion) offer(target moveTarget, each int) {
 	}
 }
 
-// yields reports whether tasks that may move could make the room that the task needs on the instance.
+// yields reports whether the few tasks that may make room could make what the task needs on the instance.
 func (s *moveSearch) yields(t, i int32) bool {
 	for _, a := range s.tasks[t].amounts {
 		c := s.cell(i, a.dim)
-		over := a.n - max(0, s.roof(s.stage, t, c, a.dim)-s.now[c])
-		if s.roof(s.stage, t, c, a.dim) < a.n {
-			return false
-		}
-		for _, o := range s.instances[i].tasks {
-			if over <= 0 {
-				break
-			}
-			if s.free(o) {
-				over -= s.tasks[o].amount(a.dim)
-			}
-		}
-		if over > 0 {
+		roof := s.roof(s.stage, t, c, a.dim)
+		if roof < a.n || !s.relievable(i, a.dim, a.n-max(0, roof-s.now[c]), nearDepth) {
 			return false
 		}
 	}
 	return true
+}
+
+// relievable reports whether so few tasks that may leave take up so much.
+func (s *moveState) relievable(i, dim int32, need int64, tasks int) bool {
+	var largest [nearDepth]int64 // descending
+	for _, t := range s.instances[i].tasks {
+		if n := s.tasks[t].amount(dim); n > 0 && s.free(t) {
+			for at := range largest {
+				if n > largest[at] {
+					n, largest[at] = largest[at], n
+				}
+			}
+		}
+	}
+	for at := 0; at < tasks && need > 0; at++ {
+		need -= largest[at]
+	}
+	return need <= 0
 }

@@ -4,7 +4,8 @@ package placement
 const (
 	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
 	exactSteps = 400_000 // per stage
-	nearSteps  = 3000    // per violation and stage
+	nearSteps  = 2000    // per violation and stage
+	moreSteps  = 200     // once there is some solution
 	planSteps  = 600_000 // for all violations
 )
 
@@ -114,23 +115,30 @@ type moveWork struct {
 	near  [stages]*moveNear
 }
 
-// repair does the best it finds for one violation, and reports whether that was anything.
+// repair does the best it finds for one violation, and reports whether that was anything. It first looks for moves to where
+// there is room, then for those that make some.
 func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
-	for g := stageKeep; g < stages && work.steps > 0; g++ {
+	for g := stageKeep; g < stages; g++ {
 		if !s.differs(g) {
 			continue
 		}
 		if work.near[g] == nil {
 			work.near[g] = newMoveNear(s.moveProblem)
 		}
-		steps := min(work.steps, nearSteps)
 		search := &moveSearch{
-			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty,
-			budget: s.budget, steps: steps,
+			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.budget,
+		}
+		for _, depth := range []int{0, nearDepth} {
+			limit := nearSteps
+			if search.found != nil { // only something cheaper can be missing
+				limit = moreSteps
+			}
+			search.near.depth, search.steps = depth, min(work.steps, limit)
+			work.steps -= search.steps
+			search.run()
+			work.steps += search.steps
 		}
 		done := len(s.moving)
-		search.run()
-		work.steps -= steps - search.steps
 		if len(search.found) <= done || g > stageKeep && !search.gains(&s.measure) {
 			continue
 		}

@@ -22,6 +22,7 @@ type moveProblem struct {
 	budget     int
 
 	alikeDomains map[string]*Domains // by what they depend on
+	matching     map[string][]uint8  // likewise, per instance: 0 unknown, 1 no, 2 yes
 }
 
 // The dimensions that are not metrics.

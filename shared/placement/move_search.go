@@ -31,9 +31,13 @@ type moveStep struct {
 	cause    moveDuty
 }
 
-// run searches, and leaves the state as it was. What was moved before stays moved.
+// run searches, and leaves the state as it was. What was moved before stays moved. Run again it looks for what is better
+// still.
 func (s *moveSearch) run() {
-	s.rest, s.best, s.begun = s.apart(), s.measure, len(s.moving)
+	s.rest, s.begun = s.apart(), len(s.moving)
+	if s.found == nil {
+		s.best = s.measure
+	}
 	s.descend()
 }
 
@@ -112,58 +116,80 @@ func (s *moveSearch) record() {
 // branch sends the task that can help most everywhere it may go, then keeps it where it is.
 func (s *moveSearch) branch(d moveDuty, must bool) {
 	t := s.remedy(d)
-	allowed := s.tasks[t].at < 0 || s.measure.moves < s.budget
-	if must && s.near != nil && (s.ejected >= nearDepth || s.near.kept[s.tasks[t].owner] >= nearTasks) {
+	if must && s.near != nil && !s.near.hopeful(s, d, t) {
 		s.cut = true
 		return
 	}
-	if allowed {
+	room := false
+	if s.tasks[t].at < 0 || s.measure.moves < s.budget {
 		if must {
 			s.ejected++
 		}
 		measure := s.measure
-		for _, to := range s.destinations(t) {
+		for _, to := range s.destinations(t, d) {
 			s.move(t, to, d)
 			s.descend()
 			s.back(measure)
+			room = true
 		}
 		if must {
 			s.ejected--
 		}
 	}
-	s.keep(t)
+	s.keep(t, d, room)
 }
 
-// keep leaves the task, and those on its instance that are like it, where they are.
-func (s *moveSearch) keep(t int32) {
-	var alike []int32
-	if at := s.tasks[t].at; at >= 0 {
-		for _, o := range s.instances[at].tasks {
-			if s.free(o) && s.tasks[o].shape == s.tasks[t].shape {
-				alike = append(alike, o)
-			}
-		}
-	} else {
-		for _, o := range s.owners[s.tasks[t].owner].tasks {
-			if s.free(o) && s.tasks[o].at < 0 && s.tasks[o].shape == s.tasks[t].shape {
-				alike = append(alike, o)
-			}
+// hopeful reports whether a search of the surroundings goes on to make room.
+func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
+	if s.ejected >= n.depth || n.kept[s.tasks[t].owner] >= nearTasks {
+		return false
+	}
+	if d.kind != dutyCell {
+		return true
+	}
+	c := s.cell(d.instance, d.dim)
+	return s.relievable(d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
+}
+
+// keep leaves the task where it is, and with it those there that are like it: they could do no better.
+func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
+	var kept []int32
+	for _, o := range s.company(t) {
+		if s.free(o) && (s.tasks[o].shape == s.tasks[t].shape || tried && s.near != nil && s.dominated(o, t, d)) {
+			kept = append(kept, o)
+			s.decide(o, pinned)
 		}
 	}
-	for _, o := range alike {
-		s.decide(o, pinned)
-	}
-	owner := s.tasks[t].owner
 	if s.near != nil {
-		s.near.kept[owner]++
+		s.near.kept[s.tasks[t].owner]++
 	}
 	s.descend()
 	if s.near != nil {
-		s.near.kept[owner]--
+		s.near.kept[s.tasks[t].owner]--
 	}
-	for _, o := range alike {
+	for _, o := range kept {
 		s.decide(o, undecided)
 	}
+}
+
+// company are the tasks that are where the task is: on its instance, or nowhere.
+func (s *moveSearch) company(t int32) []int32 {
+	if at := s.tasks[t].at; at >= 0 {
+		return s.instances[at].tasks
+	}
+	var out []int32
+	for _, o := range s.owners[s.tasks[t].owner].tasks {
+		if s.tasks[o].at < 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// dominated reports whether the other task costs no less to move and relieves the cell no more: where the task can go and
+// stays, there is little hope in that one.
+func (s *moveSearch) dominated(o, t int32, d moveDuty) bool {
+	return d.kind == dutyCell && s.tasks[o].cost >= s.tasks[t].cost && s.tasks[o].amount(d.dim) <= s.tasks[t].amount(d.dim)
 }
 
 // remedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it

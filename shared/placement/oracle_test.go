@@ -1,8 +1,8 @@
 package placement_test
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,12 +10,15 @@ import (
 	"berth/shared/placement"
 )
 
-// oracle places as S2 says, the slow way: for every single task it goes through all rows, derives what each instance
-// has left, sorts those that can take the task and makes a row of the best.
+// oracle places the slow way: for every single task it goes through all rows, derives what each instance has left, and
+// looks at every one of them; the task that it places is a row before it looks for the next.
 type oracle struct {
 	world
 	request placement.Request
 	made    int
+	step    int // soft rules of priority 2 are given up in step 1, those of priority 1 in step 2
+	// now is all rows as a snapshot, made anew for every task: only constraints ask it.
+	now *cluster.Snapshot
 }
 
 // left is what an instance has, less what the rows hold on it.
@@ -23,14 +26,22 @@ type left struct {
 	cpu, memory int64
 	gpus        []int
 	unpinned    int
+	enis        int
 	ports       map[cluster.Port]bool
-	occupants   int // tasks of the owner that hold something here
+	loads       map[string]int64
+	occupants   int // tasks of the owner, or of its group, that hold something here
+	tasks       int // that hold something
 	spread      int // those that count for spreading
 	made        int // by the oracle
 }
 
 func (o *oracle) left(i *cluster.Instance) left {
-	l := left{cpu: i.Registered.CPU, memory: i.Registered.Memory, ports: map[cluster.Port]bool{}}
+	l := left{
+		cpu: i.Registered.CPU, memory: i.Registered.Memory, enis: math.MaxInt, ports: map[cluster.Port]bool{}, loads: map[string]int64{},
+	}
+	if i.Registered.ENIs != nil {
+		l.enis = *i.Registered.ENIs
+	}
 	for range i.Registered.GPUs {
 		l.gpus = append(l.gpus, 1000)
 	}
@@ -38,31 +49,78 @@ func (o *oracle) left(i *cluster.Instance) left {
 		l.ports[p] = true
 	}
 	for _, t := range o.tasks {
-		if t.Instance != i.ID || t.Last == cluster.TaskStopped {
-			continue
-		}
-		l.cpu -= t.Needs.CPU
-		l.memory -= t.Needs.Memory
-		for _, d := range t.GPUs {
-			l.gpus[d] -= t.Needs.PerGPU()
-		}
-		if len(t.GPUs) == 0 {
-			l.unpinned += t.Needs.GPUs
-		}
-		for _, p := range t.Ports {
-			l.ports[p] = true
-		}
-		if t.Owner == o.request.Spec.Owner && (o.request.Spec.Group == "" || o.request.Spec.Group == t.Group) {
-			l.occupants++
-		}
-		if o.counts(t) {
-			l.spread++
-		}
-		if t.Reason == "oracle" {
-			l.made++
+		if t.Instance == i.ID && t.Last != cluster.TaskStopped {
+			o.take(&l, i, t)
 		}
 	}
 	return l
+}
+
+func (o *oracle) take(l *left, i *cluster.Instance, t *cluster.Task) {
+	l.cpu -= t.Needs.CPU
+	l.memory -= t.Needs.Memory
+	if i.Registered.ENIs != nil {
+		l.enis -= int(t.Needs.ENIs)
+	}
+	for _, d := range t.GPUs {
+		l.gpus[d] -= t.Needs.PerGPU()
+	}
+	if len(t.GPUs) == 0 {
+		l.unpinned += t.Needs.GPUs
+	}
+	for _, p := range t.Ports {
+		l.ports[p] = true
+	}
+	for name, load := range o.loads(t) {
+		l.loads[name] += load
+	}
+	l.tasks++
+	if t.Owner == o.request.Spec.Owner && (o.request.Spec.Group == "" || o.request.Spec.Group == t.Group) {
+		l.occupants++
+	}
+	if o.counts(t) {
+		l.spread++
+	}
+	if t.Reason == "oracle" {
+		l.made++
+	}
+}
+
+// loads are what the task reported, else what its service says.
+func (o *oracle) loads(t *cluster.Task) map[string]int64 {
+	out := map[string]int64{}
+	for _, s := range o.services {
+		for _, m := range s.Rules.Metrics {
+			if s.Name == t.Service {
+				out[m.Name] = m.Load
+			}
+		}
+	}
+	for name, load := range t.Reported {
+		out[name] = load
+	}
+	return out
+}
+
+// limits are what an instance takes of a metric without its buffer and in all.
+func (o *oracle) limits(i *cluster.Instance, metric string) (unbuffered, total int64) {
+	capacity, ok := i.Registered.Metrics[metric]
+	if !ok {
+		if capacity, ok = o.config.NodeTypes[i.NodeType()].Capacities[metric]; !ok {
+			return math.MaxInt64, math.MaxInt64
+		}
+	}
+	unbuffered, total = capacity, capacity
+	if p := o.config.Buffer[metric]; p > 0 {
+		unbuffered = int64(math.Floor(float64(capacity)*(1-p) + 1e-6))
+	}
+	switch p := o.config.Overbooking[metric]; {
+	case p < 0:
+		total = math.MaxInt64
+	case p > 0:
+		total = int64(math.Floor(float64(capacity)*(1+p) + 1e-6))
+	}
+	return unbuffered, total
 }
 
 func (o *oracle) counts(t *cluster.Task) bool {
@@ -80,15 +138,28 @@ func (o *oracle) candidates() []*cluster.Instance {
 	return out
 }
 
-func (o *oracle) zoneCount(name string) int {
-	n := 0
-	for _, t := range o.tasks {
-		i := o.find(t.Instance)
-		if o.counts(t) && i != nil && i.Status != cluster.InstanceInactive && i.Attributes[cluster.AttributeZone] == name {
-			n++
+// binds reports whether a rule of the priority holds in this step.
+func (o *oracle) binds(p cluster.Priority) bool {
+	return p == 0 || p > 0 && (o.step == 0 || int(p) <= 2-o.step)
+}
+
+func cordoned(i *cluster.Instance) bool {
+	_, is := i.Attributes[cluster.AttributeUnschedulable]
+	return is
+}
+
+func governed(s *placement.Spec) bool {
+	return s.DomainPolicy != "" && s.DomainPolicy != cluster.PolicyNone
+}
+
+// broken is the first constraint that the instance does not meet.
+func (o *oracle) broken(i *cluster.Instance) string {
+	for _, x := range o.request.Spec.Constraints {
+		if !x.Matches(o.now.Instances[i.ID].Facts()) {
+			return x.String()
 		}
 	}
-	return n
+	return ""
 }
 
 // refusals are all filters that refuse, in order, each with the detail it goes by.
@@ -99,102 +170,259 @@ func (o *oracle) refusals(i *cluster.Instance, l left) []string {
 			out = append(out, strings.TrimSpace(string(f)+" "+detail))
 		}
 	}
-	r := o.request
+	r := o.request.Spec
 	refuse(i.Status != cluster.InstanceActive, cluster.FilterStatus, string(i.Status))
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
-	absent := slices.IndexFunc(r.Spec.Attributes, func(a string) bool {
-		disk, has := i.Attributes["disk"]
-		return !has || a != "disk" && a != "disk="+disk
-	})
-	if absent >= 0 {
-		refuse(true, cluster.FilterAttribute, r.Spec.Attributes[absent])
+	refuse(cordoned(i), cluster.FilterUnschedulable, "")
+	refuse(!cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable, "to be avoided")
+	if absent := absent(r, i); absent != "" {
+		refuse(true, cluster.FilterAttribute, absent)
 	}
-	refuse(r.Spec.PerInstance > 0 && l.occupants >= r.Spec.PerInstance, cluster.FilterOccupied, "")
-	used := slices.IndexFunc(r.Spec.Ports, func(p cluster.Port) bool { return l.ports[p] })
+	if x := o.broken(i); x != "" && o.binds(o.config.Priorities.Placement) {
+		refuse(true, cluster.FilterConstraint, x)
+	}
+	most := r.PerInstance
+	if governed(r) {
+		most = 1
+	}
+	refuse(most > 0 && l.occupants >= most, cluster.FilterOccupied, "")
+	if governed(r) {
+		d, at := o.domains(), slices.Index(o.instances, i)
+		refuse(!d.AdmitsFault(d.Fault(at)), cluster.FilterFaultDomain, i.FaultDomain())
+		refuse(!d.AdmitsUpgrade(d.Upgrade(at)), cluster.FilterUpgrade, i.UpgradeDomain())
+	}
+	used := slices.IndexFunc(r.Ports, func(p cluster.Port) bool { return l.ports[p] })
 	if used >= 0 {
-		refuse(true, cluster.FilterPort, fmt.Sprintf("%d/%s", r.Spec.Ports[used].Number, r.Spec.Ports[used].Protocol))
+		refuse(true, cluster.FilterPort, fmt.Sprintf("%d/%s", r.Ports[used].Number, r.Ports[used].Protocol))
 	}
-	refuse(l.cpu < r.Spec.Needs.CPU, cluster.FilterCPU, "")
-	refuse(l.memory < r.Spec.Needs.Memory, cluster.FilterMemory, "")
-	refuse(r.Spec.Needs.GPUs > 0 && o.devices(l) == nil, cluster.FilterGPU, "")
+	refuse(l.cpu < r.Needs.CPU, cluster.FilterCPU, "")
+	refuse(l.memory < r.Needs.Memory, cluster.FilterMemory, "")
+	refuse(r.Needs.GPUs > 0 && o.devices(l) == nil, cluster.FilterGPU, "")
+	refuse(r.Needs.ENIs > 0 && l.enis < int(r.Needs.ENIs), cluster.FilterENI, "")
+	if metric, _ := o.room(i, l); metric != "" {
+		refuse(true, cluster.FilterMetric, metric)
+	}
 	return out
+}
+
+func absent(r *placement.Spec, i *cluster.Instance) string {
+	disk, has := i.Attributes["disk"]
+	at := slices.IndexFunc(r.Attributes, func(a string) bool { return !has || a != "disk" && a != "disk="+disk })
+	if at < 0 {
+		return ""
+	}
+	return r.Attributes[at]
+}
+
+// room is the metric that has no room for one more task, and whether the others need the buffer.
+func (o *oracle) room(i *cluster.Instance, l left) (full string, buffered bool) {
+	for _, m := range o.request.Spec.Loads {
+		unbuffered, total := o.limits(i, m.Name)
+		if m.Load == 0 || !o.binds(o.config.Priorities.Capacity) {
+			continue
+		}
+		over := l.loads[m.Name]+m.Load > unbuffered
+		if l.loads[m.Name]+m.Load > total || over && o.request.Unbuffered {
+			return m.Name, false
+		}
+		buffered = buffered || over
+	}
+	return "", buffered
+}
+
+// domains are made from the rows; what they admit has an oracle of its own.
+func (o *oracle) domains() *placement.Domains {
+	var fault, upgrade []string
+	var standings []placement.Standing
+	for _, i := range o.instances {
+		standing := placement.Eligible
+		switch {
+		case i.Status == cluster.InstanceInactive:
+			standing = placement.Away
+		case i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i):
+			standing = placement.Closed
+		case absent(o.request.Spec, i) != "" || o.broken(i) != "" || slices.Contains(o.request.Spec.Avoid, i.ID):
+			standing = placement.Barred
+		}
+		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)
+	}
+	rule := placement.RuleOf(o.request.Spec.DomainPolicy, o.request.Target, o.config)
+	rule.NoFault, rule.NoUpgrade = !o.binds(o.config.Priorities.FaultDomain), !o.binds(o.config.Priorities.UpgradeDomain)
+	d := placement.NewDomains(fault, upgrade, standings, rule)
+	for _, t := range o.tasks {
+		if i := o.find(t.Instance); o.counts(t) && i != nil {
+			d.Add(slices.Index(o.instances, i), 1)
+		}
+	}
+	return d
 }
 
 // devices are the positions for one task, nil if there are not enough: the fullest that still fit, of the devices
 // that nobody uses as many left alone as tasks hold without saying which.
 func (o *oracle) devices(l left) []int {
+	needs := o.request.Spec.Needs
 	var order, free []int
 	for d, milli := range l.gpus {
 		if milli == 1000 {
 			free = append(free, d)
-		} else if milli >= o.request.Spec.Needs.PerGPU() {
+		} else if milli >= needs.PerGPU() {
 			order = append(order, d)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return l.gpus[a] - l.gpus[b] })
 	order = append(order, free[:max(0, len(free)-l.unpinned)]...)
-	if len(order) < o.request.Spec.Needs.GPUs {
+	if len(order) < needs.GPUs {
 		return nil
 	}
-	order = order[:o.request.Spec.Needs.GPUs]
+	order = order[:needs.GPUs]
 	slices.Sort(order)
 	return order
 }
 
-// next is the best instance for one more task, nil if none can take it.
-func (o *oracle) next() *cluster.Instance {
-	feasible := o.candidates()
-	feasible = slices.DeleteFunc(feasible, func(i *cluster.Instance) bool { return len(o.refusals(i, o.left(i))) > 0 })
-	if len(feasible) == 0 {
-		return nil
+// groupCount is how many tasks count on instances that agree with this one in all of the attributes.
+func (o *oracle) groupCount(like *cluster.Instance, attributes []string) int64 {
+	n := int64(0)
+	for _, t := range o.tasks {
+		i := o.find(t.Instance)
+		if !o.counts(t) || i == nil || i.Status == cluster.InstanceInactive {
+			continue
+		}
+		same := !slices.ContainsFunc(attributes, func(a string) bool {
+			x, hasX := i.Attributes[a]
+			y, hasY := like.Attributes[a]
+			return x != y || hasX != hasY
+		})
+		if same {
+			n++
+		}
 	}
-	return slices.MinFunc(feasible, func(a, b *cluster.Instance) int {
-		x, y := o.left(a), o.left(b)
-		if o.request.Instances != nil {
-			wish := func(i *cluster.Instance) int { return slices.Index(o.request.Instances, i.ID) }
-			return cmp.Or(x.made-y.made, wish(a)-wish(b))
+	return n
+}
+
+// key is what the instance is compared by, the least first; random reports that the rest is left to chance.
+func (o *oracle) key(i *cluster.Instance, l left) (key []int64, random bool) {
+	if _, buffered := o.room(i, l); buffered {
+		key = append(key, 1)
+	} else {
+		key = append(key, 0)
+	}
+	if o.request.Instances != nil {
+		return append(key, int64(l.made), int64(slices.Index(o.request.Instances, i.ID))), false
+	}
+	r := o.request.Spec
+	strategies := r.Strategies
+	if len(strategies) == 0 && !governed(r) && r.Scoring == "" {
+		strategies = []cluster.PlacementStrategy{
+			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
 		}
-		spare := func(l left) (n int) {
-			for _, milli := range l.gpus {
-				n += milli
-			}
-			return n
+	}
+	var attributes []string
+	for _, s := range strategies {
+		name, attribute := strings.CutPrefix(s.Field, "attribute:")
+		switch {
+		case s.Type == cluster.StrategyRandom:
+			return key, true
+		case s.Field == "CPU":
+			key = append(key, l.cpu)
+		case s.Field == "MEMORY":
+			key = append(key, l.memory)
+		case attribute:
+			attributes = append(attributes, name)
+			key = append(key, o.groupCount(i, attributes))
+		default:
+			attributes = append(attributes, "id") // within an instance there is one group
+			key = append(key, int64(l.spread))
 		}
-		return cmp.Or(
-			o.zoneCount(a.Attributes[cluster.AttributeZone])-o.zoneCount(b.Attributes[cluster.AttributeZone]),
-			x.spread-y.spread, spare(x)-spare(y),
-			cmp.Compare(x.cpu/250+x.memory, y.cpu/250+y.memory), cmp.Compare(a.ID, b.ID))
-	})
+		if slices.Contains(attributes, "id") && attribute {
+			key = key[:len(key)-1]
+		}
+	}
+	if governed(r) && len(strategies) == 0 {
+		key = append(key, int64(l.tasks))
+	}
+	spare := 0
+	for _, milli := range l.gpus {
+		spare += milli
+	}
+	return append(key, int64(spare), l.cpu/250+l.memory), false
+}
+
+// best are the instances for one more task, none if no instance can take it; more than one where chance decides.
+func (o *oracle) best() (out []*cluster.Instance) {
+	o.now = o.snapshot(1)
+	var least []int64
+	for _, i := range o.candidates() {
+		l := o.left(i)
+		if len(o.refusals(i, l)) > 0 {
+			continue
+		}
+		key, random := o.key(i, l)
+		switch c := slices.Compare(key, least); {
+		case len(out) == 0 || c < 0:
+			out, least = []*cluster.Instance{i}, key
+		case c == 0 && random:
+			out = append(out, i)
+		case c == 0 && i.ID < out[0].ID:
+			out[0] = i
+		}
+	}
+	return out
+}
+
+// next is the best of all steps from the present one on.
+func (o *oracle) next() []*cluster.Instance {
+	for ; ; o.step++ {
+		if best := o.best(); len(best) > 0 || o.step == 2 {
+			return best
+		}
+	}
 }
 
 func (o *oracle) place() []placement.Placement {
 	var out []placement.Placement
 	for len(out) < o.request.Count {
-		i := o.next()
-		if i == nil {
+		best := o.next()
+		if len(best) == 0 {
 			break
 		}
-		p := placement.Placement{Instance: i.ID, GPUs: o.devices(o.left(i))}
-		if o.request.Spec.Needs.GPUs == 0 {
-			p.GPUs = nil
-		}
-		out = append(out, p)
-		o.put(p)
+		out = append(out, o.put(best[0]))
 	}
 	return out
 }
 
-func (o *oracle) put(p placement.Placement) {
+// put makes a row of a task on the instance.
+func (o *oracle) put(i *cluster.Instance) placement.Placement {
+	p := placement.Placement{Instance: i.ID}
+	if o.request.Spec.Needs.GPUs > 0 {
+		p.GPUs = o.devices(o.left(i))
+	}
+	o.commit(p)
+	return p
+}
+
+func (o *oracle) commit(p placement.Placement) {
 	o.made++
-	o.tasks = append(o.tasks, &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: fmt.Sprintf("new-%02d", o.made), Owner: o.request.Spec.Owner,
-		Group: o.request.Spec.Group, Instance: p.Instance, GPUs: p.GPUs, Needs: o.request.Spec.Needs, Ports: o.request.Spec.Ports,
-		Desired: cluster.TaskRunning, Reason: "oracle",
-	})
+	t := newTask(o.request.Spec, fmt.Sprintf("new-%02d", o.made), p)
+	t.Reason = "oracle"
+	o.tasks = append(o.tasks, t)
+}
+
+// newTask is the row of a task that was placed.
+func newTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Task {
+	loads := map[string]int64{} // what its service says now may be something else
+	for _, m := range spec.Loads {
+		loads[m.Name] = m.Load
+	}
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: spec.Owner, Service: spec.Owner,
+		Group: spec.Group, Instance: p.Instance, GPUs: p.GPUs, Needs: spec.Needs, Ports: spec.Ports, Desired: cluster.TaskRunning,
+		Reported: loads,
+	}
 }
 
 // histogram is what a diagnosis must say, as text per filter and detail, once the oracle can place no more.
 func (o *oracle) histogram() map[string]int {
+	o.now = o.snapshot(1)
 	out := map[string]int{}
 	for _, i := range o.candidates() {
 		out[o.refusals(i, o.left(i))[0]]++
@@ -202,37 +430,10 @@ func (o *oracle) histogram() map[string]int {
 	return out
 }
 
-// stopOracle chooses what to stop the slow way: it sorts all that is left after each choice.
-func stopOracle(w *world, candidates []*cluster.Task, n int) []*cluster.Task {
-	o := &oracle{world: *w, request: placement.Request{Spec: &placement.Spec{Owner: "web"}}}
+// newOracle scans a copy of the world's rows.
+func newOracle(w *world, r placement.Request) *oracle {
+	o := &oracle{world: *w, request: r}
 	o.tasks = slices.Clone(w.tasks)
-	rest := slices.DeleteFunc(slices.Clone(candidates), func(t *cluster.Task) bool {
-		return t.Desired == cluster.TaskStopped || t.Last == cluster.TaskStopping || t.Last == cluster.TaskStopped
-	})
-	kind := func(t *cluster.Task) int {
-		return map[bool]int{true: 0, false: map[bool]int{false: 1, true: 2}[t.Last == cluster.TaskRunning]}[t.Instance == ""]
-	}
-	fill := func(t *cluster.Task) (zone, instance int) {
-		for _, x := range o.tasks {
-			if o.counts(x) && x.Instance == t.Instance {
-				instance++
-			}
-		}
-		if i := o.find(t.Instance); i != nil && i.Status != cluster.InstanceInactive {
-			return o.zoneCount(i.Attributes[cluster.AttributeZone]), instance
-		}
-		return -1, instance
-	}
-	var out []*cluster.Task
-	for len(out) < n && len(rest) > 0 {
-		next := slices.MinFunc(rest, func(a, b *cluster.Task) int {
-			az, ai := fill(a)
-			bz, bi := fill(b)
-			return cmp.Or(kind(a)-kind(b), bz-az, bi-ai, b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
-		})
-		out = append(out, next)
-		is := func(t *cluster.Task) bool { return t == next }
-		rest, o.tasks = slices.DeleteFunc(rest, is), slices.DeleteFunc(o.tasks, is)
-	}
-	return out
+	o.now = o.snapshot(1)
+	return o
 }

@@ -60,9 +60,8 @@ func (c *class) put(i int, gpus []int) {
 		v.GPUs[d] -= c.spec.Needs.PerGPU()
 	}
 	for _, d := range c.demands {
-		if d.metric < len(v.Loads) {
-			v.Loads[d.metric] += d.load
-		}
+		lengthen(&v.Loads, d.metric+1) // no load yet where it is shorter
+		v.Loads[d.metric] += d.load
 	}
 	c.move(v, i, c.spec.Needs, 1)
 }
@@ -95,7 +94,7 @@ func (c *class) move(v *cluster.InstanceView, i int, needs cluster.Resources, si
 	v.CPU -= int64(sign) * needs.CPU
 	v.Memory -= int64(sign) * needs.Memory
 	if v.ENIs != math.MaxInt { // no limit known
-		v.ENIs -= sign * needs.ENIs
+		v.ENIs -= sign * int(needs.ENIs)
 	}
 	o := &c.Engine.placed
 	o.counts[i] += int32(sign)

@@ -74,9 +74,9 @@ func (m *mix) count(s *cluster.Snapshot) {
 		if t.Needs.GPUs == 0 || t.Foreign || !t.Active() {
 			continue
 		}
-		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs, GPUMilli: t.Needs.PerGPU()}
+		n := cluster.Resources{CPU: t.Needs.CPU, Memory: t.Needs.Memory, GPUs: t.Needs.GPUs, GPUMilli: int32(t.Needs.PerGPU())}
 		w := reader.read(t)
-		w.demand += int64(n.GPUs * n.GPUMilli)
+		w.demand += int64(n.GPUs * n.PerGPU())
 		counts[requirement{n, w}]++
 		m.tasks++
 	}
@@ -258,15 +258,15 @@ func newBlend(kinds []kind, shares []float64) *blend {
 	b := &blend{}
 	total := 0.0
 	for i, k := range kinds {
-		size := float64(k.needs.GPUs * k.needs.GPUMilli)
+		size := float64(k.needs.GPUs * k.needs.PerGPU())
 		weight := float64(k.count) * shares[k.set] * math.Sqrt(math.Sqrt(size))
 		total += weight
 		if i > 0 && kinds[i-1].needs == k.needs {
 			b.rows[len(b.rows)-1].weight += weight
 			continue
 		}
-		if last := len(b.portions) - 1; last < 0 || b.portions[last].per != k.needs.GPUMilli {
-			b.portions = append(b.portions, portion{per: k.needs.GPUMilli, first: len(b.rows)})
+		if last := len(b.portions) - 1; last < 0 || b.portions[last].per != k.needs.PerGPU() {
+			b.portions = append(b.portions, portion{per: k.needs.PerGPU(), first: len(b.rows)})
 		}
 		cpu, memory := max(1, float64(k.needs.CPU)), max(1, float64(k.needs.Memory))
 		b.rows = append(b.rows, blendRow{

@@ -28,7 +28,7 @@ func gpuInstance(id string, vcpu int64, gpus int, model string) *cluster.Instanc
 func gpuNeeds(vcpu int64, milli int) cluster.Resources {
 	r := cluster.Resources{CPU: vcpu * cluster.VCPU, Memory: vcpu * 4096, GPUs: (milli + 999) / 1000}
 	if milli < 1000 {
-		r.GPUMilli = milli
+		r.GPUMilli = int32(milli)
 	}
 	return r
 }
@@ -98,20 +98,20 @@ func TestValue(t *testing.T) {
 	t.Run("DevicesThatCannotTakeTheKindAreLost", func(t *testing.T) {
 		s := waiting(taken(gpuInstance("i", 64, 2, "T4"), gpuTask("t", "i", gpuNeeds(1, 600), 0)), gpuNeeds(1, 1000))
 		x := 400.0 / 1400
-		near(t, "value", scoring(s).valueOn("i"), 400+idleWeight*400+stuckWeight*1400*math.Pow(x, 6))
+		near(t, "value", scoring(s).valueOn("i"), 400+idleWeight*400+stuckWeight*1400*math.Pow(x, 32))
 	})
 	t.Run("WhatTheCPUCannotFillIsIdle", func(t *testing.T) {
 		s := waiting(taken(gpuInstance("i", 12, 2, "T4")), gpuNeeds(8, 1000)) // 1.5 of them
-		near(t, "value", scoring(s).valueOn("i"), idleWeight*500+stuckWeight*2000*math.Pow(0.25, 6))
+		near(t, "value", scoring(s).valueOn("i"), idleWeight*500+stuckWeight*2000*math.Pow(0.25, 32))
 	})
 	t.Run("SeveralDevicesAreTakenAtOnce", func(t *testing.T) {
 		s := waiting(taken(gpuInstance("i", 64, 3, "T4")), gpuNeeds(8, 2000)) // one device is left over
-		near(t, "value", scoring(s).valueOn("i"), idleWeight*1000+stuckWeight*3000*math.Pow(1.0/3, 6))
+		near(t, "value", scoring(s).valueOn("i"), idleWeight*1000+stuckWeight*3000*math.Pow(1.0/3, 32))
 	})
 	t.Run("KindsWeighByHowManyThereAre", func(t *testing.T) {
 		large, small := gpuNeeds(8, 1000), gpuNeeds(1, 1000)
 		s := waiting(taken(gpuInstance("i", 4, 1, "T4")), large, small, small, small)
-		near(t, "value", scoring(s).valueOn("i"), 250+idleWeight*250+stuckWeight*1000*math.Pow(0.25, 6))
+		near(t, "value", scoring(s).valueOn("i"), 250+idleWeight*250+stuckWeight*1000*math.Pow(0.25, 32))
 	})
 }
 

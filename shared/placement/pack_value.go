@@ -26,8 +26,8 @@ type blendRow struct {
 const (
 	// idleWeight is how much GPU that CPU and memory cannot fill counts against GPU that is lost to a kind.
 	idleWeight = 0.75
-	// stuckWeight is how much it counts that next to all kinds alike leave the GPU idle.
-	stuckWeight = 2.5
+	// stuckWeight is how much it counts that nearly all kinds leave the GPU idle.
+	stuckWeight = 4
 )
 
 // value says how badly what is free can be used, in GPU thousandths: 0 where nothing is free, or where each kind could
@@ -36,8 +36,8 @@ const (
 //   - lost is what lies on devices that cannot take one more task of it; F where the instance cannot
 //   - idle is what is left when the instance is filled with tasks of it up to the last CPU, MiB or device
 //
-// and the value is lost + 0.75·idle + 2.5·F·(idle/F)^6, with lost and idle the means by weight. The power makes what
-// hardly any kind can use weigh the most.
+// and the value is lost + 0.75·idle + 4·F·(idle/F)^32, with lost and idle the means by weight. The power has what hardly
+// any kind can use weigh the most.
 func (b *blend) value(s *leftover, parts []int16) float64 {
 	free := float64(s.spare)
 	cpu, memory := float64(s.cpu), float64(s.memory)
@@ -59,8 +59,11 @@ func (b *blend) value(s *leftover, parts []int16) float64 {
 			idle += r.weight * (free - min(cpu*r.perCPU, memory*r.perMemory, most))
 		}
 	}
-	x := idle / free
-	return lost + idleWeight*idle + stuckWeight*free*(x*x*x)*(x*x*x)
+	stuck := idle / free
+	for range 5 { // to the 32nd power
+		stuck *= stuck
+	}
+	return lost + idleWeight*idle + stuckWeight*free*stuck
 }
 
 // reach is how much is free on devices with at least so much free, and how many they are.

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
@@ -29,19 +30,21 @@ func (w *wants) fits(v *cluster.InstanceView) bool {
 	return true
 }
 
+// newWants are those of a definition and of rules, either of which may be unknown. A constraint that cannot be read keeps
+// nobody from anywhere here: it is refused where it counts.
 func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
+	if def == nil {
+		def = &cluster.TaskDefinition{}
+	}
+	if rules == nil {
+		rules = &cluster.Rules{}
+	}
 	w := &wants{}
-	if def != nil {
-		w.attributes = def.Attributes
-		w.members(def.Constraints)
-	}
-	if rules != nil {
-		w.members(rules.Constraints)
-		if rules.NodeConstraint != "" {
-			w.want(constraint.ParseProperties(rules.NodeConstraint))
-		}
-	}
 	var text strings.Builder
+	if spec, err := NewSpec(def, "", "", rules); err == nil {
+		w.attributes = spec.Attributes
+		w.expressions = slices.DeleteFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
+	}
 	for _, a := range w.attributes {
 		text.WriteString(a)
 		text.WriteByte(0)
@@ -52,21 +55,6 @@ func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
 	}
 	w.text = text.String()
 	return w
-}
-
-func (w *wants) members(constraints []cluster.PlacementConstraint) {
-	for _, c := range constraints {
-		if c.Type == cluster.MemberOf {
-			w.want(constraint.ParseQuery(c.Expression))
-		}
-	}
-}
-
-// want adds an expression. One that does not parse keeps nobody from anywhere here: it is refused where it counts.
-func (w *wants) want(x *constraint.Expression, err error) {
-	if err == nil && x.Static() {
-		w.expressions = append(w.expressions, x)
-	}
 }
 
 // wantsReader finds what tasks want, each definition with its service or rules once.

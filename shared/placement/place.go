@@ -158,18 +158,22 @@ func wishBefore(a, b *wish) bool {
 }
 
 // Check looks at one instance: the devices that a task of the request would get there, or the first filter that refuses
-// it. An instance that is unknown or gone counts as not active.
+// it, soft rules given up where need be. An instance that is unknown or gone counts as not active.
 func (e *Engine) Check(v *cluster.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !listed(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
 	e.sync()
-	c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0))
-	if f := c.refusal(v.Index); f != nil {
+	for step := range relaxations + 1 {
+		c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, step))
+		f := c.refusal(v.Index)
+		if f == nil {
+			return e.assign(v.Index, r.Spec.Needs), nil
+		}
 		why := f.reject(c, v.Index)
-		return nil, &why
+		rejected = &why
 	}
-	return e.assign(v.Index, r.Spec.Needs), nil
+	return nil, rejected
 }
 
 // Matches reports whether the instance has the attributes and meets the constraints, whatever its status and room: a

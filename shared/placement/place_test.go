@@ -124,12 +124,12 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 
 func TestPlaceGivesDevices(t *testing.T) {
 	gpu := func(n, milli int) placement.Request {
-		return placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: n, GPUMilli: milli}, Owner: "web"}, Count: 1}
+		return placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: n, GPUMilli: int32(milli)}, Owner: "web"}, Count: 1}
 	}
 	whole, two, share := gpu(1, 0), gpu(2, 0), gpu(1, 400)
 	holds := func(milli int, devices ...int) taskOption {
 		return func(t *cluster.Task) {
-			t.Needs, t.GPUs = cluster.Resources{GPUs: len(devices), GPUMilli: milli}, devices
+			t.Needs, t.GPUs = cluster.Resources{GPUs: len(devices), GPUMilli: int32(milli)}, devices
 		}
 	}
 	foreign := needs(cluster.Resources{GPUs: 1})

@@ -77,7 +77,7 @@ func (s *shape) hasCPU(i int) bool { return s.cpu[i] >= s.spec.Needs.CPU }
 
 func (s *shape) hasMemory(i int) bool { return s.memory[i] >= s.spec.Needs.Memory }
 
-func (s *shape) hasENIs(i int) bool { return s.enis[i] >= s.spec.Needs.ENIs }
+func (s *shape) hasENIs(i int) bool { return s.enis[i] >= int(s.spec.Needs.ENIs) }
 
 func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
 

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"berth/shared/cluster"
@@ -104,7 +105,12 @@ func (s *stops) divide(tasks []*cluster.Task) []*queue[*host] {
 		h.tasks = append(h.tasks, t)
 	}
 	for _, h := range hosts {
-		slices.SortFunc(h.tasks, s.compareTasks)
+		slices.SortFunc(h.tasks, func(a, b *cluster.Task) int {
+			if h.region < 0 {
+				return s.compareTasks(a, b)
+			}
+			return cmp.Or(s.compareNeeds(a, b), s.compareTasks(a, b))
+		})
 	}
 	for _, q := range out {
 		q.init()
@@ -151,7 +157,7 @@ func (s *stops) value(p *step, h *host) int64 {
 	case p.kind == byCount:
 		return 0
 	case h.region < 0:
-		return -1
+		return math.MinInt64 // nobody knows what that would free
 	}
 	free := c.value(p, nil, h.instance, h.region)
 	switch p.column {
@@ -163,19 +169,24 @@ func (s *stops) value(p *step, h *host) int64 {
 	return free
 }
 
-// compareTasks orders tasks that no instance tells apart: where binpack counts, what frees more; where chance decides, the
-// seed; then the younger.
-func (s *stops) compareTasks(a, b *cluster.Task) int {
+// compareNeeds orders the tasks of one instance by what they free, where binpack counts that.
+func (s *stops) compareNeeds(a, b *cluster.Task) int {
 	c := s.class
 	for _, p := range c.order.steps[:c.order.preferences] {
-		if p.column == &c.cpu && a.Needs.CPU != b.Needs.CPU && a.Instance == b.Instance {
+		if p.column == &c.cpu && a.Needs.CPU != b.Needs.CPU {
 			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
 		}
-		if p.column == &c.memory && a.Needs.Memory != b.Needs.Memory && a.Instance == b.Instance {
+		if p.column == &c.memory && a.Needs.Memory != b.Needs.Memory {
 			return cmp.Compare(b.Needs.Memory, a.Needs.Memory)
 		}
 	}
-	if c.order.random {
+	return 0
+}
+
+// compareTasks orders tasks that nothing about their instances tells apart: by chance where that decides, else the younger
+// first.
+func (s *stops) compareTasks(a, b *cluster.Task) int {
+	if s.class.order.random {
 		if x, y := chance(s.request.Seed, 0, digest(a.ID)), chance(s.request.Seed, 0, digest(b.ID)); x != y {
 			return cmp.Compare(x, y)
 		}

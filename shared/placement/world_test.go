@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"berth/shared/cluster"
 	"berth/shared/placement"
 )
@@ -18,11 +16,16 @@ import (
 type world struct {
 	instances []*cluster.Instance
 	tasks     []*cluster.Task
+	services  []*cluster.Service
+	config    *cluster.Configuration
 }
 
 // snapshot takes the rows in, in an order that the seed decides.
 func (w *world) snapshot(seed uint64) *cluster.Snapshot {
-	rows := make([]cluster.Row, 0, len(w.instances)+len(w.tasks))
+	rows := []cluster.Row{w.config}
+	for _, s := range w.services {
+		rows = append(rows, s)
+	}
 	for _, i := range w.instances {
 		rows = append(rows, i)
 	}
@@ -165,112 +168,6 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-}
-
-// The generators keep everything small and scarce, so that filters refuse, zones tie and devices run out.
-
-func genWorld(t *rapid.T) *world {
-	w := &world{}
-	for n := range rapid.IntRange(0, 8).Draw(t, "instances") {
-		w.instances = append(w.instances, genInstance(t, fmt.Sprintf("i-%d", n)))
-	}
-	for n := range rapid.IntRange(0, 16).Draw(t, "tasks") {
-		w.tasks = append(w.tasks, genTask(t, w, fmt.Sprintf("t-%02d", n)))
-	}
-	return w
-}
-
-func genInstance(t *rapid.T, id string) *cluster.Instance {
-	i := instance(id,
-		cpu(rapid.Int64Range(0, 4).Draw(t, "cpu")*512), memory(rapid.Int64Range(0, 4).Draw(t, "memory")*1024),
-		gpus(rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "gpus")))
-	if z := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone"); z != "" {
-		zone(z)(i)
-	}
-	if v := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "disk"); v != "" {
-		attribute("disk", v)(i)
-	}
-	i.Status = rapid.SampledFrom([]cluster.InstanceStatus{
-		cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive,
-		cluster.InstanceDraining, cluster.InstanceInactive,
-	}).Draw(t, "status")
-	i.AgentConnected = rapid.IntRange(0, 5).Draw(t, "agent") > 0
-	if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
-		i.Registered.Ports = []cluster.Port{ssh}
-	}
-	return i
-}
-
-func genNeeds(t *rapid.T) cluster.Resources {
-	r := cluster.Resources{
-		CPU:    rapid.Int64Range(0, 3).Draw(t, "cpu") * 256 * cluster.CPUUnit,
-		Memory: rapid.Int64Range(0, 3).Draw(t, "memory") * 512,
-	}
-	switch rapid.IntRange(0, 5).Draw(t, "gpu") {
-	case 0:
-		r.GPUs = rapid.IntRange(1, 2).Draw(t, "devices")
-	case 1:
-		r.GPUs, r.GPUMilli = 1, rapid.SampledFrom([]int{250, 500, 600}).Draw(t, "share")
-	}
-	return r
-}
-
-func genPorts(t *rapid.T) []cluster.Port {
-	var out []cluster.Port
-	for _, p := range []cluster.Port{ssh, http, quic} {
-		if rapid.IntRange(0, 7).Draw(t, "port") == 0 {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-func genTask(t *rapid.T, w *world, id string) *cluster.Task {
-	on := "i-unknown"
-	if n := rapid.IntRange(-1, len(w.instances)-1).Draw(t, "on"); n >= 0 {
-		on = w.instances[n].ID
-	}
-	out := task(id, on, needs(genNeeds(t)), ports(genPorts(t)...),
-		owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
-		group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
-		created(rapid.Int64Range(1, 3).Draw(t, "created")))
-	out.Desired = rapid.SampledFrom([]cluster.TaskStatus{
-		cluster.TaskRunning, cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped,
-	}).Draw(t, "desired")
-	out.Last = rapid.SampledFrom([]cluster.TaskStatus{
-		"", cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopping, cluster.TaskStopped,
-	}).Draw(t, "last")
-	if rapid.IntRange(0, 9).Draw(t, "waits") == 0 {
-		out.Instance, out.Last = "", ""
-	}
-	if i := w.find(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
-		for d := range i.Registered.GPUs {
-			if len(out.GPUs) < out.Needs.GPUs {
-				out.GPUs = append(out.GPUs, d)
-			}
-		}
-	}
-	return out
-}
-
-func genRequest(t *rapid.T, w *world) placement.Request {
-	r := placement.Request{Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count")}
-	r.Spec = &placement.Spec{
-		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web",
-		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
-		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
-		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),
-	}
-	if rapid.IntRange(0, 3).Draw(t, "wishes") == 0 {
-		r.Instances = []string{}
-		for _, i := range w.instances {
-			if rapid.Bool().Draw(t, "wished") {
-				r.Instances = append(r.Instances, i.ID)
-			}
-		}
-		r.Instances = append(rapid.Permutation(r.Instances).Draw(t, "wish"), "i-unknown")
-	}
-	return r
 }
 
 func (w *world) find(id string) *cluster.Instance {

@@ -158,7 +158,7 @@ func tagged(out *cluster.TaskDefinition, tags []types.Tag) error {
 			if out.Needs.GPUs > 0 {
 				return invalid("A task definition has the tag %s or requires whole GPUs, not both.", TagGPUMilli)
 			}
-			out.Needs.GPUs, out.Needs.GPUMilli = 1, int(n)
+			out.Needs.GPUs, out.Needs.GPUMilli = 1, int32(n)
 		}
 	}
 	return nil

@@ -29,14 +29,22 @@ type caller struct {
 	as       aws.Credentials
 }
 
-// query calls an operation of a service that takes forms and answers XML (CloudFormation, IAM).
-func (c caller) query(ctx context.Context, service, version, action string, in map[string]string, out any) error {
-	form := url.Values{"Action": {action}, "Version": {version}}
+// api is a service that takes forms and answers XML, and its version.
+type api struct{ service, version string }
+
+var (
+	cloudFormation = api{"cloudformation", "2010-05-15"}
+	iam            = api{"iam", "2010-05-08"}
+)
+
+// query calls an action of such a service.
+func (c caller) query(ctx context.Context, a api, action string, in map[string]string, out any) error {
+	form := url.Values{"Action": {action}, "Version": {a.version}}
 	for k, v := range in {
 		form.Set(k, v)
 	}
 	answer, err := c.send(ctx, request{
-		service: service, method: http.MethodPost, path: "/", body: []byte(form.Encode()), contentType: "application/x-www-form-urlencoded",
+		service: a.service, method: http.MethodPost, path: "/", body: []byte(form.Encode()), contentType: "application/x-www-form-urlencoded",
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", action, err)

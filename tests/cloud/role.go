@@ -17,8 +17,6 @@ import (
 	"berth/tests/ministack"
 )
 
-const iam = "2010-05-08"
-
 // Granted are the actions that template.yaml's role of a function may allow, under any parameters, sorted.
 func Granted(root, folder string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
@@ -78,7 +76,7 @@ func (c *Cloud) Without(ctx context.Context, folder, action string) (restore fun
 		Document string `xml:"GetRolePolicyResult>PolicyDocument"`
 	}
 	in := map[string]string{"RoleName": role, "PolicyName": folder}
-	if err := (caller{endpoint: c.Endpoint}).query(ctx, "iam", iam, "GetRolePolicy", in, &out); err != nil {
+	if err := (caller{endpoint: c.Endpoint}).query(ctx, iam, "GetRolePolicy", in, &out); err != nil {
 		return nil, err
 	}
 	text := out.Document
@@ -91,7 +89,7 @@ func (c *Cloud) Without(ctx context.Context, folder, action string) (restore fun
 	}
 	put := func(ctx context.Context, document string) error {
 		in := map[string]string{"RoleName": role, "PolicyName": folder, "PolicyDocument": document}
-		return caller{endpoint: c.Endpoint}.query(ctx, "iam", iam, "PutRolePolicy", in, nil)
+		return caller{endpoint: c.Endpoint}.query(ctx, iam, "PutRolePolicy", in, nil)
 	}
 	if err := put(ctx, less); err != nil {
 		return nil, err

@@ -10,8 +10,6 @@ import (
 	"time"
 )
 
-const cloudFormation = "2010-05-15"
-
 // stackName is the installation's name.
 const stackName = "berth"
 
@@ -25,7 +23,7 @@ func (c caller) deploy(ctx context.Context, action, template string, parameters 
 		at := "Parameters.member." + strconv.Itoa(i+1)
 		in[at+".ParameterKey"], in[at+".ParameterValue"] = name, parameters[name]
 	}
-	if err := c.query(ctx, "cloudformation", cloudFormation, action, in, nil); err != nil {
+	if err := c.query(ctx, cloudFormation, action, in, nil); err != nil {
 		return nil, err
 	}
 	for tick := time.NewTicker(100 * time.Millisecond); ; {
@@ -63,7 +61,7 @@ func (c caller) describe(ctx context.Context) (stack, error) {
 	var out struct {
 		Stacks []stack `xml:"DescribeStacksResult>Stacks>member"`
 	}
-	err := c.query(ctx, "cloudformation", cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
+	err := c.query(ctx, cloudFormation, "DescribeStacks", map[string]string{"StackName": stackName}, &out)
 	if err == nil && len(out.Stacks) != 1 {
 		err = fmt.Errorf("there are %d stacks called %s", len(out.Stacks), stackName)
 	}
@@ -82,7 +80,7 @@ func (c caller) failures(ctx context.Context) string {
 			Reason string `xml:"ResourceStatusReason"`
 		} `xml:"DescribeStackEventsResult>StackEvents>member"`
 	}
-	_ = c.query(ctx, "cloudformation", cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
+	_ = c.query(ctx, cloudFormation, "DescribeStackEvents", map[string]string{"StackName": stackName}, &out)
 	var text strings.Builder
 	for _, e := range out.Events {
 		if strings.HasSuffix(e.Status, "FAILED") {
@@ -100,7 +98,7 @@ func (c caller) resources(ctx context.Context) (map[string]string, error) {
 			Physical string `xml:"PhysicalResourceId"`
 		} `xml:"DescribeStackResourcesResult>StackResources>member"`
 	}
-	err := c.query(ctx, "cloudformation", cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
+	err := c.query(ctx, cloudFormation, "DescribeStackResources", map[string]string{"StackName": stackName}, &out)
 	ids := map[string]string{}
 	for _, r := range out.Resources {
 		ids[r.Logical] = r.Physical

@@ -38,6 +38,8 @@ func passOn(t *testing.T, l *local) {
 		{"TagResource", `{"resourceArn": "` + id + `", "tags": [{"key": "k", "value": "v"}]}`},
 		{"ListTagsForResource", `{"resourceArn": "` + id + `"}`},
 		{"UntagResource", `{"resourceArn": "` + id + `", "tagKeys": ["k"]}`},
+		{"RegisterContainerInstance", `{"totalResources": [{"name": "CPU", "type": "INTEGER", "integerValue": 2048},
+			{"name": "MEMORY", "type": "INTEGER", "integerValue": 4096}]}`},
 		{"UpdateContainerInstancesState", `{"containerInstances": ["` + id + `"], "status": "DRAINING"}`},
 		{"RunTask", `{"taskDefinition": "tools"}`},
 		{"DeregisterTaskDefinition", `{"taskDefinition": "tools:1"}`},

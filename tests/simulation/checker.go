@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +159,9 @@ func (c *checker) refused(r *cluster.Request) {
 }
 
 func (c *checker) taskProgress(old, now *cluster.Task) {
+	if i := c.known[now.Instance]; !maps.Equal(old.Reported, now.Reported) && i != nil && c.overloaded(i, nil) != "" {
+		c.mark(MarkOverloaded)
+	}
 	if now.Version < old.Version {
 		c.fail("task %s went back from version %d to %d", now.ID, old.Version, now.Version)
 	}
@@ -230,7 +234,7 @@ func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
 			c.fail("invariant 1: task %s has devices %v of the %d of instance %s", t.ID, t.GPUs, len(h.gpus), i.ID)
 		case h.gpus[g] > 1000:
 			c.fail("invariant 1: with task %s GPU %d of instance %s holds %d thousandths", t.ID, g, i.ID, h.gpus[g])
-		case t.Needs.GPUMilli > 0 && h.gpus[g] > t.Needs.GPUMilli:
+		case t.Needs.GPUMilli > 0 && h.gpus[g] > int(t.Needs.GPUMilli):
 			c.mark(MarkShared)
 		case h.idle() < h.unpinned:
 			c.fail("invariant 1: with task %s on GPU %d of instance %s there is none left for a foreign task that has one", t.ID, g, i.ID)
@@ -310,7 +314,11 @@ func (c *checker) stopped(old, now *cluster.Task) {
 			well++
 		}
 	}
-	if active < s.Desired {
+	if c.moving(now.Owner, nil)[now.ID] {
+		c.mark(MarkMoveOver)
+	}
+	// A task that has to leave may stop first where its replacement cannot start first.
+	if active < s.Desired && !strings.HasPrefix(now.Reason, "Moved: ") {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
 	}
 	least := (s.Desired*s.MinHealthy + 99) / 100

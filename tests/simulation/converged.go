@@ -15,6 +15,7 @@ func (w *World) converged() {
 	}
 	w.atRest()
 	w.truth()
+	w.mended()
 	w.client.kept()
 	for _, s := range w.client.services {
 		if !s.busy {

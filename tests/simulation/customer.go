@@ -76,6 +76,14 @@ func (w *World) family(a Action) string {
 	return f
 }
 
+// networkOf is where tasks of the family have their network interface, nil where they have none of their own.
+func networkOf(family string) *cluster.Network {
+	if family != "vpc" {
+		return nil
+	}
+	return &cluster.Network{Subnets: []string{"subnet-1"}}
+}
+
 // call runs an operation as a client does: again after every failure that may pass, until it is answered.
 func (c *customer) call(name string, f func(ctx context.Context) error, answered func(err error)) {
 	c.world.spawn(name, client, func(ctx context.Context) {
@@ -121,6 +129,7 @@ func (c *customer) create(a Action, daemon bool) {
 		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, []string{"checked", "checked", "disk"}[a.Pick%3]
 		spec.MinHealthy, spec.MaxPercent = nil, nil
 	}
+	spec.Network = networkOf(spec.TaskDefinition)
 	c.world.note("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, said(spec.Rules))
 	c.call("create "+s.name, func(ctx context.Context) error {
 		_, err := c.world.API.CreateService(ctx, spec)
@@ -224,6 +233,7 @@ func (w *World) runWaiting(a Action) {
 
 // submit asks for tasks; then, which may be nil, gets what it was given.
 func (c *customer) submit(spec cluster.TaskSpec, then func(ids []string)) {
+	spec.Network = networkOf(spec.TaskDefinition)
 	c.call("run "+spec.Token, func(ctx context.Context) error {
 		tasks, failures, err := c.world.API.SubmitTasks(ctx, spec)
 		if err != nil {

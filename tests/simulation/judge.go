@@ -162,7 +162,7 @@ func (l *ledger) full(w *law, i *cluster.Instance, p posture) string {
 		return "CPU"
 	case h.memory+w.needs.Memory > i.Registered.Memory:
 		return "memory"
-	case i.Registered.ENIs != nil && w.needs.ENIs > 0 && h.enis+w.needs.ENIs > *i.Registered.ENIs:
+	case i.Registered.ENIs != nil && w.needs.ENIs > 0 && h.enis+int(w.needs.ENIs) > *i.Registered.ENIs:
 		return "network interfaces"
 	}
 	for _, port := range w.def.Ports {
@@ -170,7 +170,7 @@ func (l *ledger) full(w *law, i *cluster.Instance, p posture) string {
 			return fmt.Sprint("port ", port.Number)
 		}
 	}
-	share, free := w.needs.GPUMilli, 0
+	share, free := int(w.needs.GPUMilli), 0
 	for _, used := range h.gpus {
 		if share > 0 && used > 0 && used+share <= 1000 {
 			free++

@@ -144,6 +144,9 @@ func (c *checker) metrics(p *placing) {
 func (c *checker) buffer(p *placing, metric string) {
 	c.mark(MarkBuffer)
 	if p.Replaces != "" {
+		if c.amiss(p.later) == "" {
+			c.fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and nothing had to be mended", p.ID, p.Service, metric, p.on.ID)
+		}
 		return
 	}
 	if p.Batch == "" || p.law.daemon || c.named(p) {
@@ -211,6 +214,6 @@ func (c *checker) followed(p *placing) {
 		c.mark(MarkScoring)
 	}
 	if p.Replaces != "" {
-		c.mark(MarkMoved)
+		c.moved(p)
 	}
 }

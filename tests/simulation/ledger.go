@@ -196,7 +196,7 @@ func (l *ledger) load(i *cluster.Instance, without map[string]bool) load {
 		if without[t.ID] {
 			continue
 		}
-		h.enis += t.Needs.ENIs
+		h.enis += int(t.Needs.ENIs)
 		l.loads(h.metrics, t)
 		h.cpu += t.Needs.CPU
 		h.memory += t.Needs.Memory
@@ -204,7 +204,7 @@ func (l *ledger) load(i *cluster.Instance, without map[string]bool) load {
 			h.unpinned += t.Needs.GPUs
 		}
 		for _, g := range t.GPUs {
-			if share := t.Needs.GPUMilli; g < len(h.gpus) && share > 0 {
+			if share := int(t.Needs.GPUMilli); g < len(h.gpus) && share > 0 {
 				h.gpus[g] += share
 			} else if g < len(h.gpus) {
 				h.gpus[g] += 1000

@@ -73,9 +73,10 @@ const (
 	MarkLoadOperation  Mark = "a load was reported by the operation"
 	MarkLoadEvent      Mark = "a load was reported by an event"
 	MarkOverloaded     Mark = "reported loads put an instance above its capacity"
-	MarkRelieved       Mark = "an instance above its capacity was relieved"
+	MarkRelieved       Mark = "a task moved off an instance above its capacity"
+	MarkMended         Mark = "a task moved to mend a domain rule"
 	MarkCordoned       Mark = "an instance became unschedulable under tasks"
-	MarkMisfit         Mark = "a task's instance ceased to match its node constraint"
+	MarkMisfit         Mark = "a task moved off an instance that its node constraint no longer holds on"
 )
 
 // Marks are all of them.
@@ -88,7 +89,7 @@ var Marks = []Mark{
 	MarkListLate, MarkExtra, MarkForeign, MarkWaited, MarkAttributed, MarkShared, MarkPort, MarkENI, MarkConstraint, MarkSociable,
 	MarkNodeConstraint, MarkDomain, MarkStrategy, MarkScoring, MarkMetric, MarkBuffer, MarkSoft, MarkMoved, MarkMoveOver,
 	MarkRules, MarkRulesRefused, MarkConfigured, MarkLoadOperation, MarkLoadEvent, MarkOverloaded, MarkRelieved, MarkCordoned,
-	MarkMisfit,
+	MarkMisfit, MarkMended,
 }
 
 // Coverage counts what happened over any number of runs.

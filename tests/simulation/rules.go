@@ -290,7 +290,7 @@ func domained(r *rand.Rand) fleet.Machine {
 	}
 	m.Attributes = attributes
 	if r.IntN(2) == 0 {
-		m.Type, m.Metrics = "sim.metric", map[string]int64{"conns": 100, "io": 12, "ENI": 2}
+		m.Type, m.Metrics, m.ENIs = "sim.metric", map[string]int64{"conns": 100, "io": 12}, 2
 	}
 	return m
 }

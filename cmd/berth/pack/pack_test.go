@@ -100,8 +100,8 @@ func TestNobodyGetsMoreThanThereIs(t *testing.T) {
 					}
 					if len(def.Constraints) == 1 {
 						constrained++
-						if !strings.Contains(def.Constraints[0].Expression, "'"+v.Attributes[modelAttribute]+"'") {
-							t.Errorf("task with %s is on %s", def.Constraints[0].Expression, v.Attributes[modelAttribute])
+						if !strings.Contains(def.Constraints[0].Expression, "'"+v.Attributes[trace.ModelAttribute]+"'") {
+							t.Errorf("task with %s is on %s", def.Constraints[0].Expression, v.Attributes[trace.ModelAttribute])
 						}
 					}
 				}

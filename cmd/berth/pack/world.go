@@ -4,19 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
-	"berth/shared/constraint"
 	"berth/shared/placement"
 )
 
-const (
-	clusterName = "pack"
-	// modelAttribute is the attribute of an instance that names the model of its GPUs.
-	modelAttribute = "gpu-model"
-)
+const clusterName = "pack"
 
 // world is the cluster as rows, and the engine on it.
 type world struct {
@@ -36,7 +30,7 @@ func newWorld(nodes []trace.Node) *world {
 			Attributes: map[string]string{},
 		}
 		if n.Model != "" {
-			in.Attributes[modelAttribute] = n.Model
+			in.Attributes[trace.ModelAttribute] = n.Model
 		}
 		w.snap.Put(in)
 	}
@@ -89,18 +83,24 @@ type shape struct {
 }
 
 func prepare(tasks []trace.Pod, strategy string) (*work, error) {
+	type key struct {
+		needs      cluster.Resources
+		constraint string
+	}
 	w := &work{tasks: make([]task, len(tasks))}
-	known := map[string]*shape{}
+	known := map[key]*shape{}
 	for i, t := range tasks {
-		models := slices.Compact(slices.Sorted(slices.Values(t.Models)))
-		key := fmt.Sprint(t.CPUMilli, t.MemoryMiB, t.GPUs, t.GPUMilli, models)
-		s := known[key]
+		needs := cluster.Resources{CPU: t.CPUMilli * cluster.MilliVCPU, Memory: t.MemoryMiB, GPUs: t.GPUs, GPUMilli: int32(t.GPUMilli)}
+		where, err := t.Constraint()
+		if err != nil {
+			return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		}
+		s := known[key{needs, where}]
 		if s == nil {
-			var err error
-			if s, err = newShape(t, models, len(w.shapes)+1, strategy); err != nil {
+			if s, err = newShape(len(w.shapes)+1, needs, where, strategy); err != nil {
 				return nil, fmt.Errorf("task %s: %w", t.Name, err)
 			}
-			known[key] = s
+			known[key{needs, where}] = s
 			w.shapes = append(w.shapes, s)
 		}
 		w.tasks[i] = task{t, s}
@@ -108,41 +108,16 @@ func prepare(tasks []trace.Pod, strategy string) (*work, error) {
 	return w, nil
 }
 
-func newShape(t trace.Pod, models []string, number int, strategy string) (*shape, error) {
-	def := &cluster.TaskDefinition{
-		Head: head(), Family: "shape-" + strconv.Itoa(number), Revision: 1,
-		Needs: cluster.Resources{CPU: t.CPUMilli * cluster.MilliVCPU, Memory: t.MemoryMiB, GPUs: t.GPUs, GPUMilli: t.GPUMilli},
+func newShape(number int, needs cluster.Resources, where, strategy string) (*shape, error) {
+	def := &cluster.TaskDefinition{Head: head(), Family: "shape-" + strconv.Itoa(number), Revision: 1, Needs: needs}
+	if where != "" {
+		def.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: where}}
 	}
-	spec := &placement.Spec{Needs: def.Needs, Owner: clusterName, Scoring: strategy}
-	if len(models) > 0 {
-		text, err := memberOf(models)
-		if err != nil {
-			return nil, err
-		}
-		expression, err := constraint.ParseQuery(text)
-		if err != nil {
-			return nil, fmt.Errorf("gpu_spec %q: %w", t.Models, err)
-		}
-		def.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: text}}
-		spec.Constraints = []*constraint.Expression{expression}
+	spec, err := placement.NewSpec(def, clusterName, "", &cluster.Rules{Scoring: strategy})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return &shape{def, spec}, nil
-}
-
-// memberOf is the constraint that an instance's GPUs are one of the models.
-func memberOf(models []string) (string, error) {
-	quoted := make([]string, len(models))
-	for i, m := range models {
-		switch {
-		case !strings.Contains(m, "'"):
-			quoted[i] = "'" + m + "'"
-		case !strings.Contains(m, `"`):
-			quoted[i] = `"` + m + `"`
-		default:
-			return "", fmt.Errorf("GPU model %.60q has both kinds of quotes, expected one at most", m)
-		}
-	}
-	return "attribute:" + modelAttribute + " in [" + strings.Join(quoted, ", ") + "]", nil
 }
 
 // define has the cluster know the tasks' definitions.

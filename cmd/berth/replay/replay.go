@@ -31,6 +31,7 @@ type Options struct {
 	Tasks    []trace.Pod
 	Compress float64 // arrivals come this many times faster; 1 where 0
 	Seed     uint64
+	Strategy string // a scoring, see [placement.Scorings]; ECS's spread where empty
 	// Progress, where set, is called now and then with the tasks that have arrived and those that have ended.
 	Progress func(arrived, ended int)
 	// Check, where set, is called whenever nothing is pending: no message, no record, no outbox row.
@@ -123,7 +124,7 @@ func machine(n trace.Node, number int) fleet.Machine {
 		Zones: []string{"us-east-1" + string(rune('a'+number%3))},
 	}
 	if n.Model != "" {
-		m.Attributes = map[string]string{"gpu-model": n.Model}
+		m.Attributes = map[string]string{trace.ModelAttribute: n.Model}
 	}
 	return m
 }
@@ -148,10 +149,18 @@ func (r *run) next() {
 func (r *run) submit(p trace.Pod) error {
 	s := shapeOf(p)
 	life := max(time.Second, *p.Deleted-*p.Created)
+	rules := cluster.Rules{Scoring: r.Strategy}
+	where, err := p.Constraint()
+	if err != nil {
+		return err
+	}
+	if where != "" {
+		rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: where}}
+	}
 	r.meter.arrived(p)
-	_, err := r.API.Submit(context.Background(), cluster.TaskSpec{
+	_, err = r.API.Submit(context.Background(), cluster.TaskSpec{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: s.family() + ":1", Count: 1, StartedBy: p.Name,
-		Wait: handler.WaitForever,
+		Wait: handler.WaitForever, Rules: rules,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
 			Name: "main", Environment: []cluster.Variable{{
 				Name: "BERTH_FLEET_RUN_SECONDS", Value: strconv.FormatFloat(life.Seconds(), 'f', -1, 64),

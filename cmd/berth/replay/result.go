@@ -34,8 +34,6 @@ type Result struct {
 	Memory  Share   `json:"memory"`
 	GPU     Share   `json:"gpu"`
 	Latency Latency `json:"latency"`
-	// IgnoredModels counts the tasks that named GPU models, which a replay does not honour yet.
-	IgnoredModels int `json:"ignoredModels,omitempty"`
 }
 
 // Latency is virtual time from a task's arrival to its StartTask, in seconds.
@@ -56,11 +54,6 @@ func (r *run) result(ctx context.Context) (Result, error) {
 		Latency: latency(m.waits),
 	}
 	out.GPUAllocation = out.GPU.Mean
-	for _, t := range r.Tasks {
-		if len(t.Models) > 0 {
-			out.IgnoredModels++
-		}
-	}
 	for _, w := range m.waits {
 		if w > waited {
 			out.Waited++
@@ -99,10 +92,15 @@ func (r *run) reasons(ctx context.Context, into map[string]int) error {
 	}
 	engine := placement.New(snap)
 	for _, t := range snap.Waiting() {
-		def := snap.Definitions[t.TaskDefinition]
-		result := engine.Place(placement.Request{
-			Spec: &placement.Spec{Needs: t.Needs, Ports: def.Ports, Owner: t.Owner}, Count: 1,
-		})
+		rules := t.Rules
+		if rules == nil {
+			rules = &cluster.Rules{}
+		}
+		spec, err := placement.NewSpec(snap.Definitions[t.TaskDefinition], t.Owner, t.Group, rules)
+		if err != nil {
+			return fmt.Errorf("task %s: %w", t.StartedByUser, err)
+		}
+		result := engine.Place(placement.Request{Spec: spec, Count: 1})
 		into[reason(result.Diagnosis)]++
 	}
 	return nil
@@ -151,10 +149,7 @@ state hash               %s
 			return err
 		}
 	}
-	if r.IgnoredModels > 0 {
-		_, err = fmt.Fprintf(w, "%d tasks name GPU models; that needs placement constraints, which are not supported yet, and was ignored\n", r.IgnoredModels)
-	}
-	return err
+	return nil
 }
 
 func sortedReasons(reasons map[string]int) []string {

@@ -3,8 +3,10 @@ package replay
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"berth/cmd/berth/installation"
+	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
 )
 
@@ -16,7 +18,7 @@ type scan struct {
 
 // slack is what an instance has left.
 type slack struct {
-	id          string
+	id, model   string
 	cpu, memory int64
 	gpus        []int
 }
@@ -38,7 +40,7 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 	if err != nil {
 		return err
 	}
-	waiting := map[cluster.Resources]string{}
+	waiting := map[wish]string{}
 	for _, row := range tasks {
 		t, ok := row.(*cluster.Task)
 		if !ok {
@@ -48,19 +50,34 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 			s.take(t)
 		}
 		if t.Waiting() {
-			waiting[t.Needs] = t.StartedByUser
+			waiting[wishOf(t)] = t.StartedByUser
 		}
 	}
-	for needs, task := range waiting {
-		if id := s.room(needs); id != "" {
-			return fmt.Errorf("at %s task %s (%+v) waits, and instance %s could hold it", i.Loop.Now(), task, needs, id)
+	for w, task := range waiting {
+		if id := s.room(w); id != "" {
+			return fmt.Errorf("at %s task %s (%+v) waits, and instance %s could hold it", i.Loop.Now(), task, w, id)
 		}
 	}
 	return nil
 }
 
+// wish is what a task waits for: room, and GPUs of one of the models that the text names in quotes, any where it is
+// empty.
+type wish struct {
+	cluster.Resources
+	models string
+}
+
+func wishOf(t *cluster.Task) wish {
+	w := wish{Resources: t.Needs}
+	if t.Rules != nil && len(t.Rules.Constraints) > 0 {
+		w.models = t.Rules.Constraints[0].Expression
+	}
+	return w
+}
+
 func (s *scan) add(in *cluster.Instance) {
-	f := &slack{id: in.ID, cpu: in.Registered.CPU, memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
+	f := &slack{id: in.ID, model: in.Attributes[trace.ModelAttribute], cpu: in.Registered.CPU, memory: in.Registered.Memory, gpus: make([]int, len(in.Registered.GPUs))}
 	for g := range f.gpus {
 		f.gpus[g] = 1000
 	}
@@ -84,11 +101,15 @@ func share(needs cluster.Resources) int {
 	if needs.GPUMilli == 0 {
 		return 1000
 	}
-	return needs.GPUMilli
+	return int(needs.GPUMilli)
 }
 
-func (s *scan) room(needs cluster.Resources) string {
+func (s *scan) room(w wish) string {
+	needs := w.Resources
 	for _, f := range s.free {
+		if w.models != "" && !strings.Contains(w.models, "'"+f.model+"'") {
+			continue
+		}
 		free := 0
 		for _, g := range f.gpus {
 			if g >= share(needs) {

@@ -32,3 +32,25 @@ func TestTaskLists(t *testing.T) {
 		}
 	})
 }
+
+func TestConstraint(t *testing.T) {
+	for name, c := range map[string]struct {
+		models []string
+		want   string
+	}{
+		"AnyModel":       {nil, ""},
+		"OneOfSeveral":   {[]string{"T4", "A10", "T4"}, "attribute:gpu-model in ['A10', 'T4']"},
+		"QuoteInTheName": {[]string{"it's"}, `attribute:gpu-model in ["it's"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := (&Pod{Models: c.models}).Constraint(); err != nil || got != c.want {
+				t.Errorf("got %s, %v, want %s", got, err, c.want)
+			}
+		})
+	}
+	t.Run("BothQuotesAreRefused", func(t *testing.T) {
+		if got, err := (&Pod{Models: []string{`'"`}}).Constraint(); err == nil {
+			t.Errorf("got %s", got)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,54 +15,158 @@ import (
 // those of the service, or replace them where there is only room for one.
 type Question struct {
 	Service    string
-	Definition string // family:revision
+	Definition string // family:revision, or a family for its newest revision
 	Needs      cluster.Resources
 	Ports      []cluster.Port
 	Rules      cluster.Rules
 	Count      int
+	// Instance, where not empty, is one to say of why the tasks do not go there.
+	Instance string
+	// Moves asks for the moves that would be made, and for those that would make room.
+	Moves bool
 }
 
-// NotFound is what was asked about and is not in the cluster, with what is.
+// Empty reports whether the question names nothing to place.
+func (q *Question) Empty() bool {
+	return q.Service == "" && q.Definition == "" && q.Needs == (cluster.Resources{}) && len(q.Ports) == 0 && len(q.Rules.Metrics) == 0
+}
+
+// NotFound is what was asked about and is not there, with what is.
 type NotFound struct {
 	Kind, Name string
 	Known      []string
 }
 
+// shown is how many names a message lists.
+const shown = 10
+
+// Error names it, what was asked for and what there is.
 func (e *NotFound) Error() string {
-	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(e.Known, ", "))
+	known := slices.Sorted(slices.Values(e.Known))
+	more := len(known) - shown
+	known = known[:min(len(known), shown)]
+	if more > 0 {
+		known = append(known, fmt.Sprintf("%d more", more))
+	}
+	if len(known) == 0 {
+		return fmt.Sprintf("%s %q is not in the cluster, which has none", e.Kind, e.Name)
+	}
+	return fmt.Sprintf("%s %q is not in the cluster, expected one of: %s", e.Kind, e.Name, strings.Join(known, ", "))
 }
 
-// request is the question for the engine.
-func (q Question) request(snap *cluster.Snapshot) (placement.Request, error) {
-	def := &cluster.TaskDefinition{Needs: q.Needs, Ports: q.Ports}
-	owner, group, rules, target := "what-if", "", q.Rules, q.Count
-	perInstance := 0
-	if q.Service != "" {
-		s := snap.Services[q.Service]
-		if s == nil {
-			return placement.Request{}, &NotFound{"service", q.Service, slices.Sorted(maps.Keys(snap.Services))}
-		}
-		owner, target, rules = s.Short, max(s.Desired, len(snap.Owned(s.Short))+q.Count), merge(s.Rules, q.Rules)
-		q.Definition = s.TaskDefinition
-		if s.Strategy == cluster.Daemon {
-			perInstance = 1
-		} else if rules.DomainPolicy == "" {
-			rules.DomainPolicy = snap.Configuration.DomainPolicy
+// world is a cluster and what placement is asked with about it.
+type world struct {
+	snap   *cluster.Snapshot
+	engine *placement.Engine
+	specs  map[string]*placement.Spec // of services, by name
+}
+
+func newWorld(snap *cluster.Snapshot) *world {
+	return &world{snap: snap, engine: placement.New(snap), specs: map[string]*placement.Spec{}}
+}
+
+// service finds a service by name.
+func (w *world) service(name string) (*cluster.Service, error) {
+	if s := w.snap.Services[name]; s != nil {
+		return s, nil
+	}
+	return nil, &NotFound{"service", name, slices.Collect(maps.Keys(w.snap.Services))}
+}
+
+// definition finds a task definition by its full name, or the newest revision of a family.
+func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
+	if d := w.snap.Definitions[name]; d != nil {
+		return d, nil
+	}
+	var newest *cluster.TaskDefinition
+	for _, d := range w.snap.Definitions {
+		if d.Family == name && (newest == nil || d.Revision > newest.Revision) {
+			newest = d
 		}
 	}
-	if q.Definition != "" {
-		if def = snap.Definitions[q.Definition]; def == nil {
-			return placement.Request{}, &NotFound{"task definition", q.Definition, slices.Sorted(maps.Keys(snap.Definitions))}
-		}
+	if newest == nil {
+		return nil, &NotFound{"task definition", name, slices.Collect(maps.Keys(w.snap.Definitions))}
 	}
-	spec, err := placement.NewSpec(def, owner, group, &rules)
+	return newest, nil
+}
+
+// spec is what placement is asked with for the service's tasks. Without further rules it is the same each time.
+func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
+	if old := w.specs[s.Name]; old != nil && further.Empty() {
+		return old, nil
+	}
+	def, err := w.definition(s.TaskDefinition)
 	if err != nil {
-		return placement.Request{}, err
+		return nil, fmt.Errorf("service %s: %w", s.Name, err)
 	}
-	if perInstance > 0 {
-		spec.PerInstance = perInstance
+	rules := merge(s.Rules, *further)
+	if s.Strategy == cluster.Replica {
+		rules.DomainPolicy = cmp.Or(rules.DomainPolicy, w.snap.Configuration.DomainPolicy)
 	}
-	return placement.Request{Spec: spec, Count: q.Count, Target: target}, nil
+	spec, err := placement.NewSpec(def, s.Short, serviceGroup+s.Name, &rules)
+	if err != nil {
+		return nil, fmt.Errorf("service %s: %w", s.Name, err)
+	}
+	if s.Strategy == cluster.Daemon {
+		spec.PerInstance = 1
+	}
+	if further.Empty() {
+		w.specs[s.Name] = spec
+	}
+	return spec, nil
+}
+
+// serviceGroup and familyGroup begin the groups that tasks are in unless the caller named one.
+const (
+	serviceGroup = "service:"
+	familyGroup  = "family:"
+)
+
+// request is the question for the engine.
+func (w *world) request(q *Question) (r placement.Request, err error) {
+	r.Count = q.Count
+	switch {
+	case q.Service != "":
+		s, err := w.service(q.Service)
+		if err != nil {
+			return r, err
+		}
+		r.Target = max(s.Desired, w.active(s)+q.Count)
+		r.Spec, err = w.spec(s, &q.Rules)
+		return r, err
+	case q.Definition != "":
+		def, err := w.definition(q.Definition)
+		if err != nil {
+			return r, err
+		}
+		r.Spec, err = placement.NewSpec(def, w.standalone(), familyGroup+def.Family, &q.Rules)
+		return r, err
+	}
+	r.Target = q.Count
+	r.Spec, err = placement.NewSpec(&cluster.TaskDefinition{Needs: q.Needs, Ports: q.Ports}, nobody, "", &q.Rules)
+	return r, err
+}
+
+// nobody owns tasks that have only a size: no short key is like it.
+const nobody = "what-if"
+
+// standalone is the owner of the cluster's standalone tasks, as one of them has it; nobody where there are none.
+func (w *world) standalone() string {
+	for t := range w.snap.Tasks() {
+		if t.Service == "" && !t.Foreign {
+			return t.Owner
+		}
+	}
+	return nobody
+}
+
+func (w *world) active(s *cluster.Service) (n int) {
+	for _, t := range w.snap.Owned(s.Short) {
+		if t.Active() {
+			n++
+		}
+	}
+	return n
 }
 
 func merge(a, b cluster.Rules) cluster.Rules {
@@ -82,4 +187,32 @@ func merge(a, b cluster.Rules) cluster.Rules {
 		a.Scoring = b.Scoring
 	}
 	return a
+}
+
+// words is what the tasks are called.
+func (q *Question) words() string {
+	switch {
+	case q.Service != "":
+		return "of service " + q.Service
+	case q.Definition != "":
+		return "of " + q.Definition
+	}
+	var parts []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	n := &q.Needs
+	add(n.CPU > 0, "%g CPU units", float64(n.CPU)/cluster.CPUUnit)
+	add(n.Memory > 0, "%d MiB", n.Memory)
+	add(n.GPUs > 0 && n.PerGPU() == cluster.WholeGPU, "%d GPUs", n.GPUs)
+	add(n.GPUs > 0 && n.PerGPU() < cluster.WholeGPU, "%g of a GPU", float64(n.PerGPU())/cluster.WholeGPU)
+	for _, p := range q.Ports {
+		add(true, "port %d/%s", p.Number, p.Protocol)
+	}
+	for _, m := range q.Rules.Metrics {
+		add(true, "%d %s", m.Load, m.Name)
+	}
+	return "with " + strings.Join(parts, ", ")
 }

@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/trace"
@@ -68,21 +71,48 @@ func Saved(r io.Reader) ([]wire.Row, error) {
 	return out, nil
 }
 
-// Snapshot is the cluster that the rows make up.
-func Snapshot(rows []wire.Row) (*cluster.Snapshot, error) {
+// Snapshot is the cluster that the rows make up. progress is called with how many were read so far.
+func Snapshot(rows []wire.Row, progress func(read int)) (*cluster.Snapshot, error) {
 	snap := cluster.NewSnapshot()
-	for _, r := range rows {
+	for n, r := range rows {
 		row, err := cluster.DecodeRow(r.Sort, r.Row)
 		if err != nil {
 			return nil, err
 		}
 		snap.Put(row)
+		progress(n + 1)
 	}
 	return snap, nil
 }
 
-// ModelAttribute is the attribute of a trace's instance that names the model of its GPUs.
-const ModelAttribute = "gpu-model"
+// Define has the snapshot know a task definition that the cluster has not used yet: family:revision, or a family, whose
+// newest revision it then is. It gives its full name; one that is not there is the caller's to notice.
+func Define(ctx context.Context, c *client.Client, snap *cluster.Snapshot, name string) (string, error) {
+	if snap.Definitions[name] != nil {
+		return name, nil
+	}
+	var out struct {
+		TaskDefinition struct {
+			types.TaskDefinition
+			// Numbers on the wire, and of no interest.
+			RegisteredAt, DeregisteredAt json.RawMessage
+		} `json:"taskDefinition"`
+		Tags []types.Tag `json:"tags"`
+	}
+	err := c.ECS(ctx, "DescribeTaskDefinition", map[string]any{"taskDefinition": name, "include": []string{"TAGS"}}, &out)
+	if e := new(cluster.Error); errors.As(err, &e) && e.Code == cluster.CodeClient {
+		return name, nil
+	} else if err != nil {
+		return "", err
+	}
+	def, err := wire.TaskDefinition(out.TaskDefinition.TaskDefinition, out.Tags)
+	if err != nil {
+		return "", err
+	}
+	def.Rev = 1
+	snap.Put(def)
+	return def.Name(), nil
+}
 
 // Traced is an empty cluster of a trace's nodes.
 func Traced(nodes []trace.Node) *cluster.Snapshot {
@@ -94,7 +124,7 @@ func Traced(nodes []trace.Node) *cluster.Snapshot {
 			Attributes: map[string]string{},
 		}
 		if n.Model != "" {
-			i.Attributes[ModelAttribute] = n.Model
+			i.Attributes[trace.ModelAttribute] = n.Model
 		}
 		snap.Put(i)
 	}

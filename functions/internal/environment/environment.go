@@ -5,6 +5,7 @@ package environment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -30,6 +31,7 @@ type Environment struct {
 	// Log writes lines as Lambda's JSON log format wants them.
 	Log *slog.Logger
 
+	out    io.Writer // the log's
 	lookup func(string) string
 	aws    aws.Config
 	errs   []error
@@ -69,7 +71,7 @@ func awsConfig() (aws.Config, error) {
 
 // New reads the variables that lookup gives, empty where there is none.
 func New(lookup func(string) string) *Environment {
-	return &Environment{Log: NewLogger(os.Stdout, lookup("AWS_LAMBDA_LOG_LEVEL")), lookup: lookup}
+	return &Environment{Log: NewLogger(os.Stdout, lookup("AWS_LAMBDA_LOG_LEVEL")), out: os.Stdout, lookup: lookup}
 }
 
 // Check ends the process when anything is missing or malformed: Lambda then reports a failed start.

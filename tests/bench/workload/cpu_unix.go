@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpu is the time that the process has had on any core.
-func cpu() time.Duration {
+// CPU is the time that the process has had on any core.
+func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

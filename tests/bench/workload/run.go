@@ -92,14 +92,14 @@ func (w *Workload) Run(peer string, e Engine, span Span) (Result, error) {
 		return Result{}, fmt.Errorf("starting %s: %w", peer, err)
 	}
 	runtime.GC()
-	before := cpu()
+	before := CPU()
 	out := Result{Peer: peer, Workload: w.Name, Nodes: len(w.Instances), Start: span.Start}
 	for n := 0; n < span.Tasks && r.total < span.Time; n++ {
 		if err := r.step(r.first + n); err != nil {
 			return Result{}, fmt.Errorf("running %s of %d instances through %s: %w", w.Name, len(w.Instances), peer, err)
 		}
 	}
-	out.CPU = (cpu() - before).Seconds()
+	out.CPU = (CPU() - before).Seconds()
 	r.sum(&out)
 	return out, r.check()
 }

@@ -1,0 +1,168 @@
+package whatif
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/wire"
+)
+
+// Answer is what would become of the tasks of a question.
+type Answer struct {
+	// Tasks says in words what was asked about; empty where only moves were.
+	Tasks    string  `json:"tasks,omitempty"`
+	Count    int     `json:"count"`
+	Placed   []Place `json:"placed"`
+	Unplaced int     `json:"unplaced"`
+	// Explanation is why the first task goes where it goes, or why it goes nowhere.
+	Explanation *Explanation `json:"explanation,omitempty"`
+	// Diagnosis is why the rest finds no instance once the others have theirs.
+	Diagnosis *wire.Diagnosis `json:"diagnosis,omitempty"`
+	Instance  *Verdict        `json:"instance,omitempty"`
+	Moves     *Moves          `json:"moves,omitempty"`
+}
+
+// Place is where one task goes, and the positions of the GPUs it is given there.
+type Place struct {
+	Instance string `json:"instance"`
+	GPUs     []int  `json:"gpus,omitempty"`
+}
+
+// Explanation is [placement.Explanation] under names that stay.
+type Explanation struct {
+	Diagnosis *wire.Diagnosis `json:"diagnosis"`
+	Best      *Candidate      `json:"best,omitempty"`
+	RunnerUp  *Candidate      `json:"runnerUp,omitempty"`
+	// DecidedBy is the name of the first component in which the two differ.
+	DecidedBy string `json:"decidedBy,omitempty"`
+	// NotKept are the rules that were given up.
+	NotKept []string `json:"notKept,omitempty"`
+	Text    string   `json:"text"`
+}
+
+// Candidate is an instance with what it is compared by, in order.
+type Candidate struct {
+	Instance string      `json:"instance"`
+	Key      []Component `json:"key"`
+}
+
+// Component is one thing by which instances are compared, the less the better.
+type Component struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Text  string  `json:"text,omitempty"`
+}
+
+// Verdict is what speaks against one instance.
+type Verdict struct {
+	Instance string `json:"instance"`
+	Chosen   bool   `json:"chosen"` // for the first task
+	Feasible bool   `json:"feasible"`
+	// Refused is every filter that refuses it.
+	Refused []wire.Rejection `json:"refused,omitempty"`
+	Key     []Component      `json:"key,omitempty"`
+	Text    string           `json:"text"`
+}
+
+// Ask answers a question about a cluster, which stays as it is. What it names and the cluster has not is a [*NotFound]; an
+// expression that cannot be read is an error, too.
+func Ask(snap *cluster.Snapshot, q *Question) (*Answer, error) {
+	w := newWorld(snap)
+	out := &Answer{Placed: []Place{}}
+	if q.Empty() {
+		var err error
+		out.Moves, err = w.moves()
+		return out, err
+	}
+	r, err := w.request(q)
+	if err != nil {
+		return nil, err
+	}
+	out.Tasks, out.Count = q.words(), q.Count
+	result := w.engine.Place(r)
+	for _, p := range result.Placed {
+		out.Placed = append(out.Placed, Place{p.Instance, slices.Clone(p.GPUs)})
+	}
+	out.Unplaced = q.Count - len(out.Placed)
+	out.Diagnosis = wire.DiagnosisOf(result.Diagnosis)
+	x := w.engine.Explain(r)
+	out.Explanation = explanationOf(&x)
+	if q.Instance != "" {
+		if out.Instance, err = w.verdict(r, &x, q.Instance); err != nil {
+			return nil, err
+		}
+	}
+	if q.Moves {
+		if out.Moves, err = w.moves(); err == nil && out.Unplaced > 0 {
+			r.Count = out.Unplaced
+			err = w.room(out, q, r)
+		}
+	}
+	return out, err
+}
+
+func explanationOf(x *placement.Explanation) *Explanation {
+	out := &Explanation{
+		Diagnosis: wire.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp), Text: x.String(),
+	}
+	if x.RunnerUp != nil {
+		out.DecidedBy = x.Best.Key[x.Best.Decides(x.RunnerUp)].Name
+	}
+	for _, rule := range x.GivenUp {
+		out.NotKept = append(out.NotKept, string(rule))
+	}
+	return out
+}
+
+func candidateOf(c *placement.Candidate) *Candidate {
+	if c == nil {
+		return nil
+	}
+	return &Candidate{c.Instance, keyOf(c)}
+}
+
+func keyOf(c *placement.Candidate) []Component {
+	var out []Component
+	for _, k := range c.Key {
+		out = append(out, Component{k.Name, k.Value, k.Text})
+	}
+	return out
+}
+
+// verdict says what keeps the request's first task off one instance.
+func (w *world) verdict(r placement.Request, x *placement.Explanation, id string) (*Verdict, error) {
+	if v := w.snap.Instances[id]; v == nil || v.Instance == nil {
+		return nil, &NotFound{"instance", id, slices.Collect(maps.Keys(w.snap.Instances))}
+	}
+	out := &Verdict{Instance: id}
+	why := w.engine.WhyNot(r, id)
+	if len(why) > 0 {
+		out.Refused = rejectionsOf(why)
+		out.Text = id + " cannot take it: " + reasons(why)
+		return out, nil
+	}
+	c := w.engine.Weigh(r, id)
+	out.Feasible, out.Key = true, keyOf(c)
+	if out.Chosen = id == x.Best.Instance; out.Chosen {
+		out.Text = id + " is where it goes"
+	} else {
+		out.Text = id + " could take it, but " + x.Best.Over(c, "")
+	}
+	return out, nil
+}
+
+func rejectionsOf(in []cluster.Rejection) []wire.Rejection {
+	return wire.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
+}
+
+// reasons are rejections by one instance in words.
+func reasons(in []cluster.Rejection) string {
+	var out []string
+	for _, r := range in {
+		out = append(out, strings.TrimPrefix(r.String(), "1 "))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,148 @@
+package whatif
+
+import (
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/wire"
+)
+
+// Moves are those that the cluster would make now.
+type Moves struct {
+	// UnderWay are replacements that have yet to take over: until then nothing new is planned.
+	UnderWay []Replacement `json:"underWay"`
+	Planned  []Move        `json:"planned"`
+	// Violations are the rules broken now, Unrepaired those that no moves mend.
+	Violations []string `json:"violations"`
+	Unrepaired []string `json:"unrepaired"`
+	// Room is how the tasks that find no instance would get one.
+	Room *Room `json:"room,omitempty"`
+}
+
+// Move is one task that changes its instance.
+type Move struct {
+	Task    string `json:"task"`
+	Service string `json:"service"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Via     string `json:"via,omitempty"`
+	Mode    string `json:"mode"`
+	Cost    int    `json:"cost"`
+	// After are the positions, from 0, of the moves that come before it.
+	After []int  `json:"after,omitempty"`
+	Why   string `json:"why"`
+}
+
+// Replacement is a task that takes another's place.
+type Replacement struct {
+	Service string `json:"service"`
+	Task    string `json:"task"`
+	From    string `json:"from"`
+	By      string `json:"by"`
+	To      string `json:"to"`
+}
+
+// Room is moves that let tasks run which fit nowhere as things stand.
+type Room struct {
+	Moves []Move `json:"moves"`
+	// Places are instances for the tasks once the moves are over.
+	Places []string `json:"places"`
+	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's capacity is what lacks.
+	Automatic bool `json:"automatic"`
+}
+
+// Bounds of one plan, as the scheduler has them.
+const (
+	maxMoves       = 20
+	maxRelocations = 20
+)
+
+// movers are the services whose tasks may have to move.
+func (w *world) movers() (placement.Moves, error) {
+	out := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: maxMoves}}
+	governed := w.snap.Governed()
+	for _, name := range slices.Sorted(maps.Keys(governed)) {
+		s := governed[name]
+		if s.Status != cluster.ServiceActive || s.Strategy != cluster.Replica {
+			continue
+		}
+		spec, err := w.spec(s, &cluster.Rules{})
+		if err != nil {
+			return out, err
+		}
+		out.Owners[s.Short] = placement.Mover{Spec: spec, Target: s.Desired}
+	}
+	return out, nil
+}
+
+// moves are those that would be made now.
+func (w *world) moves() (*Moves, error) {
+	ask, err := w.movers()
+	if err != nil {
+		return nil, err
+	}
+	plan := w.engine.PlanMoves(ask)
+	out := &Moves{UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations), Unrepaired: broken(plan.Unrepaired)}
+	return out, nil
+}
+
+func (w *world) movesOf(moves []placement.Move) []Move {
+	names := w.names()
+	out := []Move{}
+	for _, m := range moves {
+		out = append(out, Move{m.Task, names[m.Owner], m.From, m.To, m.Via, string(m.Mode), m.Cost, m.After, m.Why})
+	}
+	return out
+}
+
+// names are the services' names by their short keys.
+func (w *world) names() map[string]string {
+	out := map[string]string{}
+	for name, s := range w.snap.Services {
+		out[s.Short] = name
+	}
+	return out
+}
+
+func broken(violations []placement.Violation) []string {
+	out := []string{}
+	for _, v := range violations {
+		if text := v.String(); !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// underWay are the replacements that have yet to take over.
+func (w *world) underWay() []Replacement {
+	out := []Replacement{}
+	for t := range w.snap.Tasks() {
+		if t.Replaces == "" || !t.Active() {
+			continue
+		}
+		if old := w.snap.Task(t.Owner, t.Replaces); old != nil && old.Holds() {
+			out = append(out, Replacement{t.Service, old.ID, old.Instance, t.ID, t.Instance})
+		}
+	}
+	slices.SortFunc(out, func(a, b Replacement) int { return slices.Compare([]string{a.Service, a.Task}, []string{b.Service, b.Task}) })
+	return out
+}
+
+// room finds the moves that make room for the tasks that are left.
+func (w *world) room(a *Answer, q *Question, r placement.Request) error {
+	ask, err := w.movers()
+	if err != nil {
+		return err
+	}
+	ask.Budget.Moves = maxRelocations
+	plan := w.engine.MakeRoom(r, ask)
+	if len(plan.Moves) == 0 {
+		return nil
+	}
+	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r wire.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
+	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Automatic: q.Service != "" && lacking}
+	return nil
+}

@@ -1,0 +1,124 @@
+package placement_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+func TestCapacityOf(t *testing.T) {
+	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
+		s := snapshot(
+			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+			instance("a", capacity("m", 100)), instance("b", capacity("m", 7)),
+			instance("down", disconnected, capacity("m", 100)), instance("drains", status(cluster.InstanceDraining), capacity("m", 100)),
+			task("t1", "a", load(90)), task("t2", "drains", load(3)),
+		)
+		c := placement.CapacityOf(s, "m")
+		if c.Total != 107 || c.Unbuffered != 85 || c.Load != 93 || c.Remaining != 14 || c.RemainingUnbuffered != 0 {
+			t.Fatalf("%+v", c)
+		}
+		if len(c.Violated) != 1 || c.Violated[0] != "a" {
+			t.Fatalf("%v is above what it takes without the buffer", c.Violated)
+		}
+		down := placement.InstanceCapacities(s, s.Instances["down"])[s.MetricIndex("m")]
+		if down.Capacity != 100 || down.Remaining != 100 {
+			t.Fatalf("an instance that is down still has its own: %+v", down)
+		}
+	})
+	t.Run("NothingWithoutInstances", func(t *testing.T) {
+		if c := placement.CapacityOf(snapshot(), "m"); c.Total != 0 || c.Remaining != 0 {
+			t.Fatalf("%+v", c)
+		}
+	})
+	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
+		c := placement.CapacityOf(snapshot(instance("a", capacity("m", 1)), instance("b"), task("t", "a", load(5))), "m")
+		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
+			t.Fatalf("%+v", c)
+		}
+	})
+	t.Run("OverbookingIsNoCapacity", func(t *testing.T) {
+		s := snapshot(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), instance("a", capacity("m", 100)), task("t", "a", load(110)))
+		here := placement.InstanceCapacities(s, s.Instances["a"])[s.MetricIndex("m")]
+		if here.Capacity != 100 || here.Total != 120 || here.Remaining != 10 || !here.Violated {
+			t.Fatalf("%+v", here)
+		}
+		if c := placement.CapacityOf(s, "m"); c.Total != 100 {
+			t.Fatalf("%+v", c)
+		}
+	})
+}
+
+func demand(load int64, count int) placement.Demand {
+	return placement.Demand{Metrics: []cluster.Metric{{Name: "m", Load: load}}, Count: count}
+}
+
+func TestAdmit(t *testing.T) {
+	s := snapshot(
+		configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
+		instance("a", capacity("m", 15)), instance("b", capacity("m", 15)), task("t", "a", load(15)),
+	)
+	t.Run("RefusesWithTheNumbers", func(t *testing.T) {
+		err := placement.Admit(s, demand(6, 3), placement.Demand{})
+		if cluster.ErrorCode(err) != cluster.CodeInvalidParameter {
+			t.Fatal(err)
+		}
+		if want := "metric m: 18 more required, 12 available (capacity 30, 27 without the buffer, load 15)"; !strings.Contains(err.Error(), want) {
+			t.Fatal(err)
+		}
+	})
+	t.Run("AcceptsWhatJustFits", func(t *testing.T) {
+		if err := placement.Admit(s, demand(6, 2), placement.Demand{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("CountsOnlyWhatIsMore", func(t *testing.T) {
+		if err := placement.Admit(s, demand(10, 5), demand(10, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if placement.Admit(s, demand(10, 6), demand(10, 4)) == nil {
+			t.Fatal("20 more fit in 12")
+		}
+	})
+	t.Run("NeverRefusesNoLoad", func(t *testing.T) {
+		full := snapshot(instance("a", capacity("m", 0)))
+		if err := placement.Admit(full, demand(0, 1000), placement.Demand{}); err != nil {
+			t.Fatal(err)
+		}
+		if placement.Admit(full, demand(1, 1), placement.Demand{}) == nil {
+			t.Fatal("capacity 0 is none")
+		}
+	})
+	t.Run("SumsDoNotOverflow", func(t *testing.T) {
+		if placement.Admit(s, demand(1<<62, 8), placement.Demand{}) == nil {
+			t.Fatal("2^65 fit in 12")
+		}
+	})
+}
+
+// TestAdmitHoldsTheBufferBack: what is admitted on an empty cluster is never more than the whole without the buffer, and
+// one more is refused.
+func TestAdmitHoldsTheBufferBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		percent := rapid.IntRange(0, 100).Draw(t, "buffer")
+		rows := []cluster.Row{configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}
+		total := int64(0)
+		for n := range rapid.IntRange(1, 5).Draw(t, "instances") {
+			c := int64(rapid.IntRange(0, 1000).Draw(t, "capacity"))
+			total += c
+			rows = append(rows, instance(string(rune('a'+n)), capacity("m", c)))
+		}
+		s := snapshot(rows...)
+		usable := total * int64(100-percent) / 100
+		if err := placement.Admit(s, demand(1, int(usable)), placement.Demand{}); err != nil {
+			t.Fatal(err)
+		}
+		if placement.Admit(s, demand(1, int(usable)+1), placement.Demand{}) == nil {
+			t.Fatalf("%d of %d were admitted", usable+1, usable)
+		}
+	})
+}

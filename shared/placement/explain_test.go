@@ -1,0 +1,246 @@
+package placement_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// The winner of the explanation is what Place chooses, its runner-up what Place would choose without the winner, and what
+// it counts is what the diagnosis counts, on whatever cluster.
+func TestExplainAgreesWithPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		r := genRequest(t, w)
+		r.Count = 1
+		e := placement.New(w.snapshot(1))
+		x := e.Explain(r)
+		got := e.Place(r)
+		chosen, best := "", ""
+		if len(got.Placed) > 0 {
+			chosen = got.Placed[0].Instance
+		}
+		if x.Best != nil {
+			best = x.Best.Instance
+		}
+		if chosen != best {
+			t.Fatalf("Place chooses %q, the explanation %q: %v", chosen, best, &x)
+		}
+		if got.Diagnosis != nil {
+			if diff := cmp.Diff(*got.Diagnosis, x.Diagnosis); diff != "" {
+				t.Fatalf("other counts than Place's:\n%s", diff)
+			}
+		}
+		if (x.Best == nil) != (x.Diagnosis.Feasible == 0) || (x.RunnerUp == nil) != (x.Diagnosis.Feasible < 2) {
+			t.Fatalf("%d could take it, best %v, runner-up %v", x.Diagnosis.Feasible, x.Best, x.RunnerUp)
+		}
+		if x.RunnerUp != nil && (!x.Best.Ahead(x.RunnerUp) || x.RunnerUp.Ahead(x.Best)) {
+			t.Fatalf("the runner-up is ahead: %v, %v", x.Best, x.RunnerUp)
+		}
+	})
+}
+
+// WhyNot is empty exactly for the instances that could take the task, which are as many as the explanation says, and its
+// first entry is what the instance counts for there. Weigh has exactly those, none of them ahead of the best, only the best
+// ahead of the runner-up.
+func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		r := genRequest(t, w)
+		r.Instances = nil
+		e := placement.New(w.snapshot(1))
+		x := e.Explain(r)
+		feasible, refused := 0, map[string]int{}
+		for _, i := range w.instances {
+			why, weight := e.WhyNot(r, i.ID), e.Weigh(r, i.ID)
+			if (len(why) == 0) != (weight != nil) {
+				t.Fatalf("%s is refused by %v and weighs %v", i.ID, why, weight)
+			}
+			switch {
+			case i.Gone():
+				if len(why) != 1 || why[0].Filter != cluster.FilterStatus {
+					t.Fatalf("%s is gone, but refused by %v", i.ID, why)
+				}
+			case len(why) > 0:
+				refused[string(why[0].Filter)+why[0].Detail]++
+			default:
+				feasible++
+				checkWeight(t, weight, &x)
+			}
+		}
+		counted := map[string]int{}
+		for _, r := range x.Diagnosis.Rejected {
+			counted[string(r.Filter)+r.Detail] = r.Count
+		}
+		if feasible != x.Diagnosis.Feasible || !maps.Equal(refused, counted) {
+			t.Fatalf("%d feasible, refused by %v; the explanation says %v", feasible, refused, x.Diagnosis)
+		}
+	})
+}
+
+func checkWeight(t *rapid.T, c *placement.Candidate, x *placement.Explanation) {
+	first := c.Instance == x.Best.Instance
+	if c.Ahead(x.Best) || first == x.Best.Ahead(c) {
+		t.Fatalf("%v against the best, %v", c, x.Best)
+	}
+	if x.RunnerUp != nil && c.Instance != x.RunnerUp.Instance && c.Ahead(x.RunnerUp) != first {
+		t.Fatalf("%v against the runner-up, %v", c, x.RunnerUp)
+	}
+	if len(c.Key) != len(x.Best.Key) || c.Key[len(c.Key)-1].Text != c.Instance {
+		t.Fatalf("key %v, the best has %v", c.Key, x.Best.Key)
+	}
+}
+
+// What is asked without a task is what a cluster that never had it answers, and afterwards everything is as before.
+func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		r := genRequest(t, w)
+		if len(w.tasks) == 0 {
+			return
+		}
+		at := rapid.IntRange(0, len(w.tasks)-1).Draw(t, "task")
+		gone := w.tasks[at]
+		s := w.snapshot(1)
+		e := placement.New(s)
+		before, first := described(s), e.Explain(r)
+		var within placement.Explanation
+		var why []cluster.Rejection
+		e.Without(s.Task(gone.Owner, gone.ID), func() { within, why = e.Explain(r), e.WhyNot(r, gone.Instance) })
+		if diff := cmp.Diff(before, described(s)); diff != "" {
+			t.Fatalf("the snapshot is another:\n%s", diff)
+		}
+		if diff := cmp.Diff(first.String(), new(e.Explain(r)).String()); diff != "" {
+			t.Fatalf("another answer afterwards:\n%s", diff)
+		}
+		other := *w
+		other.tasks = slices.Delete(slices.Clone(w.tasks), at, at+1)
+		never := placement.New(other.snapshot(2))
+		if diff := cmp.Diff(new(never.Explain(r)).String(), within.String()); diff != "" {
+			t.Fatalf("without task %s on %s:\n%s", gone.ID, gone.Instance, diff)
+		}
+		if diff := cmp.Diff(never.WhyNot(r, gone.Instance), why); diff != "" {
+			t.Fatalf("without task %s, refused on %s:\n%s", gone.ID, gone.Instance, diff)
+		}
+	})
+}
+
+// described is all that decisions rest on, in an order of its own.
+func described(s *cluster.Snapshot) []string {
+	out := []string{fmt.Sprint(s.Meta), fmt.Sprint(s.TaskCount(), len(s.Waiting()))}
+	for _, v := range s.Dense() {
+		if v == nil {
+			continue
+		}
+		var tasks, ports []string
+		for _, t := range v.Tasks {
+			tasks = append(tasks, fmt.Sprint(t.Owner, t.ID, s.Crowd(t.Owner, "").On(v), s.Crowd(t.Owner, t.Group).Spread(), s.Crowd(t.Owner, "").Zones))
+		}
+		for _, p := range v.Ports {
+			ports = append(ports, fmt.Sprint(p))
+		}
+		slices.Sort(tasks)
+		slices.Sort(ports)
+		loads := map[string]int64{}
+		for m, name := range s.MetricNames() {
+			if load := v.Load(m); load != 0 {
+				loads[name] = load
+			}
+		}
+		out = append(out, fmt.Sprint(v.Index, v.ID, v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs, ports, loads, tasks))
+	}
+	return out
+}
+
+// The words, each with the numbers that decided.
+func TestExplanationSays(t *testing.T) {
+	zoned := func() []cluster.Row {
+		return []cluster.Row{
+			instance("i-1", zone("a")), instance("i-2", zone("b")), instance("i-3", zone("b"), memory(900)),
+			instance("i-4", zone("c"), memory(300)), instance("i-5", status(cluster.InstanceDraining)), instance("i-6", disconnected),
+			task("t-1", "i-1"), task("t-2", "i-1"), task("t-3", "i-2"),
+		}
+	}
+	spec := func(change func(*placement.Spec)) placement.Request {
+		s := &placement.Spec{Needs: small, Owner: "web", Group: ""}
+		change(s)
+		return placement.Request{Spec: s}
+	}
+	refused := "6 instances: 1 agent disconnected, 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); "
+	for _, c := range []struct {
+		name string
+		rows []cluster.Row
+		ask  placement.Request
+		want string
+	}{
+		{"TheInstanceWithTheFewest", zoned(), spec(func(*placement.Spec) {}),
+			refused + "of 3 that could take it i-3 has the fewest tasks of this kind (0, runner-up i-2: 1)"},
+		{"TheZoneWithTheFewest", append(zoned(), task("t-4", "i-3"), task("t-5", "i-3"), task("t-6", "i-3", owner("other"), needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
+			spec(func(*placement.Spec) {}),
+			"6 instances: 1 agent disconnected, 1 insufficient CPU (needs 256 units, best free 36), 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); " +
+				"of 2 that could take it i-1 has the fewest tasks of this kind in its zone (2, runner-up i-2: 3)"},
+		{"Memory", zoned(), spec(func(s *placement.Spec) {
+			s.Strategies = []cluster.PlacementStrategy{{Type: "binpack", Field: "MEMORY"}}
+		}), refused + "of 3 that could take it i-3 has the least memory free (900 MiB, runner-up i-1: 3072 MiB)"},
+		{"CPU", zoned(), spec(func(s *placement.Spec) {
+			s.Strategies = []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}
+		}), refused + "of 3 that could take it i-1 has the least CPU free (1536 units, runner-up i-2: 1792 units)"},
+		{"TheFit", zoned(), spec(func(s *placement.Spec) { s.Scoring = placement.BestFit }),
+			refused + "of 3 that could take it i-3 is the tightest fit (2048 CPU units and 900 MiB free, runner-up i-1: 1536 CPU units and 3072 MiB free)"},
+		{"TheId", []cluster.Row{instance("i-1"), instance("i-2")}, spec(func(*placement.Spec) {}),
+			"2 instances; of 2 that could take it i-1 comes first by its id, all else being equal (runner-up i-2)"},
+		{"Chance", []cluster.Row{instance("i-1"), instance("i-2")}, spec(func(s *placement.Spec) {
+			s.Strategies = []cluster.PlacementStrategy{{Type: "random"}}
+		}), "2 instances; of 2 that could take it i-1 was drawn by chance, as the strategy random has it (runner-up i-2)"},
+		{"TheBuffer", []cluster.Row{
+			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Buffer: map[string]float64{"m": 0.5}},
+			instance("i-1", metered("m", 100)), instance("i-2", metered("m", 200)),
+		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
+			"2 instances; of 2 that could take it i-2 has room without its buffer (runner-up i-1)"},
+		{"TheOnlyOne", zoned()[1:2], spec(func(*placement.Spec) {}), "1 instance; only i-2 could take it"},
+		{"None", zoned()[4:6], spec(func(*placement.Spec) {}),
+			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none could take it, closest is i-6 (agent disconnected)"},
+		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
+		{"WhatIsGivenUp", []cluster.Row{
+			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, instance("i-1", metered("m", 50)),
+		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
+			"1 instance; only i-1 could take it; not kept: capacity"},
+		{"TheGroup", []cluster.Row{instance("i-1"), instance("i-2"), task("t-1", "i-1", group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
+			"2 instances; of 2 that could take it i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
+		{"GPUs", []cluster.Row{instance("i-1", gpus(2)), instance("i-2", gpus(4))}, spec(func(s *placement.Spec) {
+			s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
+		}), "2 instances; of 2 that could take it i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := placement.New(snapshot(c.rows...)).Explain(c.ask)
+			expect(t, "words", x.String(), c.want)
+		})
+	}
+}
+
+func metered(metric string, n int64) option {
+	return func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{metric: n} }
+}
+
+// Every filter that refuses is named, not only the first.
+func TestWhyNotNamesEveryFilter(t *testing.T) {
+	s := snapshot(instance("i-1", status(cluster.InstanceDraining), memory(256), cpu(128), metered("m", 10), reserved(ssh)), instance("i-2"))
+	r := placement.Request{Spec: &placement.Spec{Needs: small, Owner: "web", Ports: []cluster.Port{ssh}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
+	e := placement.New(s)
+	var got []string
+	for _, why := range e.WhyNot(r, "i-1") {
+		got = append(got, why.String())
+	}
+	expect(t, "refusals", strings.Join(got, "; "), "1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
+		"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient metric capacity (m: needs 11, best free 10)")
+	expect(t, "refusals of one that could", len(e.WhyNot(r, "i-2")), 0)
+	expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
+}

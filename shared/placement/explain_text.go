@@ -1,0 +1,132 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+func bufferComponent(f fitness) Component {
+	c := Component{Name: "needs the buffer", Text: "no", words: "has room without its buffer", plain: true}
+	if f != unbuffered {
+		c.Value, c.Text = 1, "yes"
+	}
+	return c
+}
+
+func wishComponent(at int) Component {
+	return Component{Name: "order of wish", Value: float64(at), Text: strconv.Itoa(at + 1), words: "comes first in the order that was asked for"}
+}
+
+// component is what a step compares of the instance.
+func (j *judge) component(s *step, i int) Component {
+	n := j.number(s, i)
+	c := Component{Name: s.name, Value: float64(n), Text: strconv.FormatInt(n, 10)}
+	switch {
+	case s.kind == byGroup:
+		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(), groupName(j.order.attributes[s.level]))
+	case s.kind == byCount:
+		c.words = "has the fewest tasks " + j.whose()
+	case s.kind == byScore:
+		c.Value = j.order.scorer.score(j.views[i], j.spec)
+		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
+	case s.column == &j.cpu:
+		c.Value = cpuUnits(n)
+		c.Text, c.words = plain(c.Value)+" units", "has the least CPU free"
+	case s.column == &j.memory:
+		c.Text, c.words = c.Text+" MiB", "has the least memory free"
+	case s.column == &j.tasks:
+		c.words = "has the fewest tasks in all"
+	default:
+		c.Value, c.Text, c.words = 0, j.free(i)+" free", "is the tightest fit"
+	}
+	return c
+}
+
+// whose says which tasks are counted.
+func (j *judge) whose() string {
+	if strings.HasPrefix(j.spec.Group, serviceGroup) {
+		return "of the service"
+	}
+	if j.spec.Group != "" {
+		return "of group " + j.spec.Group
+	}
+	return "of this kind"
+}
+
+// serviceGroup begins the group of a service's tasks.
+const serviceGroup = "service:"
+
+func groupName(attribute string) string {
+	if attribute == cluster.AttributeZone {
+		return "zone"
+	}
+	return attribute
+}
+
+// free is what the instance has left before the task comes.
+func (j *judge) free(i int) string {
+	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.cpu[i])), j.memory[i])
+	if v := j.views[i]; len(v.GPUs) > 0 {
+		_, _, spare := devices(v)
+		text = fmt.Sprintf("%s GPUs, %s", plain(float64(spare)/cluster.WholeGPU), text)
+	}
+	return text
+}
+
+// plain writes a number in full, to three digits after the point.
+func plain(x float64) string { return strconv.FormatFloat(math.Round(x*1000)/1000, 'f', -1, 64) }
+
+// Over says why the task would rather go to c than to the other candidate, which is called what the caller calls it:
+// "i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)". c must be ahead.
+func (c *Candidate) Over(other *Candidate, called string) string {
+	at := c.Decides(other)
+	is, was := c.Key[at], other.Key[at]
+	name := strings.TrimSpace(called + " " + other.Instance)
+	if is.plain {
+		return fmt.Sprintf("%s %s (%s)", c.Instance, is.words, name)
+	}
+	return fmt.Sprintf("%s %s (%s, %s: %s)", c.Instance, is.words, is.Text, name, was.Text)
+}
+
+// String is one line: "12 instances: 5 insufficient memory (needs 1024 MiB, best free 812), 3 not active (DRAINING); of 4
+// that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-7: 2)".
+func (e *Explanation) String() string {
+	d := &e.Diagnosis
+	text := fmt.Sprintf("%d instances", d.Evaluated)
+	if d.Evaluated == 1 {
+		text = "1 instance"
+	}
+	if _, refused, ok := strings.Cut(d.String(), ": "); ok {
+		text += ": " + refused
+	}
+	switch {
+	case d.Evaluated == 0:
+		return text
+	case e.Best == nil:
+		text += "; none could take it"
+		if d.Closest != "" {
+			text += fmt.Sprintf(", closest is %s (%s)", d.Closest, d.ClosestFilter)
+		}
+	case e.RunnerUp == nil:
+		text += fmt.Sprintf("; only %s could take it", e.Best.Instance)
+	default:
+		text += fmt.Sprintf("; of %d that could take it %s", d.Feasible, e.Best.Over(e.RunnerUp, "runner-up"))
+	}
+	if rules := e.givenUp(); rules != "" {
+		text += "; not kept: " + rules
+	}
+	return text
+}
+
+func (e *Explanation) givenUp() string {
+	var out []string
+	for _, r := range e.GivenUp {
+		out = append(out, string(r))
+	}
+	return strings.Join(slices.Compact(out), ", ")
+}

@@ -1,0 +1,233 @@
+package placement_test
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+)
+
+// The generators keep everything small and scarce, so that filters refuse, zones tie and devices run out.
+
+func genWorld(t *rapid.T) *world {
+	w := &world{config: genConfiguration(t, 1)}
+	for _, name := range []string{"web", "other"} {
+		w.services = append(w.services, &cluster.Service{
+			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Rules: cluster.Rules{Metrics: genLoads(t)},
+		})
+	}
+	for n := range rapid.IntRange(0, 8).Draw(t, "instances") {
+		w.instances = append(w.instances, genInstance(t, fmt.Sprintf("i-%d", n)))
+	}
+	for n := range rapid.IntRange(0, 16).Draw(t, "tasks") {
+		w.tasks = append(w.tasks, genTask(t, w, fmt.Sprintf("t-%02d", n)))
+	}
+	return w
+}
+
+func genInstance(t *rapid.T, id string) *cluster.Instance {
+	i := instance(id,
+		cpu(rapid.Int64Range(0, 4).Draw(t, "cpu")*512), memory(rapid.Int64Range(0, 4).Draw(t, "memory")*1024),
+		gpus(rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "gpus")))
+	if z := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone"); z != "" {
+		zone(z)(i)
+	}
+	if v := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "disk"); v != "" {
+		attribute("disk", v)(i)
+	}
+	i.Status = rapid.SampledFrom([]cluster.InstanceStatus{
+		cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive,
+		cluster.InstanceDraining, cluster.InstanceInactive,
+	}).Draw(t, "status")
+	i.AgentConnected = rapid.IntRange(0, 5).Draw(t, "agent") > 0
+	if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
+		i.Registered.Ports = []cluster.Port{ssh}
+	}
+	genRare(t, i)
+	return i
+}
+
+// genRare gives the instance what most have not.
+func genRare(t *rapid.T, i *cluster.Instance) {
+	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+		n := rapid.IntRange(0, 3).Draw(t, "interfaces")
+		i.Registered.ENIs = &n
+	}
+	if rapid.IntRange(0, 2).Draw(t, "capacity") == 0 {
+		i.Registered.Metrics = map[string]int64{"m": rapid.SampledFrom([]int64{0, 5, 10, 20}).Draw(t, "m")}
+	}
+	for _, values := range [][]string{
+		{cluster.AttributeNodeType, "red", "blue"}, {cluster.AttributeUpgrade, "u1", "u2", "u3"},
+		{cluster.AttributeFaultDomain, "fd:/d1", "fd:/d2", "fd:/d1/r1", "fd:/d2/r2"},
+	} {
+		if at := rapid.IntRange(-2, len(values)-1).Draw(t, values[0]); at > 0 {
+			attribute(values[0], values[at])(i)
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "cordoned") == 0 {
+		attribute(cluster.AttributeUnschedulable, "")(i)
+	}
+}
+
+func genLoads(t *rapid.T) []cluster.Metric {
+	var out []cluster.Metric
+	for _, name := range []string{"m", "n"} {
+		if rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
+			out = append(out, cluster.Metric{Name: name, Load: rapid.Int64Range(0, 6).Draw(t, name)})
+		}
+	}
+	return out
+}
+
+// genConfiguration is the configuration's row in its n-th state.
+func genConfiguration(t *rapid.T, n int64) *cluster.Configuration {
+	priority := func(name string) cluster.Priority {
+		return cluster.Priority(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2, -1}).Draw(t, name))
+	}
+	c := &cluster.Configuration{
+		Head: cluster.Head{Cluster: "c", Rev: n},
+		NodeTypes: map[string]cluster.NodeType{
+			"red": {Capacities: map[string]int64{"n": 10}, Properties: map[string]string{"tier": "1"}}, "blue": {Properties: map[string]string{"tier": "2"}},
+		},
+		Priorities: cluster.Priorities{
+			Placement: priority("placement"), Capacity: priority("capacity"), FaultDomain: priority("fault"), UpgradeDomain: priority("upgrade"),
+		},
+		QuorumFault: rapid.IntRange(0, 5).Draw(t, "quorum") == 0, NoSwitch: rapid.IntRange(0, 5).Draw(t, "no switch") == 0,
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "buffer") {
+	case 0:
+		c.Buffer = map[string]float64{"m": 0.5}
+	case 1:
+		c.Overbooking = map[string]float64{"m": 0.5, "n": -1}
+	}
+	return c
+}
+
+func genNeeds(t *rapid.T) cluster.Resources {
+	r := cluster.Resources{
+		CPU:    rapid.Int64Range(0, 3).Draw(t, "cpu") * 256 * cluster.CPUUnit,
+		Memory: rapid.Int64Range(0, 3).Draw(t, "memory") * 512,
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "gpu") {
+	case 0:
+		r.GPUs = rapid.IntRange(1, 2).Draw(t, "devices")
+	case 1:
+		r.GPUs, r.GPUMilli = 1, rapid.SampledFrom([]int32{250, 500, 600}).Draw(t, "share")
+	}
+	if rapid.IntRange(0, 4).Draw(t, "interface") == 0 {
+		r.ENIs = 1
+	}
+	return r
+}
+
+func genPorts(t *rapid.T) []cluster.Port {
+	var out []cluster.Port
+	for _, p := range []cluster.Port{ssh, http, quic} {
+		if rapid.IntRange(0, 7).Draw(t, "port") == 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func genTask(t *rapid.T, w *world, id string) *cluster.Task {
+	on := "i-unknown"
+	if n := rapid.IntRange(-1, len(w.instances)-1).Draw(t, "on"); n >= 0 {
+		on = w.instances[n].ID
+	}
+	out := task(id, on, needs(genNeeds(t)), ports(genPorts(t)...),
+		owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
+		group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
+		created(rapid.Int64Range(1, 3).Draw(t, "created")))
+	if out.Service = out.Owner; rapid.IntRange(0, 5).Draw(t, "reports") == 0 {
+		out.Reported = map[string]int64{"m": rapid.Int64Range(0, 9).Draw(t, "reported")}
+	}
+	out.Desired = rapid.SampledFrom([]cluster.TaskStatus{
+		cluster.TaskRunning, cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopped,
+	}).Draw(t, "desired")
+	out.Last = rapid.SampledFrom([]cluster.TaskStatus{
+		"", cluster.TaskRunning, cluster.TaskRunning, cluster.TaskStopping, cluster.TaskStopped,
+	}).Draw(t, "last")
+	if rapid.IntRange(0, 9).Draw(t, "waits") == 0 {
+		out.Instance, out.Last = "", ""
+	}
+	if i := w.find(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
+		for d := range i.Registered.GPUs {
+			if len(out.GPUs) < out.Needs.GPUs {
+				out.GPUs = append(out.GPUs, d)
+			}
+		}
+	}
+	return out
+}
+
+var strategies = [][]cluster.PlacementStrategy{
+	nil, nil, nil,
+	{{Type: cluster.StrategyBinpack, Field: "MEMORY"}},
+	{{Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategySpread, Field: "instanceId"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:disk"}, {Type: cluster.StrategyRandom}},
+	{{Type: cluster.StrategySpread, Field: "host"}, {Type: cluster.StrategySpread, Field: "attribute:disk"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategyBinpack, Field: "CPU"}},
+	{{Type: cluster.StrategySpread, Field: "attribute:ecs.availability-zone"}, {Type: cluster.StrategySpread, Field: "attribute:disk"}},
+	{{Type: cluster.StrategyBinpack, Field: "CPU"}, {Type: cluster.StrategySpread, Field: "instanceId"}, {Type: cluster.StrategyRandom}},
+}
+
+var queries = []string{
+	"attribute:disk == 1", "attribute:disk exists and attribute:ecs.availability-zone != a", "runningTasksCount < 2",
+	"task:group == g", "not(task:group == g)",
+}
+
+func genConstraints(t *rapid.T) []*constraint.Expression {
+	var out []*constraint.Expression
+	if at := rapid.IntRange(-6, len(queries)-1).Draw(t, "query"); at >= 0 {
+		x, err := constraint.ParseQuery(queries[at])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, x)
+	}
+	if rapid.IntRange(0, 5).Draw(t, "property") == 0 {
+		x, err := constraint.ParseProperties("tier > 1 || NodeType == red")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func genRequest(t *rapid.T, w *world) placement.Request {
+	r := placement.Request{
+		Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count"), Target: rapid.IntRange(0, 6).Draw(t, "target"),
+		Seed: rapid.Uint64().Draw(t, "seed"), Unbuffered: rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0,
+	}
+	r.Spec = &placement.Spec{
+		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web", Loads: w.services[0].Rules.Metrics, Constraints: genConstraints(t),
+		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
+		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
+		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),
+		Strategies:  rapid.SampledFrom(strategies).Draw(t, "strategies"),
+		Scoring:     rapid.SampledFrom([]string{"", "", "", placement.BestFit}).Draw(t, "scoring"),
+		DomainPolicy: rapid.SampledFrom([]cluster.DomainPolicy{
+			"", "", "", cluster.PolicyNone, cluster.PolicyAdaptive, cluster.PolicyDifference, cluster.PolicyQuorum,
+			cluster.PolicyNonpacking, cluster.PolicyIgnore,
+		}).Draw(t, "policy"),
+	}
+	if rapid.IntRange(0, 5).Draw(t, "avoids") == 0 {
+		r.Spec.Avoid = []string{"i-1", "i-2"}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "wishes") == 0 {
+		r.Instances = []string{}
+		for _, i := range w.instances {
+			if rapid.Bool().Draw(t, "wished") {
+				r.Instances = append(r.Instances, i.ID)
+			}
+		}
+		r.Instances = append(rapid.Permutation(r.Instances).Draw(t, "wish"), "i-unknown")
+	}
+	return r
+}

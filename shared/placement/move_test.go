@@ -1,0 +1,348 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+)
+
+// capacity is the instance's of a metric.
+func capacity(metric string, n int64) option {
+	return func(i *cluster.Instance) {
+		if i.Registered.Metrics == nil {
+			i.Registered.Metrics = map[string]int64{}
+		}
+		i.Registered.Metrics[metric] = n
+	}
+}
+
+// load is what the task reported of metric m.
+func load(n int64) taskOption {
+	return func(t *cluster.Task) {
+		t.Needs = cluster.Resources{}
+		t.Reported = map[string]int64{"m": n}
+	}
+}
+
+// movers are owners of these specs, by name.
+func movers(specs ...*placement.Spec) placement.Moves {
+	out := placement.Moves{Owners: map[string]placement.Mover{}}
+	for _, s := range specs {
+		out.Owners[s.Owner] = placement.Mover{Spec: s, Target: 2}
+	}
+	return out
+}
+
+func anyTask(owner string) *placement.Spec { return &placement.Spec{Owner: owner} }
+
+func configuration(c cluster.Configuration) *cluster.Configuration {
+	c.Head = cluster.Head{Cluster: "c", Rev: 1}
+	return &c
+}
+
+// summary is each move as "task: from > to".
+func summary(p *placement.Plan) string {
+	var out []string
+	for _, m := range p.Moves {
+		out = append(out, m.Task+": "+m.From+" > "+m.To)
+	}
+	return strings.Join(out, ", ")
+}
+
+func expectMoves(t *testing.T, p *placement.Plan, want string) {
+	t.Helper()
+	if got := summary(p); got != want {
+		t.Fatalf("moves are %q, want %q; left: %v", got, want, p.Unrepaired)
+	}
+}
+
+func plan(rows []cluster.Row, m placement.Moves) *placement.Plan {
+	return placement.New(snapshot(rows...)).PlanMoves(m)
+}
+
+func TestPlanMoves(t *testing.T) {
+	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
+		p := plan([]cluster.Row{instance("a", capacity("m", 100)), task("t", "a", load(100))}, movers(anyTask("web")))
+		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("RelievesTheInstanceByTheCheapestTasks", func(t *testing.T) {
+		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
+		rows := []cluster.Row{
+			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
+			task("t1", "a", owner("dear"), load(60)), task("t2", "a", owner("cheap"), load(30)), task("t3", "a", owner("cheap"), load(30)),
+		}
+		p := plan(rows, movers(dear, cheap))
+		expectMoves(t, p, "t2: a > b")
+		if want := "m on a goes from 120 to 90 of 100; m on b goes from 0 to 30 of 100"; p.Moves[0].Why != want || p.Cost != 1 {
+			t.Fatalf("%d, %q", p.Cost, p.Moves[0].Why)
+		}
+	})
+	t.Run("TheBufferIsAViolationAndMayBeUsedToRepairWorse", func(t *testing.T) {
+		rows := []cluster.Row{
+			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
+			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
+			task("t1", "a", load(90)), task("t2", "a", load(20)), task("t3", "b", load(70)),
+		}
+		p := plan(rows, movers(anyTask("web")))
+		expectMoves(t, p, "t2: a > b")
+		if p.Moves[0].Mode != placement.MoveIntoBuffer {
+			t.Fatalf("mode is %s", p.Moves[0].Mode)
+		}
+		p = plan([]cluster.Row{rows[0], rows[1], rows[2], task("t1", "a", load(90))}, movers(anyTask("web")))
+		if len(p.Violations) != 1 || len(p.Moves) > 0 {
+			t.Fatalf("90 of 80 without the buffer: %+v", p)
+		}
+	})
+	t.Run("TakesNothingAndGivesNothingWhereInstancesAreClosed", func(t *testing.T) {
+		spec := anyTask("web")
+		spec.Avoid = []string{"avoided"}
+		rows := []cluster.Row{
+			instance("a", capacity("m", 10)), instance("avoided", capacity("m", 10)), instance("drains", status(cluster.InstanceDraining), capacity("m", 10)),
+			instance("cordoned", attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), instance("gone", disconnected),
+			task("t1", "a", load(20)), task("t2", "avoided", load(20)), task("t3", "drains", load(20)), task("t4", "cordoned", load(20)),
+		}
+		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 2 {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("KeepsWhatMustStay", func(t *testing.T) {
+		m := movers(anyTask("web"))
+		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
+		rows := []cluster.Row{
+			instance("a", capacity("m", 10)), instance("b"),
+			task("t1", "a", load(8)), task("t2", "a", load(7)), task("t3", "a", owner("others"), load(1)),
+		}
+		expectMoves(t, plan(rows, m), "t2: a > b")
+	})
+	t.Run("DoesNotRelieveWhatIsEndingAnyway", func(t *testing.T) {
+		next := task("t2", "b", load(15))
+		next.Replaces = "t1"
+		rows := []cluster.Row{
+			instance("a", capacity("m", 10)), instance("b", capacity("m", 20)), instance("c"),
+			task("t0", "a", load(5)), task("t1", "a", load(15)), next, task("t3", "c", load(3), stopping),
+		}
+		if p := plan(rows, movers(anyTask("web"))); len(p.Violations) > 0 {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
+		rows := func(p cluster.Priorities) []cluster.Row {
+			return []cluster.Row{
+				configuration(cluster.Configuration{Priorities: p}),
+				instance("a", capacity("m", 100)), instance("b", attribute("disk", "ssd"), capacity("m", 10)), task("t", "a", load(50)),
+			}
+		}
+		spec := anyTask("web")
+		spec.Attributes = []string{"disk=ssd"}
+		expectMoves(t, plan(rows(cluster.Priorities{}), movers(spec)), "")
+		expectMoves(t, plan(rows(cluster.Priorities{Capacity: 1}), movers(spec)), "t: a > b")
+		expectMoves(t, plan(rows(cluster.Priorities{Placement: 1}), movers(spec)), "")
+		if p := plan(rows(cluster.Priorities{Placement: -1}), movers(spec)); len(p.Violations) > 0 {
+			t.Fatalf("an ignored rule is broken: %v", p.Violations)
+		}
+	})
+	t.Run("MovesWhoeverHoldsThePort", func(t *testing.T) {
+		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{http}}
+		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{http}}
+		rows := []cluster.Row{
+			instance("a"), instance("b", attribute("disk", "ssd")),
+			task("t1", "a", owner("fast"), ports(http)), task("t2", "b", owner("other"), ports(http)),
+		}
+		p := plan(rows, movers(fast, other))
+		expectMoves(t, p, "t1: a > b, t2: b > a")
+	})
+	t.Run("LeavesWhatGroupsForbid", func(t *testing.T) {
+		x, err := constraint.ParseQuery("not(task:group == service:db)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
+		rows := []cluster.Row{
+			instance("a", capacity("m", 10)), instance("b"), instance("c"),
+			task("t1", "a", load(20)), task("t2", "b", owner("db"), group("service:db"), load(0)),
+		}
+		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
+	})
+	t.Run("StaysWithinTheBudget", func(t *testing.T) {
+		rows := []cluster.Row{instance("a", capacity("m", 10)), instance("b")}
+		for n := range 10 {
+			rows = append(rows, task(fmt.Sprintf("t%d", n), "a", load(5)))
+		}
+		m := movers(anyTask("web"))
+		m.Budget = placement.Budget{Moves: 5, Share: 0.35}
+		if p := plan(rows, m); len(p.Moves) != 3 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Have != 35 {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func TestExchange(t *testing.T) {
+	// Both tasks of each service are in one data center, and no instance has room for another.
+	rows := []cluster.Row{
+		instance("a", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), instance("b", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
+		instance("c", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), instance("d", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
+		task("t1", "a", owner("x"), load(9)), task("t2", "b", owner("x"), load(9)),
+		task("t3", "c", owner("y"), load(9)), task("t4", "d", owner("y"), load(9)),
+	}
+	specs := []*placement.Spec{
+		{Owner: "x", DomainPolicy: cluster.PolicyDifference}, {Owner: "y", DomainPolicy: cluster.PolicyDifference},
+	}
+	p := plan(rows, movers(specs...))
+	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || !p.Exact {
+		t.Fatalf("%+v", p)
+	}
+	first, second := p.Moves[0], p.Moves[1]
+	if first.From != second.To || first.To != second.From || first.Mode != placement.MoveStopFirst || second.Mode != placement.MoveStartFirst {
+		t.Fatalf("%+v", p.Moves)
+	}
+	t.Run("OneIsStoppedFirstIfPercentagesAllow", func(t *testing.T) {
+		if next := p.Next(func(string) (int, int) { return 1, 0 }); len(next) > 0 {
+			t.Fatalf("nothing may stop, and yet: %+v", next)
+		}
+		next := p.Next(func(string) (int, int) { return 0, 1 })
+		if len(next) != 1 || next[0].Task != first.Task {
+			t.Fatalf("the other waits for its place: %+v", next)
+		}
+	})
+	t.Run("TheBufferHelpsOne", func(t *testing.T) {
+		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
+		p := plan(append([]cluster.Row{overbooked}, rows...), movers(specs...))
+		if len(p.Moves) != 2 || p.Moves[0].Mode != placement.MoveIntoBuffer || len(p.Next(func(string) (int, int) { return 1, 0 })) != 2 {
+			t.Fatalf("%+v", p.Moves)
+		}
+	})
+	t.Run("AThirdInstanceIsBetter", func(t *testing.T) {
+		spare := instance("e", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
+		p := plan(append([]cluster.Row{spare}, rows...), movers(specs...))
+		for _, m := range p.Moves {
+			if m.Mode != placement.MoveStartFirst {
+				t.Fatalf("%+v", p.Moves)
+			}
+		}
+	})
+	t.Run("OneWaitsElsewhereMeanwhile", func(t *testing.T) {
+		spare := instance("e", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
+		narrow := make([]*placement.Spec, 2)
+		for n, s := range specs { // only the four may have them, but for x, which may wait on the fifth
+			c := *s
+			c.Avoid = []string{"e"}
+			if n == 0 {
+				c.Avoid = nil
+			}
+			narrow[n] = &c
+		}
+		p := plan(append([]cluster.Row{spare}, rows...), movers(narrow...))
+		if p.Moves[0].Mode != placement.MoveVia || p.Moves[0].Via != "e" {
+			t.Fatalf("%+v", p.Moves)
+		}
+		if next := p.Next(func(string) (int, int) { return 1, 0 }); len(next) != 1 || next[0].To != "e" {
+			t.Fatalf("%+v", next)
+		}
+	})
+}
+
+func TestMakeRoom(t *testing.T) {
+	scattered := []cluster.Row{
+		instance("a", capacity("m", 10)), instance("b", capacity("m", 10)), instance("c", capacity("m", 10)),
+		task("t1", "a", load(4)), task("t2", "b", load(5)), task("t3", "c", load(5)),
+	}
+	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}}, Count: 1}
+	t.Run("MovesTheLeast", func(t *testing.T) {
+		s := snapshot(scattered...)
+		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
+			t.Fatal("it fits already")
+		}
+		p := placement.New(s).MakeRoom(large, movers(anyTask("web")))
+		if len(p.Moves) != 1 || p.Moves[0].From != p.Places[0] || len(p.Unrepaired) > 0 {
+			t.Fatalf("%+v", p)
+		}
+		if !strings.Contains(p.Moves[0].Why, "to make room for a task of big that has none") {
+			t.Fatal(p.Moves[0].Why)
+		}
+	})
+	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
+		p := placement.New(snapshot(scattered...)).MakeRoom(
+			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
+		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.MoveRoom || !p.Exact {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
+		kept := configuration(cluster.Configuration{KeepInPlace: true})
+		p := placement.New(snapshot(append([]cluster.Row{kept}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		if len(p.Moves)+len(p.Places) > 0 {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("NoMovesForWhatFits", func(t *testing.T) {
+		p := placement.New(snapshot(append([]cluster.Row{instance("d")}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
+			t.Fatalf("%+v", p)
+		}
+	})
+	t.Run("ForWholeDevices", func(t *testing.T) {
+		one := cluster.Resources{GPUs: 1}
+		pinned := func(g int) taskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
+		rows := []cluster.Row{
+			instance("a", gpus(2)), instance("b", gpus(2)),
+			task("t1", "a", needs(one), pinned(0)), task("t2", "b", needs(one), pinned(1)),
+		}
+		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
+		if p := placement.New(snapshot(rows...)).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+// TestMovesInALargeCluster breaks something here and there; what is far from it is not touched.
+func TestMovesInALargeCluster(t *testing.T) {
+	s := cluster.NewSnapshot()
+	m := placement.Moves{Owners: map[string]placement.Mover{}}
+	for o := range 40 {
+		name := fmt.Sprintf("s%02d", o)
+		spec := &placement.Spec{Owner: name, MoveCost: cluster.MoveCosts[o%4], DomainPolicy: cluster.PolicyAdaptive}
+		m.Owners[name] = placement.Mover{Spec: spec, Target: 200}
+	}
+	for n := range 1000 {
+		fault := attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
+		s.Put(instance(fmt.Sprintf("i%04d", n), fault, attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
+	}
+	for o := range 40 {
+		for n := range 200 {
+			t := task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%1000), owner(fmt.Sprintf("s%02d", o)), load(8))
+			if (n+o*11)%197 == 7 {
+				t.Reported["m"] = 70
+			}
+			s.Put(t)
+		}
+	}
+	hot := map[string]bool{}
+	for _, v := range s.Instances {
+		if v.Load(s.MetricIndex("m")) > 100 {
+			hot[v.ID] = true
+		}
+	}
+	p := placement.New(s).PlanMoves(m)
+	if len(hot) == 0 || len(p.Violations) < len(hot) || len(p.Unrepaired) > 0 {
+		t.Fatalf("%d of %d are left", len(p.Unrepaired), len(p.Violations))
+	}
+	concerned := map[string]bool{}
+	for _, v := range p.Violations {
+		concerned[v.Owner] = true
+	}
+	for _, move := range p.Moves {
+		if !hot[move.From] && !concerned[move.Owner] {
+			t.Fatalf("%+v", move)
+		}
+	}
+	if again := placement.New(s).PlanMoves(m); summary(again) != summary(p) {
+		t.Fatal("another time, another plan")
+	}
+}

@@ -1,0 +1,127 @@
+package placement_test
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+func TestChooseStopsIsAsTheFullScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		checkStops(t, w, placement.New(w.snapshot(rapid.Uint64().Draw(t, "rows"))), genRequest(t, w))
+	})
+}
+
+// checkStops compares a choice with that of a scan which looks at all candidates that are left before each.
+func checkStops(t *rapid.T, w *world, e *placement.Engine, r placement.Request) {
+	var candidates []*cluster.Task
+	for _, task := range w.tasks {
+		inGroup := r.Spec.Group == "" || task.Group == r.Spec.Group
+		if task.Owner == "web" && inGroup && rapid.IntRange(0, 4).Draw(t, "candidate") > 0 {
+			candidates = append(candidates, task)
+		}
+	}
+	r.Count = rapid.IntRange(0, len(candidates)+1).Draw(t, "stops")
+	got := e.ChooseStops(r, rapid.Permutation(candidates).Draw(t, "order"))
+	o := &stopScan{oracle: newOracle(w, r)}
+	o.rest = slices.DeleteFunc(candidates, func(t *cluster.Task) bool { return !t.Active() })
+	if want := min(r.Count, len(o.rest)); len(got) != want {
+		t.Fatalf("%d stops, want %d", len(got), want)
+	}
+	for n, task := range got {
+		best := o.best()
+		if !slices.Contains(best, task) {
+			t.Fatalf("stop %d of %q is %s, the full scan stops %q", n, ids(got), task.ID, ids(best))
+		}
+		o.end(task)
+	}
+}
+
+// stopScan is the oracle of what to stop.
+type stopScan struct {
+	*oracle
+	rest []*cluster.Task
+}
+
+// best are the tasks to stop next; several where chance decides.
+func (o *stopScan) best() (out []*cluster.Task) {
+	o.now = o.snapshot(1)
+	var least []int64
+	for _, t := range o.rest {
+		key, random := o.key(t)
+		switch c := slices.Compare(key, least); {
+		case len(out) == 0 || c < 0:
+			out, least = []*cluster.Task{t}, key
+		case c == 0 && random:
+			out = append(out, t)
+		case c == 0 && cmp.Or(t.CreatedAt.Compare(out[0].CreatedAt)*-1, cmp.Compare(t.ID, out[0].ID)) < 0:
+			out[0] = t
+		}
+	}
+	return out
+}
+
+func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
+	switch {
+	case t.Instance == "":
+		key = []int64{0}
+	case t.Last != cluster.TaskRunning:
+		key = []int64{1}
+	default:
+		key = []int64{2}
+	}
+	i := o.find(t.Instance)
+	known := i != nil && i.Status != cluster.InstanceInactive
+	if governed(o.request.Spec) && known {
+		key = append(key, int64(o.domains().Worth(slices.Index(o.instances, i))))
+	} else {
+		key = append(key, 0)
+	}
+	here := 0
+	for _, x := range o.tasks {
+		if o.counts(x) && t.Instance != "" && x.Instance == t.Instance {
+			here++
+		}
+	}
+	strategies := o.request.Spec.Strategies
+	if len(strategies) == 0 && !governed(o.request.Spec) && o.request.Spec.Scoring == "" {
+		strategies = []cluster.PlacementStrategy{
+			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
+		}
+	}
+	var attributes []string
+	byInstance := false
+	for _, s := range strategies {
+		switch {
+		case s.Type == cluster.StrategyRandom:
+			return key, true
+		case s.Type == cluster.StrategySpread && byInstance:
+		case s.Field == "instanceId" || s.Field == "host":
+			byInstance = true
+			key = append(key, -int64(here))
+		case !known:
+			key = append(key, math.MaxInt64)
+		case s.Field == "CPU":
+			key = append(key, -o.left(i).cpu-t.Needs.CPU)
+		case s.Field == "MEMORY":
+			key = append(key, -o.left(i).memory-t.Needs.Memory)
+		default:
+			attributes = append(attributes, s.Field[len("attribute:"):])
+			key = append(key, -o.groupCount(i, attributes))
+		}
+	}
+	return key, false
+}
+
+func (o *stopScan) end(t *cluster.Task) {
+	is := func(x *cluster.Task) bool { return x == t }
+	o.rest = slices.DeleteFunc(slices.Clone(o.rest), is)
+	o.tasks = slices.DeleteFunc(o.tasks, is)
+}

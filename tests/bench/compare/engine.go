@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/tests/bench/workload"
+)
+
+// engine runs a workload through Berth's placement, as the handlers do: on a snapshot of rows, with a spec for each
+// service, one task at a time. What is measured is the decision, the row that it makes, and the two records that end a
+// task: STOPPED, and the row's removal. Making rows, as decoding does, is not.
+type engine struct {
+	workload *workload.Workload
+	snap     *cluster.Snapshot
+	placer   *placement.Engine
+	requests []placement.Request // by service
+	rows     []cluster.Task      // by service: what its tasks have in common
+	ids      []string
+	live     []*cluster.Task // by task, modulo its length
+	unused   []*cluster.Task // rows that the snapshot has forgotten
+	next     *cluster.Task   // of the task that comes
+	last     *cluster.Task   // of the one that leaves
+	placed   []placement.Placement
+}
+
+// newEngine is Berth's placement over the workload's instances and services, without tasks.
+func newEngine(w *workload.Workload) (*engine, error) {
+	e := &engine{workload: w, snap: cluster.NewSnapshot(), live: make([]*cluster.Task, w.Live)}
+	for i := range w.Instances {
+		e.snap.Put(instanceRow(&w.Instances[i]))
+	}
+	for i := range w.Services {
+		def, service := definitionRow(&w.Services[i]), serviceRow(&w.Services[i])
+		e.snap.Put(def)
+		e.snap.Put(service)
+		r, err := request(def, service)
+		if err != nil {
+			return nil, err
+		}
+		e.requests = append(e.requests, r)
+		e.rows = append(e.rows, taskRow(def, service))
+	}
+	for i := range 2 * w.Live {
+		e.ids = append(e.ids, fmt.Sprintf("%032x", i))
+	}
+	e.placer = placement.New(e.snap)
+	return e, nil
+}
+
+// request asks for one task of a service.
+func request(def *cluster.TaskDefinition, s *cluster.Service) (placement.Request, error) {
+	spec, err := placement.NewSpec(def, s.Short, taskRow(def, s).Group, &s.Rules)
+	if err != nil {
+		return placement.Request{}, fmt.Errorf("service %s: %w", s.Name, err)
+	}
+	return placement.Request{Spec: spec, Count: 1, Target: s.Desired}, nil
+}
+
+// row is a new row of the task.
+func (e *engine) row(task, service int) *cluster.Task {
+	t := e.blank()
+	*t = e.rows[service]
+	t.ID = e.ids[task%len(e.ids)]
+	return t
+}
+
+// blank is a row whose content does not matter.
+func (e *engine) blank() *cluster.Task {
+	n := len(e.unused)
+	if n == 0 {
+		return new(cluster.Task)
+	}
+	t := e.unused[n-1]
+	e.unused = e.unused[:n-1]
+	return t
+}
+
+// Seat implements workload.Engine.
+func (e *engine) Seat(task, service, instance int) error {
+	t, v := e.row(task, service), e.snap.Dense()[instance]
+	for device, free := range v.GPUs {
+		if free == cluster.WholeGPU && len(t.GPUs) < t.Needs.GPUs {
+			t.GPUs = append(slices.Clip(t.GPUs), device)
+		}
+	}
+	return e.put(task, t, v)
+}
+
+// put makes the row part of the snapshot.
+func (e *engine) put(task int, t *cluster.Task, v *cluster.InstanceView) error {
+	t.Instance = v.ID
+	if !e.snap.Put(t) {
+		return fmt.Errorf("the snapshot has task %s already", t.ID)
+	}
+	e.live[task%len(e.live)] = t
+	return nil
+}
+
+// Ready implements workload.Engine. What the engine keeps for a service it makes when that is first asked for: that is
+// part of the run.
+func (e *engine) Ready() error { return nil }
+
+// Prepare implements workload.Engine.
+func (e *engine) Prepare(task, service int) {
+	if e.next == nil {
+		e.next = e.blank()
+	}
+	e.unused = append(e.unused, e.next)
+	e.next = e.row(task, service)
+	if e.last == nil {
+		e.last = e.blank()
+	}
+}
+
+// Place implements workload.Engine.
+func (e *engine) Place(task, service int) (workload.Placement, error) {
+	r := e.requests[service]
+	r.Seed = uint64(task)
+	e.placed = e.placer.PlaceInto(e.placed[:0], r).Placed
+	out := workload.Placement{Instance: workload.None}
+	if len(e.placed) == 0 {
+		return out, nil
+	}
+	t, v := e.next, e.snap.Instances[e.placed[0].Instance]
+	e.next, t.GPUs, out.Instance = nil, e.placed[0].GPUs, v.Index
+	return out, e.put(task, t, v)
+}
+
+// Leave implements workload.Engine.
+func (e *engine) Leave(task, _, _ int) error {
+	t, ended := e.live[task%len(e.live)], e.last
+	*ended = *t
+	ended.Rev, ended.Desired, ended.Last = t.Rev+1, cluster.TaskStopped, cluster.TaskStopped
+	if !e.snap.Put(ended) || !e.snap.See(cluster.Record{Op: cluster.Remove, Old: ended}) {
+		return fmt.Errorf("the snapshot does not have task %s", t.ID)
+	}
+	e.last, e.unused = nil, append(e.unused, t, ended)
+	return nil
+}

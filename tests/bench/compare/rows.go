@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/tests/bench/workload"
+)
+
+const clusterName = "bench"
+
+// began is when everything was created.
+var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func head() cluster.Head { return cluster.Head{Cluster: clusterName, Rev: 1} }
+
+func instanceRow(n *workload.Instance) *cluster.Instance {
+	out := &cluster.Instance{
+		Head: head(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive, AgentConnected: true,
+		AgentVersion: "1.97.1", Version: 1, RegisteredAt: began,
+		Registered: cluster.Capacity{CPU: n.CPU * cluster.CPUUnit, Memory: n.Memory, Metrics: map[string]int64{}},
+		Attributes: map[string]string{
+			cluster.AttributeZone: n.Zone, cluster.AttributeInstanceType: "m7.xlarge", cluster.AttributeFaultDomain: n.FaultDomain,
+			cluster.AttributeUpgrade: n.UpgradeDomain, "rack": n.Rack, "disk": n.Disk, "generation": n.Generation,
+		},
+	}
+	for device := range n.GPUs {
+		out.Registered.GPUs = append(out.Registered.GPUs, fmt.Sprintf("GPU-%d", device))
+	}
+	for _, m := range n.Capacities {
+		out.Registered.Metrics[m.Name] = m.Amount
+	}
+	return out
+}
+
+func definitionRow(s *workload.Service) *cluster.TaskDefinition {
+	out := &cluster.TaskDefinition{
+		Head: head(), Family: s.Name, Revision: 1,
+		Needs: cluster.Resources{CPU: s.CPU * cluster.CPUUnit, Memory: s.Memory, GPUs: int(s.GPUs)},
+	}
+	if s.HostPort > 0 {
+		out.Ports = []cluster.Port{{Number: s.HostPort, Protocol: cluster.TCP}}
+	}
+	return out
+}
+
+// serviceRow is the service with its rules. One that names no strategy has those of S2.
+func serviceRow(s *workload.Service) *cluster.Service {
+	out := &cluster.Service{
+		Head: head(), Name: s.Name, Short: cluster.ShortKey(clusterName, s.Name, began), Status: cluster.ServiceActive, Strategy: cluster.Replica,
+		Desired: s.Replicas, TaskDefinition: cluster.TaskDefinitionName(s.Name, 1), CreatedAt: began,
+	}
+	rules := &out.Rules
+	if x := s.Expression(); x != "" {
+		rules.Constraints = append(rules.Constraints, cluster.PlacementConstraint{Type: cluster.MemberOf, Expression: x})
+	}
+	if s.Distinct {
+		rules.Constraints = append(rules.Constraints, cluster.PlacementConstraint{Type: cluster.DistinctInstance})
+	}
+	if s.Adaptive {
+		rules.DomainPolicy = cluster.PolicyAdaptive
+	}
+	if s.Spread {
+		rules.Strategies = append(rules.Strategies, cluster.PlacementStrategy{
+			Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone})
+	}
+	if s.Binpack {
+		rules.Strategies = append(rules.Strategies, cluster.PlacementStrategy{Type: cluster.StrategyBinpack, Field: "MEMORY"})
+	}
+	for _, l := range s.Loads {
+		rules.Metrics = append(rules.Metrics, cluster.Metric{Name: l.Name, Load: l.Amount})
+	}
+	return out
+}
+
+// taskRow is what the rows of a service's tasks have in common when they are placed.
+func taskRow(def *cluster.TaskDefinition, s *cluster.Service) cluster.Task {
+	return cluster.Task{
+		Head: head(), Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: "ecs-svc/" + s.Short,
+		TaskDefinition: s.TaskDefinition, Needs: def.Needs, Ports: def.Ports, Desired: cluster.TaskRunning, CreatedAt: cluster.At(began),
+	}
+}

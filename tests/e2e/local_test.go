@@ -1,0 +1,72 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"berth/tests/ministack"
+)
+
+// TestMakeLocal runs what `make local` runs, does what it says to do with the real AWS CLI, and ends it by Ctrl-C.
+func TestMakeLocal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an emulator of AWS")
+	}
+	if why := ministack.Missing(); why != "" {
+		t.Skip(why)
+	}
+	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
+	}
+	bin := filepath.Join(t.TempDir(), "local")
+	if out, err := exec.Command("go", "build", "-o", bin, root+"/tests/local").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cmd := exec.Command(bin, "-nodes", "3", "-log", filepath.Join(t.TempDir(), "log"))
+	cmd.Dir = root
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)}
+	said := ""
+	for in := bufio.NewScanner(stdout); !strings.Contains(said, "Ctrl-C") && in.Scan(); {
+		line := strings.TrimSpace(in.Text())
+		said += line + "\n"
+		if strings.HasPrefix(line, "export ") {
+			s.run(line)
+		}
+	}
+	if !t.Failed() {
+		s.run("aws ecs create-cluster --cluster-name default")
+		if n := s.run("aws ecs list-container-instances --query 'length(containerInstanceArns)'"); n != "3" {
+			t.Errorf("%s instances, want 3", n)
+		}
+	}
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+		t.Errorf("it ended with %v: %s\n%s", err, errs.String(), said)
+	}
+	for _, v := range s.env {
+		if endpoint, ok := strings.CutPrefix(v, "AWS_ENDPOINT_URL="); ok {
+			if resp, err := http.Get(endpoint); err == nil {
+				resp.Body.Close()
+				t.Errorf("%s still answers", endpoint)
+			}
+		}
+	}
+}
