@@ -45,7 +45,7 @@ func (d *decider) moves(w *work) {
 		}
 	}
 	for _, m := range movers {
-		d.moved(m, unrepaired(plan, m.service.Short))
+		d.moved(m, d.unrepaired(plan, m.service.Short))
 	}
 }
 
@@ -181,13 +181,18 @@ func (d *decider) moved(m *mover, broken string) {
 	d.flush(log)
 }
 
-// unrepaired says which of the owner's rules stay broken after the plan.
-func unrepaired(plan *placement.Plan, owner string) string {
+// unrepaired says which rules stay broken after the plan that are the owner's, or an instance's that has tasks of it.
+func (d *decider) unrepaired(plan *placement.Plan, owner string) string {
 	var out []string
 	for _, v := range plan.Unrepaired {
-		if text := v.String(); v.Owner == owner && !slices.Contains(out, text) {
+		if text := v.String(); (v.Owner == owner || v.Owner == "" && d.has(v.Instance, owner)) && !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+func (d *decider) has(instance, owner string) bool {
+	v := d.snap.Instances[instance]
+	return v != nil && slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Owner == owner })
 }
