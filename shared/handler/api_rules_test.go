@@ -159,3 +159,31 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "each once", len(slices.Compact(slices.Clone(sorts))), len(sorts))
 	want(t, "rows", len(sorts), 1+30+1+1+1201)
 }
+
+// A service that the cluster has no capacity for is refused with the numbers, when it is made and when it grows (P11).
+func TestAPI_Admission(t *testing.T) {
+	w := newWorld(t)
+	rules := cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}}
+	create := func(name string, n int) error {
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: rules})
+		return err
+	}
+	want(t, "in an empty cluster", create("early", 0), nil)
+	for _, id := range w.instances("i", 2, 40960, 81920) {
+		w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 100} })
+	}
+	w.pump()
+	want(t, "what just fits", create("web", 4), nil)
+	w.advance(time.Minute)
+	wantCode(t, create("more", 2), cluster.CodeInvalidParameter, "metric connections: 80 more required, 40 available (capacity 200, 200 without the buffer, load 160)")
+	_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(6)})
+	wantCode(t, err, cluster.CodeInvalidParameter, "80 more required")
+	want(t, "desired", w.service("web").Desired, 4)
+	_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(2)})
+	want(t, "fewer", err, nil)
+	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:metrics": "connections=500"})
+	wantCode(t, err, cluster.CodeInvalidParameter, "connections")
+	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5}}), nil)
+	w.advance(time.Minute)
+	wantCode(t, create("buffered", 1), cluster.CodeInvalidParameter, "100 without the buffer")
+}

@@ -52,7 +52,7 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 // was, nil for a new one.
 func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
-		return nil
+		return nil // nothing that has to be looked up
 	}
 	snap, err := loadSnapshot(ctx, a.State, s.Cluster)
 	if err != nil {
@@ -61,19 +61,24 @@ func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if err := knownProperties(snap, s.Rules.NodeConstraint); err != nil {
 		return err
 	}
-	if s.Status != cluster.ServiceActive || before != nil && !more(s, before) {
+	if s.Status != cluster.ServiceActive || !populated(snap) {
 		return nil
 	}
-	return nil
+	return placement.Admit(snap, demand(s), demand(before))
 }
 
-// more reports whether the service asks for more of any metric than it did before.
-func more(s, before *cluster.Service) bool {
-	was := map[string]int64{}
-	for _, m := range before.Rules.Metrics {
-		was[m.Name] = m.Load * int64(before.Desired)
+// populated reports whether the cluster has instances: of one that is still empty, nothing is known.
+func populated(snap *cluster.Snapshot) bool {
+	return slices.ContainsFunc(snap.Dense(), func(v *cluster.InstanceView) bool {
+		return v != nil && v.Instance != nil && !v.Gone()
+	})
+}
+
+func demand(s *cluster.Service) placement.Demand {
+	if s == nil {
+		return placement.Demand{}
 	}
-	return slices.ContainsFunc(s.Rules.Metrics, func(m cluster.Metric) bool { return m.Load*int64(s.Desired) > was[m.Name] })
+	return placement.Demand{Metrics: s.Rules.Metrics, Count: s.Desired}
 }
 
 // knownProperties refuses an expression that can be evaluated on no instance, as it names a property that none has. In a
