@@ -23,6 +23,8 @@ type commands struct {
 	Import  importCommand  `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
 	Fleet   fleetCommand   `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
 	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
+	Whatif  whatifCommand  `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
+	Explain explainCommand `cmd:"" help:"Say why a task is where it is, or why tasks of a service have no instance."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -33,7 +35,8 @@ Examples:
   berth up --ephemeral --nodes 100 --seed 7 nothing on disk, everything by chance the same each time
   berth replay --compress 20000             the shipped trace, arriving 20,000 times faster
   berth replay --json | jq .stateHash
-  berth pack --tasks gpuspec33              how full GPUs get, and how fast`
+  berth pack --tasks gpuspec33              how full GPUs get, and how fast
+  berth whatif --service web --count 3      where three more tasks would go, and why`
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -43,7 +46,7 @@ func main() {
 var errUsage = errors.New("usage")
 
 // run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 for
-// work that was interrupted. To interrupt `berth up` once it serves is how one ends it, and a success; a second
+// work that was interrupted, 3 where `berth whatif` finds no instance for all tasks. To interrupt `berth up` once it serves is how one ends it, and a success; a second
 // interrupt ends any command at once.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -80,6 +83,8 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")
 		return 130
+	case errors.Is(err, errUnplaced):
+		return 3
 	case errors.Is(err, errUsage):
 		fmt.Fprintln(stderr, "berth:", err)
 		return 2

@@ -287,13 +287,16 @@ func picture(s *cluster.Snapshot) map[string]string {
 	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(s.TaskCount())
 	out["zones"] = fmt.Sprint(len(s.Zones()))
 	for _, group := range []string{"", "g"} {
-		c, on := s.Crowd("web", group), map[string]int{}
+		c, on, ending := s.Crowd("web", group), map[string]int{}, map[string]int{}
 		for id, v := range s.Instances {
 			if n := c.On(v); n != 0 {
 				on[id] = n
 			}
+			if n := c.Ending(v); n != 0 {
+				ending[id] = n
+			}
 		}
-		out["crowd "+group] = fmt.Sprint(c.Spread(), on, c.Zones)
+		out["crowd "+group] = fmt.Sprint(c.Spread(), on, ending, c.Zones)
 	}
 	return out
 }
@@ -321,7 +324,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 		}
 	}
 	waiting, tasks := 0, 0
-	instances := map[string]map[string]int{"": {}, "g": {}}
+	instances, ending := map[string]map[string]int{"": {}, "g": {}}, map[string]map[string]int{"": {}, "g": {}}
 	byZone := map[string]map[string]int{"": {}, "g": {}}
 	for _, row := range rows {
 		x, ok := row.(*cluster.Task)
@@ -336,11 +339,12 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 			continue
 		}
 		take(view(x.Instance), x)
-		if x.Desired != cluster.TaskRunning || x.Last == cluster.TaskStopping {
-			continue
-		}
 		for group := range instances {
-			if group == "" || group == x.Group {
+			switch {
+			case group != "" && group != x.Group:
+			case x.Desired != cluster.TaskRunning || x.Last == cluster.TaskStopping:
+				ending[group][x.Instance]++
+			default:
 				instances[group][x.Instance]++
 				if name, in := zone[x.Instance]; in {
 					byZone[group][name]++
@@ -359,7 +363,7 @@ func scan(rows map[cluster.Key]cluster.Row) map[string]string {
 		}
 	}
 	for group := range instances {
-		out["crowd "+group] = fmt.Sprint(len(instances[group]), instances[group], byZone[group])
+		out["crowd "+group] = fmt.Sprint(len(instances[group]), instances[group], ending[group], byZone[group])
 	}
 	return out
 }

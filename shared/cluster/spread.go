@@ -18,6 +18,8 @@ type Zone struct {
 type Crowd struct {
 	instances map[int32]int32 // by InstanceView.Index
 	Zones     map[string]int  // by zone name
+	// ending are those that hold capacity but do not count, as they are being stopped, by InstanceView.Index.
+	ending map[int32]int32
 }
 
 // On is how many of the tasks are on the instance; 0 for no instance.
@@ -26,6 +28,14 @@ func (c Crowd) On(v *InstanceView) int {
 		return 0
 	}
 	return int(c.instances[int32(v.Index)])
+}
+
+// Ending is how many of the owner's tasks hold capacity of the instance while they are being stopped; 0 for no instance.
+func (c Crowd) Ending(v *InstanceView) int {
+	if v == nil {
+		return 0
+	}
+	return int(c.ending[int32(v.Index)])
 }
 
 // Spread is how many instances have any of the tasks.
@@ -114,16 +124,13 @@ func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
 // crowd counts a task that the instance holds in (1) or out (-1), for all and for its group.
 func (c *crowds) crowd(t *Task, v *InstanceView, sign int) {
-	if !t.Active() {
-		return
-	}
-	if c.all.Spread() == 0 {
+	if c.all.empty() {
 		c.group, c.groups = t.Group, nil
 	}
 	if c.groups == nil && c.group != t.Group {
-		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones)}}
+		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones), maps.Clone(c.all.ending)}}
 	}
-	c.all.count(v, sign)
+	c.all.count(t, v, sign)
 	if c.groups == nil {
 		return
 	}
@@ -132,12 +139,21 @@ func (c *crowds) crowd(t *Task, v *InstanceView, sign int) {
 		g = &Crowd{}
 		c.groups[t.Group] = g
 	}
-	if g.count(v, sign); g.Spread() == 0 {
+	if g.count(t, v, sign); g.empty() {
 		delete(c.groups, t.Group)
 	}
 }
 
-func (c *Crowd) count(v *InstanceView, sign int) {
+func (c *Crowd) empty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
+
+func (c *Crowd) count(t *Task, v *InstanceView, sign int) {
+	if !t.Active() {
+		if c.ending == nil {
+			c.ending = map[int32]int32{}
+		}
+		tally(c.ending, int32(v.Index), int32(sign))
+		return
+	}
 	if c.instances == nil {
 		c.instances, c.Zones = map[int32]int32{}, map[string]int{}
 	}

@@ -16,7 +16,15 @@ type taskSlot struct {
 	owned, placed int32
 }
 
-func hashOf(id string) uint32 { return uint32(mix(hash(offset, id))) }
+// hashOf takes eight bytes of the id at a time, most of which are 32 long.
+func hashOf(id string) uint32 {
+	h := offset ^ uint64(len(id))
+	for ; len(id) >= 8; id = id[8:] {
+		h = mix(h ^ (uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
+			uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56))
+	}
+	return uint32(mix(hash(h, id)))
+}
 
 // home is where the search for an id with this hash begins.
 func (x *taskIndex) home(hash uint32) int { return int(hash) & (len(x.slots) - 1) }

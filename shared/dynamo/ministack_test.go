@@ -35,7 +35,7 @@ func openSecond(t *testing.T) *dynamo.State {
 		}
 		second.client = dynamodb.New(dynamodb.Options{
 			Region: ministack.Region, BaseEndpoint: &second.server.Endpoint,
-			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""),
+			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""), HTTPClient: ministack.Client{},
 		})
 	})
 	if second.err != nil {

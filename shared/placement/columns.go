@@ -1,8 +1,10 @@
 package placement
 
 import (
-	"encoding/binary"
 	"hash/fnv"
+	"math"
+	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 )
@@ -14,7 +16,11 @@ type columns struct {
 	static []uint64                // the view's StaticRev
 	listed []bool                  // known and not gone: the others are no candidates at all
 	open   []bool                  // ACTIVE, agent connected, schedulable
-	prefix []uint64                // of the id, to compare ids by
+	active []bool                  // ACTIVE
+	agent  []bool                  // connected
+	cordon []bool                  // takes no new task
+	label  []int64                 // orders ids, see [columns.enlist]
+	byID   []int32                 // the instances that have a label, in order of id
 	hash   []uint64                // of the id, for chance
 
 	cpu, memory []int64 // free
@@ -23,6 +29,7 @@ type columns struct {
 	entire      []int32 // GPU devices that nobody holds any part of
 	share       []int32 // the most free thousandths on a device that is held in part
 	enis        []int
+	ports       []uint64 // a bit for each port in use, see [portBit]
 	metrics     []metric
 }
 
@@ -38,7 +45,10 @@ func (c *columns) grow(n int) {
 	lengthen(&c.static, n)
 	lengthen(&c.listed, n)
 	lengthen(&c.open, n)
-	lengthen(&c.prefix, n)
+	lengthen(&c.active, n)
+	lengthen(&c.agent, n)
+	lengthen(&c.cordon, n)
+	lengthen(&c.label, n)
 	lengthen(&c.hash, n)
 	lengthen(&c.cpu, n)
 	lengthen(&c.memory, n)
@@ -47,6 +57,7 @@ func (c *columns) grow(n int) {
 	lengthen(&c.entire, n)
 	lengthen(&c.share, n)
 	lengthen(&c.enis, n)
+	lengthen(&c.ports, n)
 	for m := range c.metrics {
 		c.metrics[m].grow(n)
 	}
@@ -66,21 +77,65 @@ func lengthen[T any](s *[]T, n int) {
 
 // identify takes in what changes only with the instance's row.
 func (c *columns) identify(i int, v *cluster.InstanceView) {
-	c.views[i], c.listed[i], c.open[i] = v, v != nil && listed(v), false
+	if old := c.views[i]; old != v {
+		c.strike(i)
+		if c.views[i] = v; v != nil {
+			c.enlist(i)
+			c.hash[i] = digest(v.ID)
+		}
+	}
+	c.listed[i] = v != nil && listed(v)
+	c.active[i], c.agent[i], c.cordon[i], c.open[i] = false, false, false, false
 	if v == nil {
 		c.static[i] = 0
 		return
 	}
 	c.static[i] = v.StaticRev
 	if c.listed[i] {
-		_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
-		c.open[i] = v.Available() && !cordoned
+		c.cordon[i] = isCordoned(v)
+		c.active[i], c.agent[i] = v.Status == cluster.InstanceActive, v.AgentConnected
+		c.open[i] = c.active[i] && c.agent[i] && !c.cordon[i]
 	}
-	var first [8]byte
-	copy(first[:], v.ID)
-	c.prefix[i] = binary.BigEndian.Uint64(first[:])
-	c.hash[i] = digest(v.ID)
 }
+
+// labelGap is how far apart labels are at first: so often can an id be put between two others.
+const labelGap = 1 << 32
+
+// enlist gives the instance a label between those of its neighbours by id: numbers compare faster than ids.
+func (c *columns) enlist(i int) {
+	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
+	c.byID = slices.Insert(c.byID, at, int32(i))
+	before, after := int64(0), int64(0)
+	if at > 0 {
+		before = c.label[c.byID[at-1]]
+	}
+	if at+1 < len(c.byID) {
+		after = c.label[c.byID[at+1]]
+	} else {
+		after = before + 2*labelGap
+	}
+	c.label[i] = before + (after-before)/2
+	if c.label[i] > before && c.label[i] < after && after < math.MaxInt64-2*labelGap {
+		return
+	}
+	for n, k := range c.byID {
+		c.label[k] = int64(n+1) * labelGap
+	}
+}
+
+// strike takes the instance off the list, as long as its view is still the one that was enlisted.
+func (c *columns) strike(i int) {
+	if c.views[i] == nil {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(c.byID, c.views[i].ID, c.compareID)
+	for c.byID[at] != int32(i) {
+		at++ // until the news of both is in, an id may stand here twice
+	}
+	c.byID = slices.Delete(c.byID, at, at+1)
+}
+
+func (c *columns) compareID(i int32, id string) int { return strings.Compare(c.views[i].ID, id) }
 
 // digest is the id as a number, for chance.
 func digest(id string) uint64 {
@@ -98,9 +153,22 @@ func (c *columns) measure(i int, v *cluster.InstanceView, more int) {
 	c.cpu[i], c.memory[i], c.enis[i] = v.CPU, v.Memory, v.ENIs
 	c.entire[i], c.share[i] = int32(entire), int32(share)
 	c.fit[i], c.tasks[i] = tightness(v.CPU, v.Memory, spare), int64(len(v.Tasks)+more)
+	c.ports[i] = 0
+	for _, p := range v.Ports {
+		c.ports[i] |= portBit(p)
+	}
 	for m := range c.metrics {
 		c.metrics[m].measure(i, m, v)
 	}
+}
+
+// portBit is the port's bit, which others share: where it is not set the port is free.
+func portBit(p cluster.Port) uint64 {
+	n := uint64(p.Number)
+	if p.Protocol == cluster.UDP {
+		n += 1 << 16
+	}
+	return 1 << (n * 0x9e3779b97f4a7c15 >> 58)
 }
 
 func (m *metric) measure(i, index int, v *cluster.InstanceView) {
@@ -137,9 +205,4 @@ func tightness(cpu, memory int64, spare int) int64 {
 }
 
 // before orders instances that nothing else tells apart: the lower id comes first.
-func (c *columns) before(i, j int32) bool {
-	if a, b := c.prefix[i], c.prefix[j]; a != b {
-		return a < b
-	}
-	return c.views[i].ID < c.views[j].ID
-}
+func (c *columns) before(i, j int32) bool { return c.label[i] < c.label[j] }

@@ -30,7 +30,7 @@ func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
 			continue
 		}
 		d.Evaluated++
-		why := c.refused(i, concerned)
+		why := c.refused(i, concerned, closest.failed)
 		if why.failed == 0 {
 			d.Feasible++
 			continue
@@ -141,8 +141,9 @@ func (h *histogram) told() []cluster.Rejection {
 	return out
 }
 
-// refused asks all filters about one instance; none failed if it could take a task.
-func (c *class) refused(i int, concerned []int) refused {
+// refused asks the filters about one instance; none failed if it could take a task. Once more of them refuse it than
+// most, where there is a most, the others are not asked: others are closer.
+func (c *class) refused(i int, concerned []int, most int) refused {
 	out := refused{instance: c.views[i].ID}
 	for _, at := range concerned {
 		if filters[at].passes(c, i) {
@@ -150,6 +151,9 @@ func (c *class) refused(i int, concerned []int) refused {
 		}
 		if out.failed++; out.failed == 1 {
 			out.rejected, out.at = filters[at].reject(c, i), at
+		}
+		if most > 0 && out.failed > most {
+			break
 		}
 	}
 	return out

@@ -39,16 +39,16 @@ func always(*class) bool { return true }
 
 func explainNothing(*class, int) cluster.Rejection { return cluster.Rejection{} }
 
-func (c *class) isActive(i int) bool { return c.views[i].Status == cluster.InstanceActive }
+func (c *class) isActive(i int) bool { return c.active[i] }
 
 func (c *class) explainStatus(i int) cluster.Rejection {
 	return cluster.Rejection{Detail: string(c.views[i].Status)}
 }
 
-func (c *class) hasAgent(i int) bool { return c.views[i].AgentConnected }
+func (c *class) hasAgent(i int) bool { return c.agent[i] }
 
 func (c *class) isSchedulable(i int) bool {
-	return !isCordoned(c.views[i]) && !slices.Contains(c.spec.Avoid, c.views[i].ID)
+	return !c.cordon[i] && (len(c.spec.Avoid) == 0 || !slices.Contains(c.spec.Avoid, c.views[i].ID))
 }
 
 func isCordoned(v *cluster.InstanceView) bool {
@@ -57,7 +57,7 @@ func isCordoned(v *cluster.InstanceView) bool {
 }
 
 func (c *class) explainUnschedulable(i int) cluster.Rejection {
-	if isCordoned(c.views[i]) {
+	if c.cordon[i] {
 		return cluster.Rejection{}
 	}
 	return cluster.Rejection{Detail: "to be avoided"}
@@ -112,7 +112,7 @@ func (c *class) explainUpgradeDomain(i int) cluster.Rejection {
 func (c *class) wantsPorts() bool { return len(c.spec.Ports) > 0 }
 
 func (c *class) explainPort(i int) cluster.Rejection {
-	return cluster.Rejection{Detail: c.ports[c.taken(i)]}
+	return cluster.Rejection{Detail: c.names[c.taken(i)]}
 }
 
 func (c *class) explainCPU(i int) cluster.Rejection {

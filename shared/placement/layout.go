@@ -23,7 +23,7 @@ type layout struct {
 	groups  [][]int32 // per level and instance: the group, -1 for none
 	names   []map[string]int32
 	region  []int32 // per instance, -1 for none
-	slot    []int32 // per instance
+	seats   []seat  // per instance
 	members []int32 // per slot, -1 for a free one
 	regions []region
 	roots   []int32 // of the regions' trees
@@ -32,6 +32,9 @@ type layout struct {
 	rev     int // counts the times it was made
 	spreads []*spread
 }
+
+// seat is where an instance is: its slot, -1 for none, and the node of its block in the tree of its region.
+type seat struct{ slot, tree, node int32 }
 
 type regionKey struct {
 	group          int32 // of the last level
@@ -72,7 +75,8 @@ func (l *layout) make(c *columns) {
 	for level := range l.groups {
 		l.groups[level], l.names[level] = filled(n), map[string]int32{}
 	}
-	l.region, l.slot, l.regions, l.index = filled(n), filled(n), nil, map[regionKey]int32{}
+	l.region, l.seats, l.regions, l.index = filled(n), l.seats[:0], nil, map[regionKey]int32{}
+	l.grow(n)
 	l.crowded = l.byDomain && c.sharesUpgradeDomain()
 	for i, v := range c.views {
 		if c.listed[i] {
@@ -162,8 +166,9 @@ func (l *layout) lay() {
 // settle gives the instance the next slot of its region.
 func (l *layout) settle(i int) {
 	r := &l.regions[l.region[i]]
-	l.slot[i] = r.from + r.used
-	l.members[l.slot[i]] = int32(i)
+	slot := r.from + r.used
+	l.seats[i] = seat{slot, r.tree, r.node(slot)}
+	l.members[slot] = int32(i)
 	r.used++
 }
 
@@ -203,10 +208,13 @@ func (l *layout) admit(i int, v *cluster.InstanceView) bool {
 
 func (l *layout) grow(n int) {
 	for len(l.region) < n {
-		l.region, l.slot = append(l.region, -1), append(l.slot, -1)
+		l.region = append(l.region, -1)
 		for level := range l.groups {
 			l.groups[level] = append(l.groups[level], -1)
 		}
+	}
+	for len(l.seats) < n {
+		l.seats = append(l.seats, seat{slot: -1})
 	}
 }
 

@@ -31,7 +31,7 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 		}
 	}
 	p := &moveProblem{levels: levelsOf(e.snap.Configuration.Priorities)}
-	p.names = append([]string{"CPU", "MEMORY", "ENI"}, e.snap.MetricNames()...)
+	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
 	p.addTasks(e, m, numbers, at)
@@ -41,6 +41,17 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 	}
 	p.settle()
 	return p
+}
+
+// nameMetrics makes each metric a dimension, in order of name: the order in which the snapshot met them decides nothing.
+func (p *moveProblem) nameMetrics(metrics []string) {
+	sorted := slices.Sorted(slices.Values(metrics))
+	p.names = append([]string{"CPU", "MEMORY", "ENI"}, sorted...)
+	p.dimOf = make([]int32, len(metrics))
+	for m, name := range metrics {
+		at, _ := slices.BinarySearch(sorted, name)
+		p.dimOf[m] = fixedDims + int32(at)
+	}
 }
 
 // addInstances adds those that are in the cluster, and gives their numbers.
@@ -76,12 +87,12 @@ func (p *moveProblem) addCells(i int32) {
 	if n := v.Registered.ENIs; n != nil {
 		set(dimENI, int64(*n-v.ENIs), int64(*n), int64(*n))
 	}
-	for dim := int32(fixedDims); dim < int32(p.dims()); dim++ {
-		limit := v.Limit(int(dim - fixedDims))
+	for m, dim := range p.dimOf {
+		limit := v.Limit(m)
 		if p.levels.capacity < 0 {
 			limit = cluster.Limit{Unbuffered: unlimited, Total: unlimited}
 		}
-		set(dim, v.Load(int(dim-fixedDims)), limit.Unbuffered, limit.Total)
+		set(dim, v.Load(m), limit.Unbuffered, limit.Total)
 	}
 }
 
@@ -225,9 +236,10 @@ func (p *moveProblem) amounts(e *Engine, t *cluster.Task) []moveAmount {
 	out := needed(t.Needs)
 	e.snap.LoadsOf(t, func(metric int, load int64) {
 		if load > 0 {
-			out = append(out, moveAmount{int32(fixedDims + metric), load})
+			out = append(out, moveAmount{p.dimOf[metric], load})
 		}
 	})
+	slices.SortFunc(out, func(a, b moveAmount) int { return cmp.Compare(a.dim, b.dim) })
 	return out
 }
 
@@ -246,7 +258,7 @@ func (p *moveProblem) addNewcomers(e *Engine, r *Request, owner int32) {
 	amounts := needed(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {
 		if l.Load > 0 {
-			amounts = append(amounts, moveAmount{int32(fixedDims + e.snap.MetricIndex(l.Name)), l.Load})
+			amounts = append(amounts, moveAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
 		}
 	}
 	for range r.Count {

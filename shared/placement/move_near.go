@@ -50,15 +50,19 @@ func (r *moveRegion) sample() int32 {
 type moveTarget struct {
 	at      int32
 	tight   bool // others must leave
+	worse   bool // tasks of the owner must move, as its domain rules are broken further
 	excess  int  // of the domain rules, with the task there
 	buffer  bool
 	own     int     // tasks of the owner there
 	fullest float64 // the part of what it takes that is used then, of what the task needs
 }
 
+// easy reports whether nobody else need move.
+func (a moveTarget) easy() bool { return !a.tight && !a.worse }
+
 func (a moveTarget) compare(b moveTarget) int {
 	return cmp.Or(
-		compareBools(a.tight, b.tight), cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
+		compareBools(!a.easy(), !b.easy()), compareBools(a.worse, b.worse), compareBools(a.tight, b.tight), cmp.Compare(a.excess, b.excess), compareBools(a.buffer, b.buffer),
 		cmp.Compare(a.own, b.own), cmp.Compare(a.fullest, b.fullest), cmp.Compare(a.at, b.at),
 	)
 }
@@ -125,12 +129,12 @@ func (s *moveSearch) destinations(t int32, d moveDuty) []int32 {
 // promising are those of the surroundings that are worth a try: where one has room, no other need be given any.
 func promising(targets []moveTarget, d moveDuty) []moveTarget {
 	tries := nearTries
-	if len(targets) > 0 && !targets[0].tight {
+	if len(targets) > 0 && targets[0].easy() {
 		if d.kind != dutyFault && d.kind != dutyUpgrade {
 			tries = nearSame
 		}
 		for n, target := range targets {
-			if target.tight {
+			if !target.easy() {
 				targets = targets[:n]
 				break
 			}
@@ -153,7 +157,8 @@ func (s *moveSearch) firstFor(t int32) int32 {
 
 // weigh fills in what the domain rules make of each destination.
 func (s *moveSearch) weigh(t int32, targets []moveTarget) {
-	d := s.owners[s.tasks[t].owner].domains
+	owner := s.tasks[t].owner
+	d := s.owners[owner].domains
 	if d == nil {
 		return
 	}
@@ -165,6 +170,7 @@ func (s *moveSearch) weigh(t int32, targets []moveTarget) {
 		d.Add(int(targets[n].at), 1)
 		fault, upgrade := d.Excess()
 		targets[n].excess = fault + upgrade
+		targets[n].worse = fault > s.faults[owner] || upgrade > s.upgrades[owner]
 		d.Add(int(targets[n].at), -1)
 	}
 	if from >= 0 {
@@ -185,13 +191,13 @@ func (s *moveSearch) nearby(t int32) []moveTarget {
 }
 
 func hasRoom(targets []moveTarget) bool {
-	return slices.ContainsFunc(targets, func(t moveTarget) bool { return !t.tight })
+	return slices.ContainsFunc(targets, moveTarget.easy)
 }
 
 // choose takes destinations from what is known.
 func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 	if s.domainsKept(t) { // within the region no domain rule changes
-		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []int{0}); hasRoom(out) {
+		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []moveTarget{{}}); hasRoom(out) {
 			return out
 		}
 	}
@@ -205,15 +211,14 @@ func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.own, b.own))
 	})
 	if s.ejected >= s.near.depth { // nobody else may move to make up for it
-		excess := s.faults[s.tasks[t].owner] + s.upgrades[s.tasks[t].owner]
-		samples = slices.DeleteFunc(samples, func(r moveTarget) bool { return r.excess > excess })
+		samples = slices.DeleteFunc(samples, func(r moveTarget) bool { return r.worse })
 	}
 	samples = samples[:min(len(samples), 2*nearWidth)]
-	regions, excess := make([]*moveRegion, len(samples)), make([]int, len(samples))
+	regions := make([]*moveRegion, len(samples))
 	for n := range samples {
-		regions[n], excess[n] = stock.regions[samples[n].own], samples[n].excess
+		regions[n] = stock.regions[samples[n].own]
 	}
-	return s.gather(t, regions, excess)
+	return s.gather(t, regions, samples)
 }
 
 // domainsKept reports whether the task's domain rules are as they were, so that it had best stay within its region.
@@ -227,8 +232,8 @@ func (s *moveSearch) domainsKept(t int32) bool {
 	return fault+upgrade == 0
 }
 
-// gather takes destinations from the regions in turn.
-func (s *moveSearch) gather(t int32, regions []*moveRegion, excess []int) []moveTarget {
+// gather takes destinations from the regions in turn; samples say what the domain rules make of each.
+func (s *moveSearch) gather(t int32, regions []*moveRegion, samples []moveTarget) []moveTarget {
 	width, narrow := nearWidth, nearWidth/2
 	var out []moveTarget
 	for n, r := range regions {
@@ -236,8 +241,8 @@ func (s *moveSearch) gather(t int32, regions []*moveRegion, excess []int) []move
 			continue
 		}
 		each := max(nearEach, nearWidth/len(regions))
-		width -= s.pick(&out, t, r.room, min(width, each), excess[n])
-		narrow -= s.pick(&out, t, r.tight, min(narrow, each), excess[n])
+		width -= s.pick(&out, t, r.room, min(width, each), samples[n])
+		narrow -= s.pick(&out, t, r.tight, min(narrow, each), samples[n])
 		if width <= 0 {
 			break
 		}
@@ -246,7 +251,7 @@ func (s *moveSearch) gather(t int32, regions []*moveRegion, excess []int) []move
 }
 
 // pick takes up to n of the destinations as they are now.
-func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n, excess int) (picked int) {
+func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n int, sample moveTarget) (picked int) {
 	for _, known := range from {
 		if picked >= n {
 			break
@@ -258,7 +263,7 @@ func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n, exce
 		if now.tight && (!known.tight || s.ejected >= s.near.depth) {
 			continue
 		}
-		now.excess = excess
+		now.excess, now.worse = sample.excess, sample.worse
 		*out = append(*out, now)
 		picked++
 	}

@@ -131,17 +131,42 @@ func (o *moveOrder) awaited(i int32) bool {
 	return false
 }
 
-// refuge is an instance with room where the task can wait, -1 for none.
+// refuge is an instance with room where the task can wait, that nobody leaves and nobody else waits on; -1 for none.
 func (o *moveOrder) refuge(step moveStep) int32 {
-	owner := o.tasks[step.task].owner
+	owner, from := o.tasks[step.task].owner, o.at[step.task]
 	d := o.owners[owner].domains
 	for i := range int32(len(o.instances)) {
-		if i != step.to && i != o.at[step.task] && o.takes(owner, i) && o.fits(stageKeep, step.task, i) &&
-			(d == nil || d.MayMove(int(o.at[step.task]), int(i))) {
+		if i != step.to && i != from && o.takes(owner, i) && !o.involved(i) && o.fits(stageKeep, step.task, i) &&
+			o.below(step.task, i) && (d == nil || d.MayMove(int(from), int(i))) {
 			return i
 		}
 	}
 	return -1
+}
+
+// involved reports whether the plan has a task leave the instance or wait there.
+func (o *moveOrder) involved(i int32) bool {
+	for _, m := range o.out {
+		if m.via == i || o.tasks[m.task].at == i {
+			return true
+		}
+	}
+	for _, m := range o.pending {
+		if o.tasks[m.task].at == i {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether the task leaves the instance within what it takes.
+func (o *moveOrder) below(t, i int32) bool {
+	for _, a := range o.tasks[t].amounts {
+		if c := o.cell(i, a.dim); o.now[c]+a.n > o.unbuffered[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // awkward is how many of the moves from the given one on cannot simply start where they go: an exchange among full

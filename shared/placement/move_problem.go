@@ -11,6 +11,7 @@ import (
 // that the order of rows decides nothing.
 type moveProblem struct {
 	names      []string // of the dimensions
+	dimOf      []int32  // per metric of the snapshot
 	instances  []moveInstance
 	load       []int64 // per cell: instance × dimension
 	leaving    []int64 // per cell, the part that is about to go: it takes up room and is nobody's violation

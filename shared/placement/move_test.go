@@ -305,18 +305,18 @@ func TestMakeRoom(t *testing.T) {
 func TestMovesInALargeCluster(t *testing.T) {
 	s := cluster.NewSnapshot()
 	m := placement.Moves{Owners: map[string]placement.Mover{}}
-	for o := range 40 {
+	for o := range 20 {
 		name := fmt.Sprintf("s%02d", o)
 		spec := &placement.Spec{Owner: name, MoveCost: cluster.MoveCosts[o%4], DomainPolicy: cluster.PolicyAdaptive}
 		m.Owners[name] = placement.Mover{Spec: spec, Target: 200}
 	}
-	for n := range 1000 {
+	for n := range 500 {
 		fault := attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
 		s.Put(instance(fmt.Sprintf("i%04d", n), fault, attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
 	}
-	for o := range 40 {
+	for o := range 20 {
 		for n := range 200 {
-			t := task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%1000), owner(fmt.Sprintf("s%02d", o)), load(8))
+			t := task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), owner(fmt.Sprintf("s%02d", o)), load(8))
 			if (n+o*11)%197 == 7 {
 				t.Reported["m"] = 70
 			}

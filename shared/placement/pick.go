@@ -1,16 +1,16 @@
 package placement
 
-// rank is the ranking that the class goes by, up to date. Owners of the same shape share one, and an instance that has
-// tasks of the owner counts as an exception to it. Where these are no exceptions any more, or the order does not put the
-// owner's tasks foremost, the owner has a ranking of its own.
-func (c *class) rank() *ranking {
-	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.views)))
+// rank has the class go by a ranking that is up to date, for so many tasks to come. Owners of the same shape share one,
+// and an instance that has tasks of the owner counts as an exception to it. Where these are no exceptions any more, or
+// the order does not put the owner's tasks foremost, the owner has a ranking of its own.
+func (c *class) rank(tasks int) {
+	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.views)) ||
+		tasks*(len(c.tally.active)+tasks/2) > len(c.views)) // each task passes by the exceptions, those before it included
 	if c.ranking == nil || own != (c.ranking.owner != nil) {
 		c.ranking = c.rankingOf(own)
 	}
 	c.ranking.follow()
 	c.Engine.placed.show(c.ranking)
-	return c.ranking
 }
 
 // alone reports whether the owner's tasks count in how instances of one region compare.
@@ -32,10 +32,10 @@ func (c *class) rankingOf(own bool) *ranking {
 	return k
 }
 
-// pick is the best instance for one more task, -1 if there is none: the best of the regions' best. The nth task of a
-// request has a chance of its own where chance decides.
+// pick is the best instance for one more task by the class's ranking, -1 if there is none: the best of the regions' best.
+// The nth task of a request has a chance of its own where chance decides.
 func (c *class) pick(seed uint64, nth int) int32 {
-	k := c.rank()
+	k := c.ranking
 	c.ask()
 	exceptions := k.owner == nil && c.alone() && len(c.tally.active)+len(c.tally.held) > 0
 	best, from, wanting := int32(-1), int32(-1), false
@@ -44,7 +44,7 @@ func (c *class) pick(seed uint64, nth int) int32 {
 			continue
 		}
 		i, region := k.tree[c.layout.roots[at]], int32(at)
-		if i >= 0 && best >= 0 && c.compare(k, i, region, best, from, exceptions) > 0 {
+		if i >= 0 && best >= 0 && c.behind(k, i, region, best, from, exceptions) {
 			continue // nothing there is better, even if this one is an exception
 		}
 		if exceptions && i >= 0 {
@@ -64,6 +64,14 @@ func (c *class) pick(seed uint64, nth int) int32 {
 		return c.draw(k, best, from, seed, nth)
 	}
 	return best
+}
+
+// behind reports whether a task had better go to j. Where no groups count, the columns say it.
+func (c *class) behind(k *ranking, i, r, j, q int32, freely bool) bool {
+	if len(c.order.attributes) == 0 && !c.order.counted && !c.order.random {
+		return k.better(i, j) == j
+	}
+	return c.compare(k, i, r, j, q, freely) > 0
 }
 
 // isException reports whether tasks of the owner keep the instance from being what the shared ranking takes it for.

@@ -72,6 +72,7 @@ func (p *pass) run() {
 
 // any places tasks wherever they fit.
 func (p *pass) any() {
+	p.class.rank(p.rest())
 	for p.rest() > 0 {
 		i := p.class.pick(p.request.Seed, len(p.placed)-p.before)
 		if i >= 0 {

@@ -46,7 +46,7 @@ func (k *ranking) follow() {
 	}
 	k.grow(len(k.views))
 	for ; k.at < k.log.end; k.at++ {
-		if i, last := k.log.get(k.at); last {
+		if i, last := k.log.get(k.at); last || k.order.scorer == nil { // to be rated once is enough
 			k.refresh(i)
 		}
 	}
@@ -121,14 +121,13 @@ func (k *ranking) refresh(i int32) {
 	if k.order.scorer != nil {
 		k.rate(i)
 	}
-	slot := k.layout.slot[i]
-	if slot < 0 {
+	at := k.layout.seats[i]
+	if at.slot < 0 {
 		return
 	}
-	r := &k.layout.regions[k.layout.region[i]]
-	nodes, node := k.tree[r.tree:], r.node(slot)
+	nodes, node := k.tree[at.tree:], at.node
 	if best := nodes[node]; best == i {
-		nodes[node] = k.bestOf(slot - slot%blockSize)
+		nodes[node] = k.bestOf(at.slot - at.slot%blockSize)
 	} else if nodes[node] = k.improve(best, i); nodes[node] == best {
 		return
 	}

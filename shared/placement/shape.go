@@ -15,7 +15,7 @@ type shape struct {
 	spec    *Spec  // one that has it
 	members *members
 	demands []demand
-	ports   []string                 // "80/tcp"
+	names   []string                 // of the ports, "80/tcp"
 	asks    []func(*shape, int) bool // what it asks for besides CPU and memory
 	order   order
 }
@@ -35,7 +35,7 @@ func (e *Engine) newShape(spec *Spec, rules []*rule, given relaxation) *shape {
 		}
 	}
 	for _, p := range spec.Ports {
-		s.ports = append(s.ports, fmt.Sprintf("%d/%s", p.Number, p.Protocol))
+		s.names = append(s.names, fmt.Sprintf("%d/%s", p.Number, p.Protocol))
 	}
 	if len(spec.Ports) > 0 {
 		s.asks = append(s.asks, (*shape).hasPorts)
@@ -84,7 +84,7 @@ func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
 // taken is the first port of the spec that is in use, be it by a task that this call placed; -1 if all are free.
 func (s *shape) taken(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.placed.count(i) > 0 || s.views[i].Uses(p) {
+		if s.placed.count(i) > 0 || s.Engine.ports[i]&portBit(p) != 0 && s.views[i].Uses(p) {
 			return n
 		}
 	}

@@ -50,19 +50,12 @@ func (t *tally) recountAll(e *Engine) {
 
 // recount counts the instance's tasks anew.
 func (t *tally) recount(s *cluster.Snapshot, i int, v *cluster.InstanceView) {
-	t.add(i, int32(s.Crowd(t.owner, t.group).On(v))-t.active[int32(i)])
-	if t.held == nil {
-		return
+	c := s.Crowd(t.owner, t.group)
+	active := int32(c.On(v))
+	t.add(i, active-t.active[int32(i)])
+	if t.held != nil {
+		set(t.held, i, active+int32(c.Ending(v)))
 	}
-	held := int32(0)
-	if v != nil {
-		for _, task := range v.Tasks {
-			if task.Owner == t.owner && (t.group == "" || task.Group == t.group) {
-				held++
-			}
-		}
-	}
-	set(t.held, i, held)
 }
 
 // set leaves nothing behind where the count is 0.

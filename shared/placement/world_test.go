@@ -22,7 +22,10 @@ type world struct {
 
 // snapshot takes the rows in, in an order that the seed decides.
 func (w *world) snapshot(seed uint64) *cluster.Snapshot {
-	rows := []cluster.Row{w.config}
+	var rows []cluster.Row
+	if w.config != nil {
+		rows = append(rows, w.config)
+	}
 	for _, s := range w.services {
 		rows = append(rows, s)
 	}

@@ -20,7 +20,7 @@ import (
 // Client calls Berth's ECS API, as the account's root user. A call that fails is not repeated.
 func (c *Cloud) Client() *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: forLambda{},
+		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: forLambda{}, HTTPClient: ministack.Client{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
 	})
 }
@@ -102,7 +102,7 @@ func (c *Cloud) KillFunctions() int { return c.emulator.KillFunctions() }
 // ECS is the fleet itself, as only Berth's functions call it.
 func (c *Cloud) ECS() *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &c.Fleet, Region: ministack.Region,
+		BaseEndpoint: &c.Fleet, Region: ministack.Region, HTTPClient: ministack.Client{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
 	})
 }

@@ -17,6 +17,9 @@ func (w *World) converged() {
 	w.truth()
 	w.mended()
 	w.client.kept()
+	if c := w.client.config; c != nil && !sameConfiguration(c, w.checker.configuration()) {
+		w.checker.fail("invariant 9: the configuration %+v was acknowledged and is %+v", c, w.checker.configuration())
+	}
 	for _, s := range w.client.services {
 		if !s.busy {
 			w.acknowledged(s)
@@ -146,16 +149,17 @@ func (w *World) runningOf(s *cluster.Service) map[string]int {
 }
 
 func (w *World) enough(s *cluster.Service, running map[string]int) {
-	n := 0
+	all := 0
 	for _, k := range running {
-		n += k
+		all += k
 	}
+	n := all - w.checker.pairs(s.Short) // one that cannot stop yet, and its replacement
 	fail := w.checker.fail
 	switch {
 	case n > s.Desired:
 		fail("invariant 8: service %s runs %d tasks and wants %d", s.Name, n, s.Desired)
-	case s.Running != n:
-		fail("invariant 8: service %s says it runs %d tasks and runs %d", s.Name, s.Running, n)
+	case s.Running != all:
+		fail("invariant 8: service %s says it runs %d tasks and runs %d", s.Name, s.Running, all)
 	case n == s.Desired && !s.Steady:
 		fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.Name, n)
 	case n < s.Desired && s.Blocked == nil:

@@ -89,6 +89,9 @@ func (l *ledger) domainsRefuse(w *law, i *cluster.Instance, p posture) string {
 		return "not known yet"
 	}
 	at := all[n]
+	if !at.eligible {
+		return "in no domain" // a constraint that may be given up makes none
+	}
 	if binds(c.Priorities.FaultDomain, p.soft) && !all.admits(fault, faults, at) {
 		return "fault domain full"
 	}

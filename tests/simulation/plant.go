@@ -35,11 +35,15 @@ const (
 // Bugs are all of them.
 var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
+	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads, IgnoreCordon,
 }
 
 // state puts the bug around a function's State.
 func (b Bug) state(w *World, function string, s handler.State) handler.State {
-	if b == NoBug {
+	if show := lies[b]; show != nil && function == "placement" {
+		return &liar{s, w, show}
+	}
+	if b == NoBug || lies[b] != nil {
 		return s
 	}
 	return &buggyState{State: s, world: w, bug: b, function: function}

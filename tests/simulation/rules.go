@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 
 	"berth/shared/cluster"
@@ -36,9 +37,13 @@ var loads = [][]cluster.Metric{
 	{{Name: "conns", Load: 20, Weight: cluster.WeightHigh}},
 	{{Name: "conns", Load: 35}, {Name: "io", Load: 3, Weight: cluster.WeightLow}},
 	{{Name: "conns", Load: 0}, {Name: "io", Load: 6}},
+	{{Name: "io", Load: 4}, {Name: "conns", Load: 15}},
 	{{Name: "conns", Load: 45, Weight: cluster.WeightZero}},
 	{{Name: "conns", Load: 5000}},
 }
+
+// policies are the domain policies, quorum safety more often: it binds seldom.
+var policies = append([]cluster.DomainPolicy{cluster.PolicyQuorum, cluster.PolicyQuorum}, cluster.DomainPolicies...)
 
 // drawRules are the rules of a service: none in a third of the cases.
 func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
@@ -52,7 +57,7 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 	if r.IntN(4) == 0 {
 		out.NodeConstraint = oneOf(r, nodeExpressions)
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(2) == 0 {
 		out.Metrics = loads[r.IntN(len(loads))]
 	}
 	if daemon {
@@ -65,7 +70,7 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 		out.Strategies = strategies[r.IntN(len(strategies))]
 	}
 	if r.IntN(2) == 0 {
-		out.DomainPolicy = cluster.DomainPolicies[r.IntN(len(cluster.DomainPolicies))]
+		out.DomainPolicy = policies[r.IntN(len(policies))]
 	}
 	if r.IntN(4) == 0 {
 		out.MoveCost = cluster.MoveCosts[r.IntN(len(cluster.MoveCosts))]
@@ -220,6 +225,13 @@ func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 	return c
 }
 
+// sameConfiguration compares configurations, but for what every row has.
+func sameConfiguration(a, b *cluster.Configuration) bool {
+	x, y := *a, *b
+	x.Head, y.Head = cluster.Head{}, cluster.Head{}
+	return reflect.DeepEqual(x, y)
+}
+
 // reportLoad has tasks say what load they have: by the operation or by an event.
 func (w *World) reportLoad(a Action) {
 	var reports []cluster.LoadReport
@@ -289,7 +301,7 @@ func domained(r *rand.Rand) fleet.Machine {
 		attributes["berth.property.Tier"] = []string{"", "1", "2.0", "3"}[tier]
 	}
 	m.Attributes = attributes
-	if r.IntN(2) == 0 {
+	if r.IntN(3) > 0 {
 		m.Type, m.Metrics, m.ENIs = "sim.metric", map[string]int64{"conns": 100, "io": 12}, 2
 	}
 	return m

@@ -69,8 +69,8 @@ type Verdict struct {
 
 // Ask answers a question about a cluster, which stays as it is. What it names and the cluster has not is a [*NotFound]; an
 // expression that cannot be read is an error, too.
-func Ask(snap *cluster.Snapshot, q *Question) (*Answer, error) {
-	w := newWorld(snap)
+func Ask(snap *cluster.Snapshot, question *Question) (*Answer, error) {
+	w, q := newWorld(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
 	if q.Empty() {
 		var err error
@@ -81,15 +81,8 @@ func Ask(snap *cluster.Snapshot, q *Question) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Tasks, out.Count = q.words(), q.Count
-	result := w.engine.Place(r)
-	for _, p := range result.Placed {
-		out.Placed = append(out.Placed, Place{p.Instance, slices.Clone(p.GPUs)})
-	}
-	out.Unplaced = q.Count - len(out.Placed)
-	out.Diagnosis = wire.DiagnosisOf(result.Diagnosis)
-	x := w.engine.Explain(r)
-	out.Explanation = explanationOf(&x)
+	out.Tasks = q.words()
+	x := w.place(out, r)
 	if q.Instance != "" {
 		if out.Instance, err = w.verdict(r, &x, q.Instance); err != nil {
 			return nil, err
@@ -97,11 +90,24 @@ func Ask(snap *cluster.Snapshot, q *Question) (*Answer, error) {
 	}
 	if q.Moves {
 		if out.Moves, err = w.moves(); err == nil && out.Unplaced > 0 {
-			r.Count = out.Unplaced
 			err = w.room(out, q, r)
 		}
 	}
 	return out, err
+}
+
+// place says where the tasks of a request would go.
+func (w *world) place(a *Answer, r placement.Request) placement.Explanation {
+	result := w.engine.Place(r)
+	a.Count, a.Placed = r.Count, []Place{}
+	for _, p := range result.Placed {
+		a.Placed = append(a.Placed, Place{p.Instance, slices.Clone(p.GPUs)})
+	}
+	a.Unplaced = r.Count - len(a.Placed)
+	a.Diagnosis = wire.DiagnosisOf(result.Diagnosis)
+	x := w.engine.Explain(r)
+	a.Explanation = explanationOf(&x)
+	return x
 }
 
 func explanationOf(x *placement.Explanation) *Explanation {

@@ -47,7 +47,7 @@ type Replacement struct {
 // Room is moves that let tasks run which fit nowhere as things stand.
 type Room struct {
 	Moves []Move `json:"moves"`
-	// Places are instances for the tasks once the moves are over.
+	// Places are instances for the tasks of the question once the moves are over, those that need no move included.
 	Places []string `json:"places"`
 	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's capacity is what lacks.
 	Automatic bool `json:"automatic"`
@@ -127,11 +127,13 @@ func (w *world) underWay() []Replacement {
 			out = append(out, Replacement{t.Service, old.ID, old.Instance, t.ID, t.Instance})
 		}
 	}
-	slices.SortFunc(out, func(a, b Replacement) int { return slices.Compare([]string{a.Service, a.Task}, []string{b.Service, b.Task}) })
+	slices.SortFunc(out, func(a, b Replacement) int {
+		return slices.Compare([]string{a.Service, a.Task}, []string{b.Service, b.Task})
+	})
 	return out
 }
 
-// room finds the moves that make room for the tasks that are left.
+// room finds the moves that let more of the tasks run.
 func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	ask, err := w.movers()
 	if err != nil {
@@ -139,7 +141,7 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	}
 	ask.Budget.Moves = maxRelocations
 	plan := w.engine.MakeRoom(r, ask)
-	if len(plan.Moves) == 0 {
+	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}
 	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r wire.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/shared/cluster"
@@ -58,7 +59,7 @@ func (e *NotFound) Error() string {
 type world struct {
 	snap   *cluster.Snapshot
 	engine *placement.Engine
-	specs  map[string]*placement.Spec // of services, by name
+	specs  map[string]*placement.Spec // of services, by name and task definition
 }
 
 func newWorld(snap *cluster.Snapshot) *world {
@@ -92,7 +93,8 @@ func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
 
 // spec is what placement is asked with for the service's tasks. Without further rules it is the same each time.
 func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
-	if old := w.specs[s.Name]; old != nil && further.Empty() {
+	key := s.Name + " " + s.TaskDefinition
+	if old := w.specs[key]; old != nil && further.Empty() {
 		return old, nil
 	}
 	def, err := w.definition(s.TaskDefinition)
@@ -111,7 +113,7 @@ func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spe
 		spec.PerInstance = 1
 	}
 	if further.Empty() {
-		w.specs[s.Name] = spec
+		w.specs[key] = spec
 	}
 	return spec, nil
 }
@@ -122,7 +124,7 @@ const (
 	familyGroup  = "family:"
 )
 
-// request is the question for the engine.
+// request is the question for the engine. The question gets the full name of its definition.
 func (w *world) request(q *Question) (r placement.Request, err error) {
 	r.Count = q.Count
 	switch {
@@ -139,6 +141,7 @@ func (w *world) request(q *Question) (r placement.Request, err error) {
 		if err != nil {
 			return r, err
 		}
+		q.Definition = def.Name()
 		r.Spec, err = placement.NewSpec(def, w.standalone(), familyGroup+def.Family, &q.Rules)
 		return r, err
 	}
@@ -204,10 +207,11 @@ func (q *Question) words() string {
 		}
 	}
 	n := &q.Needs
-	add(n.CPU > 0, "%g CPU units", float64(n.CPU)/cluster.CPUUnit)
+	add(n.CPU > 0, "%s CPU units", strconv.FormatFloat(float64(n.CPU)/cluster.CPUUnit, 'f', -1, 64))
 	add(n.Memory > 0, "%d MiB", n.Memory)
-	add(n.GPUs > 0 && n.PerGPU() == cluster.WholeGPU, "%d GPUs", n.GPUs)
-	add(n.GPUs > 0 && n.PerGPU() < cluster.WholeGPU, "%g of a GPU", float64(n.PerGPU())/cluster.WholeGPU)
+	add(n.GPUs == 1 && n.PerGPU() == cluster.WholeGPU, "1 GPU")
+	add(n.GPUs > 1, "%d GPUs", n.GPUs)
+	add(n.GPUs == 1 && n.PerGPU() < cluster.WholeGPU, "%g of a GPU", float64(n.PerGPU())/cluster.WholeGPU)
 	for _, p := range q.Ports {
 		add(true, "port %d/%s", p.Number, p.Protocol)
 	}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+)
+
+// explainCommand says why things are as they are.
+type explainCommand struct {
+	Task    explainTask    `cmd:"" help:"Why a task is where it is, or why it has no instance."`
+	Service explainService `cmd:"" help:"Why tasks of a service have no instance, and what moves wait."`
+}
+
+// Help is the end of `berth explain --help`.
+func (e *explainCommand) Help() string {
+	return `Examples:
+  berth explain service web
+  berth explain task 0b9d6f2f5c1e4a7d9c8b7a6f5e4d3c2b
+  berth explain service web --snapshot now.jsonl --json   of a cluster that berth whatif --save wrote down`
+}
+
+type explainTask struct {
+	sourceFlags
+	ID   string `arg:"" help:"Id or ARN of the task."`
+	JSON bool   `help:"As JSON."`
+}
+
+// Help is the end of `berth explain task --help`.
+func (e *explainTask) Help() string {
+	return `Placement is asked again as if the task were not there: what it answers now, and what speaks for or against the
+instance that the task is on. Nothing is changed.
+
+JSON: task, service, taskDefinition, status, reason, instance, gpus, foreign, explanation and here as of berth whatif,
+replaces, replacedBy, move.
+
+Examples:
+  berth explain task 0b9d6f2f5c1e4a7d9c8b7a6f5e4d3c2b
+  berth explain task arn:aws:ecs:us-east-1:123456789012:task/default/0b9d6f2f5c1e4a7d9c8b7a6f5e4d3c2b --json`
+}
+
+// Validate names the flag that is wrong.
+func (e *explainTask) Validate() error { return e.check() }
+
+// Run explains the task.
+func (e *explainTask) Run(ctx context.Context, s *streams) error {
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) {
+		return whatif.WhyTask(snap, cluster.LastPart(e.ID))
+	})
+}
+
+type explainService struct {
+	sourceFlags
+	Name string `arg:"" help:"Name or ARN of the service."`
+	JSON bool   `help:"As JSON."`
+}
+
+// Help is the end of `berth explain service --help`.
+func (e *explainService) Help() string {
+	return `What placement said when it last looked, what it would say now, which moves are under way or to come, and which broken
+rules no moves mend. Nothing is changed.
+
+JSON: service, schedulingStrategy, status, taskDefinition, desiredCount, runningCount, pendingCount, missingCount, instances
+[instance, tasks], decided (a diagnosis), now (as of berth whatif), heldUntil, moving, underWay, planned, unrepaired,
+unrepairedNow.
+
+Examples:
+  berth explain service web
+  berth explain service web --cluster prod --json`
+}
+
+// Validate names the flag that is wrong.
+func (e *explainService) Validate() error { return e.check() }
+
+// Run explains the service.
+func (e *explainService) Run(ctx context.Context, s *streams) error {
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) {
+		return whatif.WhyService(snap, cluster.LastPart(e.Name))
+	})
+}
+
+// printable is an answer that people can read.
+type printable interface{ Print(io.Writer) error }
+
+// explained reads the cluster, asks and prints.
+func explained(ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*cluster.Snapshot) (printable, error)) error {
+	say := newTeller(s.err, time.Now)
+	defer say.done()
+	src, err := from.open(ctx, say)
+	if err != nil {
+		return err
+	}
+	answer, err := ask(src.snap)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return json.NewEncoder(s.out).Encode(answer)
+	}
+	return answer.Print(s.out)
+}

@@ -1,0 +1,310 @@
+package whatif_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/cmd/berth/trace"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+const units = cluster.CPUUnit
+
+// rows make up a cluster: two instances in zone a and one in b, one more that drains; service web has two tasks in a and one
+// in b, service big finds room for one of two.
+func rows() []cluster.Row {
+	out := []cluster.Row{
+		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
+		definition("big", cluster.Resources{CPU: 512 * units, Memory: 3000}),
+		instance("i-1", "a", nil), instance("i-2", "a", nil), instance("i-3", "b", nil), instance("i-4", "b", nil),
+		service("web", 3, cluster.Rules{}), service("big", 2, cluster.Rules{}),
+		task("web", 1, "i-1"), task("web", 2, "i-2"), task("web", 3, "i-3"), task("big", 4, "i-1"),
+	}
+	out[5].(*cluster.Instance).Status = cluster.InstanceDraining
+	out[7].(*cluster.Service).Blocked = &cluster.Diagnosis{
+		Evaluated: 4, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 4, Need: 3000, Best: 2500}},
+	}
+	return out
+}
+
+func head() cluster.Head { return cluster.Head{Cluster: "c", Rev: 1} }
+
+func definition(family string, needs cluster.Resources) *cluster.TaskDefinition {
+	return &cluster.TaskDefinition{Head: head(), Family: family, Revision: 1, Needs: needs}
+}
+
+func instance(id, zone string, metrics map[string]int64) *cluster.Instance {
+	return &cluster.Instance{
+		Head: head(), ID: id, Status: cluster.InstanceActive, AgentConnected: true, Attributes: map[string]string{cluster.AttributeZone: zone},
+		Registered: cluster.Capacity{CPU: 2048 * units, Memory: 4200, Metrics: metrics},
+	}
+}
+
+func service(name string, desired int, rules cluster.Rules) *cluster.Service {
+	return &cluster.Service{
+		Head: head(), Name: name, Short: name + "-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
+		TaskDefinition: name + ":1", Rules: rules,
+	}
+}
+
+func task(of string, n int, on string) *cluster.Task {
+	needs := cluster.Resources{CPU: 256 * units, Memory: 512}
+	if of == "big" {
+		needs = cluster.Resources{CPU: 512 * units, Memory: 3000}
+	}
+	return &cluster.Task{
+		Head: head(), ID: fmt.Sprintf("t-%d", n), Owner: of + "-short", Service: of, Group: "service:" + of, TaskDefinition: of + ":1",
+		Needs: needs, Instance: on, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, ECSID: fmt.Sprintf("ecs-%d", n),
+	}
+}
+
+func snapshot(t *testing.T, rows []cluster.Row) *cluster.Snapshot {
+	t.Helper()
+	var saved []wire.Row
+	for _, r := range rows {
+		data, err := cluster.EncodeRow(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved = append(saved, wire.Row{Sort: r.Key().Sort, Row: data})
+	}
+	var file bytes.Buffer
+	if err := whatif.Save(&file, saved); err != nil {
+		t.Fatal(err)
+	}
+	again, err := whatif.Saved(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := whatif.Snapshot(again, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// hash is of everything that a snapshot says.
+func hash(t *testing.T, s *cluster.Snapshot) string {
+	t.Helper()
+	var out []string
+	add := func(r cluster.Row) {
+		data, err := cluster.EncodeRow(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(data))
+	}
+	for _, v := range s.Instances {
+		add(v.Instance)
+		var on []string
+		for _, t := range v.Tasks {
+			on = append(on, t.ID)
+		}
+		slices.Sort(on)
+		out = append(out, fmt.Sprint(v.ID, v.CPU, v.Memory, v.GPUs, v.ENIs, len(v.Ports), on))
+	}
+	for task := range s.Tasks() {
+		add(task)
+	}
+	for _, x := range s.Services {
+		add(x)
+		out = append(out, fmt.Sprint(s.Crowd(x.Short, "").Spread(), s.Crowd(x.Short, "").Zones))
+	}
+	slices.Sort(out)
+	return fmt.Sprintf("%x %v", sha256.Sum256([]byte(strings.Join(out, "\n"))), s.Meta)
+}
+
+// asked is the answer in words. The cluster is as it was.
+func asked(t *testing.T, s *cluster.Snapshot, q whatif.Question) string {
+	t.Helper()
+	before := hash(t, s)
+	a, err := whatif.Ask(s, &q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash(t, s) != before {
+		t.Error("the question changed the cluster")
+	}
+	return text(t, a.Print)
+}
+
+func text(t *testing.T, print func(io.Writer) error) string {
+	t.Helper()
+	var out strings.Builder
+	if err := print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func golden(t *testing.T, got, want string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), got); diff != "" {
+		t.Errorf("other words:\n%s", diff)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	distinct := cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}}
+	for _, c := range []struct {
+		name string
+		ask  whatif.Question
+		want string
+	}{
+		{"OneOfAService", whatif.Question{Service: "web", Count: 1}, `
+A task of service web would go to i-3.
+  4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+`},
+		{"MoreThanOne", whatif.Question{Service: "web", Count: 3}, `
+3 tasks of service web would go to i-3 (2), i-1 (1).
+  The first: 4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+`},
+		{"SomeOfThem", whatif.Question{Service: "big", Count: 3}, `
+2 of 3 tasks of service big would find an instance: i-3, i-2.
+  The first: 4 instances: 1 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); of 2 that could take it i-3 has the fewest tasks of the service in its zone (0, runner-up i-2: 1)
+  The other 1: 0/4: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING)
+`},
+		{"NoneOfADefinition", whatif.Question{Definition: "web", Count: 1, Rules: cluster.Rules{NodeConstraint: "NodeName == i-9"}}, `
+A task of web:1 would find no instance.
+  4 instances: 3 constraint not met (NodeName == i-9), 1 not active (DRAINING); none could take it, closest is i-1 (constraint not met)
+`},
+		{"ASize", whatif.Question{Needs: cluster.Resources{CPU: 1500 * units, Memory: 3400}, Count: 2, Rules: distinct, Instance: "i-1"}, `
+2 tasks with 1500 CPU units, 3400 MiB would go to i-2, i-3.
+  The first: 4 instances: 1 insufficient CPU (needs 1500 units, best free 1280), 1 not active (DRAINING); of 2 that could take it i-2 comes first by its id, all else being equal (runner-up i-3)
+  i-1 cannot take it: insufficient CPU (needs 1500 units, best free 1280), insufficient memory (needs 3400 MiB, best free 688)
+`},
+		{"AnInstanceThatCould", whatif.Question{Service: "web", Count: 1, Instance: "i-2"}, `
+A task of service web would go to i-3.
+  4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (1, runner-up i-1: 2)
+  i-2 could take it, but i-3 has the fewest tasks of the service in its zone (1, i-2: 2)
+`},
+		{"TheInstanceItIs", whatif.Question{Service: "web", Count: 1, Instance: "i-3", Rules: distinct}, `
+A task of service web would find no instance.
+  4 instances: 3 already has one, 1 not active (DRAINING); none could take it, closest is i-1 (already has one)
+  i-3 cannot take it: already has one
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) { golden(t, asked(t, snapshot(t, rows()), c.ask), c.want) })
+	}
+}
+
+func TestAskKnowsWhatIsThere(t *testing.T) {
+	s := snapshot(t, rows())
+	for _, c := range []struct {
+		ask  whatif.Question
+		want string
+	}{
+		{whatif.Question{Service: "api", Count: 1}, `service "api" is not in the cluster, expected one of: big, web`},
+		{whatif.Question{Definition: "api:3", Count: 1}, `task definition "api:3" is not in the cluster, expected one of: big:1, web:1`},
+		{whatif.Question{Service: "web", Count: 1, Instance: "i-7"}, `instance "i-7" is not in the cluster, expected one of: i-1, i-2, i-3, i-4`},
+	} {
+		_, err := whatif.Ask(s, &c.ask)
+		if missing := new(whatif.NotFound); !errors.As(err, &missing) || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	many := &whatif.NotFound{Kind: "task", Name: "x", Known: strings.Fields("a b c d e f g h i j k l")}
+	if want := `task "x" is not in the cluster, expected one of: a, b, c, d, e, f, g, h, i, j, 2 more`; many.Error() != want {
+		t.Errorf("got %s", many)
+	}
+	none := &whatif.NotFound{Kind: "task", Name: "x"}
+	if want := `task "x" is not in the cluster, which has none`; none.Error() != want {
+		t.Errorf("got %s", none)
+	}
+}
+
+// crowded is two instances for 100 connections each, each with a task of 30: one of 90 fits only once one has moved.
+func crowded() []cluster.Row {
+	capacity := map[string]int64{"connections": 100}
+	return []cluster.Row{
+		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), definition("big", cluster.Resources{CPU: 256 * units, Memory: 512}),
+		instance("i-1", "a", capacity), instance("i-2", "b", capacity),
+		service("web", 2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}}),
+		service("big", 1, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}}),
+		task("web", 1, "i-1"), task("web", 2, "i-2"),
+	}
+}
+
+func TestMoves(t *testing.T) {
+	t.Run("NothingToMove", func(t *testing.T) {
+		golden(t, asked(t, snapshot(t, rows()), whatif.Question{Moves: true}), "Nothing has to move: no rule is broken.\n")
+	})
+	t.Run("MakeRoom", func(t *testing.T) {
+		golden(t, asked(t, snapshot(t, crowded()), whatif.Question{Service: "big", Count: 1, Moves: true}), `
+A task of service big would find no instance.
+  2 instances: 2 insufficient metric capacity (connections: needs 90, best free 70); none could take it, closest is i-1 (insufficient metric capacity)
+Nothing has to move: no rule is broken.
+With these moves 1 of 1 would find an instance: i-1. Berth makes them by itself.
+  1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 30 to 90 of 100, to make room for a task of big-short that has none; connections on i-2 goes from 30 to 60 of 100
+`)
+	})
+	t.Run("RepairWhatIsBroken", func(t *testing.T) {
+		broken := crowded()
+		broken[6].(*cluster.Task).Reported = map[string]int64{"connections": 60}
+		broken[7].(*cluster.Task).Instance = "i-1"
+		broken[7].(*cluster.Task).Reported = map[string]int64{"connections": 50}
+		golden(t, asked(t, snapshot(t, broken), whatif.Question{Moves: true}), `
+Moves that the cluster would make:
+  1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 110 to 50 of 100; connections on i-2 goes from 0 to 60 of 100
+`)
+	})
+	t.Run("WhatNoneMends", func(t *testing.T) {
+		broken := crowded()
+		broken[4].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-9"
+		golden(t, asked(t, snapshot(t, broken), whatif.Question{Moves: true}), `
+No moves mend what is broken.
+  stays broken: task t-1 is on instance i-1, which its constraints no longer allow
+  stays broken: task t-2 is on instance i-2, which its constraints no longer allow
+`)
+	})
+	t.Run("UnderWay", func(t *testing.T) {
+		next := task("web", 9, "i-2")
+		next.Replaces = "t-1"
+		golden(t, asked(t, snapshot(t, append(rows(), next)), whatif.Question{Moves: true}), `
+Moves under way, nothing new is planned until they are over:
+  task t-1 of web on i-1, by task t-9 on i-2
+Nothing has to move: no rule is broken.
+`)
+	})
+}
+
+func TestTraced(t *testing.T) {
+	s := whatif.Traced([]trace.Node{
+		{Name: "n-1", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 2, Model: "T4"}, {Name: "n-2", CPUMilli: 1000, MemoryMiB: 2048, GPUs: 1, Model: "V100"},
+	})
+	golden(t, asked(t, s, whatif.Question{
+		Needs: cluster.Resources{CPU: 1024 * units, GPUs: 1, GPUMilli: 500}, Count: 1, Instance: "n-2",
+		Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model == T4"}}},
+	}), `
+A task with 1024 CPU units, 0.5 of a GPU would go to n-1, GPU 0.
+  2 instances: 1 constraint not met (attribute:gpu-model == T4); only n-1 could take it
+  n-2 cannot take it: constraint not met (attribute:gpu-model == T4)
+`)
+}
+
+func TestSavedRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ file, want string }{
+		"WhatIsNoRow": {"\n{\"sort\":\"meta\",\"row\":{}}\nhello\n", `line 3: "hello" is no row`},
+		"WhatHasNone": {"{}\n", `line 1: "{}" is no row`},
+		"TooLong":     {strings.Repeat("x", 2<<20), "line 1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := whatif.Saved(strings.NewReader(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if _, err := whatif.Snapshot([]wire.Row{{Sort: "nothing#1", Row: []byte("{}")}}, func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
+		t.Errorf("a row of no kind: %v", err)
+	}
+}

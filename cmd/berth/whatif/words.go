@@ -1,0 +1,262 @@
+package whatif
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// printer writes lines; the first error stays.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// Print writes the answer for people: first where the tasks go, then why.
+func (a *Answer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	if a.Tasks != "" {
+		p.answer(a)
+	}
+	if a.Moves != nil {
+		p.moves(a.Moves, a.Count)
+	}
+	return p.err
+}
+
+func (p *printer) answer(a *Answer) {
+	where := places(a.Placed)
+	switch {
+	case a.Count == 1 && a.Unplaced == 0:
+		p.line("A task %s would go to %s.", a.Tasks, where)
+	case a.Unplaced == 0:
+		p.line("%d tasks %s would go to %s.", a.Count, a.Tasks, where)
+	case len(a.Placed) > 0:
+		p.line("%d of %d tasks %s would find an instance: %s.", len(a.Placed), a.Count, a.Tasks, where)
+	case a.Count == 1:
+		p.line("A task %s would find no instance.", a.Tasks)
+	default:
+		p.line("None of %d tasks %s would find an instance.", a.Count, a.Tasks)
+	}
+	if len(a.Placed) != 1 && len(a.Placed) > 0 {
+		p.line("  The first: %s", a.Explanation.Text)
+	} else {
+		p.line("  %s", a.Explanation.Text)
+	}
+	if a.Unplaced > 0 && len(a.Placed) > 0 {
+		p.line("  The other %d: %s", a.Unplaced, a.Diagnosis.Text)
+	}
+	if a.Instance != nil {
+		p.line("  %s", a.Instance.Text)
+	}
+}
+
+// listed is how many instances a line names.
+const listed = 12
+
+// places is where tasks go, "i-3 (2), i-7 (1)", the instance that was chosen first first.
+func places(placed []Place) string {
+	if len(placed) == 1 {
+		if g := placed[0].GPUs; len(g) > 0 {
+			return fmt.Sprintf("%s, GPU %s", placed[0].Instance, strings.Trim(strings.ReplaceAll(fmt.Sprint(g), " ", ","), "[]"))
+		}
+		return placed[0].Instance
+	}
+	var shares []Share
+	at := map[string]int{}
+	for _, t := range placed {
+		n, known := at[t.Instance]
+		if !known {
+			n = len(shares)
+			at[t.Instance] = n
+			shares = append(shares, Share{Instance: t.Instance})
+		}
+		shares[n].Tasks++
+	}
+	return shared(shares)
+}
+
+// shared is "i-3 (2), i-7 (1)", or "i-3, i-7" where each has one.
+func shared(shares []Share) string {
+	single := !slices.ContainsFunc(shares, func(s Share) bool { return s.Tasks > 1 })
+	var out []string
+	for _, s := range shares[:min(len(shares), listed)] {
+		text := s.Instance
+		if !single {
+			text += fmt.Sprintf(" (%d)", s.Tasks)
+		}
+		out = append(out, text)
+	}
+	text := strings.Join(out, ", ")
+	if more := len(shares) - listed; more > 0 {
+		n := 0
+		for _, s := range shares[listed:] {
+			n += s.Tasks
+		}
+		text += fmt.Sprintf(" and %d more instances", more)
+		if !single {
+			text += fmt.Sprintf(" (%d)", n)
+		}
+	}
+	return text
+}
+
+func (p *printer) moves(m *Moves, count int) {
+	if len(m.UnderWay) > 0 {
+		p.line("Moves under way, nothing new is planned until they are over:")
+		p.underWay(m.UnderWay)
+	}
+	switch {
+	case len(m.Planned) > 0:
+		p.line("Moves that the cluster would make:")
+		p.planned(m.Planned)
+	case len(m.Violations) == 0:
+		p.line("Nothing has to move: no rule is broken.")
+	default:
+		p.line("No moves mend what is broken.")
+	}
+	for _, v := range m.Unrepaired {
+		p.line("  stays broken: %s", v)
+	}
+	r := m.Room
+	if r == nil {
+		return
+	}
+	by := "Berth makes them by itself"
+	if !r.Automatic {
+		by = "Berth makes none by itself for these"
+	}
+	p.line("With these moves %d of %d would find an instance: %s. %s.", len(r.Places), count, named(r.Places), by)
+	p.planned(r.Moves)
+}
+
+func named(instances []string) string {
+	var placed []Place
+	for _, id := range instances {
+		placed = append(placed, Place{Instance: id})
+	}
+	return places(placed)
+}
+
+func (p *printer) planned(moves []Move) {
+	for n, m := range moves {
+		to := m.To
+		if m.Via != "" {
+			to = m.Via + ", then " + to
+		}
+		after := ""
+		if len(m.After) > 0 {
+			var steps []string
+			for _, at := range m.After {
+				steps = append(steps, fmt.Sprint(at+1))
+			}
+			after = ", after " + strings.Join(steps, ", ")
+		}
+		p.line("  %d. task %s of %s: %s to %s (%s%s): %s", n+1, m.Task, m.Service, m.From, to, m.Mode, after, m.Why)
+	}
+}
+
+func (p *printer) underWay(moves []Replacement) {
+	for _, m := range moves {
+		p.line("  task %s of %s on %s, by task %s on %s", m.Task, m.Service, m.From, m.By, m.To)
+	}
+}
+
+// Print writes the answer for people.
+func (a *TaskAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	name := "Task " + a.Task
+	if a.Service != "" {
+		name += " of service " + a.Service
+	}
+	switch {
+	case a.Instance == "":
+		p.line("%s is %s and has no instance.", name, a.Status)
+	default:
+		p.line("%s is %s on %s.", name, a.Status, places([]Place{{a.Instance, a.GPUs}}))
+	}
+	if a.Reason != "" {
+		p.line("  %s", a.Reason)
+	}
+	if a.Foreign {
+		p.line("  Somebody else started it there; Berth only counts what it holds.")
+	}
+	if a.Explanation != nil {
+		p.anew(a)
+	}
+	if a.Replaces != "" {
+		p.line("  It was started to take the place of task %s.", a.Replaces)
+	}
+	if a.ReplacedBy != "" {
+		p.line("  Task %s is to take its place.", a.ReplacedBy)
+	}
+	if a.Move != nil {
+		p.line("It would be moved to %s (%s): %s", a.Move.To, a.Move.Mode, a.Move.Why)
+	}
+	return p.err
+}
+
+// anew is what is answered if the task is asked for again.
+func (p *printer) anew(a *TaskAnswer) {
+	best := a.Explanation.Best
+	switch {
+	case a.Instance == "" && best != nil:
+		p.line("As things stand it would go to %s.", best.Instance)
+	case a.Instance == "":
+		p.line("As things stand no instance can take it.")
+	case best == nil:
+		p.line("Placed anew it would find no instance.")
+	case a.Here != nil && a.Here.Chosen:
+		p.line("Placed anew it would go there again.")
+	default:
+		p.line("Placed anew it would go to %s.", best.Instance)
+	}
+	p.line("  %s", a.Explanation.Text)
+	if a.Here != nil && !a.Here.Chosen {
+		p.line("  %s", a.Here.Text)
+	}
+}
+
+// Print writes the answer for people.
+func (a *ServiceAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("Service %s (%s, %s, %s) wants %d tasks: %d run, %d are on their way, %d have no instance.",
+		a.Service, a.Strategy, a.Status, a.Definition, a.Desired, a.Running, a.Pending, a.Missing)
+	if len(a.Instances) > 0 {
+		p.line("  They are on %s.", shared(a.Instances))
+	}
+	if a.Decided != nil {
+		p.line("  When placement last looked: %s", a.Decided.Text)
+	}
+	if a.HeldUntil != "" {
+		p.line("  A task never ran: nothing is started before %s.", a.HeldUntil)
+	}
+	if a.Now != nil {
+		p.line("As things stand:")
+		p.answer(a.Now)
+	}
+	if len(a.UnderWay) > 0 {
+		p.line("Moves under way:")
+		p.underWay(a.UnderWay)
+	} else if a.Moving && len(a.Planned) == 0 {
+		p.line("Moves wait until the service has come to rest.")
+	}
+	if len(a.Planned) > 0 {
+		p.line("Moves to come:")
+		p.planned(a.Planned)
+	}
+	if a.Unrepaired != "" {
+		p.line("No moves mend this, as last decided: %s", a.Unrepaired)
+	}
+	if len(a.UnrepairedNow) > 0 && !slices.Equal(a.UnrepairedNow, []string{a.Unrepaired}) {
+		p.line("No moves mend this, as things stand: %s", strings.Join(a.UnrepairedNow, "; "))
+	}
+	return p.err
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"berth/cmd/berth/client"
+	"berth/cmd/berth/trace"
+	"berth/cmd/berth/whatif"
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// sourceFlags say which cluster a question is about.
+type sourceFlags struct {
+	client.Endpoint
+	Cluster  string `default:"default" help:"Name of the cluster, at an endpoint."`
+	Snapshot string `help:"Ask about the cluster in this file instead, as --save wrote it." type:"existingfile" placeholder:"FILE"`
+	Nodes    string `help:"Ask about an empty cluster of these nodes instead. CSV: sn,cpu_milli,memory_mib,gpu,model." type:"existingfile" placeholder:"FILE"`
+	Trace    bool   `help:"Ask about an empty cluster of the shipped trace's nodes instead."`
+	Save     string `help:"Write what placement knows of the cluster to this file." type:"path" placeholder:"FILE"`
+}
+
+// check refuses flags that exclude each other.
+func (f *sourceFlags) check() error {
+	switch {
+	case f.Snapshot != "" && f.Nodes != "":
+		return fmt.Errorf("--snapshot is %q, expected none beside --nodes", f.Snapshot)
+	case f.Snapshot != "" && f.Trace:
+		return fmt.Errorf("--snapshot is %q, expected none beside --trace", f.Snapshot)
+	case f.Nodes != "" && f.Trace:
+		return fmt.Errorf("--nodes is %q, expected none beside --trace", f.Nodes)
+	case f.Save != "" && !f.live():
+		return fmt.Errorf("--save is %q, expected only with an endpoint, not with --snapshot, --nodes or --trace", f.Save)
+	case !clusterNames.MatchString(f.Cluster):
+		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", f.Cluster)
+	}
+	return nil
+}
+
+func (f *sourceFlags) live() bool { return f.Snapshot == "" && f.Nodes == "" && !f.Trace }
+
+// source is the cluster that a question is about; live is nil where there is no endpoint to ask more of.
+type source struct {
+	snap *cluster.Snapshot
+	live *client.Client
+}
+
+// open reads the cluster, and saves it if wanted.
+func (f *sourceFlags) open(ctx context.Context, say *teller) (*source, error) {
+	switch {
+	case f.Trace || f.Nodes != "":
+		nodes, err := read(f.Nodes, trace.DefaultNodes, trace.ReadNodes)
+		if err != nil {
+			return nil, err
+		}
+		return &source{snap: whatif.Traced(nodes)}, nil
+	case f.Snapshot != "":
+		rows, err := read(f.Snapshot, nil, whatif.Saved)
+		if err != nil {
+			return nil, err
+		}
+		return f.snapshot(rows, nil, say)
+	}
+	c, err := client.New(ctx, f.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := whatif.Live(ctx, c, f.Cluster, func(n int) { say.now("reading the cluster: %d rows so far", n) })
+	if err != nil {
+		return nil, err
+	}
+	if f.Save != "" {
+		if err := save(f.Save, rows); err != nil {
+			return nil, fmt.Errorf("--save: %w", err)
+		}
+	}
+	return f.snapshot(rows, c, say)
+}
+
+func (f *sourceFlags) snapshot(rows []wire.Row, c *client.Client, say *teller) (*source, error) {
+	snap, err := whatif.Snapshot(rows, func(n int) { say.now("building the cluster: %d of %d rows", n, len(rows)) })
+	if err != nil && f.Snapshot != "" {
+		return nil, fmt.Errorf("%s: %w", f.Snapshot, err)
+	} else if err != nil {
+		return nil, err
+	}
+	return &source{snap, c}, nil
+}
+
+// save writes the rows so that the file is whole or as before.
+func save(path string, rows []wire.Row) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(whatif.Save(f, rows), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// teller says now and then how far a command is, once that takes longer than one likes to wait.
+type teller struct {
+	w          io.Writer
+	clock      func() time.Time
+	last       time.Time
+	begin, end string
+	said       bool
+}
+
+func newTeller(w io.Writer, clock func() time.Time) *teller {
+	t := &teller{w: w, clock: clock, last: clock(), end: "\n"}
+	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		t.begin, t.end = "\r\x1b[K", ""
+	}
+	return t
+}
+
+func (t *teller) now(format string, args ...any) {
+	if now := t.clock(); now.Sub(t.last) >= silence {
+		t.last, t.said = now, true
+		fmt.Fprintf(t.w, t.begin+format+t.end, args...)
+	}
+}
+
+func (t *teller) done() {
+	if t.said {
+		fmt.Fprint(t.w, t.begin)
+	}
+}

@@ -1,0 +1,113 @@
+package placement_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/placement"
+)
+
+// TestSurroundingsNeverMakeAnythingWorse: a plan that looks only at the surroundings of each violation keeps to the rules
+// of the one that looks at everything, and repairs something or moves nothing.
+func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 5, 6)
+		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
+		p := placement.PlanMovesNearby(placement.New(s), placement.Moves{Owners: w.owners})
+		o := newMoveOracle(w, s)
+		before, _ := o.score()
+		after := o.carry(t, p)
+		_, allowed := o.score()
+		if !allowed[3] {
+			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.describe())
+		}
+		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
+		}
+		if again := placement.PlanMovesNearby(placement.New(w.moveSnapshot(1)), placement.Moves{Owners: w.owners}); summary(again) != summary(p) {
+			t.Fatalf("the order of rows decides: %s, or %s", summary(p), summary(again))
+		}
+	})
+}
+
+// TestSurroundingsSeldomMissTheBest: in most small worlds they do as well as trying everything.
+func TestSurroundingsSeldomMissTheBest(t *testing.T) {
+	worlds, missed := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 5, 6)
+		s := w.moveSnapshot(1)
+		e := placement.New(s)
+		best := e.PlanMoves(placement.Moves{Owners: w.owners})
+		if len(best.Violations) == 0 {
+			return
+		}
+		worlds++
+		near := placement.PlanMovesNearby(e, placement.Moves{Owners: w.owners})
+		if len(near.Unrepaired) > len(best.Unrepaired) || len(near.Unrepaired) == len(best.Unrepaired) && near.Cost > best.Cost {
+			missed++
+		}
+	})
+	if missed*5 > worlds {
+		t.Fatalf("%d of %d", missed, worlds)
+	}
+	t.Logf("%d of %d", missed, worlds)
+}
+
+// TestMovesCanBeCarriedOut: moves that may begin at once find room where they go, all of them together; and one after the
+// other, each finds it when its turn comes.
+func TestMovesCanBeCarriedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 4, 6)
+		w.configuration.Priorities.Capacity = 0
+		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
+		p := placement.New(s).PlanMoves(placement.Moves{Owners: w.owners})
+		o := newMoveOracle(w, s)
+		number := func(task string) int {
+			for n, x := range o.tasks {
+				if x.ID == task {
+					return n
+				}
+			}
+			return -1
+		}
+		instances := map[string]int{}
+		for i, v := range o.instances {
+			instances[v.ID] = i
+		}
+		// The copies that start first are tasks beside those that are there.
+		for _, m := range p.Next(func(string) (int, int) { return 99, 0 }) {
+			c := *o.tasks[number(m.Task)]
+			o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[m.To]), append(o.start, instances[m.To])
+		}
+		expectRoom(t, o, p, "at once")
+		fresh := newMoveOracle(w, s)
+		for n, m := range p.Moves {
+			for _, before := range m.After {
+				if before >= n {
+					t.Fatalf("move %d waits for %d: %+v", n, before, p.Moves)
+				}
+			}
+			if m.Mode == placement.MoveStopFirst || m.Mode == placement.MoveVia {
+				fresh.at[number(m.Task)] = -1
+				continue
+			}
+			fresh.at[number(m.Task)] = instances[m.To]
+			expectRoom(t, fresh, p, m.Task)
+		}
+	})
+}
+
+// expectRoom checks that no cell is above what it takes in all, unless it was at the start.
+func expectRoom(t *rapid.T, o *moveOracle, p *placement.Plan, when string) {
+	possible, figures := o.figures()
+	if !possible {
+		t.Fatalf("%s: a port or a device is not free: %+v", when, p.Moves)
+	}
+	for place, f := range figures {
+		if len(place) > 4 && place[:4] == "cell" && f.value > f.roof(f.total, o.first[place]) {
+			t.Fatalf("%s: %s is %d of %d: %+v\n%s", when, place, f.value, f.total, p.Moves, o.describe())
+		}
+	}
+}

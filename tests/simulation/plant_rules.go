@@ -1,0 +1,178 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// Mistakes in the rules of placement. Each shows placement rows in which the world is as if the mistake were right: what
+// follows is what the mistake would do.
+const (
+	// FloorBase lets no domain have more than the floor of what each has, where the base and one more are allowed.
+	FloorBase Bug = "floor for base under maximum difference"
+	// QuorumOffByOne lets a domain have one task more than quorum safety does.
+	QuorumOffByOne Bug = "quorum off by one"
+	// UndefinedTrue has a comparison with a property that an instance lacks hold.
+	UndefinedTrue Bug = "an undefined property makes a comparison true"
+	// UseBuffer has everything that may not use the buffer use it.
+	UseBuffer Bug = "the buffer is used by what may not"
+	// PhantomDomain counts a domain in which no instance can have a task.
+	PhantomDomain Bug = "a domain without an eligible instance is counted"
+	// FreePortTwice frees a host port once more with the next task that has it.
+	FreePortTwice Bug = "a port is freed twice"
+	// CountPairTwice counts a task and its replacement as two.
+	CountPairTwice Bug = "a task and its replacement count twice"
+	// IgnoreLoads goes by the loads that tasks start out with, whatever they report.
+	IgnoreLoads Bug = "a load report is ignored"
+	// IgnoreCordon starts tasks on unschedulable instances.
+	IgnoreCordon Bug = "unschedulable is ignored"
+)
+
+// lies are the bugs of this page, with how they show rows to placement.
+var lies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
+	FloorBase: each(func(_ *World, s *cluster.Service) {
+		if s.Rules.DomainPolicy == cluster.PolicyDifference {
+			s.Rules.DomainPolicy = cluster.PolicyNonpacking
+		}
+	}),
+	QuorumOffByOne: splitDomains,
+	UndefinedTrue: each(func(_ *World, i *cluster.Instance) {
+		i.Attributes = maps.Clone(i.Attributes)
+		for name, value := range map[string]string{"berth.property.Tier": "2", "berth.property.HasSSD": "true", "berth.node-type": "Blue"} {
+			if _, has := i.Attributes[name]; !has {
+				i.Attributes[name] = value
+			}
+		}
+	}),
+	UseBuffer:      each(func(_ *World, c *cluster.Configuration) { c.Buffer = nil }),
+	PhantomDomain:  phantom,
+	FreePortTwice:  freePorts,
+	CountPairTwice: each(func(_ *World, t *cluster.Task) { t.Replaces = "" }),
+	IgnoreLoads:    each(func(_ *World, t *cluster.Task) { t.Reported = nil }),
+	IgnoreCordon: each(func(_ *World, i *cluster.Instance) {
+		i.Attributes = maps.Clone(i.Attributes)
+		delete(i.Attributes, "berth.unschedulable")
+	}),
+}
+
+// each changes a copy of every row of one kind.
+func each[R any, P interface {
+	*R
+	cluster.Row
+}](change func(*World, P)) func(*World, []cluster.Row) []cluster.Row {
+	return func(w *World, rows []cluster.Row) []cluster.Row {
+		for n, row := range rows {
+			if r, ok := row.(P); ok && r != nil {
+				next := P(new(*r))
+				change(w, next)
+				rows[n] = next
+			}
+		}
+		return rows
+	}
+}
+
+// splitDomains shows one instance of each fault domain as a domain of its own, while no service wants tasks that has
+// another domain rule than quorum safety.
+func splitDomains(w *World, rows []cluster.Row) []cluster.Row {
+	for _, s := range w.checker.services() {
+		law := w.checker.serviceLaw(s)
+		if law != nil && law.policy != "" && law.policy != cluster.PolicyQuorum && s.Running < s.Desired {
+			return rows
+		}
+	}
+	seen := map[string]bool{}
+	return each(func(_ *World, i *cluster.Instance) {
+		if top := faultPath(faultDomain(i))[0]; !seen[top] {
+			seen[top] = true
+			i.Attributes = maps.Clone(i.Attributes)
+			i.Attributes["berth.fault-domain"] = "fd:/" + top + "-other"
+		}
+	})(w, rows)
+}
+
+// phantom shows an instance too small for any task, in a domain of its own.
+func phantom(_ *World, rows []cluster.Row) []cluster.Row {
+	if i := slices.IndexFunc(rows, func(r cluster.Row) bool { _, ok := r.(*cluster.Instance); return ok }); i >= 0 {
+		next := *rows[i].(*cluster.Instance)
+		next.ID, next.Registered, next.Status, next.AgentConnected = "phantom", cluster.Capacity{}, cluster.InstanceActive, true
+		next.Attributes = maps.Clone(next.Attributes)
+		next.Attributes["berth.fault-domain"], next.Attributes["berth.upgrade-domain"] = "fd:/phantom", "phantom"
+		return append(rows, &next)
+	}
+	return rows
+}
+
+// freePorts takes the ports of those tasks for free that an earlier one freed on the same instance.
+func freePorts(w *World, rows []cluster.Row) []cluster.Row {
+	freed := map[string]bool{}
+	for _, owned := range w.checker.owned {
+		for _, t := range owned {
+			if t.Last == cluster.TaskStopped && len(t.Ports) > 0 {
+				freed[t.Instance] = true
+			}
+		}
+	}
+	return each(func(_ *World, t *cluster.Task) {
+		if freed[t.Instance] && t.Last == cluster.TaskRunning {
+			t.Ports = nil
+		}
+	})(w, rows)
+}
+
+// liar is the State of placement with rows as a bug makes them look. What it remembers it never trusts: it has to read
+// all rows again each time.
+type liar struct {
+	handler.State
+	world *World
+	show  func(*World, []cluster.Row) []cluster.Row
+}
+
+func (l *liar) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	row, err := l.State.Get(ctx, key)
+	if c, ok := row.(*cluster.Checkpoint); ok && c != nil {
+		next := *c
+		next.Environment = "another"
+		return &next, err
+	}
+	return row, err
+}
+
+func (l *liar) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	rows, err := l.State.List(ctx, r)
+	return l.show(l.world, slices.Clone(rows)), err
+}
+
+func (l *liar) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	return l.State.Write(ctx, l.truly(w))
+}
+
+func (l *liar) Commit(ctx context.Context, c cluster.Commit) error {
+	c.Writes = slices.Clone(c.Writes)
+	for n, w := range c.Writes {
+		c.Writes[n] = l.truly(w)
+	}
+	return l.State.Commit(ctx, c)
+}
+
+// truly is the write without the lies: a row that was shown otherwise is put back with what it says.
+func (l *liar) truly(w cluster.Write) cluster.Write {
+	if w.Put == nil {
+		return w
+	}
+	switch was := l.world.checker.rows[w.Put.Key()].(type) {
+	case *cluster.Service:
+		next := *w.Put.(*cluster.Service)
+		next.Rules = was.Rules
+		w.Put = &next
+	case *cluster.Task:
+		next := *w.Put.(*cluster.Task)
+		next.Ports, next.Reported, next.Replaces = was.Ports, was.Reported, was.Replaces
+		w.Put = &next
+	}
+	return w
+}
