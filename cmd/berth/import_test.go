@@ -60,13 +60,13 @@ func TestImport(t *testing.T) {
 	manifest = filepath.Join(t.TempDir(), "changed.xml")
 	changed := strings.NewReplacer(`UpgradeDomain="UpgradeDomain1" IsSeedNode="true" />
         <Node NodeName="Node02"`, `UpgradeDomain="UpgradeDomain7" IsSeedNode="true" />
-        <Node NodeName="Node02"`, `"65536"`, `"70000"`).Replace(string(data))
+        <Node NodeName="Node02"`, `"65536"`, `"7000000"`).Replace(string(data))
 	if err := os.WriteFile(manifest, []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	got := read()
 	want := []definition.Change{
-		{Action: "change", What: "configuration", Name: "nodeTypes.NodeType03.capacities.ClientConnections", From: "65536", To: "70000"},
+		{Action: "change", What: "configuration", Name: "nodeTypes.NodeType03.capacities.ClientConnections", From: "65536", To: "7000000"},
 		{Action: "change", What: "instance", Name: "Node01 berth.upgrade-domain", From: "UpgradeDomain1", To: "UpgradeDomain7"},
 	}
 	if !slices.Equal(got.Changes, want) {

@@ -63,7 +63,9 @@ func (f *sourceFlags) open(ctx context.Context, say *teller) (*source, error) {
 		}
 		return &source{snap: whatif.Traced(nodes)}, nil
 	case f.Snapshot != "":
-		rows, err := read(f.Snapshot, nil, whatif.Saved)
+		rows, err := read(f.Snapshot, nil, func(r io.Reader) ([]wire.Row, error) {
+			return whatif.Saved(r, func(n int) { say.now("reading %s: %d rows so far", f.Snapshot, n) })
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -57,6 +57,11 @@ type Service struct {
 	Blocked *Diagnosis `json:"bl,omitempty"`
 	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
 	Moving bool `json:"mo,omitempty"`
+	// Targets are instances for tasks that were stopped to be started there, until TargetsUntil.
+	Targets      []string  `json:"tt,omitempty"`
+	TargetsUntil time.Time `json:"tu,omitzero"`
+	// GaveUp reports that such a task found no room there in time: nothing is stopped first until something changes.
+	GaveUp bool `json:"gu,omitempty"`
 	// Unrepaired is the rule that the tasks break where they are and that no moves can mend, in words.
 	Unrepaired string `json:"un,omitempty"`
 	// NotBefore is when the next start is allowed, after a task that never ran.

@@ -98,12 +98,14 @@ func (a *API) DeletingCluster(ctx context.Context, name string) error {
 	return nil
 }
 
-// ClusterDeleted forgets a cluster that ECS has deleted. Its rows stay until they expire; nothing looks at them.
+// ClusterDeleted forgets a cluster that ECS has deleted, its configuration too: another may get its name. Its other rows
+// stay until they expire; nothing looks at them.
 func (a *API) ClusterDeleted(ctx context.Context, name string) error {
 	for _, key := range []cluster.Key{
 		{Cluster: cluster.Directory, Sort: cluster.PrefixEntry + name},
 		{Cluster: name, Sort: cluster.PrefixMeta},
 		{Cluster: name, Sort: cluster.PrefixCheckpoint},
+		{Cluster: name, Sort: cluster.PrefixConfiguration},
 	} {
 		if _, err := a.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("forgetting cluster %s: %w", name, err)

@@ -57,9 +57,12 @@ func (a *API) UpdateRules(ctx context.Context, clusterName, name string, tags ma
 	})
 }
 
-// reshape changes a service whose rules it may change too, and holds the result to what is possible.
+// reshape changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
 func (a *API) reshape(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*cluster.ServiceDetail, error) {
 	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
+		if s.Status == cluster.ServiceInactive {
+			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		}
 		before := *s
 		if err := f(s); err != nil {
 			return err

@@ -53,6 +53,30 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{DomainPolicy: cluster.PolicyQuorum},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "domain policy quorum-safe")
+		_, err = w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{NodeConstraint: "FDPolicy ~ Nonpacking"},
+		})
+		wantCode(t, err, cluster.CodeInvalidParameter, "FDPolicy")
+	})
+	t.Run("APropertyThatIsGoneHindersNoOtherChange", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.attribute("i000", "berth.property.Disk", "ssd")
+		w.governed(1, cluster.Rules{NodeConstraint: "Disk == ssd"})
+		w.ecs.change("i000", func(i *cluster.Instance) { delete(i.Attributes, "berth.property.Disk") })
+		w.pump()
+		w.scale("web", 0)
+		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == nvme"})
+		wantCode(t, err, cluster.CodeInvalidParameter, "Disk")
+	})
+	t.Run("OfAnInactiveServiceStay", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 0)
+		_, err := w.api.DeleteService(ctx, prod, "web", false)
+		want(t, "error", err, nil)
+		w.pump()
+		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "High"})
+		wantCode(t, err, cluster.CodeServiceNotActive, "not ACTIVE")
 	})
 	t.Run("WithoutInstancesNothingIsKnown", func(t *testing.T) {
 		w := newWorld(t)

@@ -152,7 +152,7 @@ func (a *API) service(ctx context.Context, clusterName, name string) (*cluster.S
 	return s, nil
 }
 
-// edit changes a service that is there and not INACTIVE.
+// edit changes a service that is there.
 func (a *API) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*cluster.ServiceDetail, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err

@@ -53,9 +53,11 @@ func TestAPI_Clusters(t *testing.T) {
 		if err := w.api.DeletingCluster(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
+		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
 		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
+		wantCount(t, "configurations for another cluster of the name", rows[*cluster.Configuration](w, cluster.PrefixConfiguration), 0)
 		delete(w.ecs.clusters, prod)
 		_, _, err := w.api.ListServices(ctx, cluster.ServiceQuery{Cluster: prod})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -87,6 +88,12 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 	if missing+len(waiting) == 0 {
 		return
 	}
+	if len(s.Targets) > 0 {
+		waiting, missing = d.toTargets(s, def, waiting, missing, log)
+	}
+	if missing+len(waiting) == 0 {
+		return
+	}
 	r := d.serviceRequest(s, def, missing+len(waiting))
 	r.Instances = p.StartOn
 	result := d.engine.Place(r)
@@ -101,6 +108,37 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 		}
 		d.provision(d.serviceTask(s, def), d.waitingID(s))
 	}
+}
+
+// toTargets starts tasks on the instances that tasks were stopped for, and holds back as many as have no room there yet,
+// until their time is over. It returns what is left to be placed anywhere.
+func (d *decider) toTargets(
+	s *cluster.Service, def *cluster.TaskDefinition, waiting []*cluster.Task, missing int, log *eventLog,
+) ([]*cluster.Task, int) {
+	log.service.Targets = nil
+	if !d.now.Before(s.TargetsUntil) {
+		log.service.GaveUp = true
+		return waiting, missing
+	}
+	r := d.serviceRequest(s, def, min(missing+len(waiting), len(s.Targets)))
+	r.Spec, r.Instances, r.Unexplained = d.specs.alone(r.Spec, &d.snap.Configuration), s.Targets, true
+	placed := d.engine.Place(r).Placed
+	d.startPlaced(s, def, waiting, placed, log)
+	left := slices.Clone(s.Targets)
+	for _, p := range placed {
+		if i := slices.Index(left, p.Instance); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	gone := min(len(placed), len(waiting))
+	waiting, missing = waiting[gone:], missing-(len(placed)-gone)
+	held := min(missing, len(left))
+	if held > 0 {
+		log.service.Targets = left[:held]
+		d.plan.room(1)
+		d.plan.due(cluster.DueService, s.Name, s.TargetsUntil)
+	}
+	return waiting, missing - held
 }
 
 // waitingID is the id of a service's next task that waits. It differs from all others: no other commit makes the same

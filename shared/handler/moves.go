@@ -1,8 +1,10 @@
 package handler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -14,24 +16,25 @@ import (
 // Plans are not kept. Moves go in waves: while one is under way nothing new is planned, and what the next one needs is
 // seen from where the tasks then are.
 
-// maxMoves is how many tasks of a cluster move at once (P15).
-const maxMoves = 20
+// MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make room for one service
+// (P11).
+const MaxMoves = 20
 
-// maxRelocations is how many moves may be planned to make room for one service (P11).
-const maxRelocations = 20
+// targetsHold is how long tasks that were stopped first wait for the instance that the plan has for them.
+const targetsHold = 5 * time.Minute
 
 // moves begins what moves are to be made. It costs nothing where nothing has changed that a rule could rest on.
 func (d *decider) moves(w *work) {
+	if !w.moves && !d.stirred(w) {
+		return
+	}
 	movers := d.movers()
-	if len(movers) == 0 || !w.moves && !slices.ContainsFunc(movers, func(m *mover) bool { return m.service.Moving && w.services[m.service.Name] }) {
+	if len(movers) == 0 || slices.ContainsFunc(movers, d.underWay) {
 		return
 	}
-	if slices.ContainsFunc(movers, d.underWay) {
-		return
-	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: maxMoves}}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: MaxMoves}}
 	for _, m := range movers {
-		ask.Owners[m.service.Short] = placement.Mover{Spec: m.spec, Target: m.service.Desired}
+		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
 	}
 	plan := d.engine.PlanMoves(ask)
 	steps := plan.Moves
@@ -41,12 +44,31 @@ func (d *decider) moves(w *work) {
 	for _, step := range steps {
 		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
 		if i >= 0 {
-			d.move(movers[i], step)
+			d.move(movers[i], step, w.moves)
 		}
 	}
 	for _, m := range movers {
-		d.moved(m, d.unrepaired(plan, m.service.Short))
+		d.moved(m, d.unrepaired(plan, m.service.Short), w.moves)
 	}
+}
+
+// stirred reports whether something has happened to a service whose moves are under way, or that room may have come free
+// for those that nothing could mend.
+func (d *decider) stirred(w *work) bool {
+	for name := range w.services {
+		if s := d.snap.Services[name]; s != nil && s.Moving {
+			return true
+		}
+	}
+	if len(w.freed) == 0 {
+		return false
+	}
+	for _, s := range d.snap.Governed() {
+		if s.Unrepaired != "" || s.Blocked != nil && lacksMetric(s.Blocked) {
+			return true
+		}
+	}
+	return false
 }
 
 // mover is a service whose tasks may have to move.
@@ -57,6 +79,8 @@ type mover struct {
 	allowed *service.Plan // what its percentages allow, once asked for
 	moving  bool
 	moves   []service.Move // begun
+	targets []string       // of those that were stopped first
+	stuck   bool           // nothing may be started or stopped for a move, and nothing is under way that will allow it
 }
 
 // movers are the governed services, in order of name.
@@ -103,7 +127,6 @@ func (d *decider) makeRoom(movers []*mover, ask placement.Moves) []placement.Mov
 			continue
 		}
 		r := d.serviceRequest(m.service, m.def, m.service.Blocked.Unplaced)
-		ask.Budget.Moves = maxRelocations
 		if plan := d.engine.MakeRoom(r, ask); len(plan.Moves) > 0 {
 			return plan.Moves
 		}
@@ -116,25 +139,31 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 }
 
 // move begins one move, if the service's percentages and the room there is now allow it: else it is planned anew when
-// the service has come to rest, or when what it waits for is over.
-func (d *decider) move(m *mover, step placement.Move) {
-	m.moving = true
+// the service has come to rest, or when what it waits for is over. What was stopped first once and came to nothing is not
+// tried for ever: only when something has changed.
+func (d *decider) move(m *mover, step placement.Move, changed bool) {
 	t := d.snap.Task(m.service.Short, step.Task)
-	if t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0 {
-		return
-	}
 	if m.allowed == nil {
 		m.allowed = new(service.Reconcile(d.input(m.service)))
 	}
+	stops := m.allowed.MoveStops > 0 && (changed || !m.service.GaveUp)
+	starts := m.allowed.Moves > 0 && step.Mode != placement.MoveStopFirst
+	if m.allowed.Steady && !stops && !starts {
+		m.stuck = true
+		return
+	}
+	m.moving = true
 	switch {
-	case step.Mode != placement.MoveStopFirst && m.allowed.Moves > 0:
+	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
+	case starts:
 		if d.replace(m, t, step) {
 			m.allowed.Moves--
 		}
-	case (step.Mode == placement.MoveStopFirst || m.allowed.Moves == 0) && m.allowed.MoveStops > 0:
+	case stops && (step.Mode == placement.MoveStopFirst || m.allowed.Moves == 0):
 		d.plan.room(2)
 		d.plan.stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
 		m.allowed.MoveStops--
+		m.targets = append(m.targets, step.To)
 		m.moves = append(m.moves, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
 	}
 }
@@ -161,11 +190,18 @@ func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
 }
 
 // moved writes into the service's row whether moves are under way or wait, and what none can mend, and tells of both.
-func (d *decider) moved(m *mover, broken string) {
+func (d *decider) moved(m *mover, broken string, changed bool) {
 	s := d.snap.Services[m.service.Name]
 	next := *s
 	log := &eventLog{service: &next, base: s}
+	if m.stuck && !m.moving {
+		broken = strings.TrimPrefix(broken+fmt.Sprintf("; minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", s.MinHealthy, s.MaxPercent), "; ")
+	}
 	next.Moving, next.Unrepaired = m.moving, broken
+	next.GaveUp = s.GaveUp && !changed
+	if len(m.targets) > 0 {
+		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), d.now.Add(targetsHold)
+	}
 	if len(m.moves) > 0 {
 		log.add(service.Moving(s.Name, m.moves))
 	}

@@ -27,6 +27,9 @@ func checkRules(r *cluster.Rules, def *cluster.TaskDefinition, strategy cluster.
 	if err := checkExpression("Constraint", r.NodeConstraint, constraint.ParseProperties); err != nil {
 		return err
 	}
+	if x, err := constraint.ParseProperties(r.NodeConstraint); err == nil && strategy == cluster.Daemon && x.Directives() != (constraint.Directives{}) {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support FDPolicy and PlacePolicy: it has one task on each instance.")
+	}
 	if r.Scoring != "" && !slices.Contains(placement.Scorings(), r.Scoring) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Tag %s is %.40q, expected one of %s.",
 			cluster.TagStrategy, r.Scoring, strings.Join(placement.Scorings(), ", "))
@@ -47,9 +50,9 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 	return nil
 }
 
-// usable refuses rules that cannot be kept in this cluster as it is: a node constraint that names a property which no
+// usable refuses rules that cannot be kept in this cluster as it is: a new node constraint that names a property which no
 // instance has (P7), and tasks whose metrics the cluster has no capacity left for (P11). before is the service as it
-// was, nil for a new one.
+// was, nil for a new one: what it was allowed before does not stand in the way of other changes.
 func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
 		return nil // nothing that has to be looked up
@@ -58,8 +61,10 @@ func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 	if err != nil {
 		return err
 	}
-	if err := knownProperties(snap, s.Rules.NodeConstraint); err != nil {
-		return err
+	if before == nil || before.Rules.NodeConstraint != s.Rules.NodeConstraint {
+		if err := knownProperties(snap, s.Rules.NodeConstraint); err != nil {
+			return err
+		}
 	}
 	if s.Status != cluster.ServiceActive || !populated(snap) {
 		return nil

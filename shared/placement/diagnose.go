@@ -30,6 +30,7 @@ func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
 			continue
 		}
 		d.Evaluated++
+		c.looks++
 		why := c.refused(i, concerned, closest.failed)
 		if why.failed == 0 {
 			d.Feasible++

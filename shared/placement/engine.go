@@ -21,6 +21,7 @@ type Engine struct {
 	rankings    map[string]*ranking
 	territories map[string]*territory
 	uses        uint64
+	looks       uint64
 	placed      overlay
 	devices     arena
 	subject     subject
@@ -54,6 +55,10 @@ func (e *Engine) reset() {
 		}
 	}
 }
+
+// Looks is how many times an instance was looked at so far, to find the best or to say why none would do. It grows by far
+// less than there are instances where tasks find a place: for benchmarks and tests.
+func (e *Engine) Looks() uint64 { return e.looks }
 
 // sync takes in what happened to the snapshot since the last request.
 func (e *Engine) sync() {

@@ -232,15 +232,28 @@ func metered(metric string, n int64) option {
 
 // Every filter that refuses is named, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
-	s := snapshot(instance("i-1", status(cluster.InstanceDraining), memory(256), cpu(128), metered("m", 10), reserved(ssh)), instance("i-2"))
-	r := placement.Request{Spec: &placement.Spec{Needs: small, Owner: "web", Ports: []cluster.Port{ssh}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
+	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
+	s := snapshot(instance("i-1", status(cluster.InstanceDraining), memory(256), cpu(128), metered("m", 10), reserved(ssh), noInterfaces), instance("i-2"))
+	wants := small
+	wants.ENIs = 1
+	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{ssh}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
 	e := placement.New(s)
 	var got []string
 	for _, why := range e.WhyNot(r, "i-1") {
 		got = append(got, why.String())
 	}
 	expect(t, "refusals", strings.Join(got, "; "), "1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
-		"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient metric capacity (m: needs 11, best free 10)")
+		"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient network interfaces (needs 1, best free 0); 1 insufficient metric capacity (m: needs 11, best free 10)")
 	expect(t, "refusals of one that could", len(e.WhyNot(r, "i-2")), 0)
 	expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
+}
+
+// A task whose row made the next placement version is not taken for that when it is left out for a while.
+func TestWithoutKeepsThePlacementVersion(t *testing.T) {
+	gone := task("t-1", "i-1")
+	gone.Stamp = 5
+	s := snapshot(&cluster.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, instance("i-1"), gone)
+	placement.New(s).Without(gone, func() { expect(t, "tasks meanwhile", s.TaskCount(), 0) })
+	expect(t, "tasks", s.TaskCount(), 1)
+	expect(t, "version", s.Meta.Version, 4)
 }

@@ -8,6 +8,7 @@ import (
 
 // Mover is an owner whose tasks may be moved to other instances.
 type Mover struct {
+	Name   string // what its users call it; its key where empty
 	Spec   *Spec
 	Target int // desired count: domain rules depend on it (P4, P5)
 }
@@ -99,7 +100,8 @@ type Plan struct {
 // PlanMoves finds what is broken among the tasks where they are, and the moves that repair as much of it as possible, at
 // the least cost and with the fewest moves (P8, P10). Rules that bind count before those that may be given up. Nothing
 // gets worse than it is, except that a rule may be broken to repair one of a higher priority, and the buffer may be used
-// where repair takes it. Instances that are draining, cordoned, disconnected or avoided neither take nor give. The same
+// where repair takes it. Instances that are draining or disconnected neither take nor give tasks, and nothing counts as
+// broken there; cordoned ones only give; those that an owner avoids neither take nor give tasks of that owner. The same
 // snapshot always gives the same plan.
 func (e *Engine) PlanMoves(m Moves) *Plan {
 	return e.newMoveProblem(m, nil).plan()
@@ -118,36 +120,6 @@ func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
 // moveCosts are Service Fabric's.
 var moveCosts = map[cluster.MoveCost]int{
 	cluster.CostZero: 0, "": 1, cluster.CostLow: 1, cluster.CostMedium: 15, cluster.CostHigh: 40,
-}
-
-// Next are the moves that may begin now: nothing they wait for is in the plan, and their owner may have that many more
-// replacements beside its tasks, or fewer tasks (minimumHealthyPercent, maximumPercent). A plan is for one moment: with
-// the moves under way the next one is made anew.
-func (p *Plan) Next(allowed func(owner string) (starts, stops int)) []Move {
-	starts, stops := map[string]int{}, map[string]int{}
-	var out []Move
-	for _, m := range p.Moves {
-		if len(m.After) > 0 {
-			continue
-		}
-		if _, asked := starts[m.Owner]; !asked {
-			starts[m.Owner], stops[m.Owner] = allowed(m.Owner)
-		}
-		switch {
-		case m.Mode != MoveStopFirst && starts[m.Owner] > 0:
-			starts[m.Owner]--
-			if m.Via != "" {
-				m.To = m.Via
-			}
-		case stops[m.Owner] > 0:
-			stops[m.Owner]--
-			m.Mode, m.Via = MoveStopFirst, ""
-		default:
-			continue
-		}
-		out = append(out, m)
-	}
-	return out
 }
 
 // limit is how many moves the budget allows among so many tasks.

@@ -19,7 +19,7 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 	}
 	if r != nil {
 		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but stay
-			owners[r.Spec.Owner] = Mover{r.Spec, r.Target}
+			owners[r.Spec.Owner] = Mover{Name: m.Owners[r.Spec.Owner].Name, Spec: r.Spec, Target: r.Target}
 			keep := m.Keep
 			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
 		}
@@ -59,7 +59,7 @@ func (p *moveProblem) addInstances(e *Engine) map[string]int32 {
 	for _, v := range e.snap.Dense() {
 		if v != nil && listed(v) {
 			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, open: v.Available() && !isCordoned(v), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+				id: v.ID, view: v, takes: v.Available() && !isCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
@@ -114,7 +114,7 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		}
 	}
 	o := moveOwner{
-		name: name, spec: m.Spec, most: int(m.Spec.most()),
+		name: name, called: cmp.Or(m.Name, name), spec: m.Spec, most: int(m.Spec.most()),
 		avoided: func(i int) bool { return avoid[i] },
 		matches: p.matcher(m.Spec),
 	}
@@ -171,7 +171,7 @@ func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
 		v := p.instances[i].view
 		fault[i], upgrade[i], standing[i] = v.FaultDomain(), v.UpgradeDomain(), Eligible
 		switch {
-		case !p.instances[i].open:
+		case !p.instances[i].takes:
 			standing[i] = Closed
 		case o.avoided(i) || !o.matches(i):
 			standing[i] = Barred

@@ -59,7 +59,7 @@ func (s *moveState) duties() []moveDuty {
 }
 
 func (s *moveState) dutiesOn(i int32, out []moveDuty) []moveDuty {
-	if !s.instances[i].open {
+	if !s.instances[i].gives {
 		return out
 	}
 	for _, o := range s.crowded(i) {

@@ -122,7 +122,7 @@ func (s *moveState) why(m moveStep) string {
 	case dutyMisfit:
 		return fmt.Sprintf("%s no longer meets the placement constraint, %s does", from, to)
 	case dutyCrowd:
-		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s", s.owners[task.owner].name, from,
+		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s", s.owners[task.owner].called, from,
 			s.onAtFirst(task.owner, task.at), s.on(task.owner, task.at), s.owners[task.owner].most, for_)
 	case dutyCell:
 		return s.loads(d.dim, task.at, "") + for_ + s.loads(d.dim, m.to, "; ")
@@ -138,7 +138,7 @@ func (s *moveState) name(t int32) string {
 	if task.at >= 0 {
 		return "task " + task.id
 	}
-	return "a task of " + s.owners[task.owner].name + " that has none"
+	return "a task of " + s.owners[task.owner].called + " that has none"
 }
 
 // loads is how a cell changes, in the user's units; empty where nothing limits it.
@@ -170,6 +170,6 @@ func (s *moveState) domainsAfter(m moveStep) string {
 		rule, was, is = MoveUpgrade, s.upgrades[task.owner], upgrade
 		name = func(i int32) string { return s.instances[i].view.UpgradeDomain() }
 	}
-	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.name, was, is,
+	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.called, was, is,
 		name(task.at), name(m.to))
 }

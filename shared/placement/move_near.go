@@ -82,7 +82,7 @@ func (s *moveSearch) admits(owner, i int32) bool {
 	if s.takes(owner, i) {
 		return true
 	}
-	return !s.stage.binds(max(0, s.levels.placement)) && s.instances[i].open && !s.owners[owner].avoided(int(i))
+	return !s.stage.binds(max(0, s.levels.placement)) && s.instances[i].takes && !s.owners[owner].avoided(int(i))
 }
 
 // target looks at a destination, its domains aside.

@@ -77,9 +77,15 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 			instances[v.ID] = i
 		}
 		// The copies that start first are tasks beside those that are there.
-		for _, m := range p.Next(func(string) (int, int) { return 99, 0 }) {
-			c := *o.tasks[number(m.Task)]
-			o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[m.To]), append(o.start, instances[m.To])
+		for _, m := range p.Moves {
+			to := m.To
+			if m.Mode == placement.MoveVia {
+				to = m.Via
+			}
+			if len(m.After) == 0 && m.Mode != placement.MoveStopFirst {
+				c := *o.tasks[number(m.Task)]
+				o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[to]), append(o.start, instances[to])
+			}
 		}
 		expectRoom(t, o, p, "at once")
 		fresh := newMoveOracle(w, s)

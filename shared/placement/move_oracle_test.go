@@ -74,8 +74,11 @@ func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
 	if rapid.IntRange(0, 3).Draw(t, "fast") > 0 {
 		options = append(options, attribute("disk", "ssd"))
 	}
-	if rapid.IntRange(0, 9).Draw(t, "cordoned") == 0 {
+	switch rapid.IntRange(0, 9).Draw(t, "closed") {
+	case 0:
 		options = append(options, attribute(cluster.AttributeUnschedulable, "true"))
+	case 1:
+		options = append(options, status(cluster.InstanceDraining))
 	}
 	out := instance(fmt.Sprintf("i%d", i), append(options, gpus(rapid.IntRange(0, 1).Draw(t, "gpus")))...)
 	out.Registered.Metrics = map[string]int64{}
@@ -185,7 +188,7 @@ func newMoveOracle(w *moveWorld, s *cluster.Snapshot) *moveOracle {
 		}
 		i := slices.IndexFunc(w.instances, func(i *cluster.Instance) bool { return i.ID == t.Instance })
 		o.tasks, o.at = append(o.tasks, t), append(o.at, i)
-		o.movable = append(o.movable, o.open(i) && !o.avoided(t, i))
+		o.movable = append(o.movable, o.gives(i) && !o.avoided(t, i))
 	}
 	for range w.newcomers {
 		spec := w.owners["o0"].Spec
@@ -223,8 +226,10 @@ func (o *moveOracle) domainsOf(spec *placement.Spec, rule placement.Rule) *place
 
 func (o *moveOracle) open(i int) bool {
 	_, cordoned := o.instances[i].Attributes[cluster.AttributeUnschedulable]
-	return !cordoned
+	return !cordoned && o.gives(i)
 }
+
+func (o *moveOracle) gives(i int) bool { return o.instances[i].Status == cluster.InstanceActive }
 
 func (o *moveOracle) avoided(t *cluster.Task, i int) bool {
 	return slices.Contains(o.owners[t.Owner].Spec.Avoid, o.instances[i].ID)
@@ -424,7 +429,7 @@ func (o *moveOracle) score() (out []int64, stages [4]bool) {
 			if f.value > f.roof(f.total, was) {
 				forbid(level)
 			}
-			if o.open(o.index(place)) {
+			if o.gives(o.index(place)) {
 				tallyOf(out[1+2*level:], f.value-f.total)
 				tallyOf(out[11+2*level:], f.value-max(f.total, was.value))
 				tallyOf(out[7:], f.value-f.limit)
@@ -433,7 +438,7 @@ func (o *moveOracle) score() (out []int64, stages [4]bool) {
 			if f.value > f.roof(f.limit, was) {
 				forbid(0)
 			}
-			if o.open(o.index(place)) {
+			if o.gives(o.index(place)) {
 				out[1] += max(0, f.value-f.limit)
 			}
 		case strings.HasPrefix(place, "unit"):
@@ -495,7 +500,7 @@ func (o *moveOracle) scoreTasks(out []int64, forbid func(int)) {
 			out[0]++
 			continue
 		}
-		if o.open(o.at[n]) && !o.avoided(t, o.at[n]) && !o.matches(t, o.at[n]) {
+		if o.gives(o.at[n]) && !o.avoided(t, o.at[n]) && !o.matches(t, o.at[n]) {
 			out[1+2*o.levels[0]]++
 			if o.at[n] != o.start[n] {
 				forbid(o.levels[0])

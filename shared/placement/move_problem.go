@@ -48,7 +48,8 @@ func levelsOf(p cluster.Priorities) moveLevels {
 type moveInstance struct {
 	id       string
 	view     *cluster.InstanceView // nil for none
-	open     bool                  // takes and gives tasks
+	takes    bool                  // takes tasks
+	gives    bool                  // tasks may leave it, and what is broken there counts
 	gpus     []int                 // free thousandths per device
 	unpinned int                   // devices held by tasks of which it is not known which
 	ports    []cluster.Port        // in use, as often as held
@@ -80,6 +81,7 @@ type moveAmount struct {
 // moveOwner is an owner with what its tasks want of an instance.
 type moveOwner struct {
 	name    string
+	called  string
 	spec    *Spec
 	most    int // tasks that may share an instance, 0 for any number
 	tasks   []int32
@@ -101,7 +103,7 @@ func (p *moveProblem) takes(owner, i int32) bool {
 	}
 	if o.eligible[i] == 0 {
 		o.eligible[i] = 1
-		if p.instances[i].open && !o.avoided(int(i)) && o.matches(int(i)) {
+		if p.instances[i].takes && !o.avoided(int(i)) && o.matches(int(i)) {
 			o.eligible[i] = 2
 		}
 	}
@@ -120,8 +122,8 @@ func (p *moveProblem) settle() {
 		here := &p.instances[task.at]
 		here.tasks = append(here.tasks, int32(t))
 		avoided := o.avoided(int(task.at))
-		task.misfit = here.open && !avoided && p.levels.placement >= 0 && !o.matches(int(task.at))
-		task.movable = task.movable && here.open && !avoided
+		task.misfit = here.gives && !avoided && p.levels.placement >= 0 && !o.matches(int(task.at))
+		task.movable = task.movable && here.gives && !avoided
 		if o.domains != nil {
 			o.domains.Add(int(task.at), 1)
 		}

@@ -113,7 +113,7 @@ func newMoveState(p *moveProblem) *moveState {
 
 // start counts what is broken on one instance.
 func (s *moveState) start(i int32) {
-	if !s.instances[i].open {
+	if !s.instances[i].gives {
 		return
 	}
 	for dim := range int32(s.dims()) {

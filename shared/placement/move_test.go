@@ -100,7 +100,7 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
 	})
-	t.Run("TakesNothingAndGivesNothingWhereInstancesAreClosed", func(t *testing.T) {
+	t.Run("NothingGoesToAndNothingLeavesWhatIsClosed", func(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []cluster.Row{
@@ -108,9 +108,11 @@ func TestPlanMoves(t *testing.T) {
 			instance("cordoned", attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), instance("gone", disconnected),
 			task("t1", "a", load(20)), task("t2", "avoided", load(20)), task("t3", "drains", load(20)), task("t4", "cordoned", load(20)),
 		}
-		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 2 {
+		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 3 {
 			t.Fatalf("%+v", p)
 		}
+		p := plan(append(rows, instance("z")), movers(spec))
+		expectMoves(t, p, "t1: a > z, t4: cordoned > z")
 	})
 	t.Run("KeepsWhatMustStay", func(t *testing.T) {
 		m := movers(anyTask("web"))
@@ -199,22 +201,14 @@ func TestExchange(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	first, second := p.Moves[0], p.Moves[1]
-	if first.From != second.To || first.To != second.From || first.Mode != placement.MoveStopFirst || second.Mode != placement.MoveStartFirst {
+	if first.From != second.To || first.To != second.From || first.Mode != placement.MoveStopFirst || second.Mode != placement.MoveStartFirst ||
+		len(first.After) > 0 || !slices.Equal(second.After, []int{0}) {
 		t.Fatalf("%+v", p.Moves)
 	}
-	t.Run("OneIsStoppedFirstIfPercentagesAllow", func(t *testing.T) {
-		if next := p.Next(func(string) (int, int) { return 1, 0 }); len(next) > 0 {
-			t.Fatalf("nothing may stop, and yet: %+v", next)
-		}
-		next := p.Next(func(string) (int, int) { return 0, 1 })
-		if len(next) != 1 || next[0].Task != first.Task {
-			t.Fatalf("the other waits for its place: %+v", next)
-		}
-	})
 	t.Run("TheBufferHelpsOne", func(t *testing.T) {
 		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
 		p := plan(append([]cluster.Row{overbooked}, rows...), movers(specs...))
-		if len(p.Moves) != 2 || p.Moves[0].Mode != placement.MoveIntoBuffer || len(p.Next(func(string) (int, int) { return 1, 0 })) != 2 {
+		if len(p.Moves) != 2 || p.Moves[0].Mode != placement.MoveIntoBuffer || len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
 			t.Fatalf("%+v", p.Moves)
 		}
 	})
@@ -239,11 +233,8 @@ func TestExchange(t *testing.T) {
 			narrow[n] = &c
 		}
 		p := plan(append([]cluster.Row{spare}, rows...), movers(narrow...))
-		if p.Moves[0].Mode != placement.MoveVia || p.Moves[0].Via != "e" {
+		if p.Moves[0].Mode != placement.MoveVia || p.Moves[0].Via != "e" || !slices.Equal(p.Moves[1].After, []int{0}) {
 			t.Fatalf("%+v", p.Moves)
-		}
-		if next := p.Next(func(string) (int, int) { return 1, 0 }); len(next) != 1 || next[0].To != "e" {
-			t.Fatalf("%+v", next)
 		}
 	})
 }
@@ -299,6 +290,21 @@ func TestMakeRoom(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	})
+}
+
+// TestDevicesOfForeignTasks: a task that somebody else started holds devices of which it is not known which, so none of
+// those that look free may be given away.
+func TestDevicesOfForeignTasks(t *testing.T) {
+	one := cluster.Resources{GPUs: 1}
+	foreign := task("f", "b", owner("others"), needs(one), func(t *cluster.Task) { t.Foreign = true })
+	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}, Needs: one}
+	for devices, want := range map[int]string{1: "", 2: "t: a > b"} {
+		rows := []cluster.Row{
+			instance("a", gpus(1)), instance("b", attribute("disk", "ssd"), gpus(devices)), foreign,
+			task("t", "a", needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
+		}
+		expectMoves(t, plan(rows, movers(spec)), want)
+	}
 }
 
 // TestMovesInALargeCluster breaks something here and there; what is far from it is not touched.

@@ -38,9 +38,15 @@ func (c *class) pick(seed uint64, nth int) int32 {
 	k := c.ranking
 	c.ask()
 	exceptions := k.owner == nil && c.alone() && len(c.tally.active)+len(c.tally.held) > 0
+	if c.layout.byDomain && c.columnsDecide() {
+		if best := c.within(k, exceptions); best >= 0 && c.allows(k.fit[best]) {
+			return best
+		}
+		return -1
+	}
 	best, from, wanting := int32(-1), int32(-1), false
 	for at := range c.layout.regions {
-		if !c.opens(at) {
+		if !c.opens(int32(at)) {
 			continue
 		}
 		i, region := k.tree[c.layout.roots[at]], int32(at)
@@ -68,10 +74,81 @@ func (c *class) pick(seed uint64, nth int) int32 {
 
 // behind reports whether a task had better go to j. Where no groups count, the columns say it.
 func (c *class) behind(k *ranking, i, r, j, q int32, freely bool) bool {
-	if len(c.order.attributes) == 0 && !c.order.counted && !c.order.random {
+	if c.columnsDecide() {
 		return k.better(i, j) == j
 	}
 	return c.compare(k, i, r, j, q, freely) > 0
+}
+
+// columnsDecide reports whether instances of two regions compare as those of one do.
+func (c *class) columnsDecide() bool {
+	return len(c.order.attributes) == 0 && !c.order.counted && !c.order.random
+}
+
+// few is how many regions are looked at one by one rather than in the tree over them.
+const few = 256
+
+// within is the best instance in the open regions: those in the open domains of one kind are gone through where they are
+// few, as they are with a service whose tasks are as evenly spread as its rules want them.
+func (c *class) within(k *ranking, exceptions bool) int32 {
+	t := c.territory
+	lists, open, n := t.byFault, c.faults, count(t.byFault, c.faults)
+	if upgrades := count(t.byUpgrade, c.upgrades); upgrades < n {
+		lists, open, n = t.byUpgrade, c.upgrades, upgrades
+	}
+	if n > few {
+		return c.sift(k, 1, -1, exceptions)
+	}
+	best := int32(-1)
+	for d, regions := range lists {
+		if !open[d] {
+			continue
+		}
+		for _, region := range regions {
+			i := k.tree[c.layout.roots[region]]
+			switch {
+			case i < 0 || !c.opens(region) || best >= 0 && k.better(i, best) == best:
+			case exceptions && c.isException(i):
+				best = c.search(k, &c.layout.regions[region], 1, best)
+			default:
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// count is how many regions there are in the open domains.
+func count(lists [][]int32, open []bool) (n int) {
+	for d, regions := range lists {
+		if open[d] {
+			n += len(regions)
+		}
+	}
+	return n
+}
+
+// sift is the best instance in the open regions below the node of the tree over regions, or best where that is better.
+func (c *class) sift(k *ranking, node, best int32, exceptions bool) int32 {
+	i := k.top[node]
+	if i < 0 || best >= 0 && k.better(i, best) == best {
+		return best
+	}
+	region := c.layout.region[i]
+	open := c.opens(region)
+	switch {
+	case open && !(exceptions && c.isException(i)):
+		return i
+	case 2*int(node) < len(k.top):
+		near, far := 2*node, 2*node+1
+		if k.top[near] != i {
+			near, far = far, near
+		}
+		return c.sift(k, far, c.sift(k, near, best, exceptions), exceptions)
+	case open:
+		return c.search(k, &c.layout.regions[region], 1, best)
+	}
+	return best
 }
 
 // isException reports whether tasks of the owner keep the instance from being what the shared ranking takes it for.
@@ -109,7 +186,7 @@ func (c *class) search(k *ranking, r *region, node, best int32) int32 {
 func (c *class) exception(k *ranking, best, from int32) (int32, int32) {
 	for i := range c.tally.active {
 		region := c.layout.region[i]
-		if region < 0 || !c.listed[i] || !c.opens(int(region)) || c.most > 0 && c.tally.held[i] >= c.most {
+		if region < 0 || !c.listed[i] || !c.opens(region) || c.most > 0 && c.tally.held[i] >= c.most {
 			continue
 		}
 		f := k.judge(i)
@@ -135,7 +212,7 @@ func (c *class) ask() {
 }
 
 // opens reports whether the domain rules let the region have one more task.
-func (c *class) opens(region int) bool {
+func (c *class) opens(region int32) bool {
 	if c.domains == nil {
 		return true
 	}
@@ -149,7 +226,7 @@ func (c *class) draw(k *ranking, best, from int32, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for at := range c.layout.regions {
 		r := &c.layout.regions[at]
-		if i := k.tree[r.root()]; i < 0 || !c.opens(at) || c.compare(k, i, int32(at), best, from, false) != 0 {
+		if i := k.tree[r.root()]; i < 0 || !c.opens(int32(at)) || c.compare(k, i, int32(at), best, from, false) != 0 {
 			continue
 		}
 		k.eachEqual(r, 1, best, func(i int32) {

@@ -23,7 +23,7 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 		return Result{Placed: dst}
 	}
 	e.sync()
-	p := pass{engine: e, request: &r, placed: dst, before: len(dst)}
+	p := pass{engine: e, request: r, placed: dst, before: len(dst)}
 	p.run()
 	out := Result{Placed: p.placed}
 	if rest := p.rest(); rest > 0 {
@@ -42,7 +42,7 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 type pass struct {
 	engine  *Engine
 	class   *class
-	request *Request
+	request Request
 	placed  []Placement
 	before  int // what was placed before this call
 }
@@ -57,7 +57,7 @@ func (p *pass) run() {
 		if p.class != nil && given == p.class.given {
 			continue
 		}
-		p.class = e.class(p.request, given)
+		p.class = e.class(&p.request, given)
 		e.placed.classes = append(e.placed.classes, p.class)
 		if p.request.Instances != nil {
 			p.named()

@@ -13,6 +13,7 @@ type ranking struct {
 	layout  *layout
 	rev     int // of the layout
 	tree    []int32
+	top     []int32   // a tree over the best of the regions, where they are many
 	fit     []fitness // of the instances in the tree; of all where there is a scorer
 	scores  []int64
 	epoch   uint64 // of the scorer
@@ -89,7 +90,25 @@ func (k *ranking) build() {
 			nodes[node] = k.better(nodes[2*node], nodes[2*node+1])
 		}
 	}
+	if k.layout.byDomain {
+		k.crown()
+	}
 	k.built, k.rev, k.at, k.dirty = true, k.layout.rev, k.log.end, k.dirty[:0]
+}
+
+// crown makes the tree over the regions.
+func (k *ranking) crown() {
+	width := 1
+	for width < len(k.layout.regions) {
+		width *= 2
+	}
+	k.top = filled(2 * width)
+	for at, root := range k.layout.roots {
+		k.top[width+at] = k.tree[root]
+	}
+	for node := width - 1; node > 0; node-- {
+		k.top[node] = k.better(k.top[2*node], k.top[2*node+1])
+	}
 }
 
 // rate asks the scorer.
@@ -139,6 +158,23 @@ func (k *ranking) refresh(i int32) {
 		}
 		nodes[node] = best
 	}
+	if k.layout.byDomain {
+		k.rise(i)
+	}
+}
+
+// rise takes in that the best of the instance's region is another now, or not what it was.
+func (k *ranking) rise(i int32) {
+	at := k.layout.region[i]
+	node := int32(len(k.top)/2) + at
+	for k.top[node] = k.tree[k.layout.roots[at]]; node > 1; {
+		node /= 2
+		best := k.better(k.top[2*node], k.top[2*node+1])
+		if best == k.top[node] && best != i {
+			return
+		}
+		k.top[node] = best
+	}
 }
 
 // bestOf is the best of the block that begins at the slot, -1 if none can take a task.
@@ -155,6 +191,7 @@ func (k *ranking) bestOf(slot int32) int32 {
 // improve is the better of best, which may be none, and i, which may be unfit. What i is fit for is not asked where it
 // would not be better anyway: most changes cost no more than that.
 func (k *ranking) improve(best, i int32) int32 {
+	k.looks++
 	if best >= 0 && k.fit[best] == unbuffered && !k.ahead(i, best) {
 		return best
 	}
@@ -171,6 +208,7 @@ func (k *ranking) improve(best, i int32) int32 {
 
 // better is the better of two instances of the tree, either of which may be none.
 func (k *ranking) better(i, j int32) int32 {
+	k.looks++
 	switch {
 	case i < 0:
 		return j

@@ -12,6 +12,8 @@ type territory struct {
 	layout    *layout
 	layoutRev int
 	places    []place // of the layout's regions
+	// byFault and byUpgrade are the regions in each domain, by [place].
+	byFault, byUpgrade [][]int32
 	at        uint64  // of the log
 	stale     bool    // to be made anew
 	rev       int     // counts the times it was made
@@ -61,6 +63,11 @@ func (t *territory) make() {
 		if r := t.layout.region[i]; r >= 0 && t.listed[i] {
 			t.places[r] = place{1 + t.empty.fault.leaf(i), 1 + t.empty.upgrade.leaf(i)}
 		}
+	}
+	t.byFault, t.byUpgrade = make([][]int32, 1+len(t.empty.fault.nodeOf)), make([][]int32, 1+len(t.empty.upgrade.nodeOf))
+	for r, at := range t.places {
+		t.byFault[at.fault] = append(t.byFault[at.fault], int32(r))
+		t.byUpgrade[at.upgrade] = append(t.byUpgrade[at.upgrade], int32(r))
 	}
 	t.at, t.stale, t.layoutRev = t.log.end, false, t.layout.rev
 	t.rev++

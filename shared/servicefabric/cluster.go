@@ -95,7 +95,8 @@ type builder struct {
 	lines  map[string]int // of nodes, by name
 	types  map[string]int // lines of node types
 	refs   []reference
-	metric map[string]int // line of each metric's buffer or overbooking
+	metric map[string]int // line of each metric's buffer, overbooking or threshold
+	said   map[string]int // line of each parameter, by section and name
 }
 
 type reference struct {
@@ -104,7 +105,7 @@ type reference struct {
 }
 
 func newBuilder() *builder {
-	b := &builder{lines: map[string]int{}, types: map[string]int{}, metric: map[string]int{}}
+	b := &builder{lines: map[string]int{}, types: map[string]int{}, metric: map[string]int{}, said: map[string]int{}}
 	b.out.Configuration = cluster.Configuration{
 		NodeTypes: map[string]cluster.NodeType{}, DomainPolicy: cluster.PolicyAdaptive,
 		Buffer: map[string]float64{}, Overbooking: map[string]float64{}, Balancing: map[string]float64{}, Activity: map[string]int64{},
@@ -231,6 +232,11 @@ const placementSection = "PlacementAndLoadBalancing"
 
 // parameter takes in one parameter of a section of fabricSettings. Sections that are not about placement are passed over.
 func (b *builder) parameter(line int, section, name, value string) error {
+	key := section + "\x00" + name
+	if (section == placementSection || settings[section] != nil) && b.said[key] > 0 {
+		return wrong(line, "section %s has %q on line %d already", section, name, b.said[key])
+	}
+	b.said[key] = line
 	if section == placementSection {
 		set := parameters[name]
 		if set == nil {
@@ -277,6 +283,12 @@ func (b *builder) finish() (*Cluster, error) {
 		}
 		if v, ok := b.out.Configuration.Overbooking[name]; ok {
 			one.Overbooking = map[string]float64{name: v}
+		}
+		if v, ok := b.out.Configuration.Balancing[name]; ok {
+			one.Balancing = map[string]float64{name: v}
+		}
+		if v, ok := b.out.Configuration.Activity[name]; ok {
+			one.Activity = map[string]int64{name: v}
 		}
 		if err := cluster.CheckConfiguration(&one); err != nil {
 			return nil, wrong(b.metric[name], "%s", message(err))

@@ -86,6 +86,8 @@ func TestRefuses(t *testing.T) {
 		"Fraction":          {manifest, `"0.15"`, `"15"`, 42, "fraction from 0 to 1"},
 		"Both":              {manifest, `"SomeOtherMetric"`, `"SomeMetric"`, 45, "only one of them"},
 		"Priority":          {manifest, `UpgradeDomainConstraintPriority" Value="1"`, `UpgradeDomainConstraintPriority" Value="9"`, 49, "from -1 to 2"},
+		"MetricTwice":       {manifest, `"MetricWithInfiniteOverbooking"`, `"SomeOtherMetric"`, 46, "on line 45 already"},
+		"Threshold":         {manifest, `"NodeOverbookingPercentage">`, `"MetricBalancingThresholds"><Parameter Name="M" Value="NaN"/>`, 44, "expected a number"},
 		"NotNumber":         {manifest, `Value="0.2"`, `Value="much"`, 45, `"much"`},
 		"Empty":             {" \n", "", "", 1, "empty"},
 		"NothingSaid":       {"{}", "", "", 1, "neither nodes nor node types"},

@@ -21,6 +21,7 @@ type checker struct {
 	calls  int
 	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
 	changes int
+	latest  cluster.Key // of those
 }
 
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
@@ -30,6 +31,11 @@ func newChecker(now func() time.Time, mark func(Mark)) *checker {
 // fail notes a broken invariant.
 func (c *checker) fail(format string, args ...any) {
 	c.broken = append(c.broken, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) change(key cluster.Key) {
+	c.changes++
+	c.latest = key
 }
 
 // records takes in one commit's records and checks what it changed.
@@ -108,7 +114,7 @@ func (c *checker) removed(key cluster.Key, before cluster.Row) {
 func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
-		c.changes++
+		c.change(key)
 		if old, ok := before.(*cluster.Task); ok {
 			c.taskProgress(old, now)
 		}
@@ -124,22 +130,22 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 			c.fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
 		}
 	case *cluster.Request:
-		c.changes++
+		c.change(key)
 		if old, ok := before.(*cluster.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
 			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
 		} else if ok && !old.Answered && now.Answered {
 			c.refused(now)
 		}
 	case *cluster.Outbox:
-		c.changes++
+		c.change(key)
 		if strings.HasPrefix(now.ID, "extra-") {
 			c.mark(MarkExtra)
 		}
 	case *cluster.Service:
-		c.changes++
+		c.change(key)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
-			c.changes++ // else it was only retired
+			c.change(key) // else it was only retired
 		}
 	}
 }
@@ -218,7 +224,7 @@ func (c *checker) placed(t *cluster.Task, later map[string]bool) {
 }
 
 func (c *checker) capacity(t *cluster.Task, i *cluster.Instance) {
-	h := c.load(i, nil)
+	h := c.load(i, posture{})
 	if h.cpu > i.Registered.CPU || h.memory > i.Registered.Memory {
 		c.fail("invariant 1: with task %s instance %s holds %d/%d CPU, %d/%d MiB", t.ID, i.ID, h.cpu, i.Registered.CPU, h.memory, i.Registered.Memory)
 	}

@@ -16,6 +16,8 @@ type posture struct {
 	without map[string]bool
 	// unbuffered leaves the buffer and overbooking alone (P14).
 	unbuffered bool
+	// late has tasks that ended lately still be there.
+	late bool
 	// soft gives up the rules that may be given up.
 	soft bool
 }
@@ -39,7 +41,7 @@ func (l *ledger) refuses(w *law, i *cluster.Instance, p posture) string {
 			return x
 		}
 	}
-	if o := l.companion(w, i, p.without); w.alone() && o != nil {
+	if o := l.companion(w, i, p); w.alone() && o != nil {
 		return "it has task " + o.ID
 	}
 	if why := l.domainsRefuse(w, i, p); why != "" {
@@ -67,9 +69,9 @@ func (l *ledger) scene(i *cluster.Instance, without map[string]bool) scene {
 }
 
 // companion is a task of the law's that holds something of the instance.
-func (l *ledger) companion(w *law, i *cluster.Instance, without map[string]bool) (least *cluster.Task) {
-	for _, t := range l.on[i.ID] {
-		if t.Owner == w.owner && t.Group == w.group && !without[t.ID] && (least == nil || t.ID < least.ID) {
+func (l *ledger) companion(w *law, i *cluster.Instance, p posture) (least *cluster.Task) {
+	for _, t := range l.holding(i, p) {
+		if t.Owner == w.owner && t.Group == w.group && (least == nil || t.ID < least.ID) {
 			least = t
 		}
 	}
@@ -159,7 +161,7 @@ func (l *ledger) moving(owner string, without map[string]bool) map[string]bool {
 
 // full is what the instance has too little of.
 func (l *ledger) full(w *law, i *cluster.Instance, p posture) string {
-	h := l.load(i, p.without)
+	h := l.load(i, p)
 	switch {
 	case h.cpu+w.needs.CPU > i.Registered.CPU:
 		return "CPU"
@@ -280,14 +282,8 @@ type version struct {
 func (l *ledger) recent(owner string) past {
 	var out past
 	for _, i := range l.instances() {
-		states := []*cluster.Instance{i}
-		for _, v := range l.versions[i.ID] {
-			if l.now().Sub(v.until) < lately {
-				states = append(states, v.row)
-			}
-		}
-		if len(states) > 1 {
-			out.instances = append(out.instances, states)
+		if was := l.recentVersions(i.ID); len(was) > 0 {
+			out.instances = append(out.instances, append([]*cluster.Instance{i}, was...))
 		}
 	}
 	for key, t := range l.owned[owner] {

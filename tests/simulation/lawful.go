@@ -18,7 +18,7 @@ type placing struct {
 // lawful checks a new placement against what its owner asked for: invariants 1 and 5.
 func (c *checker) lawful(p *placing) {
 	c.constraints(p)
-	if o := c.companion(p.law, p.on, p.later); p.law.alone() && o != nil {
+	if o := c.companion(p.law, p.on, posture{without: p.later}); p.law.alone() && o != nil {
 		c.fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and may have none beside it", p.ID, p.on.ID, o.ID)
 	}
 	c.domains(p)
@@ -127,7 +127,7 @@ func (c *checker) metrics(p *placing) {
 	config := c.configuration()
 	without := maps.Clone(p.later)
 	delete(without, p.ID)
-	h := c.load(p.on, without)
+	h := c.load(p.on, posture{without: without})
 	for _, m := range p.law.rules.Metrics {
 		unbuffered, total := limits(config, p.on, m.Name)
 		n := h.metrics[m.Name]

@@ -163,18 +163,29 @@ func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
 	return d
 }
 
-// overlooked is an instance that has had room for a task of the law for so long that every decision should know; nil where
-// there is none.
+// overlooked is an instance that every decision should have known to have room for a task of the law; nil where there is
+// none. What was freed lately may not have been known: it counts as taken.
 func (l *ledger) overlooked(w *law, p posture) *cluster.Instance {
 	if l.now().Sub(l.old[w.def.Key()].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
 		return nil
 	}
+	p.late = true
 	for _, i := range l.instances() {
-		if l.now().Sub(l.touched[i.ID]) >= lately && l.refuses(w, i, p) == "" {
+		if len(l.recentVersions(i.ID)) == 0 && l.refuses(w, i, p) == "" {
 			return i
 		}
 	}
 	return nil
+}
+
+// recentVersions are an instance's rows as they were until lately.
+func (l *ledger) recentVersions(id string) (out []*cluster.Instance) {
+	for _, v := range l.versions[id] {
+		if l.now().Sub(v.until) < lately {
+			out = append(out, v.row)
+		}
+	}
+	return out
 }
 
 // load is what the tasks on an instance hold of it, by a count of its own.
@@ -187,15 +198,12 @@ type load struct {
 	metrics     map[string]int64
 }
 
-func (l *ledger) load(i *cluster.Instance, without map[string]bool) load {
+func (l *ledger) load(i *cluster.Instance, p posture) load {
 	h := load{gpus: make([]int, len(i.Registered.GPUs)), ports: map[cluster.Port]string{}, metrics: map[string]int64{}}
 	for _, p := range i.Registered.Ports {
 		h.ports[p] = "the agent"
 	}
-	for _, t := range l.on[i.ID] {
-		if without[t.ID] {
-			continue
-		}
+	for _, t := range l.holding(i, p) {
 		h.enis += int(t.Needs.ENIs)
 		l.loads(h.metrics, t)
 		h.cpu += t.Needs.CPU
@@ -215,6 +223,26 @@ func (l *ledger) load(i *cluster.Instance, without map[string]bool) load {
 		}
 	}
 	return h
+}
+
+// holding are the tasks that hold something of an instance.
+func (l *ledger) holding(i *cluster.Instance, p posture) (out []*cluster.Task) {
+	for _, t := range l.on[i.ID] {
+		if !p.without[t.ID] {
+			out = append(out, t)
+		}
+	}
+	if !p.late {
+		return out
+	}
+	for _, owned := range l.owned {
+		for key, t := range owned {
+			if t.Instance == i.ID && t.Last == cluster.TaskStopped && !l.settled(key) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
 }
 
 // idle is how many devices no task holds any part of that is known to have it.

@@ -62,7 +62,7 @@ func (l *ledger) amiss(without map[string]bool) string {
 			return fmt.Sprintf("service %s has several tasks on instance %s", s.Name, i)
 		}
 		for _, i := range l.instances() {
-			if l.misfit(w, i) && l.companion(w, i, without) != nil {
+			if l.misfit(w, i) && l.companion(w, i, posture{without: without}) != nil {
 				return fmt.Sprintf("instance %s does not suit service %s", i.ID, s.Name)
 			}
 		}
@@ -98,7 +98,7 @@ func (l *ledger) shared(w *law, without map[string]bool) string {
 
 // overloaded is a metric of which the instance has more than it takes without its buffer.
 func (l *ledger) overloaded(i *cluster.Instance, without map[string]bool) string {
-	h := l.load(i, without)
+	h := l.load(i, posture{without: without})
 	for _, name := range metricNames {
 		if unbuffered, _ := limits(l.configuration(), i, name); h.metrics[name] > unbuffered {
 			return fmt.Sprintf("instance %s has %d of %s, which is above %d", i.ID, h.metrics[name], name, unbuffered)

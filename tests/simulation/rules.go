@@ -208,7 +208,7 @@ func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 	}}
 	switch r.IntN(5) {
 	case 0, 1:
-		c.Buffer = map[string]float64{"conns": 0.25, "io": 0.3}
+		c.Buffer = map[string]float64{"conns": 0.45, "io": 0.5}
 	case 2:
 		c.Overbooking = map[string]float64{"conns": 0.5, "io": -1}
 	case 3:

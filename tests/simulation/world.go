@@ -262,8 +262,8 @@ func (w *World) settle() {
 	calls, changes := w.checker.calls, w.checker.changes
 	w.until(w.Loop.Now().Add(quiet))
 	if w.checker.calls != calls || w.checker.changes != changes {
-		w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s",
-			w.checker.calls-calls, w.checker.changes-changes, quiet)
+		w.checker.fail("invariant 8: at rest, and still %d StartTask and StopTask calls and %d changes of rows in %s, the last of %s",
+			w.checker.calls-calls, w.checker.changes-changes, quiet, w.checker.latest.Sort)
 	}
 	w.converged()
 }

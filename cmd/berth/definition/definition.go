@@ -3,6 +3,7 @@
 package definition
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -181,7 +182,9 @@ func flat(c *wire.Configuration) map[string]string {
 	out := map[string]string{}
 	data, err := json.Marshal(c) // plain data cannot fail
 	var v map[string]any
-	if err != nil || json.Unmarshal(data, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // as they were written
+	if err != nil || d.Decode(&v) != nil {
 		return out
 	}
 	var walk func(path string, v any)

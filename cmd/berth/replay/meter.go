@@ -20,11 +20,12 @@ type meter struct {
 	pods     map[string]*pod           // by name
 	row      map[string]*pod           // by the ECS side's slot: startedBy and instance
 	ended    int
+	rooms    []time.Duration // arrival to the commit that gives the task room
 	waits    []time.Duration // arrival to StartTask
 	moved    int             // changes of the state, for Check
 	seen     int
 	last     time.Time // of the last arrival, start or end
-	filled   time.Time // of the last arrival or start: what follows only empties the cluster
+	filled   time.Time // of the last arrival: a span that is the same however tasks are placed
 	levels   levels
 	capacity used
 }
@@ -33,6 +34,7 @@ type meter struct {
 type pod struct {
 	trace.Pod
 	arrived time.Time
+	placed  bool
 	started bool
 	ended   bool
 }
@@ -77,8 +79,17 @@ func (m *meter) started(call cluster.StartCall, instance string) {
 		return
 	}
 	p.started = true
-	m.last, m.filled = m.now(), m.now()
+	m.last = m.now()
 	m.waits = append(m.waits, m.now().Sub(p.arrived))
+}
+
+// placed has the task hold its room: from now on nobody else gets it, however long its start takes.
+func (m *meter) placed(p *pod) {
+	if p == nil || p.placed {
+		return
+	}
+	p.placed = true
+	m.rooms = append(m.rooms, m.now().Sub(p.arrived))
 	m.levels.change(m.now(), p.Pod, 1)
 }
 
@@ -90,7 +101,7 @@ func (m *meter) stopped(t *cluster.Task) {
 	p.ended = true
 	m.ended++
 	m.last = m.now()
-	if p.started {
+	if p.placed {
 		m.levels.change(m.now(), p.Pod, -1)
 	}
 }
@@ -168,7 +179,9 @@ func (s *meteredState) Commit(ctx context.Context, c cluster.Commit) (err error)
 	}
 	for _, w := range c.Writes {
 		if t, ok := w.Put.(*cluster.Task); ok && t.Batch != "" {
-			s.meter.row[t.Batch+"@"+t.Instance] = s.meter.pods[t.StartedByUser]
+			p := s.meter.pods[t.StartedByUser]
+			s.meter.row[t.Batch+"@"+t.Instance] = p
+			s.meter.placed(p)
 		}
 	}
 	return nil
@@ -209,7 +222,7 @@ func (l *levels) change(t time.Time, p trace.Pod, sign int64) {
 	l.at(t, next)
 }
 
-// Share is a resource's use in % of what there is, over the time until the last task was started.
+// Share is a resource's use in % of what there is, over the time until the last task arrived.
 type Share struct {
 	Mean float64 `json:"mean"`
 	P95  float64 `json:"p95"`

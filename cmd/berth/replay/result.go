@@ -18,7 +18,7 @@ type Result struct {
 	Unplaced int `json:"unplaced"`
 	// Reasons is why tasks were never placed: the filter that removed most instances, and how many tasks.
 	Reasons              map[string]int `json:"reasons"`
-	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task was started, %
+	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task arrived, %
 	WallSeconds          float64        `json:"wallSeconds"`
 	TasksPerSecond       float64        `json:"tasksPerSecond"`
 	WriteUnitsPerTask    float64        `json:"writeUnitsPerTask"`
@@ -54,7 +54,7 @@ func (r *run) result(ctx context.Context) (Result, error) {
 		Latency: latency(m.waits),
 	}
 	out.GPUAllocation = out.GPU.Mean
-	for _, w := range m.waits {
+	for _, w := range m.rooms {
 		if w > waited {
 			out.Waited++
 		}
@@ -63,7 +63,7 @@ func (r *run) result(ctx context.Context) (Result, error) {
 	return out, r.reasons(ctx, out.Reasons)
 }
 
-// waited is a wait that only a lack of room explains.
+// waited is a wait for an instance that only a lack of room explains; starts may be held up by ECS's limits.
 const waited = time.Minute
 
 // cost is what the functions used per task, schedules, sweeps and the API apart.
@@ -132,7 +132,7 @@ func latency(waits []time.Duration) Latency {
 // Print writes the result for people.
 func (r Result) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `%d tasks on %d nodes over %.1f days: %d placed, %d never placed, %d had to wait for room
-allocation until the last start (mean, p95, peak)
+allocation until the last arrival (mean, p95, peak)
                          CPU %.1f%%, %.1f%%, %.1f%%   memory %.1f%%, %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%, %.1f%%
 arrival to StartTask     p50 %.3f s, p99 %.3f s
 cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (schedules, sweeps and API apart)

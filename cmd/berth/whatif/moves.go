@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/placement"
 	"berth/shared/wire"
 )
@@ -53,15 +54,9 @@ type Room struct {
 	Automatic bool `json:"automatic"`
 }
 
-// Bounds of one plan, as the scheduler has them.
-const (
-	maxMoves       = 20
-	maxRelocations = 20
-)
-
 // movers are the services whose tasks may have to move.
 func (w *world) movers() (placement.Moves, error) {
-	out := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: maxMoves}}
+	out := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: handler.MaxMoves}}
 	governed := w.snap.Governed()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
@@ -72,7 +67,7 @@ func (w *world) movers() (placement.Moves, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Owners[s.Short] = placement.Mover{Spec: spec, Target: s.Desired}
+		out.Owners[s.Short] = placement.Mover{Name: "service " + s.Name, Spec: spec, Target: s.Desired}
 	}
 	return out, nil
 }
@@ -84,8 +79,10 @@ func (w *world) moves() (*Moves, error) {
 		return nil, err
 	}
 	plan := w.engine.PlanMoves(ask)
-	out := &Moves{UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations), Unrepaired: broken(plan.Unrepaired)}
-	return out, nil
+	names := w.names()
+	return &Moves{
+		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names), Unrepaired: broken(plan.Unrepaired, names),
+	}, nil
 }
 
 func (w *world) movesOf(moves []placement.Move) []Move {
@@ -106,10 +103,15 @@ func (w *world) names() map[string]string {
 	return out
 }
 
-func broken(violations []placement.Violation) []string {
+// broken are the violations in words, each with the service whose rule it is where names has it.
+func broken(violations []placement.Violation, names map[string]string) []string {
 	out := []string{}
 	for _, v := range violations {
-		if text := v.String(); !slices.Contains(out, text) {
+		text := v.String()
+		if name := names[v.Owner]; name != "" {
+			text = name + ": " + text
+		}
+		if !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
@@ -139,7 +141,6 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	if err != nil {
 		return err
 	}
-	ask.Budget.Moves = maxRelocations
 	plan := w.engine.MakeRoom(r, ask)
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil

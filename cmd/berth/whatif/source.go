@@ -50,8 +50,8 @@ func Save(w io.Writer, rows []wire.Row) error {
 // maxLine is how long one row may be: what DynamoDB stores in an item, as JSON.
 const maxLine = 1 << 20
 
-// Saved reads what [Save] wrote. The error names the line.
-func Saved(r io.Reader) ([]wire.Row, error) {
+// Saved reads what [Save] wrote. progress is called with how many rows there are so far. The error names the line.
+func Saved(r io.Reader, progress func(rows int)) ([]wire.Row, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
 	var out []wire.Row
@@ -64,6 +64,7 @@ func Saved(r io.Reader) ([]wire.Row, error) {
 			return nil, fmt.Errorf("line %d: %.60q is no row of a saved snapshot", n, scanner.Text())
 		}
 		out = append(out, row)
+		progress(len(out))
 	}
 	if err := scanner.Err(); err != nil {
 		return nil, fmt.Errorf("line %d: %w", len(out)+1, err)

@@ -99,9 +99,17 @@ func (e *engine) put(task int, t *cluster.Task, v *cluster.InstanceView) error {
 	return nil
 }
 
-// Ready implements workload.Engine. What the engine keeps for a service it makes when that is first asked for: that is
-// part of the run.
-func (e *engine) Ready() error { return nil }
+// Ready implements workload.Engine. In the steady state the engine has met every service: where there are tasks it is
+// asked once for each, without a row that comes of it. A run from empty has that in it.
+func (e *engine) Ready() error {
+	if e.snap.TaskCount() == 0 {
+		return nil
+	}
+	for _, r := range e.requests {
+		e.placed = e.placer.PlaceInto(e.placed[:0], r).Placed
+	}
+	return nil
+}
 
 // Prepare implements workload.Engine.
 func (e *engine) Prepare(task, service int) {
@@ -119,8 +127,9 @@ func (e *engine) Prepare(task, service int) {
 func (e *engine) Place(task, service int) (workload.Placement, error) {
 	r := e.requests[service]
 	r.Seed = uint64(task)
+	before := e.placer.Looks()
 	e.placed = e.placer.PlaceInto(e.placed[:0], r).Placed
-	out := workload.Placement{Instance: workload.None}
+	out := workload.Placement{Instance: workload.None, Considered: int(e.placer.Looks() - before)}
 	if len(e.placed) == 0 {
 		return out, nil
 	}

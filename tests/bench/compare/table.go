@@ -11,8 +11,11 @@ import (
 	"berth/tests/bench/workload"
 )
 
-// berth is what Berth's own results go by.
-const berth = "berth"
+// What results that no peer made go by.
+const (
+	berth     = "berth"
+	plainScan = "plain scan"
+)
 
 type key struct {
 	workload, start string

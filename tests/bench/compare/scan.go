@@ -1,0 +1,70 @@
+package main
+
+import (
+	"slices"
+
+	"berth/tests/bench/workload"
+)
+
+// scan is no scheduler but a measure of the machine: for mixed alone, the tightest fit by a plain look at every instance,
+// in arrays. It keeps no rows and knows no other rule.
+type scan struct {
+	services    []workload.Service
+	cpu, memory []int64
+	has         [][]bool // by service
+}
+
+func newScan(w *workload.Workload) *scan {
+	s := &scan{services: w.Services}
+	for i := range w.Instances {
+		s.cpu, s.memory = append(s.cpu, w.Instances[i].CPU), append(s.memory, w.Instances[i].Memory)
+	}
+	for _, service := range w.Services {
+		has := make([]bool, len(w.Instances))
+		for i := range has {
+			has[i] = !slices.ContainsFunc(service.Where, func(m workload.Match) bool {
+				return !slices.Contains(m.Values, w.Instances[i].Attribute(m.Attribute))
+			})
+		}
+		s.has = append(s.has, has)
+	}
+	return s
+}
+
+// Seat implements workload.Engine.
+func (s *scan) Seat(_, service, instance int) error {
+	s.cpu[instance] -= s.services[service].CPU
+	s.memory[instance] -= s.services[service].Memory
+	return nil
+}
+
+// Ready implements workload.Engine.
+func (s *scan) Ready() error { return nil }
+
+// Prepare implements workload.Engine.
+func (s *scan) Prepare(int, int) {}
+
+// Place implements workload.Engine.
+func (s *scan) Place(task, service int) (workload.Placement, error) {
+	best, least := workload.None, int64(0)
+	cpu, memory, has := s.services[service].CPU, s.services[service].Memory, s.has[service]
+	for i, free := range s.cpu {
+		if free < cpu || s.memory[i] < memory || !has[i] {
+			continue
+		}
+		if left := 4*free + s.memory[i]; best < 0 || left < least { // 4 GiB count as much as one vCPU
+			best, least = i, left
+		}
+	}
+	if best < 0 {
+		return workload.Placement{Instance: best, Considered: len(s.cpu)}, nil
+	}
+	return workload.Placement{Instance: best, Considered: len(s.cpu)}, s.Seat(task, service, best)
+}
+
+// Leave implements workload.Engine.
+func (s *scan) Leave(_, service, instance int) error {
+	s.cpu[instance] += s.services[service].CPU
+	s.memory[instance] += s.services[service].Memory
+	return nil
+}
