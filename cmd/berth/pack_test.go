@@ -114,3 +114,10 @@ func TestPackProgress(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+func TestReplayRefusesUnknownStrategies(t *testing.T) {
+	code, out, errs := berth("replay", "--strategy", "fastest")
+	if want := `--strategy is "fastest", expected one of least-fragmentation, best-fit`; code != 2 || out != "" || !strings.Contains(errs, want) {
+		t.Errorf("exit code %d, %q, %q, want 2 and %s", code, out, errs, want)
+	}
+}

@@ -15,7 +15,7 @@ type LoadReport struct {
 	Loads map[string]int64 `json:"loads"`
 }
 
-// PendingLoad is a report that waits for its window to end; of several in one window the last counts.
+// PendingLoad is a report that waits for its window to end; of several in one window the last counts, metric by metric.
 type PendingLoad struct {
 	Head
 	Window time.Time        `json:"w"` // its end

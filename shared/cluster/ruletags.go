@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -106,12 +107,8 @@ func CheckMetrics(metrics []Metric) error {
 	}
 	for i, m := range metrics {
 		switch {
-		case m.Name == "" || len(m.Name) > maxMetricName:
-			return Errorf(CodeInvalidParameter, "Metric name %.130q must have 1 to %d characters.", m.Name, maxMetricName)
-		case strings.ContainsAny(m.Name, "=,"):
-			return Errorf(CodeInvalidParameter, "Metric name %.130q must have no = and no comma.", m.Name)
-		case slices.Contains(ownResources, strings.ToUpper(m.Name)):
-			return Errorf(CodeInvalidParameter, "%s is no metric: the task definition says how much of it a task needs.", m.Name)
+		case checkMetric(m.Name) != nil:
+			return checkMetric(m.Name)
 		case slices.ContainsFunc(metrics[:i], func(o Metric) bool { return o.Name == m.Name }):
 			return Errorf(CodeInvalidParameter, "Metric %s is named twice.", m.Name)
 		case m.Load < 0 || m.Load > maxLoad:
@@ -119,6 +116,17 @@ func CheckMetrics(metrics []Metric) error {
 		case m.Weight != "" && !slices.Contains(Weights, m.Weight):
 			return Errorf(CodeInvalidParameter, "The weight of metric %s is %.40q, expected one of %v.", m.Name, m.Weight, Weights)
 		}
+	}
+	return nil
+}
+
+// checkMetric refuses what cannot be the name of a metric.
+func checkMetric(name string) error {
+	switch {
+	case name == "" || len(name) > maxMetricName || strings.ContainsAny(name, "=,"):
+		return Errorf(CodeInvalidParameter, "Metric name %.130q must have 1 to %d characters, no = and no comma.", name, maxMetricName)
+	case !IsMetric(name):
+		return Errorf(CodeInvalidParameter, "%s is no metric: ECS itself counts how much of it tasks need and instances have.", name)
 	}
 	return nil
 }
@@ -132,6 +140,13 @@ func IsMetric(name string) bool { return !slices.Contains(ownResources, name) }
 // CheckConfiguration refuses, with InvalidParameterException, a configuration that cannot be kept: a metric with a buffer
 // and overbooking (P13), fractions and thresholds out of range, capacities below zero.
 func CheckConfiguration(c *Configuration) error {
+	for _, name := range slices.Concat(
+		slices.Sorted(maps.Keys(c.Buffer)), slices.Sorted(maps.Keys(c.Overbooking)), slices.Sorted(maps.Keys(c.Balancing)), slices.Sorted(maps.Keys(c.Activity)),
+	) {
+		if err := checkMetric(name); err != nil {
+			return err
+		}
+	}
 	for name, p := range c.Buffer {
 		if _, both := c.Overbooking[name]; both {
 			return Errorf(CodeInvalidParameter, "Metric %.130s has a buffer and overbooking, but only one of them is possible.", name)
@@ -157,8 +172,11 @@ func CheckConfiguration(c *Configuration) error {
 	}
 	for name, t := range c.NodeTypes {
 		for metric, n := range t.Capacities {
-			if n < 0 || !IsMetric(metric) {
-				return Errorf(CodeInvalidParameter, "Node type %.130s has the capacity %d of %.130s, but it must not be negative, and of a metric that ECS does not count itself.", name, n, metric)
+			if err := checkMetric(metric); err != nil {
+				return err
+			}
+			if n < 0 {
+				return Errorf(CodeInvalidParameter, "Node type %.130s has the capacity %d of %.130s, but it must not be negative.", name, n, metric)
 			}
 		}
 	}
@@ -174,8 +192,8 @@ func (r *Rules) Empty() bool {
 		r.MoveCost == "" && r.Scoring == ""
 }
 
-// Govern reports whether tasks under these rules may have to leave an instance that they are on (P3, P8, P10): ECS's own
-// rules count only when a task is placed.
+// Govern reports whether tasks under these rules may have to leave an instance that they are on (P3, P8, P10): without any of
+// them, ECS's own rules count only when a task is placed.
 func (r *Rules) Govern() bool {
 	return r.NodeConstraint != "" || len(r.Metrics) > 0 || r.DomainPolicy != "" && r.DomainPolicy != PolicyNone
 }

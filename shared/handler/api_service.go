@@ -3,6 +3,7 @@ package handler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,7 +88,7 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
 		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules, Network: spec.Network,
 	}
-	if err := checkRules(&s.Rules, def, s.Strategy); err != nil {
+	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Network)); err != nil {
 		return nil, err
 	}
 	if s.Strategy == cluster.Daemon {

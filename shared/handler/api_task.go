@@ -61,7 +61,7 @@ func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*clus
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
 		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
 	}
-	if err := checkRules(&spec.Rules, def, cluster.Replica); err != nil {
+	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), networked(def, spec.Network)); err != nil {
 		return nil, err
 	}
 	if !spec.Rules.Empty() {

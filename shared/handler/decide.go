@@ -47,7 +47,9 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 		if !row.Holds() && row.Instance != "" {
 			w.freed[row.Instance] = true
 		}
-		if old, ok := r.Old.(*cluster.Task); ok && !maps.Equal(old.Reported, row.Reported) {
+		// A foreign task may put its instance above what it has.
+		old, known := r.Old.(*cluster.Task)
+		if known && !maps.Equal(old.Reported, row.Reported) || row.Foreign && row.Holds() {
 			w.moves = true
 		}
 	case *cluster.Due:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -13,7 +14,7 @@ import (
 // gather keeps the loads that tasks report until the window ends (P10). A task that is not there, or has ended, is passed
 // over: its report came too late.
 func gather(ctx context.Context, state State, clock Clock, clusterName string, reports []cluster.LoadReport) error {
-	window := clock.Now().Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
+	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
 		owner := cluster.TaskOwner(r.Task)
@@ -27,7 +28,7 @@ func gather(ctx context.Context, state State, clock Clock, clusterName string, r
 		pending := &cluster.PendingLoad{
 			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
 		}
-		if _, err := state.Write(ctx, cluster.Write{Put: pending, Any: true}); err != nil {
+		if err := keepLoad(ctx, state, pending); err != nil {
 			return fmt.Errorf("keeping the load of task %s: %w", r.Task, err)
 		}
 		kept = true
@@ -38,6 +39,28 @@ func gather(ctx context.Context, state State, clock Clock, clusterName string, r
 	due := &cluster.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: cluster.DueLoads}
 	_, err := state.Write(ctx, cluster.Write{Put: due, Any: true})
 	return wrap(err, "having loads of cluster %s taken in", clusterName)
+}
+
+// loadMargin is how long before its end a window takes no more reports: what is written while it ends could be missed.
+const loadMargin = 2 * time.Second
+
+// keepLoad writes the report, with what others of the task said in the same window of other metrics.
+func keepLoad(ctx context.Context, state State, report *cluster.PendingLoad) error {
+	return retry("keeping a load", func() error {
+		row, err := state.Get(ctx, report.Key())
+		if err != nil {
+			return err
+		}
+		next := *report
+		next.Rev = 1
+		if old, ok := row.(*cluster.PendingLoad); ok && old != nil {
+			next.Rev = old.Rev + 1
+			next.Loads = maps.Clone(old.Loads)
+			maps.Copy(next.Loads, report.Loads)
+		}
+		_, err = state.Write(ctx, cluster.Write{Put: &next})
+		return err
+	})
 }
 
 // loadsPerCommit is how many tasks' loads one commit takes in: each is a task and the report that goes.

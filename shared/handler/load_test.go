@@ -37,10 +37,24 @@ func TestLoads(t *testing.T) {
 			want(t, "error", w.report(task.ID, load), nil)
 		}
 		want(t, "reported at once", len(w.task(task.ID).Reported), 0)
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", w.task(task.ID).Reported["connections"], 30)
 		want(t, "placement versions", w.version()-before, 1)
 		want(t, "pending", len(rows[*cluster.PendingLoad](w, cluster.PrefixLoad)), 0)
+	})
+	t.Run("MetricByMetric", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		_, err := w.ruled(1, cluster.Rules{Metrics: []cluster.Metric{{Name: "io", Load: 1}, {Name: "mem", Load: 1}}})
+		want(t, "error", err, nil)
+		w.advance(time.Minute)
+		id := w.with(cluster.TaskRunning)[0].ID
+		for _, loads := range []map[string]int64{{"io": 90}, {"mem": 55}, {"io": 80}} {
+			_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: id, Loads: loads}})
+			want(t, "error", err, nil)
+		}
+		w.advance(2 * cluster.LoadWindow)
+		want(t, "reported", fmt.Sprint(w.task(id).Reported), "map[io:80 mem:55]")
 	})
 	t.Run("ManyTasksInOneWindow", func(t *testing.T) {
 		w := newWorld(t)
@@ -49,7 +63,7 @@ func TestLoads(t *testing.T) {
 		for n, task := range tasks {
 			want(t, "error", w.report(task.ID, int64(100+n)), nil)
 		}
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		for n, task := range tasks {
 			want(t, "load of "+task.ID, w.task(task.ID).Reported["connections"], int64(100+n))
 		}
@@ -59,10 +73,10 @@ func TestLoads(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		task := w.metered(1, 10)[0]
 		want(t, "error", w.report(task.ID, 20), nil)
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		rev := w.task(task.ID).Rev
 		want(t, "error", w.report(task.ID, 20), nil)
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		want(t, "revision", w.task(task.ID).Rev, rev)
 	})
 	t.Run("SurviveAFailure", func(t *testing.T) {
@@ -89,7 +103,7 @@ func TestLoads(t *testing.T) {
 		want(t, "error", w.report(task.ID, 20), nil)
 		w.ecs.exit(w.ecs.live()[0], 1)
 		w.pump()
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", len(w.task(task.ID).Reported), 0)
 		missing, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
 		want(t, "error", err, nil)
@@ -102,7 +116,7 @@ func TestLoads(t *testing.T) {
 		other := bytes.Replace(loadEvent(task.ID, 5), []byte("connections"), []byte("nothing"), 1)
 		w.observe(loadEvent(task.ID, 77), loadEvent("f00d", 5), other)
 		w.observe(loadEvent(task.ID, 77))
-		w.advance(cluster.LoadWindow + time.Second)
+		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", fmt.Sprint(w.task(task.ID).Reported), "map[connections:77]")
 	})
 	t.Run("Refused", func(t *testing.T) {

@@ -256,12 +256,23 @@ func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 func TestNetworkReachesECS(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
+	own := definition("own", 1, 256, 512)
+	own.Needs.ENIs = 1
+	w.ecs.define(own)
 	one, two := &cluster.Network{Subnets: []string{"subnet-1"}}, &cluster.Network{Subnets: []string{"subnet-2"}, SecurityGroups: []string{"sg"}}
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Network: one})
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "own", Desired: new(2), Network: one})
 	want(t, "error", err, nil)
+	_, err = w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
+	wantCode(t, err, cluster.CodeInvalidParameter, "not valid for the given networkMode")
+	_, err = w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
+	wantCode(t, err, cluster.CodeInvalidParameter, "must be provided")
 	w.placementAsleep = true
 	for _, n := range []*cluster.Network{nil, two} {
-		_, err := w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Network: n})
+		name := "own"
+		if n == nil {
+			name = "web"
+		}
+		_, err := w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
 		want(t, "error", err, nil)
 	}
 	w.placementAsleep = false

@@ -124,3 +124,14 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 var decidedOn = []string{
 	cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
 }
+
+// networked refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.
+func networked(def *cluster.TaskDefinition, n *cluster.Network) error {
+	switch own := def.Needs.ENIs > 0; {
+	case own && n == nil:
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Network Configuration must be provided when networkMode 'awsvpc' is specified.")
+	case !own && n != nil:
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Network Configuration is not valid for the given networkMode of this task definition.")
+	}
+	return nil
+}

@@ -150,14 +150,23 @@ func (s *moveState) level(dim int32) int {
 // beyond is how far a cell is above what it takes in all, and without the buffer.
 func (s *moveState) beyond(c int) (total, unbuffered int64) {
 	load := s.now[c] - s.leaving[c]
-	return max(0, load-s.total[c]), max(0, load-s.unbuffered[c])
+	return excess(load, s.total[c]), excess(load, s.unbuffered[c])
+}
+
+// excess is how much of a load is above a limit. The load may be below zero where nothing is counted, and the limit the
+// largest number.
+func excess(load, limit int64) int64 {
+	if load <= limit {
+		return 0
+	}
+	return load - limit
 }
 
 func (s *moveState) count(c int, dim int32, sign int) {
 	total, unbuffered := s.beyond(c)
 	if total > 0 {
 		s.measure.rules[s.level(dim)].add(sign, int64(sign)*total)
-		if more := total - max(0, s.load[c]-s.leaving[c]-s.total[c]); more > 0 {
+		if more := total - excess(s.load[c]-s.leaving[c], s.total[c]); more > 0 {
 			s.measure.worse[s.level(dim)].add(sign, int64(sign)*more)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 type leftovers struct {
 	all     []leftover
 	arena   []int16
-	index   map[leftoverKey]int32
+	slots   []int32 // an open hash table of their numbers
 	scratch []int16
 }
 
@@ -34,15 +34,29 @@ type leftoverKey struct {
 // maxLeftovers bounds the memory; what was known is computed again when it is reached.
 const maxLeftovers = 1 << 16
 
+// slotBits makes the table at most half full.
+const slotBits = 17
+
 func (s *leftovers) full() bool { return len(s.all) > maxLeftovers }
 
 func (s *leftovers) reset() {
-	if s.index == nil {
-		s.index = map[leftoverKey]int32{}
+	if s.slots == nil {
+		s.slots = make([]int32, 1<<slotBits)
 	}
-	clear(s.index)
+	clear(s.slots)
 	s.all = append(s.all[:0], leftover{}) // number 0 is none
 	s.arena = s.arena[:0]
+}
+
+// find is the slot of the state, empty if it is new.
+func (s *leftovers) find(k *leftoverKey) *int32 {
+	h := k.devices + uint64(k.cpu)*0x9e3779b97f4a7c15 + uint64(k.memory)*0xc2b2ae3d27d4eb4f + uint64(k.pool)*0x165667b19e3779f9
+	h = (h ^ h>>32) * 0xbf58476d1ce4e5b9
+	for at := h >> (64 - slotBits); ; at = (at + 1) % (1 << slotBits) {
+		if id := s.slots[at]; id == 0 || s.all[id].leftoverKey == *k {
+			return &s.slots[at]
+		}
+	}
 }
 
 func (s *leftovers) parts(x *leftover) []int16 { return s.arena[x.first : x.first+x.count] }
@@ -73,30 +87,26 @@ func (s *leftovers) of(pool int32, v *cluster.InstanceView) int32 {
 	whole = max(0, whole)
 	k.devices += deviceMarks[cluster.WholeGPU] * uint64(whole)
 	k.spare += int32(whole) * cluster.WholeGPU
-	if id, ok := s.index[k]; ok {
-		return id
-	}
-	return s.meet(k, int32(whole), v.GPUs)
-}
-
-// meet takes in a state that is new.
-func (s *leftovers) meet(k leftoverKey, whole int32, gpus []int) int32 {
-	s.scratch = s.scratch[:0]
-	for _, free := range gpus {
-		if free > 0 && free < cluster.WholeGPU {
-			s.scratch = append(s.scratch, int16(free))
+	slot := s.find(&k)
+	if *slot == 0 {
+		s.scratch = s.scratch[:0]
+		for _, free := range v.GPUs {
+			if free > 0 && free < cluster.WholeGPU {
+				s.scratch = append(s.scratch, int16(free))
+			}
 		}
+		*slot = s.add(k, int32(whole))
 	}
-	slices.Sort(s.scratch)
-	return s.add(k, whole)
+	return *slot
 }
 
-// add takes in a state whose parts are in scratch.
+// add takes in a state that is new, with its parts in scratch, those without anything free among them.
 func (s *leftovers) add(k leftoverKey, whole int32) int32 {
+	s.scratch = slices.DeleteFunc(s.scratch, func(free int16) bool { return free == 0 })
+	slices.Sort(s.scratch)
 	id := int32(len(s.all))
 	s.all = append(s.all, leftover{leftoverKey: k, whole: whole, first: int32(len(s.arena)), count: int32(len(s.scratch))})
 	s.arena = append(s.arena, s.scratch...)
-	s.index[k] = id
 	return id
 }
 
@@ -123,12 +133,11 @@ func (s *leftovers) after(from int32, needs *cluster.Resources) int32 {
 		whole--
 	}
 	k.spare -= int32(needs.GPUs * per)
-	if id, ok := s.index[k]; ok {
-		return id
+	slot := s.find(&k)
+	if *slot == 0 {
+		*slot = s.add(k, whole)
 	}
-	s.scratch = slices.DeleteFunc(s.scratch, func(free int16) bool { return free == 0 })
-	slices.Sort(s.scratch)
-	return s.add(k, whole)
+	return *slot
 }
 
 // left is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the memory next to them,

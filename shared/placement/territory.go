@@ -14,9 +14,9 @@ type territory struct {
 	places    []place // of the layout's regions
 	// byFault and byUpgrade are the regions in each domain, by [place].
 	byFault, byUpgrade [][]int32
-	at        uint64  // of the log
-	stale     bool    // to be made anew
-	rev       int     // counts the times it was made
+	at                 uint64 // of the log
+	stale              bool   // to be made anew
+	rev                int    // counts the times it was made
 }
 
 // place is a region's fault domain and upgrade domain after 1; 0 for none.

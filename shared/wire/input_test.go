@@ -156,8 +156,6 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"OwnTag", "RegisterTaskDefinition", `{"family":"f","tags":[{"key":"berth:gpu-milli","value":"10"}],"containerDefinitions":[{"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`, invalidParameter, "berth:gpu-milli"},
 	{"OwnTag", "CreateCluster", `{"tags":[{"key":"berth:x","value":"5"}]}`, invalidParameter, "berth:x"},
 	{"NoEC2", "RunTask", `{"taskDefinition":"fargate"}`, invalidParameter, "EC2"},
-	{"Network", "RunTask", `{"taskDefinition":"awsvpc"}`, invalidParameter, "Network Configuration must be provided"},
-	{"Network", "RunTask", `{"taskDefinition":"shop","networkConfiguration":{"awsvpcConfiguration":{"subnets":["s"]}}}`, invalidParameter, "not valid for the given networkMode"},
 	{"Network", "CreateService", `{"serviceName":"s","taskDefinition":"awsvpc","desiredCount":1,"networkConfiguration":{"awsvpcConfiguration":{"subnets":[]}}}`, invalidParameter, "subnets cannot be empty"},
 	{"Network", "CreateService", `{"serviceName":"s","taskDefinition":"awsvpc","desiredCount":1,"networkConfiguration":{"awsvpcConfiguration":{"subnets":["s"],"assignPublicIp":"ENABLED"}}}`, invalidParameter, "public IP"},
 	{"Rules", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"placementConstraints":[{"type":"distinctInstance","expression":"a"}]}`, invalidParameter, "distinctInstance has no expression"},
@@ -170,7 +168,7 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"Rules", "RunTask", `{"taskDefinition":"shop","placementStrategy":[{"type":"spread","field":"attribute:"}]}`, invalidParameter, "spread"},
 	{"Rules", "UpdateService", `{"service":"s","placementStrategy":[{"field":"cpu"}]}`, invalidParameter, "must have a type"},
 	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"spread"}]}`, invalidParameter, "expected one of [adaptive maximum-difference"},
-	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:metrics","value":"memory=5"}]}`, invalidParameter, "is no metric"},
+	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:metrics","value":"MEMORY=5"}]}`, invalidParameter, "is no metric"},
 	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:move-cost","value":"huge"}]}`, invalidParameter, "berth:move-cost"},
 	{"RuleTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:domain-policy","value":"adaptive"}]}`, invalidParameter, "berth:domain-policy"},
 }

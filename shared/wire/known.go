@@ -103,10 +103,9 @@ func (s *server) described(ctx context.Context, name string) (*types.TaskDefinit
 	return s.definitionNow(ctx, name)
 }
 
-// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision; check,
-// where not nil, has a say, too. What
+// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
 // Berth cannot do for it yet is UnsupportedFeatureException.
-func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides, check func(*types.TaskDefinition) error) (string, error) {
+func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
 	d, err := s.described(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
 	if err != nil {
 		if cluster.ErrorCode(err) == cluster.CodeClient {
@@ -125,11 +124,6 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides, c
 	noEC2 := len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, types.CompatibilityEc2)
 	if noEC2 {
 		return "", invalid("Task definition does not support launch_type EC2.")
-	}
-	if check != nil {
-		if err := check(d); err != nil {
-			return "", err
-		}
 	}
 	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(
 		//lint:ignore SA1019 old revisions can still have them, and they are refused by name

@@ -39,15 +39,3 @@ func NetworkConfiguration(n *cluster.Network) *types.NetworkConfiguration {
 		Subnets: n.Subnets, SecurityGroups: n.SecurityGroups, AssignPublicIp: types.AssignPublicIpDisabled,
 	}}
 }
-
-// networked checks that a task definition in awsvpc mode comes with a network, and no other does.
-func networked(d *types.TaskDefinition, n *cluster.Network) error {
-	own := d.NetworkMode == types.NetworkModeAwsvpc
-	switch {
-	case own && n == nil:
-		return invalid("Network Configuration must be provided when networkMode 'awsvpc' is specified.")
-	case !own && n != nil:
-		return invalid("Network Configuration is not valid for the given networkMode of this task definition.")
-	}
-	return nil
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"berth/shared/cluster"
@@ -40,7 +41,7 @@ func decodeOwn(body []byte, in any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	err := d.Decode(in)
-	if err == nil && d.More() {
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
 		err = errors.New("more than one JSON value")
 	}
 	var wrong *json.UnmarshalTypeError

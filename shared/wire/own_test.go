@@ -54,9 +54,11 @@ func TestConfiguration(t *testing.T) {
 		"Priority":  {`{"constraintPriorities":{"capacity":3}}`, invalidParameter, "between -1 and 2"},
 		"Policy":    {`{"domainPolicy":"spread"}`, invalidParameter, "domain policy"},
 		"Capacity":  {`{"nodeTypes":{"a":{"capacities":{"m":-1}}}}`, invalidParameter, "must not be negative"},
-		"OwnMetric": {`{"nodeTypes":{"a":{"capacities":{"CPU":1}}}}`, invalidParameter, "ECS does not count itself"},
+		"OwnMetric": {`{"nodeTypes":{"a":{"capacities":{"CPU":1}}}}`, invalidParameter, "is no metric"},
 		"Unknown":   {`{"nodeBuffer":{}}`, "SerializationException", "nodeBuffer"},
 		"WrongType": {`{"nodeBufferPercentage":{"m":"a"}}`, "SerializationException", "nodeBufferPercentage"},
+		"Unnamed":   {`{"nodeTypes":{"a":{"capacities":{"":1}}}}`, invalidParameter, "1 to 128 characters"},
+		"TooMuch":   {`{}}`, "SerializationException", "more than one"},
 		"Nothing":   {`null`, invalidParameter, "configuration must be given"},
 	} {
 		t.Run(name, func(t *testing.T) {

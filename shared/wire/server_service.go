@@ -15,7 +15,7 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 	if err != nil {
 		return nil, err
 	}
-	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil, func(d *types.TaskDefinition) error { return networked(d, spec.Network) }); err != nil {
+	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
 	spec.CreatedBy = Principal(ctx)
@@ -224,7 +224,7 @@ func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) 
 		if err != nil {
 			return nil, err
 		}
-		if change.TaskDefinition, err = s.usable(ctx, ref, nil, nil); err != nil {
+		if change.TaskDefinition, err = s.usable(ctx, ref, nil); err != nil {
 			return nil, err
 		}
 	}

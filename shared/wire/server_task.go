@@ -147,8 +147,7 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Network, err = network(a.network); err != nil {
 		return nil, nil, err
 	}
-	check := func(d *types.TaskDefinition) error { return networked(d, spec.Network) }
-	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides, check); err != nil {
+	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
 	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)

@@ -310,6 +310,10 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	active, well := 0, 0
 	for key, o := range c.owned[now.Owner] {
 		news := !c.settled(key)
+		if o.ID != now.ID && o.Last == cluster.TaskRunning && c.justMoved(o) {
+			active++ // it stops to start anew, in the same commit
+			continue
+		}
 		if o.Desired == cluster.TaskStopped && (o.StopCode == cluster.StopByScheduler || !news) {
 			continue
 		}
@@ -324,13 +328,18 @@ func (c *checker) stopped(old, now *cluster.Task) {
 		c.mark(MarkMoveOver)
 	}
 	// A task that has to leave may stop first where its replacement cannot start first.
-	if active < s.Desired && !strings.HasPrefix(now.Reason, "Moved: ") {
+	if active < s.Desired && !c.justMoved(now) {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
 	}
 	least := (s.Desired*s.MinHealthy + 99) / 100
 	if healthy(old) && c.settled(now.Key()) && well < least {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, well, least)
 	}
+}
+
+// justMoved reports that a task was stopped by this commit to start anew on another instance.
+func (c *checker) justMoved(t *cluster.Task) bool {
+	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[t.Key()].at.Equal(c.now())
 }
 
 func healthy(t *cluster.Task) bool {

@@ -153,7 +153,7 @@ func (w *World) enough(s *cluster.Service, running map[string]int) {
 	for _, k := range running {
 		all += k
 	}
-	n := all - w.checker.pairs(s.Short) // one that cannot stop yet, and its replacement
+	n := all - w.checker.pairsLeft(s) // a task that cannot stop yet, and its replacement
 	fail := w.checker.fail
 	switch {
 	case n > s.Desired:
@@ -218,7 +218,7 @@ func (w *World) room(law *law, instance string) bool {
 		return false
 	}
 	for _, i := range w.instances() {
-		if (instance == "" || i.ID == instance) && w.checker.refuses(law, i, posture{soft: true}) == "" {
+		if (instance == "" || i.ID == instance) && w.checker.refuses(law, i, posture{soft: !law.daemon}) == "" {
 			return true
 		}
 	}

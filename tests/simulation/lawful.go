@@ -192,6 +192,17 @@ func (l *ledger) pairs(owner string) (n int) {
 	return n
 }
 
+// pairsLeft are the service's pairs that count as one: not those of which two tasks are wanted.
+func (l *ledger) pairsLeft(s *cluster.Service) int {
+	active, pairs := 0, l.pairs(s.Short)
+	for _, t := range l.owned[s.Short] {
+		if t.Active() {
+			active++
+		}
+	}
+	return pairs - min(pairs, max(0, s.Desired-(active-pairs)))
+}
+
 func (l *ledger) standaloneOwner() string {
 	m, ok := l.rows[cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta}].(*cluster.Meta)
 	if !ok {

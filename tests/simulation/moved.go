@@ -141,18 +141,15 @@ func (w *World) mended() {
 	}
 }
 
-// mayMove reports whether the service's percentages let one of its tasks start anew elsewhere, or stop first.
+// mayMove reports whether the service's percentages let one of its tasks start anew elsewhere before it stops.
 func (l *ledger) mayMove(s *cluster.Service) bool {
-	active, well := 0, 0
+	active := 0
 	for _, t := range l.owned[s.Short] {
 		if t.Active() {
 			active++
 		}
-		if t.Active() && healthy(t) {
-			well++
-		}
 	}
-	return active == s.Desired && (s.Desired*s.MaxPercent/100 > active || well-1 >= (s.Desired*s.MinHealthy+99)/100)
+	return active == s.Desired && s.Desired*s.MaxPercent/100 > active
 }
 
 func (w *World) mendedService(s *cluster.Service, law *law) {
