@@ -121,7 +121,7 @@ func (d *decider) toTargets(
 		return waiting, missing
 	}
 	r := d.serviceRequest(s, def, min(missing+len(waiting), len(s.Targets)))
-	r.Spec, r.Instances, r.Unexplained = d.specs.alone(r.Spec, &d.snap.Configuration), s.Targets, true
+	r.Instances, r.Unexplained = s.Targets, true
 	placed := d.engine.Place(r).Placed
 	d.startPlaced(s, def, waiting, placed, log)
 	left := slices.Clone(s.Targets)

@@ -47,8 +47,14 @@ func (d *decider) moves(w *work) {
 			d.move(movers[i], step, w.moves)
 		}
 	}
+	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
 	for _, m := range movers {
-		d.moved(m, d.unrepaired(plan, m.service.Short), w.moves)
+		broken := d.unrepaired(plan, m.service.Short)
+		if m.moving && !began && m.allowed.Steady { // nothing will come of it by itself
+			m.moving = false
+			broken = strings.TrimPrefix(broken+"; "+m.stuck, "; ")
+		}
+		d.moved(m, broken, w.moves)
 	}
 }
 
@@ -80,7 +86,7 @@ type mover struct {
 	moving  bool
 	moves   []service.Move // begun
 	targets []string       // of those that were stopped first
-	stuck   bool           // nothing may be started or stopped for a move, and nothing is under way that will allow it
+	stuck   string         // why nothing of what is planned begins, and nothing is under way that will allow it
 }
 
 // movers are the governed services, in order of name.
@@ -105,15 +111,13 @@ func (d *decider) underWay(m *mover) bool {
 	if !m.service.Moving {
 		return false
 	}
-	for _, t := range d.snap.Owned(m.service.Short) {
-		if t.Replaces == "" || !t.Active() {
-			continue
-		}
-		if old := d.snap.Task(m.service.Short, t.Replaces); old != nil && old.Holds() {
-			return true
-		}
+	if service.Reconcile(d.input(m.service)).Replacing > 0 {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(d.snap.Owned(m.service.Short), func(t *cluster.Task) bool {
+		old := d.snap.Task(m.service.Short, t.Replaces)
+		return t.Active() && old != nil && old.Holds() && !old.Active()
+	})
 }
 
 // makeRoom plans moves for the first service that has tasks which fit nowhere only as the metrics' capacity is scattered
@@ -148,11 +152,15 @@ func (d *decider) move(m *mover, step placement.Move, changed bool) {
 	}
 	stops := m.allowed.MoveStops > 0 && (changed || !m.service.GaveUp)
 	starts := m.allowed.Moves > 0 && step.Mode != placement.MoveStopFirst
-	if m.allowed.Steady && !stops && !starts {
-		m.stuck = true
-		return
-	}
 	m.moving = true
+	switch {
+	case !m.allowed.Steady || stops || starts:
+		m.stuck = "no instance has room for what has to be done first"
+	case m.allowed.MoveStops > 0:
+		m.stuck = "a task that was stopped to move found no room in time"
+	default:
+		m.stuck = fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", m.service.MinHealthy, m.service.MaxPercent)
+	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
 	case starts:
@@ -194,9 +202,6 @@ func (d *decider) moved(m *mover, broken string, changed bool) {
 	s := d.snap.Services[m.service.Name]
 	next := *s
 	log := &eventLog{service: &next, base: s}
-	if m.stuck && !m.moving {
-		broken = strings.TrimPrefix(broken+fmt.Sprintf("; minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", s.MinHealthy, s.MaxPercent), "; ")
-	}
 	next.Moving, next.Unrepaired = m.moving, broken
 	next.GaveUp = s.GaveUp && !changed
 	if len(m.targets) > 0 {

@@ -9,7 +9,7 @@ import (
 
 // refused is one instance that could not take a task.
 type refused struct {
-	instance string
+	instance int32
 	rejected cluster.Rejection // by the first filter
 	at       int               // that filter's position
 	failed   int               // filters that refuse it, the first and those after it
@@ -24,24 +24,25 @@ func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
 		wished[id] = true
 	}
 	h := histogram{at: map[group]int{}}
-	var closest refused
+	var why, closest refused
 	for i, v := range c.views {
 		if !c.listed[i] || r.Instances != nil && !wished[v.ID] {
 			continue
 		}
 		d.Evaluated++
 		c.looks++
-		why := c.refused(i, concerned, closest.failed)
-		if why.failed == 0 {
+		if c.refuse(&why, i, concerned, closest.failed); why.failed == 0 {
 			d.Feasible++
 			continue
 		}
 		h.add(&why)
-		if closest.failed == 0 || why.closerThan(&closest) {
+		if closest.failed == 0 || c.closer(&why, &closest) {
 			closest = why
 		}
 	}
-	d.Closest, d.ClosestFilter = closest.instance, closest.rejected.Filter
+	if closest.failed > 0 {
+		d.Closest, d.ClosestFilter = c.views[closest.instance].ID, closest.rejected.Filter
+	}
 	d.Rejected = h.told()
 	return d
 }
@@ -142,27 +143,26 @@ func (h *histogram) told() []cluster.Rejection {
 	return out
 }
 
-// refused asks the filters about one instance; none failed if it could take a task. Once more of them refuse it than
-// most, where there is a most, the others are not asked: others are closer.
-func (c *class) refused(i int, concerned []int, most int) refused {
-	out := refused{instance: c.views[i].ID}
+// refuse asks the filters about one instance; none failed if it could take a task. Once more of them refuse it than most,
+// where there is a most, the others are not asked: others are closer.
+func (c *class) refuse(why *refused, i int, concerned []int, most int) {
+	why.instance, why.failed = int32(i), 0
 	for _, at := range concerned {
 		if filters[at].passes(c, i) {
 			continue
 		}
-		if out.failed++; out.failed == 1 {
-			out.rejected, out.at = filters[at].reject(c, i), at
+		if why.failed++; why.failed == 1 {
+			why.rejected, why.at = filters[at].reject(c, i), at
 		}
-		if most > 0 && out.failed > most {
-			break
+		if most > 0 && why.failed > most {
+			return
 		}
 	}
-	return out
 }
 
-// closerThan reports whether less would have to change here than there for the task to fit: fewer filters refuse it,
-// the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
-func (a *refused) closerThan(b *refused) bool {
+// closer reports whether less would have to change at a than at b for the task to fit: fewer filters refuse it, the first
+// of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
+func (c *class) closer(a, b *refused) bool {
 	switch {
 	case a.failed != b.failed:
 		return a.failed < b.failed
@@ -171,7 +171,7 @@ func (a *refused) closerThan(b *refused) bool {
 	case a.part() != b.part():
 		return a.part() > b.part()
 	}
-	return a.instance < b.instance
+	return c.before(a.instance, b.instance)
 }
 
 // part is how much of what is needed there is.

@@ -9,6 +9,7 @@ func (c *census) replica(p *Plan) {
 	have := len(c.active) - len(c.moving) // a task and its replacement count as one
 	ceiling := desired * c.Service.MaxPercent / 100
 	have += c.part(desired - have)
+	p.Replacing = len(c.moving)
 	c.settle(p, have > desired)
 	p.Start = max(0, min(desired-have, ceiling-len(c.active)+len(c.settled)))
 	c.shrink(p, have-desired)

@@ -206,12 +206,12 @@ func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 		"Blue":  {Capacities: map[string]int64{"conns": int64(60 + 20*r.IntN(3)), "io": 10}, Properties: map[string]string{"Tier": "2"}},
 		"Green": {Capacities: map[string]int64{"io": 7}, Properties: map[string]string{"HasSSD": "true"}},
 	}}
-	switch r.IntN(5) {
-	case 0, 1:
+	switch r.IntN(6) {
+	case 0, 1, 2:
 		c.Buffer = map[string]float64{"conns": 0.45, "io": 0.5}
-	case 2:
-		c.Overbooking = map[string]float64{"conns": 0.5, "io": -1}
 	case 3:
+		c.Overbooking = map[string]float64{"conns": 0.5, "io": -1}
+	case 4:
 		c.Buffer, c.Overbooking = map[string]float64{"conns": 0.1}, map[string]float64{"io": 0.15}
 	}
 	if r.IntN(4) == 0 {
