@@ -34,12 +34,15 @@ test: ## run every check, fetching what it needs; SEEDS=200 is how many simulati
 lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -lint
 
-bench: ## run the benchmarks
+bench: ## run the benchmarks, placement first, beside its peers: about half an hour; QUICK=1 only Berth's placement, in seconds
+	@go build -o .cache/bin/compare ./tests/bench/compare && .cache/bin/compare $(if $(QUICK),-quick) $(FLAGS)
+ifndef QUICK
 	go test -count=1 -v -run Burst -bench . -skip 'Cloud|ColdStart' -benchtime 200x ./tests/bench
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -fetch ministack
 	go test -count=1 -run '^$$' -bench 'CloudStopToStart|ColdStart' -benchtime 50x ./tests/bench
 	go test -count=1 -run '^$$' -bench CloudTaskCost -benchtime 1x ./tests/bench
 	go test -run '^$$' -bench . -benchmem ./shared/...
+endif
 
 simulate: ## run whole clusters under faults: SEEDS=200 of them, or the one SEED=N, in full
 	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation

@@ -26,6 +26,9 @@ func (d *decider) service(s *cluster.Service) {
 		d.writeOff(t)
 	}
 	next.Status, next.NotBefore = p.Status, p.NotBefore
+	if d.snap.Governed()[s.Name] == nil || p.Status != cluster.ServiceActive {
+		next.Moving, next.Unrepaired, next.Targets, next.GaveUp = false, "", nil, false // no rule asks for moves any more
+	}
 	d.stops(s, p, log)
 	d.starts(s, p, log)
 	d.finish(s, p, log)

@@ -103,9 +103,25 @@ func (b *bench) cells(r *workload.Result) []string {
 	}
 	return []string{
 		r.Workload, fmt.Sprint(r.Nodes), r.Start, r.Peer, number(r.PerSecond, "%.0f"), number(perCPU(r), "%.0f"),
-		number(wall, "%.0f x"), number(cpu, "%.0f x"), number(r.Considered, "%.0f"), number(r.P50, "%.1f"), number(r.P99, "%.1f"),
+		times(wall), times(cpu), number(r.Considered, "%.0f"), number(r.P50, "%.1f"), number(r.P99, "%.1f"),
 		fmt.Sprint(r.Placed), fmt.Sprint(r.Refused),
 	}
+}
+
+// times is a ratio, empty where it is not known.
+func times(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return figure(x) + " x"
+}
+
+// figure is a number in as many digits as tell something.
+func figure(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
 }
 
 // target is a figure that Berth is to reach: at least, or at most where less is better.
@@ -135,7 +151,7 @@ func (b *bench) targets(out io.Writer) {
 		case t.meets(t.cpu):
 			verdict = "met by CPU time"
 		}
-		fmt.Fprintf(out, "%s\t%s %.5g %s\t%.5g\t%.5g\t%s\t\n", t.what, sign, t.want, t.unit, t.wall, t.cpu, verdict)
+		fmt.Fprintf(out, "%s\t%s %s %s\t%s\t%s\t%s\t\n", t.what, sign, figure(t.want), t.unit, figure(t.wall), figure(t.cpu), verdict)
 	}
 }
 
