@@ -68,7 +68,7 @@ func (p *pool) row(i *Instance) {
 	p.instance = *i
 }
 
-// same is a map of before that says the same as m, or m.
+// same is a map of before that says the same as m, or a new one that shares the texts.
 func (p *pool) same(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
@@ -84,8 +84,12 @@ func (p *pool) same(m map[string]string) map[string]string {
 	if len(p.attributes) >= poolSize || p.attributes == nil {
 		p.attributes = map[uint64]map[string]string{}
 	}
-	p.attributes[sum] = m
-	return m
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[p.text(k)] = p.text(v)
+	}
+	p.attributes[sum] = out
+	return out
 }
 
 // offset is where FNV-1a begins.

@@ -12,6 +12,8 @@ type owner struct {
 	tasks   []*Task
 	crowds  crowds
 	metrics []Metric // the default loads of a service's tasks
+	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and is to stay.
+	replaced map[string]int
 }
 
 // Task is the task of an owner by its id, nil if there is none.
@@ -94,7 +96,7 @@ func stillStopping(old, t *Task) *Task {
 // alike reports whether all that a snapshot derives is the same of both states of a task: most reports change nothing
 // that placement looks at.
 func alike(a, b *Task) bool {
-	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() && a.Active() == b.Active() &&
+	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() && a.Active() == b.Active() && a.Replaces == b.Replaces &&
 		(a.Last == TaskRunning) == (b.Last == TaskRunning) && a.Service == b.Service && a.Group == b.Group &&
 		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
 		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.ownMetrics(), b.ownMetrics())
@@ -202,6 +204,27 @@ func cut(list *[]*Task, at int32) *Task {
 func (s *Snapshot) account(t *Task, o *owner, v *InstanceView, sign int) {
 	v.hold(t, sign)
 	s.load(v, o, t, sign)
-	o.crowds.crowd(t, v, sign)
+	o.crowds.crowd(t, v, o.counts(t), sign)
+	if t.Replaces != "" && t.Active() {
+		s.replaces(o, t.Replaces, sign)
+	}
+	s.journal.add(v.Index, o.name)
+}
+
+// replaces takes in that a task has come for another (1), or is not there for it any more (-1).
+func (s *Snapshot) replaces(o *owner, id string, sign int) {
+	was := o.replaced[id] > 0
+	if o.replaced == nil {
+		o.replaced = map[string]int{}
+	}
+	tally(o.replaced, id, sign)
+	is := o.replaced[id] > 0
+	t := s.Task(o.name, id)
+	if was == is || t == nil || !t.Holds() || !t.Active() {
+		return
+	}
+	v := s.Instances[t.Instance]
+	o.crowds.crowd(t, v, !was, -1)
+	o.crowds.crowd(t, v, !is, 1)
 	s.journal.add(v.Index, o.name)
 }

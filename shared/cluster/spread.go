@@ -13,12 +13,13 @@ type Zone struct {
 	Instances []*InstanceView // in order of id
 }
 
-// Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance that have not ended
-// and are not being stopped. Zones leaves out tasks on instances that are unknown or gone.
+// Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance that have not ended,
+// are not being stopped and have no replacement on an instance yet ([Task.Replaces]): the two are one. Zones leaves out
+// tasks on instances that are unknown or gone.
 type Crowd struct {
 	instances map[int32]int32 // by InstanceView.Index
 	Zones     map[string]int  // by zone name
-	// ending are those that hold capacity but do not count, as they are being stopped, by InstanceView.Index.
+	// ending are those that hold capacity but do not count, by InstanceView.Index.
 	ending map[int32]int32
 }
 
@@ -30,7 +31,7 @@ func (c Crowd) On(v *InstanceView) int {
 	return int(c.instances[int32(v.Index)])
 }
 
-// Ending is how many of the owner's tasks hold capacity of the instance while they are being stopped; 0 for no instance.
+// Ending is how many of the owner's tasks hold capacity of the instance and do not count; 0 for no instance.
 func (c Crowd) Ending(v *InstanceView) int {
 	if v == nil {
 		return 0
@@ -84,14 +85,16 @@ func (s *Snapshot) settle(v *InstanceView) {
 		return
 	}
 	for _, t := range v.Tasks {
-		s.owners[t.Owner].crowds.crowd(t, v, -1)
+		o := s.owners[t.Owner]
+		o.crowds.crowd(t, v, o.counts(t), -1)
 	}
 	s.leave(v)
 	if in {
 		s.enter(v, v.Instance.Zone())
 	}
 	for _, t := range v.Tasks {
-		s.owners[t.Owner].crowds.crowd(t, v, 1)
+		o := s.owners[t.Owner]
+		o.crowds.crowd(t, v, o.counts(t), 1)
 	}
 }
 
@@ -122,15 +125,18 @@ func (s *Snapshot) leave(v *InstanceView) {
 func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
 func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
+// counts reports whether a task that holds capacity counts for spreading.
+func (o *owner) counts(t *Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
+
 // crowd counts a task that the instance holds in (1) or out (-1), for all and for its group.
-func (c *crowds) crowd(t *Task, v *InstanceView, sign int) {
+func (c *crowds) crowd(t *Task, v *InstanceView, counts bool, sign int) {
 	if c.all.empty() {
 		c.group, c.groups = t.Group, nil
 	}
 	if c.groups == nil && c.group != t.Group {
 		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones), maps.Clone(c.all.ending)}}
 	}
-	c.all.count(t, v, sign)
+	c.all.count(v, counts, sign)
 	if c.groups == nil {
 		return
 	}
@@ -139,15 +145,15 @@ func (c *crowds) crowd(t *Task, v *InstanceView, sign int) {
 		g = &Crowd{}
 		c.groups[t.Group] = g
 	}
-	if g.count(t, v, sign); g.empty() {
+	if g.count(v, counts, sign); g.empty() {
 		delete(c.groups, t.Group)
 	}
 }
 
 func (c *Crowd) empty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
 
-func (c *Crowd) count(t *Task, v *InstanceView, sign int) {
-	if !t.Active() {
+func (c *Crowd) count(v *InstanceView, counts bool, sign int) {
+	if !counts {
 		if c.ending == nil {
 			c.ending = map[int32]int32{}
 		}

@@ -3,7 +3,7 @@ package cluster
 // taskIndex finds tasks by id, which hardly ever two owners share: an open hash table with linear probing. A map would
 // need twice the memory, as it would have to keep the ids a second time, and where each task stands in other lists.
 type taskIndex struct {
-	slots []taskSlot // a power of two of them, at most three quarters taken
+	slots []taskSlot // at most three quarters taken
 	// hashes are those of the ids in the slots: to tell most others apart, the tasks need not be looked at.
 	hashes []uint32
 	count  int
@@ -27,7 +27,23 @@ func hashOf(id string) uint32 {
 }
 
 // home is where the search for an id with this hash begins.
-func (x *taskIndex) home(hash uint32) int { return int(hash) & (len(x.slots) - 1) }
+func (x *taskIndex) home(hash uint32) int { return int(uint64(hash) * uint64(len(x.slots)) >> 32) }
+
+// after is the slot after i, the first after the last.
+func (x *taskIndex) after(i int) int {
+	if i++; i < len(x.slots) {
+		return i
+	}
+	return 0
+}
+
+// past is how many slots a search passes on its way from one to another.
+func (x *taskIndex) past(from, to int) int {
+	if to < from {
+		to += len(x.slots)
+	}
+	return to - from
+}
 
 // find is the position of a task, -1 if it is not there.
 func (x *taskIndex) find(owner, id string) int {
@@ -35,7 +51,7 @@ func (x *taskIndex) find(owner, id string) int {
 		return -1
 	}
 	hash := hashOf(id)
-	for i := x.home(hash); ; i = (i + 1) & (len(x.slots) - 1) {
+	for i := x.home(hash); ; i = x.after(i) {
 		t := x.slots[i].task
 		if t == nil {
 			return -1
@@ -50,7 +66,7 @@ func (x *taskIndex) find(owner, id string) int {
 func (x *taskIndex) insert(e taskSlot) {
 	if 4*(x.count+1) > 3*len(x.slots) {
 		slots, hashes := x.slots, x.hashes
-		n := max(8, 2*len(slots))
+		n := max(8, len(slots)+len(slots)/2)
 		x.slots, x.hashes = make([]taskSlot, n), make([]uint32, n)
 		for i, e := range slots {
 			if e.task != nil {
@@ -65,7 +81,7 @@ func (x *taskIndex) insert(e taskSlot) {
 func (x *taskIndex) put(e taskSlot, hash uint32) {
 	i := x.home(hash)
 	for x.slots[i].task != nil {
-		i = (i + 1) & (len(x.slots) - 1)
+		i = x.after(i)
 	}
 	x.slots[i], x.hashes[i] = e, hash
 }
@@ -74,9 +90,8 @@ func (x *taskIndex) put(e taskSlot, hash uint32) {
 func (x *taskIndex) remove(owner, id string) taskSlot {
 	gap := x.find(owner, id)
 	out := x.slots[gap]
-	mask := len(x.slots) - 1
-	for i := (gap + 1) & mask; x.slots[i].task != nil; i = (i + 1) & mask {
-		if home := x.home(x.hashes[i]); (i-home)&mask >= (i-gap)&mask {
+	for i := x.after(gap); x.slots[i].task != nil; i = x.after(i) {
+		if x.past(x.home(x.hashes[i]), i) >= x.past(gap, i) {
 			x.slots[gap], x.hashes[gap] = x.slots[i], x.hashes[i]
 			gap = i
 		}

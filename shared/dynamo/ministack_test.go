@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"berth/shared/awsapi"
 	"berth/shared/dynamo"
 	"berth/shared/handler"
 	"berth/shared/porttest"
@@ -35,7 +36,7 @@ func openSecond(t *testing.T) *dynamo.State {
 		}
 		second.client = dynamodb.New(dynamodb.Options{
 			Region: ministack.Region, BaseEndpoint: &second.server.Endpoint,
-			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""), HTTPClient: ministack.Client{},
+			Credentials: credentials.NewStaticCredentialsProvider(ministack.AccessKey, ministack.SecretKey, ""), HTTPClient: awsapi.HTTP{},
 		})
 	})
 	if second.err != nil {

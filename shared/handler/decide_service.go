@@ -89,6 +89,7 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 		return
 	}
 	if missing+len(waiting) == 0 {
+		log.service.Targets = nil
 		return
 	}
 	if len(s.Targets) > 0 {

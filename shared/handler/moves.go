@@ -50,7 +50,7 @@ func (d *decider) moves(w *work) {
 	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
 	for _, m := range movers {
 		broken := d.unrepaired(plan, m.service.Short)
-		if m.moving && !began && m.allowed.Steady { // nothing will come of it by itself
+		if m.moving && !began && d.resting(m) { // nothing will come of it by itself
 			m.moving = false
 			broken = strings.TrimPrefix(broken+"; "+m.stuck, "; ")
 		}
@@ -106,6 +106,12 @@ func (d *decider) movers() []*mover {
 	return out
 }
 
+// resting reports whether the service will not change by itself: what is not RUNNING waits for an instance.
+func (d *decider) resting(m *mover) bool {
+	p := m.allowed
+	return len(p.Stop)+p.Surplus+p.Start+len(p.Lost) == 0 && p.Pending == len(d.waitingOf(m.service))
+}
+
 // underWay reports whether a replacement of the service's has yet to take over, or a task that it took over from to stop.
 func (d *decider) underWay(m *mover) bool {
 	if !m.service.Moving {
@@ -154,7 +160,7 @@ func (d *decider) move(m *mover, step placement.Move, changed bool) {
 	starts := m.allowed.Moves > 0 && step.Mode != placement.MoveStopFirst
 	m.moving = true
 	switch {
-	case !m.allowed.Steady || stops || starts:
+	case stops || starts || m.allowed.Moves > 0:
 		m.stuck = "no instance has room for what has to be done first"
 	case m.allowed.MoveStops > 0:
 		m.stuck = "a task that was stopped to move found no room in time"

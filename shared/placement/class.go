@@ -19,6 +19,7 @@ type class struct {
 	layout  *layout
 	spread  *spread
 	ranking *ranking // that was used last
+	roster  *roster  // that is used instead, if any
 
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	territory    *territory

@@ -20,6 +20,7 @@ type Engine struct {
 	// rankings are those that owners share.
 	rankings    map[string]*ranking
 	territories map[string]*territory
+	rosters     map[string]*roster
 	uses        uint64
 	looks       uint64
 	placed      overlay
@@ -44,6 +45,7 @@ func (e *Engine) reset() {
 	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
 	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
+	e.rosters = map[string]*roster{}
 	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
 	dense := e.snap.Dense()
 	e.columns.grow(len(dense))

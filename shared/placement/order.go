@@ -105,6 +105,10 @@ func (c *class) compare(k *ranking, i, r, j, q int32, freely bool) int {
 	if a, b := k.fit[i], k.fit[j]; a != b {
 		return cmp.Compare(a, b)
 	}
+	return c.compareSteps(k, i, r, j, q, freely)
+}
+
+func (c *class) compareSteps(k *ranking, i, r, j, q int32, freely bool) int {
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
 		a, b := c.value(s, k, i, r), c.value(s, k, j, q)

@@ -7,15 +7,23 @@ import (
 	"berth/shared/cluster"
 )
 
+// index finds the best instance: a roster or a ranking.
+type index interface {
+	// refresh takes in that the instance changed in the course of a call.
+	refresh(i int32)
+	// review has the index look at the instances again when it is next used.
+	review(instances []int32)
+}
+
 // overlay is what one call has placed so far, as if it were rows already: views of the instances as they are then. When
 // the call ends it is taken back.
 type overlay struct {
 	views   []*cluster.InstanceView // by index, nil where nothing was placed
 	counts  []int32
 	touched []int32
-	classes []*class   // that this call used
-	seen    []*ranking // that saw what was placed
-	groups  string     // of the tasks placed
+	classes []*class // that this call used
+	seen    []index  // that saw what was placed
+	groups  string   // of the tasks placed
 	unused  []*cluster.InstanceView
 }
 
@@ -102,13 +110,13 @@ func (c *class) move(v *cluster.InstanceView, i int, needs cluster.Resources, si
 	c.count(c.spec, i, int32(sign))
 	c.measure(i, v, int(o.counts[i]))
 	c.reconsider(i)
-	if k := c.ranking; k != nil && slices.Contains(o.seen, k) {
-		k.refresh(int32(i))
+	for _, x := range o.seen {
+		x.refresh(int32(i))
 	}
 }
 
-// show has the ranking see what this call has placed so far, if it has not. What comes next it is told of.
-func (o *overlay) show(k *ranking) {
+// show has the index see what this call has placed so far, if it has not. What comes next it is told of.
+func (o *overlay) show(k index) {
 	if slices.Contains(o.seen, k) {
 		return
 	}
@@ -134,8 +142,8 @@ func (e *Engine) undo(spec *Spec) {
 			c.reconsider(int(i))
 		}
 	}
-	for _, k := range o.seen {
-		k.dirty = append(k.dirty, o.touched...)
+	for _, x := range o.seen {
+		x.review(o.touched)
 	}
 	o.touched, o.seen, o.classes = o.touched[:0], o.seen[:0], o.classes[:0]
 }

@@ -6,6 +6,12 @@ package placement
 func (c *class) rank(tasks int) {
 	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.views)) ||
 		tasks*(len(c.tally.active)+tasks/2) > len(c.views)) // each task passes by the exceptions, those before it included
+	if c.roster = nil; !own && c.order.scorer == nil && !c.order.random && c.domains == nil {
+		c.roster = c.rosterOf(&c.order, c.layout)
+		c.roster.follow()
+		c.Engine.placed.show(c.roster)
+		return
+	}
 	if c.ranking == nil || own != (c.ranking.owner != nil) {
 		c.ranking = c.rankingOf(own)
 	}
@@ -35,6 +41,9 @@ func (c *class) rankingOf(own bool) *ranking {
 // pick is the best instance for one more task by the class's ranking, -1 if there is none: the best of the regions' best.
 // The nth task of a request has a chance of its own where chance decides.
 func (c *class) pick(seed uint64, nth int) int32 {
+	if c.roster != nil {
+		return c.pickFirst(c.roster)
+	}
 	k := c.ranking
 	c.ask()
 	exceptions := k.owner == nil && c.alone() && len(c.tally.active)+len(c.tally.held) > 0

@@ -57,6 +57,9 @@ func (k *ranking) follow() {
 	k.dirty = k.dirty[:0]
 }
 
+// review has the instances looked at again when the ranking is next used.
+func (k *ranking) review(instances []int32) { k.dirty = append(k.dirty, instances...) }
+
 func (k *ranking) grow(n int) {
 	lengthen(&k.fit, n)
 	if k.order.scorer != nil {

@@ -14,13 +14,14 @@ import (
 	"github.com/aws/smithy-go/auth"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"berth/shared/awsapi"
 	"berth/tests/ministack"
 )
 
 // Client calls Berth's ECS API, as the account's root user. A call that fails is not repeated.
 func (c *Cloud) Client() *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: forLambda{}, HTTPClient: ministack.Client{},
+		BaseEndpoint: &c.API, Region: ministack.Region, RetryMaxAttempts: 1, AuthSchemeResolver: forLambda{}, HTTPClient: awsapi.HTTP{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
 	})
 }
@@ -102,7 +103,7 @@ func (c *Cloud) KillFunctions() int { return c.emulator.KillFunctions() }
 // ECS is the fleet itself, as only Berth's functions call it.
 func (c *Cloud) ECS() *ecs.Client {
 	return ecs.New(ecs.Options{
-		BaseEndpoint: &c.Fleet, Region: ministack.Region, HTTPClient: ministack.Client{},
+		BaseEndpoint: &c.Fleet, Region: ministack.Region, HTTPClient: awsapi.HTTP{},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
 	})
 }

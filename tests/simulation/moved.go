@@ -163,7 +163,7 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 		if c.misfit(law, from) && law.rules.NodeConstraint != "" && priorities.Placement == 0 {
 			w.shouldMove(s, law, t, "its node constraint does not hold there")
 		}
-		if why := c.overloaded(from, nil); why != "" && priorities.Capacity == 0 && c.overloaded(from, map[string]bool{t.ID: true}) == "" {
+		if why := c.overloaded(from, nil); why != "" && len(law.rules.Metrics) > 0 && priorities.Capacity == 0 && c.overloaded(from, map[string]bool{t.ID: true}) == "" {
 			w.shouldMove(s, law, t, why)
 		}
 		if c.uneven(law, nil) && priorities.FaultDomain == 0 && priorities.UpgradeDomain == 0 {

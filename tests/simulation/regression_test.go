@@ -8,9 +8,12 @@ var regressions = []struct {
 	seed  uint64
 	found string
 }{
-	{8, "a stop whose write-off failed was dropped from the outbox, so that the row held capacity for good"},
-	{573, "a foreign task's host port, unknown until it runs, was never recorded, so that starts there failed for ever"},
-	{2814, "a report from before a stop, coming in after it, had a warm snapshot forget the stop and stop another task"},
+	{31, "an exchange stopped a task first whose successor went back where it came from, for ever"},
+	{87, "a RunTask that waited lost its constraints"},
+	{215, "tasks about to go from an instance without a limit made it look overfull, so that all were moved"},
+	{373, "a replacement that was no longer one, as more tasks were wanted, held up all further moves"},
+	{684, "a task that was being replaced still counted in its domains"},
+	{760, "a task was started where a plan had it whose first half had failed"},
 }
 
 func TestRegressions(t *testing.T) {

@@ -39,6 +39,7 @@ var loads = [][]cluster.Metric{
 	{{Name: "conns", Load: 0}, {Name: "io", Load: 6}},
 	{{Name: "io", Load: 4}, {Name: "conns", Load: 15}},
 	{{Name: "conns", Load: 45, Weight: cluster.WeightZero}},
+	{{Name: "conns", Load: 30}, {Name: "io", Load: 5, Weight: cluster.WeightMedium}},
 	{{Name: "conns", Load: 5000}},
 }
 
@@ -105,7 +106,7 @@ func drawTaskRules(pick uint64) (out cluster.Rules) {
 	if r.IntN(3) == 0 {
 		out.Strategies = strategies[r.IntN(len(strategies))]
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(2) == 0 {
 		out.Metrics = loads[r.IntN(len(loads))]
 	}
 	return out
@@ -301,7 +302,7 @@ func domained(r *rand.Rand) fleet.Machine {
 		attributes["berth.property.Tier"] = []string{"", "1", "2.0", "3"}[tier]
 	}
 	m.Attributes = attributes
-	if r.IntN(3) > 0 {
+	if r.IntN(4) > 0 {
 		m.Type, m.Metrics, m.ENIs = "sim.metric", map[string]int64{"conns": 100, "io": 12}, 2
 	}
 	return m

@@ -25,7 +25,7 @@ type meter struct {
 	moved    int             // changes of the state, for Check
 	seen     int
 	last     time.Time // of the last arrival, start or end
-	filled   time.Time // of the last arrival: a span that is the same however tasks are placed
+	filled   time.Time // of the last arrival or start: what follows only empties the cluster
 	levels   levels
 	capacity used
 }
@@ -79,18 +79,17 @@ func (m *meter) started(call cluster.StartCall, instance string) {
 		return
 	}
 	p.started = true
-	m.last = m.now()
+	m.last, m.filled = m.now(), m.now()
 	m.waits = append(m.waits, m.now().Sub(p.arrived))
+	m.levels.change(m.now(), p.Pod, 1)
 }
 
-// placed has the task hold its room: from now on nobody else gets it, however long its start takes.
+// placed notes how long the task waited for room; how long its start takes is another matter.
 func (m *meter) placed(p *pod) {
-	if p == nil || p.placed {
-		return
+	if p != nil && !p.placed {
+		p.placed = true
+		m.rooms = append(m.rooms, m.now().Sub(p.arrived))
 	}
-	p.placed = true
-	m.rooms = append(m.rooms, m.now().Sub(p.arrived))
-	m.levels.change(m.now(), p.Pod, 1)
 }
 
 func (m *meter) stopped(t *cluster.Task) {
@@ -101,7 +100,7 @@ func (m *meter) stopped(t *cluster.Task) {
 	p.ended = true
 	m.ended++
 	m.last = m.now()
-	if p.placed {
+	if p.started {
 		m.levels.change(m.now(), p.Pod, -1)
 	}
 }
@@ -222,7 +221,7 @@ func (l *levels) change(t time.Time, p trace.Pod, sign int64) {
 	l.at(t, next)
 }
 
-// Share is a resource's use in % of what there is, over the time until the last task arrived.
+// Share is a resource's use in % of what there is, over the time until the last task was started.
 type Share struct {
 	Mean float64 `json:"mean"`
 	P95  float64 `json:"p95"`

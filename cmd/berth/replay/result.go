@@ -18,7 +18,7 @@ type Result struct {
 	Unplaced int `json:"unplaced"`
 	// Reasons is why tasks were never placed: the filter that removed most instances, and how many tasks.
 	Reasons              map[string]int `json:"reasons"`
-	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task arrived, %
+	GPUAllocation        float64        `json:"gpuAllocation"` // mean over time, until the last task was started, %
 	WallSeconds          float64        `json:"wallSeconds"`
 	TasksPerSecond       float64        `json:"tasksPerSecond"`
 	WriteUnitsPerTask    float64        `json:"writeUnitsPerTask"`
@@ -132,7 +132,7 @@ func latency(waits []time.Duration) Latency {
 // Print writes the result for people.
 func (r Result) Print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, `%d tasks on %d nodes over %.1f days: %d placed, %d never placed, %d had to wait for room
-allocation until the last arrival (mean, p95, peak)
+allocation until the last start (mean, p95, peak)
                          CPU %.1f%%, %.1f%%, %.1f%%   memory %.1f%%, %.1f%%, %.1f%%   GPU %.1f%%, %.1f%%, %.1f%%
 arrival to StartTask     p50 %.3f s, p99 %.3f s
 cost per task            %.2f write units, %.2f read units, %.2f queue requests, %.3f invocations (schedules, sweeps and API apart)

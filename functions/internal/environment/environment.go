@@ -60,7 +60,7 @@ func awsConfig() (aws.Config, error) {
 	c := aws.Config{
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
 		// A connection that hangs must not use up the function's time; no call that we make waits for anything.
-		HTTPClient:    awshttp.NewBuildableClient().WithTimeout(10 * time.Second),
+		HTTPClient:    awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)},
 		ConfigSources: []any{env}, // where services find endpoints of their own
 	}
 	if env.BaseEndpoint != "" {

@@ -1,0 +1,306 @@
+package placement
+
+import "slices"
+
+// roster is the open instances of each region, in the order in which tasks had better go there, by columns that are the
+// same for all tasks: the best instance is the first one that has what the task asks for. So all owners and shapes that
+// compare instances by the same columns share one roster, and a change costs one move in it however many they are. (The
+// order of a [ranking] goes by what the tasks need, or by where one owner's tasks are.)
+type roster struct {
+	*Engine
+	columns []*[]int64
+	layout  *layout
+	rev     int // of the layout
+	at      uint64
+	dirty   []int32 // instances to look at again, which the log does not tell of
+	built   bool
+	shelves []shelf  // by region
+	blocks  []*block // by instance, nil for one that is not open
+}
+
+// shelf is the instances of a region, in blocks. What the blocks have to offer stands side by side, to be looked through
+// quickly.
+type shelf struct {
+	blocks []*block
+	most   []offer // per block
+}
+
+// block is some instances that follow one another.
+type block struct {
+	members []int32
+	at      int // its position on the shelf
+}
+
+// offer is the most CPU and the most memory that an instance of a block has free.
+type offer struct {
+	cpu, memory int64
+	stale       bool // to be worked out anew
+}
+
+// maxBlock is how many instances a block may have.
+const maxBlock = 64
+
+func (e *Engine) rosterOf(o *order, l *layout) *roster {
+	key := l.key
+	for at := range o.steps {
+		if s := &o.steps[at]; s.kind == byColumn {
+			key += "\x05" + s.name
+		}
+	}
+	r := e.rosters[key]
+	if r == nil {
+		r = &roster{Engine: e, layout: l}
+		for at := range o.steps {
+			if s := &o.steps[at]; s.kind == byColumn {
+				r.columns = append(r.columns, s.column)
+			}
+		}
+		e.rosters[key] = r
+	}
+	return r
+}
+
+// follow brings the roster up to date with the engine. What has changed is taken out first: the others are in order.
+func (r *roster) follow() {
+	n := len(r.views)
+	if !r.built || r.rev != r.layout.rev || !r.log.since(r.at, n) {
+		r.build()
+		return
+	}
+	if r.at == r.log.end && len(r.dirty) == 0 {
+		return
+	}
+	lengthen(&r.blocks, n)
+	for at := r.at; at < r.log.end; at++ {
+		i, _ := r.log.get(at)
+		r.remove(i)
+	}
+	for _, i := range r.dirty {
+		r.remove(i)
+	}
+	for ; r.at < r.log.end; r.at++ {
+		i, _ := r.log.get(r.at)
+		r.insert(i)
+	}
+	for _, i := range r.dirty {
+		r.insert(i)
+	}
+	r.dirty = r.dirty[:0]
+}
+
+func (r *roster) build() {
+	n := len(r.views)
+	r.shelves, r.blocks = make([]shelf, len(r.layout.regions)), make([]*block, n)
+	all := make([]int32, 0, n)
+	for i := range n {
+		if r.wants(i) {
+			all = append(all, int32(i))
+		}
+	}
+	slices.SortFunc(all, func(i, j int32) int {
+		if r.precedes(i, j) {
+			return -1
+		}
+		return 1
+	})
+	for _, i := range all {
+		s := &r.shelves[r.layout.region[i]]
+		last := len(s.blocks) - 1
+		if last < 0 || len(s.blocks[last].members) == maxBlock*3/4 {
+			s.add(last+1, &block{})
+			last++
+		}
+		s.blocks[last].members = append(s.blocks[last].members, i)
+		r.blocks[i] = s.blocks[last]
+	}
+	r.built, r.rev, r.at, r.dirty = true, r.layout.rev, r.log.end, r.dirty[:0]
+}
+
+func (r *roster) wants(i int) bool { return r.open[i] && r.layout.region[i] >= 0 }
+
+// precedes reports whether, of two instances of one region, a task had better go to i.
+func (r *roster) precedes(i, j int32) bool {
+	for _, column := range r.columns {
+		if a, b := (*column)[i], (*column)[j]; a != b {
+			return a < b
+		}
+	}
+	return r.before(i, j)
+}
+
+// refresh puts an instance where it belongs now. All others must be where they do.
+func (r *roster) refresh(i int32) {
+	r.remove(i)
+	r.insert(i)
+}
+
+// review has the instances looked at again when the roster is next used.
+func (r *roster) review(instances []int32) { r.dirty = append(r.dirty, instances...) }
+
+func (r *roster) remove(i int32) {
+	b := r.blocks[i]
+	if b == nil {
+		return
+	}
+	r.blocks[i] = nil
+	s := &r.shelves[r.layout.region[i]]
+	at := slices.Index(b.members, i)
+	if b.members = slices.Delete(b.members, at, at+1); len(b.members) > 0 {
+		s.most[b.at].stale = true
+		return
+	}
+	s.blocks, s.most = slices.Delete(s.blocks, b.at, b.at+1), slices.Delete(s.most, b.at, b.at+1)
+	s.number(b.at)
+}
+
+func (r *roster) insert(i int32) {
+	if r.blocks[i] != nil || !r.wants(int(i)) {
+		return
+	}
+	s := &r.shelves[r.layout.region[i]]
+	if len(s.blocks) == 0 {
+		s.add(0, &block{})
+	}
+	b := s.blocks[r.blockFor(s, i)]
+	at, _ := slices.BinarySearchFunc(b.members, i, func(j, i int32) int {
+		if r.precedes(j, i) {
+			return -1
+		}
+		return 1
+	})
+	b.members = slices.Insert(b.members, at, i)
+	r.blocks[i] = b
+	s.most[b.at].stale = true
+	if len(b.members) <= maxBlock {
+		return
+	}
+	rest := &block{members: slices.Clone(b.members[maxBlock/2:])}
+	b.members = b.members[:maxBlock/2]
+	for _, j := range rest.members {
+		r.blocks[j] = rest
+	}
+	s.add(b.at+1, rest)
+}
+
+// blockFor is the last block that begins before the instance, or the first.
+func (r *roster) blockFor(s *shelf, i int32) int {
+	from, to := 0, len(s.blocks)-1
+	for from < to {
+		middle := (from + to + 1) / 2
+		if r.precedes(s.blocks[middle].members[0], i) {
+			from = middle
+		} else {
+			to = middle - 1
+		}
+	}
+	return from
+}
+
+func (s *shelf) add(at int, b *block) {
+	s.blocks, s.most = slices.Insert(s.blocks, at, b), slices.Insert(s.most, at, offer{stale: true})
+	s.number(at)
+}
+
+// number gives the blocks from a position on their positions.
+func (s *shelf) number(from int) {
+	for at := from; at < len(s.blocks); at++ {
+		s.blocks[at].at = at
+	}
+}
+
+// stock works out what a block has to offer.
+func (r *roster) stock(s *shelf, at int) {
+	most := offer{cpu: r.cpu[s.blocks[at].members[0]], memory: r.memory[s.blocks[at].members[0]]}
+	for _, i := range s.blocks[at].members[1:] {
+		most.cpu, most.memory = max(most.cpu, r.cpu[i]), max(most.memory, r.memory[i])
+	}
+	s.most[at] = most
+}
+
+// first is the first instance of the region that can take a task of the class and is no exception; where all of these
+// need the buffer, the first of them. -1 is none.
+func (c *class) first(r *roster, region int, exceptions bool) (int32, fitness) {
+	s := &r.shelves[region]
+	needs := &c.spec.Needs
+	spare := int32(-1)
+	for at := range s.most {
+		if s.most[at].stale {
+			r.stock(s, at)
+		}
+		if s.most[at].cpu < needs.CPU || s.most[at].memory < needs.Memory {
+			continue
+		}
+		for _, i := range s.blocks[at].members {
+			c.looks++
+			if r.cpu[i] < needs.CPU || r.memory[i] < needs.Memory || exceptions && c.isException(i) {
+				continue
+			}
+			switch c.fitness(int(i)) {
+			case unbuffered:
+				return i, unbuffered
+			case buffered:
+				if spare < 0 {
+					spare = i
+				}
+			}
+		}
+	}
+	return spare, buffered
+}
+
+// pickFirst is [class.pick] by a roster.
+func (c *class) pickFirst(r *roster) int32 {
+	exceptions := c.alone() && len(c.tally.active)+len(c.tally.held) > 0
+	best, wanting := spot{at: -1}, false
+	for region := range c.layout.regions {
+		if best.at >= 0 && best.fitness == unbuffered && c.compareGroups(int32(region), best.region) > 0 {
+			continue
+		}
+		i, f := c.first(r, region, exceptions)
+		wanting = wanting || i < 0 || f != unbuffered
+		if next := (spot{i, int32(region), f}); i >= 0 && c.allows(f) && (best.at < 0 || c.compareSpots(next, best) < 0) {
+			best = next
+		}
+	}
+	if !exceptions || !wanting || !c.order.counted {
+		return best.at
+	}
+	for i := range c.tally.active { // each region's best without the owner's tasks was not good enough to end the search
+		next := spot{i, c.layout.region[i], unfit}
+		if next.region < 0 || !c.listed[i] || c.most > 0 && c.tally.held[i] >= c.most {
+			continue
+		}
+		if next.fitness = c.fitness(int(i)); c.allows(next.fitness) && (best.at < 0 || c.compareSpots(next, best) < 0) {
+			best = next
+		}
+	}
+	return best.at
+}
+
+// spot is an instance, its region and what it is fit for.
+type spot struct {
+	at, region int32
+	fitness    fitness
+}
+
+func (c *class) compareSpots(a, b spot) int {
+	if a.fitness != b.fitness {
+		return int(a.fitness) - int(b.fitness)
+	}
+	return c.compareSteps(nil, a.at, a.region, b.at, b.region, false)
+}
+
+// compareGroups compares two regions by the counts of groups that come before all else.
+func (c *class) compareGroups(r, q int32) int {
+	for at := range c.order.steps {
+		s := &c.order.steps[at]
+		if s.kind != byGroup {
+			return 0
+		}
+		counts := c.spread.counts[s.level]
+		if a, b := counts[c.layout.regions[r].groups[s.level]], counts[c.layout.regions[q].groups[s.level]]; a != b {
+			return int(a - b)
+		}
+	}
+	return 0
+}
