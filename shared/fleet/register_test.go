@@ -54,7 +54,7 @@ func TestRegisterContainerInstance(t *testing.T) {
 			}
 		})
 	}
-	status, answer = w.call("RegisterContainerInstance", registration+`,"containerInstanceArn":"nobody"}`)
+	status, _ = w.call("RegisterContainerInstance", registration+`,"containerInstanceArn":"nobody"}`)
 	expect(t, "nobody", status, 400)
 }
 

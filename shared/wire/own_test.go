@@ -132,7 +132,7 @@ func TestLoadsAndRows(t *testing.T) {
 	_, out := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[{"task":"`+id+`","loads":{"m":4}},{"task":"`+nobody+`","loads":{"m":4}}]}`)
 	expect(t, "failures", out["failures"], any([]any{map[string]any{"arn": account.ARN("task", "prod", nobody), "reason": "MISSING"}}))
 	expect(t, "reported", b.scheduler.reported, []cluster.LoadReport{{Task: id, Loads: map[string]int64{"m": 4}}})
-	status, out := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[]}`)
+	status, _ := b.own(t, "ReportLoad", `{"cluster":"prod","reports":[]}`)
 	expect(t, "none", status, 400)
 	expect(t, "unknown operation", must2(b.own(t, "Nothing", `{}`))["__type"], any("UnknownOperationException"))
 
