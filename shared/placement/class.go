@@ -20,6 +20,7 @@ type class struct {
 	spread  *spread
 	ranking *ranking // that was used last
 	roster  *roster  // that is used instead, if any
+	shared  *roster  // that is used where one can be
 
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	territory    *territory
@@ -62,10 +63,6 @@ func (e *Engine) newClass(key classKey) *class {
 	for _, x := range spec.Constraints {
 		c.rules = append(c.rules, e.rule(x))
 	}
-	var members *members
-	if spec.governed() { // its domains are made by all constraints
-		members = e.membersOf(spec, c.rules)
-	}
 	if key.given.has(relaxPlacement) {
 		c.rules = nil
 	}
@@ -73,7 +70,7 @@ func (e *Engine) newClass(key classKey) *class {
 	c.layout = e.layoutOf(c.order.attributes, spec.governed())
 	c.spread = c.tally.spreadOver(c.layout)
 	if spec.governed() {
-		c.territory = e.territoryOf(members, c.layout)
+		c.territory = e.territoryOf(c.members, c.layout)
 	}
 	return c
 }

@@ -142,6 +142,11 @@ func genTask(t *rapid.T, w *world, id string) *cluster.Task {
 		owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
 		group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
 		created(rapid.Int64Range(1, 3).Draw(t, "created")))
+	if len(w.tasks) > 0 && rapid.IntRange(0, 4).Draw(t, "replaces") == 0 {
+		if old := rapid.SampledFrom(w.tasks).Draw(t, "replaced"); old.ID != id {
+			out.Replaces = old.ID
+		}
+	}
 	if out.Service = out.Owner; rapid.IntRange(0, 5).Draw(t, "reports") == 0 {
 		out.Reported = map[string]int64{"m": rapid.Int64Range(0, 9).Draw(t, "reported")}
 	}

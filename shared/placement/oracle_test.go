@@ -125,7 +125,14 @@ func (o *oracle) limits(i *cluster.Instance, metric string) (unbuffered, total i
 
 func (o *oracle) counts(t *cluster.Task) bool {
 	return t.Owner == o.request.Spec.Owner && (o.request.Spec.Group == "" || o.request.Spec.Group == t.Group) && t.Instance != "" &&
-		t.Desired == cluster.TaskRunning && t.Last != cluster.TaskStopping && t.Last != cluster.TaskStopped
+		t.Active() && !o.replaced(t)
+}
+
+// replaced reports whether another task has come for this one: the two count as one.
+func (o *oracle) replaced(t *cluster.Task) bool {
+	return slices.ContainsFunc(o.tasks, func(x *cluster.Task) bool {
+		return x.Owner == t.Owner && x.Replaces == t.ID && x.Active() && x.Holds()
+	})
 }
 
 func (o *oracle) candidates() []*cluster.Instance {
@@ -241,7 +248,7 @@ func (o *oracle) domains() *placement.Domains {
 			standing = placement.Away
 		case i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i):
 			standing = placement.Closed
-		case absent(o.request.Spec, i) != "" || o.broken(i) != "" || slices.Contains(o.request.Spec.Avoid, i.ID):
+		case absent(o.request.Spec, i) != "" || o.broken(i) != "" && o.binds(o.config.Priorities.Placement) || slices.Contains(o.request.Spec.Avoid, i.ID):
 			standing = placement.Barred
 		}
 		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)

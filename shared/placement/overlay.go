@@ -97,14 +97,20 @@ func (c *class) remove(i int, t *cluster.Task) {
 	c.move(v, i, t.Needs, -1)
 }
 
-// move has everything know that the instance has one task more (1) or less (-1).
+// move has everything know that the instance has one task more (1) or less (-1), which counts for its owner.
 func (c *class) move(v *cluster.InstanceView, i int, needs cluster.Resources, sign int) {
 	v.CPU -= int64(sign) * needs.CPU
 	v.Memory -= int64(sign) * needs.Memory
 	if v.ENIs != math.MaxInt { // no limit known
 		v.ENIs -= sign * int(needs.ENIs)
 	}
+	c.recount(i, sign)
+}
+
+// recount has the owner's tasks on the instance, whose view the call has changed or not, count as one more or less.
+func (c *class) recount(i int, sign int) {
 	o := &c.Engine.placed
+	v := c.shadow(i)
 	o.counts[i] += int32(sign)
 	o.groups = c.spec.Group
 	c.count(c.spec, i, int32(sign))

@@ -14,8 +14,9 @@ type mix struct {
 	kinds   []kind
 	sets    []*wants
 	pools   []pool
-	members []membership     // by index of the instance
-	masks   map[uint64]int32 // the pool of instances that satisfy these sets
+	flows   []flow
+	members []membership // by index of the instance
+	index   map[poolKey]int32
 }
 
 // kind is a number of tasks that need and want the same.
@@ -23,14 +24,26 @@ type kind struct {
 	needs cluster.Resources
 	set   int
 	count int64
+	flow  int
 }
 
-// pool are the instances that satisfy the same sets: any GPU model, say.
+// pool are the instances that satisfy the same sets and have the same size: those of one GPU model and instance type, say.
 type pool struct {
-	mask     uint64
+	poolKey
 	capacity int64 // GPU thousandths
 	price    float64
 	blend    *blend
+}
+
+type poolKey struct {
+	mask        uint64 // a bit for each set that is satisfied
+	cpu, memory int64
+	gpus        int
+}
+
+// takes reports whether tasks of the kind can go to the pool, were it empty.
+func (g *pool) takes(k *kind) bool {
+	return g.mask>>k.set&1 == 1 && k.needs.CPU <= g.cpu && k.needs.Memory <= g.memory && k.needs.GPUs <= g.gpus
 }
 
 // noPool is the pool of instances without GPUs.
@@ -52,12 +65,13 @@ const (
 
 // learn looks at all tasks and instances. What the last mix knew of instances is used again.
 func learn(s *cluster.Snapshot, last *mix) *mix {
-	m := &mix{masks: map[uint64]int32{}}
+	m := &mix{index: map[poolKey]int32{}}
 	m.count(s)
 	if last != nil && slices.EqualFunc(m.sets, last.sets, func(a, b *wants) bool { return a.text == b.text }) {
 		m.members = last.members
 	}
 	m.divide(s)
+	m.join()
 	m.price()
 	return m
 }
@@ -90,7 +104,7 @@ func (m *mix) count(s *cluster.Snapshot) {
 	slices.SortFunc(m.sets, func(a, b *wants) int { return cmp.Compare(a.text, b.text) })
 	for r, n := range counts {
 		if set := slices.Index(m.sets, r.want); set >= 0 {
-			m.kinds = append(m.kinds, kind{r.needs, set, n})
+			m.kinds = append(m.kinds, kind{needs: r.needs, set: set, count: n})
 		}
 	}
 	slices.SortFunc(m.kinds, func(a, b kind) int {
@@ -117,19 +131,20 @@ func (m *mix) divide(s *cluster.Snapshot) {
 		if p.rev != v.StaticRev {
 			*p = membership{rev: v.StaticRev, mask: m.mask(v)}
 		}
-		p.pool = m.poolBy(p.mask)
+		p.pool = m.poolBy(p.mask, v)
 		if v.Available() {
 			m.pools[p.pool].capacity += int64(len(v.GPUs)) * cluster.WholeGPU
 		}
 	}
 }
 
-func (m *mix) poolBy(mask uint64) int32 {
-	g, ok := m.masks[mask]
+func (m *mix) poolBy(mask uint64, v *cluster.InstanceView) int32 {
+	k := poolKey{mask, v.Registered.CPU, v.Registered.Memory, len(v.GPUs)}
+	g, ok := m.index[k]
 	if !ok {
 		g = int32(len(m.pools))
-		m.masks[mask] = g
-		m.pools = append(m.pools, pool{mask: mask})
+		m.index[k] = g
+		m.pools = append(m.pools, pool{poolKey: k})
 	}
 	return g
 }
@@ -156,77 +171,9 @@ func (m *mix) poolOf(v *cluster.InstanceView) int32 {
 	p := &m.members[v.Index]
 	if p.rev != v.StaticRev {
 		mask := m.mask(v)
-		*p = membership{rev: v.StaticRev, mask: mask, pool: m.poolBy(mask)}
+		*p = membership{rev: v.StaticRev, mask: mask, pool: m.poolBy(mask, v)}
 	}
 	return p.pool
-}
-
-const (
-	priceRounds = 100
-	priceStep   = 0.5
-	// maxPrice bounds a price: beyond it nothing else counts anyway.
-	maxPrice = 8
-)
-
-// price finds what pools are in demand by tasks that can go to few others. Demand is spread over the pools that it
-// can go to by their capacity times a weight, and the weights are lowered where more comes than the average and raised
-// where less does, until nothing more can be evened out. The price is minus the logarithm of the weight: 0 everywhere
-// where all tasks can go everywhere.
-func (m *mix) price() {
-	capacity := 0.0
-	for i := range m.pools {
-		capacity += float64(m.pools[i].capacity)
-	}
-	load := make([]float64, len(m.pools))
-	for range priceRounds {
-		total := m.spread(load)
-		if total == 0 {
-			return
-		}
-		for i := range m.pools {
-			if g := &m.pools[i]; g.capacity > 0 {
-				g.price += priceStep * math.Log(load[i]/float64(g.capacity)*capacity/total) // of 0 it is -Inf
-				g.price = max(-5*maxPrice, min(5*maxPrice, g.price))
-			}
-		}
-	}
-	for i := range m.pools {
-		g := &m.pools[i]
-		g.price = max(-maxPrice, min(maxPrice, g.price))
-	}
-}
-
-// spread fills in the load of each pool, and returns their sum.
-func (m *mix) spread(load []float64) (total float64) {
-	clear(load)
-	for set, w := range m.sets {
-		all := m.width(set)
-		if all == 0 {
-			continue // no instance satisfies it
-		}
-		for i := range m.pools {
-			if g := &m.pools[i]; g.takes(set) {
-				load[i] += float64(w.demand) * g.width() / all
-			}
-		}
-		total += float64(w.demand)
-	}
-	return total
-}
-
-func (g *pool) takes(set int) bool { return g.mask>>set&1 == 1 }
-
-// width is the pool's capacity by its weight.
-func (g *pool) width() float64 { return float64(g.capacity) * math.Exp(-g.price) }
-
-// width is that of all pools that take the set.
-func (m *mix) width(set int) (sum float64) {
-	for i := range m.pools {
-		if m.pools[i].takes(set) {
-			sum += m.pools[i].width()
-		}
-	}
-	return sum
 }
 
 // blend is what may come to a pool: of each kind the part that [mix.price] spread to it. A kind weighs as much as it
@@ -236,16 +183,17 @@ func (m *mix) blend(id int32) *blend {
 	if g.blend != nil {
 		return g.blend
 	}
-	shares := make([]float64, len(m.sets))
-	for set := range m.sets {
-		if all := m.width(set); g.takes(set) && all > 0 {
-			shares[set] = math.Exp(-g.price) / all
+	shares := make([]float64, len(m.flows))
+	for at := range m.flows {
+		shares[at] = 1 // all of it, where nothing else takes it
+		if all := m.flows[at].width(m.pools); all > 0 {
+			shares[at] = math.Exp(-g.price) / all
 		}
 	}
 	var own []kind
-	for _, k := range m.kinds {
-		if shares[k.set] > 0 {
-			own = append(own, k)
+	for i := range m.kinds {
+		if k := &m.kinds[i]; g.takes(k) {
+			own = append(own, *k)
 		}
 	}
 	slices.SortFunc(own, func(a, b kind) int { return cmp.Or(compareNeeds(a.needs, b.needs), a.set-b.set) })
@@ -259,7 +207,7 @@ func newBlend(kinds []kind, shares []float64) *blend {
 	total := 0.0
 	for i, k := range kinds {
 		size := float64(k.needs.GPUs * k.needs.PerGPU())
-		weight := float64(k.count) * shares[k.set] * math.Sqrt(math.Sqrt(size))
+		weight := float64(k.count) * shares[k.flow] * math.Sqrt(math.Sqrt(size))
 		total += weight
 		if i > 0 && kinds[i-1].needs == k.needs {
 			b.rows[len(b.rows)-1].weight += weight

@@ -41,6 +41,11 @@ func gpuTask(id, on string, needs cluster.Resources, devices ...int) *cluster.Ta
 	}
 }
 
+// cpuNeeds are so many vCPU and 4 GiB for each.
+func cpuNeeds(vcpu int64) cluster.Resources {
+	return cluster.Resources{CPU: vcpu * cluster.VCPU, Memory: vcpu * 4096}
+}
+
 func only(models string, t *cluster.Task) *cluster.Task {
 	t.Rules = &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model in [" + models + "]"}}}
 	return t
@@ -92,8 +97,13 @@ func TestValue(t *testing.T) {
 		near(t, "value", scoring(s).valueOn("i"), 0)
 	})
 	t.Run("AllIsLostWhereNothingFits", func(t *testing.T) {
-		s := waiting(taken(gpuInstance("i", 4, 2, "T4")), gpuNeeds(8, 1000))
+		s := waiting(taken(gpuInstance("i", 64, 2, "T4"), gpuTask("t", "i", cpuNeeds(60))), gpuNeeds(8, 1000))
 		near(t, "value", scoring(s).valueOn("i"), 2000*(1+idleWeight+stuckWeight))
+	})
+	t.Run("NothingIsLostToWhatCouldNeverCome", func(t *testing.T) {
+		s := waiting(taken(gpuInstance("i", 64, 2, "T4")), gpuNeeds(8, 1000), gpuNeeds(65, 1000), gpuNeeds(8, 3000))
+		s.Put(only("A10", gpuTask("x", "", gpuNeeds(8, 1000))))
+		near(t, "value", scoring(s).valueOn("i"), 0)
 	})
 	t.Run("DevicesThatCannotTakeTheKindAreLost", func(t *testing.T) {
 		s := waiting(taken(gpuInstance("i", 64, 2, "T4"), gpuTask("t", "i", gpuNeeds(1, 600), 0)), gpuNeeds(1, 1000))
@@ -110,7 +120,7 @@ func TestValue(t *testing.T) {
 	})
 	t.Run("KindsWeighByHowManyThereAre", func(t *testing.T) {
 		large, small := gpuNeeds(8, 1000), gpuNeeds(1, 1000)
-		s := waiting(taken(gpuInstance("i", 4, 1, "T4")), large, small, small, small)
+		s := waiting(taken(gpuInstance("i", 64, 1, "T4"), gpuTask("t", "i", cpuNeeds(60))), large, small, small, small)
 		near(t, "value", scoring(s).valueOn("i"), 250+idleWeight*250+stuckWeight*1000*math.Pow(0.25, 32))
 	})
 }
@@ -207,6 +217,13 @@ func TestPrice(t *testing.T) {
 		}
 		if price(p, "a1") != price(p, "a2") {
 			t.Error("instances of one model have different prices")
+		}
+	})
+	t.Run("RisesWhereTasksFitNowhereElse", func(t *testing.T) {
+		s := taken(gpuInstance("small", 32, 4, "T4"), gpuInstance("large", 64, 4, "T4"))
+		p := scoring(waiting(s, gpuNeeds(8, 1000), gpuNeeds(48, 4000)))
+		if !(price(p, "large") > price(p, "small")+1) {
+			t.Errorf("large costs %g, small %g", price(p, "large"), price(p, "small"))
 		}
 	})
 	t.Run("IsZeroWhereEachModelHasItsShare", func(t *testing.T) {

@@ -7,7 +7,10 @@ func (c *class) rank(tasks int) {
 	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.views)) ||
 		tasks*(len(c.tally.active)+tasks/2) > len(c.views)) // each task passes by the exceptions, those before it included
 	if c.roster = nil; !own && c.order.scorer == nil && !c.order.random && c.domains == nil {
-		c.roster = c.rosterOf(&c.order, c.layout)
+		if c.shared == nil {
+			c.shared = c.rosterOf(&c.order, c.layout)
+		}
+		c.roster = c.shared
 		c.roster.follow()
 		c.Engine.placed.show(c.roster)
 		return
@@ -162,7 +165,8 @@ func (c *class) sift(k *ranking, node, best int32, exceptions bool) int32 {
 
 // isException reports whether tasks of the owner keep the instance from being what the shared ranking takes it for.
 func (c *class) isException(i int32) bool {
-	return c.order.counted && c.tally.active[i] > 0 || c.most > 0 && c.tally.held[i] >= c.most
+	t := c.tally
+	return c.order.counted && t.isActive.has(i) || c.most > 0 && t.isHeld.has(i) && (c.most == 1 || t.held[i] >= c.most)
 }
 
 // search is the best instance below the node that is no exception, or best where that is better.

@@ -123,7 +123,7 @@ func (k *ranking) rate(i int32) {
 
 // judge is the instance's fitness, with what is the owner's there where the ranking is its own.
 func (k *ranking) judge(i int32) fitness {
-	if k.owner != nil && k.most > 0 && k.owner.held[i] >= k.most {
+	if k.owner != nil && k.most > 0 && k.owner.isHeld.has(i) && k.owner.held[i] >= k.most {
 		return unfit
 	}
 	return k.fitness(int(i))

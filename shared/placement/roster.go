@@ -16,6 +16,7 @@ type roster struct {
 	built   bool
 	shelves []shelf  // by region
 	blocks  []*block // by instance, nil for one that is not open
+	unused  []*block
 }
 
 // shelf is the instances of a region, in blocks. What the blocks have to offer stands side by side, to be looked through
@@ -38,7 +39,7 @@ type offer struct {
 }
 
 // maxBlock is how many instances a block may have.
-const maxBlock = 64
+const maxBlock = 32
 
 func (e *Engine) rosterOf(o *order, l *layout) *roster {
 	key := l.key
@@ -107,7 +108,7 @@ func (r *roster) build() {
 		s := &r.shelves[r.layout.region[i]]
 		last := len(s.blocks) - 1
 		if last < 0 || len(s.blocks[last].members) == maxBlock*3/4 {
-			s.add(last+1, &block{})
+			s.add(last+1, r.newBlock())
 			last++
 		}
 		s.blocks[last].members = append(s.blocks[last].members, i)
@@ -151,6 +152,17 @@ func (r *roster) remove(i int32) {
 	}
 	s.blocks, s.most = slices.Delete(s.blocks, b.at, b.at+1), slices.Delete(s.most, b.at, b.at+1)
 	s.number(b.at)
+	r.unused = append(r.unused, b)
+}
+
+// newBlock is one without members that has room for all that it may have.
+func (r *roster) newBlock() *block {
+	if n := len(r.unused); n > 0 {
+		b := r.unused[n-1]
+		r.unused = r.unused[:n-1]
+		return b
+	}
+	return &block{members: make([]int32, 0, maxBlock+1)}
 }
 
 func (r *roster) insert(i int32) {
@@ -159,7 +171,7 @@ func (r *roster) insert(i int32) {
 	}
 	s := &r.shelves[r.layout.region[i]]
 	if len(s.blocks) == 0 {
-		s.add(0, &block{})
+		s.add(0, r.newBlock())
 	}
 	b := s.blocks[r.blockFor(s, i)]
 	at, _ := slices.BinarySearchFunc(b.members, i, func(j, i int32) int {
@@ -174,7 +186,8 @@ func (r *roster) insert(i int32) {
 	if len(b.members) <= maxBlock {
 		return
 	}
-	rest := &block{members: slices.Clone(b.members[maxBlock/2:])}
+	rest := r.newBlock()
+	rest.members = append(rest.members, b.members[maxBlock/2:]...)
 	b.members = b.members[:maxBlock/2]
 	for _, j := range rest.members {
 		r.blocks[j] = rest

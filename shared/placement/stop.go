@@ -17,7 +17,7 @@ func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.T
 	e.sync()
 	c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0))
 	e.placed.classes = append(e.placed.classes, c)
-	s := &stops{class: c, request: &r}
+	s := &stops{class: c, request: &r, replacing: e.replacements(r.Spec.Owner)}
 	var ranks [3][]*cluster.Task
 	for _, t := range candidates {
 		if t.Active() {
@@ -49,6 +49,9 @@ type stops struct {
 	class   *class
 	request *Request
 	chosen  []*cluster.Task
+	// replacing is how many replacements have come, by the id of the task that they are for.
+	replacing map[string]int
+	stirred   bool
 }
 
 // host is an instance with the candidates there, those to stop first first.
@@ -81,6 +84,12 @@ func (s *stops) choose(tasks []*cluster.Task, n int) {
 			best.fix()
 		} else {
 			best.pop()
+		}
+		if s.stirred { // another host's tasks count differently now
+			s.stirred = false
+			for _, q := range regions {
+				q.init()
+			}
 		}
 	}
 }
@@ -133,6 +142,10 @@ func (s *stops) host(id string) *host {
 func (s *stops) worth(h *host) int {
 	if s.class.domains == nil || h.region < 0 {
 		return 0
+	}
+	if s.class.tally.active[h.instance] == 0 { // all there are replaced already: to the rules that is as if they had stopped
+		fault, upgrade := s.class.domains.Excess()
+		return 2*(fault+upgrade) + 1
 	}
 	return s.class.domains.Worth(int(h.instance))
 }
@@ -194,12 +207,37 @@ func (s *stops) compareTasks(a, b *cluster.Task) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
-// take chooses the host's next task.
+// take chooses the host's next task. Where it and another are one, as it replaces that or is replaced, one of the two still
+// counts.
 func (s *stops) take(h *host) {
 	t := h.tasks[0]
 	h.tasks = h.tasks[1:]
 	s.chosen = append(s.chosen, t)
 	if h.instance >= 0 {
+		if s.replacing[t.ID] > 0 {
+			s.class.recount(int(h.instance), 1) // it did not count so far
+		}
 		s.class.remove(int(h.instance), t)
 	}
+	if t.Replaces == "" || !t.Holds() {
+		return
+	}
+	s.replacing[t.Replaces]--
+	old := s.class.snap.Task(t.Owner, t.Replaces)
+	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) {
+		return
+	}
+	s.class.recount(s.class.snap.Instances[old.Instance].Index, 1)
+	s.stirred = true
+}
+
+// replacements counts, by the id of the task that they are for, the replacements of the owner's tasks that have come.
+func (e *Engine) replacements(owner string) map[string]int {
+	out := map[string]int{}
+	for _, t := range e.snap.Owned(owner) {
+		if t.Replaces != "" && t.Active() && t.Holds() {
+			out[t.Replaces]++
+		}
+	}
+	return out
 }

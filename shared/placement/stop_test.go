@@ -85,17 +85,21 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 	}
 	i := o.find(t.Instance)
 	known := i != nil && i.Status != cluster.InstanceInactive
-	if governed(o.request.Spec) && known {
-		key = append(key, int64(o.domains().Worth(slices.Index(o.instances, i))))
-	} else {
-		key = append(key, 0)
-	}
 	here := 0
 	for _, x := range o.tasks {
 		if o.counts(x) && t.Instance != "" && x.Instance == t.Instance {
 			here++
 		}
 	}
+	worth := 0
+	if governed(o.request.Spec) && known {
+		d := o.domains()
+		fault, upgrade := d.Excess()
+		if worth = 2*(fault+upgrade) + 1; here > 0 {
+			worth = d.Worth(slices.Index(o.instances, i))
+		}
+	}
+	key = append(key, int64(worth))
 	strategies := o.request.Spec.Strategies
 	if len(strategies) == 0 && !governed(o.request.Spec) && o.request.Spec.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{

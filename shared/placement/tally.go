@@ -1,8 +1,6 @@
 package placement
 
 import (
-	"slices"
-
 	"berth/shared/cluster"
 )
 
@@ -15,6 +13,8 @@ type tally struct {
 	total  int64           // of those
 	// held are all that hold something of the instance; counted only where it matters.
 	held map[int32]int32
+	// isActive and isHeld have a bit for each instance with any of these: the maps take longer to ask.
+	isActive, isHeld bits
 	// dense are the active ones once more, by index, for a ranking of the owner's own; nil where there is none.
 	dense   []int64
 	spreads []*spread
@@ -54,12 +54,30 @@ func (t *tally) recount(s *cluster.Snapshot, i int, v *cluster.InstanceView) {
 	active := int32(c.On(v))
 	t.add(i, active-t.active[int32(i)])
 	if t.held != nil {
-		set(t.held, i, active+int32(c.Ending(v)))
+		set(t.held, &t.isHeld, i, active+int32(c.Ending(v)))
+	}
+}
+
+// bits are a set of instances.
+type bits []uint64
+
+func (b bits) has(i int32) bool {
+	word := int(i >> 6)
+	return word < len(b) && b[word]&(1<<(i&63)) != 0
+}
+
+func (b *bits) put(i int, in bool) {
+	lengthen((*[]uint64)(b), i>>6+1)
+	if in {
+		(*b)[i>>6] |= 1 << (i & 63)
+	} else {
+		(*b)[i>>6] &^= 1 << (i & 63)
 	}
 }
 
 // set leaves nothing behind where the count is 0.
-func set(counts map[int32]int32, i int, n int32) {
+func set(counts map[int32]int32, any *bits, i int, n int32) {
+	any.put(i, n != 0)
 	if n == 0 {
 		delete(counts, int32(i))
 		return
@@ -71,7 +89,7 @@ func (t *tally) add(i int, n int32) {
 	if n == 0 {
 		return
 	}
-	set(t.active, i, t.active[int32(i)]+n)
+	set(t.active, &t.isActive, i, t.active[int32(i)]+n)
 	t.total += int64(n)
 	if t.dense != nil {
 		t.dense[i] += int64(n)
@@ -88,7 +106,7 @@ func (t *tally) add(i int, n int32) {
 func (t *tally) place(i int, n int32) {
 	t.add(i, n)
 	if t.held != nil {
-		set(t.held, i, t.held[int32(i)]+n)
+		set(t.held, &t.isHeld, i, t.held[int32(i)]+n)
 	}
 }
 
@@ -153,10 +171,4 @@ func (s *spread) add(i int, n int64) {
 			s.counts[level][g] += n
 		}
 	}
-}
-
-// forget drops a spread that nothing uses any more.
-func (s *spread) forget() {
-	is := func(o *spread) bool { return o == s }
-	s.tally.spreads, s.layout.spreads = slices.DeleteFunc(s.tally.spreads, is), slices.DeleteFunc(s.layout.spreads, is)
 }

@@ -73,7 +73,7 @@ func (t *territory) make() {
 	t.rev++
 }
 
-// standing is what the instance is to the domains. Constraints count even where they were given up.
+// standing is what the instance is to the domains. Constraints that were given up bar nobody: else no domain might be left.
 func (t *territory) standing(i int) Standing {
 	switch {
 	case !t.listed[i]:

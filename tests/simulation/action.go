@@ -56,10 +56,10 @@ var kinds = []struct {
 	{"unhealthy", 3, (*World).unhealthy},
 	{"all-unhealthy", 2, (*World).allUnhealthy},
 	{"foreign-task", 2, (*World).foreignTask},
-	{"rules", 8, func(w *World, a Action) { w.client.rerule(a) }},
+	{"rules", 10, func(w *World, a Action) { w.client.rerule(a) }},
 	{"configure", 5, func(w *World, a Action) { w.client.configure(a) }},
-	{"report-load", 10, (*World).reportLoad},
-	{"relabel", 8, (*World).relabel},
+	{"report-load", 14, (*World).reportLoad},
+	{"relabel", 12, (*World).relabel},
 	{"uncordon", 3, (*World).uncordon},
 }
 

@@ -46,19 +46,19 @@ var loads = [][]cluster.Metric{
 // policies are the domain policies, quorum safety more often: it binds seldom.
 var policies = append([]cluster.DomainPolicy{cluster.PolicyQuorum, cluster.PolicyQuorum}, cluster.DomainPolicies...)
 
-// drawRules are the rules of a service: none in a third of the cases.
+// drawRules are the rules of a service: none in a quarter of the cases.
 func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 	r := draws(pick)
-	if r.IntN(3) == 0 {
+	if r.IntN(4) == 0 {
 		return out
 	}
 	if r.IntN(3) == 0 {
 		out.Constraints = drawConstraints(r, daemon)
 	}
-	if r.IntN(4) == 0 {
+	if r.IntN(5) < 2 {
 		out.NodeConstraint = oneOf(r, nodeExpressions)
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(3) > 0 {
 		out.Metrics = loads[r.IntN(len(loads))]
 	}
 	if daemon {
@@ -204,8 +204,8 @@ func (c *customer) configure(a Action) {
 
 func drawConfiguration(r *rand.Rand) *cluster.Configuration {
 	c := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}, NodeTypes: map[string]cluster.NodeType{
-		"Blue":  {Capacities: map[string]int64{"conns": int64(60 + 20*r.IntN(3)), "io": 10}, Properties: map[string]string{"Tier": "2"}},
-		"Green": {Capacities: map[string]int64{"io": 7}, Properties: map[string]string{"HasSSD": "true"}},
+		"Blue":  {Capacities: map[string]int64{"conns": int64(40 + 10*r.IntN(3)), "io": 7}, Properties: map[string]string{"Tier": "2"}},
+		"Green": {Capacities: map[string]int64{"io": 6}, Properties: map[string]string{"HasSSD": "true"}},
 	}}
 	switch r.IntN(6) {
 	case 0, 1, 2:
@@ -302,8 +302,8 @@ func domained(r *rand.Rand) fleet.Machine {
 		attributes["berth.property.Tier"] = []string{"", "1", "2.0", "3"}[tier]
 	}
 	m.Attributes = attributes
-	if r.IntN(4) > 0 {
-		m.Type, m.Metrics, m.ENIs = "sim.metric", map[string]int64{"conns": 100, "io": 12}, 2
+	if r.IntN(6) > 0 {
+		m.Type, m.Metrics, m.ENIs = "sim.metric", map[string]int64{"conns": 50, "io": 8}, 2
 	}
 	return m
 }

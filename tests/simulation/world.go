@@ -165,17 +165,21 @@ func (w *World) live() {
 	w.settle()
 }
 
-// furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains.
+// furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
+// them without limits to what tasks load them with.
 func (w *World) furnish() error {
 	n := 2 + w.rng.IntN(3)
-	if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
-		return err
-	}
 	if w.rng.IntN(2) == 0 {
+		if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
+			return err
+		}
 		_, err := w.Cluster(context.Background(), clusterName, n+w.rng.IntN(3), diskMachine)
 		return err
 	}
-	for range 2 + w.rng.IntN(6) {
+	if _, err := w.Cluster(context.Background(), clusterName, 1, domained(w.rng)); err != nil {
+		return err
+	}
+	for range n + w.rng.IntN(6) {
 		if _, err := w.Fleet.AddInstances(clusterName, 1, domained(w.rng)); err != nil {
 			return err
 		}
