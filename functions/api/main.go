@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 
-	"github.com/aws/aws-lambda-go/lambda"
-
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
@@ -23,8 +21,7 @@ func main() {
 		Account: e.Account(), Scheduler: h, ECS: e.Forwarder(), Logger: e.Log,
 		PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
 	})
-	e.Check()
-	lambda.Start((&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal, Log: e.Log}).Invoke)
+	e.Start(&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal}, nil)
 }
 
 func newID() string {

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"github.com/aws/aws-lambda-go/lambda"
-
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
@@ -14,8 +12,7 @@ func main() {
 	e := environment.Load()
 	h := &handler.Dispatch{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		Figures: &handler.Figures{},
 	}
-	e.Check()
-	f := &eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule, Log: e.Log}
-	lambda.Start(f.Invoke)
+	e.Start(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

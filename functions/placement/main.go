@@ -5,8 +5,6 @@ package main
 import (
 	"crypto/rand"
 
-	"github.com/aws/aws-lambda-go/lambda"
-
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
@@ -16,8 +14,7 @@ func main() {
 	e := environment.Load()
 	h := &handler.Placement{
 		State: e.State(), Clock: environment.Clock{}, Wake: e.Queue("WAKE_QUEUE_URL"), Settings: e.Settings(), Log: e.Log,
-		Environment: rand.Text(),
+		Environment: rand.Text(), Figures: &handler.Figures{},
 	}
-	e.Check()
-	lambda.Start((&eventsource.Function{Records: h.Records, Log: e.Log}).Invoke)
+	e.Start(&eventsource.Function{Records: h.Records}, h.Figures)
 }

@@ -3,14 +3,9 @@
 package main
 
 import (
-	"context"
-
-	"github.com/aws/aws-lambda-go/lambda"
-
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
-	"berth/shared/cluster"
 	"berth/shared/handler"
 )
 
@@ -18,15 +13,7 @@ func main() {
 	e := environment.Load()
 	h := &handler.TaskStateChange{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")},
+		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")}, Figures: &handler.Figures{},
 	}
-	e.Check()
-	metrics := e.Metrics()
-	messages := func(ctx context.Context, m []cluster.Message) []string {
-		defer clear(h.Dropped)
-		defer func() { metrics.Count("Dropped", h.Dropped) }()
-		return h.Messages(ctx, m)
-	}
-	f := &eventsource.Function{Messages: messages, Schedule: h.Schedule, Log: e.Log}
-	lambda.Start(f.Invoke)
+	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -47,10 +47,6 @@ func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
 	meta := &cluster.Meta{
 		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
 	}
-	entry := &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: name}
-	if _, err := a.State.Write(ctx, cluster.Write{Put: entry, Any: true}); err != nil {
-		return nil, fmt.Errorf("listing cluster %s: %w", name, err)
-	}
 	row, err := a.State.Write(ctx, cluster.Write{Put: meta})
 	var c *cluster.Conflict
 	if errors.As(err, &c) {
@@ -58,6 +54,10 @@ func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
+	}
+	// After its own row: a sweep takes what is listed and has none for one that was deleted.
+	if err := list(ctx, a.State, name); err != nil {
+		return nil, err
 	}
 	got, ok := row.(*cluster.Meta)
 	if !ok || got == nil {
@@ -73,8 +73,10 @@ func (a *API) sweep() *TaskStateChange {
 
 // ClusterCreated takes in a cluster that was just created at ECS, or was there.
 func (a *API) ClusterCreated(ctx context.Context, name string) error {
-	_, err := a.known(ctx, name)
-	return err
+	if _, err := a.known(ctx, name); err != nil {
+		return err
+	}
+	return list(ctx, a.State, name) // where adopting it was interrupted before
 }
 
 // DeletingCluster refuses to have a cluster deleted that still has services or tasks.
@@ -98,20 +100,9 @@ func (a *API) DeletingCluster(ctx context.Context, name string) error {
 	return nil
 }
 
-// ClusterDeleted forgets a cluster that ECS has deleted, its configuration too: another may get its name. Its other rows
-// stay until they expire; nothing looks at them.
+// ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its name.
 func (a *API) ClusterDeleted(ctx context.Context, name string) error {
-	for _, key := range []cluster.Key{
-		{Cluster: cluster.Directory, Sort: cluster.PrefixEntry + name},
-		{Cluster: name, Sort: cluster.PrefixMeta},
-		{Cluster: name, Sort: cluster.PrefixCheckpoint},
-		{Cluster: name, Sort: cluster.PrefixConfiguration},
-	} {
-		if _, err := a.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
-			return fmt.Errorf("forgetting cluster %s: %w", name, err)
-		}
-	}
-	return nil
+	return forget(ctx, a.State, name)
 }
 
 // ServiceCount is how many services of the cluster are ACTIVE.

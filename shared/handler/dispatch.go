@@ -22,7 +22,10 @@ type Dispatch struct {
 	Clock    Clock
 	Settings Settings
 	Log      *slog.Logger
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *Figures
 
+	rotation rotation
 	// refused remembers attempts that ECS surely did not carry out, so that they need not be settled.
 	refused map[cluster.Key]int32
 }
@@ -34,6 +37,7 @@ const firstPage, lastPage = 2, 64
 // Records drains the outbox of each cluster that the batch names. A failure is left to the schedule and the due rows:
 // the stream is never held up.
 func (h *Dispatch) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+	h.Figures.Add(RecordsHandled, len(records))
 	seen := map[string]bool{}
 	for _, r := range records {
 		if name := r.Key.Cluster; !seen[name] {
@@ -46,9 +50,9 @@ func (h *Dispatch) Records(ctx context.Context, records []cluster.Record) (retry
 
 // drainOrPutOff drains, and where that failed tries again soon.
 func (h *Dispatch) drainOrPutOff(ctx context.Context, name string) {
-	if err := h.drain(ctx, name); err != nil {
+	if err := h.drain(ctx, name, 0); err != nil {
 		logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
-		if err := h.later(ctx, name, time.Second); err != nil {
+		if err := h.later(ctx, name, time.Second, 0); err != nil {
 			logger(h.Log).Error("putting off the outbox", "cluster", name, "error", err)
 		}
 	}
@@ -56,6 +60,7 @@ func (h *Dispatch) drainOrPutOff(ctx context.Context, name string) {
 
 // Messages handles wake-ups: due rows of one cluster, then its outbox.
 func (h *Dispatch) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+	h.Figures.Add(EventsHandled, len(messages))
 	done := map[string]bool{}
 	for _, m := range messages {
 		var w WakeUp
@@ -81,7 +86,7 @@ func (h *Dispatch) Schedule(ctx context.Context, name string) error {
 	if name != "due" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
 	}
-	return eachCluster(ctx, h.State, func(name string) error { return h.due(ctx, name, true) })
+	return h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.due(ctx, name, true) })
 }
 
 // due runs the due rows of one cluster. A row is deleted after what dispatch itself has to do for it; its deletion
@@ -92,11 +97,11 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		return fmt.Errorf("listing due rows: %w", err)
 	}
 	var instances []*cluster.Due
-	loads := false
+	loads, turn := false, 0
 	for _, row := range rows {
 		switch d, _ := row.(*cluster.Due); d.Kind {
 		case cluster.DueOutbox:
-			drain = true
+			drain, turn = true, max(turn, d.Generation)
 		case cluster.DueLoads:
 			loads = true
 		case cluster.DueInstance:
@@ -117,7 +122,7 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		}
 	}
 	if drain {
-		failed = errors.Join(failed, h.drain(ctx, name))
+		failed = errors.Join(failed, h.drain(ctx, name, turn))
 	}
 	return failed
 }
@@ -135,7 +140,7 @@ func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due
 			ids[i] = d.Subject
 		}
 		got, err := h.ECS.DescribeInstances(ctx, name, ids)
-		if err != nil {
+		if err != nil && cluster.ErrorCode(err) != cluster.CodeClusterNotFound { // none of its instances is there, either
 			return fmt.Errorf("describing instances: %w", err)
 		}
 		found := map[string]*cluster.Instance{}
@@ -180,10 +185,10 @@ func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, 
 	return o.recheck(ctx, d.Cluster, d.Subject, d.Generation+1)
 }
 
-// later has the outbox drained again.
-func (h *Dispatch) later(ctx context.Context, name string, wait time.Duration) error {
+// later has the outbox drained again; turn is how often that was so without anything being done.
+func (h *Dispatch) later(ctx context.Context, name string, wait time.Duration, turn int) error {
 	due := &cluster.Due{
-		Head: cluster.Head{Cluster: name}, Kind: cluster.DueOutbox,
+		Head: cluster.Head{Cluster: name}, Kind: cluster.DueOutbox, Generation: turn,
 		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
 	}
 	_, err := h.State.Write(ctx, cluster.Write{Put: due, Any: true})

@@ -139,6 +139,9 @@ func (d *drainer) stopAtECS(ecsID, reason string) (done, known bool, err error) 
 		return false, true, nil
 	}
 	err = d.ECS.StopTask(d.ctx, d.cluster, ecsID, reason)
+	if err == nil {
+		d.Figures.Add(TasksStopped, 1)
+	}
 	if err == nil || notFound(err) {
 		return true, err == nil, nil
 	}

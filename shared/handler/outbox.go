@@ -12,8 +12,8 @@ import (
 )
 
 // drain carries out the cluster's outbox rows, the oldest first, as far as tokens go. Each row ends deleted, or reduced
-// to what is still to do, with a due row that has it looked at again.
-func (h *Dispatch) drain(ctx context.Context, name string) error {
+// to what is still to do, with a due row that has it looked at again. turn is that of the due row which asks for it.
+func (h *Dispatch) drain(ctx context.Context, name string, turn int) error {
 	d := &drainer{Dispatch: h, ctx: ctx, cluster: name, now: h.Clock.Now()}
 	r := cluster.Prefix(name, cluster.PrefixOutbox)
 	r.Limit = firstPage
@@ -31,14 +31,26 @@ func (h *Dispatch) drain(ctx context.Context, name string) error {
 		r.From = rows[len(rows)-1].Key().Sort + "\x00"
 	}
 	if d.next > 0 {
-		failed = append(failed, h.later(ctx, name, d.next))
+		if turn++; d.progress {
+			turn = 0
+		}
+		h.Figures.Most(Turns, float64(turn))
+		if turn > 0 && turn%100 == 0 {
+			logger(h.Log).Warn("the outbox keeps turning without progress", "cluster", name, "generation", turn)
+		}
+		failed = append(failed, h.later(ctx, name, d.next, turn))
 	}
 	return errors.Join(failed...)
 }
 
 func (d *drainer) rows(rows []cluster.Row) error {
 	for _, row := range rows {
-		if o, ok := row.(*cluster.Outbox); ok && !d.now.Before(o.NotBefore) {
+		o, ok := row.(*cluster.Outbox)
+		if !ok {
+			continue
+		}
+		d.Figures.Most(OutboxAge, d.now.Sub(o.CreatedAt).Seconds())
+		if !d.now.Before(o.NotBefore) {
 			d.estimate += calls(o)
 		}
 	}
@@ -80,6 +92,7 @@ type drainer struct {
 	tokens   int
 	estimate int // calls that the rest of the round may need
 	empty    bool
+	progress bool          // something was done
 	next     time.Duration // when to come back; 0 for no reason to
 	wait     time.Duration // the same, for the row at hand
 }
@@ -141,6 +154,7 @@ func (d *drainer) row(o *cluster.Outbox) error {
 
 // settle deletes the row, or writes what is left of it. Another environment that did so first is as good.
 func (d *drainer) settle(o, left *cluster.Outbox) error {
+	d.progress = d.progress || len(left.Starts)+len(left.Stops) < len(o.Starts)+len(o.Stops)
 	if len(left.Starts)+len(left.Stops) == 0 {
 		key := o.Key()
 		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
@@ -257,6 +271,8 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 	if err != nil {
 		return d.callFailed(claimed, err)
 	}
+	d.Figures.Add(TasksStarted, len(claimed)-len(answer.Failures))
+	d.Figures.Add(TasksRefused, len(answer.Failures))
 	reasons := map[string]string{}
 	for _, f := range answer.Failures {
 		reasons[cluster.LastPart(f.ARN)] = f.Reason
@@ -288,6 +304,7 @@ func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
 	case code == cluster.CodeThrottling:
 		d.retry(claimed, time.Second)
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
+		d.Figures.Add(TasksRefused, len(claimed))
 		for _, t := range claimed {
 			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
 				return err

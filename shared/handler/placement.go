@@ -21,6 +21,8 @@ type Placement struct {
 	Wake     Queue // of dispatch: wakes due rows on time
 	Settings Settings
 	Log      *slog.Logger
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *Figures
 	// Environment names this execution environment; no other has the same.
 	Environment string
 
@@ -42,6 +44,7 @@ func newWarmSnapshot(snap *cluster.Snapshot) *warmSnapshot {
 // Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
 // included; empty when all are done.
 func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+	h.Figures.Add(RecordsHandled, len(records))
 	var order []string
 	batches := map[string][]cluster.Record{}
 	for _, r := range records {
@@ -94,6 +97,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		err := h.commit(ctx, warm.snap, decide(warm, w, h.Clock.Now(), h.Settings))
 		var c *cluster.Conflict
 		if errors.As(err, &c) {
+			h.Figures.Add(CommitsLost, 1)
 			snap, err := loadSnapshot(ctx, h.State, name)
 			if err != nil {
 				return err
@@ -116,7 +120,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 // the stream gave up records, so what is remembered is not to be relied on.
 func missed(r cluster.Record) bool {
 	due, ok := r.Old.(*cluster.Due)
-	return ok && r.Op == cluster.Remove && due.Kind != cluster.DueInstance && due.Generation > 0
+	return ok && r.Op == cluster.Remove && due.Kind != cluster.DueInstance && due.Kind != cluster.DueOutbox && due.Generation > 0
 }
 
 // snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,

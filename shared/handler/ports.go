@@ -5,7 +5,6 @@ package handler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"berth/shared/cluster"
@@ -55,15 +54,13 @@ type Clock interface {
 
 // eachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
 func eachCluster(ctx context.Context, state State, do func(name string) error) error {
-	entries, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	names, err := clusterNames(ctx, state)
 	if err != nil {
-		return fmt.Errorf("listing clusters: %w", err)
+		return err
 	}
 	var failed []error
-	for _, row := range entries {
-		if e, ok := row.(*cluster.Entry); ok {
-			failed = append(failed, wrap(do(e.Name), "cluster %s", e.Name))
-		}
+	for _, name := range names {
+		failed = append(failed, wrap(do(name), "cluster %s", name))
 	}
 	return errors.Join(failed...)
 }

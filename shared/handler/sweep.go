@@ -21,7 +21,7 @@ func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
 	if err != nil {
 		return err
 	}
-	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName}
+	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName, figures: h.Figures}
 	if err := s.instances(ctx); err != nil {
 		return err
 	}
@@ -39,6 +39,7 @@ type sweep struct {
 	ecs     ECS
 	snap    *cluster.Snapshot
 	cluster string
+	figures *Figures
 }
 
 func (s *sweep) instances(ctx context.Context) error {
@@ -213,7 +214,9 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 // for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
 // reaches placement by the stream.
 func (s *sweep) lookAgain(ctx context.Context) error {
-	for _, d := range differences(s.snap, s.now, s.settings) {
+	found := differences(s.snap, s.now, s.settings)
+	s.figures.Add(LeftUndone, len(found))
+	for _, d := range found {
 		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: 1}
 		if _, err := s.state.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)

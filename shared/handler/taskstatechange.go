@@ -20,13 +20,16 @@ type TaskStateChange struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
-	// Dropped counts the messages that no retry could have helped, by reason.
-	Dropped map[string]int
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *Figures
+
+	rotation rotation
 }
 
 // Messages handles EventBridge events from the queue and returns the ids of those to deliver again. Malformed events,
 // events of unknown kinds, clusters and instances are counted and dropped.
 func (h *TaskStateChange) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+	h.Figures.Add(EventsHandled, len(messages))
 	for _, m := range messages {
 		err := h.event(ctx, m.Body)
 		var drop *cluster.Drop
@@ -42,10 +45,7 @@ func (h *TaskStateChange) Messages(ctx context.Context, messages []cluster.Messa
 }
 
 func (h *TaskStateChange) drop(reason, message string) {
-	if h.Dropped == nil {
-		h.Dropped = map[string]int{}
-	}
-	h.Dropped[dropKind(reason)]++
+	h.Figures.drop(dropKind(reason))
 	logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 
@@ -79,10 +79,10 @@ func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// Schedule runs the hourly sweep over every cluster.
+// Schedule runs the hourly sweep over every cluster, as far as its time goes.
 func (h *TaskStateChange) Schedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	return eachCluster(ctx, h.State, func(name string) error { return h.Sweep(ctx, name) })
+	return h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.sweepOrForget(ctx, name) })
 }

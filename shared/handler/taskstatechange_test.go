@@ -246,8 +246,9 @@ func TestTaskStateChange_Drops(t *testing.T) {
 		event("ECS Something Else", object{}), taskEvent(task), taskEvent(elsewhere), taskEvent(mine), taskEvent(fargate), instanceEvent(i), instanceEvent(left),
 	))
 	wantCount(t, "messages again", again, 0)
+	_, dropped := w.observer.Figures.Take()
 	for kind, n := range map[string]int{"malformed": 3, "unhandled": 2, "task": 4, "cluster": 1, "instance": 1} {
-		want(t, "dropped: "+kind, w.observer.Dropped[kind], n)
+		want(t, "dropped: "+kind, dropped[kind], n)
 	}
 	// A report of a task of which no row may be left is one refused write.
 	if units := w.units() - before; units > 1 {

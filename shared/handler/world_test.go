@@ -165,8 +165,8 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	w := &world{t: t, clock: clock, store: store, state: &spyState{Store: store}, ecs: newFakeECS(clock)}
 	w.wake = &wakeQueue{t: t, clock: clock}
 	w.placement = w.newPlacement("env-1", settings)
-	w.dispatch = &handler.Dispatch{State: store, ECS: w.ecs, Clock: clock, Settings: settings}
-	w.observer = &handler.TaskStateChange{State: store, ECS: w.ecs, Clock: clock, Settings: settings}
+	w.dispatch = &handler.Dispatch{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
+	w.observer = &handler.TaskStateChange{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
 	w.api = &handler.API{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)

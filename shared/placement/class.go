@@ -172,7 +172,7 @@ func (k *ranking) size(n int) int { return 1024 + n + 8*len(k.scores) + 4*len(k.
 
 // evict gives up the older half of the classes if there are too many, and what only they used.
 func (e *Engine) evict() {
-	if len(e.classes)%evictEvery != 0 || e.size() <= maxMemory {
+	if len(e.classes)%e.evictEvery != 0 || e.size() <= e.maxMemory {
 		return
 	}
 	uses := make([]uint64, 0, len(e.classes))
@@ -233,6 +233,7 @@ func (e *Engine) sweep() {
 	maps.DeleteFunc(e.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
 	maps.DeleteFunc(e.rules, func(_ string, r *rule) bool { return !u.rules[r] })
 	maps.DeleteFunc(e.masks, func(_ string, m *mask) bool { return !u.masks[m] })
+	maps.DeleteFunc(e.rosters, func(_ string, r *roster) bool { return !u.layouts[r.layout] })
 	maps.DeleteFunc(e.rankings, func(_ string, k *ranking) bool { return !u.rankings[k] })
 	maps.DeleteFunc(e.territories, func(_ string, t *territory) bool { return !u.territories[t] })
 	clear(e.owned)

@@ -28,11 +28,13 @@ type Engine struct {
 	subject     subject
 	note        func(index int, owner string)
 	recast      []int // instances whose row changed, to be settled
+	// maxMemory and evictEvery are the constants of these names; tests make them small.
+	maxMemory, evictEvery int
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
 func New(s *cluster.Snapshot) *Engine {
-	e := &Engine{snap: s, scorers: map[string]scorer{}}
+	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery}
 	e.note = e.changed
 	e.reset()
 	return e

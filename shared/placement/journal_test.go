@@ -44,6 +44,9 @@ func newHistory(t *rapid.T) *history {
 	h := &history{world: genWorld(t)}
 	h.snap = h.world.snapshot(1)
 	h.engine = placement.New(h.snap)
+	if rapid.IntRange(0, 3).Draw(t, "forgetful") == 0 {
+		h.engine.Forgetful()
+	}
 	for range rapid.IntRange(1, 3).Draw(t, "requests") {
 		h.requests = append(h.requests, genRequest(t, h.world))
 	}

@@ -99,44 +99,54 @@ func chain(spec *Spec) []cluster.PlacementStrategy {
 	return spec.Strategies
 }
 
-// compare is negative where a task had better go to i, which lies in region r, than to j in region q; zero only where
-// chance is to decide. Freely, the owner's tasks on i do not count.
-func (c *class) compare(k *ranking, i, r, j, q int32, freely bool) int {
-	if a, b := k.fit[i], k.fit[j]; a != b {
-		return cmp.Compare(a, b)
-	}
-	return c.compareSteps(k, i, r, j, q, freely)
+// spot is an instance, its region and what it is fit for.
+type spot struct {
+	at, region int32
+	fitness    fitness
 }
 
-func (c *class) compareSteps(k *ranking, i, r, j, q int32, freely bool) int {
+// nowhere is no instance.
+var nowhere = spot{at: -1, region: -1}
+
+// compare is negative where a task had better go to a than to b; zero only where chance is to decide. Freely, the owner's
+// tasks on a do not count.
+func (c *class) compare(a, b spot, freely bool) int {
+	if a.fitness != b.fitness {
+		return cmp.Compare(a.fitness, b.fitness)
+	}
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
-		a, b := c.value(s, k, i, r), c.value(s, k, j, q)
+		x, y := c.value(s, a.at, a.region), c.value(s, b.at, b.region)
 		if freely && s.kind == byCount {
-			a = 0
+			x = 0
 		}
-		if a != b {
-			return cmp.Compare(a, b)
+		if x != y {
+			return cmp.Compare(x, y)
 		}
 	}
 	switch {
-	case c.order.random || i == j:
+	case c.order.random || a.at == b.at:
 		return 0
-	case c.before(i, j):
+	case c.before(a.at, b.at):
 		return -1
 	}
 	return 1
 }
 
+// better reports whether a task can go to a, and had better go there than to b.
+func (c *class) better(a, b spot) bool {
+	return a.at >= 0 && c.allows(a.fitness) && (b.at < 0 || c.compare(a, b, false) < 0)
+}
+
 // value is what the step compares of an instance in a region.
-func (c *class) value(s *step, k *ranking, i, r int32) int64 {
+func (c *class) value(s *step, i, r int32) int64 {
 	switch s.kind {
 	case byGroup:
 		return c.spread.counts[s.level][c.layout.regions[r].groups[s.level]]
 	case byCount:
 		return int64(c.tally.active[i])
 	case byScore:
-		return k.scores[i]
+		return c.ranking.scores[i]
 	}
 	return (*s.column)[i]
 }

@@ -56,13 +56,13 @@ func (c *class) pick(seed uint64, nth int) int32 {
 		}
 		return -1
 	}
-	best, from, wanting := int32(-1), int32(-1), false
+	best, wanting := nowhere, false
 	for at := range c.layout.regions {
 		if !c.opens(int32(at)) {
 			continue
 		}
 		i, region := k.tree[c.layout.roots[at]], int32(at)
-		if i >= 0 && best >= 0 && c.behind(k, i, region, best, from, exceptions) {
+		if i >= 0 && best.at >= 0 && c.behind(k.spot(i, region), best, exceptions) {
 			continue // nothing there is better, even if this one is an exception
 		}
 		if exceptions && i >= 0 {
@@ -71,25 +71,32 @@ func (c *class) pick(seed uint64, nth int) int32 {
 		if i < 0 || k.fit[i] != unbuffered {
 			wanting = true
 		}
-		if i >= 0 && c.allows(k.fit[i]) && (best < 0 || c.compare(k, i, region, best, from, false) < 0) {
-			best, from = i, region
+		if next := k.spot(i, region); c.better(next, best) {
+			best = next
 		}
 	}
 	if exceptions && wanting && c.order.counted {
-		best, from = c.exception(k, best, from)
+		best = c.exception(best)
 	}
-	if best >= 0 && c.order.random {
-		return c.draw(k, best, from, seed, nth)
+	if best.at >= 0 && c.order.random {
+		return c.draw(k, best, seed, nth)
 	}
-	return best
+	return best.at
 }
 
-// behind reports whether a task had better go to j. Where no groups count, the columns say it.
-func (c *class) behind(k *ranking, i, r, j, q int32, freely bool) bool {
-	if c.columnsDecide() {
-		return k.better(i, j) == j
+func (k *ranking) spot(i, region int32) spot {
+	if i < 0 {
+		return nowhere
 	}
-	return c.compare(k, i, r, j, q, freely) > 0
+	return spot{i, region, k.fit[i]}
+}
+
+// behind reports whether a task had better go to b. Where no groups count, the columns say it.
+func (c *class) behind(a, b spot, freely bool) bool {
+	if c.columnsDecide() {
+		return c.ranking.better(a.at, b.at) == b.at
+	}
+	return c.compare(a, b, freely) > 0
 }
 
 // columnsDecide reports whether instances of two regions compare as those of one do.
@@ -196,22 +203,17 @@ func (c *class) search(k *ranking, r *region, node, best int32) int32 {
 
 // exception is the best of the instances that have tasks of the owner, or best where that is better. It is asked where a
 // region has nothing better, or nothing without the buffer.
-func (c *class) exception(k *ranking, best, from int32) (int32, int32) {
+func (c *class) exception(best spot) spot {
 	for i := range c.tally.active {
-		region := c.layout.region[i]
-		if region < 0 || !c.listed[i] || !c.opens(region) || c.most > 0 && c.tally.held[i] >= c.most {
+		next := spot{at: i, region: c.layout.region[i]}
+		if next.region < 0 || !c.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
 			continue
 		}
-		f := k.judge(i)
-		if !c.allows(f) {
-			continue
-		}
-		k.fit[i] = f
-		if best < 0 || c.compare(k, i, region, best, from, false) < 0 {
-			best, from = i, region
+		if next.fitness = c.fitness(int(i)); c.better(next, best) {
+			best = next
 		}
 	}
-	return best, from
+	return best
 }
 
 // ask asks the domain rules which domains may have one more task.
@@ -235,14 +237,14 @@ func (c *class) opens(region int32) bool {
 
 // draw is one of the instances that are as good as best, each as likely as any other: the one whose id the seed maps
 // to the least number.
-func (c *class) draw(k *ranking, best, from int32, seed uint64, nth int) int32 {
+func (c *class) draw(k *ranking, best spot, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for at := range c.layout.regions {
 		r := &c.layout.regions[at]
-		if i := k.tree[r.root()]; i < 0 || !c.opens(int32(at)) || c.compare(k, i, int32(at), best, from, false) != 0 {
+		if i := k.tree[r.root()]; i < 0 || !c.opens(int32(at)) || c.compare(k.spot(i, int32(at)), best, false) != 0 {
 			continue
 		}
-		k.eachEqual(r, 1, best, func(i int32) {
+		k.eachEqual(r, 1, best.at, func(i int32) {
 			h := chance(seed, nth, c.hash[i])
 			if chosen < 0 || h < least || h == least && c.before(i, chosen) {
 				least, chosen = h, i

@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // roster is the open instances of each region, in the order in which tasks had better go there, by columns that are the
 // same for all tasks: the best instance is the first one that has what the task asks for. So all owners and shapes that
@@ -29,17 +32,21 @@ type shelf struct {
 // block is some instances that follow one another.
 type block struct {
 	members []int32
-	at      int // its position on the shelf
+	free    []free // of the members, by position
+	at      int    // its position on the shelf
 }
+
+// free is how much CPU and memory an instance has free.
+type free struct{ cpu, memory int64 }
 
 // offer is the most CPU and the most memory that an instance of a block has free.
 type offer struct {
-	cpu, memory int64
-	stale       bool // to be worked out anew
+	free
+	stale bool // to be worked out anew
 }
 
 // maxBlock is how many instances a block may have.
-const maxBlock = 32
+const maxBlock = 24
 
 func (e *Engine) rosterOf(o *order, l *layout) *roster {
 	key := l.key
@@ -111,8 +118,9 @@ func (r *roster) build() {
 			s.add(last+1, r.newBlock())
 			last++
 		}
-		s.blocks[last].members = append(s.blocks[last].members, i)
-		r.blocks[i] = s.blocks[last]
+		b := s.blocks[last]
+		b.members, b.free = append(b.members, i), append(b.free, r.freeOf(i))
+		r.blocks[i] = b
 	}
 	r.built, r.rev, r.at, r.dirty = true, r.layout.rev, r.log.end, r.dirty[:0]
 }
@@ -146,12 +154,30 @@ func (r *roster) remove(i int32) {
 	r.blocks[i] = nil
 	s := &r.shelves[r.layout.region[i]]
 	at := slices.Index(b.members, i)
-	if b.members = slices.Delete(b.members, at, at+1); len(b.members) > 0 {
-		s.most[b.at].stale = true
-		return
+	b.members, b.free = slices.Delete(b.members, at, at+1), slices.Delete(b.free, at, at+1)
+	s.most[b.at].stale = true
+	if b.at+1 < len(s.blocks) && len(b.members)+len(s.blocks[b.at+1].members) <= maxBlock/2 {
+		r.join(s, b)
+	} else if len(b.members) == 0 {
+		s.drop(b.at)
+		r.spare(b)
 	}
-	s.blocks, s.most = slices.Delete(s.blocks, b.at, b.at+1), slices.Delete(s.most, b.at, b.at+1)
-	s.number(b.at)
+}
+
+// join takes the members of the next block into b.
+func (r *roster) join(s *shelf, b *block) {
+	next := s.blocks[b.at+1]
+	for _, i := range next.members {
+		r.blocks[i] = b
+	}
+	b.members, b.free = append(b.members, next.members...), append(b.free, next.free...)
+	s.drop(next.at)
+	r.spare(next)
+}
+
+// spare keeps a block for later use.
+func (r *roster) spare(b *block) {
+	b.members, b.free = b.members[:0], b.free[:0]
 	r.unused = append(r.unused, b)
 }
 
@@ -162,7 +188,12 @@ func (r *roster) newBlock() *block {
 		r.unused = r.unused[:n-1]
 		return b
 	}
-	return &block{members: make([]int32, 0, maxBlock+1)}
+	return &block{members: make([]int32, 0, maxBlock+1), free: make([]free, 0, maxBlock+1)}
+}
+
+func (s *shelf) drop(at int) {
+	s.blocks, s.most = slices.Delete(s.blocks, at, at+1), slices.Delete(s.most, at, at+1)
+	s.number(at)
 }
 
 func (r *roster) insert(i int32) {
@@ -180,15 +211,16 @@ func (r *roster) insert(i int32) {
 		}
 		return 1
 	})
-	b.members = slices.Insert(b.members, at, i)
+	b.members, b.free = slices.Insert(b.members, at, i), slices.Insert(b.free, at, r.freeOf(i))
 	r.blocks[i] = b
 	s.most[b.at].stale = true
 	if len(b.members) <= maxBlock {
 		return
 	}
+	const half = maxBlock / 2
 	rest := r.newBlock()
-	rest.members = append(rest.members, b.members[maxBlock/2:]...)
-	b.members = b.members[:maxBlock/2]
+	rest.members, rest.free = append(rest.members, b.members[half:]...), append(rest.free, b.free[half:]...)
+	b.members, b.free = b.members[:half], b.free[:half]
 	for _, j := range rest.members {
 		r.blocks[j] = rest
 	}
@@ -221,40 +253,44 @@ func (s *shelf) number(from int) {
 	}
 }
 
+func (r *roster) freeOf(i int32) free { return free{r.cpu[i], r.memory[i]} }
+
 // stock works out what a block has to offer.
-func (r *roster) stock(s *shelf, at int) {
-	most := offer{cpu: r.cpu[s.blocks[at].members[0]], memory: r.memory[s.blocks[at].members[0]]}
-	for _, i := range s.blocks[at].members[1:] {
-		most.cpu, most.memory = max(most.cpu, r.cpu[i]), max(most.memory, r.memory[i])
+func (s *shelf) stock(at int) {
+	most := s.blocks[at].free[0]
+	for _, f := range s.blocks[at].free {
+		most.cpu, most.memory = max(most.cpu, f.cpu), max(most.memory, f.memory)
 	}
-	s.most[at] = most
+	s.most[at] = offer{free: most}
 }
 
 // first is the first instance of the region that can take a task of the class and is no exception; where all of these
 // need the buffer, the first of them. -1 is none.
 func (c *class) first(r *roster, region int, exceptions bool) (int32, fitness) {
 	s := &r.shelves[region]
-	needs := &c.spec.Needs
+	cpu, memory := c.spec.Needs.CPU, c.spec.Needs.Memory
 	spare := int32(-1)
 	for at := range s.most {
 		if s.most[at].stale {
-			r.stock(s, at)
+			s.stock(at)
 		}
-		if s.most[at].cpu < needs.CPU || s.most[at].memory < needs.Memory {
+		if s.most[at].cpu < cpu || s.most[at].memory < memory {
 			continue
 		}
-		for _, i := range s.blocks[at].members {
-			c.looks++
-			if r.cpu[i] < needs.CPU || r.memory[i] < needs.Memory || exceptions && c.isException(i) {
+		b := s.blocks[at]
+		c.looks += uint64(len(b.free))
+		for n := range b.free {
+			if b.free[n].cpu < cpu || b.free[n].memory < memory {
 				continue
 			}
-			switch c.fitness(int(i)) {
-			case unbuffered:
+			i := b.members[n]
+			f := c.fitness(int(i))
+			switch {
+			case f == unfit || f == buffered && spare >= 0 || exceptions && c.isException(i):
+			case f == unbuffered:
 				return i, unbuffered
-			case buffered:
-				if spare < 0 {
-					spare = i
-				}
+			default:
+				spare = i
 			}
 		}
 	}
@@ -264,43 +300,21 @@ func (c *class) first(r *roster, region int, exceptions bool) (int32, fitness) {
 // pickFirst is [class.pick] by a roster.
 func (c *class) pickFirst(r *roster) int32 {
 	exceptions := c.alone() && len(c.tally.active)+len(c.tally.held) > 0
-	best, wanting := spot{at: -1}, false
+	best, wanting := nowhere, false
 	for region := range c.layout.regions {
 		if best.at >= 0 && best.fitness == unbuffered && c.compareGroups(int32(region), best.region) > 0 {
 			continue
 		}
 		i, f := c.first(r, region, exceptions)
 		wanting = wanting || i < 0 || f != unbuffered
-		if next := (spot{i, int32(region), f}); i >= 0 && c.allows(f) && (best.at < 0 || c.compareSpots(next, best) < 0) {
+		if next := (spot{i, int32(region), f}); c.better(next, best) {
 			best = next
 		}
 	}
-	if !exceptions || !wanting || !c.order.counted {
-		return best.at
-	}
-	for i := range c.tally.active { // each region's best without the owner's tasks was not good enough to end the search
-		next := spot{i, c.layout.region[i], unfit}
-		if next.region < 0 || !c.listed[i] || c.most > 0 && c.tally.held[i] >= c.most {
-			continue
-		}
-		if next.fitness = c.fitness(int(i)); c.allows(next.fitness) && (best.at < 0 || c.compareSpots(next, best) < 0) {
-			best = next
-		}
+	if exceptions && wanting && c.order.counted {
+		best = c.exception(best)
 	}
 	return best.at
-}
-
-// spot is an instance, its region and what it is fit for.
-type spot struct {
-	at, region int32
-	fitness    fitness
-}
-
-func (c *class) compareSpots(a, b spot) int {
-	if a.fitness != b.fitness {
-		return int(a.fitness) - int(b.fitness)
-	}
-	return c.compareSteps(nil, a.at, a.region, b.at, b.region, false)
 }
 
 // compareGroups compares two regions by the counts of groups that come before all else.
@@ -310,9 +324,8 @@ func (c *class) compareGroups(r, q int32) int {
 		if s.kind != byGroup {
 			return 0
 		}
-		counts := c.spread.counts[s.level]
-		if a, b := counts[c.layout.regions[r].groups[s.level]], counts[c.layout.regions[q].groups[s.level]]; a != b {
-			return int(a - b)
+		if a, b := c.value(s, -1, r), c.value(s, -1, q); a != b {
+			return cmp.Compare(a, b)
 		}
 	}
 	return 0

@@ -172,7 +172,7 @@ func (s *stops) value(p *step, h *host) int64 {
 	case h.region < 0:
 		return math.MinInt64 // nobody knows what that would free
 	}
-	free := c.value(p, nil, h.instance, h.region)
+	free := c.value(p, h.instance, h.region)
 	switch p.column {
 	case &c.cpu:
 		free += h.tasks[0].Needs.CPU

@@ -107,3 +107,23 @@ func (c *Cloud) ECS() *ecs.Client {
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return rootUser, nil }),
 	})
 }
+
+// RowCount is how many rows the table has of a cluster.
+func (c *Cloud) RowCount(ctx context.Context, cluster string) (int, error) {
+	body, err := json.Marshal(map[string]any{
+		"TableName": c.Resources["Table"], "Select": "COUNT", "ConsistentRead": true, "KeyConditionExpression": "pk = :c",
+		"ExpressionAttributeValues": map[string]any{":c": map[string]string{"S": cluster}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	answer, err := caller{endpoint: c.Endpoint}.send(ctx, request{
+		service: "dynamodb", method: http.MethodPost, path: "/", body: body, contentType: "application/x-amz-json-1.0",
+		target: "DynamoDB_20120810.Query",
+	})
+	var out struct{ Count int }
+	if err == nil {
+		err = json.Unmarshal(answer, &out)
+	}
+	return out.Count, err
+}

@@ -110,6 +110,7 @@ func TestLocalCloud(t *testing.T) {
 	}
 	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
+	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { forgotten(t, l) })
 	used := l.samples(c.since(0))
 	t.Run("RolesGrantNothingElse", func(t *testing.T) { grantsAreUsed(t, used) })
 	t.Run("EveryGrantIsEnforced", func(t *testing.T) { grantsAreEnforced(t, l, used) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
@@ -34,7 +35,9 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 		o.Parameters["RecheckSeconds"] = "1"
 	})
 	f.cloud = l.Cloud
-	s := &story{t: t, tier: l, api: l.Client(), cluster: "shop"}
+	// As users' SDKs do, it repeats a call that a killed function did not answer.
+	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) { o.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), 10) })
+	s := &story{t: t, tier: l, api: patient, cluster: "shop"}
 	for _, step := range []struct {
 		name string
 		run  func()

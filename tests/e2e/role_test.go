@@ -132,6 +132,24 @@ func doubt(t *testing.T, l *local, c *calls, lost *losses) {
 	}
 }
 
+// forgotten has a cluster deleted at ECS without Berth: the next sweep forgets it.
+func forgotten(t *testing.T, l *local) {
+	ctx := t.Context()
+	s := &story{t: t, tier: l, api: l.Client(), cluster: "left"}
+	must(s.api.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: &s.cluster}))(s)
+	if _, err := l.ECS().DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: &s.cluster}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("it to be forgotten", func() bool { // an hour at ECS is a while here
+		s.comeBack(l)
+		n, err := l.RowCount(ctx, s.cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n == 0
+	})
+}
+
 // starts counts the tasks that StartTask started.
 func starts(calls []cloud.Call) (n int) {
 	for _, call := range calls {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,8 +75,43 @@ func (r *runner) buildFunctions(arch string) check {
 		if err != nil {
 			return failed(log, err)
 		}
-		return result{passed: 1, note: fmt.Sprintf("%d functions", len(mains))}
+		return sizes(log, dir, mains)
 	}
+}
+
+// mostBytes is how large a function's stripped binary may be: of those that answer users or stand in every task's way,
+// and of all others.
+const (
+	mostBytes      = 12 << 20
+	mostBytesOther = 20 << 20
+)
+
+var quickest = []string{"api", "dispatch", "placement", "task-state-change"}
+
+// sizes holds the binaries of dir, one per function, to their limits.
+func sizes(log io.Writer, dir string, mains []string) result {
+	res := result{passed: 1}
+	for _, main := range mains {
+		name := filepath.Base(filepath.Dir(main))
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return failed(log, err)
+		}
+		most := int64(mostBytesOther)
+		if slices.Contains(quickest, name) {
+			most = mostBytes
+		}
+		res.note += fmt.Sprintf("%s %.1f MB  ", name, float64(info.Size())/(1<<20))
+		if info.Size() > most {
+			fmt.Fprintf(log, "%s has %d bytes, at most %d are allowed\n", name, info.Size(), most)
+			res.failures = append(res.failures, "size of "+name)
+		}
+	}
+	res.note = strings.TrimSpace(res.note)
+	if len(res.failures) > 0 {
+		res.passed = 0
+	}
+	return res
 }
 
 // concurrent are the packages with goroutines of their own.

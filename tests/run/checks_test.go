@@ -40,6 +40,30 @@ func TestGofmt(t *testing.T) {
 	})
 }
 
+func TestSizes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, size int64) string {
+		file, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := file.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join("functions", name, "main.go")
+	}
+	good := []string{write("api", 12<<20), write("throttling", 20<<20)}
+	if res := sizes(&bytes.Buffer{}, dir, good); res.passed != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
+		t.Errorf("got %+v", res)
+	}
+	var log bytes.Buffer
+	res := sizes(&log, dir, append(good, write("dispatch", 12<<20+1)))
+	if res.passed != 0 || len(res.failures) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
+		t.Errorf("got %+v, log %q", res, &log)
+	}
+}
+
 func TestTools(t *testing.T) {
 	fetched := func(why string, err error) *tool {
 		done := make(chan struct{})

@@ -70,6 +70,7 @@ func (r *runner) all(ctx context.Context, lint bool, seeds int) int {
 			step{"build functions, linux/amd64", r.buildFunctions("amd64")},
 			step{"fetch MiniStack", python.ministack.step},
 			step{"fetch aws CLI", python.aws.step},
+			step{"fetch moto", python.moto.step},
 			step{"go test ./...", r.goTest("./...")},
 			step{"go test -race", r.race},
 			step{fmt.Sprintf("simulate %d seeds", seeds), r.simulate(seeds)},

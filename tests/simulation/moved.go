@@ -62,7 +62,7 @@ func (l *ledger) amiss(without map[string]bool) string {
 			return fmt.Sprintf("service %s has several tasks on instance %s", s.Name, i)
 		}
 		for _, i := range l.instances() {
-			if l.misfit(w, i) && l.companion(w, i, posture{without: without}) != nil {
+			if (l.misfit(w, i) || w.unmet(l.scene(i, nil)) != "") && l.companion(w, i, posture{without: without}) != nil {
 				return fmt.Sprintf("instance %s does not suit service %s", i.ID, s.Name)
 			}
 		}

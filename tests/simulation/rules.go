@@ -59,7 +59,7 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 		out.NodeConstraint = oneOf(r, nodeExpressions)
 	}
 	if r.IntN(3) > 0 {
-		out.Metrics = loads[r.IntN(len(loads))]
+		out.Metrics = slices.Clone(loads[r.IntN(len(loads))])
 	}
 	if daemon {
 		if nodeExpressions[out.NodeConstraint].policy != "" {
@@ -68,7 +68,7 @@ func drawRules(pick uint64, daemon bool) (out cluster.Rules) {
 		return out
 	}
 	if r.IntN(3) == 0 {
-		out.Strategies = strategies[r.IntN(len(strategies))]
+		out.Strategies = slices.Clone(strategies[r.IntN(len(strategies))])
 	}
 	if r.IntN(2) == 0 {
 		out.DomainPolicy = policies[r.IntN(len(policies))]
@@ -104,10 +104,10 @@ func drawTaskRules(pick uint64) (out cluster.Rules) {
 		out.Constraints = drawConstraints(r, false)
 	}
 	if r.IntN(3) == 0 {
-		out.Strategies = strategies[r.IntN(len(strategies))]
+		out.Strategies = slices.Clone(strategies[r.IntN(len(strategies))])
 	}
 	if r.IntN(2) == 0 {
-		out.Metrics = loads[r.IntN(len(loads))]
+		out.Metrics = slices.Clone(loads[r.IntN(len(loads))])
 	}
 	return out
 }

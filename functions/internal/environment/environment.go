@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,10 +32,11 @@ type Environment struct {
 	// Log writes lines as Lambda's JSON log format wants them.
 	Log *slog.Logger
 
-	out    io.Writer // the log's
-	lookup func(string) string
-	aws    aws.Config
-	errs   []error
+	out     io.Writer // the log's
+	request *atomic.Pointer[string]
+	lookup  func(string) string
+	aws     aws.Config
+	errs    []error
 }
 
 // Load reads the process's environment: Region, credentials and endpoints (AWS_ENDPOINT_URL and
@@ -60,7 +62,7 @@ func awsConfig() (aws.Config, error) {
 	c := aws.Config{
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
 		// A connection that hangs must not use up the function's time; no call that we make waits for anything.
-		HTTPClient:    awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)},
+		HTTPClient:    tracedCalls(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
 		ConfigSources: []any{env}, // where services find endpoints of their own
 	}
 	if env.BaseEndpoint != "" {
@@ -70,8 +72,13 @@ func awsConfig() (aws.Config, error) {
 }
 
 // New reads the variables that lookup gives, empty where there is none.
-func New(lookup func(string) string) *Environment {
-	return &Environment{Log: NewLogger(os.Stdout, lookup("AWS_LAMBDA_LOG_LEVEL")), out: os.Stdout, lookup: lookup}
+func New(lookup func(string) string) *Environment { return NewTo(os.Stdout, lookup) }
+
+// NewTo is [New] with the log written to out.
+func NewTo(out io.Writer, lookup func(string) string) *Environment {
+	e := &Environment{out: out, request: &atomic.Pointer[string]{}, lookup: lookup}
+	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
+	return e
 }
 
 // Check ends the process when anything is missing or malformed: Lambda then reports a failed start.

@@ -1,49 +1,60 @@
 package environment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"time"
+
+	"berth/shared/handler"
 )
 
 // namespace is that of Berth's own metrics in CloudWatch.
 const namespace = "Berth"
 
-// Metrics writes counts as CloudWatch's embedded metric format: lines of the log, so no call, no cost but theirs.
-type Metrics struct {
-	Out io.Writer
-	// Function is the dimension FunctionName.
-	Function string
-	Now      func() time.Time
+// metrics write numbers as CloudWatch's embedded metric format: lines of the log, so no call, no cost but theirs.
+type metrics struct {
+	out      io.Writer
+	function string // the dimension FunctionName
+	now      func() time.Time
 }
 
-// Metrics writes to the function's log.
-func (e *Environment) Metrics() *Metrics {
-	return &Metrics{Out: e.out, Function: e.lookup("AWS_LAMBDA_FUNCTION_NAME"), Now: time.Now}
+func (e *Environment) metrics() *metrics {
+	return &metrics{out: e.out, function: e.lookup("AWS_LAMBDA_FUNCTION_NAME"), now: time.Now}
 }
 
-// Count writes how often something happened, by reason; it writes nothing where nothing did. Reasons are a dimension:
-// there must be few.
-func (m *Metrics) Count(name string, byReason map[string]int) {
-	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		if byReason[reason] == 0 {
-			continue
+// Write writes an invocation's figures as one line, and the messages that it dropped as one for each kind of reason; it
+// writes nothing where there is nothing. Kinds of reasons are a dimension: there must be few.
+func (m *metrics) Write(values map[handler.Figure]float64, dropped map[string]int) {
+	if len(values) > 0 {
+		line := map[string]any{}
+		var defined []any
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			line[string(name)] = values[name]
+			defined = append(defined, metric(string(name), cmp.Or(handler.Units[name], "Count")))
 		}
-		line, err := json.Marshal(map[string]any{
-			"_aws": map[string]any{
-				"Timestamp": m.Now().UnixMilli(),
-				"CloudWatchMetrics": []any{map[string]any{
-					"Namespace": namespace, "Dimensions": [][]string{{"FunctionName"}, {"FunctionName", "Reason"}},
-					"Metrics": []any{map[string]string{"Name": name, "Unit": "Count"}},
-				}},
-			},
-			"FunctionName": m.Function, "Reason": reason, name: byReason[reason],
-		})
-		if err == nil { // strings and numbers cannot fail
-			fmt.Fprintf(m.Out, "%s\n", line)
-		}
+		m.line(line, defined, [][]string{{"FunctionName"}})
+	}
+	for _, reason := range slices.Sorted(maps.Keys(dropped)) {
+		m.line(map[string]any{"Reason": reason, "Dropped": dropped[reason]}, []any{metric("Dropped", "Count")},
+			[][]string{{"FunctionName"}, {"FunctionName", "Reason"}})
+	}
+}
+
+func metric(name, unit string) map[string]string {
+	return map[string]string{"Name": name, "Unit": unit}
+}
+
+func (m *metrics) line(line map[string]any, defined []any, dimensions [][]string) {
+	line["FunctionName"] = m.function
+	line["_aws"] = map[string]any{
+		"Timestamp":         m.now().UnixMilli(),
+		"CloudWatchMetrics": []any{map[string]any{"Namespace": namespace, "Dimensions": dimensions, "Metrics": defined}},
+	}
+	if text, err := json.Marshal(line); err == nil { // strings and numbers cannot fail
+		fmt.Fprintf(m.out, "%s\n", text)
 	}
 }

@@ -2,43 +2,103 @@ package environment_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/google/go-cmp/cmp"
 
 	"berth/functions/internal/environment"
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
-func TestMetrics(t *testing.T) {
-	var out bytes.Buffer
-	m := &environment.Metrics{Out: &out, Function: "f", Now: func() time.Time { return time.UnixMilli(1700000000123) }}
-	m.Count("Dropped", map[string]int{"unknown": 2, "malformed": 1, "none": 0})
-	m.Count("Dropped", nil)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("%d lines: %s", len(lines), out.String())
+// lines are the JSON lines of a log, without their times.
+func lines(t *testing.T, log *bytes.Buffer) (all []map[string]any) {
+	t.Helper()
+	for _, text := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+		var line map[string]any
+		if text == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if aws, ok := line["_aws"].(map[string]any); ok {
+			if at, ok := aws["Timestamp"].(float64); !ok || time.UnixMilli(int64(at)).Before(time.Unix(1700000000, 0)) {
+				t.Errorf("timestamp %v", aws["Timestamp"])
+			}
+			delete(aws, "Timestamp")
+		}
+		delete(line, "timestamp")
+		all = append(all, line)
 	}
-	var got any
-	if err := json.Unmarshal([]byte(lines[0]), &got); err != nil {
-		t.Fatal(err)
+	return all
+}
+
+func defined(dimensions []any, metrics ...any) map[string]any {
+	return map[string]any{"CloudWatchMetrics": []any{map[string]any{
+		"Namespace": "Berth", "Dimensions": dimensions, "Metrics": metrics,
+	}}}
+}
+
+func TestInvocation(t *testing.T) {
+	var log bytes.Buffer
+	e := environment.NewTo(&log, func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
+	figures := &handler.Figures{}
+	observer := &handler.TaskStateChange{Decoder: awsevent.Decoder{}, Log: e.Log, Figures: figures}
+	invoke := e.Invoker(func(ctx context.Context, event json.RawMessage) (any, error) {
+		if string(event) == `"fails"` {
+			return nil, errors.New("failed")
+		}
+		return observer.Messages(ctx, []cluster.Message{{ID: "m", Body: event}}), nil
+	}, figures)
+	request := func(id string) context.Context {
+		return lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: id})
 	}
-	want := map[string]any{
-		"_aws": map[string]any{
-			"Timestamp": 1700000000123.0,
-			"CloudWatchMetrics": []any{map[string]any{
-				"Namespace": "Berth", "Dimensions": []any{[]any{"FunctionName"}, []any{"FunctionName", "Reason"}},
-				"Metrics": []any{map[string]any{"Name": "Dropped", "Unit": "Count"}},
-			}},
-		},
-		"FunctionName": "f", "Reason": "malformed", "Dropped": 1.0,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if !strings.Contains(lines[1], `"Reason":"unknown"`) || !strings.Contains(lines[1], `"Dropped":2`) {
-		t.Errorf("second line %s", lines[1])
-	}
+	t.Run("LinesCarryTheRequest", func(t *testing.T) {
+		if _, err := invoke(request("r-1"), []byte(`{"source":"nobody","detail-type":"Nothing"}`)); err != nil {
+			t.Fatal(err)
+		}
+		got := lines(t, &log)
+		if len(got) != 3 || got[0]["requestId"] != "r-1" || got[0]["level"] != "WARN" || got[0]["message"] != "m" {
+			t.Fatalf("log %v", got)
+		}
+		want := []map[string]any{{
+			"_aws":         defined([]any{[]any{"FunctionName"}}, map[string]any{"Name": "EventsHandled", "Unit": "Count"}),
+			"FunctionName": "f", "EventsHandled": 1.0,
+		}, {
+			"_aws":         defined([]any{[]any{"FunctionName"}, []any{"FunctionName", "Reason"}}, map[string]any{"Name": "Dropped", "Unit": "Count"}),
+			"FunctionName": "f", "Reason": "unhandled", "Dropped": 1.0,
+		}}
+		if diff := cmp.Diff(want, got[1:]); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("FiguresHaveTheirUnits", func(t *testing.T) {
+		log.Reset()
+		figures.Most(handler.OutboxAge, 7)
+		figures.Add(handler.CommitsLost, 0)
+		if _, err := invoke(request("r-2"), []byte(`"fails"`)); err == nil {
+			t.Fatal("the function's error is lost")
+		}
+		want := []map[string]any{{
+			"_aws":         defined([]any{[]any{"FunctionName"}}, map[string]any{"Name": "OutboxAge", "Unit": "Seconds"}),
+			"FunctionName": "f", "OutboxAge": 7.0,
+		}}
+		if diff := cmp.Diff(want, lines(t, &log)); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("NothingIsWrittenWhereNothingHappened", func(t *testing.T) {
+		log.Reset()
+		if _, err := invoke(request("r-3"), []byte(`"fails"`)); err == nil || log.Len() > 0 {
+			t.Errorf("%v, log %s", err, &log)
+		}
+	})
 }

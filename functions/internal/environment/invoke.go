@@ -1,0 +1,62 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"berth/shared/awsapi/eventsource"
+	"berth/shared/handler"
+)
+
+// Start checks the environment and has Lambda call the function. Lines of the log carry the request's id; what figures
+// gathered is written as metrics at the end of each invocation.
+func (e *Environment) Start(f *eventsource.Function, figures *handler.Figures) {
+	e.Check()
+	f.Log = e.Log
+	lambda.Start(e.Invoker(f.Invoke, figures))
+}
+
+// Invoker is invoke with the log and the metrics of [Environment.Start]. Lambda has an environment handle one event at
+// a time.
+func (e *Environment) Invoker(
+	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Figures,
+) func(context.Context, json.RawMessage) (any, error) {
+	metrics := e.metrics()
+	return func(ctx context.Context, event json.RawMessage) (any, error) {
+		ctx, end := e.traced(ctx)
+		defer end()
+		if c, ok := lambdacontext.FromContext(ctx); ok {
+			e.request.Store(&c.AwsRequestID)
+		}
+		if figures != nil {
+			defer func() { metrics.Write(figures.Take()) }()
+		}
+		return invoke(ctx, event)
+	}
+}
+
+// requestHandler adds the request's id to each line.
+type requestHandler struct {
+	slog.Handler
+	id *atomic.Pointer[string]
+}
+
+func (h requestHandler) Handle(ctx context.Context, r slog.Record) error {
+	if id := h.id.Load(); id != nil {
+		r.AddAttrs(slog.String("requestId", *id))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h requestHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requestHandler{h.Handler.WithAttrs(attrs), h.id}
+}
+
+func (h requestHandler) WithGroup(name string) slog.Handler {
+	return requestHandler{h.Handler.WithGroup(name), h.id}
+}

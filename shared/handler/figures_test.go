@@ -1,0 +1,105 @@
+package handler_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func TestFigures(t *testing.T) {
+	t.Run("StartsStopsAndRefusals", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		refused := false
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if refused {
+				return fault{}
+			}
+			refused = true
+			return fault{refuse: map[string]string{c.Instances[0]: "AGENT"}}
+		}
+		w.create("web", "web", 4)
+		w.advance(time.Minute)
+		w.scale("web", 1)
+		w.advance(time.Minute)
+		got, _ := w.dispatch.Figures.Take()
+		want(t, "started", got[handler.TasksStarted], 4)
+		want(t, "refused", got[handler.TasksRefused], 1)
+		want(t, "stopped", got[handler.TasksStopped], 3)
+		want(t, "turns", got[handler.Turns], 0)
+		if got[handler.RecordsHandled] == 0 || got[handler.EventsHandled] == 0 {
+			t.Errorf("figures %v", got)
+		}
+		again, _ := w.dispatch.Figures.Take()
+		want(t, "figures taken twice", len(again), 0)
+	})
+	t.Run("ALostRace", func(t *testing.T) {
+		w := newWorld(t)
+		w.placement.Figures = &handler.Figures{}
+		w.instances("i", 1, 4096, 8192)
+		w.pump()
+		lost := false
+		w.state.beforeCommit = func(cluster.Commit) error {
+			if lost {
+				return nil
+			}
+			lost = true
+			return &cluster.Conflict{Key: cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta}, Version: true}
+		}
+		w.create("web", "web", 1)
+		w.pump()
+		got, _ := w.placement.Figures.Take()
+		want(t, "commits lost", got[handler.CommitsLost], 1)
+	})
+	t.Run("WhatASweepFinds", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.pump()
+		w.placementAsleep = true
+		w.create("web", "web", 1)
+		w.sweep()
+		got, _ := w.observer.Figures.Take()
+		want(t, "left undone", got[handler.LeftUndone], 1)
+	})
+}
+
+// TestTurns: a chain of due rows that gets nothing done counts its hops, and begins anew when something is done.
+func TestTurns(t *testing.T) {
+	w := newWorld(t)
+	w.instances("i", 1, 4096, 8192)
+	w.pump()
+	throttle := true
+	w.ecs.onStart = func(int, cluster.StartCall) fault {
+		if throttle {
+			return fault{err: throttled}
+		}
+		return fault{}
+	}
+	w.create("web", "web", 1)
+	w.advance(30 * time.Second)
+	got, _ := w.dispatch.Figures.Take()
+	if turns := got[handler.Turns]; turns < 10 || turns > 31 {
+		t.Fatalf("%g turns in 30 s", turns)
+	}
+	if age := got[handler.OutboxAge]; age < 25 || age > 30 {
+		t.Fatalf("the outbox is %g s old after 30 s", age)
+	}
+	dues := w.dues()
+	wantCount(t, "due rows", dues, 1)
+	want(t, "generation", float64(dues[0].Generation), got[handler.Turns])
+	w.advance(30 * time.Second)
+	more, _ := w.dispatch.Figures.Take()
+	if more[handler.Turns] <= got[handler.Turns] {
+		t.Fatalf("%g turns after %g", more[handler.Turns], got[handler.Turns])
+	}
+	throttle = false
+	w.advance(30 * time.Second)
+	want(t, "running", w.service("web").Running, 1)
+	_, _ = w.dispatch.Figures.Take()
+	w.advance(time.Minute)
+	rest, _ := w.dispatch.Figures.Take()
+	want(t, "turns when all is done", rest[handler.Turns], 0)
+	want(t, "outbox age when all is done", rest[handler.OutboxAge], 0)
+}

@@ -1,0 +1,119 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+)
+
+// forget removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
+// get its name. What expires by itself is left to do so.
+func forget(ctx context.Context, state State, name string) error {
+	meta, entry := cluster.Key{Cluster: name, Sort: cluster.PrefixMeta}, cluster.Entry{Name: name}
+	if _, err := state.Write(ctx, cluster.Write{Delete: &meta}); err != nil {
+		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+	}
+	if err := removeRows(ctx, state, name); err != nil {
+		return err
+	}
+	key := entry.Key()
+	if _, err := state.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+	}
+	row, err := state.Get(ctx, meta)
+	if err != nil || row == nil {
+		return wrap(err, "reading cluster %s", name)
+	}
+	return list(ctx, state, name) // it is back already
+}
+
+// list enters a cluster in the directory.
+func list(ctx context.Context, state State, name string) error {
+	entry := &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: name}
+	_, err := state.Write(ctx, cluster.Write{Put: entry, Any: true})
+	return wrap(err, "listing cluster %s", name)
+}
+
+// removeRows deletes the rows of a cluster without a row of its own that would stay for ever.
+func removeRows(ctx context.Context, state State, name string) error {
+	rows, err := state.List(ctx, cluster.Range{Cluster: name, From: "", To: "\xff"})
+	if err != nil {
+		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)
+	}
+	for _, row := range rows {
+		key := row.Key()
+		if row.Header().Expires != 0 || key.Sort == cluster.PrefixMeta {
+			continue
+		}
+		if _, err := state.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting row %s of cluster %s: %w", key.Sort, name, err)
+		}
+	}
+	return nil
+}
+
+// sweepOrForget is [TaskStateChange.Sweep] for a cluster that may be no more, at Berth or at ECS.
+func (h *TaskStateChange) sweepOrForget(ctx context.Context, name string) error {
+	row, err := h.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+	if err != nil {
+		return fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	meta, ok := row.(*cluster.Meta)
+	if !ok || meta == nil {
+		return forget(ctx, h.State, name) // what a deletion left undone
+	}
+	gone, err := h.goneAtECS(ctx, meta)
+	if err != nil {
+		return err
+	}
+	if gone {
+		return h.withoutECS(ctx, name)
+	}
+	return h.Sweep(ctx, name)
+}
+
+// goneAtECS reports that ECS has no such cluster any more: it was deleted, not through Berth. Two operations have to say
+// so, as much is lost if it is not true.
+func (h *TaskStateChange) goneAtECS(ctx context.Context, meta *cluster.Meta) (bool, error) {
+	active, err := h.ECS.ClusterActive(ctx, meta.Cluster)
+	if err != nil || active || h.Clock.Now().Sub(meta.CreatedAt) < h.Settings.Settle {
+		return false, err
+	}
+	ids, err := h.ECS.ListInstances(ctx, meta.Cluster)
+	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
+		return true, nil
+	}
+	return len(ids) == 0, err
+}
+
+// withoutECS forgets a cluster that ECS has no more, unless services are still wanted there: they stay as they are, their
+// instances gone, until the cluster is back or somebody deletes them.
+func (h *TaskStateChange) withoutECS(ctx context.Context, name string) error {
+	snap, err := loadSnapshot(ctx, h.State, name)
+	if err != nil {
+		return err
+	}
+	wanted := 0
+	for _, s := range snap.Services {
+		if s.Status == cluster.ServiceActive {
+			wanted++
+		}
+	}
+	if wanted == 0 {
+		logger(h.Log).Warn("forgetting a cluster that was deleted at ECS", "cluster", name)
+		return forget(ctx, h.State, name)
+	}
+	h.Figures.Add(ClustersMissing, 1)
+	logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services", wanted)
+	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: name}
+	for _, v := range s.sortedViews() {
+		if v.Instance == nil || v.Gone() {
+			continue
+		}
+		if err := s.gone(ctx, v.Instance); err != nil {
+			return err
+		}
+	}
+	return s.lost(ctx, nil)
+}

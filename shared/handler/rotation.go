@@ -1,0 +1,58 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// rotation does something for every cluster in turn, as far as an invocation's time goes, and goes on from there at the
+// next. An environment that has just started begins where the clock says, so that no cluster is always the last.
+type rotation struct {
+	next string // the cluster to begin with
+}
+
+// each ends before the invocation does. The failure of one cluster does not keep it from the others.
+func (r *rotation) each(ctx context.Context, state State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
+	names, err := clusterNames(ctx, state)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	start, found := slices.BinarySearch(names, r.next)
+	if !found && r.next == "" {
+		start = int(now().Unix()/int64(time.Minute/time.Second)) % len(names)
+	}
+	end, limited := ctx.Deadline()
+	var failed []error
+	for i := range names {
+		name := names[(start+i)%len(names)]
+		if r.next = name; limited && i > 0 && end.Sub(now()) < reserve {
+			logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left", len(names)-i)
+			return errors.Join(failed...)
+		}
+		// Written down before: if this one takes all the time there is, the next round begins behind it.
+		r.next = names[(start+i+1)%len(names)]
+		failed = append(failed, wrap(do(name), "cluster %s", name))
+	}
+	return errors.Join(failed...)
+}
+
+// clusterNames are those that Berth keeps, sorted.
+func clusterNames(ctx context.Context, state State) ([]string, error) {
+	entries, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	if err != nil {
+		return nil, wrap(err, "listing clusters")
+	}
+	var names []string
+	for _, row := range entries {
+		if e, ok := row.(*cluster.Entry); ok {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
