@@ -293,7 +293,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
 	if len(p.Stop)+len(p.Lost)+p.Surplus > 0 || p.Status != s.Status || p.Steady != s.Steady ||
-		p.Running != s.Running || p.Pending != s.Pending || s.Moving {
+		p.Running != s.Running || p.Pending != s.Pending {
 		return true
 	}
 	def := d.snap.Definitions[s.TaskDefinition]

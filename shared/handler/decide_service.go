@@ -25,6 +25,12 @@ func (d *decider) service(s *cluster.Service) {
 		d.plan.room(1)
 		d.writeOff(t)
 	}
+	for _, t := range p.Parted {
+		d.plan.room(1)
+		alone := *t
+		alone.Replaces, alone.Rev = "", t.Rev+1
+		d.plan.put(&alone)
+	}
 	next.Status, next.NotBefore = p.Status, p.NotBefore
 	if d.snap.Governed()[s.Name] == nil || p.Status != cluster.ServiceActive {
 		next.Moving, next.Unrepaired, next.Targets, next.GaveUp = false, "", nil, false // no rule asks for moves any more

@@ -21,14 +21,14 @@ func (c *census) pair() {
 	}
 }
 
-// part makes two tasks of up to n pairs, those first whose task is first by id, and reports how many: where more tasks are
-// wanted, nothing has to stop.
-func (c *census) part(n int) (parted int) {
+// part makes two tasks of up to n pairs, those first whose task is first by id: where more tasks are wanted, nothing has
+// to stop.
+func (c *census) part(n int) (parted []*cluster.Task) {
 	for _, t := range c.active {
-		if next := c.moving[t]; next != nil && parted < n {
+		if next := c.moving[t]; next != nil && len(parted) < n {
 			delete(c.moving, t)
 			delete(c.successors, next)
-			parted++
+			parted = append(parted, next)
 		}
 	}
 	return parted

@@ -43,6 +43,8 @@ type Plan struct {
 	// Moves is how many tasks may be given a replacement on another instance now. Where it is zero as maximumPercent
 	// leaves no room, MoveStops is how many may be stopped first.
 	Moves, MoveStops int
+	// Parted are replacements that are tasks like any from now on, as more tasks are wanted: they replace nobody.
+	Parted []*cluster.Task
 	// Replacing is how many replacements are under way.
 	Replacing int
 	// Lost are tasks on instances that are gone and of which ECS has not reported, and may never report, that they

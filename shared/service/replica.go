@@ -8,7 +8,8 @@ func (c *census) replica(p *Plan) {
 	c.floor = c.least(desired)
 	have := len(c.active) - len(c.moving) // a task and its replacement count as one
 	ceiling := desired * c.Service.MaxPercent / 100
-	have += c.part(desired - have)
+	p.Parted = c.part(desired - have)
+	have += len(p.Parted)
 	p.Replacing = len(c.moving)
 	c.settle(p, have > desired)
 	p.Start = max(0, min(desired-have, ceiling-len(c.active)+len(c.settled)))

@@ -27,7 +27,7 @@ type burst struct {
 	t     testing.TB
 }
 
-func newBurst(t testing.TB) *burst {
+func newBurst(t testing.TB, instances int) *burst {
 	b := &burst{t: t, spent: map[string]embedded.Usage{}}
 	settings := handler.DefaultSettings()
 	ids := 0
@@ -46,7 +46,7 @@ func newBurst(t testing.TB) *burst {
 		}
 	})
 	ctx := context.Background()
-	if _, err := b.Cluster(ctx, clusterName, burstInstances, fleet.Machine{Type: "m5.large"}); err != nil {
+	if _, err := b.Cluster(ctx, clusterName, instances, fleet.Machine{Type: "m5.large"}); err != nil {
 		t.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
@@ -113,8 +113,8 @@ func (b *burst) spending() Cost {
 	return c
 }
 
-func (b *burst) perTask(from, to Cost) Cost {
-	const n = burstTasks
+func perTask(from, to Cost, tasks int) Cost {
+	n := float64(tasks)
 	return Cost{
 		(to.WriteUnits - from.WriteUnits) / n, (to.ReadUnits - from.ReadUnits) / n,
 		(to.QueueRequests - from.QueueRequests) / n, (to.Invocations - from.Invocations) / n,
@@ -132,7 +132,7 @@ func (b *burst) report(what string, c Cost, budget Budget) {
 
 // TestBurstOfTasksThatEnd runs 10,000 tasks that end by themselves on 5,000 instances.
 func TestBurstOfTasksThatEnd(t *testing.T) {
-	b := newBurst(t)
+	b := newBurst(t, burstInstances)
 	from := b.spending()
 	run := "BERTH_FLEET_RUN_SECONDS"
 	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
@@ -151,7 +151,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 	if got := b.ended(); got != burstTasks {
 		t.Fatalf("%d of %d tasks have run and ended", got, burstTasks)
 	}
-	b.report("10,000 tasks that end", b.perTask(from, b.spending()), EndsByItself)
+	b.report("10,000 tasks that end", perTask(from, b.spending(), burstTasks), EndsByItself)
 }
 
 func (b *burst) ended() (n int) {
@@ -165,7 +165,7 @@ func (b *burst) ended() (n int) {
 
 // TestBurstOfServices scales two services to 5,000 tasks each on 5,000 instances, and to zero again.
 func TestBurstOfServices(t *testing.T) {
-	b := newBurst(t)
+	b := newBurst(t, burstInstances)
 	ctx := context.Background()
 	from := b.spending()
 	most, none := burstTasks/2, 0
@@ -189,7 +189,7 @@ func TestBurstOfServices(t *testing.T) {
 	if got := b.ended(); got != burstTasks {
 		t.Fatalf("%d of %d tasks have been stopped", got, burstTasks)
 	}
-	b.report("10,000 tasks that are stopped", b.perTask(from, b.spending()), Stopped)
+	b.report("10,000 tasks that are stopped", perTask(from, b.spending(), burstTasks), Stopped)
 }
 
 func (b *burst) running() (n int) {

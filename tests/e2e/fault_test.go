@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"context"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,12 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/tests/cloud"
-	"berth/tests/ministack"
 )
 
 // TestLocalCloudUnderFaults has services follow their desired counts while functions are killed as they run, the table
-// refuses or loses calls, StartTask's answers are lost, events are lost or come twice, and the functions are replaced by
-// their next version. When that ends, ECS has just the tasks that are wanted.
+// refuses or loses calls, StartTask's answers are lost, events are lost or come twice. When that ends, ECS has just the
+// tasks that are wanted.
 func TestLocalCloudUnderFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an emulator of AWS")
@@ -46,7 +42,6 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 		{"NineReplicasAndADaemon", func() { s.startBoth(l) }},
 		{"CallsFailAndAreLost", func() { s.faulty(f, 3, 15, 4, 12) }},
 		{"FunctionsAreKilled", func() { s.killed(f, l) }},
-		{"TheNextVersionTakesOver", func() { s.upgraded(l) }},
 		{"EventsAreLostAndDoubled", func() { s.eventsFail(f, l) }},
 		{"NothingIsLeftOver", func() { s.settled(l) }},
 	} {
@@ -161,58 +156,6 @@ func (s *story) killed(f *faults, l *local) {
 		}
 		s.stableAtLast(l, n)
 	}
-}
-
-// upgraded deploys the next version while a service grows: the same code in another file, as far as Lambda can tell.
-func (s *story) upgraded(l *local) {
-	next := s.t.TempDir()
-	o := binaries(s.t)
-	root, err := ministack.Root()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	folders, err := cloud.Functions(root)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, folder := range folders {
-		if err := nextVersion(filepath.Join(o.Code, folder), filepath.Join(next, folder)); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	before, err := l.CodeHash(s.t.Context(), "placement")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.want(15)
-	if err := l.Deploy(s.t.Context(), next); err != nil {
-		s.t.Fatal(err)
-	}
-	after, err := l.CodeHash(s.t.Context(), "placement")
-	if err != nil || after == before {
-		s.t.Errorf("placement was %s and is %s, %v", before, after, err)
-	}
-	s.stableAtLast(l, 15)
-}
-
-// nextVersion copies a program with something behind its end, which nobody reads.
-func nextVersion(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	if _, err := out.WriteString("next version"); err != nil {
-		return err
-	}
-	return out.Close()
 }
 
 func (s *story) eventsFail(f *faults, l *local) {
