@@ -47,3 +47,6 @@ func TestBeside(t *testing.T) {
 		t.Errorf("a small difference is explained:\n%s", text)
 	}
 }
+
+// emulatorDiffers says why figures on the emulator differ from those of the embedded tier.
+var emulatorDiffers = map[string]string{"Lambda invocations": "the emulator gathers no batches"}
