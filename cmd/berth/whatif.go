@@ -53,7 +53,8 @@ Exit code: 0 when all tasks would find an instance, 3 when some would not, 1 for
 JSON: tasks, count, placed [instance, gpus], unplaced, explanation (of the first: diagnosis, best, runnerUp [instance, key
 [name, value, text]], decidedBy, notKept, text), diagnosis (of the unplaced: evaluated, feasible, unplaced, rejected [filter,
 count, need, best, detail], closestInstance, text), instance (instance, chosen, feasible, refused, key, text), moves (underWay,
-planned [task, service, from, to, via, mode, cost, after, why], violations, unrepaired, room [moves, places, automatic]).
+planned [task, service, from, to, via, mode, cost, after, why], violations, unrepaired, exact, room [moves, places, exact,
+automatic]).
 
 Examples:
   berth whatif --service web --count 3

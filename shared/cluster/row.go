@@ -31,6 +31,12 @@ const (
 	PrefixEntry      = "cluster#"
 	PrefixBucket     = "bucket#"
 	PrefixLoad       = "load#"
+	PrefixDeployment = "deployment#"
+	PrefixRevision   = "revision#"
+	PrefixTarget     = "target#"
+	PrefixProtection = "protection#"
+	PrefixThrottle   = "throttle#"
+	PrefixAlarms     = "alarms#"
 	// PrefixConfiguration is the whole key: there is one.
 	PrefixConfiguration = "configuration"
 )
@@ -92,6 +98,11 @@ type Outbox struct {
 	Starts         []StartItem `json:"st,omitempty"`
 	Stops          []StopItem  `json:"so,omitempty"`
 	Network        *Network    `json:"nw,omitempty"` // of the starts
+	// Targets are tasks whose registrations are to be made as their rows want them: made for a task that is to run, ended
+	// for one that has stopped.
+	Targets []TargetItem `json:"tg,omitempty"`
+	// Publish are service events for the event bus.
+	Publish []PublishedEvent `json:"pb,omitempty"`
 	// NotBefore is set while all that is left has to settle.
 	NotBefore time.Time `json:"nb,omitzero"`
 }
@@ -110,6 +121,22 @@ type StopItem struct {
 	ID     string `json:"i,omitempty"`
 	ECSID  string `json:"e,omitempty"`
 	Reason string `json:"r,omitempty"`
+	// Drain has the task's registrations ended, and their delay waited for, before it is stopped (S9).
+	Drain bool `json:"d,omitempty"`
+}
+
+// TargetItem names a task whose [Target] row is to be acted on.
+type TargetItem struct {
+	Owner string `json:"o"`
+	ID    string `json:"i"`
+}
+
+// PublishedEvent is a service event as it goes to the event bus (S12), with the source berth.ecs.
+type PublishedEvent struct {
+	DetailType string    `json:"t"`
+	Service    string    `json:"s"` // name
+	At         time.Time `json:"at"`
+	Detail     string    `json:"d"` // JSON
 }
 
 // RequestKind says what a [Request] asks for.
@@ -262,6 +289,12 @@ var kinds = []struct {
 	{PrefixAlias, func() Row { return new(Alias) }},
 	{PrefixLoad, func() Row { return new(PendingLoad) }},
 	{PrefixConfiguration, func() Row { return new(Configuration) }},
+	{PrefixDeployment, func() Row { return new(ServiceDeployment) }},
+	{PrefixRevision, func() Row { return new(ServiceRevision) }},
+	{PrefixTarget, func() Row { return new(Target) }},
+	{PrefixProtection, func() Row { return new(Protection) }},
+	{PrefixThrottle, func() Row { return new(Throttle) }},
+	{PrefixAlarms, func() Row { return new(AlarmWatch) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
 }

@@ -90,7 +90,7 @@ func largeService(n int) *cluster.Service {
 	t := decoded(largeTask(n))
 	return &cluster.Service{
 		Head: t.Head, Name: t.Service, Short: t.Owner, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 300,
-		TaskDefinition: t.TaskDefinition, CreatedAt: began,
+		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: t.TaskDefinition}}, CreatedAt: began,
 	}
 }
 

@@ -26,20 +26,31 @@ type Service struct {
 	Head
 	Name string `json:"nm"`
 	// Short is the service's key in task rows and in startedBy: it differs for every creation of the same name.
-	Short          string             `json:"sh"`
-	Status         ServiceStatus      `json:"st"`
-	Strategy       SchedulingStrategy `json:"ss"`
-	Desired        int                `json:"de"` // of a DAEMON service the instances that should have one, as last counted
-	TaskDefinition string             `json:"td"` // family:revision
-	Deployment     Deployment         `json:"dp"`
-	MinHealthy     int                `json:"mi"` // percent, of the desired count, rounded up
-	MaxPercent     int                `json:"ma"` // percent, of the desired count, rounded down
-	Rules          Rules              `json:"ru,omitzero"`
-	Network        *Network           `json:"nw,omitempty"`
-	Role           string             `json:"ro,omitempty"`
-	CreatedAt      time.Time          `json:"ca"`
-	CreatedBy      string             `json:"cb,omitempty"`
-	Tags           map[string]string  `json:"tg,omitempty"`
+	Short    string             `json:"sh"`
+	Status   ServiceStatus      `json:"st"`
+	Strategy SchedulingStrategy `json:"ss"`
+	Desired  int                `json:"de"` // of a DAEMON service the instances that should have one, as last counted
+	// Deployment is the PRIMARY one; Older are those whose tasks have yet to go, newest first. Last is the revision that a
+	// rollback goes back to: the last that was completed, nil where that is the PRIMARY's or there is none.
+	Deployment Deployment   `json:"dp"`
+	Older      []Deployment `json:"od,omitempty"`
+	Last       *Revision    `json:"lr,omitempty"`
+	// Release is the current or last service deployment.
+	Release    *Release         `json:"re,omitempty"`
+	MinHealthy int              `json:"mi"` // percent, of the desired count, rounded up
+	MaxPercent int              `json:"ma"` // percent, of the desired count, rounded down
+	Breaker    CircuitBreaker   `json:"br,omitzero"`
+	Alarms     DeploymentAlarms `json:"al,omitzero"`
+	Grace      int              `json:"gr,omitempty"` // healthCheckGracePeriodSeconds
+	// ZoneRebalancing is availabilityZoneRebalancing ENABLED (S13).
+	ZoneRebalancing bool `json:"zr,omitempty"`
+	// Providers is the capacity provider strategy (S14).
+	Providers []ProviderShare   `json:"cs,omitempty"`
+	Rules     Rules             `json:"ru,omitzero"`
+	Role      string            `json:"ro,omitempty"`
+	CreatedAt time.Time         `json:"ca"`
+	CreatedBy string            `json:"cb,omitempty"`
+	Tags      map[string]string `json:"tg,omitempty"`
 	// PropagateTags is TASK_DEFINITION, SERVICE or NONE.
 	PropagateTags string `json:"pt,omitempty"`
 	// Token is the clientToken of its creation; Params a digest of the parameters that came with it.
@@ -66,15 +77,26 @@ type Service struct {
 	Unrepaired string `json:"un,omitempty"`
 	// NotBefore is when the next start is allowed, after a task that never ran.
 	NotBefore time.Time `json:"nb,omitzero"`
+	// Said are events that are not repeated, by what they are about, until the cause is over or 6 hours have passed (S12).
+	Said map[string]time.Time `json:"sy,omitempty"`
+	// Rebalancing reports that tasks are being started and stopped to balance the zones (S13).
+	Rebalancing bool `json:"rz,omitempty"`
+	// Options are what Berth keeps and shows, and passes on, without acting on it.
+	Options ServiceOptions `json:"op,omitzero"`
 }
 
-// Deployment is the service's one deployment; its id is startedBy for the user.
-type Deployment struct {
-	ID        string    `json:"id"` // ecs-svc/ and 19 digits
-	CreatedAt time.Time `json:"ca"`
-	UpdatedAt time.Time `json:"ua"`
-	Failed    int       `json:"fa,omitempty"` // tasks that never ran
-	Completed bool      `json:"co,omitempty"` // reached its desired count once
+// ServiceOptions are settings of a service that no decision rests on.
+type ServiceOptions struct {
+	ManagedTags    bool `json:"mt,omitempty"` // enableECSManagedTags
+	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
+}
+
+// ProviderShare is one entry of a capacity provider strategy (S14): of a service's tasks the first Base are placed with
+// the provider, of the rest a share by Weight.
+type ProviderShare struct {
+	Provider string `json:"n"`
+	Base     int    `json:"b,omitempty"`
+	Weight   int    `json:"w,omitempty"`
 }
 
 // ServiceEvent is one message of DescribeServices.events; 100 are kept in a ring.

@@ -28,6 +28,7 @@ type Snapshot struct {
 	journal  journal
 	metrics  metrics
 	pool     pool
+	beside   beside
 	// expiring are rows that may go at a time, those first that may first.
 	expiring expiry
 }
@@ -141,7 +142,7 @@ func (s *Snapshot) put(row Row) bool {
 		}
 		s.Requests[r.ID] = r
 	default:
-		return false
+		return s.putBeside(row)
 	}
 	return true
 }
@@ -172,6 +173,8 @@ func (s *Snapshot) remove(row Row) bool {
 	case *Request:
 		delete(s.Requests, r.ID)
 		return true
+	default:
+		return s.removeBeside(row)
 	}
 	return false
 }

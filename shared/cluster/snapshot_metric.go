@@ -155,22 +155,23 @@ func (s *Snapshot) limits(v *InstanceView) []Limit {
 	return out
 }
 
-// limit is what the configuration makes of a capacity (P12, P13): fractions are cut off, but not those that only
-// binary arithmetic makes.
+// limit is what the configuration makes of a capacity (P12, P13): see [Scaled].
 func (c *Configuration) limit(metric string, capacity int64) Limit {
 	out := Limit{capacity, capacity}
 	if p := c.Buffer[metric]; p > 0 {
-		out.Unbuffered = scaled(capacity, 1-p)
+		out.Unbuffered = Scaled(capacity, 1-p)
 	}
 	if p := c.Overbooking[metric]; p < 0 {
 		out.Total = math.MaxInt64
 	} else if p > 0 {
-		out.Total = scaled(capacity, 1+p)
+		out.Total = Scaled(capacity, 1+p)
 	}
 	return out
 }
 
-func scaled(capacity int64, by float64) int64 {
+// Scaled is a capacity times a factor, cut off to a whole number (P12, P13): what only binary arithmetic makes a fraction
+// below a whole number is that number.
+func Scaled(capacity int64, by float64) int64 {
 	x := float64(capacity) * by
 	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)
 	if x >= math.MaxInt64 {

@@ -63,6 +63,8 @@ type Task struct {
 	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
 	Foreign bool   `json:"fo,omitempty"`
 	Health  Health `json:"he,omitempty"` // as ECS reported it
+	// Counted marks a failure that its deployment's circuit breaker has counted.
+	Counted bool `json:"cd,omitempty"`
 
 	// Claim says which attempt to start it is under way or done; written by dispatch.
 	Attempt   int32   `json:"at,omitempty"`

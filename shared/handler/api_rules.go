@@ -67,7 +67,7 @@ func (a *API) reshape(ctx context.Context, clusterName, name string, f func(*clu
 		if err := f(s); err != nil {
 			return err
 		}
-		def, err := a.cached(ctx, clusterName, s.TaskDefinition)
+		def, err := a.cached(ctx, clusterName, s.Deployment.TaskDefinition)
 		if err != nil {
 			return err
 		}

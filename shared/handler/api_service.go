@@ -84,11 +84,14 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 	now := a.Clock.Now()
 	s := &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
-		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica), TaskDefinition: def.Name(),
+		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica),
 		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules, Network: spec.Network,
+		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules,
 	}
-	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Network)); err != nil {
+	s.Deployment = cluster.Deployment{UpdatedAt: now, State: cluster.RolloutInProgress, Revision: cluster.Revision{
+		ID: cluster.DeploymentID(s.Short, now), CreatedAt: now, TaskDefinition: def.Name(), Network: spec.Network,
+	}}
+	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Deployment.Network)); err != nil {
 		return nil, err
 	}
 	if s.Strategy == cluster.Daemon {
@@ -97,7 +100,6 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 	if old != nil {
 		s.Rev = old.Rev + 1
 	}
-	s.Deployment = cluster.Deployment{ID: cluster.DeploymentID(s.Short, now), CreatedAt: now, UpdatedAt: now}
 	return s, change(s, spec.Desired, spec.MinHealthy, spec.MaxPercent)
 }
 
@@ -195,9 +197,9 @@ func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*clus
 		if s.Status != cluster.ServiceActive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
-		if c.Force || definition != "" && definition != s.TaskDefinition {
+		if c.Force || definition != "" && definition != s.Deployment.TaskDefinition {
 			return cluster.Errorf(cluster.CodeUnsupported,
-				"Deployments are not supported yet: taskDefinition has to stay %s, without forceNewDeployment.", s.TaskDefinition)
+				"Deployments are not supported yet: taskDefinition has to stay %s, without forceNewDeployment.", s.Deployment.TaskDefinition)
 		}
 		s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
 		if c.Constraints != nil {

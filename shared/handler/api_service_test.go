@@ -96,7 +96,7 @@ func TestAPI_CreateService(t *testing.T) {
 		s := w.createAs(spec)
 		want(t, "version", w.version(), version+1)
 		want(t, "stored stamp", w.service("web").Stamp, version+1)
-		want(t, "task definition", s.TaskDefinition, "web:1")
+		want(t, "task definition", s.Deployment.TaskDefinition, "web:1")
 		want(t, "status", s.Status, cluster.ServiceActive)
 		want(t, "strategy", s.Strategy, cluster.Replica)
 		want(t, "percentages", fmt.Sprint(s.MinHealthy, s.MaxPercent), "100 200")

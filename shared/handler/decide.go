@@ -150,7 +150,7 @@ func (d *decider) wake(w *work) {
 		if w.services[s.Name] {
 			continue
 		}
-		def := d.snap.Definitions[s.TaskDefinition]
+		def := d.snap.Definitions[s.Deployment.TaskDefinition]
 		for id := range w.freed {
 			if v := d.snap.Instances[id]; def != nil && v != nil && d.fits(v, d.serviceRequest(s, def, 1)) {
 				w.services[s.Name] = true
@@ -276,7 +276,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 		Service: s, Tasks: d.concerning(s), Gone: d.gone, Now: d.now,
 		RestartDelay: d.settings.RestartDelay,
 	}
-	def := d.snap.Definitions[s.TaskDefinition]
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	in.HealthChecked = def != nil && def.HealthChecked
 	if s.Strategy == cluster.Daemon && def != nil {
 		spec := d.specs.service(s, def, d.snap.Configuration.DomainPolicy)
@@ -296,7 +296,7 @@ func (d *decider) differs(s *cluster.Service) bool {
 		p.Running != s.Running || p.Pending != s.Pending {
 		return true
 	}
-	def := d.snap.Definitions[s.TaskDefinition]
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if p.Start+len(p.StartOn)+len(d.waitingOf(s)) == 0 || d.now.Before(p.NotBefore) || def == nil {
 		return def == nil && s.Status == cluster.ServiceActive && s.Desired > 0
 	}

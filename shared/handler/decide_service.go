@@ -73,7 +73,7 @@ func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 
 // stopRequest asks which n tasks of the service to stop. Without its task definition the service has no strategy.
 func (d *decider) stopRequest(s *cluster.Service, n int) placement.Request {
-	def := d.snap.Definitions[s.TaskDefinition]
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil {
 		def = &cluster.TaskDefinition{}
 	}
@@ -84,7 +84,7 @@ func (d *decider) stopRequest(s *cluster.Service, n int) placement.Request {
 // the rest is known by the service's diagnosis alone.
 func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 	log.service.Blocked = nil
-	def := d.snap.Definitions[s.TaskDefinition]
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if s.Status != cluster.ServiceActive || def == nil {
 		return
 	}
@@ -288,8 +288,8 @@ func (d *decider) tell(s *cluster.Service, steady bool, log *eventLog) {
 	if next.Blocked != nil && cause(next.Blocked) != cause(s.Blocked) {
 		log.add(service.UnableToPlace(s.Name, next.Blocked))
 	}
-	if steady && !next.Deployment.Completed && s.Status == cluster.ServiceActive {
-		next.Deployment.Completed, next.Deployment.UpdatedAt = true, d.now
+	if steady && !next.Deployment.Completed() && s.Status == cluster.ServiceActive {
+		next.Deployment.State, next.Deployment.UpdatedAt = cluster.RolloutCompleted, d.now
 		log.add(service.DeploymentCompleted(s.Name, s.Deployment.ID))
 	}
 	// A service that was scaled in was steady before and is at once steady again: that is news, too.

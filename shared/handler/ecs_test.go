@@ -290,6 +290,9 @@ func (e *fakeECS) DescribeTasks(_ context.Context, clusterName string, ids []str
 }
 
 func (e *fakeECS) ListInstances(_ context.Context, clusterName string) ([]string, error) {
+	if _, known := e.clusters[clusterName]; !known {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(e.instances)) {
 		if e.instances[id].Cluster == clusterName {

@@ -63,28 +63,30 @@ func (h *TaskStateChange) sweepOrForget(ctx context.Context, name string) error 
 	if !ok || meta == nil {
 		return forget(ctx, h.State, name) // what a deletion left undone
 	}
-	gone, err := h.goneAtECS(ctx, meta)
-	if err != nil {
+	active, err := h.ECS.ClusterActive(ctx, name)
+	switch {
+	case err != nil:
 		return err
+	case active:
+		return h.Sweep(ctx, name)
+	case h.Clock.Now().Sub(meta.CreatedAt) < h.Settings.Settle:
+		logger(h.Log).Info("ECS does not show a new cluster yet, the next sweep looks again", "cluster", name)
+		return nil
 	}
-	if gone {
-		return h.withoutECS(ctx, name)
-	}
-	return h.Sweep(ctx, name)
+	return h.sweepInactive(ctx, name)
 }
 
-// goneAtECS reports that ECS has no such cluster any more: it was deleted, not through Berth. Two operations have to say
-// so, as much is lost if it is not true.
-func (h *TaskStateChange) goneAtECS(ctx context.Context, meta *cluster.Meta) (bool, error) {
-	active, err := h.ECS.ClusterActive(ctx, meta.Cluster)
-	if err != nil || active || h.Clock.Now().Sub(meta.CreatedAt) < h.Settings.Settle {
-		return false, err
+// sweepInactive is for a cluster that ECS does not call active: it was deleted, not through Berth. A second operation
+// has to say so, as much is lost if it is not true.
+func (h *TaskStateChange) sweepInactive(ctx context.Context, name string) error {
+	ids, err := h.ECS.ListInstances(ctx, name)
+	switch {
+	case cluster.ErrorCode(err) == cluster.CodeClusterNotFound || err == nil && len(ids) == 0:
+		return h.withoutECS(ctx, name)
+	case err != nil:
+		return err
 	}
-	ids, err := h.ECS.ListInstances(ctx, meta.Cluster)
-	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
-		return true, nil
-	}
-	return len(ids) == 0, err
+	return h.Sweep(ctx, name)
 }
 
 // withoutECS forgets a cluster that ECS has no more, unless services are still wanted there: they stay as they are, their

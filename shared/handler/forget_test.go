@@ -122,6 +122,19 @@ func TestForget(t *testing.T) {
 		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 2)
 		wantCount(t, "clusters", w.listed(), 1)
 	})
+	t.Run("ANewClusterThatECSDoesNotShowYetIsLeftAlone", func(t *testing.T) {
+		w := emptyWorld(t)
+		w.ecs.clusters[prod] = true
+		if err := w.api.ClusterCreated(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		delete(w.ecs.clusters, prod)
+		w.sweep()
+		wantCount(t, "clusters", w.listed(), 1)
+		w.advance(handler.DefaultSettings().Settle)
+		w.sweep()
+		wantCount(t, "clusters a while later", w.listed(), 0)
+	})
 	t.Run("ItComesBackEmpty", func(t *testing.T) {
 		w := used(t)
 		if err := w.api.ClusterDeleted(ctx, prod); err != nil {

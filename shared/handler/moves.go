@@ -32,7 +32,7 @@ func (d *decider) moves(w *work) {
 	if len(movers) == 0 || slices.ContainsFunc(movers, d.underWay) {
 		return
 	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: MaxMoves}}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves}
 	for _, m := range movers {
 		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
 	}
@@ -98,7 +98,7 @@ func (d *decider) movers() []*mover {
 	var out []*mover
 	for _, name := range sortedKeys(governed) {
 		s := governed[name]
-		def := d.snap.Definitions[s.TaskDefinition]
+		def := d.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
 			out = append(out, &mover{service: s, def: def, spec: d.serviceRequest(s, def, 1).Spec})
 		}

@@ -191,7 +191,7 @@ func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work
 	var missing []string
 	for name := range w.services {
 		if s := snap.Services[name]; s != nil {
-			missing = append(missing, s.TaskDefinition)
+			missing = append(missing, s.Deployment.TaskDefinition)
 		}
 	}
 	for id := range w.requests {

@@ -56,7 +56,7 @@ func TestPlacement_Replica(t *testing.T) {
 		s := w.service("web")
 		want(t, "running", s.Running, 4)
 		want(t, "pending", s.Pending, 0)
-		want(t, "completed", s.Deployment.Completed, true)
+		want(t, "completed", s.Deployment.Completed(), true)
 		events := w.events("web")
 		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
 		wantEvent(t, events, "(deployment "+s.Deployment.ID+") deployment completed.")

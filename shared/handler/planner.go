@@ -132,7 +132,7 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 // network is the task's, or its service's.
 func (p *planner) network(t *cluster.Task) *cluster.Network {
 	if s := p.snap.Services[t.Service]; s != nil && t.Service != "" {
-		return s.Network
+		return s.Deployment.Network
 	}
 	return t.Network
 }

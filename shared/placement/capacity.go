@@ -135,7 +135,10 @@ func Admit(s *cluster.Snapshot, want, had Demand) error {
 		if c.Total == Unlimited {
 			continue
 		}
-		usable := held(c.Total, s.Configuration.Buffer[m.Name])
+		usable := c.Total
+		if buffer := s.Configuration.Buffer[m.Name]; buffer > 0 { // the fraction is cut off once, of the whole
+			usable = cluster.Scaled(usable, 1-buffer)
+		}
 		if available := max(0, usable-c.Load); required.Cmp(big.NewInt(available)) > 0 {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
 				"The cluster has insufficient capacity of metric %s: %s more required, %d available (capacity %d, %d without the buffer, load %d).",
@@ -143,13 +146,4 @@ func Admit(s *cluster.Snapshot, want, had Demand) error {
 		}
 	}
 	return nil
-}
-
-// held is the cluster's capacity without its buffer: the fraction is cut off once, of the whole.
-func held(capacity int64, buffer float64) int64 {
-	if buffer <= 0 {
-		return capacity
-	}
-	x := float64(capacity) * (1 - buffer)
-	return int64(math.Floor(x + 1e-9 + math.Abs(x)*1e-15))
 }

@@ -154,6 +154,12 @@ func (e *Engine) size() int {
 	for _, k := range e.rankings {
 		out += k.size(n)
 	}
+	for _, r := range e.rosters {
+		out += 1024 + 48*n // per instance: which block, and its place in it
+		for at := range r.shelves {
+			out += 64 * len(r.shelves[at].blocks)
+		}
+	}
 	for _, t := range e.tallies {
 		out += 512 + 48*(len(t.active)+len(t.held)) + 8*len(t.dense)
 	}

@@ -152,14 +152,6 @@ func (d *Domains) AdmitsFault(leaf int) bool { return d.fault.admits(leaf) }
 // AdmitsUpgrade is the same for an upgrade domain.
 func (d *Domains) AdmitsUpgrade(id int) bool { return d.upgrade.admits(id) }
 
-// Admits reports whether an eligible instance may have one more new task as far as its domains go.
-func (d *Domains) Admits(i int) bool {
-	return d.standing[i] == Eligible && d.fault.admits(d.fault.id(i)) && d.upgrade.admits(d.upgrade.id(i))
-}
-
-// Violated reports whether the tasks where they are break the rule of either dimension.
-func (d *Domains) Violated() (fault, upgrade bool) { return d.fault.excess > 0, d.upgrade.excess > 0 }
-
 // Excess is how far the tasks are from what each rule allows: tasks too many or too few, summed over all levels. 0 is
 // no violation.
 func (d *Domains) Excess() (fault, upgrade int) { return int(d.fault.excess), int(d.upgrade.excess) }

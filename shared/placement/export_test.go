@@ -2,3 +2,14 @@ package placement
 
 // Forgetful has the engine give up the older half of what it keeps whenever it makes more.
 func (e *Engine) Forgetful() { e.maxMemory, e.evictEvery = 0, 1 }
+
+// Admits reports whether an eligible instance may have one more new task as far as its domains go.
+func (d *Domains) Admits(i int) bool {
+	return d.standing[i] == Eligible && d.AdmitsFault(d.Fault(i)) && d.AdmitsUpgrade(d.Upgrade(i))
+}
+
+// Violated reports whether the tasks where they are break the rule of either dimension.
+func (d *Domains) Violated() (fault, upgrade bool) {
+	f, u := d.Excess()
+	return f > 0, u > 0
+}

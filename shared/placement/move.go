@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"math"
-
-	"berth/shared/cluster"
-)
+import "berth/shared/cluster"
 
 // Mover is an owner whose tasks may be moved to other instances.
 type Mover struct {
@@ -13,16 +9,10 @@ type Mover struct {
 	Target int // desired count: domain rules depend on it (P4, P5)
 }
 
-// Budget bounds the moves of one plan (P15). Zero is no limit.
-type Budget struct {
-	Moves int
-	Share float64 // of all tasks of the movers, rounded down
-}
-
 // Moves asks for moves.
 type Moves struct {
 	Owners map[string]Mover // by the owner's short key; tasks of others stay
-	Budget Budget
+	Most   int              // moves of one plan (P15); 0 is no limit
 	// Keep reports that a task must stay where it is, for a reason that placement does not know; nil: none must.
 	Keep func(*cluster.Task) bool
 }
@@ -120,16 +110,4 @@ func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
 // moveCosts are Service Fabric's.
 var moveCosts = map[cluster.MoveCost]int{
 	cluster.CostZero: 0, "": 1, cluster.CostLow: 1, cluster.CostMedium: 15, cluster.CostHigh: 40,
-}
-
-// limit is how many moves the budget allows among so many tasks.
-func (b Budget) limit(tasks int) int {
-	limit := math.MaxInt
-	if b.Moves > 0 {
-		limit = b.Moves
-	}
-	if b.Share > 0 {
-		limit = min(limit, int(b.Share*float64(tasks)+1e-9))
-	}
-	return limit
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -35,7 +36,9 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
 	p.addTasks(e, m, numbers, at)
-	p.budget = m.Budget.limit(len(p.tasks))
+	if p.budget = m.Most; p.budget <= 0 {
+		p.budget = math.MaxInt
+	}
 	if r != nil {
 		p.addNewcomers(e, r, numbers[r.Spec.Owner])
 	}

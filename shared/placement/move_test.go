@@ -178,7 +178,7 @@ func TestPlanMoves(t *testing.T) {
 			rows = append(rows, task(fmt.Sprintf("t%d", n), "a", load(5)))
 		}
 		m := movers(anyTask("web"))
-		m.Budget = placement.Budget{Moves: 5, Share: 0.35}
+		m.Most = 3
 		if p := plan(rows, m); len(p.Moves) != 3 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Have != 35 {
 			t.Fatalf("%+v", p)
 		}

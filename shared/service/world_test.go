@@ -20,7 +20,7 @@ const delay = 10 * time.Second
 func replica(desired int, options ...func(*cluster.Service)) *cluster.Service {
 	s := &cluster.Service{
 		Name: "web", Short: "0123456789ab", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
-		MinHealthy: 100, MaxPercent: 200, Deployment: cluster.Deployment{ID: "ecs-svc/1"},
+		MinHealthy: 100, MaxPercent: 200, Deployment: cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/1"}},
 	}
 	for _, o := range options {
 		o(s)

@@ -63,8 +63,10 @@ func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (
 	}
 	d := &cluster.ServiceDetail{Service: &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		TaskDefinition: spec.TaskDefinition, MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		Rules: spec.Rules, Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{ID: "ecs-svc/1234567890123456789", CreatedAt: noon, UpdatedAt: noon},
+		MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
+		Rules: spec.Rules, Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{UpdatedAt: noon, Revision: cluster.Revision{
+			ID: "ecs-svc/1234567890123456789", CreatedAt: noon, TaskDefinition: spec.TaskDefinition,
+		}},
 	}}
 	if spec.Strategy != "" {
 		d.Strategy = spec.Strategy

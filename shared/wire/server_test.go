@@ -85,7 +85,7 @@ func TestServiceLife(t *testing.T) {
 	})
 
 	row := b.scheduler.services["prod/web"]
-	row.Running, row.Pending, row.Deployment.Completed, row.Deployment.Failed = 2, 1, true, 4
+	row.Running, row.Pending, row.Deployment.State, row.Deployment.Failed = 2, 1, cluster.RolloutCompleted, 4
 	row.EventLog = []*cluster.ServiceEvent{
 		{ID: "e2", CreatedAt: after(time.Second), Message: "(service web) has reached a steady state."}, {ID: "e1", CreatedAt: noon, Message: "m"},
 	}

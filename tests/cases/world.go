@@ -277,7 +277,7 @@ func (w *world) compile(p *partition) error {
 	}
 	p.row = &cluster.Service{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1}, Name: p.name, Short: p.name, Status: cluster.ServiceActive,
-		Strategy: cluster.Replica, Desired: max(0, s.Target), TaskDefinition: "task:1", MinHealthy: 100, MaxPercent: 200,
+		Strategy: cluster.Replica, Desired: max(0, s.Target), MinHealthy: 100, MaxPercent: 200,
 		Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost), DomainPolicy: policy},
 	}
 	if s.OnEveryNode {
@@ -324,7 +324,7 @@ func (w *world) put(p *partition, node string, reported map[string]int64) *clust
 	w.tasks++
 	t := &cluster.Task{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%s-%04d", p.name, w.tasks), Owner: p.row.Short,
-		Service: p.name, Group: "service:" + p.name, TaskDefinition: p.row.TaskDefinition, Instance: node,
+		Service: p.name, Group: "service:" + p.name, Instance: node,
 		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(int64(w.tasks), 0)),
 		Reported: reported,
 	}

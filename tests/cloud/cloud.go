@@ -19,10 +19,19 @@ import (
 	"berth/tests/ministack"
 )
 
+// Version is one version of the installation.
+type Version struct {
+	// Code is where [Build] has put the functions, Source the folder with template.yaml and what that includes, this
+	// project's root where empty.
+	Code, Source string
+}
+
 // Options say how to run the tier. The zero value of each field is the default.
 type Options struct {
-	// Code is where [Build] has put the functions, Berth the command that `berth fleet` is run by.
-	Code, Berth string
+	// Version is what is deployed at first.
+	Version
+	// Berth is the command that `berth fleet` is run by.
+	Berth string
 	// Parameters override those of [Parameters].
 	Parameters map[string]string
 	// FleetArguments are added to `berth fleet`.
@@ -102,26 +111,38 @@ func (c *Cloud) start(ctx context.Context) error {
 		return err
 	}
 	c.Endpoint = c.emulator.Endpoint
-	return c.Deploy(ctx, c.options.Code)
+	return c.Deploy(ctx, c.options.Version)
 }
 
-// Deploy deploys the template with the functions in code; it updates the stack where there is one.
-func (c *Cloud) Deploy(ctx context.Context, code string) error {
+// Deploy deploys a version; it updates the stack where there is one. Parameters that its template does not have are left
+// out.
+func (c *Cloud) Deploy(ctx context.Context, v Version) error {
+	if v.Source == "" {
+		v.Source = c.root
+	}
 	action := "UpdateStack"
 	if c.version == 0 {
 		action = "CreateStack"
 	}
 	c.version++
 	aws := caller{endpoint: c.Endpoint}
-	template, err := aws.pack(ctx, c.root, code, fmt.Sprintf("v%d", c.version))
+	template, err := readTemplate(v.Source)
+	if err != nil {
+		return err
+	}
+	packed, err := aws.pack(ctx, template, v, fmt.Sprintf("v%d", c.version))
 	if err != nil {
 		return fmt.Errorf("packing template.yaml: %w", err)
 	}
-	parameters := Parameters()
-	for k, v := range c.options.Parameters {
-		parameters[k] = v
+	parameters := map[string]string{}
+	for _, some := range []map[string]string{Parameters(), c.options.Parameters} {
+		for k, value := range some {
+			if member(member(template.Content[0], "Parameters"), k) != nil {
+				parameters[k] = value
+			}
+		}
 	}
-	outputs, err := aws.deploy(ctx, action, template, parameters)
+	outputs, err := aws.deploy(ctx, action, packed, parameters)
 	if err != nil {
 		return err
 	}
@@ -131,12 +152,11 @@ func (c *Cloud) Deploy(ctx context.Context, code string) error {
 	if c.Resources, err = aws.resources(ctx); err != nil {
 		return err
 	}
-	folders, err := Functions(c.root)
 	c.callers = map[string]string{}
-	for _, folder := range folders {
+	for _, folder := range functions(template) {
 		c.callers[c.session(folder).AccessKeyID] = folder
 	}
-	return err
+	return nil
 }
 
 func (c *Cloud) startFleet(ctx context.Context, endpoint string) error {
@@ -189,7 +209,7 @@ func BuildAll(ctx context.Context, dir string) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	o := Options{Code: filepath.Join(dir, "functions"), Berth: filepath.Join(dir, "berth")}
+	o := Options{Version: Version{Code: filepath.Join(dir, "functions")}, Berth: filepath.Join(dir, "berth")}
 	if err := Build(ctx, root, o.Code); err != nil {
 		return Options{}, err
 	}

@@ -76,44 +76,48 @@ func member(n *yaml.Node, name string) *yaml.Node {
 // bucket holds what templates point to.
 const bucket = "artifacts"
 
-// pack uploads what the template points to and gives the template that points there: no more than what `sam package`
-// does. version stands in the names, so that another version of the code is another object.
-func (c caller) pack(ctx context.Context, root, code, version string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+func readTemplate(source string) (*yaml.Node, error) {
+	text, err := os.ReadFile(filepath.Join(source, "template.yaml"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var template yaml.Node
 	if err := yaml.Unmarshal(text, &template); err != nil {
-		return "", fmt.Errorf("reading template.yaml: %w", err)
+		return nil, fmt.Errorf("reading template.yaml: %w", err)
 	}
+	return &template, nil
+}
+
+// pack uploads what the template points to and gives the template that points there: no more than what `sam package`
+// does. name stands in the names, so that another version of the code is another object.
+func (c caller) pack(ctx context.Context, template *yaml.Node, v Version, name string) (string, error) {
 	if err := c.put(ctx, "/"+bucket, nil); err != nil {
 		return "", err
 	}
-	for _, a := range artifacts(&template) {
+	for _, a := range artifacts(template) {
 		if a.tmp != "" {
-			nested, err := os.ReadFile(filepath.Join(root, a.tmp))
+			nested, err := os.ReadFile(filepath.Join(v.Source, a.tmp))
 			if err != nil {
 				return "", err
 			}
-			path := "/" + bucket + "/" + version + "-" + filepath.Base(a.tmp)
+			path := "/" + bucket + "/" + name + "-" + filepath.Base(a.tmp)
 			if err := c.put(ctx, path, nested); err != nil {
 				return "", err
 			}
 			a.at.Value = c.endpoint + path
 			continue
 		}
-		zipped, err := zipBootstrap(filepath.Join(code, a.dir))
+		zipped, err := zipBootstrap(filepath.Join(v.Code, a.dir))
 		if err != nil {
 			return "", err
 		}
-		path := bucket + "/" + version + "-" + a.dir + ".zip"
+		path := bucket + "/" + name + "-" + a.dir + ".zip"
 		if err := c.put(ctx, "/"+path, zipped); err != nil {
 			return "", err
 		}
 		a.at.Value = "s3://" + path
 	}
-	packed, err := yaml.Marshal(&template)
+	packed, err := yaml.Marshal(template)
 	return string(packed), err
 }
 
@@ -141,20 +145,20 @@ func zipBootstrap(binary string) ([]byte, error) {
 }
 
 // Functions are the folders of functions/ that template.yaml deploys, sorted.
-func Functions(root string) (folders []string, err error) {
-	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+func Functions(root string) ([]string, error) {
+	template, err := readTemplate(root)
 	if err != nil {
 		return nil, err
 	}
-	var template yaml.Node
-	if err := yaml.Unmarshal(text, &template); err != nil {
-		return nil, err
-	}
-	for _, a := range artifacts(&template) {
+	return functions(template), nil
+}
+
+func functions(template *yaml.Node) (folders []string) {
+	for _, a := range artifacts(template) {
 		if a.dir != "" {
 			folders = append(folders, a.dir)
 		}
 	}
 	slices.Sort(folders)
-	return folders, nil
+	return folders
 }

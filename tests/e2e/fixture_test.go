@@ -3,9 +3,13 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"berth/shared/awsevent"
@@ -33,7 +37,10 @@ func TestEventFixtures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an emulator of AWS")
 	}
-	l := newLocal(t, func(o *cloud.Options) { o.Parameters["EventSources"] = awsevent.SourceECS })
+	spans := newSpans(t)
+	l := newLocal(t, func(o *cloud.Options) {
+		o.Parameters["EventSources"], o.Parameters["TraceEndpoint"] = awsevent.SourceECS, spans.url
+	})
 	files, err := filepath.Glob(root + "/events/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no events: %v", err)
@@ -56,6 +63,9 @@ func TestEventFixtures(t *testing.T) {
 			if !strings.Contains(log, want.says) {
 				t.Errorf("%s logs %q, want %q", want.function, log, want.says)
 			}
+			if n := spans.take(); n == 0 {
+				t.Errorf("%s sends no span", want.function)
+			}
 		})
 	}
 	t.Run("AnErrorIsToldApart", func(t *testing.T) {
@@ -73,6 +83,28 @@ func TestEventFixtures(t *testing.T) {
 		}
 	})
 }
+
+// spans counts the invocations that functions report to a collector of OpenTelemetry.
+type spans struct {
+	url string
+	n   atomic.Int64
+}
+
+func newSpans(t *testing.T) *spans {
+	s := &spans{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && r.URL.Path == "/v1/traces" && bytes.Contains(body, []byte(`"name":"invoke"`)) {
+			s.n.Add(1)
+		}
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// take gives the count and begins anew.
+func (s *spans) take() int64 { return s.n.Swap(0) }
 
 // invokeOnce has a fresh environment of a function handle an event, and gives its answer and its log.
 func invokeOnce(t *testing.T, l *local, function string, event []byte) (answer, log string) {

@@ -2,8 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"io/fs"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,16 +18,21 @@ import (
 	"berth/tests/ministack"
 )
 
-// TestUpgrade replaces the functions of an earlier version by this one's while a service grows: no task is lost, none is
-// started twice, none is stopped.
+// TestUpgrade replaces the functions, and the template, of an earlier version by this one's while a service grows: no
+// task is lost, none is started twice, none is stopped.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an emulator of AWS")
 	}
-	first, next := versions(t)
+	this := binaries(t).Version
+	t.Run("FromAnEarlierVersion", func(t *testing.T) { upgrade(t, earlier(t), this) })
+	t.Run("FromTheSameCode", func(t *testing.T) { upgrade(t, this, renewed(t, this)) })
+}
+
+func upgrade(t *testing.T, first, next cloud.Version) {
 	c := &calls{}
 	l := newLocal(t, func(o *cloud.Options) {
-		o.Code, o.Tap = first, &cloud.Tap{After: c.add}
+		o.Version, o.Tap = first, &cloud.Tap{After: c.add}
 		o.Parameters["RecheckSeconds"] = "1"
 	})
 	s := &story{t: t, tier: l, api: l.Client(), cluster: "shop"}
@@ -73,48 +79,47 @@ func arns(tasks []types.Task) (all []string) {
 	return all
 }
 
-// versions are the functions of the version before this one, and this one's: of the last tag, or of the commit before
-// where there is none. Where there is no history it is the same code twice, as different files as far as Lambda can tell.
-func versions(t *testing.T) (first, next string) {
+// age is how many commits an earlier version lies back where no tag names one.
+const age = 10
+
+// earlier is an older version of this project, built from its history: the one that UPGRADE_FROM names, else the last
+// tag, else that of some commits ago. The test is skipped where there is no history, as in an archive.
+func earlier(t *testing.T) cloud.Version {
 	t.Helper()
-	next = binaries(t).Code
 	root, err := ministack.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := previous(root)
+	commit := cmp.Or(os.Getenv("UPGRADE_FROM"), previous(root))
 	if commit == "" {
-		t.Log("there is no earlier version here: the same code is deployed again")
-		return next, renewed(t, root, next)
+		t.Skip("git has no earlier version here")
 	}
-	first = filepath.Join(t.TempDir(), "functions")
-	source := t.TempDir()
-	if err := export(root, commit, source); err != nil {
+	v := cloud.Version{Code: filepath.Join(t.TempDir(), "functions"), Source: t.TempDir()}
+	if err := export(root, commit, v.Source); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(source, "functions", "placement")); errors.Is(err, fs.ErrNotExist) {
-		t.Logf("%s has no functions: the same code is deployed again", commit)
-		return next, renewed(t, root, next)
-	}
-	if err := cloud.Build(t.Context(), source, first); err != nil {
+	if err := cloud.Build(t.Context(), v.Source, v.Code); err != nil {
 		t.Fatalf("%s: %v", commit, err)
 	}
-	t.Logf("from %s to this version", commit)
-	return first, renewed(t, root, next)
+	t.Logf("from %s", commit)
+	return v
 }
 
-// previous names the version before this one, empty where that is not known.
+// previous names an earlier version, empty where none is known.
 func previous(root string) string {
-	for _, args := range [][]string{
-		{"describe", "--tags", "--abbrev=0", "HEAD~1"}, {"rev-parse", "--quiet", "--verify", "HEAD~1"},
-	} {
+	git := func(args ...string) string {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = root
-		if out, err := cmd.Output(); err == nil {
-			return string(bytes.TrimSpace(out))
+		out, err := cmd.Output()
+		if err != nil {
+			return ""
 		}
+		return string(bytes.TrimSpace(out))
 	}
-	return ""
+	if tag := git("describe", "--tags", "--abbrev=0", "HEAD~1"); tag != "" {
+		return tag
+	}
+	return git("rev-parse", "--quiet", "--verify", fmt.Sprintf("HEAD~%d", age))
 }
 
 // export writes the files of a commit into dir; the repository is left as it is.
@@ -131,23 +136,24 @@ func export(root, commit, dir string) error {
 	return os.Remove(archive)
 }
 
-// renewed copies the functions with something behind their ends, which nobody reads: another version even if their code
-// is the same.
-func renewed(t *testing.T, root, code string) string {
+// renewed copies the functions with something behind their ends, which nobody reads: another version, as far as Lambda
+// can tell.
+func renewed(t *testing.T, v cloud.Version) cloud.Version {
 	t.Helper()
-	folders, err := cloud.Functions(root)
-	if err != nil {
-		t.Fatal(err)
+	files, err := os.ReadDir(v.Code)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("functions %v, %v", files, err)
 	}
 	dir := t.TempDir()
-	for _, folder := range folders {
-		program, err := os.ReadFile(filepath.Join(code, folder))
+	for _, file := range files {
+		program, err := os.ReadFile(filepath.Join(v.Code, file.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, folder), append(program, "next version"...), 0o755); err != nil { //nolint:gosec // it runs
+		if err := os.WriteFile(filepath.Join(dir, file.Name()), append(program, "next version"...), 0o755); err != nil { //nolint:gosec // it runs
 			t.Fatal(err)
 		}
 	}
-	return dir
+	v.Code = dir
+	return v
 }

@@ -36,7 +36,7 @@ func (l *ledger) lawOf(t *cluster.Task) *law {
 }
 
 func (l *ledger) serviceLaw(s *cluster.Service) *law {
-	def := l.definition(s.Cluster, s.TaskDefinition)
+	def := l.definition(s.Cluster, s.Deployment.TaskDefinition)
 	if def == nil {
 		return nil
 	}

@@ -18,6 +18,8 @@ type Moves struct {
 	// Violations are the rules broken now, Unrepaired those that no moves mend.
 	Violations []string `json:"violations"`
 	Unrepaired []string `json:"unrepaired"`
+	// Exact reports that no cheaper moves mend as much; where it is false there may be such.
+	Exact bool `json:"exact"`
 	// Room is how the tasks that find no instance would get one.
 	Room *Room `json:"room,omitempty"`
 }
@@ -50,13 +52,15 @@ type Room struct {
 	Moves []Move `json:"moves"`
 	// Places are instances for the tasks of the question once the moves are over, those that need no move included.
 	Places []string `json:"places"`
+	// Exact reports that no cheaper moves make as much room; where it is false there may be such.
+	Exact bool `json:"exact"`
 	// Automatic reports that Berth makes these moves by itself: for a service, where a metric's capacity is what lacks.
 	Automatic bool `json:"automatic"`
 }
 
 // movers are the services whose tasks may have to move.
 func (w *world) movers() (placement.Moves, error) {
-	out := placement.Moves{Owners: map[string]placement.Mover{}, Budget: placement.Budget{Moves: handler.MaxMoves}}
+	out := placement.Moves{Owners: map[string]placement.Mover{}, Most: handler.MaxMoves}
 	governed := w.snap.Governed()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
@@ -82,6 +86,7 @@ func (w *world) moves() (*Moves, error) {
 	names := w.names()
 	return &Moves{
 		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names), Unrepaired: broken(plan.Unrepaired, names),
+		Exact: plan.Exact,
 	}, nil
 }
 
@@ -146,6 +151,6 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 		return nil
 	}
 	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r wire.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
-	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Automatic: q.Service != "" && lacking}
+	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Exact: plan.Exact, Automatic: q.Service != "" && lacking}
 	return nil
 }

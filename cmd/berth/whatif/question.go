@@ -93,11 +93,11 @@ func (w *world) definition(name string) (*cluster.TaskDefinition, error) {
 
 // spec is what placement is asked with for the service's tasks. Without further rules it is the same each time.
 func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spec, error) {
-	key := s.Name + " " + s.TaskDefinition
+	key := s.Name + " " + s.Deployment.TaskDefinition
 	if old := w.specs[key]; old != nil && further.Empty() {
 		return old, nil
 	}
-	def, err := w.definition(s.TaskDefinition)
+	def, err := w.definition(s.Deployment.TaskDefinition)
 	if err != nil {
 		return nil, fmt.Errorf("service %s: %w", s.Name, err)
 	}

@@ -53,7 +53,7 @@ func instance(id, zone string, metrics map[string]int64) *cluster.Instance {
 func service(name string, desired int, rules cluster.Rules) *cluster.Service {
 	return &cluster.Service{
 		Head: head(), Name: name, Short: name + "-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
-		TaskDefinition: name + ":1", Rules: rules,
+		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: name + ":1"}}, Rules: rules,
 	}
 }
 

@@ -142,7 +142,7 @@ func (w *world) asked(t *cluster.Task) (r placement.Request, err error) {
 	r.Count = 1
 	if s := w.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
 		as := *s
-		as.TaskDefinition = t.TaskDefinition
+		as.Deployment.TaskDefinition = t.TaskDefinition
 		r.Target = s.Desired
 		r.Spec, err = w.spec(&as, &cluster.Rules{})
 		return r, err
@@ -168,7 +168,7 @@ func WhyService(snap *cluster.Snapshot, name string) (*ServiceAnswer, error) {
 		return nil, err
 	}
 	out := &ServiceAnswer{
-		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status), Definition: s.TaskDefinition, Desired: s.Desired,
+		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status), Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
 		Instances: []Share{}, Decided: wire.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
 	}

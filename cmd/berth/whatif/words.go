@@ -117,6 +117,7 @@ func (p *printer) moves(m *Moves, count int) {
 	case len(m.Planned) > 0:
 		p.line("Moves that the cluster would make:")
 		p.planned(m.Planned)
+		p.inexact(m.Exact)
 	case len(m.Violations) == 0:
 		p.line("Nothing has to move: no rule is broken.")
 	default:
@@ -135,6 +136,14 @@ func (p *printer) moves(m *Moves, count int) {
 	}
 	p.line("With these moves %d of %d would find an instance: %s. %s.", len(r.Places), count, named(r.Places), by)
 	p.planned(r.Moves)
+	p.inexact(r.Exact)
+}
+
+// inexact says that the search for moves looked near each violation only, or came to its limit.
+func (p *printer) inexact(exact bool) {
+	if !exact {
+		p.line("  Not every way was tried: there may be cheaper moves.")
+	}
 }
 
 func named(instances []string) string {

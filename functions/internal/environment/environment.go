@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"berth/functions/internal/trace"
 	"berth/shared/awsapi"
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
@@ -35,6 +36,7 @@ type Environment struct {
 	out     io.Writer // the log's
 	request *atomic.Pointer[string]
 	lookup  func(string) string
+	tracer  *trace.Tracer
 	aws     aws.Config
 	errs    []error
 }
@@ -45,13 +47,13 @@ type Environment struct {
 func Load() *Environment {
 	e := New(os.Getenv)
 	var err error
-	if e.aws, err = awsConfig(); err != nil {
+	if e.aws, err = awsConfig(e.tracer); err != nil {
 		e.fail(fmt.Errorf("reading the AWS configuration: %w", err))
 	}
 	return e
 }
 
-func awsConfig() (aws.Config, error) {
+func awsConfig(tracer *trace.Tracer) (aws.Config, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
 		return aws.Config{}, err
@@ -62,7 +64,7 @@ func awsConfig() (aws.Config, error) {
 	c := aws.Config{
 		Region: env.Region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials},
 		// A connection that hangs must not use up the function's time; no call that we make waits for anything.
-		HTTPClient:    tracedCalls(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
+		HTTPClient:    tracer.Client(awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second)}),
 		ConfigSources: []any{env}, // where services find endpoints of their own
 	}
 	if env.BaseEndpoint != "" {
@@ -78,6 +80,10 @@ func New(lookup func(string) string) *Environment { return NewTo(os.Stdout, look
 func NewTo(out io.Writer, lookup func(string) string) *Environment {
 	e := &Environment{out: out, request: &atomic.Pointer[string]{}, lookup: lookup}
 	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
+	var err error
+	if e.tracer, err = trace.New(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"), e.Log); err != nil {
+		e.fail(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err))
+	}
 	return e
 }
 

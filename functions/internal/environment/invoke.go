@@ -14,22 +14,22 @@ import (
 )
 
 // Start checks the environment and has Lambda call the function. Lines of the log carry the request's id; what figures
-// gathered is written as metrics at the end of each invocation.
+// gathered is written as metrics at the end of each invocation, and its spans are sent where tracing is on.
 func (e *Environment) Start(f *eventsource.Function, figures *handler.Figures) {
 	e.Check()
 	f.Log = e.Log
 	lambda.Start(e.Invoker(f.Invoke, figures))
 }
 
-// Invoker is invoke with the log and the metrics of [Environment.Start]. Lambda has an environment handle one event at
-// a time.
+// Invoker is invoke with the log, the metrics and the spans of [Environment.Start]. Lambda has an environment handle
+// one event at a time.
 func (e *Environment) Invoker(
 	invoke func(context.Context, json.RawMessage) (any, error), figures *handler.Figures,
 ) func(context.Context, json.RawMessage) (any, error) {
 	metrics := e.metrics()
-	return func(ctx context.Context, event json.RawMessage) (any, error) {
-		ctx, end := e.traced(ctx)
-		defer end()
+	return func(ctx context.Context, event json.RawMessage) (answer any, err error) {
+		ctx, end := e.tracer.Invocation(ctx)
+		defer func() { end(err) }()
 		if c, ok := lambdacontext.FromContext(ctx); ok {
 			e.request.Store(&c.AwsRequestID)
 		}

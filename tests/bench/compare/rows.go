@@ -49,7 +49,8 @@ func definitionRow(s *workload.Service) *cluster.TaskDefinition {
 func serviceRow(s *workload.Service) *cluster.Service {
 	out := &cluster.Service{
 		Head: head(), Name: s.Name, Short: cluster.ShortKey(clusterName, s.Name, began), Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		Desired: s.Replicas, TaskDefinition: cluster.TaskDefinitionName(s.Name, 1), CreatedAt: began,
+		Desired: s.Replicas, CreatedAt: began,
+		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: cluster.TaskDefinitionName(s.Name, 1)}},
 	}
 	rules := &out.Rules
 	if x := s.Expression(); x != "" {
@@ -78,6 +79,6 @@ func serviceRow(s *workload.Service) *cluster.Service {
 func taskRow(def *cluster.TaskDefinition, s *cluster.Service) cluster.Task {
 	return cluster.Task{
 		Head: head(), Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: "ecs-svc/" + s.Short,
-		TaskDefinition: s.TaskDefinition, Needs: def.Needs, Ports: def.Ports, Desired: cluster.TaskRunning, CreatedAt: cluster.At(began),
+		TaskDefinition: s.Deployment.TaskDefinition, Needs: def.Needs, Ports: def.Ports, Desired: cluster.TaskRunning, CreatedAt: cluster.At(began),
 	}
 }

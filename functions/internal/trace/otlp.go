@@ -1,0 +1,119 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// The messages of OTLP/HTTP with JSON (OpenTelemetry protocol specification 1.x), as far as they are used: ids are hex,
+// 64-bit numbers texts.
+type (
+	request struct {
+		ResourceSpans []resourceSpans `json:"resourceSpans"`
+	}
+	resourceSpans struct {
+		Resource   resource     `json:"resource"`
+		ScopeSpans []scopeSpans `json:"scopeSpans"`
+	}
+	resource struct {
+		Attributes []attribute `json:"attributes"`
+	}
+	scopeSpans struct {
+		Scope scope  `json:"scope"`
+		Spans []span `json:"spans"`
+	}
+	scope struct {
+		Name string `json:"name"`
+	}
+	span struct {
+		TraceID    string      `json:"traceId"`
+		SpanID     string      `json:"spanId"`
+		Parent     string      `json:"parentSpanId,omitempty"`
+		Name       string      `json:"name"`
+		Kind       int         `json:"kind"`
+		Start      string      `json:"startTimeUnixNano"`
+		End        string      `json:"endTimeUnixNano"`
+		Attributes []attribute `json:"attributes,omitempty"`
+		Status     *status     `json:"status,omitempty"`
+	}
+	attribute struct {
+		Key   string `json:"key"`
+		Value value  `json:"value"`
+	}
+	value struct {
+		Text   string `json:"stringValue,omitempty"`
+		Number string `json:"intValue,omitempty"`
+	}
+	status struct {
+		Code    int    `json:"code"`
+		Message string `json:"message,omitempty"`
+	}
+)
+
+// Numbers of the protocol: SPAN_KIND_SERVER, SPAN_KIND_CLIENT, STATUS_CODE_ERROR.
+const (
+	kindServer, kindClient = 2, 3
+	statusError            = 2
+)
+
+func now() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
+
+func (s *span) text(key, v string) {
+	s.Attributes = append(s.Attributes, attribute{key, value{Text: v}})
+}
+
+func (s *span) number(key string, v int) {
+	s.Attributes = append(s.Attributes, attribute{key, value{Number: strconv.Itoa(v)}})
+}
+
+func (s *span) fails(err error) {
+	if err != nil {
+		s.Status = &status{statusError, err.Error()}
+	}
+}
+
+// flush sends what was gathered and forgets it, taken or not.
+func (t *Tracer) flush(ctx context.Context) {
+	t.mu.Lock()
+	spans, dropped := t.spans, t.dropped
+	t.spans, t.dropped = nil, 0
+	t.mu.Unlock()
+	if dropped > 0 {
+		t.log.Warn("an invocation had too many spans", "dropped", dropped)
+	}
+	if err := t.send(ctx, spans); err != nil {
+		t.log.Warn("sending spans", "spans", len(spans), "error", err)
+	}
+}
+
+func (t *Tracer) send(ctx context.Context, spans []span) error {
+	name := attribute{"service.name", value{Text: t.function}}
+	body, err := json.Marshal(request{[]resourceSpans{{
+		Resource: resource{[]attribute{name}}, ScopeSpans: []scopeSpans{{scope{"berth"}, spans}},
+	}}})
+	if err != nil {
+		return err
+	}
+	// The invocation may have used up its time; its spans are wanted all the more.
+	r, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, t.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := t.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is used again
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("the collector answers with status %d", resp.StatusCode)
+	}
+	return nil
+}

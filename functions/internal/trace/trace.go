@@ -1,0 +1,146 @@
+// Package trace sends OpenTelemetry spans, one per invocation and one per call of AWS, as OTLP's JSON over HTTP. The
+// SDK of OpenTelemetry with its exporter would make each binary 10 MB larger; this is all of it that functions need.
+package trace
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+)
+
+// Tracer gathers the spans of one invocation and sends them at its end, as Lambda stops the process between events. A
+// nil *Tracer does nothing.
+type Tracer struct {
+	url      string // where spans go
+	function string
+	log      *slog.Logger
+	client   *http.Client
+
+	mu      sync.Mutex
+	spans   []span
+	dropped int
+}
+
+// flushTime is how long an invocation waits for its spans to be taken, and maxSpans how many it may have: what is more
+// is dropped, with a line in the log.
+const (
+	flushTime = time.Second
+	maxSpans  = 2048
+)
+
+// New is a tracer that sends to a collector's address, as http://localhost:4318 of a layer's; nil where that is empty.
+func New(endpoint, function string, log *slog.Logger) (*Tracer, error) {
+	if endpoint == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is no address of a collector, expected one like http://localhost:4318", endpoint)
+	}
+	return &Tracer{
+		url: strings.TrimSuffix(endpoint, "/") + "/v1/traces", function: function, log: log, client: &http.Client{Timeout: flushTime},
+	}, nil
+}
+
+type spanKey struct{}
+
+// ids are what a span hands on to those below it.
+type ids struct{ trace, span string }
+
+// Invocation begins the span of an invocation, which is part of the trace that Lambda says it is. end takes the
+// invocation's error and sends what there is; no failure of that is the invocation's.
+func (t *Tracer) Invocation(ctx context.Context) (traced context.Context, end func(error)) {
+	if t == nil {
+		return ctx, func(error) {}
+	}
+	s := span{Name: "invoke", Kind: kindServer, Start: now()}
+	s.TraceID, s.Parent = lineage(ctx)
+	s.SpanID = random(8)
+	s.text("faas.invoked_name", t.function)
+	if c, ok := lambdacontext.FromContext(ctx); ok {
+		s.text("faas.invocation_id", c.AwsRequestID)
+	}
+	ctx = context.WithValue(ctx, spanKey{}, ids{s.TraceID, s.SpanID})
+	return ctx, func(err error) {
+		s.fails(err)
+		t.add(s)
+		t.flush(ctx)
+	}
+}
+
+var header = regexp.MustCompile(`Root=1-([0-9a-f]{8})-([0-9a-f]{24})(?:.*Parent=([0-9a-f]{16}))?`)
+
+// lineage is the trace that Lambda's own header names, in the form of OpenTelemetry, and the span in it that led here; a
+// new trace where it names none.
+func lineage(ctx context.Context) (trace, parent string) {
+	text, _ := ctx.Value("x-amzn-trace-id").(string)
+	if m := header.FindStringSubmatch(text); m != nil {
+		return m[1] + m[2], m[3]
+	}
+	return random(16), ""
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}
+
+// Client has each request of the SDK that next sends be a span of its invocation's: a call that is repeated is several.
+func (t *Tracer) Client(next aws.HTTPClient) aws.HTTPClient {
+	if t == nil {
+		return next
+	}
+	return client{t, next}
+}
+
+type client struct {
+	*Tracer
+	next aws.HTTPClient
+}
+
+func (c client) Do(r *http.Request) (*http.Response, error) {
+	above, ok := r.Context().Value(spanKey{}).(ids)
+	if !ok {
+		return c.next.Do(r)
+	}
+	service, operation := awsmiddleware.GetServiceID(r.Context()), awsmiddleware.GetOperationName(r.Context())
+	s := span{TraceID: above.trace, SpanID: random(8), Parent: above.span, Name: service + "." + operation, Kind: kindClient, Start: now()}
+	s.text("rpc.system", "aws-api")
+	s.text("rpc.service", service)
+	s.text("rpc.method", operation)
+	resp, err := c.next.Do(r)
+	s.fails(err)
+	if err == nil {
+		s.number("http.response.status_code", resp.StatusCode)
+		if resp.StatusCode >= http.StatusBadRequest {
+			s.Status = &status{Code: statusError}
+		}
+	}
+	c.add(s)
+	return resp, err
+}
+
+// add ends a span.
+func (t *Tracer) add(s span) {
+	s.End = now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.spans) == maxSpans && s.Kind == kindClient {
+		t.dropped++
+		return
+	}
+	t.spans = append(t.spans, s)
+}

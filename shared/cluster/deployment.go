@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Revision is what the tasks of one deployment are made of: a service revision of the ECS API.
+type Revision struct {
+	// ID is the deployment's id, "ecs-svc/" and 19 digits; the same digits name the service revision.
+	ID             string         `json:"id"`
+	CreatedAt      time.Time      `json:"ca"`
+	TaskDefinition string         `json:"td,omitempty"` // family:revision
+	Network        *Network       `json:"nw,omitempty"`
+	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
+	Registries     []Registry     `json:"rg,omitempty"`
+	// Constraints are the service's when the deployment was made: running DAEMON tasks are held to these (S4).
+	Constraints []PlacementConstraint `json:"pc,omitempty"`
+}
+
+// Digits are those of the deployment's id.
+func (r *Revision) Digits() string { return strings.TrimPrefix(r.ID, "ecs-svc/") }
+
+// Balanced reports whether the tasks are to be registered anywhere: with target groups or in Cloud Map.
+func (r *Revision) Balanced() bool { return len(r.LoadBalancers)+len(r.Registries) > 0 }
+
+// LoadBalancer is a target group that a container's port is registered with (S9).
+type LoadBalancer struct {
+	TargetGroup string `json:"tg"` // ARN
+	Container   string `json:"cn"`
+	Port        int    `json:"cp"` // containerPort
+}
+
+// Registry is a Cloud Map service that a task is registered in (S9). Container and ContainerPort, or Port, say which of
+// its ports an SRV record names.
+type Registry struct {
+	ARN           string `json:"ar"`
+	Port          int    `json:"p,omitempty"`
+	Container     string `json:"cn,omitempty"`
+	ContainerPort int    `json:"cp,omitempty"`
+}
+
+// RolloutState is how far a deployment is, in ECS's words.
+type RolloutState string
+
+// The rollout states of the ECS API.
+const (
+	RolloutInProgress RolloutState = "IN_PROGRESS"
+	RolloutCompleted  RolloutState = "COMPLETED"
+	RolloutFailed     RolloutState = "FAILED"
+)
+
+// Deployment is a revision and how far its tasks are. The PRIMARY one of a service is what was asked for last; an ACTIVE
+// one is older, and has its tasks replaced by the PRIMARY's.
+type Deployment struct {
+	Revision
+	UpdatedAt time.Time    `json:"ua"`
+	State     RolloutState `json:"rs,omitempty"` // empty: in progress
+	Reason    string       `json:"rr,omitempty"`
+	// Desired is how many tasks an ACTIVE deployment is still to have: one that stops by itself is replaced by one of the
+	// same revision. Of the PRIMARY the service's desired count is.
+	Desired int `json:"de,omitempty"`
+	// Failed is what the circuit breaker has counted (S8).
+	Failed int `json:"fa,omitempty"`
+	// Healthy, Running and Pending are its tasks as the last decision saw them.
+	Healthy int `json:"he,omitempty"`
+	Running int `json:"rc,omitempty"`
+	Pending int `json:"pn,omitempty"`
+	// Impaired reports that "is unable to consistently start tasks successfully." was said of it, Stuck that its
+	// percentages leave it no step to take.
+	Impaired bool `json:"im,omitempty"`
+	Stuck    bool `json:"sk,omitempty"`
+	// BakeUntil is when its alarms will have been watched for long enough; zero while it is not scaled out.
+	BakeUntil time.Time `json:"bu,omitzero"`
+}
+
+// Completed reports whether the deployment has reached its desired count, and the older ones have gone.
+func (d *Deployment) Completed() bool { return d.State == RolloutCompleted }
+
+// CircuitBreaker says when a deployment has failed (S8).
+type CircuitBreaker struct {
+	Enable   bool `json:"en,omitempty"`
+	Rollback bool `json:"rb,omitempty"`
+	// Cumulative counts failures without a healthy task resetting them (resetOnHealthyTask false).
+	Cumulative bool `json:"cu,omitempty"`
+	// Type is COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT; empty is BOUNDED_PERCENT of 50.
+	Type  ThresholdType `json:"ty,omitempty"`
+	Value int           `json:"va,omitempty"`
+}
+
+// ThresholdType says what a circuit breaker's threshold value counts.
+type ThresholdType string
+
+// The threshold types of the ECS API.
+const (
+	ThresholdCount            ThresholdType = "COUNT"
+	ThresholdBoundedPercent   ThresholdType = "BOUNDED_PERCENT"
+	ThresholdUnboundedPercent ThresholdType = "UNBOUNDED_PERCENT"
+)
+
+// DeploymentAlarms are CloudWatch alarms that fail a deployment (S8).
+type DeploymentAlarms struct {
+	Names    []string `json:"n,omitempty"`
+	Enable   bool     `json:"en,omitempty"`
+	Rollback bool     `json:"rb,omitempty"`
+}
+
+// ServiceDeploymentStatus is the status of a service deployment, in ECS's words.
+type ServiceDeploymentStatus string
+
+// The service deployment statuses of the ECS API.
+const (
+	DeploymentPending            ServiceDeploymentStatus = "PENDING"
+	DeploymentInProgress         ServiceDeploymentStatus = "IN_PROGRESS"
+	DeploymentSuccessful         ServiceDeploymentStatus = "SUCCESSFUL"
+	DeploymentStopped            ServiceDeploymentStatus = "STOPPED"
+	DeploymentStopRequested      ServiceDeploymentStatus = "STOP_REQUESTED"
+	DeploymentRollbackRequested  ServiceDeploymentStatus = "ROLLBACK_REQUESTED"
+	DeploymentRollbackInProgress ServiceDeploymentStatus = "ROLLBACK_IN_PROGRESS"
+	DeploymentRollbackSuccessful ServiceDeploymentStatus = "ROLLBACK_SUCCESSFUL"
+	DeploymentRollbackFailed     ServiceDeploymentStatus = "ROLLBACK_FAILED"
+)
+
+// Ended reports whether nothing more will happen to the service deployment.
+func (s ServiceDeploymentStatus) Ended() bool {
+	return slices.Contains([]ServiceDeploymentStatus{
+		DeploymentSuccessful, DeploymentStopped, DeploymentRollbackSuccessful, DeploymentRollbackFailed,
+	}, s)
+}
+
+// Release is a service deployment of the ECS API: one attempt to bring a service from what it was to a target revision,
+// and back if that fails. The service's row has the current or last one, the history one row for each.
+type Release struct {
+	ID         string                  `json:"id"` // the last part of its ARN
+	Status     ServiceDeploymentStatus `json:"st"`
+	Reason     string                  `json:"rs,omitempty"`
+	CreatedAt  time.Time               `json:"ca"`
+	StartedAt  time.Time               `json:"sa,omitzero"`
+	FinishedAt time.Time               `json:"fa,omitzero"`
+	StoppedAt  time.Time               `json:"so,omitzero"`
+	UpdatedAt  time.Time               `json:"ua"`
+	// Target and Sources are deployment ids ([Revision.ID]).
+	Target  string   `json:"tr"`
+	Sources []string `json:"sr,omitempty"`
+	// Requested, Running and Pending are task counts of the target, Failures and Threshold the circuit breaker's.
+	Requested int `json:"rq,omitempty"`
+	Running   int `json:"rn,omitempty"`
+	Pending   int `json:"pn,omitempty"`
+	Failures  int `json:"fl,omitempty"`
+	Threshold int `json:"th,omitempty"`
+	// Tripped reports that the circuit breaker ended it, Triggered names the alarms that did.
+	Tripped   bool     `json:"tp,omitempty"`
+	Triggered []string `json:"tg,omitempty"`
+	// RollbackTo is the deployment that it went back to, and why and since when.
+	RollbackTo     string    `json:"rt,omitempty"`
+	RollbackReason string    `json:"rw,omitempty"`
+	RollbackAt     time.Time `json:"ra,omitzero"`
+	// Stop is what StopServiceDeployment asked for; placement has yet to act on it.
+	Stop StopType `json:"stp,omitempty"`
+	// Alarms are those watched, empty where none are.
+	Alarms []string `json:"al,omitempty"`
+	// Breaker reports that the circuit breaker was on.
+	Breaker bool `json:"br,omitempty"`
+}
+
+// StopType is what StopServiceDeployment does: ABORT leaves what is there, ROLLBACK goes back.
+type StopType string
+
+// The stop types of the ECS API.
+const (
+	StopAbort    StopType = "ABORT"
+	StopRollback StopType = "ROLLBACK"
+)
+
+// ServiceDeployment is the row of one [Release].
+type ServiceDeployment struct {
+	Head
+	Service string `json:"sv"` // name
+	Short   string `json:"sh"`
+	Release
+}
+
+// ServiceRevision is the row of one [Revision].
+type ServiceRevision struct {
+	Head
+	Service string `json:"sv"` // name
+	Short   string `json:"sh"`
+	Revision
+}
+
+// Key of each kind of row.
+
+func (d *ServiceDeployment) Key() Key {
+	return Key{d.Cluster, PrefixDeployment + d.Short + "#" + d.ID}
+}
+func (r *ServiceRevision) Key() Key {
+	return Key{r.Cluster, PrefixRevision + r.Short + "#" + r.Digits()}
+}
