@@ -15,6 +15,8 @@ type Moves struct {
 	Most   int              // moves of one plan (P15); 0 is no limit
 	// Keep reports that a task must stay where it is, for a reason that placement does not know; nil: none must.
 	Keep func(*cluster.Task) bool
+	// Cost is what a task says of its own move cost, empty where its owner's holds; nil: none says anything.
+	Cost func(*cluster.Task) cluster.MoveCost
 }
 
 // MoveRule names a rule that moves repair.

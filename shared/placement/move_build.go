@@ -227,12 +227,20 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, owners, at map[string]int32) 
 		case moves:
 			p.tasks = append(p.tasks, moveTask{
 				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
-				cost:    moveCosts[p.owners[o].spec.MoveCost],
+				cost:    moveCosts[m.costOf(t, p.owners[o].spec)],
 				movable: !t.Foreign && t.Replaces == "" && (m.Keep == nil || !m.Keep(t)),
 			})
 		}
 	}
 	slices.SortFunc(p.tasks, func(a, b moveTask) int { return cmp.Compare(a.id, b.id) })
+}
+
+// costOf is what it costs to move the task.
+func (m *Moves) costOf(t *cluster.Task, spec *Spec) cluster.MoveCost {
+	if m.Cost == nil {
+		return spec.MoveCost
+	}
+	return cmp.Or(m.Cost(t), spec.MoveCost)
 }
 
 func (p *moveProblem) amounts(e *Engine, t *cluster.Task) []moveAmount {
