@@ -37,6 +37,10 @@ const (
 	PrefixProtection = "protection#"
 	PrefixThrottle   = "throttle#"
 	PrefixAlarms     = "alarms#"
+	PrefixNodeGroup  = "nodegroup#"
+	PrefixUpdate     = "update#"
+	PrefixProvider   = "provider#"
+	PrefixScaling    = "scaling#"
 	// PrefixConfiguration is the whole key: there is one.
 	PrefixConfiguration = "configuration"
 )
@@ -295,6 +299,10 @@ var kinds = []struct {
 	{PrefixProtection, func() Row { return new(Protection) }},
 	{PrefixThrottle, func() Row { return new(Throttle) }},
 	{PrefixAlarms, func() Row { return new(AlarmWatch) }},
+	{PrefixNodeGroup, func() Row { return new(NodeGroup) }},
+	{PrefixUpdate, func() Row { return new(Update) }},
+	{PrefixProvider, func() Row { return new(CapacityProvider) }},
+	{PrefixScaling, func() Row { return new(ScalingHistory) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
 }

@@ -26,6 +26,8 @@ var rows = map[string]cluster.Row{
 	"c request#r":   &cluster.Request{Head: head, ID: "r", Instances: []string{"i"}, Failures: []cluster.Failure{{Reason: "AGENT"}}},
 	"c event#s#07":  &cluster.ServiceEvent{Head: head, Service: "s", Slot: 7, Number: 107, Message: "m"},
 	"c checkpoint":  &cluster.Checkpoint{Head: head, Environment: "e", Batch: 4},
+	"c nodegroup#g": &cluster.NodeGroup{Head: head, Name: "g", Status: cluster.NodeGroupActive, CreatedAt: noon, ModifiedAt: noon},
+	"c update#g#u":  &cluster.Update{Head: head, NodeGroup: "g", ID: "u", CreatedAt: noon, Original: &cluster.Sizes{Max: 3}, Work: []cluster.NodeWork{{Instance: "i"}}},
 	"# cluster#c":   &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "c"},
 	"# bucket#b":    &cluster.Bucket{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "b", Tokens: 1.5, At: noon},
 	"c due#2026-11-21T12:00:00.000000Z#service#web": &cluster.Due{Head: head, At: noon, Kind: cluster.DueService, Subject: "web", Generation: 2},

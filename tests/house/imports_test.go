@@ -39,14 +39,14 @@ type rule struct {
 }
 
 // rules is the import direction: functions, cmd → adapters, wire, console, handler; handler → service, placement,
-// scaling, nodegroup, awsevent → cluster; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
+// scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
 	{path: "shared/constraint", pure: true},
 	{path: "shared/placement", may: []string{"shared/constraint", "shared/cluster"}, pure: true},
 	{path: "shared/servicefabric", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/cluster"}, pure: true},
-	{path: "shared/scaling", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/scaling", may: []string{"shared/placement", "shared/cluster"}, pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/handler", noAWS: true, may: []string{

@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+)
+
+// NodeGroup is a group of container instances that one Auto Scaling group launches, as the EKS API has it.
+type NodeGroup struct {
+	Head
+	Name       string          `json:"nm"`
+	ID         string          `json:"id"` // the last part of its ARN
+	Status     NodeGroupStatus `json:"st"`
+	CreatedAt  time.Time       `json:"ca"`
+	ModifiedAt time.Time       `json:"ma"`
+	// AutoScalingGroup is the group's name.
+	AutoScalingGroup string `json:"ag"`
+	// Target is what its nodes are to be made of: that of the last update that succeeded.
+	Target UpdateTarget `json:"ta"`
+	Config UpdateConfig `json:"uc"`
+	// Sizes are the scalingConfig that the user gave.
+	Sizes  Sizes             `json:"sz"`
+	Labels map[string]string `json:"lb,omitempty"`
+	Tags   map[string]string `json:"tg,omitempty"`
+	// Update is the id of the update that is in progress, or of the last one.
+	Update string `json:"up,omitempty"`
+}
+
+// NodeGroupStatus is the status of a node group, in EKS's words.
+type NodeGroupStatus string
+
+// The node group statuses of the EKS API.
+const (
+	NodeGroupCreating     NodeGroupStatus = "CREATING"
+	NodeGroupActive       NodeGroupStatus = "ACTIVE"
+	NodeGroupUpdating     NodeGroupStatus = "UPDATING"
+	NodeGroupDeleting     NodeGroupStatus = "DELETING"
+	NodeGroupCreateFailed NodeGroupStatus = "CREATE_FAILED"
+	NodeGroupDeleteFailed NodeGroupStatus = "DELETE_FAILED"
+	NodeGroupDegraded     NodeGroupStatus = "DEGRADED"
+)
+
+// Sizes are those of an Auto Scaling group, in instances.
+type Sizes struct {
+	Min     int `json:"mi,omitempty"`
+	Max     int `json:"ma,omitempty"`
+	Desired int `json:"de,omitempty"`
+}
+
+// UpdateConfig says how many nodes an update may have out of service at once (N1): one of the two, from 1 to 100; 1 node
+// where neither is set.
+type UpdateConfig struct {
+	MaxUnavailable           int            `json:"mu,omitempty"`
+	MaxUnavailablePercentage int            `json:"mp,omitempty"`
+	Strategy                 UpdateStrategy `json:"sg,omitempty"` // empty: DEFAULT
+}
+
+// UpdateStrategy says whether new nodes are launched before old ones go, in EKS's words.
+type UpdateStrategy string
+
+// The update strategies of the EKS API: DEFAULT launches first, MINIMAL terminates first and needs no more nodes than
+// there are.
+const (
+	UpdateDefault UpdateStrategy = "DEFAULT"
+	UpdateMinimal UpdateStrategy = "MINIMAL"
+)
+
+// UpdateTarget is what nodes are to be made of.
+type UpdateTarget struct {
+	Image          string `json:"im"` // the AMI's name
+	Version        string `json:"ve,omitempty"`
+	ReleaseVersion string `json:"rv,omitempty"`
+	// SourceTemplate and SourceVersion are the user's own launch template (its id) and the version of it; empty for a
+	// regular node group.
+	SourceTemplate string `json:"lt,omitempty"`
+	SourceName     string `json:"ln,omitempty"`
+	SourceVersion  string `json:"lv,omitempty"`
+}
+
+// UpdateStatus is the status of an update, in EKS's words.
+type UpdateStatus string
+
+// The update statuses of the EKS API.
+const (
+	UpdateInProgress UpdateStatus = "InProgress"
+	UpdateFailed     UpdateStatus = "Failed"
+	UpdateCancelled  UpdateStatus = "Cancelled"
+	UpdateSuccessful UpdateStatus = "Successful"
+)
+
+// UpdateType says what an update changes, in EKS's words.
+type UpdateType string
+
+// The update types of the EKS API that a node group has.
+const (
+	UpdateVersion       UpdateType = "VersionUpdate"
+	UpdateConfiguration UpdateType = "ConfigUpdate"
+)
+
+// UpdateParam is one of the things that an update was asked to change.
+type UpdateParam struct {
+	Type  string `json:"t"`
+	Value string `json:"v"`
+}
+
+// UpdateErrorCode is the code of an update's error, in EKS's words.
+type UpdateErrorCode string
+
+// The error codes of the EKS API that an update of a node group ends with.
+const (
+	NodeCreationFailure   UpdateErrorCode = "NodeCreationFailure"
+	PodEvictionFailure    UpdateErrorCode = "PodEvictionFailure"
+	UpdateAccessDenied    UpdateErrorCode = "AccessDenied"
+	OperationNotPermitted UpdateErrorCode = "OperationNotPermitted"
+	UnknownUpdateError    UpdateErrorCode = "Unknown"
+)
+
+// UpdateError is why an update failed. Resources are EC2 instance ids, or the Auto Scaling group's name where no
+// instance is to blame.
+type UpdateError struct {
+	Code      UpdateErrorCode `json:"c"`
+	Message   string          `json:"m"`
+	Resources []string        `json:"r,omitempty"`
+}
+
+// UpdatePhase is how far an update is.
+type UpdatePhase string
+
+// The phases of an update (N1, N2, N4, N5); one that failed puts back what it had changed in PhaseRestore.
+const (
+	PhaseSetup     UpdatePhase = "setup"
+	PhaseScaleUp   UpdatePhase = "scale up"
+	PhaseUpgrade   UpdatePhase = "upgrade"
+	PhaseScaleDown UpdatePhase = "scale down"
+	PhaseRestore   UpdatePhase = "restore"
+)
+
+// NodeStep is how far the work on one node is.
+type NodeStep string
+
+// The steps of a node (N4). StepStop follows StepDrain only where the update is forced; StepRelease puts a node back into
+// service.
+const (
+	StepDrain     NodeStep = "drain"
+	StepStop      NodeStep = "stop"
+	StepCordon    NodeStep = "cordon"
+	StepTerminate NodeStep = "terminate"
+	StepRelease   NodeStep = "release"
+)
+
+// NodeWork is a node that an update is taking out of service.
+type NodeWork struct {
+	Instance string   `json:"i"`           // EC2 instance id
+	Node     string   `json:"n,omitempty"` // container instance id; empty where it never registered
+	Step     NodeStep `json:"s"`
+	// Since is when the wait of the step began: of StepDrain and StepTerminate not before their effect was seen; zero until
+	// then.
+	Since time.Time `json:"at,omitzero"`
+	// DrainingAt is when the node was first seen DRAINING.
+	DrainingAt time.Time `json:"da,omitzero"`
+	// Forced reports that its tasks are stopped, whatever their services' percentages.
+	Forced bool `json:"f,omitempty"`
+	// Foreign reports that somebody else had made it DRAINING before: it is not made ACTIVE again.
+	Foreign bool `json:"fo,omitempty"`
+	// Surplus reports that the group's desired capacity falls by one with it.
+	Surplus bool `json:"su,omitempty"`
+	// Broken reports that it never came into service.
+	Broken bool `json:"b,omitempty"`
+}
+
+// UpdateWaits are the times that an update waits for something.
+type UpdateWaits struct {
+	Launch    time.Duration `json:"l"`  // for nodes launched to be Ready
+	Drain     time.Duration `json:"d"`  // for tasks to leave a DRAINING node
+	Stop      time.Duration `json:"s"`  // for tasks stopped by force
+	Cordon    time.Duration `json:"c"`  // between the last task and the termination
+	Terminate time.Duration `json:"t"`  // for a node being terminated to be gone
+	Domain    time.Duration `json:"dm"` // after each upgrade domain
+	Health    time.Duration `json:"h"`  // after that, for what is unhealthy to recover
+}
+
+// Update is an update of a node group (N6), with all that it needs to go on after a crash at any point.
+type Update struct {
+	Head
+	NodeGroup string        `json:"ng"` // name
+	ID        string        `json:"id"`
+	Status    UpdateStatus  `json:"st"`
+	Type      UpdateType    `json:"ty"`
+	Params    []UpdateParam `json:"pa,omitempty"`
+	Errors    []UpdateError `json:"er,omitempty"`
+	CreatedAt time.Time     `json:"ca"`
+	EndedAt   time.Time     `json:"ea,omitzero"`
+
+	// What was asked for.
+	Target UpdateTarget `json:"ta"`
+	Config UpdateConfig `json:"uc"`
+	Force  bool         `json:"fo,omitempty"`
+	// ForceProtected has Force stop protected tasks, too.
+	ForceProtected bool        `json:"fp,omitempty"`
+	Seed           uint64      `json:"se,omitempty"` // decides what chance decides
+	Waits          UpdateWaits `json:"wa"`
+	// Before are the sizes that an earlier update was to come back to, and Left those at which it ended instead.
+	Before *Sizes `json:"be,omitempty"`
+	Left   *Sizes `json:"lf,omitempty"`
+
+	Phase UpdatePhase `json:"ph"`
+	// Since is when the phase's wait began; zero while it has not.
+	Since time.Time `json:"si,omitzero"`
+	// LookedAt is when the update was last looked at, to the minute: what no one was awake to see does not count as waited.
+	LookedAt time.Time `json:"la,omitzero"`
+	// LookAgain is when to look at it though nothing happened.
+	LookAgain time.Time `json:"ag,omitzero"`
+	// Waiting is what the update waits for, in words.
+	Waiting string `json:"wt,omitempty"`
+
+	// What the update found, and is to come back to. Original is nil before it has looked.
+	Original         *Sizes         `json:"or,omitempty"`
+	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
+	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
+	// Template is the launch template version that new nodes are made from.
+	Template string `json:"te,omitempty"`
+	// Unready are EC2 instance ids of nodes made from it before the update began that were not Ready: they prove nothing.
+	Unready        []string `json:"ur,omitempty"`
+	MaxUnavailable int      `json:"mu,omitempty"`
+	// Surge is how many nodes more there are to be while old ones are replaced.
+	Surge int `json:"su,omitempty"`
+	// Nodes is how many nodes were in the group when the first old one was taken out: as many are to be there again before
+	// the next.
+	Nodes int `json:"no,omitempty"`
+	// Short is since when there are fewer, and how many new ones were Ready at the last improvement.
+	Short NodeShortage `json:"sh,omitzero"`
+	// Work are the nodes being taken out of service.
+	Work []NodeWork `json:"wo,omitempty"`
+	// ByDomain reports that the nodes have upgrade domains (N7). Domain is the one whose turn it is, DomainDone when its
+	// last node was replaced.
+	ByDomain   bool      `json:"bd,omitempty"`
+	Domain     string    `json:"do,omitempty"`
+	DomainDone time.Time `json:"dd,omitzero"`
+	// Revert has the group launch from its original template again.
+	Revert bool `json:"rt,omitempty"`
+	// Floor is the desired capacity to come back to; nil before that has begun.
+	Floor *int `json:"fl,omitempty"`
+	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
+	Kept    []string `json:"ke,omitempty"`
+	Blocked []string `json:"bl,omitempty"`
+	// Stopped is why the group has not its original sizes again though nothing failed (N5); Final are those it has.
+	Stopped string `json:"sd,omitempty"`
+	Final   *Sizes `json:"fi,omitempty"`
+}
+
+// NodeShortage is how long nodes have been missing.
+type NodeShortage struct {
+	Since time.Time `json:"s"`
+	Ready int       `json:"r"`
+}
+
+// Ended reports whether nothing more will happen to the update.
+func (u *Update) Ended() bool { return u.Status != UpdateInProgress }
+
+// At is the work on the node with an EC2 instance id, nil where there is none.
+func (u *Update) At(instance string) *NodeWork {
+	i := slices.IndexFunc(u.Work, func(n NodeWork) bool { return n.Instance == instance })
+	if i < 0 {
+		return nil
+	}
+	return &u.Work[i]
+}
+
+// Key of each kind of row.
+
+func (g *NodeGroup) Key() Key { return NodeGroupKey(g.Cluster, g.Name) }
+func (u *Update) Key() Key    { return UpdateKey(u.Cluster, u.NodeGroup, u.ID) }
+
+// NodeGroupKey and UpdateKey name rows that are read singly; the updates of a node group share a prefix.
+
+func NodeGroupKey(cluster, name string) Key { return Key{cluster, PrefixNodeGroup + name} }
+func UpdateKey(cluster, nodeGroup, id string) Key {
+	return Key{cluster, PrefixUpdate + nodeGroup + "#" + id}
+}

@@ -1,0 +1,182 @@
+package nodegroup_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+func pause(d time.Duration) func(*nodegroup.Request) {
+	return func(r *nodegroup.Request) { r.Waits.Domain = d }
+}
+
+// out are the upgrade domains of which the update has old nodes out of service.
+func (w *world) out() (of []string) {
+	for _, v := range w.sorted() {
+		if v.ours && v.image == oldImage && v.Row != nil {
+			of = append(of, v.Row.Attributes[cluster.AttributeUpgrade])
+		}
+	}
+	slices.Sort(of)
+	return slices.Compact(of)
+}
+
+// One upgrade domain after another, in the order of their numbers, with the wait between them (N7).
+func TestUpgradeDomains(t *testing.T) {
+	for _, strategy := range []cluster.UpdateStrategy{cluster.UpdateDefault, cluster.UpdateMinimal} {
+		t.Run(string(strategy), func(t *testing.T) {
+			w := newWorldOf(t, 2, 6, 4, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: strategy})
+			w.slow = 10 * time.Minute
+			u := w.begin(pause(30 * time.Minute))
+			var turns []string
+			var left time.Time
+			u = w.until(func(u *cluster.Update) bool {
+				out := w.out()
+				switch {
+				case len(out) > 1:
+					t.Fatalf("nodes of %v are out of service at once", out)
+				case len(out) == 1 && !slices.Contains(turns, out[0]):
+					if waited := w.now.Sub(left); !left.IsZero() && waited < 39*time.Minute {
+						t.Errorf("%s begins %v after %v", out[0], waited, turns)
+					}
+					turns = append(turns, out[0])
+				}
+				if len(out) > 0 {
+					left = w.now
+				}
+				return u.Ended()
+			})
+			w.check()
+			if u.Status != cluster.UpdateSuccessful || !slices.Equal(turns, []string{"ud8", "ud9", "ud10", "ud11"}) {
+				t.Errorf("%s, turns %v: %+v", u.Status, turns, u.Errors)
+			}
+		})
+	}
+}
+
+// The old nodes of other domains take new tasks until it is their turn: they are to hold the load.
+func TestOnlyTheDomainAtTurnIsUnschedulable(t *testing.T) {
+	w := newWorldOf(t, 2, 4, 2, cluster.UpdateConfig{})
+	w.begin()
+	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 })
+	for _, v := range w.vms {
+		_, marked := v.Row.Attributes[cluster.AttributeUnschedulable]
+		if want := v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] == u.Domain; marked != want {
+			t.Errorf("%s of %s, %s: unschedulable %v", v.ID, v.Row.Attributes[cluster.AttributeUpgrade], v.image, marked)
+		}
+	}
+}
+
+func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
+	full := func(domain string) (bool, string) { return domain != "ud9", "12 GiB of memory are missing" }
+	for name, c := range map[string]struct {
+		force bool
+		lasts time.Duration // of the lack
+		want  cluster.UpdateStatus
+	}{
+		"Fails":            {false, 24 * time.Hour, cluster.UpdateFailed},
+		"WaitsForRoom":     {false, time.Hour + 10*time.Minute, cluster.UpdateSuccessful},
+		"GoesOnWhenForced": {true, 24 * time.Hour, cluster.UpdateSuccessful},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
+			w.group.Holds = full
+			w.begin(func(r *nodegroup.Request) { r.Force = c.force })
+			var asked time.Time
+			u := w.until(func(u *cluster.Update) bool {
+				if strings.Contains(u.Waiting, "room for the load of upgrade domain ud9: 12 GiB") && asked.IsZero() {
+					asked = w.now
+				}
+				if !asked.IsZero() && w.now.Sub(asked) >= c.lasts-time.Hour {
+					w.group.Holds = nil
+				}
+				return u.Ended()
+			})
+			w.check()
+			if u.Status != c.want || asked.IsZero() == !c.force {
+				t.Errorf("%s %+v, asked %v", u.Status, u.Errors, asked)
+			}
+			if c.want == cluster.UpdateFailed {
+				e := says(t, u, cluster.PodEvictionFailure, "The other upgrade domains cannot hold the load of ud9: 12 GiB")
+				if len(e.Resources) != 2 {
+					t.Errorf("resources %v", e.Resources)
+				}
+			}
+		})
+	}
+}
+
+func TestHealthAfterADomain(t *testing.T) {
+	for name, c := range map[string]struct {
+		recovers time.Duration
+		want     cluster.UpdateStatus
+	}{
+		"Stops":    {time.Hour, cluster.UpdateFailed},
+		"Recovers": {8 * time.Minute, cluster.UpdateSuccessful},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
+			w.begin(pause(5 * time.Minute))
+			w.until(func(u *cluster.Update) bool { return !u.DomainDone.IsZero() })
+			done := w.now
+			w.group.Sick = []string{"service web: 3 of 8 healthy"}
+			u := w.until(func(u *cluster.Update) bool {
+				if w.now.Sub(done) > 5*time.Minute+c.recovers {
+					w.group.Sick = nil
+				}
+				return u.Ended()
+			})
+			w.check()
+			if u.Status != c.want {
+				t.Errorf("%s %+v", u.Status, u.Errors)
+			}
+			if c.want == cluster.UpdateFailed {
+				says(t, u, cluster.PodEvictionFailure, "Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy")
+				for _, v := range w.vms {
+					if v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] != "ud9" {
+						t.Errorf("%s of %s is old", v.ID, v.Row.Attributes[cluster.AttributeUpgrade])
+					}
+				}
+			}
+		})
+	}
+}
+
+// What Order says before is what happens.
+func TestOrder(t *testing.T) {
+	for _, domains := range []int{0, 3} {
+		t.Run(fmt.Sprintf("%dDomains", domains), func(t *testing.T) {
+			w := newWorldOf(t, 2, 4, domains, cluster.UpdateConfig{})
+			u := w.begin()
+			_, instances := w.see(u)
+			want := nodegroup.Order(u, instances)
+			slices.Reverse(instances)
+			if again := nodegroup.Order(u, instances); !slices.Equal(want, again) || len(want) != 8 || slices.IsSorted(want) {
+				t.Errorf("order %v, then %v", want, again)
+			}
+			u.Seed++
+			if slices.Equal(nodegroup.Order(u, instances), want) {
+				t.Error("another seed gives the same order")
+			}
+			var got []string
+			w.until(func(u *cluster.Update) bool {
+				if u.Phase == cluster.PhaseUpgrade {
+					for _, n := range u.Work {
+						if !slices.Contains(got, n.Instance) {
+							got = append(got, n.Instance)
+						}
+					}
+				}
+				return u.Ended()
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("taken were %v, in the plan %v", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package nodegroup_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// says fails the test unless the update has failed with an error of that code that says what.
+func says(t *testing.T, u *cluster.Update, code cluster.UpdateErrorCode, what string) cluster.UpdateError {
+	t.Helper()
+	for _, e := range u.Errors {
+		if e.Code == code && strings.Contains(e.Message, what) && len(e.Resources) > 0 {
+			if u.Status != cluster.UpdateFailed {
+				t.Errorf("status %s", u.Status)
+			}
+			return e
+		}
+	}
+	t.Fatalf("%s, errors %+v, want %s with %q", u.Status, u.Errors, code, what)
+	return cluster.UpdateError{}
+}
+
+// succeeds runs the update once more, with nothing wrong any more.
+func succeeds(t *testing.T, w *world) {
+	t.Helper()
+	w.failing, w.blocked, w.group.Failures, w.group.Growing = nil, map[string]bool{}, nil, false
+	for _, v := range w.vms {
+		for _, x := range v.Tasks {
+			x.Protected = false
+		}
+	}
+	w.begin()
+	if u := w.run(); u.Status != cluster.UpdateSuccessful {
+		t.Errorf("run again: %s %+v", u.Status, u.Errors)
+	}
+	w.check()
+}
+
+func TestNewNodesThatDoNotCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		failing failure
+		want    string
+	}{
+		"Capacity":          {failure{code: "InsufficientInstanceCapacity"}, "not enough capacity for the instance types (InsufficientInstanceCapacity): zone-a"},
+		"CapacityOfOneZone": {failure{code: "InsufficientInstanceCapacity", zone: "zone-b"}, "(InsufficientInstanceCapacity): zone-b: Launching"},
+		"Limit":             {failure{code: "VcpuLimitExceeded"}, "account's limit is reached (VcpuLimitExceeded)"},
+		"NoCode":            {failure{code: "-"}, "Instances could not be launched: zone-a: Launching"},
+		"AnotherReason":     {failure{code: "InvalidAMIID.NotFound"}, "could not be launched (InvalidAMIID.NotFound)"},
+		"UserData":          {failure{state: "absent"}, "no agent ever registered. See the user data"},
+		"UserDataOfOneZone": {failure{state: "absent", zone: "zone-c"}, "no agent ever registered. See the user data"},
+		"Labels":            {failure{state: "bare"}, "lack the labels of the node group, " + nodegroup.LabelImage + "=" + newImage + " " + nodegroup.LabelNodeGroup + "=g"},
+		"NeverHealthy":      {failure{state: "sick"}, "are not Ready: their agent is not connected"},
+		"ZoneWithoutANode":  {failure{state: "sick", zone: "zone-a"}, "No new node is Ready in zone-a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, 3, cluster.UpdateConfig{MaxUnavailable: 2})
+			w.failing = &c.failing
+			w.begin()
+			u := w.run()
+			w.check()
+			e := says(t, u, cluster.NodeCreationFailure, c.want)
+			if c.failing.state != "" && name != "ZoneWithoutANode" && !strings.HasPrefix(e.Resources[0], "i-") {
+				t.Errorf("resources %v", e.Resources)
+			}
+			if drained := strings.Contains(strings.Join(w.log, " "), "drain"); c.failing.code != "" && c.failing.zone == "" && drained {
+				t.Errorf("nodes were drained for a surplus that never came: %v", w.log)
+			}
+			if n := len(w.vms); w.group.Template != "lt:1" || n != 9 || slices.ContainsFunc(w.sorted(), func(v *vm) bool { return v.Row == nil }) {
+				t.Errorf("%d nodes, template %s", n, w.group.Template)
+			}
+			if waited := u.EndedAt.Sub(noon); waited < 15*time.Minute || waited > 40*time.Minute {
+				t.Errorf("it ended after %v", waited)
+			}
+			succeeds(t, w)
+		})
+	}
+}
+
+// Fewer nodes than the surplus are enough if each zone has a new one.
+func TestFewerNewNodesAreEnough(t *testing.T) {
+	w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+	w.failing = &failure{code: "InsufficientInstanceCapacity", after: 8}
+	w.begin()
+	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade })
+	if u.Nodes != 8 || w.launched != 8 || w.now.Sub(noon) < 15*time.Minute {
+		t.Errorf("%d nodes in place, %d launched, after %v", u.Nodes, w.launched, w.now.Sub(noon))
+	}
+	w.failing = nil
+	w.tick()
+	w.slow = 10 * time.Minute // what comes late counts, too
+	u = w.run()
+	w.check()
+	if u.Status != cluster.UpdateSuccessful {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+}
+
+// A zone that has most nodes gets none: the group balances its zones.
+func TestCrowdedZoneNeedsNoNewNode(t *testing.T) {
+	w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+	for _, v := range w.sorted()[:5] {
+		v.Zone = "zone-a"
+	}
+	w.vms["i-0006"].Zone = "zone-b"
+	w.begin()
+	w.judge.faulty = true // the group goes on to balance
+	u := w.run()
+	w.check()
+	if u.Status != cluster.UpdateSuccessful {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+}
+
+func TestReplacementsThatDoNotCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		failing  failure
+		strategy cluster.UpdateStrategy
+		want     string
+		template string // in the end
+	}{
+		"Capacity":             {failure{code: "InsufficientInstanceCapacity"}, cluster.UpdateDefault, "not enough capacity", "lt:2"},
+		"UserData":             {failure{state: "absent"}, cluster.UpdateDefault, "no agent ever registered", "lt:2"},
+		"MinimalAndUserData":   {failure{state: "absent"}, cluster.UpdateMinimal, "no agent ever registered", "lt:1"},
+		"MinimalWithoutAnyNew": {failure{state: "sick"}, cluster.UpdateMinimal, "are not Ready", "lt:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, 3, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: c.strategy})
+			w.begin()
+			w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade })
+			w.failing = &c.failing
+			u := w.run()
+			w.check()
+			says(t, u, cluster.NodeCreationFailure, c.want)
+			if w.group.Template != c.template {
+				t.Errorf("the group launches from %s", w.group.Template)
+			}
+			w.failing = nil
+			for range 10 {
+				w.tick()
+			}
+			absent := slices.ContainsFunc(w.sorted(), func(v *vm) bool { return v.Row == nil })
+			if len(w.vms) != 9 || absent && c.template == "lt:1" {
+				t.Errorf("%d nodes, one that never registered %v", len(w.vms), absent)
+			}
+			succeeds(t, w)
+		})
+	}
+}
+
+// each has every node of the world get a task.
+func (w *world) each(change func(*nodegroup.Task)) {
+	for _, v := range w.sorted() {
+		w.start(v, change)
+	}
+}
+
+func TestTasksThatDoNotLeave(t *testing.T) {
+	for name, c := range map[string]struct {
+		plant func(*world)
+		want  string
+	}{
+		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the percentages of service web (2 tasks)"},
+		"PercentagesAndWhy": {func(w *world) {
+			w.blocked["api"] = true
+			w.each(func(x *nodegroup.Task) { x.Service, x.Why = "api", "0/12: 5 insufficient memory" })
+		}, "the percentages of service api (0/12: 5 insufficient memory)"},
+		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Service, x.Protected = "api", true }) }, "of service api is protected"},
+		"Standalone": {func(w *world) { w.each(func(*nodegroup.Task) {}) }, "standalone task t-0"},
+		"SomebodyElses": {func(w *world) {
+			w.each(func(x *nodegroup.Task) { x.Foreign = true })
+		}, "was started by somebody else"},
+		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Last = cluster.TaskStopping }) }, "is still stopping"},
+		"Daemon":   {func(w *world) { w.blocked["log"] = true }, "service log is a daemon"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+			c.plant(w)
+			w.begin()
+			u := w.run()
+			e := says(t, u, cluster.PodEvictionFailure, c.want)
+			if !strings.HasPrefix(e.Resources[0], "i-") || w.group.Template != "lt:2" {
+				t.Errorf("resources %v, template %s", e.Resources, w.group.Template)
+			}
+			w.check()
+		})
+	}
+}
+
+// A task that comes though the node is DRAINING matches everything.
+func TestTaskThatMatchesEverything(t *testing.T) {
+	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
+	w.begin()
+	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 && u.Work[0].Step == cluster.StepCordon })
+	v := w.vms[u.Work[0].Instance]
+	w.tick()
+	w.start(v, func(x *nodegroup.Task) { x.Group = "family:job" })
+	began := u.Work[0].DrainingAt
+	u = w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore })
+	if waited := w.now.Sub(began); waited != 15*time.Minute {
+		t.Errorf("it was given up after %v", waited)
+	}
+	e := says(t, w.run(), cluster.PodEvictionFailure, "of family:job was started there though the node is DRAINING: it matches everything")
+	if !slices.Equal(e.Resources, []string{v.ID}) {
+		t.Errorf("resources %v, want %s", e.Resources, v.ID)
+	}
+	w.check()
+}
+
+// A failure with nodes on their way: the sizes come back, the rest is done when it is run again, and what was replaced
+// stays (N3, which the judge watches).
+func TestRunAgainAfterAFailure(t *testing.T) {
+	w := newWorld(t, 3, 4, cluster.UpdateConfig{MaxUnavailable: 2})
+	w.begin()
+	w.until(func(*cluster.Update) bool { return w.launched >= 12+6+3 })
+	w.blocked["web"] = true
+	u := w.run()
+	says(t, u, cluster.PodEvictionFailure, "percentages of service web")
+	updated := 0
+	for _, v := range w.vms {
+		if v.image == newImage {
+			updated++
+		}
+	}
+	if updated == 0 || updated == 12 {
+		t.Errorf("%d of 12 are up to date", updated)
+	}
+	succeeds(t, w)
+	if len(w.made) != 1 {
+		t.Errorf("%d launch template versions for one target", len(w.made))
+	}
+}
+
+// What a failed update could not take back, the next one does, whether it needs a surplus of its own or not.
+func TestRunAgainTakesTheSurplusBack(t *testing.T) {
+	for name, next := range map[string]struct {
+		strategy cluster.UpdateStrategy
+		old      int
+	}{"NothingToReplace": {cluster.UpdateDefault, 0}, "Default": {cluster.UpdateDefault, 1}, "Minimal": {cluster.UpdateMinimal, 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+			original := w.group.Sizes
+			w.begin()
+			w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown })
+			for _, v := range w.sorted() {
+				if v.Row != nil {
+					w.start(v, func(*nodegroup.Task) {})
+				}
+			}
+			u := w.run()
+			e := says(t, u, cluster.PodEvictionFailure, "The group keeps 4 nodes more than the 6 it had, as those tried could not be emptied: i-")
+			if len(e.Resources) != 5 || w.group.Desired != 10 || w.group.Max != 12 {
+				t.Errorf("%v are named, sizes %+v", e.Resources, w.group.Sizes)
+			}
+			w.check()
+			for k, v := range w.sorted() {
+				v.Tasks = nil
+				if k < next.old {
+					v.Template, v.image, v.Row.Attributes[nodegroup.LabelImage] = "lt:1", oldImage, oldImage
+				}
+			}
+			w.node.Config.Strategy = next.strategy
+			w.begin()
+			u = w.run()
+			w.check()
+			if u.Status != cluster.UpdateSuccessful || w.group.Sizes != original {
+				t.Errorf("run again: %s %+v, sizes %+v", u.Status, u.Errors, w.group.Sizes)
+			}
+		})
+	}
+}
+
+// Nodes that an earlier update left unlabelled are replaced; one with its labels that is not Ready holds nothing up.
+func TestRunAgainWithNodesThatNeverGotReady(t *testing.T) {
+	w := newWorld(t, 1, 4, cluster.UpdateConfig{})
+	w.made[nodegroup.TemplateName(w.begin())] = "lt:2"
+	bare, sick := w.vms["i-0001"], w.vms["i-0002"]
+	bare.Template, bare.image = "lt:2", newImage
+	sick.Template, sick.image, sick.Row.Attributes[nodegroup.LabelImage], sick.Row.AgentConnected = "lt:2", newImage, newImage, false
+	u := w.run()
+	w.check()
+	if u.Status != cluster.UpdateSuccessful || w.vms[bare.ID] != nil {
+		t.Errorf("%s %+v, unlabelled %v, sick %v", u.Status, u.Errors, w.vms[bare.ID] != nil, w.vms[sick.ID] != nil)
+	}
+}
+
+// What never came into service and does after all is taken back like any other node.
+func TestNodesThatComeWhileTheyAreGivenUp(t *testing.T) {
+	w := newWorld(t, 1, 3, cluster.UpdateConfig{MaxUnavailable: 1})
+	w.failing, w.plant.act = &failure{state: "absent"}, without(nodegroup.Terminate)
+	w.begin()
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore && len(u.Work) > 0 })
+	w.failing, w.plant.act = nil, nil
+	for _, v := range w.sorted() {
+		if v.Row == nil {
+			w.register(v)
+		}
+	}
+	says(t, w.run(), cluster.NodeCreationFailure, "no agent ever registered")
+	w.check()
+}
+
+func TestFailGivesUp(t *testing.T) {
+	denied := cluster.UpdateError{Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{groupName}}
+	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade, cluster.PhaseScaleDown, cluster.PhaseRestore} {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+			u := w.begin()
+			w.blocked["web"] = phase == cluster.PhaseRestore
+			if phase != cluster.PhaseSetup {
+				u = w.until(func(u *cluster.Update) bool { return u.Phase == phase })
+			} else {
+				u = w.update()
+			}
+			if got := nodegroup.Fail(u, denied); got == u || u.Phase != phase || len(got.Errors) != len(u.Errors)+1 {
+				t.Errorf("%+v became %+v", u.Errors, got.Errors)
+			} else {
+				w.store(got)
+			}
+			u = w.run()
+			says(t, u, cluster.UpdateAccessDenied, "no")
+			if nodegroup.Fail(u, denied) != u {
+				t.Error("an update that has ended failed once more")
+			}
+			w.check()
+		})
+	}
+}

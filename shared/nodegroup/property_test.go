@@ -1,0 +1,164 @@
+package nodegroup_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+func genWorld(t *rapid.T) *world {
+	c := cluster.UpdateConfig{MaxUnavailable: rapid.IntRange(1, 5).Draw(t, "maxUnavailable")}
+	if rapid.Bool().Draw(t, "minimal") {
+		c.Strategy = cluster.UpdateMinimal
+	}
+	w := newWorldOf(t, rapid.IntRange(1, 3).Draw(t, "zones"), rapid.IntRange(1, 4).Draw(t, "nodes"), rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "domains"), c)
+	w.stopsFirst = c.Strategy == cluster.UpdateMinimal
+	w.slow = time.Duration(rapid.IntRange(0, 300).Draw(t, "slow")) * time.Second
+	return w
+}
+
+// trouble is what happens to the world and to the hands that act in it.
+type trouble struct {
+	drop, repeat, crash, sleep, vanish, block, fail bool
+	until                                           time.Time
+}
+
+func genTrouble(t *rapid.T) trouble {
+	on := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	return trouble{
+		drop: on("drop"), repeat: on("repeat"), crash: on("crash"), sleep: on("sleep"), vanish: on("vanish"), block: on("block"), fail: on("fail"),
+		until: noon.Add(2 * time.Hour),
+	}
+}
+
+// once reports, one time in n, that something that is on happens.
+func once(t *rapid.T, on bool, n int, what string) bool {
+	return on && rapid.IntRange(1, n).Draw(t, what) == 1
+}
+
+// hands carry out some of the actions, in any order, some of them twice, or stop in the middle.
+func (x trouble) hands(t *rapid.T, w *world) func([]nodegroup.Action) []nodegroup.Action {
+	return func(all []nodegroup.Action) (out []nodegroup.Action) {
+		if len(all) == 0 || w.now.After(x.until) {
+			return all
+		}
+		for _, a := range rapid.Permutation(all).Draw(t, "order") {
+			if once(t, x.crash, 4, "crash") {
+				return out
+			}
+			if once(t, x.drop, 4, "drop") {
+				continue
+			}
+			out = append(out, a)
+			if once(t, x.repeat, 4, "repeat") {
+				out = append(out, a)
+			}
+		}
+		return out
+	}
+}
+
+// happen lets the world change under the update.
+func (x trouble) happen(t *rapid.T, w *world) {
+	if w.now.After(x.until) {
+		w.blocked["web"], w.failing = false, nil
+		return
+	}
+	if once(t, x.block, 30, "block") {
+		w.blocked["web"] = !w.blocked["web"]
+	}
+	if once(t, x.fail, 30, "fail") {
+		w.failing = rapid.SampledFrom([]*failure{nil, {code: "InsufficientInstanceCapacity"}, {state: "absent"}, {state: "sick"}, {state: "bare"}}).Draw(t, "failing")
+	}
+	if all := w.sorted(); len(all) > 0 && once(t, x.vanish, 60, "vanish") {
+		v := rapid.SampledFrom(all).Draw(t, "vanished")
+		v.Tasks, v.Lifecycle, v.goneAt, v.ours = nil, nodegroup.Terminating, w.now, false
+	}
+	if once(t, x.sleep, 60, "sleep") {
+		for range rapid.IntRange(1, 200).Draw(t, "asleep") {
+			w.tick()
+		}
+	}
+}
+
+// Whatever is dropped, repeated or cut short, and whatever happens to the group meanwhile, an update ends, keeps within
+// invariant 6 all the way, leaves the group usable, and can be run again until it succeeds.
+func TestUpdatesComeThrough(t *testing.T) {
+	seen := map[cluster.UpdateStatus]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		w, x := genWorld(t), genTrouble(t)
+		w.begin(func(r *nodegroup.Request) { r.Seed = rapid.Uint64().Draw(t, "seed") })
+		w.judge.faulty = x.vanish || x.fail
+		for n := 0; ; n++ {
+			if n > 5_000 {
+				u := w.update()
+				t.Fatalf("the update has not ended: %s, waits for %s, errors %+v\n%v", u.Phase, u.Waiting, u.Errors, w.log[max(0, len(w.log)-100):])
+			}
+			x.happen(t, w)
+			if u := w.look(x.hands(t, w)); u.Ended() {
+				seen[u.Status]++
+				if u.Status == cluster.UpdateSuccessful {
+					break
+				}
+				w.now = w.now.Add(time.Minute)
+				w.begin()
+				w.judge.faulty = x.vanish || x.fail
+			}
+			w.tick()
+		}
+		if w.judge.failed() {
+			t.Fatalf("%v\n%v", w.judge.breaches, w.log[max(0, len(w.log)-100):])
+		}
+	})
+	if seen[cluster.UpdateFailed] == 0 || seen[cluster.UpdateSuccessful] == 0 {
+		t.Errorf("only %v", seen)
+	}
+}
+
+// The same inputs give the same answer, whatever the order of the instances; what was given back gives it once more, so
+// that a crash between the writing and the doing costs nothing; and nothing that was given is changed.
+func TestNextIsAFunctionOfWhatIsThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, x := genWorld(t), genTrouble(t)
+		w.begin()
+		w.judge.faulty = true
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			x.happen(t, w)
+			if u := w.look(x.hands(t, w)); u.Ended() {
+				break
+			}
+			w.tick()
+		}
+		u, before := w.update(), w.update()
+		g, instances := w.see(u)
+		next, actions := nodegroup.Next(u, g, instances, w.now)
+		if diff := cmp.Diff(before, u); diff != "" {
+			t.Fatalf("the row that was given has changed:\n%s", diff)
+		}
+		again, repeated := nodegroup.Next(next, g, instances, w.now)
+		if again != next || !slices.Equal(text(actions), text(repeated)) {
+			t.Fatalf("then\n%v\nbecomes\n%v\n%s", actions, repeated, cmp.Diff(next, again))
+		}
+		mixed, reordered := nodegroup.Next(u, g, rapid.Permutation(instances).Draw(t, "order"), w.now)
+		if diff := cmp.Diff(next, mixed) + cmp.Diff(actions, reordered); diff != "" {
+			t.Fatalf("in another order:\n%s", diff)
+		}
+		if !next.Ended() && (next.LookAgain.Before(w.now) || next.LookAgain.After(w.now.Add(time.Minute))) {
+			t.Fatalf("at %v, to be looked at again at %v", w.now, next.LookAgain)
+		}
+	})
+}
+
+func text(of []nodegroup.Action) (out []string) {
+	for _, a := range of {
+		out = append(out, fmt.Sprint(a))
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package nodegroup
+
+import "berth/shared/cluster"
+
+// setUp notes what the update is to come back to, makes the launch template version, and has the group use it (N1).
+func (w *work) setUp() {
+	if w.Original == nil {
+		w.note()
+	}
+	if w.Template == "" && w.group.Made != "" {
+		w.adopt(w.group.Made)
+	}
+	if w.Template == "" || w.group.Template != w.Template {
+		return
+	}
+	switch {
+	case len(w.old()) == 0:
+		w.Surge = w.leftOver()
+		w.enter(cluster.PhaseScaleDown)
+	case w.Config.Strategy == cluster.UpdateMinimal:
+		w.beginUpgrade()
+	default:
+		w.enter(cluster.PhaseScaleUp)
+	}
+}
+
+// adopt notes the launch template version. Where an earlier update has failed there may be nodes made from it already, some
+// of them never Ready: those are old unless they have the labels.
+func (w *work) adopt(template string) {
+	w.Template = template
+	for i := range w.members {
+		if m := &w.members[i]; m.Template == template && !w.ready(m) {
+			w.Unready = append(w.Unready, m.ID)
+		}
+	}
+}
+
+// note takes down the group as it is, less what an earlier update has left of its surplus.
+func (w *work) note() {
+	original := w.group.Sizes
+	if w.Before != nil && w.Left.Max == original.Max {
+		original.Max = w.Before.Max
+		if w.Left.Desired == original.Desired {
+			original.Desired = w.Before.Desired
+		}
+		original.Desired = min(original.Desired, original.Max)
+	}
+	w.Original, w.OriginalTemplate, w.Zones = &original, w.group.Template, map[string]int{}
+	for _, i := range w.members {
+		if i.Lifecycle != Terminating {
+			w.Zones[i.Zone]++
+		}
+		w.ByDomain = w.ByDomain || i.Row != nil && i.Row.Attributes[cluster.AttributeUpgrade] != ""
+	}
+	w.MaxUnavailable = parallel(w.Config, original.Desired)
+	w.Surge = w.leftOver()
+	if w.Config.Strategy != cluster.UpdateMinimal {
+		w.Surge = max(w.Surge, 2*len(w.group.Zones), w.MaxUnavailable)
+	}
+}
+
+// leftOver is how many nodes more than there are to be the group has before the update has added any.
+func (w *work) leftOver() int { return max(0, w.group.Desired-w.Original.Desired) }
+
+func (w *work) actSetUp() []Action {
+	if w.Template == "" {
+		return []Action{{Kind: CreateTemplate}}
+	}
+	return []Action{{Kind: UseTemplate, Template: w.Template}}
+}

@@ -1,0 +1,101 @@
+package nodegroup
+
+import (
+	"cmp"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// Request is what an update is asked for with.
+type Request struct {
+	ID     string // of the update: a UUID
+	Target cluster.UpdateTarget
+	Force  bool
+	// ForceProtected has Force stop protected tasks, too.
+	ForceProtected bool
+	Seed           uint64 // decides in which order nodes are replaced
+	// Waits are defaults where zero: 15 minutes for nodes to be Ready and for tasks to leave, 60 seconds from then to the
+	// termination (N2, N4), 5 minutes for stopped tasks, 65 minutes for a termination (a life-cycle hook holds it up for
+	// an hour), none between upgrade domains, 10 minutes for what is unhealthy to recover.
+	Waits cluster.UpdateWaits
+}
+
+// maxUnavailableMost is EKS's quota of nodes updated at once.
+const maxUnavailableMost = 100
+
+// Start makes an update of a node group (N1). last is the update before it, nil where there was none: what that one left
+// of its surplus is taken back with this one's. It fails with ResourceInUseException while last is in progress, and with
+// InvalidParameterException for a target without an image or an update configuration that [CheckConfig] refuses.
+func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
+	if last != nil && !last.Ended() {
+		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
+	}
+	if r.Target.Image == "" {
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
+	}
+	if err := CheckConfig(g.Config); err != nil {
+		return nil, err
+	}
+	u := &cluster.Update{
+		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: r.ID, Status: cluster.UpdateInProgress, Type: cluster.UpdateVersion,
+		Params: params(r.Target), CreatedAt: now, Target: r.Target, Config: g.Config, Force: r.Force, ForceProtected: r.ForceProtected,
+		Seed: r.Seed, Waits: waits(r.Waits), Phase: cluster.PhaseSetup,
+	}
+	if last != nil && last.Original != nil && last.Final != nil && *last.Original != *last.Final {
+		before, left := *last.Original, *last.Final
+		u.Before, u.Left = &before, &left
+	}
+	return u, nil
+}
+
+// CheckConfig refuses, with InvalidParameterException, an update configuration with both of maxUnavailable and
+// maxUnavailablePercentage, with one out of 1 to 100, or with an unknown strategy (N1).
+func CheckConfig(c cluster.UpdateConfig) error {
+	for _, v := range []int{c.MaxUnavailable, c.MaxUnavailablePercentage} {
+		if v < 0 || v > maxUnavailableMost {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "maxUnavailable and maxUnavailablePercentage are from 1 to %d, not %d", maxUnavailableMost, v)
+		}
+	}
+	if c.MaxUnavailable > 0 && c.MaxUnavailablePercentage > 0 {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Only one of maxUnavailable and maxUnavailablePercentage may be given")
+	}
+	switch c.Strategy {
+	case "", cluster.UpdateDefault, cluster.UpdateMinimal:
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeInvalidParameter, "updateStrategy is DEFAULT or MINIMAL, not %q", c.Strategy)
+}
+
+func params(t cluster.UpdateTarget) (out []cluster.UpdateParam) {
+	for _, p := range []cluster.UpdateParam{
+		{Type: "Version", Value: t.Version}, {Type: "ReleaseVersion", Value: t.ReleaseVersion},
+		{Type: "LaunchTemplateName", Value: t.SourceName}, {Type: "LaunchTemplateVersion", Value: t.SourceVersion},
+	} {
+		if p.Value != "" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func waits(w cluster.UpdateWaits) cluster.UpdateWaits {
+	return cluster.UpdateWaits{
+		Launch: cmp.Or(w.Launch, 15*time.Minute), Drain: cmp.Or(w.Drain, 15*time.Minute), Stop: cmp.Or(w.Stop, 5*time.Minute),
+		Cordon: cmp.Or(w.Cordon, time.Minute), Terminate: cmp.Or(w.Terminate, 65*time.Minute),
+		Domain: w.Domain, Health: cmp.Or(w.Health, 10*time.Minute),
+	}
+}
+
+// parallel is how many of n nodes may be out of service at once: a percentage is rounded down, and one may always be.
+func parallel(c cluster.UpdateConfig, n int) int {
+	most := cmp.Or(c.MaxUnavailable, n*c.MaxUnavailablePercentage/100)
+	return min(max(most, 1), maxUnavailableMost)
+}
+
+// TemplateName is the description of the launch template version of an update's target: the same for the same target, so
+// that an update run again finds the version of the one that failed.
+func TemplateName(u *cluster.Update) string {
+	t := u.Target
+	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion)
+}

@@ -1,0 +1,101 @@
+package nodegroup_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+func TestStart(t *testing.T) {
+	group := &cluster.NodeGroup{Head: cluster.Head{Cluster: "c"}, Name: "g", Config: cluster.UpdateConfig{MaxUnavailable: 3}}
+	target := cluster.UpdateTarget{Image: newImage, Version: "1.31", SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
+	u, err := nodegroup.Start(group, nodegroup.Request{ID: "u", Target: target, Waits: cluster.UpdateWaits{Cordon: time.Second}}, nil, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []cluster.UpdateParam{{Type: "Version", Value: "1.31"}, {Type: "LaunchTemplateName", Value: "mine"}, {Type: "LaunchTemplateVersion", Value: "4"}}
+	if diff := cmp.Diff(u.Params, want); diff != "" {
+		t.Error(diff)
+	}
+	if w := u.Waits; u.Status != cluster.UpdateInProgress || u.Rev != 1 || w.Drain != 15*time.Minute || w.Cordon != time.Second || w.Domain != 0 {
+		t.Errorf("%+v", u)
+	}
+	labels := map[string]string{
+		"eks.amazonaws.com/nodegroup-image": newImage, "eks.amazonaws.com/nodegroup": "g",
+		"eks.amazonaws.com/sourceLaunchTemplateId": "lt-1", "eks.amazonaws.com/sourceLaunchTemplateVersion": "4",
+	}
+	if diff := cmp.Diff(nodegroup.Labels(u), labels); diff != "" {
+		t.Error(diff)
+	}
+	for name, c := range map[string]struct {
+		config cluster.UpdateConfig
+		target cluster.UpdateTarget
+		last   *cluster.Update
+		want   cluster.Code
+	}{
+		"InProgress":      {target: target, last: u, want: cluster.CodeResourceInUse},
+		"NoImage":         {want: cluster.CodeInvalidParameter},
+		"Both":            {config: cluster.UpdateConfig{MaxUnavailable: 1, MaxUnavailablePercentage: 1}, target: target, want: cluster.CodeInvalidParameter},
+		"TooMany":         {config: cluster.UpdateConfig{MaxUnavailable: 101}, target: target, want: cluster.CodeInvalidParameter},
+		"Negative":        {config: cluster.UpdateConfig{MaxUnavailablePercentage: -1}, target: target, want: cluster.CodeInvalidParameter},
+		"UnknownStrategy": {config: cluster.UpdateConfig{Strategy: "FAST"}, target: target, want: cluster.CodeInvalidParameter},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := nodegroup.Start(&cluster.NodeGroup{Name: "g", Config: c.config}, nodegroup.Request{Target: c.target}, c.last, noon)
+			if err == nil || cluster.ErrorCode(err) != c.want {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// An update after one that did not come back to the original sizes comes back to them, as far as nobody has changed them.
+func TestSizesToComeBackTo(t *testing.T) {
+	last := &cluster.Update{Status: cluster.UpdateSuccessful, Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}}
+	for name, c := range map[string]struct{ now, want cluster.Sizes }{
+		"Untouched":        {cluster.Sizes{Min: 1, Max: 14, Desired: 13}, cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
+		"DesiredChanged":   {cluster.Sizes{Min: 1, Max: 14, Desired: 10}, cluster.Sizes{Min: 1, Max: 11, Desired: 10}},
+		"DesiredIsTooMuch": {cluster.Sizes{Min: 1, Max: 14, Desired: 14}, cluster.Sizes{Min: 1, Max: 11, Desired: 11}},
+		"MaximumChanged":   {cluster.Sizes{Min: 1, Max: 20, Desired: 13}, cluster.Sizes{Min: 1, Max: 20, Desired: 13}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, _ = nodegroup.Next(u, nodegroup.Group{Sizes: c.now}, nil, noon)
+			if *u.Original != c.want {
+				t.Errorf("%+v, want %+v", *u.Original, c.want)
+			}
+		})
+	}
+}
+
+// Parallelism (N1): 1 by default, a percentage rounded down, never none, at most 100.
+func TestParallelism(t *testing.T) {
+	for _, c := range []struct {
+		config       cluster.UpdateConfig
+		zones, nodes int // per zone
+		want, surge  int
+	}{
+		{cluster.UpdateConfig{}, 2, 5, 1, 4},
+		{cluster.UpdateConfig{MaxUnavailable: 7}, 2, 5, 7, 7},
+		{cluster.UpdateConfig{MaxUnavailablePercentage: 33}, 2, 5, 3, 4},
+		{cluster.UpdateConfig{MaxUnavailablePercentage: 1}, 2, 5, 1, 4},
+		{cluster.UpdateConfig{MaxUnavailablePercentage: 100}, 1, 300, 100, 100},
+		{cluster.UpdateConfig{MaxUnavailable: 7, Strategy: cluster.UpdateMinimal}, 2, 5, 7, 0},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.config), func(t *testing.T) {
+			w := newWorld(t, c.zones, c.nodes, c.config)
+			w.begin()
+			if u := w.look(everything); u.MaxUnavailable != c.want || u.Surge != c.surge {
+				t.Errorf("%d at once, surge %d, want %d and %d", u.MaxUnavailable, u.Surge, c.want, c.surge)
+			}
+		})
+	}
+}

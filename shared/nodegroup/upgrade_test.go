@@ -1,0 +1,34 @@
+package nodegroup_test
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+)
+
+// The seed's own example (N2): five zones and one node at a time give ten nodes more, twenty at a time twenty.
+func TestUpgradeOfFiveZones(t *testing.T) {
+	for _, c := range []struct{ unavailable, surge int }{{1, 10}, {20, 20}} {
+		t.Run(fmt.Sprintf("MaxUnavailable%d", c.unavailable), func(t *testing.T) {
+			w := newWorld(t, 5, 20, cluster.UpdateConfig{MaxUnavailable: c.unavailable})
+			w.begin()
+			most := w.group.Sizes
+			u := w.until(func(u *cluster.Update) bool {
+				most.Max, most.Desired = max(most.Max, w.group.Max), max(most.Desired, w.group.Desired)
+				return u.Ended()
+			})
+			w.check()
+			if u.Status != cluster.UpdateSuccessful || u.Surge != c.surge || u.Stopped != "" {
+				t.Errorf("%s with a surge of %d (%s): %v", u.Status, u.Surge, u.Stopped, u.Errors)
+			}
+			if want := (cluster.Sizes{Min: 1, Max: 102 + c.surge, Desired: 100 + c.surge}); most != want {
+				t.Errorf("the group grew to %+v, want %+v", most, want)
+			}
+			if n := len(w.vms); n != 100 {
+				t.Errorf("%d nodes are left", n)
+			}
+			t.Logf("%v, %d writes, %d actions", w.now.Sub(noon), w.writes, w.acts)
+		})
+	}
+}

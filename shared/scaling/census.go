@@ -1,0 +1,196 @@
+package scaling
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// census is the group's instances by what they count for, and the decision that comes of it.
+type census struct {
+	Input
+	settings cluster.ManagedScaling
+	members  []*member // in order of EC2 id
+	// running (N) is how many the group has, gone those of them that never came to be of use.
+	running, gone int
+	// warming are those that block scaling out, arriving those of the running that have yet to register.
+	warming  []*member
+	arriving int
+	// hold is why an instance without tasks is not taken away now, or that it may be.
+	hold   string
+	add    int // instances that waiting tasks need beside those there are
+	engine *placement.Engine
+	next   cluster.ScalingHistory
+	out    Decision
+}
+
+// member is one instance of the group.
+type member struct {
+	*cluster.GroupInstance
+	view     *cluster.InstanceView // nil where it has not registered
+	load     []*cluster.Task       // that hold capacity and are no daemons', in order of id
+	launched time.Time
+	warming  bool
+	counts   bool // it runs, and is not on its way out
+	obstacle string
+}
+
+func take(in Input) *census {
+	c := &census{Input: in, settings: in.Provider.Scaling, next: in.History}
+	c.next.Provider = in.Provider.Name
+	c.next.Drains = slices.Clone(in.History.Drains)
+	c.next.FirstSeen, c.next.Spared = nil, nil
+	c.out.Desired = in.Group.Desired
+	registered := c.registered()
+	for _, i := range slices.SortedFunc(slices.Values(in.Group.Instances), byEC2ID) {
+		m := &member{GroupInstance: &i, view: registered[i.ID]}
+		c.members = append(c.members, m)
+		c.join(m)
+	}
+	for id, until := range in.History.Spared {
+		if until.After(in.Now) {
+			put(&c.next.Spared, id, until)
+		}
+	}
+	c.sample()
+	return c
+}
+
+func byEC2ID(a, b cluster.GroupInstance) int { return cmp.Compare(a.ID, b.ID) }
+
+func put(times *map[string]time.Time, id string, at time.Time) {
+	if *times == nil {
+		*times = map[string]time.Time{}
+	}
+	(*times)[id] = at
+}
+
+// registered are the container instances by EC2 id; of several the one that registered last.
+func (c *census) registered() map[string]*cluster.InstanceView {
+	out := make(map[string]*cluster.InstanceView, len(c.Group.Instances))
+	for _, i := range c.Group.Instances {
+		out[i.ID] = nil
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Snapshot.Instances)) {
+		v := c.Snapshot.Instances[id]
+		if v.Instance == nil || v.Gone() {
+			continue
+		}
+		if old, ok := out[v.EC2InstanceID]; ok && (old == nil || !v.RegisteredAt.Before(old.RegisteredAt)) {
+			out[v.EC2InstanceID] = v
+		}
+	}
+	return out
+}
+
+// join works out what the instance counts as.
+func (c *census) join(m *member) {
+	if !m.Running() && !m.Launching() {
+		return // Terminating, Standby, Warmed: the desired capacity does not count it
+	}
+	if m.view != nil {
+		for _, t := range m.view.Tasks {
+			if !c.daemon(t) {
+				m.load = append(m.load, t)
+			}
+		}
+		slices.SortFunc(m.load, func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	c.date(m)
+	m.warming = c.Now.Sub(m.launched) < c.settings.Warmup && (m.view == nil || !c.settings.UntilRegistered)
+	if m.warming {
+		c.warming = append(c.warming, m)
+	}
+	if m.counts = m.Running() || m.view != nil; !m.counts {
+		return
+	}
+	c.running++
+	switch {
+	case m.view != nil:
+	case m.warming:
+		c.arriving++
+	default:
+		c.gone++
+	}
+}
+
+// daemon reports whether the task is a DAEMON service's: such are no load (C5), whatever holds the instance otherwise is.
+func (c *census) daemon(t *cluster.Task) bool {
+	s := c.Snapshot.Services[t.Service]
+	return t.Service != "" && s != nil && s.Strategy == cluster.Daemon
+}
+
+// date finds out when the instance was launched: what EC2 says, else when it was first seen or registered, if that was
+// sooner.
+func (c *census) date(m *member) {
+	m.launched = m.LaunchedAt
+	if !m.launched.IsZero() {
+		return
+	}
+	m.launched = c.Now
+	if seen, ok := c.History.FirstSeen[m.ID]; ok {
+		m.launched = seen
+	}
+	if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Before(m.launched) {
+		m.launched = m.view.RegisteredAt
+	}
+	if m.view == nil || c.Now.Sub(m.launched) < c.settings.Warmup {
+		put(&c.next.FirstSeen, m.ID, m.launched)
+	}
+}
+
+// lost reports whether the instance has had its time and never registered: nothing can run there.
+func (m *member) lost() bool { return m.counts && m.view == nil && !m.warming }
+
+// empty reports whether nothing but daemons would go with the instance (C5).
+func (m *member) empty() bool {
+	return m.counts && len(m.load) == 0 && (m.view != nil || !m.warming)
+}
+
+// empties is how many instances are empty.
+func (c *census) empties() (n int) {
+	for _, m := range c.members {
+		if m.empty() {
+			n++
+		}
+	}
+	return n
+}
+
+// protect has instances protected before their first task that is no daemon's starts, and released when none is left
+// (C6). What still warms up is left as it was launched: tasks are about to come.
+func (c *census) protect() {
+	if !c.Provider.Protection {
+		return
+	}
+	for _, m := range c.members {
+		switch {
+		case !m.Running(): // the group refuses to change it
+		case len(m.load) > 0 && !m.Protected:
+			c.out.Protect = append(c.out.Protect, m.ID)
+		case m.empty() && !m.warming && m.Protected:
+			c.out.Release = append(c.out.Release, m.ID)
+		}
+	}
+}
+
+// takeable reports whether the group may take the instance in a scale-in without ending a task: it is empty and not
+// protected, or released by this decision.
+func (c *census) takeable(m *member) bool {
+	return m.Running() && m.empty() && (!m.Protected || c.Provider.Protection && !m.warming)
+}
+
+func (c *census) engineOf() *placement.Engine {
+	if c.engine == nil {
+		c.engine = placement.New(c.Snapshot)
+	}
+	return c.engine
+}
+
+func (c *census) event(owner, topic, message string) {
+	c.out.Events = append(c.out.Events, Event{Owner: owner, Topic: topic, Message: message})
+}

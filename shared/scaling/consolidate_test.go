@@ -1,0 +1,334 @@
+package scaling_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/scaling"
+)
+
+// web has a REPLICA service of the name whose tasks may be moved, as many as there are of it.
+func web(name string, desired int, cost cluster.MoveCost, options ...func(*cluster.Service)) option {
+	return func(w *world) {
+		s := &cluster.Service{
+			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
+			Desired: desired, MinHealthy: 100, MaxPercent: 200,
+		}
+		for _, o := range options {
+			o(s)
+		}
+		w.rows = append(w.rows, s)
+		w.movers[name] = placement.Mover{Name: "service " + name, Target: desired, Spec: &placement.Spec{
+			Needs: small, Owner: name, Group: "service:" + name, MoveCost: cost, Scoring: placement.BestFit,
+		}}
+	}
+}
+
+func consolidating(share int, window time.Duration) option {
+	return setting(func(s *cluster.ManagedScaling) {
+		s.Consolidation = cluster.Consolidation{Enabled: true, Share: share, Window: window}
+	})
+}
+
+// lightly is three instances with 3, 1 and 1 tasks of 4 that fit.
+func lightly(w *world) {
+	w.instance(1, 3)
+	w.instance(2, 1)
+	w.instance(3, 1)
+}
+
+// plan is the candidates as text: "i-2 1 drain: why" each.
+func plan(all []scaling.Candidate) string {
+	var out []string
+	for _, c := range all {
+		verb := "keep"
+		if c.Fits {
+			verb = "fits"
+		}
+		if c.Drain {
+			verb = "drain"
+		}
+		var to []string
+		for _, m := range c.Moves {
+			to = append(to, m.Task+">"+m.To)
+		}
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %d %s %s", c.EC2InstanceID, c.Cost, verb, strings.Join(to, " "))))
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestConsolidation(t *testing.T) {
+	often := consolidating(100, time.Minute)
+	t.Run("EmptiesWhatFitsElsewhere", func(t *testing.T) {
+		w := newWorld(lightly, web("web", 5, ""), often)
+		d := w.decide()
+		expect(t, "plan", plan(d.Consolidation), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
+		expect(t, "drain", fmt.Sprint(d.Drain), "[c-2]")
+		contains(t, "event", told(d), "(capacity provider spot) instance i-2 is emptied: there is room for its 1 task elsewhere, at a cost of 1.")
+		contains(t, "why not i-3", why(d, "i-3"), "it runs 1 non-daemon task (t3-0 of service web); task t3-0 of service web fits nowhere else: 0/3")
+		contains(t, "why not i-1", why(d, "i-1"), "it takes tasks of i-2")
+	})
+	t.Run("NotUnlessEnabled", func(t *testing.T) {
+		w := newWorld(lightly, web("web", 5, ""))
+		d := w.decide()
+		expect(t, "drain", len(d.Drain)+len(d.Consolidation), 0)
+		expect(t, "plan that is asked for", plan(scaling.Consolidate(w.input())), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
+	})
+	t.Run("TheCheapestFirst", func(t *testing.T) {
+		w := newWorld(lightly, web("web", 4, cluster.CostLow), web("dear", 1, cluster.CostHigh), often)
+		w.rows[4].(*cluster.Task).Owner, w.rows[4].(*cluster.Task).Service = "web", "web"
+		for _, r := range w.rows {
+			if task, ok := r.(*cluster.Task); ok && task.ID == "t2-0" {
+				of("dear")(task)
+			}
+		}
+		expect(t, "plan", plan(w.decide().Consolidation), "i-3 1 drain t3-0>c-1; i-1 3 keep; i-2 40 keep")
+	})
+	t.Run("NotToWhatIsEmpty", func(t *testing.T) {
+		w := newWorld(often, web("web", 2, ""))
+		w.instance(1, 2)
+		w.instance(2, 0)
+		d := w.decide()
+		contains(t, "why", why(d, "i-1"), "would go to c-2, which is empty")
+		expect(t, "drain", len(d.Drain), 0)
+	})
+	t.Run("LeavesTheSnapshotAsItWas", func(t *testing.T) {
+		w := newWorld(lightly, web("web", 5, ""), often, waits(9, small))
+		for _, waiting := range []bool{true, false} {
+			if !waiting {
+				w.waiting = nil
+			}
+			in := w.input()
+			scaling.Decide(in)
+			if diff := cmp.Diff(described(w.snapshot()), described(in.Snapshot)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+// described is what a snapshot says of its instances and tasks.
+func described(s *cluster.Snapshot) map[string]string {
+	out := map[string]string{}
+	for id, v := range s.Instances {
+		tasks := map[string]bool{}
+		for _, t := range v.Tasks {
+			tasks[t.ID] = true
+		}
+		out[id] = fmt.Sprint(v.Status, v.Rev, v.CPU, v.Memory, v.GPUs, v.ENIs, v.Ports, v.Loads, tasks)
+	}
+	for t := range s.Tasks() {
+		out["task "+t.ID] = fmt.Sprintf("%+v", *t)
+	}
+	return out
+}
+
+// What an instance cannot be emptied for.
+func TestConsolidationKeeps(t *testing.T) {
+	often := consolidating(100, time.Minute)
+	for name, c := range map[string]struct {
+		service func(*cluster.Service)
+		change  option
+		why     string // of i-2
+	}{
+		"AtTheMinimum":          {change: bounds(3, 9), why: "the group is to have 3 instances at least"},
+		"InAnUpgrade":           {change: func(w *world) { w.upgrade = true }, why: "the group's nodes are being upgraded"},
+		"UnderATargetTracking":  {change: setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }), why: "a target tracking policy sizes the group"},
+		"SoonAfterAScaleOut":    {change: scaledOut(14 * time.Minute), why: "the group was scaled out at 2026-11-21T11:46:00Z, and 15m0s have to pass"},
+		"WhileTasksWait":        {change: waits(9, small), why: "tasks wait for instances"},
+		"StandaloneTasks":       {change: func(w *world) { w.task("a", 2, of("")) }, why: "task a belongs to no service: nothing would replace it"},
+		"ForeignTasks":          {change: func(w *world) { w.task("a", 2, of(""), func(t *cluster.Task) { t.Foreign = true }) }, why: "task a was started by somebody else"},
+		"UnknownServices":       {change: func(w *world) { w.task("a", 2, of("other")) }, why: "service other is not one whose tasks can be moved"},
+		"ProtectedTasks":        {change: protectTask(noon.Add(time.Second)), why: "task t2-0 of service web is protected until 2026-11-21T12:00:01Z"},
+		"NoRoomInThePercentage": {service: func(s *cluster.Service) { s.MaxPercent = 100 }, why: "minimumHealthyPercent 100 and maximumPercent 100 leave service web no room to move a task"},
+		"Deployments":           {service: func(s *cluster.Service) { s.Older = make([]cluster.Deployment, 1) }, why: "a deployment of service web is under way"},
+		"ServicesShortOfTasks":  {service: func(s *cluster.Service) { s.Desired = 6 }, why: "service web has 5 of 6 tasks healthy"},
+		"WhatIsNew":             {change: func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }, why: "it warms up"},
+		"WhatSomebodyProtects":  {change: func(w *world) { w.group.Instances[1].Protected = true }, why: "it is protected from scale-in"},
+		"WhatIsDisconnected":    {change: func(w *world) { w.rows[5].(*cluster.Instance).AgentConnected = false }, why: "it takes no tasks itself: it is disconnected"},
+		"WhatEmptiesItself": {change: func(w *world) {
+			w.rows[6].(*cluster.Task).Desired = cluster.TaskStopped
+			w.rows[9].(*cluster.Service).Desired = 4
+		}, why: "its last tasks are being stopped"},
+		"WhatWasTriedBefore": {change: func(w *world) { w.history.Spared = map[string]time.Time{"c-2": noon.Add(time.Second)} }, why: "it could not be emptied before, and is left alone until 2026-11-21T12:00:01Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := c.service
+			if service == nil {
+				service = func(*cluster.Service) {}
+			}
+			w := newWorld(lightly, often, web("web", 5, "", service))
+			if c.change != nil {
+				c.change(w)
+			}
+			d := w.decide()
+			contains(t, "why", why(d, "i-2"), c.why)
+			if strings.Contains(fmt.Sprint(d.Drain), "c-2") {
+				t.Error("it is drained")
+			}
+		})
+	}
+	t.Run("NotWhatIsOver", func(t *testing.T) {
+		w := newWorld(lightly, often, web("web", 5, ""), protectTask(noon), func(w *world) { w.history.Spared = map[string]time.Time{"c-2": noon} })
+		w.task("daemon", 2, of("log"))
+		w.task("alone", 3, of(""))
+		w.task("stopping", 2, of(""), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
+	})
+	t.Run("OneAfterTheOtherWithoutAShare", func(t *testing.T) {
+		w := newWorld(often, web("web", 5, "", func(s *cluster.Service) { s.MinHealthy, s.MaxPercent = 80, 100 }), lightly)
+		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]") // one of five may stop first
+	})
+}
+
+func protectTask(until time.Time) option {
+	return func(w *world) {
+		w.rows = append(w.rows, &cluster.Protection{Head: cluster.Head{Cluster: "c", Rev: 1}, Owner: "web", Task: "t2-0", Until: until})
+	}
+}
+
+// The disruption budget holds for any window.
+func TestConsolidationBudget(t *testing.T) {
+	w := newWorld(consolidating(20, 10*time.Minute), web("web", 20, ""))
+	for n := range 10 { // 2 of 4 that fit on each: every second can go, 2 within 10 minutes
+		w.instance(n+1, 2)
+	}
+	d := w.decide()
+	expect(t, "first", fmt.Sprint(d.Drain), "[c-1 c-2]") // in order of their EC2 ids 1, 10, 2 ...
+	fits := 0
+	for _, c := range d.Consolidation {
+		fits += b2i(c.Fits)
+		if c.Fits && !c.Drain {
+			contains(t, "why", c.Why, "the disruption budget of 20 % in 10m0s is used up until 2026-11-21T12:10:00Z")
+		}
+	}
+	expect(t, "would go", fits, 5)
+}
+
+// An instance on its way out: drained until it is empty, then terminated, unless something comes up.
+func TestDrains(t *testing.T) {
+	often := consolidating(100, time.Hour)
+	// begun has i-2 drained for so long.
+	begun := func(ago time.Duration, tasks int, options ...option) *world {
+		w := newWorld(append([]option{often, web("web", 3+tasks, "")}, options...)...)
+		w.instance(1, 3)
+		w.instance(2, tasks, status(cluster.InstanceDraining))
+		w.history.Drains = []cluster.Drain{{Instance: "c-2", At: noon.Add(-ago)}}
+		return w
+	}
+	over := func(w *world) bool { d := w.history.Drains; return len(d) == 0 || d[0].Over }
+	t.Run("GoesWhenEmpty", func(t *testing.T) {
+		d := begun(time.Minute, 0).decide()
+		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
+		expect(t, "desired", d.Desired, 1)
+	})
+	t.Run("IsReleasedFirst", func(t *testing.T) {
+		w := begun(time.Minute, 0, protection)
+		w.group.Instances[1].Protected = true
+		d := w.decide()
+		expect(t, "release", fmt.Sprint(d.Release), "[i-2]")
+		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
+	})
+	t.Run("StaysWhereSomebodyElseProtectsIt", func(t *testing.T) {
+		w := begun(time.Minute, 0)
+		w.group.Instances[1].Protected = true
+		expect(t, "terminate", len(w.decide().Terminate), 0)
+	})
+	t.Run("GoesWithItsDaemons", func(t *testing.T) {
+		w := begun(time.Minute, 0)
+		w.task("d", 2, of("log"))
+		expect(t, "terminate", len(w.decide().Terminate), 1)
+	})
+	t.Run("WaitsForItsTasks", func(t *testing.T) {
+		w := begun(time.Minute, 1)
+		d := w.decide()
+		expect(t, "changes", len(d.Terminate)+len(d.Undrain)+len(d.Drain), 0)
+		contains(t, "why", why(d, "i-2"), "it has been drained since 2026-11-21T11:59:00Z: waits for 1 non-daemon task (t2-0 of service web)")
+	})
+	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
+		w := begun(time.Minute, 0)
+		w.instance(3, 0)
+		w.history.Low, w.history.Minute = 14, noon.Add(-time.Minute)
+		d := w.decide()
+		expect(t, "desired", d.Desired, 2) // of three, half may go in a minute
+		expect(t, "terminate", len(d.Terminate), 0)
+		contains(t, "why", why(d, "i-2"), "it is emptied, and goes once the scale-in of this minute is over")
+	})
+	t.Run("WaitsForTheNextMinute", func(t *testing.T) {
+		w := begun(time.Minute, 0, func(w *world) { w.history.LastIn = noon.Add(time.Second) })
+		w.now = noon.Add(2 * time.Second)
+		expect(t, "terminate", len(w.decide().Terminate), 0)
+		w.now = noon.Add(time.Minute)
+		expect(t, "terminate", len(w.decide().Terminate), 1)
+	})
+	t.Run("NotForEver", func(t *testing.T) {
+		w := begun(15*time.Minute, 1)
+		d := w.decide()
+		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
+		contains(t, "event", told(d), "instance i-2: it takes tasks again: it was not empty after 15m0s, but has 1 non-daemon task (t2-0 of service web).")
+		expect(t, "spared until", w.history.Spared["c-2"], noon.Add(time.Hour))
+	})
+	t.Run("TakesTasksAgainWhereMoreAreNeeded", func(t *testing.T) {
+		w := begun(time.Minute, 0, waits(1, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}))
+		d := w.decide()
+		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
+		expect(t, "terminate", len(d.Terminate), 0)
+		expect(t, "desired", d.Desired, 2) // first it takes them
+		w.rows = append(w.rows, row(2, func(i *cluster.Instance) { i.Rev = 2 }))
+		w.now = w.now.Add(time.Minute)
+		expect(t, "metric a minute later", w.decide().Reservation, 100)
+	})
+	for name, change := range map[string]option{
+		"TakesTasksAgainInAnUpgrade":              func(w *world) { w.upgrade = true },
+		"TakesTasksAgainWhereConsolidationIsOff":  setting(func(s *cluster.ManagedScaling) { s.Consolidation.Enabled = false }),
+		"TakesTasksAgainWhereManagedScalingIsOff": setting(func(s *cluster.ManagedScaling) { s.Enabled = false }),
+		"TakesTasksAgainUnderAPolicy":             setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }),
+		"TakesTasksAgainAtTheMinimum":             bounds(2, 9),
+		"TakesTasksAgainAsAFreeOne":               target(50),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := begun(time.Minute, 0, change)
+			d := w.decide()
+			expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
+			expect(t, "terminate", len(d.Terminate), 0)
+			for range 3 { // until it is seen to
+				w.now = w.now.Add(time.Minute)
+				expect(t, "undrain again", fmt.Sprint(w.decide().Undrain), "[c-2]")
+			}
+			w.rows = append(w.rows, row(2, func(i *cluster.Instance) { i.Rev = 2 }))
+			expect(t, "undrain no more", len(w.decide().Undrain), 0)
+			expect(t, "over", over(w), true)
+		})
+	}
+	t.Run("IsOrderedAgain", func(t *testing.T) {
+		w := begun(time.Minute, 1)
+		w.rows = append(w.rows, row(2, func(i *cluster.Instance) { i.Rev = 2 }))
+		expect(t, "drain", fmt.Sprint(w.decide().Drain), "[c-2]")
+		w.now = w.now.Add(time.Minute)
+		d := w.decide()
+		expect(t, "over", over(w), true)
+		contains(t, "why", why(d, "i-2"), "it could not be emptied before, and is left alone until 2026-11-21T13:01:00Z")
+	})
+	t.Run("CountsForTheBudgetAfterwards", func(t *testing.T) {
+		w := begun(59*time.Minute, 0, consolidating(1, time.Hour))
+		w.group.Instances[1].Lifecycle = "Terminating"
+		w.group.Desired = 1
+		w.decide()
+		expect(t, "kept", len(w.history.Drains), 1)
+		w.now = w.now.Add(time.Minute)
+		w.decide()
+		expect(t, "kept", len(w.history.Drains), 0)
+	})
+	t.Run("ItsTasksHaveTheirRoomReserved", func(t *testing.T) {
+		w := begun(time.Minute, 1) // goes to c-1, which then is full
+		w.rows[1].(*cluster.Service).Desired = 5
+		w.instance(3, 1)
+		contains(t, "why", why(w.decide(), "i-3"), "fits nowhere else")
+	})
+}

@@ -1,0 +1,121 @@
+// Package scaling decides how many instances the Auto Scaling group of a capacity provider should have, which of them are
+// to be protected from scale-in, which to be emptied and terminated, and says why (C1–C8). It reads no clock and changes
+// nothing: a cluster, a group, what was remembered and the time in, a decision out.
+//
+// Read on: census.go says what the group's instances count as, demand.go how many more the waiting tasks need, size.go what
+// becomes of the desired capacity, consolidate.go which instances had better be emptied.
+package scaling
+
+import (
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// Input is all that a decision about one capacity provider rests on.
+type Input struct {
+	Provider *cluster.CapacityProvider
+	Group    *cluster.AutoScalingGroup
+	// Snapshot is the cluster. Placements are tried on it; afterwards it is as before, but for the order in which it lists
+	// what has none.
+	Snapshot *cluster.Snapshot
+	// Waiting are the provider's tasks in PROVISIONING.
+	Waiting []Waiting
+	// Daemons are what the tasks of DAEMON services need: each new instance that they match gets one first (S4).
+	Daemons []*placement.Spec
+	// Movers are the services whose tasks may be moved to empty an instance, by short key.
+	Movers map[string]placement.Mover
+	// Upgrading reports that the group's nodes are being upgraded: then nothing is taken away.
+	Upgrading bool
+	// History is what the last decision remembered; where there was none, only its head is set.
+	History cluster.ScalingHistory
+	Now     time.Time
+}
+
+// Waiting are tasks of one owner that wait for an instance.
+type Waiting struct {
+	Name   string // of the owner, as users read it: "service web"
+	Spec   *placement.Spec
+	Target int // desired count of a service: domain rules depend on it
+	Count  int
+}
+
+// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Release,
+// Undrain, Drain, Terminate, then the desired capacity; so the group never takes an instance that is about to get a task.
+// Lists are in order of id, where nothing else is said.
+type Decision struct {
+	// Published reports that there is a metric: Reservation, CapacityProviderReservation in percent, made of Needed (M) and
+	// Running (N) (C1).
+	Published       bool
+	Reservation     float64
+	Needed, Running int
+	// Desired is what the group's desired capacity is to be, those of Terminate already taken off; the group's own where
+	// nothing is to change. Why says what it rests on.
+	Desired int
+	Why     string
+	// Protect and Release are EC2 instances to be protected from scale-in, or no longer (C6).
+	Protect, Release []string
+	// Drain and Undrain are container instances to become DRAINING, or ACTIVE again.
+	Drain, Undrain []string
+	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
+	Terminate []string
+	// Demands are the waiting tasks by what they need, those first that find room less easily (C2).
+	Demands []Demand
+	// Consolidation is what came of the look for instances that can be emptied, the cheapest first; none where it is off.
+	Consolidation []Candidate
+	Events        []Event
+	// Instances says of each instance of the group what it counts as, and why it is not taken away or may be.
+	Instances []Verdict
+	History   cluster.ScalingHistory
+}
+
+// Event is something that users should be told.
+type Event struct {
+	// Owner is whom it concerns, as [Waiting] names it; empty for the capacity provider itself.
+	Owner string
+	// Topic is the same for events that say the same of the same thing: who has told of one need not repeat it while it
+	// comes every minute. Empty where something is done: that is news each time.
+	Topic   string
+	Message string
+}
+
+// Verdict is why an instance of the group stays, or may go.
+type Verdict struct {
+	EC2InstanceID string
+	Instance      string // container instance id, empty where it has not registered
+	Why           string
+}
+
+// Decide sizes the group (C1–C5, C8), protects and releases its instances (C6), and empties those that consolidation can
+// do without. Where managed scaling is off it only says so (C7).
+func Decide(in Input) Decision {
+	c := take(in)
+	c.resume()
+	if c.settings.Enabled {
+		c.protect()
+		c.measure()
+		c.size()
+		c.consolidate()
+	} else {
+		c.out.Why = "managed scaling is off"
+		c.endDrains(c.out.Why)
+		c.next = cluster.ScalingHistory{Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains}
+	}
+	c.explain()
+	for _, ids := range [][]string{c.out.Drain, c.out.Undrain, c.out.Terminate} {
+		slices.Sort(ids)
+	}
+	c.out.History = c.next
+	return c.out
+}
+
+// Consolidate is the plan that [Decide] would make now with consolidation enabled: which instances can be emptied, the
+// cheapest first, which of them the budget allows, and why the others cannot. None where managed scaling is off.
+func Consolidate(in Input) []Candidate {
+	provider := *in.Provider
+	provider.Scaling.Consolidation.Enabled = true
+	in.Provider = &provider
+	return Decide(in).Consolidation
+}

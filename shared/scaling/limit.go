@@ -1,0 +1,13 @@
+package scaling
+
+import "berth/shared/cluster"
+
+// Admit is how many of the tasks asked for may wait for an instance beside those of the cluster that do already, at most
+// limit in all (C4). Where that is not all of them there is a ClientException in ECS's words.
+func Admit(waiting, asked, limit int) (int, error) {
+	admitted := max(0, min(asked, limit-waiting))
+	if admitted < asked {
+		return admitted, cluster.Errorf(cluster.CodeClient, "The tasks provisioning capacity limit was exceeded.")
+	}
+	return admitted, nil
+}

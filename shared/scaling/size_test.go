@@ -1,0 +1,322 @@
+package scaling_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// launched has all instances launched so long ago.
+func launched(ago time.Duration) option {
+	return func(w *world) {
+		for n := range w.group.Instances {
+			w.group.Instances[n].LaunchedAt = w.now.Add(-ago)
+		}
+	}
+}
+
+var untilRegistered = setting(func(s *cluster.ManagedScaling) { s.UntilRegistered = true })
+
+// C3: an instance in its warm-up blocks scaling out.
+func TestWarmup(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	for name, c := range map[string]struct {
+		options []option
+		desired int
+	}{
+		"Blocks":                        {[]option{launched(299 * time.Second)}, 2},
+		"IsOver":                        {[]option{launched(300 * time.Second)}, 5},
+		"OfNoLength":                    {[]option{launched(0), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 5},
+		"OfOneIsEnough":                 {[]option{func(w *world) { w.group.Instances[1].LaunchedAt = noon.Add(-time.Minute) }}, 2},
+		"OfOneLaunching":                {[]option{func(w *world) { w.machine(9, "Pending").LaunchedAt = noon }}, 3},
+		"OfOneLeavingDoesNot":           {[]option{func(w *world) { w.machine(9, "Terminating:Wait").LaunchedAt = noon }}, 5},
+		"EndsWithTheRegistration":       {[]option{launched(time.Minute), untilRegistered}, 5},
+		"BlocksUntilTheRegistration":    {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon }, untilRegistered}, 3},
+		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 5},
+		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
+		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
+		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
+		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = time.Time{} }}, 3},
+		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
+			w.machine(9, "InService").LaunchedAt = time.Time{}
+			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
+		}}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(append([]option{instances(2, 0), full, waits(5, half)}, c.options...)...)
+			d := w.decide()
+			expect(t, "desired", d.Desired, c.desired)
+			if d.Desired == w.group.Desired {
+				contains(t, "why", d.Why, " scaling out")
+			}
+		})
+	}
+	t.Run("StillProtects", func(t *testing.T) {
+		w := newWorld(instances(2, 0), launched(time.Minute), protection)
+		expect(t, "protected", len(w.decide().Protect), 2)
+	})
+}
+
+func TestGrow(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	t.Run("AsksOnce", func(t *testing.T) {
+		w := newWorld(instances(2, 0), full, waits(5, half))
+		w.group.Desired = 5
+		d := w.decide()
+		expect(t, "desired", d.Desired, 5)
+		expect(t, "why", d.Why, "the group is on its way to 5 instances")
+		expect(t, "scaled out at", d.History.LastOut.IsZero(), true)
+	})
+	t.Run("SaysThatTheGroupIsFull", func(t *testing.T) {
+		w := newWorld(instances(2, 0), full, waits(5, half), bounds(0, 2))
+		contains(t, "event", told(w.decide()), "5 instances are needed, and the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
+	})
+	t.Run("ByTheLargestStepEachTime", func(t *testing.T) {
+		w := newWorld(instances(2, 0), full, waits(50, half), steps(1, 4))
+		d := w.decide()
+		expect(t, "desired", d.Desired, 6)
+		expect(t, "scaled out at", d.History.LastOut, noon)
+	})
+}
+
+// C5: 15 datapoints in a row, half of the group a minute, one at least.
+func TestShrink(t *testing.T) {
+	shrink := func(w *world) []int {
+		var out []int
+		for range 40 {
+			d := w.decide()
+			if w.now = w.now.Add(time.Minute); d.Desired == w.group.Desired {
+				continue
+			}
+			out = append(out, d.Desired)
+			for w.group.Desired > d.Desired { // the last are empty
+				w.group.Instances = w.group.Instances[:len(w.group.Instances)-1]
+				w.group.Desired--
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		options []option
+		want    []int
+	}{
+		"ByHalf":                    {[]option{instances(1, 9)}, []int{5, 3, 2, 1}},
+		"OneAtLeast":                {[]option{instances(0, 3)}, []int{2, 1, 0}},
+		"ToTheMinimum":              {[]option{instances(1, 9), bounds(4, 20)}, []int{5, 4}},
+		"ToWhatIsInUse":             {[]option{instances(7, 3)}, []int{7}},
+		"ToWhatTheTargetLeavesFree": {[]option{instances(4, 6), target(70)}, []int{6}},
+		"ByTheShareThatIsSet":       {[]option{instances(5, 5), setting(func(s *cluster.ManagedScaling) { s.Share = 20 })}, []int{8, 7, 6, 5}},
+		"ByOneWhereTheShareIsLess":  {[]option{instances(1, 3), setting(func(s *cluster.ManagedScaling) { s.Share = 1 })}, []int{3, 2, 1}},
+		"NotWhereAllAreInUse":       {[]option{instances(4, 0)}, nil},
+		"NotInAnUpgrade":            {[]option{instances(1, 9), func(w *world) { w.upgrade = true }}, nil},
+		"NotByTwoScalers":           {[]option{instances(1, 9), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := shrink(newWorld(c.options...))
+			expect(t, "steps", len(got), len(c.want))
+			for n := range min(len(got), len(c.want)) {
+				expect(t, "desired", got[n], c.want[n])
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		options []option
+		minutes int
+	}{
+		"After15Minutes":          {nil, 15},
+		"AfterAsManyAsAreSet":     {[]option{setting(func(s *cluster.ManagedScaling) { s.Datapoints = 3 })}, 3},
+		"AtOnceWhereSetTo1":       {[]option{setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, 1},
+		"After15MinutesOfOut":     {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, 6},
+		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, d := newWorld(append([]option{instances(2, 8)}, c.options...)...).minutes(40)
+			expect(t, "minutes", n, c.minutes)
+			expect(t, "desired", d.Desired, 5)
+		})
+	}
+}
+
+func scaledOut(ago time.Duration) option {
+	return func(w *world) { w.history.LastOut = w.now.Add(-ago) }
+}
+
+func TestDatapoints(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	// after is how many minutes it takes once something happened after 14 low ones.
+	after := func(t *testing.T, happens func(*world)) int {
+		w := newWorld(instances(2, 8))
+		if n, _ := w.minutes(14); n != 14 {
+			t.Fatalf("scaled in after %d minutes", n)
+		}
+		happens(w)
+		n, _ := w.minutes(40)
+		return n
+	}
+	t.Run("AScaleOutCancels", func(t *testing.T) {
+		w := newWorld(instances(2, 8), setting(func(s *cluster.ManagedScaling) { s.Cooldown = 0 }))
+		w.minutes(14)
+		waits(3, half, inZone("b"))(w) // none of the empty ones is there
+		w.rows = append(w.rows, row(11, zone("b"), status(cluster.InstanceActive)))
+		w.machine(11, "InService")
+		w.task("b", 11, needing(cluster.Resources{CPU: 2 * cluster.VCPU}))
+		d := w.decide()
+		expect(t, "scaled out to", d.Desired, 13)
+		w.waiting = nil
+		n, _ := w.minutes(40)
+		expect(t, "minutes until it is scaled in", n, 15)
+	})
+	t.Run("AMinuteCountsOnce", func(t *testing.T) {
+		expect(t, "minutes", after(t, func(w *world) {
+			w.now = w.now.Add(-time.Minute)
+			for range 20 {
+				w.now = w.now.Add(2 * time.Second)
+				expect(t, "desired", w.decide().Desired, 10)
+			}
+			w.now = w.now.Add(20 * time.Second)
+		}), 1)
+	})
+	t.Run("OneMinuteMissedIsNoMatter", func(t *testing.T) {
+		expect(t, "minutes", after(t, func(w *world) { w.now = w.now.Add(time.Minute) }), 1)
+	})
+	t.Run("AfterALongerGapTheyBeginAnew", func(t *testing.T) {
+		expect(t, "minutes", after(t, func(w *world) { w.now = w.now.Add(2 * time.Minute) }), 15)
+	})
+	t.Run("AMetricAtItsTargetBeginsAnew", func(t *testing.T) {
+		expect(t, "minutes", after(t, func(w *world) {
+			for n := range 8 {
+				w.task("x", 3+n, func(t *cluster.Task) { t.ID += t.Instance })
+			}
+			w.decide()
+			w.rows = w.rows[:len(w.rows)-8]
+		}), 15)
+	})
+	t.Run("AnUpgradeBeginsAnew", func(t *testing.T) {
+		expect(t, "minutes", after(t, func(w *world) {
+			w.upgrade = true
+			contains(t, "why", why(w.decide(), "i-9"), "the group's nodes are being upgraded")
+			w.upgrade = false
+		}), 15)
+	})
+	t.Run("OnlyOneStepInAMinute", func(t *testing.T) {
+		w := newWorld(instances(0, 8), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		expect(t, "first", w.decide().Desired, 4)
+		w.group.Desired, w.group.Instances, w.now = 4, w.group.Instances[:4], w.now.Add(20*time.Second)
+		expect(t, "second", w.decide().Desired, 4)
+		contains(t, "why", w.decide().Why, "it was scaled in this minute already")
+		w.now = w.now.Add(40 * time.Second)
+		expect(t, "third", w.decide().Desired, 2)
+	})
+}
+
+// C8: an empty cluster with a target below 100 stays empty, however long it is looked at.
+func TestEmptyGroupDoesNotFlap(t *testing.T) {
+	for _, percent := range []int{1, 50, 99, 100} {
+		w := newWorld(target(percent))
+		for range 60 {
+			d := w.decide()
+			expect(t, "desired", d.Desired, 0)
+			expect(t, "metric", d.Reservation, float64(percent)) // what a target tracking policy leaves alone, too
+			w.now = w.now.Add(time.Minute)
+		}
+		w = newWorld(target(percent), instances(0, 2))
+		n, d := w.minutes(40)
+		expect(t, "minutes with two empty ones", n, 15)
+		expect(t, "desired", d.Desired, 1)
+	}
+}
+
+// C6.
+func TestProtect(t *testing.T) {
+	make := func(options ...option) *world {
+		w := newWorld(append([]option{instances(3, 3), protection}, options...)...)
+		for _, n := range []int{1, 3, 4} {
+			w.group.Instances[n].Protected = true
+		}
+		return w
+	}
+	ids := func(ids []string) string {
+		out := ""
+		for _, id := range ids {
+			out += id + " "
+		}
+		return out
+	}
+	t.Run("WithTasksYesWithoutNo", func(t *testing.T) {
+		d := make().decide()
+		expect(t, "protect", ids(d.Protect), "i-1 i-3 ")
+		expect(t, "release", ids(d.Release), "i-4 i-5 ")
+	})
+	t.Run("BeforeTheFirstTaskHasStarted", func(t *testing.T) {
+		w := make()
+		w.task("new", 6, func(t *cluster.Task) { t.Last = "" })
+		expect(t, "protect", ids(w.decide().Protect), "i-1 i-3 i-6 ")
+	})
+	t.Run("UntilTheLastHasStopped", func(t *testing.T) {
+		w := make()
+		w.task("old", 4, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+		expect(t, "release", ids(w.decide().Release), "i-5 ")
+	})
+	t.Run("DaemonsAloneDoNotKeepIt", func(t *testing.T) {
+		w := make()
+		w.task("d", 4, of("log"))
+		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
+	})
+	t.Run("NewOnesStayAsTheyWereLaunched", func(t *testing.T) {
+		w := make()
+		expect(t, "release", ids(w.decide().Release), "i-4 i-5 ")
+		launched(time.Minute)(w)
+		expect(t, "release", ids(w.decide().Release), "")
+		contains(t, "why", why(w.decide(), "i-4"), "it is protected from scale-in while it warms up, until 2026-11-21T12:04:00Z")
+	})
+	t.Run("NotBeforeItIsInService", func(t *testing.T) {
+		w := make()
+		w.group.Instances[0].Lifecycle = "Pending:Wait"
+		expect(t, "protect", ids(w.decide().Protect), "i-3 ")
+	})
+	t.Run("NotWhereItIsOff", func(t *testing.T) {
+		w := make(func(w *world) { w.provider.Protection = false })
+		d := w.decide()
+		expect(t, "changes", len(d.Protect)+len(d.Release), 0)
+		contains(t, "why", why(d, "i-4"), "it is protected from scale-in, and not by Berth")
+	})
+	t.Run("WhatIsNotInServiceIsNoneThatGoes", func(t *testing.T) {
+		w := newWorld(instances(1, 1), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w.group.Instances[0].Protected = true
+		expect(t, "desired", w.decide().Desired, 1)
+		w.history = cluster.ScalingHistory{}
+		w.group.Instances[1].Lifecycle = "Pending:Wait"
+		expect(t, "desired", w.decide().Desired, 2)
+		expect(t, "why", why(w.decide(), "i-2"), "it has no task; the group is still launching it")
+	})
+	t.Run("NoMoreGoThanAreReleased", func(t *testing.T) {
+		w := newWorld(instances(2, 8), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 0 }))
+		for n := 2; n < 8; n++ { // these warm up
+			w.group.Instances[n].LaunchedAt, w.group.Instances[n].Protected = noon.Add(-time.Minute), true
+		}
+		expect(t, "desired", w.decide().Desired, 8)
+	})
+}
+
+// Why an instance is not taken away, in words.
+func TestWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		options  []option
+		instance string
+		want     string
+	}{
+		"Tasks":     {[]option{instances(1, 1)}, "i-1", "it runs 1 non-daemon task (t1-0 of service web); consolidation is off"},
+		"Minutes":   {[]option{instances(1, 1)}, "i-2", "it has no task; the metric has been low for 1 minute of 15"},
+		"Minimum":   {[]option{instances(1, 1), bounds(2, 9)}, "i-2", "it has no task; the group is at its minimum of 2"},
+		"Target":    {[]option{instances(1, 1), target(50)}, "i-2", "it has no task; the group is as it should be"},
+		"Free":      {[]option{instances(9, 1), target(95)}, "i-10", "it has no task; free instances are wanted: 9 needed of 10 running, 95 % are to be in use"},
+		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, "i-2", "it has no task; the group was scaled out at 2026-11-21T11:59:00Z, and 15m0s have to pass"},
+		"Policy":    {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-2", "it has no task; a target tracking policy sizes the group"},
+		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, "i-2", "it has no task; desired capacity from 2 to 1: 1 needed of 2 running"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			contains(t, "why", why(newWorld(c.options...).decide(), c.instance), c.want)
+		})
+	}
+}

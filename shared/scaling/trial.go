@@ -1,0 +1,83 @@
+package scaling
+
+import (
+	"cmp"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// trial is what is tried on a snapshot: tasks that are not there, instances that do not drain. It is taken back.
+type trial struct {
+	snap   *cluster.Snapshot
+	engine *placement.Engine
+	steps  []trialStep
+}
+
+// trialStep is one row tried; was is the instance's row before.
+type trialStep struct {
+	row cluster.Row
+	was *cluster.Instance
+}
+
+// task has one more task of the spec on the instance. It takes the place of the task old, which stays where it is until
+// then; nil for none.
+func (t *trial) task(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
+	next := &cluster.Task{
+		Head: cluster.Head{Rev: 1}, ID: fmt.Sprintf("trial-%d", len(t.steps)), Owner: spec.Owner, Group: spec.Group, Needs: spec.Needs,
+		Ports: spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+	}
+	if old != nil {
+		next.Cluster, next.Service, next.Group, next.Replaces = old.Cluster, old.Service, old.Group, old.ID
+		next.TaskDefinition, next.Reported = old.TaskDefinition, old.Reported
+	} else if len(spec.Loads) > 0 {
+		next.Reported = map[string]int64{}
+		for _, m := range spec.Loads {
+			next.Reported[m.Name] = m.Load
+		}
+	}
+	t.snap.Put(next)
+	t.steps = append(t.steps, trialStep{row: next})
+}
+
+// drain has the instance DRAINING.
+func (t *trial) drain(v *cluster.InstanceView) {
+	if v.Status == cluster.InstanceDraining {
+		return
+	}
+	was := v.Instance
+	next := *was
+	next.Status, next.Stamp = cluster.InstanceDraining, 0
+	next.Rev++
+	t.snap.Put(&next)
+	t.steps = append(t.steps, trialStep{&next, was})
+}
+
+// undo takes back all but the first n steps.
+func (t *trial) undo(n int) {
+	for len(t.steps) > n {
+		last := t.steps[len(t.steps)-1]
+		t.steps = t.steps[:len(t.steps)-1]
+		t.snap.See(cluster.Record{Op: cluster.Remove, Key: last.row.Key(), Old: last.row})
+		if last.was != nil {
+			t.snap.Put(last.was)
+		}
+	}
+}
+
+// settle places as many tasks as have room now, on the instances named or any where none are, and returns how many.
+func (t *trial) settle(w Waiting, instances []string) int {
+	placed := t.engine.Place(placement.Request{
+		Spec: w.Spec, Count: w.Count, Target: w.Target, Instances: instances, Unexplained: true,
+	}).Placed
+	for _, p := range placed {
+		t.task(w.Spec, p, nil)
+	}
+	return len(placed)
+}
+
+// harder has tasks first that find room less easily.
+func harder(a, b cluster.Resources) int {
+	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Memory, a.Memory))
+}
