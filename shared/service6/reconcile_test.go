@@ -1,0 +1,248 @@
+package service
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// at is a world with its tasks RUNNING for a minute and more.
+func at(t *testing.T, desired int) *world {
+	w := newWorld(t, desired)
+	w.rest(50)
+	w.pass(time.Minute)
+	w.step()
+	return w
+}
+
+func (w *world) heard(part string) bool {
+	return slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, part) })
+}
+
+func TestReplica(t *testing.T) {
+	t.Run("StartsWhatIsMissing", func(t *testing.T) {
+		w := newWorld(t, 3)
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 3)
+		p = w.rest(20)
+		expect(t, "steady", p.Steady, true)
+		expect(t, "state", w.service.Deployment.State, cluster.RolloutCompleted)
+		expect(t, "told", w.heard("(deployment ecs-svc/a) deployment completed."), true)
+	})
+	t.Run("ReplacesWhatEnded", func(t *testing.T) {
+		w := at(t, 3)
+		w.die(w.ids()[0])
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 1)
+	})
+	t.Run("ReplacesNoSoonerThanTenSecondsAfterTheStart", func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.step()
+		w.pass(time.Second)
+		w.step()
+		w.pass(3 * time.Second)
+		w.die(w.ids()[0])
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 0)
+		expect(t, "look again", p.LookAgain, w.now.Add(7*time.Second))
+		w.pass(7 * time.Second)
+		expect(t, "starts then", len(w.step().Starts), 1)
+	})
+	t.Run("ScalesIn", func(t *testing.T) {
+		w := at(t, 5)
+		w.service.Desired = 2
+		p := w.step()
+		expect(t, "choice", p.Choices[0].N, 3)
+		expect(t, "of", len(p.Choices[0].Candidates), 5)
+	})
+	t.Run("NeverStopsProtectedTasks", func(t *testing.T) {
+		w := at(t, 3)
+		for _, id := range w.ids() {
+			w.protect[id] = w.now.Add(time.Hour)
+		}
+		w.service.Desired = 1
+		p := w.step()
+		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
+		expect(t, "told", w.heard("was unable to scale in due to (reason 2 tasks under protection)"), true)
+		expect(t, "look again", p.LookAgain, w.now.Add(time.Hour))
+		expect(t, "said again", len(w.step().Events), 0)
+	})
+	t.Run("StopsAllOfADeletedService", func(t *testing.T) {
+		w := at(t, 3)
+		w.service.Status = cluster.ServiceDraining
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 3)
+		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
+	})
+}
+
+func TestUnhealthy(t *testing.T) {
+	ill := func(w *world, n int) {
+		for _, id := range w.ids()[:n] {
+			w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		}
+	}
+	t.Run("TheReplacementComesFirst", func(t *testing.T) {
+		w := at(t, 4)
+		ill(w, 1)
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 1)
+		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "stops", len(p.Stops), 0)
+		expect(t, "told", w.heard("failed container health checks."), true)
+		w.pass(5 * time.Second)
+		expect(t, "stops while it settles", len(w.step().Stops), 0)
+		w.pass(time.Minute)
+		p = w.step()
+		expect(t, "stops", len(p.Stops), 1)
+		expect(t, "stopped is the unhealthy one", p.Stops[0].Task.Health, cluster.Unhealthy)
+	})
+	t.Run("OneAtATimeWhereNoneMayBeStartedFirst", func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.service.MinHealthy, w.service.MaxPercent = 50, 100
+		w.rest(20)
+		w.pass(time.Minute)
+		ill(w, 2)
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 1)
+		expect(t, "starts", p.Starts[0].Count, 1)
+		expect(t, "stops before it is replaced", len(w.step().Stops), 0)
+		w.pass(time.Second)
+		w.step()
+		w.pass(time.Minute)
+		expect(t, "stops then", len(w.step().Stops), 1)
+	})
+	t.Run("EitherGoesWhereTheReplacementIsUnhealthyToo", func(t *testing.T) {
+		w := at(t, 4)
+		ill(w, 1)
+		w.step()
+		w.pass(time.Second)
+		for _, id := range w.ids()[4:] {
+			w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		}
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 1)
+	})
+	t.Run("GraceIsHonoured", func(t *testing.T) {
+		w := at(t, 2)
+		w.service.Grace = 3600
+		ill(w, 1)
+		p := w.step()
+		expect(t, "idle", idle(p), true)
+		expect(t, "look again", p.LookAgain.IsZero(), false)
+	})
+	t.Run("NoneWhileMostOfTheClusterLooksUnhealthy", func(t *testing.T) {
+		w := at(t, 2)
+		w.mass = true
+		ill(w, 2)
+		p := w.step()
+		expect(t, "idle", idle(p), true)
+		expect(t, "told", w.heard("is not replacing 2 unhealthy tasks"), true)
+	})
+	t.Run("AWaveIsBounded", func(t *testing.T) {
+		w := at(t, 20)
+		ill(w, 10)
+		expect(t, "starts", w.step().Starts[0].Count, 4)
+		expect(t, "starts again", len(w.step().Starts), 0)
+	})
+}
+
+func TestDraining(t *testing.T) {
+	t.Run("ReplacesWithinThePercentages", func(t *testing.T) {
+		w := at(t, 4)
+		w.hosts[w.tasks[w.ids()[0]].Instance] = HostDraining
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 1)
+		expect(t, "stops", len(p.Stops), 0)
+		w.pass(time.Second)
+		w.step()
+		w.pass(time.Minute)
+		expect(t, "stops then", len(w.step().Stops), 1)
+	})
+	t.Run("StopsFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.service.MinHealthy, w.service.MaxPercent = 50, 100
+		w.rest(20)
+		w.pass(time.Minute)
+		for _, id := range w.ids()[:3] {
+			w.hosts[w.tasks[id].Instance] = HostDraining
+		}
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 2)
+		expect(t, "starts", p.Starts[0].Count, 2)
+	})
+	t.Run("StopsPendingOnesAtOnce", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.step()
+		w.hosts[w.tasks[w.ids()[0]].Instance] = HostDraining
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 1)
+		expect(t, "starts", p.Starts[0].Count, 1)
+	})
+	t.Run("ALostInstanceHasItsTasksReplacedFirst", func(t *testing.T) {
+		w := at(t, 2)
+		w.hosts[w.tasks[w.ids()[0]].Instance] = HostLost
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 1)
+		expect(t, "stops", len(p.Stops), 0)
+	})
+}
+
+func TestDaemon(t *testing.T) {
+	daemon := func(t *testing.T, on ...string) *world {
+		w := newWorld(t, 0)
+		w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 0, 100
+		w.eligible = on
+		w.rest(20)
+		w.pass(time.Minute)
+		w.step()
+		return w
+	}
+	t.Run("OneOnEachInstance", func(t *testing.T) {
+		w := daemon(t, "a", "b")
+		expect(t, "tasks", len(w.ids()), 2)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		w.eligible = []string{"a", "b", "c"}
+		p := w.step()
+		expect(t, "starts on", p.Starts[0].On[0], "c")
+	})
+	t.Run("LastToGoFromADrainingInstance", func(t *testing.T) {
+		w := daemon(t, "a", "b")
+		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, HostDraining, true
+		expect(t, "stops while others run", len(w.step().Stops), 0)
+		w.busy["a"] = false
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 1)
+		expect(t, "starts", len(p.Starts), 0)
+	})
+	t.Run("ANewRevisionStopsBeforeItStarts", func(t *testing.T) {
+		w := daemon(t, "a", "b")
+		w.deploy("b")
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 2)
+		expect(t, "starts before they have stopped", len(p.Starts), 0)
+		w.rest(20)
+		expect(t, "new", w.running()["ecs-svc/b"], 2)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+	})
+	t.Run("MinimumHealthyPercentBoundsTheStops", func(t *testing.T) {
+		w := daemon(t, "a", "b", "c", "d")
+		w.service.MinHealthy = 50
+		w.deploy("b")
+		expect(t, "stops", len(w.step().Stops), 2)
+	})
+	t.Run("AnotherInstanceIsTriedAfterAFailure", func(t *testing.T) {
+		w := daemon(t, "a")
+		w.eligible = []string{"a", "b", "c", "d"}
+		w.broken["ecs-svc/a"] = true
+		w.step()
+		w.pass(time.Second)
+		p := w.step()
+		expect(t, "starts in the delay", len(p.Starts), 0)
+		w.pass(p.LookAgain.Sub(w.now))
+		expect(t, "starts after it", w.step().Starts[0].Count, 1)
+	})
+}

@@ -1,0 +1,284 @@
+package service
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// world is a service and its tasks, with everything that is not decided here played by the test.
+type world struct {
+	t        *testing.T
+	fatal    func(format string, args ...any)
+	now      time.Time
+	service  *cluster.Service
+	tasks    map[string]*cluster.Task
+	targets  map[string]*cluster.Target
+	protect  map[string]time.Time
+	hosts    map[string]Host
+	busy     map[string]bool
+	eligible []string
+	checked  bool
+	alarms   *cluster.AlarmWatch
+	mass     bool
+	broken   map[string]bool // revisions whose tasks never come to be RUNNING
+	sick     map[string]bool // revisions whose tasks are never healthy
+	made     int
+	said     []string
+	random   *rand.Rand
+}
+
+var testLimits = Limits{
+	Ladder:        []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+	SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
+}
+
+func newWorld(t *testing.T, desired int) *world {
+	w := &world{
+		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{}, protect: map[string]time.Time{},
+		hosts: map[string]Host{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
+		service: &cluster.Service{
+			Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
+		},
+	}
+	w.fatal = t.Fatalf
+	w.service.Deployment = w.deployment("a")
+	return w
+}
+
+func (w *world) deployment(id string) cluster.Deployment {
+	return cluster.Deployment{
+		Revision: cluster.Revision{ID: "ecs-svc/" + id, TaskDefinition: "web:" + id, CreatedAt: w.now},
+		State:    cluster.RolloutInProgress, Desired: w.service.Desired,
+	}
+}
+
+// deploy makes a new PRIMARY deployment, as the API does.
+func (w *world) deploy(id string) {
+	s := *w.service
+	old := s.Deployment
+	if old.Completed() {
+		s.Last = &old.Revision
+	}
+	old.Desired = s.Desired
+	s.Older = append([]cluster.Deployment{old}, s.Older...)
+	s.Deployment = w.deployment(id)
+	s.Release = &cluster.Release{ID: id, Status: cluster.DeploymentPending, CreatedAt: w.now, Target: s.Deployment.ID}
+	w.service = &s
+}
+
+func (w *world) input() Input {
+	in := Input{
+		Service: w.service, Eligible: w.eligible, Unhealthy: w.mass, Limits: testLimits, Seed: uint64(w.made), Now: w.now, Alarms: w.alarms,
+		Host:          func(i string) Host { return w.hosts[i] },
+		Target:        func(id string) *cluster.Target { return w.targets[id] },
+		Protected:     func(id string) time.Time { return w.protect[id] },
+		HealthChecked: func(string) bool { return w.checked },
+		Busy:          func(i string) bool { return w.busy[i] },
+	}
+	for _, t := range w.tasks {
+		in.Tasks = append(in.Tasks, t)
+	}
+	return in
+}
+
+func (w *world) up() (n int) {
+	for _, t := range w.tasks {
+		if t.Active() && w.well(t) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) well(t *cluster.Task) bool {
+	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy && w.hosts[t.Instance] != HostLost
+}
+
+func (w *world) active() (n int) {
+	for _, t := range w.tasks {
+		if t.Active() && w.hosts[t.Instance] != HostGone {
+			n++
+		}
+	}
+	return n
+}
+
+// step carries one plan out, and checks what holds for every plan.
+func (w *world) step() Plan {
+	before, running := w.active(), w.up()
+	p := Reconcile(w.input())
+	w.check(p, before, running)
+	for _, t := range p.Counted {
+		w.set(t.ID, func(t *cluster.Task) { t.Counted = true })
+	}
+	for _, t := range p.Lost {
+		w.set(t.ID, func(t *cluster.Task) {
+			t.Last, t.Stopped, t.Desired = cluster.TaskStopped, cluster.At(w.now), cluster.TaskStopped
+		})
+	}
+	for _, s := range p.Stops {
+		w.stop(s.Task)
+	}
+	for _, c := range p.Choices {
+		picked := w.random.Perm(len(c.Candidates))[:c.N]
+		for _, i := range picked {
+			w.stop(c.Candidates[i])
+		}
+	}
+	for _, s := range p.Starts {
+		for i := range s.Count {
+			w.made++
+			id := fmt.Sprintf("t%04d", w.made)
+			on := w.place()
+			if len(s.On) > 0 {
+				on = s.On[i]
+			}
+			w.tasks[id] = &cluster.Task{
+				ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition, Instance: on,
+				Desired: cluster.TaskRunning, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now),
+			}
+		}
+	}
+	for _, e := range p.Events {
+		if e.Message != "" {
+			w.said = append(w.said, e.Message)
+		}
+	}
+	w.service = p.Next
+	return p
+}
+
+// place is an instance for the next task.
+func (w *world) place() string {
+	for i := range 7 {
+		if on := fmt.Sprintf("i%d", (w.made+i)%7); w.hosts[on] == HostHere {
+			return on
+		}
+	}
+	return "spare"
+}
+
+func (w *world) check(p Plan, before, running int) {
+	if w.service.Strategy == cluster.Daemon || w.service.Status != cluster.ServiceActive {
+		return
+	}
+	stops, ups, starts := len(p.Stops), 0, 0
+	for _, s := range p.Stops {
+		if w.protect[s.Task.ID].After(w.now) {
+			w.fatal("protected task %s is stopped", s.Task.ID)
+		}
+		if w.well(s.Task) {
+			ups++
+		}
+	}
+	for _, c := range p.Choices {
+		stops += c.N
+		if c.N >= len(c.Candidates) || c.N <= 0 {
+			w.fatal("a choice of %d of %d", c.N, len(c.Candidates))
+		}
+		if w.well(c.Candidates[0]) {
+			ups += c.N
+		}
+	}
+	for _, s := range p.Starts {
+		starts += s.Count
+	}
+	floor := (w.service.Desired*w.service.MinHealthy + 99) / 100
+	if ups > 0 && running-ups < floor && !w.checked {
+		w.fatal("%d of %d healthy tasks are stopped, %d must be left", ups, running, floor)
+	}
+	if ceiling := w.service.Desired * w.service.MaxPercent / 100; starts > 0 && before-stops+starts > ceiling {
+		w.fatal("%d tasks, %d stopped, %d started: more than %d", before, stops, starts, ceiling)
+	}
+}
+
+func (w *world) set(id string, change func(*cluster.Task)) {
+	next := *w.tasks[id]
+	next.Rev++
+	change(&next)
+	w.tasks[id] = &next
+}
+
+func (w *world) stop(t *cluster.Task) {
+	w.set(t.ID, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+}
+
+// pass lets time go by: what was told to stop stops, what was started comes to run, or not.
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	for id, t := range w.tasks {
+		switch {
+		case t.Desired == cluster.TaskStopped && t.Last != cluster.TaskStopped:
+			w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
+		case t.Last == "" && w.broken[t.Revision]:
+			w.die(id)
+		case t.Last == "":
+			w.set(id, func(t *cluster.Task) {
+				t.Last, t.Started = cluster.TaskRunning, cluster.At(w.now)
+				switch {
+				case w.sick[t.Revision]:
+					t.Health = cluster.Unhealthy
+				case w.checked:
+					t.Health = cluster.Healthy
+				}
+			})
+		}
+	}
+}
+
+func (w *world) die(id string) {
+	w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
+}
+
+// rest lets time go by until nothing happens any more, at most so many steps.
+func (w *world) rest(steps int) Plan {
+	for range steps {
+		p := w.step()
+		if p.Steady && p.LookAgain.IsZero() {
+			return p
+		}
+		d := 5 * time.Second
+		if idle(p) && p.LookAgain.After(w.now.Add(d)) {
+			d = p.LookAgain.Sub(w.now)
+		}
+		w.pass(d)
+	}
+	return w.step()
+}
+
+func idle(p Plan) bool { return len(p.Stops)+len(p.Choices)+len(p.Starts) == 0 }
+
+// running are the RUNNING tasks that are wanted, by revision.
+func (w *world) running() map[string]int {
+	out := map[string]int{}
+	for _, t := range w.tasks {
+		if t.Active() && t.Last == cluster.TaskRunning {
+			out[t.Revision]++
+		}
+	}
+	return out
+}
+
+func (w *world) ids() (out []string) {
+	for id, t := range w.tasks {
+		if t.Active() {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func expect[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
