@@ -1,9 +1,10 @@
 // Command dispatch is the Lambda function that makes the world match what was committed: it starts and stops tasks at
-// ECS. The table's stream, the wake-up queue and a schedule each minute have it look.
+// ECS, and registers them with load balancers and in Cloud Map. The table's stream, the wake-up queue and a schedule each minute have it look.
 package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 )
@@ -11,8 +12,8 @@ import (
 func main() {
 	e := environment.Load()
 	h := &handler.Dispatch{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Figures: &handler.Figures{},
+		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
+		Bus: e.Bus(), Account: e.Account(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -143,6 +143,22 @@ func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, 
 	return ids, nil
 }
 
+// DrainInstance makes an ACTIVE instance DRAINING; one that is DRAINING already stays so.
+func (e *ECS) DrainInstance(ctx context.Context, clusterName, id string) error {
+	out, err := e.Client.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+	})
+	if err != nil {
+		return fmt.Errorf("draining instance %s: %w", id, apiError(err))
+	}
+	for _, f := range out.Failures {
+		if reason := aws.ToString(f.Reason); reason != "MISSING" {
+			return fmt.Errorf("draining instance %s: %s", id, reason)
+		}
+	}
+	return nil
+}
+
 // DescribeInstances gives the instances that ECS still has, of those named.
 func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	var instances []*cluster.Instance

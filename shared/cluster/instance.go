@@ -31,15 +31,19 @@ const (
 // Instance is a container instance as ECS last reported it.
 type Instance struct {
 	Head
-	ID             string            `json:"id"` // the last part of its ARN
-	EC2InstanceID  string            `json:"ec2,omitempty"`
-	Status         InstanceStatus    `json:"st"`
-	AgentConnected bool              `json:"ac"`
-	AgentVersion   string            `json:"av,omitempty"`
-	Version        int64             `json:"v"` // of the event that last changed it
-	RegisteredAt   time.Time         `json:"at"`
-	Registered     Capacity          `json:"r"`
-	Attributes     map[string]string `json:"a,omitempty"`
+	ID             string         `json:"id"` // the last part of its ARN
+	EC2InstanceID  string         `json:"ec2,omitempty"`
+	Status         InstanceStatus `json:"st"`
+	AgentConnected bool           `json:"ac"`
+	AgentVersion   string         `json:"av,omitempty"`
+	// DisconnectedAt is when Berth first saw the agent disconnected; zero while it is connected.
+	DisconnectedAt time.Time `json:"da,omitzero"`
+	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
+	Provider     string            `json:"cp,omitempty"`
+	Version      int64             `json:"v"` // of the event that last changed it
+	RegisteredAt time.Time         `json:"at"`
+	Registered   Capacity          `json:"r"`
+	Attributes   map[string]string `json:"a,omitempty"`
 }
 
 // Zone is the instance's availability zone, empty when it has none.
@@ -55,5 +59,5 @@ func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
 // nothing needs no write.
 func (i *Instance) Same(o *Instance) bool {
 	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
-		i.EC2InstanceID == o.EC2InstanceID && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
+		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
 }

@@ -198,6 +198,8 @@ const (
 	DueOutbox DueKind = "outbox"
 	// DueLoads has dispatch take in the loads that tasks have reported.
 	DueLoads DueKind = "loads"
+	// DueHost has placement look at the services that have tasks on an instance: its agent stayed disconnected.
+	DueHost DueKind = "host"
 	// DueInstance has task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )

@@ -85,6 +85,31 @@ type Service struct {
 	Options ServiceOptions `json:"op,omitzero"`
 }
 
+// Revision is the revision with a deployment's id, of those that the service has tasks of or goes back to; nil for another.
+func (s *Service) Revision(id string) *Revision {
+	if s.Deployment.ID == id {
+		return &s.Deployment.Revision
+	}
+	for i := range s.Older {
+		if s.Older[i].ID == id {
+			return &s.Older[i].Revision
+		}
+	}
+	if s.Last != nil && s.Last.ID == id {
+		return s.Last
+	}
+	return nil
+}
+
+// Revisions are those of the service's deployments, the PRIMARY's first.
+func (s *Service) Revisions() []*Revision {
+	out := []*Revision{&s.Deployment.Revision}
+	for i := range s.Older {
+		out = append(out, &s.Older[i].Revision)
+	}
+	return out
+}
+
 // ServiceOptions are settings of a service that no decision rests on.
 type ServiceOptions struct {
 	ManagedTags    bool `json:"mt,omitempty"` // enableECSManagedTags

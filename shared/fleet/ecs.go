@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
 	"berth/shared/cluster"
 	"berth/shared/wire"
 )
@@ -204,6 +207,14 @@ func (f *Fleet) ListInstances(_ context.Context, clusterName string) (ids []stri
 		return err
 	})
 	return ids, err
+}
+
+// DrainInstance makes an ACTIVE instance DRAINING.
+func (f *Fleet) DrainInstance(ctx context.Context, clusterName, id string) error {
+	_, err := f.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+	})
+	return err
 }
 
 // DescribeInstances answers with those of up to 100 instances that are visible. Their attributes, GPUs and ports are

@@ -4,98 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	"berth/shared/service"
+	service "berth/shared/service6"
 )
-
-// work is what a batch of stream records asks placement to look at.
-type work struct {
-	services map[string]bool
-	requests map[string]bool
-	// freed are instances that may now take what fitted nowhere before.
-	freed map[string]bool
-	// daemons looks at all DAEMON services, waiting at all tasks without an instance, moves at where all tasks are that
-	// a rule could make leave.
-	daemons, waiting, moves bool
-}
-
-func newWork() *work {
-	return &work{services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}}
-}
-
-// add takes in one record, after the snapshot has seen it.
-func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
-	switch row := r.Row().(type) {
-	case *cluster.Service:
-		w.services[row.Name] = true
-		w.moves = true
-	case *cluster.Configuration:
-		w.configured(snap)
-	case *cluster.Request:
-		w.requests[row.ID] = true
-	case *cluster.Instance:
-		w.instance(row, snap)
-	case *cluster.Task:
-		if row.Service != "" {
-			w.services[row.Service] = true
-		}
-		if !row.Holds() && row.Instance != "" {
-			w.freed[row.Instance] = true
-		}
-		// A foreign task may put its instance above what it has.
-		old, known := r.Old.(*cluster.Task)
-		if known && !maps.Equal(old.Reported, row.Reported) || row.Foreign && row.Holds() {
-			w.moves = true
-		}
-	case *cluster.Due:
-		if r.Op == cluster.Remove {
-			w.due(row)
-		}
-	}
-}
-
-// configured looks at everything: any instance may now take what it did not, or have too much.
-func (w *work) configured(snap *cluster.Snapshot) {
-	w.daemons, w.waiting, w.moves = true, true, true
-	for id := range snap.Instances {
-		w.freed[id] = true
-	}
-}
-
-func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
-	w.daemons, w.moves = true, true
-	w.freed[i.ID] = true
-	v := snap.Instances[i.ID]
-	if v == nil {
-		return
-	}
-	for _, t := range v.Tasks {
-		if t.Service != "" {
-			w.services[t.Service] = true
-		}
-		w.waiting = w.waiting || i.Gone()
-	}
-}
-
-func (w *work) due(d *cluster.Due) {
-	switch d.Kind {
-	case cluster.DueService:
-		w.services[d.Subject] = true
-	case cluster.DueRequest:
-		w.requests[d.Subject] = true
-	case cluster.DueWaiting:
-		w.waiting = true
-	}
-}
 
 // decider turns a snapshot and what to look at into commits. It changes the snapshot as if they had been made, so the
 // snapshot is of no more use if they are not.
 type decider struct {
+	warm     *warmSnapshot
 	snap     *cluster.Snapshot
 	engine   *placement.Engine
 	specs    *specs
@@ -108,7 +28,7 @@ type decider struct {
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 	snap := warm.snap
 	return &decider{
-		snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(snap, now),
+		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
 		waiting: len(snap.Waiting()),
 	}
 }
@@ -118,6 +38,8 @@ func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []cluster.Commit {
 	d := newDecider(warm, now, settings)
 	d.wake(w)
+	d.away(w)
+	d.reserveAll(w)
 	d.services(w, cluster.Daemon)
 	d.writeOffStandalone(w)
 	d.placeWaiting(w)
@@ -139,25 +61,31 @@ func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 	}
 }
 
-// wake adds the services that a changed instance concerns: all daemons, and those whose next task would now fit there.
+// wake adds the services that a changed instance concerns: all daemons, those whose next task would now fit there, and those
+// whose zones may now be brought into balance.
 func (d *decider) wake(w *work) {
 	if w.daemons {
 		for _, s := range d.snap.Daemons() {
 			w.services[s.Name] = true
 		}
 	}
+	d.wakeZones(w)
 	for _, s := range d.snap.Blocked() {
-		if w.services[s.Name] {
-			continue
-		}
-		def := d.snap.Definitions[s.Deployment.TaskDefinition]
-		for id := range w.freed {
-			if v := d.snap.Instances[id]; def != nil && v != nil && d.fits(v, d.serviceRequest(s, def, 1)) {
-				w.services[s.Name] = true
-				break
-			}
+		if !w.services[s.Name] && d.unblocked(s, w.freed) {
+			w.services[s.Name] = true
 		}
 	}
+}
+
+// unblocked reports whether a task of any of the service's revisions fits on one of the instances.
+func (d *decider) unblocked(s *cluster.Service, freed map[string]bool) bool {
+	for _, revision := range s.Revisions() {
+		def := d.snap.Definitions[revision.TaskDefinition]
+		if def != nil && d.anyFits(freed, d.serviceRequest(s, def, 1)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
@@ -179,11 +107,6 @@ func (d *decider) writeOffStandalone(w *work) {
 			}
 		}
 	}
-}
-
-func (d *decider) gone(instance string) bool {
-	v := d.snap.Instances[instance]
-	return v == nil || v.Instance == nil || v.Gone()
 }
 
 // writeOff ends a task whose instance has left the cluster: ECS's own report of it may never come.
@@ -260,49 +183,25 @@ func (d *decider) seed(of string) uint64 {
 	return h.Sum64()
 }
 
-// concerning are the service's tasks that its next plan can depend on: those that have ended well are history.
-func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
-	var out []*cluster.Task
-	for _, t := range d.snap.Owned(s.Short) {
-		if !t.Ended() || t.NeverRan() {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func (d *decider) input(s *cluster.Service) service.Input {
-	in := service.Input{
-		Service: s, Tasks: d.concerning(s), Gone: d.gone, Now: d.now,
-		RestartDelay: d.settings.RestartDelay,
-	}
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	in.HealthChecked = def != nil && def.HealthChecked
-	if s.Strategy == cluster.Daemon && def != nil {
-		spec := d.specs.service(s, def, d.snap.Configuration.DomainPolicy)
-		in.Eligible = d.engine.Eligible(spec)
-		in.Matches = func(instance string) bool {
-			v := d.snap.Instances[instance]
-			return v != nil && d.engine.Matches(v, spec)
-		}
-	}
-	return in
-}
-
 // differs reports whether the service's rows ask for something to be done that could be done.
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
-	if len(p.Stop)+len(p.Lost)+p.Surplus > 0 || p.Status != s.Status || p.Steady != s.Steady ||
-		p.Running != s.Running || p.Pending != s.Pending {
+	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
 		return true
 	}
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	if p.Start+len(p.StartOn)+len(d.waitingOf(s)) == 0 || d.now.Before(p.NotBefore) || def == nil {
-		return def == nil && s.Status == cluster.ServiceActive && s.Desired > 0
+	for _, wish := range d.wishes(s, p) {
+		def := d.snap.Definitions[wish.revision.TaskDefinition]
+		if def == nil || s.Blocked == nil {
+			return true
+		}
+		r := d.serviceRequest(s, def, 1)
+		r.Instances, r.Unexplained = wish.start.On, true
+		if len(d.engine.Place(r).Placed) > 0 {
+			return true
+		}
 	}
-	r := d.serviceRequest(s, def, 1)
-	r.Instances = p.StartOn
-	return len(d.engine.Place(r).Placed) > 0 || s.Blocked == nil
+	return false
 }
 
 // cause is what kept tasks from being placed, without the numbers that change all the time.

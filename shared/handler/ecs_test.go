@@ -302,6 +302,17 @@ func (e *fakeECS) ListInstances(_ context.Context, clusterName string) ([]string
 	return ids, nil
 }
 
+func (e *fakeECS) DrainInstance(_ context.Context, clusterName, id string) error {
+	i := e.instances[id]
+	if i == nil || i.Cluster != clusterName {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "instance %s", id)
+	}
+	if i.Status == cluster.InstanceActive {
+		e.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+	}
+	return nil
+}
+
 func (e *fakeECS) DescribeInstances(_ context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	e.describe++
 	if len(ids) == 0 || len(ids) > 100 || !distinct(ids) {

@@ -198,6 +198,7 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if next.Gone() {
 		next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
 	}
+	next.DisconnectedAt = o.disconnectedAt(&next, old)
 	away := !next.Available() && !next.Gone()
 	if away && old != nil && old.Available() {
 		// First, so that a crash in between does not leave the instance to the sweep. One that was away before has a
@@ -213,6 +214,17 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 		return o.recheck(ctx, next.Cluster, next.ID, 0)
 	}
 	return nil
+}
+
+// disconnectedAt is when Berth first saw the instance's agent disconnected; zero while it is connected.
+func (o *observer) disconnectedAt(next, old *cluster.Instance) time.Time {
+	switch {
+	case next.AgentConnected || next.Gone():
+		return time.Time{}
+	case old != nil && !old.DisconnectedAt.IsZero():
+		return old.DisconnectedAt
+	}
+	return o.now
 }
 
 func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {

@@ -22,10 +22,18 @@ type planner struct {
 	next      int64 // placement version that the open commit makes, if versioned
 	outbox    []*cluster.Outbox
 	rounds    map[string]int // per owner and instance, within the open commit
+	// dues are timers that are set already, by what they are for: to be set once is enough.
+	dues map[timer]time.Time
 }
 
-func newPlanner(snap *cluster.Snapshot, now time.Time) *planner {
-	p := &planner{snap: snap, now: now, next: snap.Meta.Version + 1}
+// timer is what a due row is for.
+type timer struct {
+	kind    cluster.DueKind
+	subject string
+}
+
+func newPlanner(warm *warmSnapshot, now time.Time) *planner {
+	p := &planner{snap: warm.snap, now: now, next: warm.snap.Meta.Version + 1, dues: warm.dues}
 	p.open()
 	return p
 }
@@ -89,6 +97,11 @@ func (p *planner) put(row cluster.Row) {
 // due has something looked at at a time, whole seconds after it.
 func (p *planner) due(kind cluster.DueKind, subject string, at time.Time) {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
+	if at.After(p.now) && p.dues[timer{kind, subject}].Equal(at) {
+		return
+	}
+	p.dues[timer{kind, subject}] = at
+	p.room(1)
 	p.add(cluster.Write{Any: true, Put: &cluster.Due{
 		Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
 	}})
@@ -117,7 +130,7 @@ func (p *planner) start(t *cluster.Task) {
 	o.Starts = append(o.Starts, item)
 }
 
-// stop wants a task that has an instance stopped: at most 2 rows.
+// stop wants a task that has an instance stopped, after its registrations if it has any: at most 2 rows.
 func (p *planner) stop(t *cluster.Task, code, reason string) {
 	p.add(cluster.Write{Stop: &cluster.Stop{Task: t.Key(), Code: code, Reason: reason}})
 	p.versioned = true
@@ -126,13 +139,30 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	p.snap.Put(&next)
 	o := p.out("", "", "", nil)
-	o.Stops = append(o.Stops, cluster.StopItem{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason})
+	o.Stops = append(o.Stops, cluster.StopItem{
+		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
+		Drain: p.snap.Target(t.Owner, t.ID) != nil,
+	})
 }
 
-// network is the task's, or its service's.
+// registrations has dispatch look at where a task should be registered: at most 1 row.
+func (p *planner) registrations(owner, id string) {
+	o := p.out("", "", "", nil)
+	o.Targets = append(o.Targets, cluster.TargetItem{Owner: owner, ID: id})
+}
+
+// publish has events sent to the event bus: at most 1 row.
+func (p *planner) publish(events ...cluster.PublishedEvent) {
+	o := p.out("", "", "", nil)
+	o.Publish = append(o.Publish, events...)
+}
+
+// network is the task's, or its revision's.
 func (p *planner) network(t *cluster.Task) *cluster.Network {
 	if s := p.snap.Services[t.Service]; s != nil && t.Service != "" {
-		return s.Deployment.Network
+		if r := s.Revision(t.Revision); r != nil {
+			return r.Network
+		}
 	}
 	return t.Network
 }

@@ -10,17 +10,23 @@ import (
 
 // specs keeps what placement is asked with from one decision to the next: what the engine remembers goes by the spec.
 type specs struct {
-	services map[string]serviceSpec // by short key
+	services map[serviceKey]serviceSpec
 	shapes   map[shape]shapeSpec
 	bare     map[aloneKey]*placement.Spec
 }
 
-// serviceSpec is a service's spec and the rows that it was made from.
+// serviceKey is a service by its short key, with one of its task definitions. Running DAEMON tasks are held to the rules of
+// their deployment: these have a spec of their own.
+type serviceKey struct {
+	short, definition string
+	running           bool
+}
+
+// serviceSpec is a service's spec and what it was made from.
 type serviceSpec struct {
-	spec    *placement.Spec
-	service *cluster.Service
-	def     *cluster.TaskDefinition
-	policy  cluster.DomainPolicy // of services that name none
+	spec     *placement.Spec
+	rules    cluster.Rules
+	rev, def int64 // of the rows
 }
 
 type shapeSpec struct {
@@ -32,20 +38,33 @@ type shapeSpec struct {
 const maxSpecs = 4096
 
 func newSpecs() *specs {
-	return &specs{services: map[string]serviceSpec{}, shapes: map[shape]shapeSpec{}}
+	return &specs{services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
-// service is the spec of the service's tasks. Its row changes with every decision, what it asks for seldom does. A
-// REPLICA service that names no domain policy has the configuration's.
+// service is the spec of the service's tasks of one task definition. Its row changes with every decision, what it asks for
+// seldom does. A REPLICA service that names no domain policy has the configuration's.
 func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
-	old, ok := c.services[s.Short]
-	if ok && (old.service.Rev == s.Rev || asksTheSame(old.service, s)) && old.def.Name() == def.Name() &&
-		old.def.Rev == def.Rev && old.policy == policy {
-		return old.spec
-	}
 	rules := s.Rules
 	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
 		rules.DomainPolicy = policy
+	}
+	return c.keep(serviceKey{s.Short, def.Name(), false}, s, def, rules)
+}
+
+// running is the spec that running tasks of a DAEMON service are held to (S4): the constraints are those of the service when
+// its deployment was made.
+func (c *specs) running(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
+	rules := s.Rules
+	rules.Constraints = s.Deployment.Constraints
+	return c.keep(serviceKey{s.Short, def.Name(), true}, s, def, rules)
+}
+
+func (c *specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules) *placement.Spec {
+	old, ok := c.services[key]
+	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy || reflect.DeepEqual(old.rules, rules)) {
+		old.rev = s.Rev
+		c.services[key] = old
+		return old.spec
 	}
 	spec := newSpec(def, s.Short, "service:"+s.Name, &rules)
 	if s.Strategy == cluster.Daemon {
@@ -54,12 +73,8 @@ func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy 
 	if len(c.services) >= maxSpecs {
 		clear(c.services)
 	}
-	c.services[s.Short] = serviceSpec{spec, s, def, policy}
+	c.services[key] = serviceSpec{spec, rules, s.Rev, def.Rev}
 	return spec
-}
-
-func asksTheSame(a, b *cluster.Service) bool {
-	return a.Strategy == b.Strategy && reflect.DeepEqual(a.Rules, b.Rules)
 }
 
 // shape tells standalone tasks apart that placement could answer differently for.

@@ -28,6 +28,9 @@ func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
 	if err := s.tasks(ctx); err != nil {
 		return err
 	}
+	if err := s.retireTargets(ctx); err != nil {
+		return err
+	}
 	if err := s.retireEvents(ctx); err != nil {
 		return err
 	}
@@ -182,6 +185,23 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.snap.Tasks())
 	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
 	return tasks
+}
+
+// retireTargets has registrations wound up whose task is not there any more.
+func (s *sweep) retireTargets(ctx context.Context) error {
+	for t := range s.snap.AllTargets() {
+		if s.snap.Task(t.Owner, t.Task) != nil {
+			continue // placement sees to it
+		}
+		out := &cluster.Outbox{
+			Head: cluster.Head{Cluster: s.cluster}, ID: "target-" + t.Task, CreatedAt: s.now,
+			Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
+		}
+		if _, err := s.state.Write(ctx, cluster.Write{Put: out, Any: true}); err != nil {
+			return fmt.Errorf("having the registrations of task %s wound up: %w", t.Task, err)
+		}
+	}
+	return nil
 }
 
 // retireEvents lets the events of services that are INACTIVE expire with them.

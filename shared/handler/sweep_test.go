@@ -296,7 +296,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 2)
-		w.pump()
+		w.advance(10 * time.Second)
 		w.placementAsleep = true
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.pump()

@@ -36,7 +36,7 @@ func (c *census) daemon() {
 	if len(c.groups) > 1 || c.refused {
 		c.awaitSettling()
 	}
-	c.plan.Steady = running == len(eligible) && len(c.groups) == 1
+	c.plan.Steady = running == len(eligible) && c.alone()
 }
 
 // divide gives the one task that each instance keeps, and stops the others.

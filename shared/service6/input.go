@@ -88,8 +88,9 @@ type Plan struct {
 	Register, Ended []*cluster.Task
 	// Told are registrations that the events now tell of.
 	Told []*cluster.Target
-	// Events are service events in order, after those of the stops and the starts.
-	Events []Event
+	// Seen are service events in order, of what led to the plan: before those of the stops and the starts; Events are
+	// those after them.
+	Seen, Events []Event
 
 	// Moves is how many tasks may be given a replacement on another instance now. Where it is zero as maximumPercent
 	// leaves no room, MoveStops is how many may be stopped first. Replacing is how many replacements are under way, Parted

@@ -13,7 +13,9 @@ import (
 // back (S8). A plan once carried out, a second call plans nothing more.
 func Reconcile(in Input) Plan {
 	c := take(in)
+	c.see()
 	c.judge()
+	c.plan.Seen, c.plan.Events = c.plan.Events, nil
 	if in.Service.Strategy == cluster.Daemon {
 		c.daemon()
 	} else {

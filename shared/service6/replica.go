@@ -31,10 +31,10 @@ func (c *census) replica() {
 	}
 	c.start(c.primary(), desired)
 	c.moves(desired)
-	if len(c.groups) > 1 || c.refused || c.primary().count[bad]+c.primary().leaving() > 0 {
+	if len(c.groups) > 1 || c.refused || c.Service.Moving || c.primary().pairs() > 0 || c.primary().count[bad]+c.primary().leaving() > 0 {
 		c.awaitSettling()
 	}
-	c.plan.Steady = c.primary().steady() == desired && len(c.groups) == 1 && c.primary().count[bad] == 0
+	c.plan.Steady = c.primary().steady() == desired && c.alone() && c.primary().count[bad] == 0
 }
 
 // stopAll stops what a service that is being deleted still has.
@@ -77,7 +77,7 @@ func (c *census) evacuate() {
 		for _, m := range g.members {
 			switch {
 			case m.state == pending && m.leaving:
-				c.stop(m, "Container instance is draining.")
+				c.stop(m, drained)
 			case failed && m.state < settling:
 				if c.stop(m, c.scaling(g)) {
 					g.Desired = max(0, g.Desired-1)
@@ -149,7 +149,7 @@ func (c *census) protection(g *group, n int) {
 		}
 	}
 	if protected = min(protected, n); protected > 0 {
-		c.say("protected", Event{Message: Protected(c.Service.Name, g.ID, protected), Name: "SERVICE_TASK_SCALE_IN_PROTECTED"})
+		c.say("protected", Event{Message: Protected(c.Service.Name, g.ID, protected)})
 	}
 }
 
@@ -218,7 +218,7 @@ func (c *census) stopBad(g *group, n int) (stopped int) {
 func (c *census) stopLeaving(g *group, n int) {
 	for _, s := range []state{starting, settling, good} {
 		for _, m := range g.like(s, true) {
-			if n > 0 && c.stop(m, "Container instance is draining.") {
+			if n > 0 && c.stop(m, drained) {
 				n--
 			}
 		}
@@ -278,7 +278,7 @@ func (c *census) ready(g *group, n int) int {
 func (c *census) moves(desired int) {
 	p := c.primary()
 	c.plan.Replacing = p.pairs()
-	if len(c.groups) > 1 || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
+	if !c.alone() || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
 		return
 	}
 	c.plan.Moves = max(0, c.ceiling-c.active)

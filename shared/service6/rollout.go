@@ -12,6 +12,7 @@ import (
 const (
 	tripped = "tasks failed to start"
 	alarmed = "alarm detected"
+	drained = "Task stopped during instance draining"
 )
 
 // judge decides how the PRIMARY deployment goes before anything else is decided: what its circuit breaker has counted,
@@ -192,15 +193,18 @@ func (c *census) complete() {
 
 // rolledOut reports whether the PRIMARY deployment has all its tasks, and no other any, stopping ones included.
 func (c *census) rolledOut() bool {
-	for _, g := range c.groups[1:] {
-		if !c.over(g) {
-			return false
-		}
+	if !c.alone() {
+		return false
 	}
 	if c.Service.Strategy == cluster.Daemon && !c.plan.Steady {
 		return false
 	}
 	return c.primary().steady() >= c.wants(c.next.Desired)
+}
+
+// alone reports whether the PRIMARY deployment is the only one left.
+func (c *census) alone() bool {
+	return !slices.ContainsFunc(c.groups[1:], func(g *group) bool { return !c.over(g) })
 }
 
 // over reports whether an older deployment has no tasks any more and is to have none.

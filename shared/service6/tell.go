@@ -37,7 +37,7 @@ func (c *census) say(cause string, e Event) {
 // tell adds the events that follow from where the service stands, and forgets causes that are over.
 func (c *census) tell() {
 	c.tellThrottled()
-	c.tellUnhealthy()
+	c.tellTooMany()
 	c.tellStuck()
 	c.tellTargets()
 	said := map[string]time.Time{}
@@ -69,7 +69,8 @@ func (c *census) tellThrottled() {
 	}
 }
 
-func (c *census) tellUnhealthy() {
+// see tells of tasks that are unhealthy, before anything is done about them.
+func (c *census) see() {
 	for _, g := range c.groups {
 		for _, m := range g.members {
 			if m.state == bad && !m.lost {
@@ -77,6 +78,10 @@ func (c *census) tellUnhealthy() {
 			}
 		}
 	}
+}
+
+// tellTooMany says that unhealthy tasks are left as they are.
+func (c *census) tellTooMany() {
 	if c.unhealthy > 0 {
 		c.lookAgain(c.Now.Add(time.Minute)) // no event tells that fewer look so
 		c.say("unhealthy", Event{Message: TooManyUnhealthy(c.Service.Name, c.unhealthy)})
@@ -90,7 +95,7 @@ func (c *census) tellStuck() {
 		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
 		p.fresh() < c.next.Desired && c.active >= c.ceiling && c.backoffs[p.ID].Step == 0 && !c.changing()
 	if p.Stuck {
-		c.say("stuck", Event{Message: Stuck(c.Service.Name), Name: "SERVICE_DEPLOYMENT_STUCK", Deployment: p.ID})
+		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
 	}
 }
 

@@ -146,7 +146,7 @@ func (w *world) step() Plan {
 			}
 		}
 	}
-	for _, e := range p.Events {
+	for _, e := range slices.Concat(p.Seen, p.Events) {
 		if e.Message != "" {
 			w.said = append(w.said, e.Message)
 		}

@@ -61,6 +61,7 @@ func (s *server) ownOperations() map[string]Operation {
 		ownTarget + "PutClusterConfiguration":      s.logged("PutClusterConfiguration", ownOp(s.putConfiguration)),
 		ownTarget + "DescribeServiceRules":         ownOp(s.describeRules),
 		ownTarget + "UpdateServiceRules":           s.logged("UpdateServiceRules", ownOp(s.updateRules)),
+		ownTarget + "DescribeServiceThrottle":      ownOp(s.describeThrottle),
 		ownTarget + "ReportLoad":                   ownOp(s.reportLoad),
 		ownTarget + "ListClusterRows":              ownOp(s.listRows),
 	}

@@ -61,6 +61,12 @@ var kinds = []struct {
 	{"report-load", 14, (*World).reportLoad},
 	{"relabel", 12, (*World).relabel},
 	{"uncordon", 3, (*World).uncordon},
+	{"deploy", 16, func(w *World, a Action) { w.client.deploy(a) }},
+	{"tune", 8, func(w *World, a Action) { w.client.tune(a) }},
+	{"stop-deployment", 2, func(w *World, a Action) { w.client.stopDeployment(a) }},
+	{"target-unhealthy", 4, (*World).targetUnhealthy},
+	{"alarm", 2, (*World).fireAlarm},
+	{"protect", 3, func(w *World, a Action) { w.client.protect(a) }},
 }
 
 // act lets an action take place.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/tests/simulation/model"
 )
 
 // checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
@@ -16,16 +17,26 @@ type checker struct {
 	*ledger
 	mark   func(Mark)
 	broken []string
+	// tell, which may be nil, gets what was committed.
+	tell func([]cluster.Record)
 	// starts counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
 	starts map[string]int
 	calls  int
 	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
 	changes int
 	latest  cluster.Key // of those
+	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
+	// failures the tasks that came to nothing or were found bad, by deployment id.
+	courses     map[string]*model.Course
+	definitions map[string]string
+	failures    map[string]map[string]bool
 }
 
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
-	return &checker{ledger: newLedger(now), mark: mark, starts: map[string]int{}}
+	return &checker{
+		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
+		definitions: map[string]string{}, failures: map[string]map[string]bool{},
+	}
 }
 
 // fail notes a broken invariant.
@@ -47,6 +58,9 @@ func (c *checker) records(records []cluster.Record) {
 			continue
 		}
 		c.progress(r.Key, before, r.New)
+	}
+	if c.tell != nil {
+		c.tell(records)
 	}
 	later := newlyPlaced(records)
 	for _, r := range records {
@@ -115,6 +129,7 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
 		c.change(key)
+		c.noteFailure(now)
 		if old, ok := before.(*cluster.Task); ok {
 			c.taskProgress(old, now)
 		}
@@ -141,8 +156,15 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		if strings.HasPrefix(now.ID, "extra-") {
 			c.mark(MarkExtra)
 		}
+	case *cluster.Target:
+		c.change(key)
+		if t := c.taskOf(now.Owner, now.Task); t != nil {
+			c.noteFailure(t)
+		}
 	case *cluster.Service:
 		c.change(key)
+		old, _ := before.(*cluster.Service)
+		c.follow(old, now)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
 			c.change(key) // else it was only retired
@@ -292,16 +314,59 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if s.Strategy == cluster.Replica && all > s.Desired {
-		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d", t.ID, s.Name, all, s.Desired)
+	if s.Strategy == cluster.Replica && all > s.Desired+c.surplus(s) {
+		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
+			t.ID, s.Name, all, s.Desired, c.surplus(s))
 	}
 	if most := s.Desired * s.MaxPercent / 100; s.Strategy == cluster.Replica && active > most {
 		c.fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
 	}
 }
 
-// stopped checks invariant 3 of a task that Berth itself decided to stop, and that it stops no more than are too many.
-// What changed lately may not have been among the rows that the decision read.
+// surplus is how many tasks the service may have beside its desired count for what is to be replaced. What changed lately
+// may have looked as if it had to be.
+func (c *checker) surplus(s *cluster.Service) int {
+	var all []model.Task
+	n := 0
+	for key, t := range c.owned[s.Short] {
+		switch {
+		case !c.settled(key) || !c.steadyHost(t):
+			n++
+		case t.Active():
+			all = append(all, c.told(s, t))
+		}
+	}
+	if s.ZoneRebalancing {
+		n++
+	}
+	return n + asked(s).Surplus(all, s.Deployment.ID, c.believed(), c.now())
+}
+
+// steadyHost reports that nothing about the task's instance has changed lately.
+func (c *checker) steadyHost(t *cluster.Task) bool {
+	return t.Instance == "" || c.now().Sub(c.touchedRow(&cluster.Instance{Head: cluster.Head{Cluster: t.Cluster}, ID: t.Instance})) >= lately
+}
+
+// believed reports that unhealthy tasks are replaced: not more than half of the cluster's look unhealthy, or did lately.
+func (c *checker) believed() bool {
+	bad, all := 0, 0
+	for _, owned := range c.owned {
+		for key, t := range owned {
+			if !t.Active() || t.Last != cluster.TaskRunning || t.Foreign {
+				continue
+			}
+			all++
+			if c.settled(key) && (t.Health == cluster.Unhealthy || c.targetUnhealthy(t)) {
+				bad++
+			}
+		}
+	}
+	return 2*bad <= all
+}
+
+// stopped checks invariant 3 of a task that Berth itself decided to stop: healthy ones stop only where enough others are,
+// protected ones not at all, and those that nothing is wrong with only where there are too many. What changed lately may
+// not have been among the rows that the decision read.
 func (c *checker) stopped(old, now *cluster.Task) {
 	s := c.service(now)
 	if s == nil || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive || now.StopCode != cluster.StopByScheduler {
@@ -327,12 +392,17 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	if c.moving(now.Owner, nil)[now.ID] {
 		c.mark(MarkMoveOver)
 	}
+	task := c.told(s, old)
+	settled := c.settled(now.Key()) && c.steadyHost(now)
+	amiss := task.Revision != s.Deployment.ID || task.Leaving || task.Going || task.Unhealthy(asked(s), c.now())
+	if task.Protected && !task.Leaving && !task.Unhealthy(asked(s), c.now()) && c.now().Sub(c.old[cluster.ProtectionKey(now.Cluster, now.Owner, now.ID)].at) >= lately {
+		c.fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
+	}
 	// A task that has to leave may stop first where its replacement cannot start first.
-	if active < s.Desired && !c.justMoved(now) {
+	if active < s.Desired && !amiss && settled && !c.justMoved(now) {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
 	}
-	least := (s.Desired*s.MinHealthy + 99) / 100
-	if healthy(old) && c.settled(now.Key()) && well < least {
+	if least := asked(s).Floor(s.Desired); healthy(old) && !c.lost(old) && settled && well < least {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, well, least)
 	}
 }

@@ -77,6 +77,16 @@ func TestSweepAlone(t *testing.T) {
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
+// TestAway has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
+// stopped that need not be, and the cluster converges.
+func TestAway(t *testing.T) {
+	first, last := seeds(t)
+	if !replaying() {
+		last = max(20, last/5)
+	}
+	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Away: true} })
+}
+
 // TestSameSeedSameHistory runs seeds twice.
 func TestSameSeedSameHistory(t *testing.T) {
 	if replaying() {

@@ -30,6 +30,8 @@ type Run struct {
 	Actions []Action
 	// LoseEvents drops every event and every message: only the sweep is left to find out what happens.
 	LoseEvents bool
+	// Away has no function run for two hours, in a world without other faults.
+	Away bool
 	// Off are faults of the seed that do not strike.
 	Off []Fault
 	// Plant puts a bug in.
@@ -63,6 +65,12 @@ type World struct {
 	steps    int
 	outage   outage
 	span     time.Duration
+	// off has no function run; well are the ECS tasks that nothing was wrong with when that ended.
+	off  bool
+	well []string
+	// ARNs of the target groups and the Cloud Map service; alarmed tells that the alarm was ever on.
+	byInstance, byAddress, registry string
+	alarmed                         bool
 }
 
 // How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
@@ -79,7 +87,11 @@ func Simulate(r Run) Outcome {
 		return Outcome{Broken: []string{err.Error()}}
 	}
 	defer w.Close()
-	w.live()
+	if w.Away {
+		w.liveAway()
+	} else {
+		w.live()
+	}
 	w.count()
 	return Outcome{
 		Broken: slices.Sorted(slices.Values(w.checker.broken)), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
@@ -102,13 +114,15 @@ func newWorld(r Run) (*World, error) {
 	}
 	w.client = &customer{world: w, stops: map[string]bool{}}
 	w.outage = w.chaos.outage()
-	settings := handler.DefaultSettings()
 	loop := embedded.NewVirtualLoop(epoch)
 	w.checker = newChecker(loop.Now, w.mark)
+	if verbose {
+		w.checker.tell = w.tell
+	}
 	ids := 0
 	var err error
 	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: &settings, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
+		Loop: loop, Seed: r.Seed, Settings: w.Plant.settings(), Watch: w.checker.records, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(function string, s handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
@@ -168,6 +182,9 @@ func (w *World) live() {
 // furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
 // them without limits to what tasks load them with.
 func (w *World) furnish() error {
+	if err := w.balance(); err != nil {
+		return err
+	}
 	n := 2 + w.rng.IntN(3)
 	if w.rng.IntN(2) == 0 {
 		if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
@@ -208,14 +225,16 @@ func (w *World) until(t time.Time) {
 func (w *World) heal() {
 	w.chaos.active = false
 	w.Fleet.SetCallFaults(fleet.CallFaults{})
-	w.Fleet.SetBehaviour(nil)
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
 			_ = w.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	w.calmHealth()
+	w.calmTargets()
 	w.Loop.After(3*time.Minute, w.calmHealth) // of those that were being started
+	w.Loop.After(5*time.Minute, w.client.mend)
+	w.Loop.After(15*time.Minute, w.prompt)
 	w.redrive()
 	w.note("faults end")
 }
