@@ -106,6 +106,15 @@ type DeploymentAlarms struct {
 	Rollback bool     `json:"rb,omitempty"`
 }
 
+// EarlySuccess has a deployment count as completed before all its tasks run (earlySuccessCriteria of the ECS API): when
+// Percent of the desired count are healthy. Deferred does not wait for the older deployments' tasks to have gone
+// (sourceServiceRevisionCleanup DEFERRED, else BLOCKING).
+type EarlySuccess struct {
+	Enable   bool `json:"en,omitempty"`
+	Percent  int  `json:"pc,omitempty"`
+	Deferred bool `json:"df,omitempty"`
+}
+
 // ServiceDeploymentStatus is the status of a service deployment, in ECS's words.
 type ServiceDeploymentStatus string
 

@@ -41,6 +41,7 @@ type Service struct {
 	MaxPercent int              `json:"ma"` // percent, of the desired count, rounded down
 	Breaker    CircuitBreaker   `json:"br,omitzero"`
 	Alarms     DeploymentAlarms `json:"al,omitzero"`
+	Early      EarlySuccess     `json:"es,omitzero"`
 	Grace      int              `json:"gr,omitempty"` // healthCheckGracePeriodSeconds
 	// ZoneRebalancing is availabilityZoneRebalancing ENABLED (S13).
 	ZoneRebalancing bool `json:"zr,omitempty"`

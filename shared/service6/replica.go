@@ -26,10 +26,10 @@ func (c *census) replica() {
 	c.plan.Parted = c.primary().part(desired - have)
 	c.settle(c.primary(), c.primary().fresh() > desired)
 	c.maintain(c.primary(), desired)
+	c.start(c.primary(), desired) // first: what the others took of its room would be stopped again
 	for i := 1; i < len(c.groups); i++ {
 		c.start(c.groups[i], c.groups[i].Desired)
 	}
-	c.start(c.primary(), desired)
 	c.moves(desired)
 	if len(c.groups) > 1 || c.refused || c.Service.Moving || c.primary().pairs() > 0 || c.primary().count[bad]+c.primary().leaving() > 0 {
 		c.awaitSettling()
@@ -100,6 +100,9 @@ func (c *census) roll(desired int) {
 	}
 	n := old - max(0, desired-(p.count[good]-p.leavers[good]))
 	n = max(n, c.ready(p, desired-p.fresh())-max(0, c.ceiling-c.active))
+	if c.early() {
+		n = old // the rest comes up by and by
+	}
 	wanted := n
 	for i := len(c.groups) - 1; i > 0 && n > 0; i-- {
 		n -= c.rollGroup(c.groups[i], n)

@@ -178,7 +178,7 @@ func (c *census) end(status cluster.ServiceDeploymentStatus, reason string) {
 // watched for long enough.
 func (c *census) complete() {
 	n, d := c.next, &c.next.Deployment
-	if d.State != cluster.RolloutInProgress || n.Status != cluster.ServiceActive || !c.idle() || !c.rolledOut() || !c.baked() {
+	if d.State != cluster.RolloutInProgress || n.Status != cluster.ServiceActive || !c.rolledOut() || !c.baked() {
 		return
 	}
 	d.State, d.UpdatedAt, d.Reason = cluster.RolloutCompleted, c.Now, "ECS deployment "+d.ID+" completed."
@@ -191,15 +191,26 @@ func (c *census) complete() {
 	c.end(cluster.DeploymentSuccessful, "")
 }
 
-// rolledOut reports whether the PRIMARY deployment has all its tasks, and no other any, stopping ones included.
+// rolledOut reports whether the PRIMARY deployment has all its tasks, and no other any, stopping ones included; or as many
+// as are enough by the service's criteria for early success.
 func (c *census) rolledOut() bool {
-	if !c.alone() {
+	early := c.Service.Early
+	if !early.Enable && !c.idle() || !(early.Enable && early.Deferred) && !c.alone() {
 		return false
+	}
+	if early.Enable {
+		return c.early()
 	}
 	if c.Service.Strategy == cluster.Daemon && !c.plan.Steady {
 		return false
 	}
 	return c.primary().steady() >= c.wants(c.next.Desired)
+}
+
+// early reports whether as many of the PRIMARY deployment's tasks are healthy as the criteria for early success want.
+func (c *census) early() bool {
+	e := c.Service.Early
+	return e.Enable && c.primary().steady() >= (c.wants(c.next.Desired)*e.Percent+99)/100
 }
 
 // alone reports whether the PRIMARY deployment is the only one left.

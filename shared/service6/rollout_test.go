@@ -58,6 +58,26 @@ func TestRollout(t *testing.T) {
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
 	})
+	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
+		for _, deferred := range []bool{true, false} {
+			w := at(t, 4)
+			w.service.MinHealthy, w.service.MaxPercent = 50, 150
+			w.service.Early = cluster.EarlySuccess{Enable: true, Percent: 50, Deferred: deferred}
+			w.deploy("b")
+			w.step()
+			w.pass(time.Minute)
+			w.step()
+			w.pass(50 * time.Second)
+			p := w.step()
+			expect(t, "completed at once", p.Next.Deployment.Completed(), deferred)
+			w.pass(time.Second)
+			p = w.step()
+			expect(t, "completed once the old ones have gone", p.Next.Deployment.Completed(), true)
+			w.rest(40)
+			expect(t, "new", w.running()["ecs-svc/b"], 4)
+			expect(t, "older", len(w.service.Older), 0)
+		}
+	})
 	t.Run("ScaleOutReachesBothRevisions", func(t *testing.T) {
 		w := at(t, 4)
 		w.broken["ecs-svc/b"] = true
