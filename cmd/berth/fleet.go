@@ -93,7 +93,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
 		Fleet: fleet.Options{
-			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, Path: path,
+			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, Path: path,
 			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,

@@ -25,6 +25,7 @@ type commands struct {
 	Pack     packCommand     `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
 	Whatif   whatifCommand   `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
 	Explain  explainCommand  `cmd:"" help:"Say why a task is where it is, or why tasks of a service have no instance."`
+	Rollback rollbackCommand `cmd:"" help:"Stop the deployment of a service that is under way, and take the service back to the one before."`
 	Throttle throttleCommand `cmd:"" help:"Say how the starts of a service are slowed down, and until when."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`
 }

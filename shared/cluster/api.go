@@ -45,6 +45,7 @@ type ServiceChange struct {
 type ServiceParameters struct {
 	Breaker         *CircuitBreaker
 	Alarms          *DeploymentAlarms
+	Early           *EarlySuccess
 	LoadBalancers   *[]LoadBalancer
 	Registries      *[]Registry
 	Grace           *int // seconds

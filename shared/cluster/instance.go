@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"time"
 )
@@ -24,6 +25,8 @@ const (
 	AttributeInstanceType = "ecs.instance-type"
 	AttributeFaultDomain  = "berth.fault-domain"
 	AttributeUpgrade      = "berth.upgrade-domain"
+	// AttributeProvider names the capacity provider of an instance for which ECS names none (S14).
+	AttributeProvider = "berth.capacity-provider"
 	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there stay (N3).
 	AttributeUnschedulable = "berth.unschedulable"
 )
@@ -48,6 +51,11 @@ type Instance struct {
 
 // Zone is the instance's availability zone, empty when it has none.
 func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
+
+// CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute; empty for none.
+func (i *Instance) CapacityProvider() string {
+	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
+}
 
 // Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
 func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }

@@ -14,7 +14,7 @@ func TestTemplateSettings(t *testing.T) {
 	s := handler.DefaultSettings()
 	p := shipped(t, nil).Parameters
 	for name, want := range map[string]float64{
-		"SettleSeconds": s.Settle.Seconds(), "RestartDelaySeconds": s.RestartDelay.Seconds(),
+		"SettleSeconds":      s.Settle.Seconds(),
 		"KeepStoppedSeconds": s.KeepStopped.Seconds(), "KeepRequestsSeconds": s.KeepRequests.Seconds(),
 		"RequestWaitSeconds": s.RequestWait.Seconds(), "RequestPollSeconds": s.RequestPoll.Seconds(),
 		"SettleHealthySeconds": s.SettleHealthy.Seconds(), "RestartGapSeconds": s.RestartGap.Seconds(),

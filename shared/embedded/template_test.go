@@ -165,7 +165,7 @@ func TestTemplateRules(t *testing.T) {
 		{"FailedStartOfSomebodyElse", "task-stopped", fields{"startedAt": nil, "startedBy": "ecs-svc/123"}, 1},
 		{"AlarmFires", "alarm-state-change", fields{"state": fields{"value": "ALARM"}}, 1},
 		{"AlarmIsOver", "alarm-state-change", fields{"state": fields{"value": "OK"}}, 0},
-		{"Spot", "spot-interruption", nil, 0},
+		{"Spot", "spot-interruption", nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			equal(t, "messages", sent(t, nil, edited(t, c.file, "", c.detail)), c.want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"berth/shared/cluster"
@@ -47,7 +48,7 @@ func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
 		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress, Reason: "ECS deployment " + r.ID + " in progress.",
 	}
 	s.Release = &cluster.Release{
-		ID: releaseID(s.Short, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now, Target: r.ID,
+		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now, Target: r.ID,
 		Requested: s.Desired, Breaker: s.Breaker.Enable,
 	}
 	if s.Alarms.Enable {
@@ -85,10 +86,18 @@ func freshID(s *cluster.Service, now time.Time) string {
 	return id
 }
 
-// releaseID is the id of a service deployment. Ids of later ones come first, so that a page of the history is one range.
-func releaseID(short, deployment string, now time.Time) string {
-	const last = 1<<52 - 1
-	return fmt.Sprintf("%013x%.8s", last-now.UnixMicro(), cluster.Digest("release", short, deployment))
+// releaseID is the id of the service deployment of a deployment. Ids of later ones come first, so that a page of the
+// history is one range.
+func releaseID(s *cluster.Service, deployment string, now time.Time) string {
+	const last, digits = 1<<52 - 1, 13
+	n := last - now.UnixMicro()
+	if s.Release != nil && len(s.Release.ID) > digits {
+		before, err := strconv.ParseInt(s.Release.ID[:digits], 16, 64)
+		if err == nil {
+			n = min(n, before-1)
+		}
+	}
+	return fmt.Sprintf("%0*x%.8s", digits, n, cluster.Digest("release", s.Short, deployment))
 }
 
 // stopped is a service deployment that something else came in the way of.

@@ -102,6 +102,8 @@ var updates = []struct {
 	{"Alarms", given(func(p *cluster.ServiceParameters) {
 		p.Alarms = &cluster.DeploymentAlarms{Enable: true, Names: []string{"a"}}
 	}), false, "", func(s *cluster.Service) bool { return s.Alarms.Enable }},
+	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
+	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
 	{"Grace", given(func(p *cluster.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
 	{"ZoneRebalancing", given(func(p *cluster.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
 	{"ManagedTags", given(func(p *cluster.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},

@@ -97,6 +97,9 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 		return nil, err
 	}
 	take(s, spec.ServiceParameters)
+	if err := early(s); err != nil {
+		return nil, err
+	}
 	s.Providers = listed(spec.Providers)
 	begin(s, cluster.Revision{
 		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listed(spec.LoadBalancers), Registries: listed(spec.Registries),
@@ -122,10 +125,19 @@ func listed[T any](given *[]T) []T {
 func take(s *cluster.Service, p cluster.ServiceParameters) {
 	s.Breaker = value(p.Breaker, s.Breaker)
 	s.Alarms = value(p.Alarms, s.Alarms)
+	s.Early = value(p.Early, s.Early)
 	s.Grace = value(p.Grace, s.Grace)
 	s.ZoneRebalancing = value(p.ZoneRebalancing, s.ZoneRebalancing)
 	s.Options.ManagedTags = value(p.ManagedTags, s.Options.ManagedTags)
 	s.Options.ExecuteCommand = value(p.ExecuteCommand, s.Options.ExecuteCommand)
+}
+
+// early refuses early success with fewer healthy tasks than there have to be in any case.
+func early(s *cluster.Service) error {
+	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.", s.Early.Percent, s.MinHealthy)
+	}
+	return nil
 }
 
 // discoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
@@ -254,6 +266,9 @@ func (a *API) update(s *cluster.Service, c cluster.ServiceChange, definition str
 	}
 	left := owed(s)
 	if err := change(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
+		return err
+	}
+	if err := early(s); err != nil {
 		return err
 	}
 	next, differs := revised(s, c, definition)

@@ -81,8 +81,13 @@ func (d *decider) wake(w *work) {
 func (d *decider) unblocked(s *cluster.Service, freed map[string]bool) bool {
 	for _, revision := range s.Revisions() {
 		def := d.snap.Definitions[revision.TaskDefinition]
-		if def != nil && d.anyFits(freed, d.serviceRequest(s, def, 1)) {
-			return true
+		if def == nil {
+			continue
+		}
+		for _, provider := range providersOf(s) {
+			if d.anyFits(freed, d.requestWith(provider, s, def, 1)) {
+				return true
+			}
 		}
 	}
 	return false
@@ -172,7 +177,14 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	return placement.Request{Spec: d.specs.service(s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name)}
+	return d.requestWith("", s, def, n)
+}
+
+// requestWith asks for n tasks of the service with a capacity provider; with any instance where it is empty.
+func (d *decider) requestWith(provider string, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
+	return placement.Request{
+		Spec: d.specs.with(provider, s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name),
+	}
 }
 
 // seed is what decides by chance in this commit: it differs from one to the next, and is the same if the decision is
@@ -195,10 +207,12 @@ func (d *decider) differs(s *cluster.Service) bool {
 		if def == nil || s.Blocked == nil {
 			return true
 		}
-		r := d.serviceRequest(s, def, 1)
-		r.Instances, r.Unexplained = wish.start.On, true
-		if len(d.engine.Place(r).Placed) > 0 {
-			return true
+		for _, provider := range d.next(s, wish)[:1] {
+			r := d.requestWith(provider, s, def, 1)
+			r.Instances, r.Unexplained = wish.start.On, true
+			if len(d.engine.Place(r).Placed) > 0 {
+				return true
+			}
 		}
 	}
 	return false

@@ -179,7 +179,11 @@ func (d *decider) recount(s *cluster.Service) {
 func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 	next := log.service
 	about := service.Placing + cause(next.Blocked)
-	log.forget(about)
+	lasting := []string{about}
+	if next.Rebalancing {
+		lasting = append(lasting, noRoomInZone)
+	}
+	log.forget(lasting...)
 	if next.Blocked == nil {
 		return
 	}
@@ -206,16 +210,15 @@ func (d *decider) flush(log *eventLog) {
 		d.tell(log.told[:mostMarked])
 		log.told = log.told[mostMarked:]
 	}
+	for len(log.events) > mostMarked {
+		d.plan.room(mostMarked + 1)
+		d.events(&next, log.events[:mostMarked])
+		log.events = log.events[mostMarked:]
+	}
 	d.plan.room(log.rows())
 	d.mark(log.counted)
 	d.tell(log.told)
-	d.publish(&next, log.events)
-	for _, e := range log.events {
-		if e.Message != "" {
-			d.plan.add(cluster.Write{Any: true, Put: serviceEvent(&next, e.Message, d.now)})
-			next.Events++
-		}
-	}
+	d.events(&next, log.events)
 	if r := next.Release; r != nil && (log.base.Release == nil || log.base.Release.ID != r.ID || log.base.Release.Status != r.Status) {
 		d.plan.add(cluster.Write{Any: true, Put: d.history(&next)})
 	}
@@ -224,6 +227,17 @@ func (d *decider) flush(log *eventLog) {
 	d.plan.put(&next)
 	log.service, log.base = new(next), new(next) // what is planned must not change any more
 	log.events, log.counted, log.told = nil, nil, nil
+}
+
+// events writes service events, to the ring and where it is wanted to the event bus, and counts them.
+func (d *decider) events(s *cluster.Service, events []service.Event) {
+	d.publish(s, events)
+	for _, e := range events {
+		if e.Message != "" {
+			d.plan.add(cluster.Write{Any: true, Put: serviceEvent(s, e.Message, d.now)})
+			s.Events++
+		}
+	}
 }
 
 // history is the row of the service's current service deployment.

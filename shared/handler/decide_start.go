@@ -38,7 +38,26 @@ func (d *decider) wishes(s *cluster.Service, p service.Plan) []*wish {
 			w.waiting = append(w.waiting, t)
 		}
 	}
+	if s.Strategy == cluster.Replica {
+		out = d.within(s, p.Next, out)
+	}
 	return out
+}
+
+// within are the wishes without tasks that wait and would now be more than maximumPercent allows: fewer are desired than when
+// they were begun.
+func (d *decider) within(s, next *cluster.Service, wishes []*wish) []*wish {
+	room := next.Desired * next.MaxPercent / 100
+	for _, t := range d.snap.Owned(s.Short) {
+		if t.Active() && t.Holds() {
+			room--
+		}
+	}
+	for _, w := range wishes {
+		w.waiting = w.waiting[:max(0, min(len(w.waiting), room-w.start.Count))]
+		room -= w.count()
+	}
+	return slices.DeleteFunc(wishes, func(w *wish) bool { return w.count() == 0 })
 }
 
 // waitingOf are the service's tasks that look for an instance, the oldest first.
@@ -89,13 +108,7 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 	if w.count() == 0 {
 		return
 	}
-	r := d.serviceRequest(s, def, w.count())
-	r.Instances = w.start.On
-	result := d.engine.Place(r)
-	d.startPlaced(s, def, w, result.Placed, log)
-	if log.service.Blocked == nil {
-		log.service.Blocked = result.Diagnosis
-	}
+	d.place(s, def, w, log)
 	if s.Strategy == cluster.Daemon {
 		return
 	}
@@ -105,6 +118,24 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 		}
 		d.provision(d.serviceTask(s, w.revision, def), d.waitingID(s, w.revision))
 	}
+}
+
+// place starts the wish's tasks where they fit, each with its capacity provider where the service has such (S14).
+func (d *decider) place(s *cluster.Service, def *cluster.TaskDefinition, w *wish, log *eventLog) {
+	next := d.next(s, w)
+	for len(next) > 0 {
+		provider := next[0]
+		n := len(next)
+		next = slices.DeleteFunc(next, func(p string) bool { return p == provider })
+		r := d.requestWith(provider, s, def, n-len(next))
+		r.Instances = w.start.On
+		result := d.engine.Place(r)
+		d.startPlaced(s, def, w, result.Placed, log)
+		if log.service.Blocked == nil {
+			log.service.Blocked = result.Diagnosis
+		}
+	}
+	d.fallBack(s, def, w, log)
 }
 
 // toTargets starts tasks on the instances that tasks were stopped for, and holds back as many as have no room there yet,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -37,15 +38,15 @@ func (d *decider) wakeZones(w *work) {
 	}
 }
 
-// newZone reports whether a changed instance is all that its zone has.
+// newZone reports whether a changed instance is the only one of its zone that takes tasks.
 func (d *decider) newZone(w *work) bool {
 	for id := range w.freed {
 		v := d.snap.Instances[id]
-		if v == nil || v.Instance == nil || v.Zone() == "" {
+		if v == nil || v.Instance == nil || v.Zone() == "" || !v.Available() {
 			continue
 		}
-		i, found := slices.BinarySearchFunc(d.snap.Zones(), v.Zone(), func(z *cluster.Zone, name string) int { return cmp.Compare(z.Name, name) })
-		if found && len(d.snap.Zones()[i].Instances) == 1 {
+		at, found := slices.BinarySearchFunc(d.snap.Zones(), v.Zone(), func(z *cluster.Zone, name string) int { return cmp.Compare(z.Name, name) })
+		if found && !slices.ContainsFunc(d.snap.Zones()[at].Instances, func(o *cluster.InstanceView) bool { return o != v && o.Available() }) {
 			return true
 		}
 	}
@@ -77,10 +78,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 	next := log.service
 	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if def == nil || !d.rebalances(s, def) || !next.Deployment.Completed() || len(next.Older) > 0 {
-		if next.Rebalancing {
-			next.Rebalancing = false
-			log.events = append(log.events, service.Event{Name: rebalancingStopped})
-		}
+		d.endRebalancing(log)
 		return
 	}
 	if !p.Steady {
@@ -95,6 +93,10 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 				Message: "(service " + s.Name + ") is AZ balanced with " + listZones(counts) + ".", Name: rebalancingCompleted,
 			})
 		}
+		return
+	}
+	if p.Replacing == 0 && len(d.movable(s, richest(counts))) == 0 { // all are protected
+		d.endRebalancing(log)
 		return
 	}
 	if !next.Rebalancing {
@@ -113,6 +115,34 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 		started = append(started, t)
 	}
 	d.tellZones(started, log, zoneStarted)
+	if len(started) == 0 && p.Replacing == 0 && p.Moves > 0 {
+		log.say(noRoomInZone, d.now, service.Event{
+			Message: "(service " + s.Name + ") is unable to place a task in " + poorest(counts) + " because no container instance met all of its requirements.",
+			Name:    placementFailed,
+		})
+	}
+}
+
+// endRebalancing ends what was begun and cannot be brought to its end.
+func (d *decider) endRebalancing(log *eventLog) {
+	if log.service.Rebalancing {
+		log.service.Rebalancing = false
+		log.events = append(log.events, service.Event{Name: rebalancingStopped})
+	}
+}
+
+// noRoomInZone is what is said of a zone that should have more tasks and has no room.
+const noRoomInZone = service.Placing + "zone"
+
+// poorest is the zone with the fewest tasks.
+func poorest(counts map[string]int) string {
+	least := ""
+	for _, name := range sortedKeys(counts) {
+		if least == "" || counts[name] < counts[least] {
+			least = name
+		}
+	}
+	return least
 }
 
 // zones are how many of the service's tasks each zone has in which some could run. A replacement counts, the task that it
@@ -153,25 +183,17 @@ func (d *decider) toPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, 
 	if !uneven(counts) {
 		return nil
 	}
-	richest := ""
-	for _, name := range sortedKeys(counts) {
-		if richest == "" || counts[name] > counts[richest] {
-			richest = name
-		}
-	}
-	var there []*cluster.Task
-	for _, t := range d.snap.Owned(s.Short) {
-		if t.Last == cluster.TaskRunning && t.Active() && t.Replaces == "" && !d.snap.Replaced(s.Short, t.ID) && d.zoneOf(t) == richest &&
-			!d.protected(t) {
-			there = append(there, t)
-		}
-	}
+	from := richest(counts)
+	there := d.movable(s, from)
 	old := d.engine.ChooseStops(r, there)
-	where := d.engine.Place(r)
-	if len(old) == 0 || len(where.Placed) == 0 {
+	if len(old) == 0 {
 		return nil
 	}
-	if to := d.snap.Instances[where.Placed[0].Instance].Zone(); to == "" || counts[richest]-counts[to] <= 1 {
+	where := d.engine.Place(d.requestWith(d.providerOf(s, old[0]), s, def, 1))
+	if len(where.Placed) == 0 {
+		return nil
+	}
+	if to := d.snap.Instances[where.Placed[0].Instance].Zone(); to == "" || counts[from]-counts[to] <= 1 {
 		return nil
 	}
 	next := d.serviceTask(s, &s.Deployment.Revision, def)
@@ -181,9 +203,43 @@ func (d *decider) toPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, 
 	return next
 }
 
-func (d *decider) protected(t *cluster.Task) bool {
-	p := d.snap.Protection(t.Owner, t.ID)
-	return p != nil && p.Until.After(d.now)
+// richest is the zone with the most tasks.
+func richest(counts map[string]int) string {
+	most := ""
+	for _, name := range sortedKeys(counts) {
+		if most == "" || counts[name] > counts[most] {
+			most = name
+		}
+	}
+	return most
+}
+
+// movable are the service's RUNNING tasks of a zone that may be replaced: not protected, and no part of a pair already. Where
+// that is for their protection alone they are looked at again when it ends.
+func (d *decider) movable(s *cluster.Service, zone string) (out []*cluster.Task) {
+	var until time.Time
+	for _, t := range d.snap.Owned(s.Short) {
+		if t.Last != cluster.TaskRunning || !t.Active() || d.zoneOf(t) != zone || d.snap.Replaced(s.Short, t.ID) || d.replaces(t) {
+			continue
+		}
+		if p := d.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(d.now) {
+			if until.IsZero() || p.Until.Before(until) {
+				until = p.Until
+			}
+			continue
+		}
+		out = append(out, t)
+	}
+	if len(out) == 0 && !until.IsZero() {
+		d.plan.due(cluster.DueService, s.Name, until)
+	}
+	return out
+}
+
+// replaces reports whether the task has come for one that is still there.
+func (d *decider) replaces(t *cluster.Task) bool {
+	old := d.snap.Task(t.Owner, t.Replaces)
+	return t.Replaces != "" && old != nil && !old.Ended()
 }
 
 func (d *decider) zoneOf(t *cluster.Task) string {

@@ -132,6 +132,9 @@ func (e *fakeECS) stepTask(t *cluster.ECSTask) {
 	case t.Desired == cluster.TaskStopped:
 		e.report(t.ID, func(t *cluster.ECSTask) { t.Last = cluster.TaskStopped })
 	case t.Last == cluster.TaskPending:
+		if t.Needs.ENIs > 0 { // an address of its own
+			t.Address = fmt.Sprintf("10.0.0.%d", slices.Index(e.order, t.ID)+1)
+		}
 		e.report(t.ID, func(t *cluster.ECSTask) { t.Last, t.Started = cluster.TaskRunning, e.clock.Now() })
 	}
 }
@@ -406,6 +409,6 @@ func instanceEvent(i *cluster.Instance) []byte {
 	return event("ECS Container Instance State Change", object{
 		"containerInstanceArn": account.ARN("container-instance", i.Cluster, i.ID), "clusterArn": account.ARN("cluster", i.Cluster),
 		"ec2InstanceId": i.EC2InstanceID, "status": string(i.Status), "agentConnected": i.AgentConnected, "version": i.Version,
-		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": resources,
+		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": resources, "capacityProviderName": i.Provider,
 	})
 }

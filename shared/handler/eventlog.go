@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,10 @@ type eventLog struct {
 	coming  int // events that are yet to come
 }
 
-// rows is how many rows one commit has to take for the service's row and what goes with it.
+// rows is how many rows one commit has to take for the service's row and what goes with it. Very many events are written
+// before the row: one that is not counted is written over by the next.
 func (l *eventLog) rows() int {
-	return rowsPerService + len(l.events) + l.coming + len(l.counted) + min(len(l.told), mostMarked)
+	return rowsPerService + min(len(l.events)+l.coming, mostMarked) + len(l.counted) + min(len(l.told), mostMarked)
 }
 
 func newEventLog(base, next *cluster.Service) *eventLog {
@@ -60,25 +62,16 @@ func (l *eventLog) say(cause string, now time.Time, e service.Event) {
 	l.events = append(l.events, e)
 }
 
-// forget forgets all that was said about placing but what is about this cause.
-func (l *eventLog) forget(but string) {
-	if !anyKey(l.service.Said, func(k string) bool { return k != but && strings.HasPrefix(k, service.Placing) }) {
-		return
+// forget forgets all that was said about placing but what is about these causes.
+func (l *eventLog) forget(but ...string) {
+	said := maps.Clone(l.service.Said)
+	maps.DeleteFunc(said, func(cause string, _ time.Time) bool {
+		return strings.HasPrefix(cause, service.Placing) && !slices.Contains(but, cause)
+	})
+	if len(said) == 0 {
+		said = nil
 	}
-	l.service.Said = maps.Clone(l.service.Said)
-	maps.DeleteFunc(l.service.Said, func(k string, _ time.Time) bool { return k != but && strings.HasPrefix(k, service.Placing) })
-	if len(l.service.Said) == 0 {
-		l.service.Said = nil
-	}
-}
-
-func anyKey[V any](m map[string]V, f func(string) bool) bool {
-	for k := range m {
-		if f(k) {
-			return true
-		}
-	}
-	return false
+	l.service.Said = said
 }
 
 // serviceEvent is the next event of the service's ring. Its id follows from what it is, so that it is the same however

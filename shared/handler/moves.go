@@ -109,7 +109,8 @@ func (d *decider) movers() []*mover {
 // resting reports whether the service will not change by itself: what is not RUNNING waits for an instance.
 func (d *decider) resting(m *mover) bool {
 	p := m.allowed
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.Lost) == 0 && p.LookAgain.IsZero() && p.Next.Pending == d.snap.WaitingOf(m.service.Short)
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.Lost) == 0 && p.LookAgain.IsZero() && len(p.Next.Older) == 0 &&
+		p.Next.Pending == d.snap.WaitingOf(m.service.Short)
 }
 
 // underWay reports whether a replacement of the service's has yet to take over, or a task that it took over from to stop.

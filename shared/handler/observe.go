@@ -188,7 +188,14 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if old != nil {
 		// What changes nothing needs no write, but for an instance that is away: an older report that it was there may
 		// still come, and must be told by its version.
-		if i.Version <= old.Version || i.Same(old) && old.Available() {
+		if next.Provider == "" {
+			next.Provider = old.Provider // events may not say
+		}
+		switch {
+		case i.Version <= old.Version && next.Provider != old.Provider:
+			next = *old
+			next.Provider = i.Provider
+		case i.Version <= old.Version || next.Same(old) && old.Available():
 			return nil
 		}
 		next.Rev = old.Rev + 1

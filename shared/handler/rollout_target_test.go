@@ -120,6 +120,29 @@ func TestPlacement_Targets(t *testing.T) {
 		ended := slices.DeleteFunc(w.items(), func(i cluster.TargetItem) bool { return w.task(i.ID).Status() != cluster.TaskStopped })
 		wantCount(t, "outbox items of the task that ended", ended, 1)
 	})
+	t.Run("LostItemsAreFoundByTheSweep", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 8192, 16384)
+		w.ecs.frozen = true
+		w.behind(2, nil)
+		w.ecs.frozen, w.dispatchAsleep = false, true
+		w.pump()
+		forget := func() {
+			for _, o := range w.outbox() {
+				key := o.Key()
+				if _, err := w.store.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		forget()
+		w.sweep()
+		wantCount(t, "outbox items", w.items(), 2)
+		w.set(registered)
+		forget()
+		w.sweep()
+		wantCount(t, "outbox items once they are registered", w.items(), 0)
+	})
 	t.Run("OrphansAreFoundByTheSweep", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
@@ -149,16 +172,20 @@ func TestPlacement_Targets(t *testing.T) {
 	})
 }
 
-func TestPlacement_Protected(t *testing.T) {
-	w := rolled(t, 2, cluster.ServiceSpec{})
-	protected := w.with(cluster.TaskRunning)
-	until := w.clock.now.Add(10 * time.Minute)
-	for _, task := range protected {
+// protect protects every RUNNING task until a time.
+func (w *world) protect(until time.Time) {
+	w.t.Helper()
+	for _, task := range w.with(cluster.TaskRunning) {
 		row := &cluster.Protection{Head: cluster.Head{Cluster: prod, Rev: 1}, Task: task.ID, Owner: task.Owner, Until: until}
 		if _, err := w.store.Write(ctx, cluster.Write{Put: row}); err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 	}
+}
+
+func TestPlacement_Protected(t *testing.T) {
+	w := rolled(t, 2, cluster.ServiceSpec{})
+	w.protect(w.clock.now.Add(10 * time.Minute))
 	w.scale("web", 1)
 	w.advance(9 * time.Minute)
 	wantCount(t, "running tasks while they are protected", w.with(cluster.TaskRunning), 2)
@@ -259,6 +286,34 @@ func TestPlacement_Zones(t *testing.T) {
 			want(t, "tasks in the old zone", placed(w.with(cluster.TaskRunning))["a"], 4)
 		})
 	}
+	t.Run("NotWhileAllAreProtected", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.register(zoned("a", "zone-a"))
+		w.pump()
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.advance(2 * time.Minute)
+		w.protect(w.clock.now.Add(10 * time.Minute))
+		w.ecs.register(zoned("b", "zone-b"))
+		w.advance(8 * time.Minute)
+		want(t, "tasks in the old zone", placed(w.with(cluster.TaskRunning))["a"], 4)
+		want(t, "rebalancing", w.service("web").Rebalancing, false)
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the old zone once they are not", placed(w.with(cluster.TaskRunning))["a"], 2)
+	})
+	t.Run("AgainAndAgain", func(t *testing.T) {
+		w, _ := begin(t, nil)
+		w.drain("b")
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the old zone", placed(w.with(cluster.TaskRunning))["a"], 4)
+		w.ecs.register(zoned("c", "zone-b"))
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["c"], 2)
+		w.drain("c")
+		w.advance(5 * time.Minute)
+		w.ecs.register(zoned("d", "zone-b"))
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["d"], 2)
+	})
 	t.Run("StopsOnANewDeployment", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.define(definition("web", 2, 256, 512))
@@ -287,6 +342,7 @@ func TestPlacement_Zones(t *testing.T) {
 		w.ecs.register(small)
 		w.advance(2 * time.Minute)
 		want(t, "rebalancing", w.service("web").Rebalancing, true)
+		wantEvent(t, w.events("web"), "(service web) is unable to place a task in zone-b because no container instance met all of its requirements.")
 		w.ecs.register(zoned("c", "zone-b"))
 		w.advance(5 * time.Minute)
 		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["c"], 2)
@@ -331,6 +387,30 @@ func TestPlacement_Publishes(t *testing.T) {
 		want(t, "events", strings.Join(names, " "), "ECS Deployment State Change/INFO/SERVICE_DEPLOYMENT_IN_PROGRESS "+
 			"ECS Deployment State Change/INFO/SERVICE_DEPLOYMENT_COMPLETED ECS Service Action/INFO/SERVICE_STEADY_STATE")
 	})
+}
+
+// Each unhealthy task has an event: more than one commit takes.
+func TestPlacement_ManyEvents(t *testing.T) {
+	w := newWorld(t)
+	def := definition("checked", 1, 256, 512)
+	def.HealthChecked = true
+	w.ecs.define(def)
+	w.instances("i", 10, 8192, 16384)
+	w.create("web", "checked", 200)
+	w.pump()
+	w.placementAsleep = true
+	for _, id := range w.ecs.live() {
+		w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+	}
+	w.pump()
+	w.placementAsleep = false
+	w.pump()
+	events := w.service("web").EventLog
+	wantCount(t, "events", events, cluster.EventRing)
+	for n, e := range events {
+		want(t, "number", e.Number, events[0].Number-n)
+	}
+	want(t, "counted", w.service("web").Events, events[0].Number+1)
 }
 
 func TestPlacement_Repeats(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 type Settings struct {
 	// Settle is how long after a StartTask of unknown outcome ECS's lists are believed.
 	Settle time.Duration
-	// RestartDelay is how long a service waits after a task that never ran.
-	RestartDelay time.Duration
 	// KeepStopped is how long stopped tasks and gone instances stay visible.
 	KeepStopped time.Duration
 	// KeepRequests is how long a clientToken is remembered.
@@ -46,7 +44,7 @@ type Settings struct {
 // DefaultSettings are those of template.yaml's defaults.
 func DefaultSettings() Settings {
 	return Settings{
-		Settle: time.Minute, RestartDelay: 10 * time.Second, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
+		Settle: time.Minute, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
 		ProvisioningLimit: 100, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
 		StartRate: 40, StartBurst: 100, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
 		LostAfter: 10 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,

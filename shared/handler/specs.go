@@ -3,6 +3,7 @@ package handler
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -19,6 +20,7 @@ type specs struct {
 // their deployment: these have a spec of their own.
 type serviceKey struct {
 	short, definition string
+	provider          string // that the tasks go to; empty for any instance
 	running           bool
 }
 
@@ -48,7 +50,19 @@ func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy 
 	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
 		rules.DomainPolicy = policy
 	}
-	return c.keep(serviceKey{s.Short, def.Name(), false}, s, def, rules)
+	return c.keep(serviceKey{short: s.Short, definition: def.Name()}, s, def, rules)
+}
+
+// with is the spec for tasks that go to a capacity provider (S14).
+func (c *specs) with(provider string, s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
+	if provider == "" {
+		return c.service(s, def, policy)
+	}
+	rules := s.Rules
+	if rules.DomainPolicy == "" {
+		rules.DomainPolicy = policy
+	}
+	return c.keep(serviceKey{short: s.Short, definition: def.Name(), provider: provider}, s, def, rules)
 }
 
 // running is the spec that running tasks of a DAEMON service are held to (S4): the constraints are those of the service when
@@ -56,7 +70,7 @@ func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy 
 func (c *specs) running(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
 	rules := s.Rules
 	rules.Constraints = s.Deployment.Constraints
-	return c.keep(serviceKey{s.Short, def.Name(), true}, s, def, rules)
+	return c.keep(serviceKey{short: s.Short, definition: def.Name(), running: true}, s, def, rules)
 }
 
 func (c *specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules) *placement.Spec {
@@ -67,6 +81,7 @@ func (c *specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefini
 		return old.spec
 	}
 	spec := newSpec(def, s.Short, "service:"+s.Name, &rules)
+	bind(spec, key.provider)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
@@ -112,6 +127,7 @@ func (c *specs) standalone(k shape, def *cluster.TaskDefinition, owner string) *
 	}
 	spec := newSpec(def, owner, k.group, &rules)
 	spec.Needs = k.needs
+	bind(spec, firstProvider(&rules))
 	if len(c.shapes) >= maxSpecs {
 		clear(c.shapes)
 	}
@@ -129,6 +145,13 @@ func newSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	spec, _ = placement.NewSpec(&cluster.TaskDefinition{}, owner, group, &cluster.Rules{NodeConstraint: "false"})
 	spec.Needs = def.Needs
 	return spec
+}
+
+// bind has the spec's tasks go to instances of a capacity provider; empty for any instance.
+func bind(spec *placement.Spec, provider string) {
+	if provider != "" {
+		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
+	}
 }
 
 // alone is the spec for a look at one instance that a plan of moves has chosen: the plan has seen to the domain rules, for

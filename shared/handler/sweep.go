@@ -28,7 +28,7 @@ func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
 	if err := s.tasks(ctx); err != nil {
 		return err
 	}
-	if err := s.retireTargets(ctx); err != nil {
+	if err := s.targets(ctx); err != nil {
 		return err
 	}
 	if err := s.retireEvents(ctx); err != nil {
@@ -187,21 +187,26 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	return tasks
 }
 
-// retireTargets has registrations wound up whose task is not there any more.
-func (s *sweep) retireTargets(ctx context.Context) error {
+// targets has registrations looked at that should have been made, or wound up as their task has ended.
+func (s *sweep) targets(ctx context.Context) error {
 	for t := range s.snap.AllTargets() {
-		if s.snap.Task(t.Owner, t.Task) != nil {
-			continue // placement sees to it
+		if task := s.snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !open(t) {
+			continue
 		}
 		out := &cluster.Outbox{
 			Head: cluster.Head{Cluster: s.cluster}, ID: "target-" + t.Task, CreatedAt: s.now,
 			Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
 		}
 		if _, err := s.state.Write(ctx, cluster.Write{Put: out, Any: true}); err != nil {
-			return fmt.Errorf("having the registrations of task %s wound up: %w", t.Task, err)
+			return fmt.Errorf("having the registrations of task %s looked at: %w", t.Task, err)
 		}
 	}
 	return nil
+}
+
+// open reports whether a registration has yet to be made.
+func open(t *cluster.Target) bool {
+	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
 }
 
 // retireEvents lets the events of services that are INACTIVE expire with them.
@@ -254,6 +259,7 @@ type difference struct {
 func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []difference {
 	var out []difference
 	d := newDecider(newWarmSnapshot(snap), now, settings)
+	d.reserveAll(newWork())
 	for _, svc := range d.sortedServices() {
 		if d.differs(svc) {
 			out = append(out, difference{cluster.DueService, svc.Name})

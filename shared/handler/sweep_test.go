@@ -146,7 +146,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w.sweep() // retires its events
 		still(t, w)
 	})
-	t.Run("DuringARestartDelay", func(t *testing.T) {
+	t.Run("WhileItIsThrottled", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: denied})

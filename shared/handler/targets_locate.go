@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -107,7 +108,7 @@ func (d *drainer) locateOne(r *registering, e cluster.ECSTask) (there bool, err 
 // portOf is the port that leads to the registration's, or why there is none.
 func portOf(g cluster.Registration, e cluster.ECSTask) (port int, why string) {
 	if e.Address != "" {
-		return g.ContainerPort, ""
+		return cmp.Or(g.ContainerPort, g.Port), ""
 	}
 	if g.Registry {
 		return 0, "Cloud Map takes tasks with a network interface of their own only (network mode awsvpc)"

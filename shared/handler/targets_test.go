@@ -33,13 +33,13 @@ func TestDispatch_Registers(t *testing.T) {
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
 	t.Run("AtATasksOwnAddress", func(t *testing.T) {
-		b := newBalanced(t, 1, inGroup(groupOne), cluster.Registration{ARN: cloudMap, Registry: true})
+		b := newBalanced(t, 1, inGroup(groupOne), cluster.Registration{ARN: cloudMap, Registry: true, Port: 9000})
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.7"
 		b.asks(cluster.Outbox{Targets: b.items()})
 		if _, here := b.elb.groups[groupOne][cluster.Address{Host: "10.0.0.7", Port: 80}]; !here {
 			t.Errorf("targets %v", b.elb.groups[groupOne])
 		}
-		want(t, "entry", b.elb.at[b.ids[0]], cluster.Address{Host: "10.0.0.7"})
+		want(t, "entry", b.elb.at[b.ids[0]], cluster.Address{Host: "10.0.0.7", Port: 9000})
 	})
 	t.Run("OnlyOnce", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))

@@ -153,8 +153,13 @@ func (c *census) rollback(cause string) {
 	n := c.next
 	failed, target := n.Deployment, *n.Last
 	failed.State, failed.Desired = cluster.RolloutFailed, c.primary().left()
-	older := slices.DeleteFunc(n.Older, func(d cluster.Deployment) bool { return d.ID == target.ID })
-	n.Older = append([]cluster.Deployment{failed}, older...)
+	older := []cluster.Deployment{failed}
+	for _, d := range n.Older {
+		if d.ID != target.ID {
+			older = append(older, d)
+		}
+	}
+	n.Older = older
 	n.Deployment = cluster.Deployment{
 		Revision: target, UpdatedAt: c.Now, State: cluster.RolloutInProgress, Desired: c.Service.Desired,
 		Reason: fmt.Sprintf("%s: rolling back to deploymentId %s.", cause, target.ID),
@@ -264,7 +269,10 @@ func (c *census) record() {
 	if r == nil || r.Status.Ended() && (c.Service.Release == nil || c.Service.Release.Status.Ended()) {
 		return
 	}
-	r.Requested, r.Running, r.Pending = c.wants(c.next.Desired), d.Running, d.Pending
+	r.Requested, r.Running, r.Pending = c.wants(c.next.Desired), 0, 0
+	if g := c.by[r.Target]; g != nil {
+		r.Running, r.Pending = g.Running, g.Pending
+	}
 	if r.RollbackTo == "" {
 		r.Failures, r.Threshold = d.Failed, c.threshold()
 	}

@@ -110,6 +110,23 @@ func TestCircuitBreaker(t *testing.T) {
 		expect(t, "back", w.heard("(service web) rolling back to deployment ecs-svc/a."), true)
 		expect(t, "running", w.running()["ecs-svc/a"], 2)
 	})
+	t.Run("NamesTheDeploymentWhoseTasksAreProtected", func(t *testing.T) {
+		w := breaker(t, true)
+		for range 60 {
+			w.step()
+			w.pass(5 * time.Second)
+			if w.service.Release.RollbackTo != "" {
+				break
+			}
+		}
+		for _, id := range w.ids() {
+			w.protect[id] = w.now.Add(time.Hour)
+		}
+		w.service.Desired = 1
+		w.step()
+		expect(t, "told", w.heard("(taskSet ecs-svc/a) was unable to scale in"), true)
+		expect(t, "unnamed", w.heard("(taskSet )"), false)
+	})
 	t.Run("StallsWithoutRollback", func(t *testing.T) {
 		w := breaker(t, false)
 		w.rest(60)

@@ -24,7 +24,8 @@ var structures = map[string]*smithy.Schema{
 	"ListTagsForResourceResponse": schemas.ListTagsForResourceResponse,
 
 	"DeploymentCircuitBreaker": schemas.DeploymentCircuitBreaker, "ThresholdConfiguration": schemas.ThresholdConfiguration,
-	"DeploymentAlarms": schemas.DeploymentAlarms, "LoadBalancer": schemas.LoadBalancer, "ServiceRegistry": schemas.ServiceRegistry,
+	"DeploymentEarlySuccessCriteria": schemas.DeploymentEarlySuccessCriteria,
+	"DeploymentAlarms":               schemas.DeploymentAlarms, "LoadBalancer": schemas.LoadBalancer, "ServiceRegistry": schemas.ServiceRegistry,
 	"CapacityProviderStrategyItem": schemas.CapacityProviderStrategyItem, "NetworkConfiguration": schemas.NetworkConfiguration,
 	"AwsVpcConfiguration": schemas.AwsVpcConfiguration, "ServiceCurrentRevisionSummary": schemas.ServiceCurrentRevisionSummary,
 	"ServiceDeployment": schemas.ServiceDeployment, "ServiceDeploymentBrief": schemas.ServiceDeploymentBrief,

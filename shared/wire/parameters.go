@@ -38,7 +38,10 @@ func parameters(in *ecs.UpdateServiceInput) (p cluster.ServiceParameters, err er
 		if p.Breaker, err = breaker(c.DeploymentCircuitBreaker); err != nil {
 			return p, err
 		}
-		p.Alarms, err = alarms(c.Alarms)
+		if p.Alarms, err = alarms(c.Alarms); err != nil {
+			return p, err
+		}
+		p.Early, err = earlySuccess(c.EarlySuccessCriteria)
 	}
 	return p, err
 }
@@ -89,7 +92,6 @@ func deploymentFeatures(c *types.DeploymentConfiguration) error {
 		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
 		unserved{"deploymentConfiguration.linearConfiguration", c.LinearConfiguration != nil},
 		unserved{"deploymentConfiguration.lifecycleHooks", len(c.LifecycleHooks) > 0},
-		unserved{"deploymentConfiguration.earlySuccessCriteria", c.EarlySuccessCriteria != nil && c.EarlySuccessCriteria.Enable},
 	)
 }
 
@@ -132,6 +134,26 @@ func breaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error)
 	}
 	out.Type, out.Value = cluster.ThresholdType(t.Type), int(t.Value)
 	return out, nil
+}
+
+// earlySuccess reads the early success criteria, nil where there are none. Enabled, they need both of their members.
+func earlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
+	const member = "deploymentConfiguration.earlySuccessCriteria"
+	if e == nil {
+		return nil, nil
+	}
+	if err := oneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup, e.SourceServiceRevisionCleanup.Values()); err != nil {
+		return nil, err
+	}
+	switch n := e.HealthyPercent; {
+	case e.Enable && (n == nil || e.SourceServiceRevisionCleanup == ""):
+		return nil, invalid("%s must have healthyPercent and sourceServiceRevisionCleanup.", member)
+	case n != nil && (*n < 0 || *n > 100):
+		return nil, invalid("%s.healthyPercent is %d, but must be between 0 and 100.", member, *n)
+	}
+	return &cluster.EarlySuccess{
+		Enable: e.Enable, Percent: int(value(e.HealthyPercent)), Deferred: e.SourceServiceRevisionCleanup == types.ServiceRevisionCleanupDeferred,
+	}, nil
 }
 
 // maxAlarmName is CloudWatch's.

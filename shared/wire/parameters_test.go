@@ -30,6 +30,9 @@ func everything(in *ecs.CreateServiceInput) {
 			ThresholdConfiguration: &types.ThresholdConfiguration{Type: types.ThresholdTypeCount, Value: 5},
 		},
 		Alarms: &types.DeploymentAlarms{AlarmNames: []string{"errors"}, Enable: true},
+		EarlySuccessCriteria: &types.DeploymentEarlySuccessCriteria{
+			Enable: true, HealthyPercent: new(int32(80)), SourceServiceRevisionCleanup: types.ServiceRevisionCleanupDeferred,
+		},
 	}
 }
 
@@ -41,6 +44,7 @@ func TestServiceParameters(t *testing.T) {
 	expect(t, "parameters", made.ServiceParameters, cluster.ServiceParameters{
 		Breaker:       &cluster.CircuitBreaker{Enable: true, Rollback: true, Cumulative: true, Type: cluster.ThresholdCount, Value: 5},
 		Alarms:        &cluster.DeploymentAlarms{Names: []string{"errors"}, Enable: true},
+		Early:         &cluster.EarlySuccess{Enable: true, Percent: 80, Deferred: true},
 		LoadBalancers: &[]cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "app", Port: 80}},
 		Registries:    &[]cluster.Registry{{ARN: registryARN, Container: "app", ContainerPort: 80}},
 		Grace:         new(30), ZoneRebalancing: &off, ManagedTags: &on, ExecuteCommand: &on,
@@ -55,7 +59,7 @@ func TestServiceShape(t *testing.T) {
 	b.create(t, everything)
 	p := b.scheduler.lastMade.ServiceParameters
 	row := b.scheduler.services["prod/web"]
-	row.Breaker, row.Alarms, row.Grace, row.Providers = *p.Breaker, *p.Alarms, *p.Grace, *p.Providers
+	row.Breaker, row.Alarms, row.Early, row.Grace, row.Providers = *p.Breaker, *p.Alarms, *p.Early, *p.Grace, *p.Providers
 	row.Options, row.PropagateTags, row.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
 	row.Deployment.LoadBalancers, row.Deployment.Registries = *p.LoadBalancers, *p.Registries
 	row.Deployment.Running, row.Deployment.Pending = 1, 1
@@ -189,6 +193,9 @@ func TestServiceBounds(t *testing.T) {
 		{"NoAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":[]}}`, invalidParameter, "alarmNames cannot be empty"},
 		{"TooManyAlarms", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":` + list(101, `"a"`) + `}}`, invalidParameter, "101 items"},
 		{"AlarmName", `"deploymentConfiguration":{"alarms":{"enable":true,"alarmNames":["` + strings.Repeat("a", 256) + `"]}}`, invalidParameter, "1 to 255 characters"},
+		{"EarlyHalf", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":50}}`, invalidParameter, "must have healthyPercent and sourceServiceRevisionCleanup"},
+		{"EarlyPercent", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":101,"sourceServiceRevisionCleanup":"BLOCKING"}}`, invalidParameter, "healthyPercent is 101"},
+		{"EarlyCleanup", `"deploymentConfiguration":{"earlySuccessCriteria":{"enable":true,"healthyPercent":1,"sourceServiceRevisionCleanup":"SOON"}}`, invalidParameter, "sourceServiceRevisionCleanup"},
 		{"Strategy", `"deploymentConfiguration":{"strategy":"SOON"}`, invalidParameter, "deploymentConfiguration.strategy"},
 	} {
 		for op, base := range map[string]string{"CreateService": `"serviceName":"new","taskDefinition":"shop","desiredCount":1`, "UpdateService": `"service":"web"`} {
@@ -217,4 +224,19 @@ func TestServiceBounds(t *testing.T) {
 		_, code, _ := b.answered(t, "CreateService", `{"serviceName":"s","taskDefinition":"shop","schedulingStrategy":"DAEMON","capacityProviderStrategy":[{"capacityProvider":"a","weight":1}]}`)
 		expect(t, "code", code, notSupported)
 	})
+}
+
+func TestRunTaskProviders(t *testing.T) {
+	b := newBerth(t)
+	in := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), CapacityProviderStrategy: []types.CapacityProviderStrategyItem{
+		{CapacityProvider: new(account.ARN("capacity-provider", "spot")), Weight: 3}, {CapacityProvider: new("on-demand"), Base: 2},
+	}}
+	must(b.RunTask(t.Context(), in))(t)
+	expect(t, "providers", b.scheduler.lastSpec.Rules.Providers, []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "on-demand", Base: 2}})
+	in.LaunchType = types.LaunchTypeEc2
+	_, err := b.RunTask(t.Context(), in)
+	refused(t, err, invalidParameter, "both a launch type and capacity provider strategy")
+	in.LaunchType, in.CapacityProviderStrategy = "", []types.CapacityProviderStrategyItem{{CapacityProvider: new("spot")}}
+	_, err = b.RunTask(t.Context(), in)
+	refused(t, err, invalidParameter, "weight above 0")
 }

@@ -95,6 +95,14 @@ func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration 
 	if b.Type != "" {
 		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdType(b.Type), Value: int32(b.Value)}
 	}
+	if e := v.Early; e.Enable {
+		out.EarlySuccessCriteria = &types.DeploymentEarlySuccessCriteria{
+			Enable: true, HealthyPercent: new(int32(e.Percent)), SourceServiceRevisionCleanup: types.ServiceRevisionCleanupBlocking,
+		}
+		if e.Deferred {
+			out.EarlySuccessCriteria.SourceServiceRevisionCleanup = types.ServiceRevisionCleanupDeferred
+		}
+	}
 	if a := v.Alarms; a.Enable || a.Rollback || len(a.Names) > 0 {
 		out.Alarms = &types.DeploymentAlarms{AlarmNames: append([]string{}, a.Names...), Enable: a.Enable, Rollback: a.Rollback}
 	}

@@ -13,7 +13,7 @@ import (
 var unserved = map[string]map[string]string{
 	"CreateService": {"launchType": `"FARGATE"`, "role": `"r"`},
 	"UpdateService": {},
-	"RunTask":       {"referenceId": `"r"`, "launchType": `"FARGATE"`, "platformVersion": `"1.4.0"`, "capacityProviderStrategy": `[{"capacityProvider":"a"}]`},
+	"RunTask":       {"referenceId": `"r"`, "launchType": `"FARGATE"`, "platformVersion": `"1.4.0"`},
 	"StartTask":     {"referenceId": `"r"`},
 }
 
@@ -25,7 +25,6 @@ func init() {
 			"deploymentConfiguration.strategy": `"BLUE_GREEN"`, "deploymentConfiguration.bakeTimeInMinutes": `5`,
 			"deploymentConfiguration.lifecycleHooks":      `[{"hookTargetArn":"a"}]`,
 			"deploymentConfiguration.canaryConfiguration": `{}`, "deploymentConfiguration.linearConfiguration": `{}`,
-			"deploymentConfiguration.earlySuccessCriteria": `{"enable":true,"healthyPercent":50}`,
 		} {
 			unserved[op][name] = v
 		}

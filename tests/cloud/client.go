@@ -60,6 +60,11 @@ func (c *Cloud) CrashTask(id string, exitCode int) error {
 	return c.control(http.MethodPost, "/fleet/tasks/"+id+"/exit", map[string]any{"exitCode": exitCode})
 }
 
+// FailTarget has a task fail the checks of its target groups, for a reason; pass them again where that is empty.
+func (c *Cloud) FailTarget(id, reason string) error {
+	return c.control(http.MethodPost, "/fleet/tasks/"+id+"/target", map[string]any{"reason": reason})
+}
+
 // KillInstance terminates a machine.
 func (c *Cloud) KillInstance(id string) error {
 	return c.control(http.MethodDelete, "/fleet/instances/"+id, nil)

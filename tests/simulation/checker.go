@@ -314,7 +314,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if s.Strategy == cluster.Replica && all > s.Desired+c.surplus(s) {
+	if _, waited := c.old[t.Key()].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
 		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
 			t.ID, s.Name, all, s.Desired, c.surplus(s))
 	}
@@ -385,7 +385,7 @@ func (c *checker) stopped(old, now *cluster.Task) {
 		if o.Last != cluster.TaskStopped || news {
 			active++
 		}
-		if healthy(o) || news && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
+		if c.told(s, o).Healthy(c.now()) || news && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
 			well++
 		}
 	}
@@ -402,7 +402,7 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	if active < s.Desired && !amiss && settled && !c.justMoved(now) {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
 	}
-	if least := asked(s).Floor(s.Desired); healthy(old) && !c.lost(old) && settled && well < least {
+	if least := asked(s).Floor(s.Desired); task.Healthy(c.now()) && !c.lost(old) && settled && well < least {
 		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, well, least)
 	}
 }
@@ -410,10 +410,6 @@ func (c *checker) stopped(old, now *cluster.Task) {
 // justMoved reports that a task was stopped by this commit to start anew on another instance.
 func (c *checker) justMoved(t *cluster.Task) bool {
 	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[t.Key()].at.Equal(c.now())
-}
-
-func healthy(t *cluster.Task) bool {
-	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy
 }
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask

@@ -182,7 +182,7 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 	priorities := c.configuration().Priorities
 	for _, t := range c.owned[s.Short] { // in any order: what is said of each is sorted
 		from := c.known[t.Instance]
-		if !t.Active() || !healthy(t) || from == nil || !from.Available() || cordoned(from) {
+		if !t.Active() || t.Last != cluster.TaskRunning || t.Health == cluster.Unhealthy || from == nil || !from.Available() || cordoned(from) {
 			continue
 		}
 		if c.misfit(law, from) && law.rules.NodeConstraint != "" && priorities.Placement == 0 {

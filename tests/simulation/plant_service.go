@@ -3,6 +3,7 @@ package simulation
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -73,6 +74,23 @@ func (b Bug) lie() func(*World, []cluster.Row) []cluster.Row {
 		return show
 	}
 	return lies[b]
+}
+
+// symptoms are what each of these bugs has to be found by: anything else is not its doing.
+var symptoms = map[Bug]string{
+	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision",
+	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
+	IgnoreGrace: "may be beside", BelieveStorm: "may be beside",
+}
+
+// shown are the broken invariants that show the bug.
+func (b Bug) shown(broken []string) (out []string) {
+	for _, why := range broken {
+		if strings.Contains(why, symptoms[b]) {
+			out = append(out, why)
+		}
+	}
+	return out
 }
 
 // settings are those of an installation that has the bug.

@@ -94,7 +94,7 @@ func Simulate(r Run) Outcome {
 	}
 	w.count()
 	return Outcome{
-		Broken: slices.Sorted(slices.Values(w.checker.broken)), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
+		Broken: slices.Sorted(slices.Values(r.Plant.shown(w.checker.broken))), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
 		Hash: w.Store.Hash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
 	}
 }

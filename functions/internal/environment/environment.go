@@ -172,7 +172,6 @@ func (e *Environment) seconds(name string, def time.Duration) time.Duration {
 func (e *Environment) Settings() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle = e.seconds("SETTLE_SECONDS", s.Settle)
-	s.RestartDelay = e.seconds("RESTART_DELAY_SECONDS", s.RestartDelay)
 	s.KeepStopped = e.seconds("KEEP_STOPPED_SECONDS", s.KeepStopped)
 	s.KeepRequests = e.seconds("KEEP_REQUESTS_SECONDS", s.KeepRequests)
 	s.RequestWait = e.seconds("REQUEST_WAIT_SECONDS", s.RequestWait)

@@ -62,7 +62,7 @@ func (s Service) Rest(c *Course, around Surroundings, seen Seen) (wrong []string
 	switch {
 	case c.Primary.Fate == Runs && !s.Daemon:
 		s.replicas(c, around, seen, fail)
-	case c.Primary.Fate != Runs && seen.Desired > 0 && s.Breaker.Enable && around.Room && (around.Believed || c.Primary.Fate == Crashes):
+	case c.Primary.Fate != Runs && seen.Desired > 0 && s.Breaker.Enable && around.Room && !(len(seen.Tasks) > 0 && s.Stuck(seen.Desired)) && (around.Believed || c.Primary.Fate == Crashes):
 		fail("its revision cannot work, its circuit breaker is on, and deployment %s is %s", c.Primary.ID, c.Primary.State)
 	}
 	return wrong
