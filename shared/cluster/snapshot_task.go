@@ -49,6 +49,12 @@ func (s *Snapshot) Owned(owner string) []*Task {
 // Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
 func (s *Snapshot) Waiting() []*Task { return slices.Clip(s.waiting) }
 
+// Replaced reports whether a task that is to stay has come for this one and holds capacity already.
+func (s *Snapshot) Replaced(t *Task) bool {
+	o := s.owners[t.Owner]
+	return o != nil && o.replaced[t.ID] > 0
+}
+
 func (s *Snapshot) ownerOf(name string) *owner {
 	o := s.owners[name]
 	if o == nil {

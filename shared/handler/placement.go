@@ -96,7 +96,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		}
 		now := h.Clock.Now()
 		chain := decide(warm, w, now, h.Settings)
-		h.Figures.Most(Turns, float64(turns(records, chain, warm.snap, now)))
+		h.turned(name, turns(records, chain, warm.snap, now))
 		err := h.commit(ctx, warm.snap, chain)
 		var c *cluster.Conflict
 		if errors.As(err, &c) {
