@@ -37,7 +37,10 @@ func (d *decider) moves(w *work) {
 	if len(movers) == 0 || busy.replacements >= MaxMoves {
 		return
 	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements, Keep: busy.holds}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements}
+	if len(busy.owners) > 0 {
+		ask.Keep = busy.holds
+	}
 	for _, m := range movers {
 		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
 	}

@@ -21,6 +21,7 @@ type Engine struct {
 	rankings    map[string]*ranking
 	territories map[string]*territory
 	rosters     map[string]*roster
+	audits      map[string]*audit // by shape
 	uses        uint64
 	looks       uint64
 	placed      overlay
@@ -48,7 +49,7 @@ func (e *Engine) reset() {
 	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
 	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
-	e.rosters = map[string]*roster{}
+	e.rosters, e.audits = map[string]*roster{}, map[string]*audit{}
 	e.seq, e.recast, e.watch.on = e.snap.Seq(), e.recast[:0], false
 	dense := e.snap.Dense()
 	e.columns.grow(len(dense))
