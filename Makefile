@@ -2,6 +2,8 @@
 
 SEEDS ?= 200
 SEED ?=
+# As Lambda gets the functions: without what they do not use, stripped.
+LAMBDA_GOFLAGS := -tags=lambda.norpc -trimpath -ldflags=-s
 
 .DEFAULT_GOAL := help
 .PHONY: help run local invoke deploy destroy test lint bench simulate build clean
@@ -21,7 +23,7 @@ invoke: ## have a function handle an event, without Docker: FUNCTION=task-state-
 	@go build -o .cache/bin/invoke ./tests/invoke && exec .cache/bin/invoke -function "$(FUNCTION)" -event "$(EVENT)"
 
 deploy: ## build for AWS and deploy with the sam CLI, which asks what it must know the first time
-	sam build
+	CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" sam build
 	@if [ -f samconfig.local.toml ]; then sam deploy --config-file "$(CURDIR)/samconfig.local.toml"; \
 	else sam deploy --guided --save-params --config-file "$(CURDIR)/samconfig.local.toml"; fi
 
@@ -31,7 +33,7 @@ destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy
 test: ## run every check, fetching what it needs; SEEDS=200 is how many simulations
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -seeds $(SEEDS)
 
-lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov
+lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov, shellcheck
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -lint
 
 bench: ## run the benchmarks, placement first, beside its peers: about half an hour; QUICK=1 only Berth's placement, in seconds
@@ -51,7 +53,7 @@ build: ## build bin/berth, and each function as Lambda runs it into bin/function
 	go build -trimpath -o bin/berth ./cmd/berth
 	@for main in functions/*/main.go; do \
 		name=$$(basename $$(dirname $$main)); echo "building $$name"; \
-		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -trimpath -tags lambda.norpc -ldflags '-s -w' \
+		GOOS=linux GOARCH=arm64 CGO_ENABLED=0 GOFLAGS="$(LAMBDA_GOFLAGS)" go build \
 			-o bin/functions/$$name/bootstrap ./functions/$$name || exit 1; \
 	done
 

@@ -125,9 +125,9 @@ func busOfEnvironment(region string) (*awsapi.Bus, error) {
 	}
 	c := aws.Config{
 		Region: region, Credentials: credentials.StaticCredentialsProvider{Value: env.Credentials}, ConfigSources: []any{env},
-		HTTPClient: awshttp.NewBuildableClient().WithTimeout(10 * time.Second).WithTransportOptions(func(t *http.Transport) {
+		HTTPClient: awsapi.HTTP{Client: awshttp.NewBuildableClient().WithTimeout(10 * time.Second).WithTransportOptions(func(t *http.Transport) {
 			t.Proxy = nil
-		}),
+		})},
 	}
 	if env.BaseEndpoint != "" {
 		c.BaseEndpoint = &env.BaseEndpoint

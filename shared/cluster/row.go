@@ -210,7 +210,7 @@ type Due struct {
 	At      time.Time `json:"at"`
 	Kind    DueKind   `json:"k"`
 	Subject string    `json:"s,omitempty"` // service name, request or instance id
-	// Generation counts how often the same thing was put off without progress.
+	// Generation counts how often the same thing was put off without progress; -1 marks what a sweep found.
 	Generation int `json:"g,omitempty"`
 }
 

@@ -58,10 +58,10 @@ func (s *Snapshot) WaitingOf(owner string) int {
 	return 0
 }
 
-// Replaced reports whether another task has come for this one ([Task.Replaces]).
-func (s *Snapshot) Replaced(owner, id string) bool {
-	o := s.owners[owner]
-	return o != nil && o.replaced[id] > 0
+// Replaced reports whether a task that is to stay has come for this one and holds capacity already.
+func (s *Snapshot) Replaced(t *Task) bool {
+	o := s.owners[t.Owner]
+	return o != nil && o.replaced[t.ID] > 0
 }
 
 func (s *Snapshot) ownerOf(name string) *owner {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// ParseProperties compiles a node-property constraint (P7); the empty text matches all. Its errors are *SyntaxError.
+// ParseProperties compiles a node-property constraint (P7); a text of blanks alone matches all. Its errors are *SyntaxError.
 func ParseProperties(text string) (*Expression, error) {
 	if err := checkLength(text, MaxPropertyLength); err != nil {
 		return nil, err
 	}
 	e := &Expression{root: &literal{"true"}, static: true}
-	if text == "" {
+	if strings.TrimFunc(text, isBlank) == "" {
 		return e, nil
 	}
 	p := &propertyParser{text: text}

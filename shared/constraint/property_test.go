@@ -147,7 +147,7 @@ func TestPropertyBooleans(t *testing.T) {
 	})
 	t.Run("BareLiteral", func(t *testing.T) {
 		checkProperties(t, false, []propertyRow{
-			{"", five, "true"}, {"true", five, "true"}, {" true ", five, "true"}, {"(true)", five, "true"}, {"True", five, "false"},
+			{"", five, "true"}, {"  \t", five, "true"}, {"true", five, "true"}, {" true ", five, "true"}, {"(true)", five, "true"}, {"True", five, "false"},
 			{"false", five, "false"}, {"a", five, "false"}, {"a", properties("a", "true"), "false"}, {"5", five, "false"}, {"hello world", five, "false"},
 		})
 	})
@@ -269,7 +269,7 @@ func TestPropertySyntaxErrors(t *testing.T) {
 	}{
 		{"(abc", 5, "an operator or )"}, {"abc)", 4, "an operator or the end"}, {"1==", 4, "a property or literal"}, {"==1", 1, "a property or literal"},
 		{"==", 1, "a property or literal"}, {"!", 2, "a property or literal"}, {"!a && !", 8, "a property or literal"}, {"a!Param)", 2, "an operator or the end"},
-		{"()var", 2, "a property or literal"}, {"()", 2, "a property or literal"}, {"   ", 4, "a property or literal"}, {"a == ", 6, "a property or literal"},
+		{"()var", 2, "a property or literal"}, {"()", 2, "a property or literal"}, {"a == ", 6, "a property or literal"},
 		{"a == 5 &&", 10, "a property or literal"}, {"&& a == 5", 1, "a property or literal"}, {"a == 5 && && b == 6", 11, "a property or literal"},
 		{"a == == 5", 6, "a property or literal"}, {"a <> 5", 4, "a property or literal"}, {"a == 5)", 7, "an operator or the end"}, {"(a == 5", 8, "an operator or )"},
 		{"((a == 5)", 10, "an operator or )"}, {"(a == 5) b", 10, "an operator or the end"}, {"(a == 5)(b == 6)", 9, "an operator or the end"},

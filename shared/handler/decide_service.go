@@ -77,7 +77,7 @@ func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 	stop := func(t *cluster.Task, reason string) {
 		d.plan.room(2)
 		switch {
-		case t.Last == cluster.TaskRunning && s.Rebalancing && d.snap.Replaced(s.Short, t.ID):
+		case t.Last == cluster.TaskRunning && s.Rebalancing && d.snap.Replaced(t):
 			moved = append(moved, t)
 		case t.Last == cluster.TaskRunning:
 			running = append(running, t)

@@ -219,7 +219,7 @@ func richest(counts map[string]int) string {
 func (d *decider) movable(s *cluster.Service, zone string) (out []*cluster.Task) {
 	var until time.Time
 	for _, t := range d.snap.Owned(s.Short) {
-		if t.Last != cluster.TaskRunning || !t.Active() || d.zoneOf(t) != zone || d.snap.Replaced(s.Short, t.ID) || d.replaces(t) {
+		if t.Last != cluster.TaskRunning || !t.Active() || d.zoneOf(t) != zone || d.snap.Replaced(t) || d.replaces(t) {
 			continue
 		}
 		if p := d.snap.Protection(t.Owner, t.ID); p != nil && p.Until.After(d.now) {

@@ -21,7 +21,7 @@ const (
 	CommitsLost Figure = "CommitsLost"
 	// OutboxAge is how long the oldest that waits to be started or stopped has waited.
 	OutboxAge Figure = "OutboxAge"
-	// Turns is how often an outbox was looked at again without anything being done: the hops of a chain.
+	// Turns is how often an outbox, or a service, was looked at again without anything being done: the hops of a chain.
 	Turns Figure = "Turns"
 	// LeftUndone is what a sweep found that placement should have done long ago.
 	LeftUndone Figure = "LeftUndone"

@@ -13,12 +13,16 @@ import (
 
 // Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the
 // service's percentages (P8, P10). What is under way is known from the rows alone: a task that replaces another names it.
-// Plans are not kept. Moves go in waves: while one is under way nothing new is planned, and what the next one needs is
-// seen from where the tasks then are.
+// Plans are not kept. Moves go in waves: while one of a service is under way, nothing new is planned for that service, nor
+// for the instances concerned, and what the next one needs is seen from where the tasks then are.
 
 // MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make room for one service
 // (P11).
 const MaxMoves = 20
+
+// movePatience is how long a replacement may take before others no longer wait for what comes of it to be told that
+// nothing mends what is broken.
+const movePatience = 15 * time.Minute
 
 // targetsHold is how long tasks that were stopped first wait for the instance that the plan has for them.
 const targetsHold = 5 * time.Minute
@@ -29,17 +33,21 @@ func (d *decider) moves(w *work) {
 		return
 	}
 	movers := d.movers()
-	if len(movers) == 0 || slices.ContainsFunc(movers, d.underWay) {
+	busy := d.underWay(movers)
+	if len(movers) == 0 || busy.replacements >= MaxMoves {
 		return
 	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements}
+	if len(busy.owners) > 0 {
+		ask.Keep = busy.holds
+	}
 	for _, m := range movers {
 		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
 	}
 	plan := d.engine.PlanMoves(ask)
 	steps := plan.Moves
 	if len(steps) == 0 {
-		steps = d.makeRoom(movers, ask)
+		steps = d.makeRoom(movers, busy, ask)
 	}
 	for _, step := range steps {
 		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
@@ -47,14 +55,25 @@ func (d *decider) moves(w *work) {
 			d.move(movers[i], step, w.moves)
 		}
 	}
+	d.conclude(movers, busy, plan, w.moves)
+}
+
+// conclude writes what has become of each service's moves. Those of which some are under way stay as they are; others wait,
+// as what is under way elsewhere may yet do something for them, or make room.
+func (d *decider) conclude(movers []*mover, busy *wave, plan *placement.Plan, changed bool) {
 	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
 	for _, m := range movers {
 		broken := d.unrepaired(plan, m.service.Short)
-		if m.moving && !began && d.resting(m) { // nothing will come of it by itself
+		switch {
+		case busy.owners[m.service.Short]:
+			continue
+		case busy.young && len(m.moves) == 0 && (broken != "" || m.moving):
+			m.moving, broken = true, m.service.Unrepaired
+		case m.moving && !began && d.resting(m): // nothing will come of it by itself
 			m.moving = false
 			broken = strings.TrimPrefix(broken+"; "+m.stuck, "; ")
 		}
-		d.moved(m, broken, w.moves)
+		d.moved(m, broken, changed)
 	}
 }
 
@@ -113,28 +132,48 @@ func (d *decider) resting(m *mover) bool {
 		p.Next.Pending == d.snap.WaitingOf(m.service.Short)
 }
 
-// underWay reports whether a replacement of the service's has yet to take over, or a task that it took over from to stop.
-func (d *decider) underWay(m *mover) bool {
-	if !m.service.Moving {
-		return false
+// wave is what is under way: the owners of tasks that are being replaced, and the instances these leave and go to.
+type wave struct {
+	owners, instances map[string]bool
+	replacements      int
+	young             bool // some have not taken long
+}
+
+// holds reports whether the task has to stay until what is under way is over.
+func (v *wave) holds(t *cluster.Task) bool { return v.owners[t.Owner] || v.instances[t.Instance] }
+
+// underWay are the services of which a replacement has yet to take over, or a task that it took over from to stop.
+func (d *decider) underWay(movers []*mover) *wave {
+	out := &wave{owners: map[string]bool{}, instances: map[string]bool{}}
+	for _, m := range movers {
+		if !m.service.Moving {
+			continue
+		}
+		replacing := service.Reconcile(d.input(m.service)).Replacing > 0
+		if replacing {
+			out.owners[m.service.Short] = true
+		}
+		for _, t := range d.snap.Owned(m.service.Short) {
+			old := d.snap.Task(m.service.Short, t.Replaces)
+			if !t.Active() || old == nil || !old.Holds() || !replacing && old.Active() {
+				continue
+			}
+			out.owners[m.service.Short], out.instances[t.Instance], out.instances[old.Instance] = true, true, true
+			out.replacements++
+			out.young = out.young || d.now.Sub(t.CreatedAt.Time()) < movePatience
+		}
 	}
-	if service.Reconcile(d.input(m.service)).Replacing > 0 {
-		return true
-	}
-	return slices.ContainsFunc(d.snap.Owned(m.service.Short), func(t *cluster.Task) bool {
-		old := d.snap.Task(m.service.Short, t.Replaces)
-		return t.Active() && old != nil && old.Holds() && !old.Active()
-	})
+	return out
 }
 
 // makeRoom plans moves for the first service that has tasks which fit nowhere only as the metrics' capacity is scattered
 // (P11).
-func (d *decider) makeRoom(movers []*mover, ask placement.Moves) []placement.Move {
+func (d *decider) makeRoom(movers []*mover, busy *wave, ask placement.Moves) []placement.Move {
 	if d.snap.Configuration.KeepInPlace {
 		return nil
 	}
 	for _, m := range movers {
-		if m.service.Blocked == nil || !lacksMetric(m.service.Blocked) {
+		if m.service.Blocked == nil || !lacksMetric(m.service.Blocked) || busy.owners[m.service.Short] {
 			continue
 		}
 		r := d.serviceRequest(m.service, m.def, m.service.Blocked.Unplaced)

@@ -114,6 +114,43 @@ func TestMoves(t *testing.T) {
 		want(t, "tasks where they may be", w.rest(1)[ids[0]], 1)
 		want(t, "unrepaired", w.service("web").Unrepaired, "")
 	})
+	t.Run("WhileAReplacementOfAnotherServiceIsStuck", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		w.governed(1, cluster.Rules{NodeConstraint: "NodeName == i000"})
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(1), Rules: cluster.Rules{NodeConstraint: "NodeName == i002"},
+		})
+		want(t, "error", err, nil)
+		w.advance(time.Minute)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if slices.Contains(c.Instances, ids[1]) {
+				return fault{err: throttled}
+			}
+			return fault{}
+		}
+		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
+		want(t, "error", err, nil)
+		w.advance(time.Minute)
+		want(t, "moving", w.service("web").Moving, true)
+		_, err = w.api.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i003"})
+		want(t, "error", err, nil)
+		w.advance(5 * time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "where the other service runs", fmt.Sprint(on[ids[2]], on[ids[3]]), "0 1")
+		want(t, "what is stuck stays", fmt.Sprint(on[ids[0]], w.service("web").Moving), "1 true")
+		wantCount(t, "replacements of it", w.with(cluster.TaskPending), 1)
+		// What nothing can mend is told all the same, in the end.
+		_, err = w.api.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i00"})
+		want(t, "error", err, nil)
+		w.advance(20 * time.Minute)
+		w.sweep()
+		w.advance(time.Minute)
+		wantEvent(t, w.events("other"), "no moves mend it")
+		w.ecs.onStart = nil
+		on = w.rest(2)
+		want(t, "where web runs", on[ids[1]], 1)
+	})
 	t.Run("ForgottenWithTheRules", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)

@@ -141,7 +141,7 @@ func (d *drainer) token() bool {
 	if d.tokens == 0 && !d.empty {
 		got, err := d.lease(d.ctx, max(1, d.estimate))
 		if err != nil {
-			logger(d.Log).Error("leasing tokens", "error", err)
+			logger(d.Log).Error("leasing tokens", "cluster", d.cluster, "error", err)
 		}
 		d.tokens, d.empty = got, got == 0
 	}

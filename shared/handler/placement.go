@@ -107,7 +107,10 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		if err := h.defined(ctx, warm.snap, w); err != nil {
 			return err
 		}
-		err := h.commit(ctx, warm.snap, decide(warm, w, h.Clock.Now(), h.Settings))
+		now := h.Clock.Now()
+		chain := decide(warm, w, now, h.Settings)
+		h.turned(name, turns(records, chain, warm.snap, now))
+		err := h.commit(ctx, warm.snap, chain)
 		var c *cluster.Conflict
 		if errors.As(err, &c) {
 			h.Figures.Add(CommitsLost, 1)
@@ -133,7 +136,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 // the stream gave up records, so what is remembered is not to be relied on.
 func missed(r cluster.Record) bool {
 	due, ok := r.Old.(*cluster.Due)
-	return ok && r.Op == cluster.Remove && due.Kind != cluster.DueInstance && due.Kind != cluster.DueOutbox && due.Generation > 0
+	return ok && r.Op == cluster.Remove && due.Generation == sweepGeneration
 }
 
 // snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,

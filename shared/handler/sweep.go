@@ -242,7 +242,7 @@ func (s *sweep) lookAgain(ctx context.Context) error {
 	found := differences(s.snap, s.now, s.settings)
 	s.figures.Add(LeftUndone, len(found))
 	for _, d := range found {
-		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: 1}
+		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: sweepGeneration}
 		if _, err := s.state.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
 		}

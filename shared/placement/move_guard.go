@@ -112,12 +112,7 @@ func (s *moveState) domainTrouble(g moveStage, t int32) (moveDuty, bool) {
 	if domains == nil {
 		return moveDuty{}, false
 	}
-	fault, upgrade := domains.Excess()
-	worse := [2]bool{
-		fault > s.faults[owner] || s.overfills(&domains.fault, t),
-		upgrade > s.upgrades[owner] || s.overfills(&domains.upgrade, t),
-	}
-	levels := [2]int{max(0, s.levels.fault), max(0, s.levels.upgrade)}
+	worse, levels := s.domainsWorse(t), s.domainLevels()
 	for n, kind := range [2]dutyKind{dutyFault, dutyUpgrade} {
 		d := moveDuty{kind: kind, instance: s.at[t], owner: owner, task: t}
 		if worse[n] && (g.binds(levels[n]) || s.remedy(d) >= 0) {
@@ -125,6 +120,40 @@ func (s *moveState) domainTrouble(g moveStage, t int32) (moveDuty, bool) {
 		}
 	}
 	return moveDuty{}, false
+}
+
+// domainsWorse reports which domain rule of its owner's the task that moved has broken further, fault and upgrade domains.
+func (s *moveState) domainsWorse(t int32) [2]bool {
+	owner := s.tasks[t].owner
+	domains := s.owners[owner].domains
+	fault, upgrade := domains.Excess()
+	return [2]bool{
+		fault > s.faults[owner] || s.overfills(&domains.fault, t),
+		upgrade > s.upgrades[owner] || s.overfills(&domains.upgrade, t),
+	}
+}
+
+func (s *moveState) domainLevels() [2]int {
+	return [2]int{max(0, s.levels.fault), max(0, s.levels.upgrade)}
+}
+
+// permits reports whether nothing that binds keeps the task from staying where it moved.
+func (s *moveState) permits(g moveStage, t int32) bool {
+	task, i := &s.tasks[t], s.at[t]
+	for _, a := range task.amounts {
+		if c := s.cell(i, a.dim); s.now[c] > s.roof(g, t, c, a.dim) {
+			return false
+		}
+	}
+	if s.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 && !s.devicesFit(i) ||
+		len(task.ports) > 0 && s.portsClash(i) {
+		return false
+	}
+	if s.owners[task.owner].domains == nil {
+		return true
+	}
+	worse, levels := s.domainsWorse(t), s.domainLevels()
+	return !(worse[0] && g.binds(levels[0]) || worse[1] && g.binds(levels[1]))
 }
 
 // overfills reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule

@@ -115,8 +115,7 @@ type moveWork struct {
 	near  [stages]*moveNear
 }
 
-// repair does the best it finds for one violation, and reports whether that was anything. It first looks for moves to where
-// there is room, then for those that make some.
+// repair does the best it finds for one violation, and reports whether that was anything.
 func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
 	for g := stageKeep; g < stages; g++ {
 		if !s.differs(g) {
@@ -128,24 +127,42 @@ func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage,
 		search := &moveSearch{
 			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.budget,
 		}
-		for _, depth := range []int{0, nearDepth} {
-			limit := nearSteps
-			if search.found != nil { // only something cheaper can be missing
-				limit = moreSteps
-			}
-			search.near.depth, search.steps = depth, min(work.steps, limit)
-			work.steps -= search.steps
-			search.run()
-			work.steps += search.steps
-		}
-		done := len(s.moving)
-		if len(search.found) <= done || g > stageKeep && !search.gains(&s.measure) {
-			continue
-		}
-		for _, m := range search.found[done:] {
+		steps := search.nearest(d, work)
+		for _, m := range steps {
 			s.move(m.task, m.to, m.cause)
 		}
-		return g, true
+		if len(steps) > 0 {
+			return g, true
+		}
 	}
 	return 0, false
+}
+
+// nearest are the best moves that it finds for the violation: first to where there is room, then those that make some,
+// and for a newcomer at last as many as it takes to clear an instance. The state stays as it is.
+func (s *moveSearch) nearest(d moveDuty, work *moveWork) []moveStep {
+	for _, depth := range []int{0, nearDepth} {
+		limit := nearSteps
+		if s.found != nil { // only something cheaper can be missing
+			limit = moreSteps
+		}
+		s.spend(work, limit, depth, s.run)
+	}
+	done := len(s.moving)
+	if len(s.found) > done && (s.stage == stageKeep || s.gains(&s.measure)) {
+		return s.found[done:]
+	}
+	var path []moveStep
+	if d.kind == dutyUnplaced {
+		s.spend(work, nearSteps, 0, func() { path = s.clear(d.task) })
+	}
+	return path
+}
+
+// spend has some of the work's steps spent, on a search in which so many tasks may make room.
+func (s *moveSearch) spend(work *moveWork, limit, depth int, on func()) {
+	s.near.depth, s.steps = depth, min(work.steps, limit)
+	work.steps -= s.steps
+	on()
+	work.steps += s.steps
 }

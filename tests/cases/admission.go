@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"iter"
 
 	"berth/shared/cluster"
@@ -18,8 +17,7 @@ const (
 // refusal is why the case's services are refused when they are created, empty if none is.
 func (s *session) refusal() (string, error) {
 	w, err := s.world()
-	var bad *constraintError
-	if errors.As(err, &bad) {
+	if refused(err) {
 		return keyUndefined, nil
 	}
 	if err != nil {
@@ -41,7 +39,7 @@ func (s *session) refusal() (string, error) {
 
 // demands are what the services ask for in all, and what they have: partitions of one service are admitted together.
 func (w *world) demands() (want, had []placement.Demand) {
-	if s := w.c.Service; s != nil && len(w.partitions) > 0 && len(w.partitions[0].replicas) == 0 {
+	if s := w.c.Service; s != nil && len(w.c.Replicas)+len(w.c.New) == 0 {
 		p := w.partitions[0]
 		target := s.Target
 		if s.OnEveryNode {
@@ -52,8 +50,10 @@ func (w *world) demands() (want, had []placement.Demand) {
 			[]placement.Demand{{Metrics: metrics, Count: len(w.c.Existing)}}
 	}
 	for _, p := range w.partitions {
-		want = append(want, placement.Demand{Metrics: p.row.Rules.Metrics, Count: p.want})
-		had = append(had, placement.Demand{})
+		for _, g := range p.want {
+			want = append(want, placement.Demand{Metrics: g.spec.Loads, Count: g.count})
+			had = append(had, placement.Demand{})
+		}
 	}
 	return want, had
 }

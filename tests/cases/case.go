@@ -38,14 +38,14 @@ type Case struct {
 
 // Node is an instance. Fault or Upgrade nil: that dimension has no rule.
 type Node struct {
-	Name        string           `json:"name"`
-	Fault       *string          `json:"fd"`
-	Upgrade     *string          `json:"ud"`
-	Properties  map[string]Text  `json:"properties"`
-	Capacities  map[string]int64 `json:"capacities"`
-	Load        map[string]int64 `json:"load"`
-	Up          *bool            `json:"up"`
-	Deactivated string           `json:"deactivated"` // intent/state
+	Name        string            `json:"name"`
+	Fault       *string           `json:"fd"`
+	Upgrade     *string           `json:"ud"`
+	Properties  map[string]Text   `json:"properties"`
+	Capacities  map[string]Number `json:"capacities"`
+	Load        map[string]Number `json:"load"`
+	Up          *bool             `json:"up"`
+	Deactivated string            `json:"deactivated"` // intent/state
 }
 
 // Service is what the replicas have in common.
@@ -64,18 +64,19 @@ type Service struct {
 // Metric is a default load.
 type Metric struct {
 	Name   string `json:"name"`
-	Load   int64  `json:"load"`
+	Load   Number `json:"load"`
 	Weight string `json:"weight"`
 }
 
-// Replica is a task of a partition; without a node a new one.
+// Replica is a task of a partition; without a node a new one. What it asks of a node is its service's: all replicas of a
+// partition that say anything of their constraint or blocked nodes say the same. Loads and costs are its own.
 type Replica struct {
-	Partition  string           `json:"partition"`
-	Node       string           `json:"node"`
-	Load       map[string]int64 `json:"load"`
-	Constraint string           `json:"constraint"`
-	Blocked    []string         `json:"blocked_nodes"`
-	MoveCost   string           `json:"move_cost"`
+	Partition  string            `json:"partition"`
+	Node       string            `json:"node"`
+	Load       map[string]Number `json:"load"`
+	Constraint string            `json:"constraint"`
+	Blocked    []string          `json:"blocked_nodes"`
+	MoveCost   string            `json:"move_cost"`
 }
 
 // Config is the cluster's configuration.
@@ -83,7 +84,7 @@ type Config struct {
 	Buffer           map[string]float64 `json:"NodeBufferPercentage"`
 	Overbooking      map[string]float64 `json:"NodeOverbookingPercentage"`
 	Balancing        PerMetric[float64] `json:"MetricBalancingThreshold"`
-	Activity         PerMetric[int64]   `json:"MetricActivityThreshold"`
+	Activity         PerMetric[Number]  `json:"MetricActivityThreshold"`
 	Placement        int                `json:"PlacementConstraintPriority"`
 	Capacity         int                `json:"CapacityConstraintPriority"`
 	Fault            int                `json:"FaultDomainConstraintPriority"`
@@ -91,6 +92,42 @@ type Config struct {
 	MakeRoom         *bool              `json:"MoveExistingReplicaForPlacement"`
 	UseReportedCosts *bool              `json:"UseMoveCostReports"`
 	Costs            map[string]int64   `json:"MoveCost"`
+	// Priorities of what no case has: affinity, preferred locations, limits of applications and of moves.
+	Affinity    int `json:"AffinityConstraintPriority"`
+	Location    int `json:"PreferredLocationConstraintPriority"`
+	Scaleout    int `json:"ScaleoutCountConstraintPriority"`
+	Application int `json:"ApplicationCapacityConstraintPriority"`
+	Throttling  int `json:"ThrottlingConstraintPriority"`
+}
+
+// Number is a whole number, however it is written.
+type Number int64
+
+// UnmarshalJSON reads a number without a fraction: 50, 50.0 or 5e1.
+func (n *Number) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, (*int64)(n)); err == nil {
+		return nil
+	}
+	var x float64
+	if err := json.Unmarshal(data, &x); err != nil {
+		return err
+	}
+	if *n = Number(x); float64(*n) != x {
+		return fmt.Errorf("%s is no whole number", data)
+	}
+	return nil
+}
+
+// amounts are the same numbers, nil of none.
+func amounts(of map[string]Number) map[string]int64 {
+	if of == nil {
+		return nil
+	}
+	out := map[string]int64{}
+	for name, n := range of {
+		out[name] = int64(n)
+	}
+	return out
 }
 
 // PerMetric is one value for all metrics, or one for each that is named.

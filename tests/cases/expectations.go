@@ -70,7 +70,7 @@ func (s *session) logic() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d := w.engine.Domains(w.request(w.partitions[0], 1))
+	d := w.engine.Domains(w.one(w.partitions[0]))
 	if d == nil {
 		return "", errors.New("no domain policy governs the service")
 	}

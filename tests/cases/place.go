@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,8 +14,13 @@ import (
 // placed is what became of the new tasks.
 type placed struct {
 	fresh []*cluster.Task
-	// left is, by partition, how many found no instance.
-	left map[*partition]int
+	left  []unplaced
+}
+
+// unplaced are new tasks of a partition that have no instance.
+type unplaced struct {
+	of *partition
+	newcomers
 }
 
 // count is how many found an instance.
@@ -24,45 +31,74 @@ func (p *placed) count() int {
 	return len(p.fresh)
 }
 
-// place places the new tasks of all partitions, one after the other, as rows.
+// place places the new tasks of all partitions as rows.
 func (s *session) place() (*placed, error) {
 	if s.placement != nil {
 		return s.placement, nil
 	}
 	w, err := s.world()
+	if refused(err) {
+		return &placed{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	out := &placed{left: map[*partition]int{}}
-	for _, p := range w.partitions {
-		want := p.want
-		if p.asked.OnEveryNode && s.c.Add == nil {
-			want = len(w.engine.Eligible(p.spec))
-		}
-		if want <= 0 {
-			continue
-		}
-		result := w.engine.Place(w.request(p, want))
+	out := &placed{}
+	s.placement = out
+	for _, n := range w.newcomers() {
+		result := w.engine.Place(w.request(n.of, n.newcomers))
 		for _, at := range result.Placed {
-			out.fresh = append(out.fresh, w.put(p, at.Instance, nil))
+			out.fresh = append(out.fresh, w.put(n.of, at.Instance, n.loads))
 		}
-		if out.left[p] = want - len(result.Placed); (out.left[p] > 0) != (result.Diagnosis != nil) {
-			return nil, fmt.Errorf("%d of %d found no instance, and the diagnosis is %v", out.left[p], want, result.Diagnosis)
+		if (len(result.Placed) < n.count) != (result.Diagnosis != nil) {
+			return nil, fmt.Errorf("%d of %d found an instance, and the diagnosis is %v", len(result.Placed), n.count, result.Diagnosis)
+		}
+		if n.count -= len(result.Placed); n.count > 0 {
+			out.left = append(out.left, n)
 		}
 	}
-	s.placement = out
 	return out, nil
 }
 
-func (w *world) request(p *partition, n int) placement.Request {
-	return placement.Request{Spec: p.spec, Count: n, Target: p.row.Desired, Seed: 1}
+// newcomers are the new tasks of all partitions. A case asks for all of them at once: those with the largest loads come
+// first.
+func (w *world) newcomers() (out []unplaced) {
+	for _, p := range w.partitions {
+		if p.asked.OnEveryNode && w.c.Add == nil {
+			p.want = []newcomers{{count: len(w.engine.Eligible(p.spec)), spec: p.spec}}
+		}
+		for _, g := range p.want {
+			if g.count > 0 {
+				out = append(out, unplaced{p, g})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b unplaced) int { return cmp.Compare(b.size(), a.size()) })
+	return out
+}
+
+// size is the loads of one of the tasks, all metrics together.
+func (g newcomers) size() (n int64) {
+	for _, l := range g.spec.Loads {
+		n += l.Load
+	}
+	return n
+}
+
+func (w *world) request(p *partition, g newcomers) placement.Request {
+	return placement.Request{Spec: g.spec, Count: g.count, Target: p.row.Desired, Seed: 1}
+}
+
+// one is a task of the partition.
+func (w *world) one(p *partition) placement.Request {
+	return w.request(p, newcomers{count: 1, spec: p.spec})
 }
 
 // those are the tasks that "placed" is about: the new ones where the case asks for a number of them or for one on every
 // node, and where it gives a target all that are then in place.
 func (s *session) those() ([]*cluster.Task, error) {
 	out, err := s.place()
-	if err != nil {
+	if err != nil || s.w == nil {
 		return nil, err
 	}
 	if s.c.Add != nil || len(s.c.New) > 0 || s.c.Service != nil && s.c.Service.OnEveryNode {
@@ -150,6 +186,9 @@ func checkPerPartition(s *session, data json.RawMessage) error {
 	if err := json.Unmarshal(data, &want); err != nil {
 		return err
 	}
+	if s.w == nil {
+		return errors.New("no service was made")
+	}
 	for _, p := range s.w.partitions {
 		n := 0
 		for _, t := range tasks {
@@ -171,13 +210,16 @@ func checkPerPartition(s *session, data json.RawMessage) error {
 // placeable are the nodes where a task of the first partition could be placed as things stand at the start.
 func (s *session) placeable() ([]string, error) {
 	w, err := newWorld(s.c)
+	if refused(err) {
+		return []string{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	p := w.partitions[0]
 	out := []string{}
 	for _, n := range s.c.Nodes {
-		if _, rejected := w.engine.Check(w.snap.Instances[n.Name], w.request(p, 1)); rejected == nil {
+		if _, rejected := w.engine.Check(w.snap.Instances[n.Name], w.one(p)); rejected == nil {
 			out = append(out, n.Name)
 		}
 	}
@@ -197,7 +239,7 @@ func (s *session) stops() ([]*cluster.Task, error) {
 			return slices.Contains(eligible, t.Instance) && !slices.Contains(p.asked.Blocked, t.Instance)
 		}), nil
 	}
-	return w.engine.ChooseStops(w.request(p, s.c.Drop), slices.Clone(w.snap.Owned(p.row.Short))), nil
+	return w.engine.ChooseStops(w.request(p, newcomers{count: s.c.Drop, spec: p.spec}), slices.Clone(w.snap.Owned(p.row.Short))), nil
 }
 
 func nodesOf(tasks []*cluster.Task) []string {

@@ -84,6 +84,8 @@ func (q quantity) keyed(w *world, key string, want any) error {
 	inner, nested := want.(map[string]any)
 	node := slices.ContainsFunc(w.c.Nodes, func(n Node) bool { return n.Name == key })
 	switch {
+	case !nested && node && isTruth(want):
+		return same(slices.Contains(q.named(w), key), want)
 	case !nested && node:
 		metric, err := w.only()
 		if err != nil {
@@ -107,23 +109,31 @@ func (q quantity) keyed(w *world, key string, want any) error {
 	return nil
 }
 
-// names are the nodes for which the quantity is true, of whatever metric.
+func isTruth(want any) bool {
+	_, is := want.(bool)
+	return is
+}
+
+// names compares the nodes for which the quantity is true.
 func (q quantity) names(w *world, want []any) error {
-	var got []string
-	for _, n := range w.c.Nodes {
-		for _, c := range placement.InstanceCapacities(w.snap, w.snap.Instances[n.Name]) {
-			if q.node != nil && q.node(c) == true && !slices.Contains(got, n.Name) {
-				got = append(got, n.Name)
-			}
-		}
-	}
 	var names []string
 	for _, name := range want {
 		names = append(names, fmt.Sprint(name))
 	}
-	slices.Sort(got)
 	slices.Sort(names)
-	return same(got, names)
+	return same(slices.Sorted(slices.Values(q.named(w))), names)
+}
+
+// named are the nodes for which the quantity is true, of whatever metric.
+func (q quantity) named(w *world) (out []string) {
+	for _, n := range w.c.Nodes {
+		for _, c := range placement.InstanceCapacities(w.snap, w.snap.Instances[n.Name]) {
+			if q.node != nil && q.node(c) == true && !slices.Contains(out, n.Name) {
+				out = append(out, n.Name)
+			}
+		}
+	}
+	return out
 }
 
 // only is the case's metric, if it has one alone.

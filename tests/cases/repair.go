@@ -44,7 +44,7 @@ func (w *world) moves() placement.Moves {
 			owners[p.row.Short] = placement.Mover{Spec: p.spec, Target: p.row.Desired}
 		}
 	}
-	return placement.Moves{Owners: owners}
+	return placement.Moves{Owners: owners, Cost: func(t *cluster.Task) cluster.MoveCost { return w.costs[t.ID] }}
 }
 
 // mend makes the plan: with new tasks the moves that make room for those that found no instance, else those that
@@ -59,7 +59,7 @@ func (s *session) mend() (*repair, error) {
 	}
 	plan := w.engine.PlanMoves(w.moves())
 	out := &repair{broken: plan.Violations, after: w}
-	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.want > 0 }) {
+	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.wanted() > 0 }) {
 		err = s.makeRoom(out)
 	} else {
 		out.relocate(net(plan.Moves))
@@ -68,30 +68,21 @@ func (s *session) mend() (*repair, error) {
 	return out, err
 }
 
-// makeRoom places all new tasks, moving others only where some of them fit nowhere.
+// makeRoom places all new tasks, moving others only for those that fit nowhere.
 func (s *session) makeRoom(out *repair) error {
-	placed, err := s.place()
+	again := &session{c: s.c}
+	placed, err := again.place()
 	if err != nil {
 		return err
 	}
-	out.places, out.after = len(placed.fresh), s.w
-	if !slices.ContainsFunc(s.w.partitions, func(p *partition) bool { return placed.left[p] > 0 }) {
-		return nil
-	}
-	w, err := newWorld(s.c)
-	if err != nil {
-		return err
-	}
-	out.places, out.after = 0, w
-	for _, p := range w.partitions {
-		if p.want == 0 {
-			continue
-		}
-		plan := w.engine.MakeRoom(w.request(p, p.want), w.moves())
+	w := again.w
+	out.places, out.after = len(placed.fresh), w
+	for _, left := range placed.left {
+		plan := w.engine.MakeRoom(w.request(left.of, left.newcomers), w.moves())
 		out.relocate(net(plan.Moves))
 		out.places += len(plan.Places)
 		for _, node := range plan.Places {
-			w.put(p, node, nil)
+			w.put(left.of, node, left.loads)
 		}
 	}
 	return nil

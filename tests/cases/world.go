@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,23 +20,49 @@ type world struct {
 	engine     *placement.Engine
 	partitions []*partition // in order of their first mention
 	tasks      int
+	costs      map[string]cluster.MoveCost // by task, of those that have their own
 }
 
 // partition is a service: each replica set is one of its own.
 type partition struct {
-	name       string
-	asked      Service
-	replicas   []Replica
-	want       int // new tasks
-	row        *cluster.Service
-	constraint *constraint.Expression
-	spec       *placement.Spec
+	name  string
+	asked Service
+	// constrained and blocked: a replica has said so.
+	constrained, blocked bool
+	want                 []newcomers
+	row                  *cluster.Service
+	constraint           *constraint.Expression
+	spec                 *placement.Spec
+}
+
+// newcomers are new tasks that are alike.
+type newcomers struct {
+	count int
+	loads map[string]int64 // nil: the service's
+	spec  *placement.Spec
+}
+
+// wanted is how many new tasks there are.
+func (p *partition) wanted() (n int) {
+	for _, g := range p.want {
+		n += g.count
+	}
+	return n
+}
+
+// add wants n more tasks with the loads.
+func (p *partition) add(n int, loads map[string]int64) {
+	if at := slices.IndexFunc(p.want, func(g newcomers) bool { return maps.Equal(g.loads, loads) && (g.loads == nil) == (loads == nil) }); at >= 0 {
+		p.want[at].count += n
+	} else if n > 0 {
+		p.want = append(p.want, newcomers{count: n, loads: loads})
+	}
 }
 
 const clusterName = "case"
 
 func newWorld(c *Case) (*world, error) {
-	w := &world{c: c, snap: cluster.NewSnapshot()}
+	w := &world{c: c, snap: cluster.NewSnapshot(), costs: map[string]cluster.MoveCost{}}
 	if err := c.checkCosts(); err != nil {
 		return nil, err
 	}
@@ -54,7 +80,7 @@ func newWorld(c *Case) (*world, error) {
 		if len(n.Load) > 0 {
 			w.snap.Put(&cluster.Task{
 				Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: "load-" + n.Name, Owner: "foreign", Foreign: true,
-				Instance: n.Name, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Reported: n.Load,
+				Instance: n.Name, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Reported: amounts(n.Load),
 			})
 		}
 	}
@@ -71,7 +97,7 @@ func (c *Case) configuration() *cluster.Configuration {
 	out := &cluster.Configuration{
 		Head:   cluster.Head{Cluster: clusterName, Rev: 1},
 		Buffer: c.Config.Buffer, Overbooking: c.Config.Overbooking,
-		Balancing: c.Config.Balancing.of(metrics), Activity: c.Config.Activity.of(metrics),
+		Balancing: c.Config.Balancing.of(metrics), Activity: amounts(c.Config.Activity.of(metrics)),
 		Priorities: cluster.Priorities{
 			Placement: cluster.Priority(c.Config.Placement), Capacity: cluster.Priority(c.Config.Capacity),
 			FaultDomain: cluster.Priority(c.Config.Fault), UpgradeDomain: cluster.Priority(c.Config.Upgrade),
@@ -98,7 +124,7 @@ func (c *Case) checkCosts() error {
 // metrics are all that the case names.
 func (c *Case) metrics() []string {
 	names := map[string]bool{}
-	add := func(loads map[string]int64) {
+	add := func(loads map[string]Number) {
 		for name := range loads {
 			names[name] = true
 		}
@@ -124,7 +150,7 @@ func (n *Node) row() (*cluster.Instance, error) {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: n.Name, Status: cluster.InstanceActive,
 		AgentConnected: n.Up == nil || *n.Up, RegisteredAt: time.Unix(1, 0),
-		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: n.Capacities},
+		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: amounts(n.Capacities)},
 		// An upgrade domain that all instances share has no rule.
 		Attributes: map[string]string{cluster.AttributeUpgrade: "all"},
 	}
@@ -157,17 +183,20 @@ func (n *Node) row() (*cluster.Instance, error) {
 func (w *world) services() error {
 	c := w.c
 	replicas := slices.Concat(c.Replicas, c.New)
+	if c.Service == nil && len(replicas) == 0 && (len(c.Existing) > 0 || c.Add != nil) {
+		c.Service = &Service{}
+	}
 	if c.Service != nil && len(replicas) == 0 {
 		for i := range max(1, c.Service.Partitions) {
 			w.add(fmt.Sprintf("partition-%02d", i), *c.Service)
 		}
-		w.wants()
 	}
 	for _, r := range replicas {
 		if err := w.replica(r); err != nil {
 			return err
 		}
 	}
+	w.wants(len(replicas) > 0)
 	for _, p := range w.partitions {
 		if err := w.compile(p); err != nil {
 			return err
@@ -178,12 +207,15 @@ func (w *world) services() error {
 	}
 	for _, r := range replicas {
 		if r.Node != "" {
-			w.put(w.partition(r.Partition), r.Node, r.Load)
+			t := w.put(w.partition(r.Partition), r.Node, amounts(r.Load))
+			if on := c.Config.UseReportedCosts; on == nil || *on { // else what replicas say of their cost does not count
+				w.costs[t.ID] = cluster.MoveCost(r.MoveCost)
+			}
 		}
 	}
 	for _, p := range w.partitions {
 		if p.row.Desired == 0 {
-			p.row.Desired = max(0, len(w.snap.Owned(p.row.Short))+p.want-c.Drop)
+			p.row.Desired = max(0, len(w.snap.Owned(p.row.Short))+p.wanted()-c.Drop)
 		}
 		row := *p.row
 		row.Rev++
@@ -193,18 +225,18 @@ func (w *world) services() error {
 	return nil
 }
 
-// wants is how many new tasks each of the service's partitions is to have.
-func (w *world) wants() {
+// wants is how many new tasks each of the partitions is to have besides those that are listed.
+func (w *world) wants(listed bool) {
 	c := w.c
 	for i, p := range w.partitions {
 		switch {
-		case c.Add != nil:
-			p.want = *c.Add
-		case c.Service.OnEveryNode:
+		case c.Add != nil && (i == 0 || !listed):
+			p.add(*c.Add, nil)
+		case listed || c.Service.OnEveryNode:
 		case i == 0:
-			p.want = max(0, c.Service.Target-len(c.Existing))
+			p.add(max(0, c.Service.Target-len(c.Existing)), nil)
 		default:
-			p.want = c.Service.Target
+			p.add(c.Service.Target, nil)
 		}
 	}
 }
@@ -227,34 +259,19 @@ func (w *world) replica(r Replica) error {
 		}
 		p = w.add(r.Partition, template)
 	}
-	if r.Node == "" {
-		p.want++
-		p.asked.Metrics = loads(r.Load)
+	if r.Constraint != "" && p.constrained && r.Constraint != p.asked.Constraint || len(r.Blocked) > 0 && p.blocked && !slices.Equal(r.Blocked, p.asked.Blocked) {
+		return fmt.Errorf("replicas of partition %s differ in what they ask of a node, which is their service's to say", r.Partition)
 	}
-	p.asked.Constraint = cmp.Or(r.Constraint, p.asked.Constraint)
-	if on := w.c.Config.UseReportedCosts; on != nil && !*on {
-		r.MoveCost = "" // what replicas report of their cost does not count
+	if r.Constraint != "" {
+		p.asked.Constraint, p.constrained = r.Constraint, true
 	}
-	p.asked.MoveCost = cmp.Or(r.MoveCost, p.asked.MoveCost)
 	if len(r.Blocked) > 0 {
-		p.asked.Blocked = r.Blocked
+		p.asked.Blocked, p.blocked = r.Blocked, true
 	}
-	p.replicas = append(p.replicas, r)
-	for _, o := range p.replicas {
-		if cmp.Or(o.Constraint, p.asked.Constraint) != p.asked.Constraint || cmp.Or(o.MoveCost, p.asked.MoveCost) != p.asked.MoveCost ||
-			len(o.Blocked) > 0 && !slices.Equal(o.Blocked, p.asked.Blocked) || o.Node == "" && !slices.Equal(loads(o.Load), p.asked.Metrics) {
-			return fmt.Errorf("replicas of partition %s differ in what they ask for", r.Partition)
-		}
+	if r.Node == "" {
+		p.add(1, amounts(r.Load))
 	}
 	return nil
-}
-
-func loads(of map[string]int64) []Metric {
-	var out []Metric
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, Metric{Name: name, Load: of[name]})
-	}
-	return out
 }
 
 func (w *world) add(name string, asked Service) *partition {
@@ -284,7 +301,7 @@ func (w *world) compile(p *partition) error {
 		p.row.Strategy, p.row.Rules.DomainPolicy = cluster.Daemon, cluster.PolicyNone
 	}
 	for _, m := range s.Metrics {
-		p.row.Rules.Metrics = append(p.row.Rules.Metrics, cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)})
+		p.row.Rules.Metrics = append(p.row.Rules.Metrics, cluster.Metric{Name: m.Name, Load: int64(m.Load), Weight: cluster.Weight(m.Weight)})
 	}
 	p.constraint = expression
 	p.spec = &placement.Spec{
@@ -292,8 +309,24 @@ func (w *world) compile(p *partition) error {
 		Constraints: []*constraint.Expression{expression}, Avoid: s.Blocked, MoveCost: p.row.Rules.MoveCost,
 		AllOrNothing: directives.AllOrNothing || s.PlacePolicy == "NonPartially",
 	}
+	for i := range p.want {
+		g := &p.want[i]
+		if g.spec = p.spec; g.loads != nil {
+			g.spec = new(*p.spec)
+			g.spec.Loads = metrics(g.loads)
+		}
+	}
 	w.snap.Put(p.row)
 	return nil
+}
+
+// metrics are the loads as a service has them.
+func metrics(loads map[string]int64) []cluster.Metric {
+	out := []cluster.Metric{}
+	for _, name := range slices.Sorted(maps.Keys(loads)) {
+		out = append(out, cluster.Metric{Name: name, Load: loads[name]})
+	}
+	return out
 }
 
 // domainPolicy is the policy that a fault-domain policy, of the service or in its constraint, and the logic amount to;
@@ -336,3 +369,9 @@ func (w *world) put(p *partition, node string, reported map[string]int64) *clust
 type constraintError struct{ error }
 
 func (e *constraintError) Unwrap() error { return e.error }
+
+// refused reports whether the case's services are refused for such a constraint: nothing of theirs is placed.
+func refused(err error) bool {
+	var bad *constraintError
+	return errors.As(err, &bad)
+}

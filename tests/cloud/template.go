@@ -88,7 +88,7 @@ func readTemplate(source string) (*yaml.Node, error) {
 	return &template, nil
 }
 
-// pack uploads what the template points to and gives the template that points there: no more than what `sam package`
+// pack uploads what the template points to, has it point there, and gives its text: no more than what `sam package`
 // does. name stands in the names, so that another version of the code is another object.
 func (c caller) pack(ctx context.Context, template *yaml.Node, v Version, name string) (string, error) {
 	if err := c.put(ctx, "/"+bucket, nil); err != nil {

@@ -31,9 +31,13 @@ var testCredentials = credentials.NewStaticCredentialsProvider("AKIDTEST", "secr
 
 // backend is an ECS to hold the adapter against.
 type backend struct {
-	client *ecs.Client
+	endpoint string
+	client   *ecs.Client
+	calls    recorder
 	// join has n machines of 2 vCPUs and 8 GiB join a cluster.
 	join func(cluster string, n int) error
+	// machine is the identity document of a machine that has joined no cluster.
+	machine func() (document string, err error)
 	// settle lets happen what was begun.
 	settle func()
 	// differs are the clauses that it does not keep, with the reason.
@@ -57,11 +61,14 @@ func fleetECS(t *testing.T) *backend {
 	t.Cleanup(server.Close)
 	settle := func() { loop.RunUntil(loop.Now().Add(time.Minute)) }
 	return &backend{
-		client: ecs.New(ecs.Options{Region: region, BaseEndpoint: &server.URL, Credentials: testCredentials}),
+		endpoint: server.URL,
 		join: func(cluster string, n int) error {
 			_, err := f.AddInstances(cluster, n, fleet.Machine{Type: "m5.large"})
 			settle()
 			return err
+		},
+		machine: func() (string, error) {
+			return fmt.Sprintf(`{"region":%q,"instanceId":"i-0123456789abcdef0","accountId":"123456789012"}`, region), nil
 		},
 		settle: settle,
 	}
@@ -71,11 +78,13 @@ func TestECS(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) *backend{"Moto": motoECS, "Fleet": fleetECS} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
+			b.client = ecs.New(ecs.Options{Region: region, BaseEndpoint: &b.endpoint, Credentials: testCredentials, HTTPClient: &b.calls})
 			s := &suite{backend: b, ctx: t.Context(), adapter: &awsapi.ECS{Client: b.client}, forwarder: &awsapi.Forwarder{Client: b.client}}
 			if err := s.prepare(); err != nil {
 				t.Fatal(err)
 			}
 			hold(t, b.differs, s.clauses())
+			t.Run("EveryOperationThatFunctionsMayCall", b.calls.everyOperation)
 		})
 	}
 }
@@ -97,7 +106,8 @@ type clause struct {
 }
 
 func (s *suite) clauses() []clause {
-	return slices.Concat(s.lookingClauses(), s.startingClauses(), s.stoppingClauses(), s.forwardedClauses())
+	return slices.Concat(s.lookingClauses(), s.startingClauses(), s.stoppingClauses(), s.forwardedClauses(),
+		s.clusterClauses(), s.definitionClauses(), s.instanceClauses())
 }
 
 const home = "contract"

@@ -100,37 +100,39 @@ func startMoto(python string) error {
 
 // motoECS is moto's ECS, with EC2 instances in it.
 func motoECS(t *testing.T) *backend {
-	endpoint := moto(t)
-	client := ecs.New(ecs.Options{Region: region, BaseEndpoint: &endpoint, Credentials: testCredentials})
-	return &backend{
-		client: client,
-		join: func(cluster string, n int) error {
-			for range n {
-				id, _, err := runInstance(t.Context(), endpoint)
-				if err != nil {
-					return err
-				}
-				document := fmt.Sprintf(`{"region":%q,"instanceId":%q,"accountId":"123456789012"}`, region, id)
-				if _, err := client.RegisterContainerInstance(t.Context(), &ecs.RegisterContainerInstanceInput{
-					Cluster: &cluster, InstanceIdentityDocument: &document,
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		settle: func() {}, // each description takes a task one status on
-		differs: map[string]string{
-			"StartTaskOnElevenInstancesIsRefused": "moto bounds no number of instances",
-			"StartTaskOnNoSuchInstanceFailsForIt": "moto answers status 500",
-			"StartTaskBeyondCapacityFailsForIt":   "moto starts whatever it is asked to",
-			"ATaskReportsItsInstanceAndVersion":   "moto's tasks have no version: events, which it does not send, are told apart by it",
-			"StoppedTasksAreListedApart":          "moto's desired status of a task that was stopped stays what ListTasks does not know",
-			"StopTaskOfNoTask":                    "moto raises an error of its own, without ECS's code",
-			"ListInstancesOfNoCluster":            "moto gives an empty list",
-			"StartedByIsTheOnlyFilter":            "moto takes it with others",
-		},
+	b := &backend{endpoint: moto(t)}
+	b.machine = func() (string, error) {
+		id, _, err := runInstance(t.Context(), b.endpoint)
+		return fmt.Sprintf(`{"region":%q,"instanceId":%q,"accountId":"123456789012"}`, region, id), err
 	}
+	b.join = func(cluster string, n int) error {
+		for range n {
+			document, err := b.machine()
+			if err != nil {
+				return err
+			}
+			if _, err := b.client.RegisterContainerInstance(t.Context(), &ecs.RegisterContainerInstanceInput{
+				Cluster: &cluster, InstanceIdentityDocument: &document,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.settle = func() {} // each description takes a task one status on
+	b.differs = map[string]string{
+		"StartTaskOnElevenInstancesIsRefused": "moto bounds no number of instances",
+		"StartTaskOnNoSuchInstanceFailsForIt": "moto answers status 500",
+		"StartTaskBeyondCapacityFailsForIt":   "moto starts whatever it is asked to",
+		"ATaskReportsItsInstanceAndVersion":   "moto's tasks have no version: events, which it does not send, are told apart by it",
+		"StoppedTasksAreListedApart":          "moto's desired status of a task that was stopped stays what ListTasks does not know",
+		"StopTaskOfNoTask":                    "moto raises an error of its own, without ECS's code",
+		"ListInstancesOfNoCluster":            "moto gives an empty list",
+		"AttributesAreListedByName":           "moto compares the value, too, that was not asked for",
+		"DescribeTasksNamesWhatIsMissing":     "moto gives no failures",
+		"StartedByIsTheOnlyFilter":            "moto takes it with others",
+	}
+	return b
 }
 
 // runInstance has moto's EC2 start a machine: only such a one can join a cluster. moto checks no signature, but finds

@@ -126,9 +126,15 @@ func (s *story) startBoth(l *local) {
 // want asks until the API takes it: with faults on, a call may fail.
 func (s *story) want(n int32) {
 	s.t.Helper()
+	var refused error
+	defer func() {
+		if refused != nil {
+			s.t.Log(refused)
+		}
+	}()
 	s.await("the desired count to be taken", func() bool {
-		_, err := s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n})
-		return err == nil
+		_, refused = s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: &n})
+		return refused == nil
 	})
 }
 

@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -79,47 +77,52 @@ func arns(tasks []types.Task) (all []string) {
 	return all
 }
 
-// age is how many commits an earlier version lies back where no tag names one.
-const age = 10
-
 // earlier is an older version of this project, built from its history: the one that UPGRADE_FROM names, else the last
-// tag, else that of some commits ago. The test is skipped where there is no history, as in an archive.
+// tag, else the first of ten and more commits ago that can be built. The test is skipped where there is no history, as
+// in an archive.
 func earlier(t *testing.T) cloud.Version {
 	t.Helper()
 	root, err := ministack.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit := cmp.Or(os.Getenv("UPGRADE_FROM"), previous(root))
-	if commit == "" {
+	commits := previous(root)
+	if len(commits) == 0 {
 		t.Skip("git has no earlier version here")
 	}
-	v := cloud.Version{Code: filepath.Join(t.TempDir(), "functions"), Source: t.TempDir()}
-	if err := export(root, commit, v.Source); err != nil {
-		t.Fatal(err)
+	var failed error
+	for _, commit := range commits {
+		v := cloud.Version{Code: filepath.Join(t.TempDir(), "functions"), Source: t.TempDir()}
+		if err := export(root, commit, v.Source); err != nil {
+			t.Fatal(err)
+		}
+		if failed = cloud.Build(t.Context(), v.Source, v.Code); failed == nil {
+			t.Logf("from %s", commit)
+			return v
+		}
 	}
-	if err := cloud.Build(t.Context(), v.Source, v.Code); err != nil {
-		t.Fatalf("%s: %v", commit, err)
-	}
-	t.Logf("from %s", commit)
-	return v
+	t.Fatal(failed)
+	return cloud.Version{}
 }
 
-// previous names an earlier version, empty where none is known.
-func previous(root string) string {
-	git := func(args ...string) string {
+// previous names earlier versions, the one to take first.
+func previous(root string) []string {
+	git := func(args ...string) []string {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = root
 		out, err := cmd.Output()
 		if err != nil {
-			return ""
+			return nil
 		}
-		return string(bytes.TrimSpace(out))
+		return strings.Fields(string(out))
 	}
-	if tag := git("describe", "--tags", "--abbrev=0", "HEAD~1"); tag != "" {
+	if commit := os.Getenv("UPGRADE_FROM"); commit != "" {
+		return []string{commit}
+	}
+	if tag := git("describe", "--tags", "--abbrev=0", "HEAD~1"); len(tag) > 0 {
 		return tag
 	}
-	return git("rev-parse", "--quiet", "--verify", fmt.Sprintf("HEAD~%d", age))
+	return git("rev-list", "--first-parent", "--skip=10", "--max-count=5", "HEAD")
 }
 
 // export writes the files of a commit into dir; the repository is left as it is.

@@ -59,24 +59,37 @@ func (r *runner) staticcheck(ctx context.Context, log io.Writer) result {
 // buildFunctions builds every function as Lambda runs it.
 func (r *runner) buildFunctions(arch string) check {
 	return func(ctx context.Context, log io.Writer) result {
-		mains, err := filepath.Glob(filepath.Join(r.root, "functions", "*", "main.go"))
+		names, err := r.functions()
 		if err != nil {
 			return failed(log, err)
-		}
-		if len(mains) == 0 {
-			return failed(log, fmt.Errorf("no function in functions/"))
 		}
 		dir := filepath.Join(r.cache, "build", arch) + string(filepath.Separator)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return failed(log, err)
 		}
-		err = r.exec(ctx, log, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0"},
-			"go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags=-s -w", "-o", dir, "./functions/...")
+		flags, err := r.lambdaFlags()
 		if err != nil {
 			return failed(log, err)
 		}
-		return sizes(log, dir, mains)
+		err = r.exec(ctx, log, []string{"GOOS=linux", "GOARCH=" + arch, "CGO_ENABLED=0", "GOFLAGS=" + flags},
+			"go", "build", "-o", dir, "./functions/...")
+		if err != nil {
+			return failed(log, err)
+		}
+		return sizes(log, names, func(name string) string { return filepath.Join(dir, name) })
 	}
+}
+
+// functions are the folders of functions/.
+func (r *runner) functions() (names []string, err error) {
+	mains, err := filepath.Glob(filepath.Join(r.root, "functions", "*", "main.go"))
+	for _, main := range mains {
+		names = append(names, filepath.Base(filepath.Dir(main)))
+	}
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("no function in functions/")
+	}
+	return names, err
 }
 
 // mostBytes is how large a function's stripped binary may be: of those that answer users or stand in every task's way,
@@ -88,12 +101,11 @@ const (
 
 var quickest = []string{"api", "dispatch", "placement", "task-state-change"}
 
-// sizes holds the binaries of dir, one per function, to their limits.
-func sizes(log io.Writer, dir string, mains []string) result {
+// sizes holds the functions' binaries to their limits.
+func sizes(log io.Writer, names []string, binary func(name string) string) result {
 	res := result{passed: 1}
-	for _, main := range mains {
-		name := filepath.Base(filepath.Dir(main))
-		info, err := os.Stat(filepath.Join(dir, name))
+	for _, name := range names {
+		info, err := os.Stat(binary(name))
 		if err != nil {
 			return failed(log, err)
 		}

@@ -51,14 +51,15 @@ func TestSizes(t *testing.T) {
 		if err := file.Truncate(size); err != nil {
 			t.Fatal(err)
 		}
-		return filepath.Join("functions", name, "main.go")
+		return name
 	}
+	binary := func(name string) string { return filepath.Join(dir, name) }
 	good := []string{write("api", 12<<20), write("throttling", 20<<20)}
-	if res := sizes(&bytes.Buffer{}, dir, good); res.passed != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
+	if res := sizes(&bytes.Buffer{}, good, binary); res.passed != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
 		t.Errorf("got %+v", res)
 	}
 	var log bytes.Buffer
-	res := sizes(&log, dir, append(good, write("dispatch", 12<<20+1)))
+	res := sizes(&log, append(good, write("dispatch", 12<<20+1)), binary)
 	if res.passed != 0 || len(res.failures) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
 		t.Errorf("got %+v, log %q", res, &log)
 	}

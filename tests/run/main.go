@@ -81,6 +81,7 @@ func (r *runner) all(ctx context.Context, lint bool, seeds int) int {
 		step{"sam validate --lint", r.samValidate(python.sam)},
 		step{"cfn-lint", r.templates(python.cfnLint, nil, "")},
 		step{"checkov", r.templates(python.checkov, []string{"--config-file", "tools/checkov.yaml"}, "-f")},
+		step{"shellcheck", r.scripts(python.shellcheck)},
 	)
 	if !lint {
 		steps = append(steps, step{"sam build", r.samBuild(python.sam)}, step{"sam local invoke", r.samLocalInvoke(python.sam)})

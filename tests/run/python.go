@@ -47,8 +47,8 @@ func (t *tool) step(_ context.Context, log io.Writer) result {
 
 // pythonTools are fetched while Go compiles.
 type pythonTools struct {
-	aws, ministack, moto, sam, cfnLint, checkov *tool
-	all                                         sync.WaitGroup
+	aws, ministack, moto, sam, cfnLint, checkov, shellcheck *tool
+	all                                                     sync.WaitGroup
 }
 
 func (p *pythonTools) wait() { p.all.Wait() }
@@ -56,11 +56,11 @@ func (p *pythonTools) wait() { p.all.Wait() }
 func (r *runner) fetchPythonTools(ctx context.Context, lint bool) *pythonTools {
 	p := &pythonTools{
 		aws: r.newTool("aws"), ministack: r.newTool("ministack"), moto: r.newTool("moto"), sam: r.newTool("sam"), cfnLint: r.newTool("cfn-lint"),
-		checkov: r.newTool("checkov"),
+		checkov: r.newTool("checkov"), shellcheck: r.newTool("shellcheck"),
 	}
 	p.all.Go(func() {
 		python, why := r.findPython(ctx)
-		for _, t := range []*tool{p.ministack, p.aws, p.moto, p.sam, p.cfnLint, p.checkov} { // in the order in which they are needed
+		for _, t := range []*tool{p.ministack, p.aws, p.moto, p.sam, p.cfnLint, p.checkov, p.shellcheck} { // in the order in which they are needed
 			switch {
 			case why != "":
 				t.why = why

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,21 +47,65 @@ func (r *runner) templates(t *tool, args []string, flag string) check {
 	}
 }
 
+// scripts has make read what this machine cannot run, and shellcheck look at the shell scripts.
+func (r *runner) scripts(t *tool) check {
+	return func(ctx context.Context, log io.Writer) result {
+		for _, args := range [][]string{{"deploy", "destroy"}, {"-C", "localstack", "up", "fleet", "deploy", "smoke", "destroy", "down"}} {
+			if err := r.exec(ctx, io.Discard, nil, "make", append([]string{"-n"}, args...)...); err != nil {
+				return failed(log, err)
+			}
+		}
+		if !t.ready() {
+			return t.step(ctx, log)
+		}
+		res := r.command(t.bin("shellcheck"), ".ci/run", "localstack/smoke.sh")(ctx, log)
+		res.note = t.note
+		return res
+	}
+}
+
 func (r *runner) samBuilt() string { return filepath.Join(r.cache, "sam-build") }
 
-// samBuild builds what `sam deploy` would upload.
+// samBuild builds what `make deploy` would upload, with its flags.
 func (r *runner) samBuild(sam *tool) check {
 	return func(ctx context.Context, log io.Writer) result {
 		if !sam.ready() {
 			return skipped("no sam CLI")
 		}
-		err := r.exec(ctx, log, []string{"GOFLAGS=-tags=lambda.norpc -trimpath", "CGO_ENABLED=0"},
+		flags, err := r.lambdaFlags()
+		if err != nil {
+			return failed(log, err)
+		}
+		err = r.exec(ctx, log, []string{"GOFLAGS=" + flags, "CGO_ENABLED=0"},
 			sam.bin("sam"), "build", "--template", "template.yaml", "--build-dir", r.samBuilt())
 		if err != nil {
 			return failed(log, err)
 		}
-		return passed
+		template, err := os.ReadFile(filepath.Join(r.root, "template.yaml"))
+		names, err2 := r.functions()
+		if err := errors.Join(err, err2); err != nil {
+			return failed(log, err)
+		}
+		return sizes(log, names, func(name string) string {
+			id, _ := functionOf(string(template), "functions/"+name) // where there is none, neither is the binary
+			return filepath.Join(r.samBuilt(), id, "bootstrap")
+		})
 	}
+}
+
+var lambdaFlags = regexp.MustCompile(`(?m)^LAMBDA_GOFLAGS := (.+)$`)
+
+// lambdaFlags are the Makefile's, with which functions are built.
+func (r *runner) lambdaFlags() (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.root, "Makefile"))
+	if err != nil {
+		return "", err
+	}
+	m := lambdaFlags.FindSubmatch(text)
+	if m == nil {
+		return "", errors.New("the Makefile has no LAMBDA_GOFLAGS")
+	}
+	return string(m[1]), nil
 }
 
 // samLocalInvoke runs a function in Lambda's own image, where there is a Docker engine that can: it drops a message

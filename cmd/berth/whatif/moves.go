@@ -12,7 +12,8 @@ import (
 
 // Moves are those that the cluster would make now.
 type Moves struct {
-	// UnderWay are replacements that have yet to take over: until then nothing new is planned.
+	// UnderWay are replacements that have yet to take over: until then nothing new begins for their services and the
+	// instances concerned.
 	UnderWay []Replacement `json:"underWay"`
 	Planned  []Move        `json:"planned"`
 	// Violations are the rules broken now, Unrepaired those that no moves mend.

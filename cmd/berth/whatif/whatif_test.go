@@ -272,7 +272,7 @@ No moves mend what is broken.
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
 		golden(t, asked(t, snapshot(t, append(rows(), next)), whatif.Question{Moves: true}), `
-Moves under way, nothing new is planned until they are over:
+Moves under way; until they are over nothing new begins for their services and instances:
   task t-1 of web on i-1, by task t-9 on i-2
 Nothing has to move: no rule is broken.
 `)

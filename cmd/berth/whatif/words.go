@@ -110,7 +110,7 @@ func shared(shares []Share) string {
 
 func (p *printer) moves(m *Moves, count int) {
 	if len(m.UnderWay) > 0 {
-		p.line("Moves under way, nothing new is planned until they are over:")
+		p.line("Moves under way; until they are over nothing new begins for their services and instances:")
 		p.underWay(m.UnderWay)
 	}
 	switch {

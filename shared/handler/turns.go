@@ -1,0 +1,73 @@
+package handler
+
+import (
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// sweepGeneration marks the due rows of a sweep, which have placement rely on nothing that it remembers.
+const sweepGeneration = -1
+
+// quickTurn is how soon a due row has to come for its chain to count: one that comes each minute costs next to nothing.
+const quickTurn = time.Minute
+
+// turns carries generations on: a due row that a decision writes for what has just fallen due, and for which it starts
+// and stops nothing, is one hop further. It gives the longest such chain.
+func turns(records []cluster.Record, chain []cluster.Commit, snap *cluster.Snapshot, now time.Time) (most int) {
+	type subject struct {
+		kind cluster.DueKind
+		name string
+	}
+	fallen := map[subject]int{}
+	for _, r := range records {
+		if due, ok := r.Old.(*cluster.Due); ok && r.Op == cluster.Remove {
+			s := subject{due.Kind, due.Subject}
+			fallen[s] = max(fallen[s], due.Generation, 0)
+		}
+	}
+	for _, c := range chain {
+		for _, w := range c.Writes {
+			due, ok := w.Put.(*cluster.Due)
+			if !ok {
+				continue
+			}
+			hops, again := fallen[subject{due.Kind, due.Subject}]
+			if again && due.At.Sub(now) < quickTurn && !acts(chain, ownerOf(due, snap)) {
+				due.Generation = hops + 1
+				most = max(most, due.Generation)
+			}
+		}
+	}
+	return most
+}
+
+// ownerOf is the short key of the due row's service, empty where it is of none: whatever is done is progress then.
+func ownerOf(due *cluster.Due, snap *cluster.Snapshot) string {
+	if s := snap.Services[due.Subject]; s != nil && due.Kind == cluster.DueService {
+		return s.Short
+	}
+	return ""
+}
+
+// acts reports whether the commits start or stop a task of the owner; of any where that is empty.
+func acts(chain []cluster.Commit, owner string) bool {
+	for _, c := range chain {
+		for _, w := range c.Writes {
+			o, ok := w.Put.(*cluster.Outbox)
+			if ok && (owner == "" || o.Owner == owner || slices.ContainsFunc(o.Stops, func(s cluster.StopItem) bool { return s.Owner == owner })) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// turned tells operators of a chain's hops.
+func (h *Placement) turned(name string, hops int) {
+	h.Figures.Most(Turns, float64(hops))
+	if hops > 0 && hops%100 == 0 {
+		logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
+	}
+}
