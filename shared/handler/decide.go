@@ -9,7 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // decider turns a snapshot and what to look at into commits. It changes the snapshot as if they had been made, so the

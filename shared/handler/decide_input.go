@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // input is what a decision about the service rests on.

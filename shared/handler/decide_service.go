@@ -6,7 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // rowsPerStart is the most rows that one start adds to a commit: the task, an alias and an outbox row.

@@ -6,7 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // wish is what one of a service's revisions wants placed: tasks that wait, the oldest first, and new ones.

@@ -2,7 +2,7 @@ package handler
 
 import (
 	"berth/shared/cluster"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // mostTargets is how many tasks one outbox row names whose registrations are to be looked at.

@@ -9,7 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // Zone rebalancing (S13): a service that has come to rest with its tasks unevenly over the zones gets a replacement in the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // eventLog is a service's row on its way, with the events that go with it.

@@ -8,7 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	service "berth/shared/service6"
+	service "berth/shared/service"
 )
 
 // Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the

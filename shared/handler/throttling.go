@@ -11,7 +11,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
-	"berth/shared/service6"
+	"berth/shared/service"
 )
 
 // Throttling is the function that keeps the record of how the starts of services are slowed down (S7): it hears of tasks

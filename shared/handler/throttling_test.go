@@ -11,7 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
-	"berth/shared/service6"
+	"berth/shared/service"
 )
 
 // failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks of it that the test makes.
