@@ -59,8 +59,14 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy
 	}
-	if len(call.Tags) > 0 {
-		in.Tags = wire.Tags(call.Tags)
+	if l := call.Launch; l != nil {
+		in.EnableECSManagedTags, in.EnableExecuteCommand = l.ManagedTags, l.ExecuteCommand
+		if l.FromDefinition {
+			in.PropagateTags = types.PropagateTagsTaskDefinition
+		}
+		if len(l.Tags) > 0 {
+			in.Tags = wire.Tags(l.Tags)
+		}
 	}
 	return in
 }

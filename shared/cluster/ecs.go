@@ -10,7 +10,7 @@ type StartCall struct {
 	StartedBy      string   // see [StartedBy]
 	Overrides      *Overrides
 	Network        *Network
-	Tags           map[string]string
+	Launch         *Launch
 }
 
 // MaxStart is how many instances one StartTask may name.

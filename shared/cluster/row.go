@@ -98,6 +98,7 @@ type Outbox struct {
 	Starts         []StartItem `json:"st,omitempty"`
 	Stops          []StopItem  `json:"so,omitempty"`
 	Network        *Network    `json:"nw,omitempty"` // of the starts
+	Launch         *Launch     `json:"la,omitempty"` // of the starts
 	// Targets are tasks whose registrations are to be made as their rows want them: made for a task that is to run, ended
 	// for one that has stopped.
 	Targets []TargetItem `json:"tg,omitempty"`

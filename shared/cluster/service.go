@@ -82,7 +82,7 @@ type Service struct {
 	Said map[string]time.Time `json:"sy,omitempty"`
 	// Rebalancing reports that tasks are being started and stopped to balance the zones (S13).
 	Rebalancing bool `json:"rz,omitempty"`
-	// Options are what Berth keeps and shows, and passes on, without acting on it.
+	// Options are passed on with the start of each task.
 	Options ServiceOptions `json:"op,omitzero"`
 }
 
@@ -111,10 +111,31 @@ func (s *Service) Revisions() []*Revision {
 	return out
 }
 
-// ServiceOptions are settings of a service that no decision rests on.
+// ServiceOptions are settings of a service that are ECS's to act on.
 type ServiceOptions struct {
 	ManagedTags    bool `json:"mt,omitempty"` // enableECSManagedTags
 	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
+}
+
+// Launch is what a service's tasks are started with beside their definition and network.
+type Launch struct {
+	ServiceOptions
+	// FromDefinition has ECS put the task definition's tags on the tasks (propagateTags TASK_DEFINITION). Tags are the
+	// service's, where those are propagated: ECS's StartTask knows no service to take them from.
+	FromDefinition bool              `json:"fd,omitempty"`
+	Tags           map[string]string `json:"tg,omitempty"`
+}
+
+// Launch is what the service's tasks are started with; nil where that is nothing.
+func (s *Service) Launch() *Launch {
+	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
+	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
+		l.Tags = s.Tags
+	}
+	if l.ServiceOptions == (ServiceOptions{}) && !l.FromDefinition && l.Tags == nil {
+		return nil
+	}
+	return l
 }
 
 // ProviderShare is one entry of a capacity provider strategy (S14): of a service's tasks the first Base are placed with

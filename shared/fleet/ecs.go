@@ -64,12 +64,16 @@ func (f *Fleet) faulty(operation, subject string, apply func() error) (proceed b
 // the answer.
 func (f *Fleet) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	var answer cluster.StartAnswer
+	launch := cluster.Launch{}
+	if call.Launch != nil {
+		launch = *call.Launch
+	}
 	run := func() error {
 		return f.change(func(now time.Time) error {
 			tasks, failures, err := f.start(startRequest{
 				cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(call.Tags),
-				network: wire.NetworkConfiguration(call.Network),
+				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(launch.Tags),
+				network: wire.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
 			}, now)
 			for _, t := range tasks {
 				answer.Tasks = append(answer.Tasks, t.noun())

@@ -297,7 +297,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 // call is one StartTask. The tasks it starts will report themselves; those that ECS refused are written off.
 func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 	c := cluster.StartCall{
-		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides, Network: o.Network,
+		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides, Network: o.Network, Launch: o.Launch,
 	}
 	for _, t := range claimed {
 		c.Instances = append(c.Instances, t.Instance)

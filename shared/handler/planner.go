@@ -127,6 +127,9 @@ func (p *planner) start(t *cluster.Task) {
 	t.Rev++
 	p.put(t)
 	o := p.out(t.Owner, t.TaskDefinition, t.Batch, p.network(t))
+	if s := p.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
+		o.Launch = s.Launch()
+	}
 	o.Starts = append(o.Starts, item)
 }
 
