@@ -130,6 +130,7 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 	if err != nil {
 		return err
 	}
+	folders := functions(template)
 	packed, err := aws.pack(ctx, template, v, fmt.Sprintf("v%d", c.version))
 	if err != nil {
 		return fmt.Errorf("packing template.yaml: %w", err)
@@ -153,7 +154,7 @@ func (c *Cloud) Deploy(ctx context.Context, v Version) error {
 		return err
 	}
 	c.callers = map[string]string{}
-	for _, folder := range functions(template) {
+	for _, folder := range folders {
 		c.callers[c.session(folder).AccessKeyID] = folder
 	}
 	return nil

@@ -36,7 +36,9 @@ func (l *ledger) lawOf(t *cluster.Task) *law {
 }
 
 // serviceLaw is the law of the service's PRIMARY revision.
-func (l *ledger) serviceLaw(s *cluster.Service) *law { return l.revisionLaw(s, s.Deployment.TaskDefinition) }
+func (l *ledger) serviceLaw(s *cluster.Service) *law {
+	return l.revisionLaw(s, s.Deployment.TaskDefinition)
+}
 
 // revisionLaw is the law of the service's tasks of a task definition.
 func (l *ledger) revisionLaw(s *cluster.Service, definition string) *law {
