@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"berth/cmd/berth/dataplane"
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
 	"berth/shared/fleet"
 )
@@ -112,7 +112,7 @@ func (f *fleetCommand) ready(s *streams, endpoint string, added int) {
 
 // busOfEnvironment is EventBridge as the environment names it. Without an endpoint it is an error: a simulated fleet
 // has nothing to report to an account.
-func busOfEnvironment(region string) (*awsapi.Bus, error) {
+func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
@@ -132,5 +132,5 @@ func busOfEnvironment(region string) (*awsapi.Bus, error) {
 	if env.BaseEndpoint != "" {
 		c.BaseEndpoint = &env.BaseEndpoint
 	}
-	return &awsapi.Bus{Client: eventbridge.NewFromConfig(c)}, nil
+	return &eventbus.Bus{Client: eventbridge.NewFromConfig(c)}, nil
 }

@@ -5,15 +5,20 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/balancing"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 )
 
 func main() {
 	e := environment.Load()
+	settings := e.Settings()
 	h := &handler.Dispatch{
 		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
-		Bus: e.Bus(), Account: e.Account(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, Figures: &handler.Figures{},
+		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
+	}
+	if settings.PublishEvents {
+		h.Bus = eventbus.New(e.AWS())
 	}
 	e.Start(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

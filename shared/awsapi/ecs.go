@@ -1,5 +1,4 @@
-// Package awsapi calls AWS: ECS for tasks and instances, SQS for delayed wake-ups, EventBridge for the simulated fleet's
-// events. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
+// Package awsapi calls AWS: ECS for tasks and instances; packages below it call what only few functions need. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
 package awsapi
 
 import (

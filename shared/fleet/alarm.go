@@ -83,7 +83,7 @@ func (f *Fleet) setAlarm(name, state, reason string, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("reporting alarm %s: %w", name, err)
 	}
-	f.emitFrom(emission{f.opt.AlarmSource, "CloudWatch Alarm State Change", a.ARN, a.Version}, now, detail)
+	f.queue(change{f.opt.AlarmSource, "CloudWatch Alarm State Change", a.ARN, a.Version, now}, detail)
 	return nil
 }
 

@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/wire"
 )
 
 // maxRequest is how large a request of [Fleet.Balancing] may be.
 const maxRequest = 1 << 20
 
 // Balancing speaks, as far as a service scheduler needs them, the protocols of Elastic Load Balancing (version 2), Cloud Map
-// and CloudWatch's alarms, and leaves all other requests to next.
+// and CloudWatch's alarms, and leaves all other requests to next. It takes calls by names of this machine alone, and signed
+// ones, whatever the signature: a web page can send neither.
 func (f *Fleet) Balancing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
@@ -21,6 +23,10 @@ func (f *Fleet) Balancing(next http.Handler) http.Handler {
 		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 		if r.Method != http.MethodPost || !discovery && !alarms && !form {
 			next.ServeHTTP(w, r)
+			return
+		}
+		if !wire.Local(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
+			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -29,27 +29,27 @@ func (f *Fleet) emitInstance(i *instance, now time.Time) {
 
 // emit queues an event. Its id is the same for the same change of the same resource, and for no other.
 func (f *Fleet) emit(detailType, arn string, version int64, now time.Time, detail []byte) {
-	e := emission{source: f.opt.Source, detailType: detailType, arn: arn, version: version}
-	f.emitFrom(e, now, append(appendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(eventTime)), '}'))
+	detail = appendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(eventTime))
+	f.queue(change{f.opt.Source, detailType, arn, version, now}, append(detail, '}'))
 }
 
-// emission says whose event it is.
-type emission struct {
+// change is what an event tells of, beside its detail.
+type change struct {
 	source, detailType, arn string
 	version                 int64
+	at                      time.Time
 }
 
-// emitFrom queues an event of a source.
-func (f *Fleet) emitFrom(e emission, now time.Time, detail []byte) {
-	id := cluster.Digest(strconv.FormatUint(f.opt.Seed, 10), e.arn, strconv.FormatInt(e.version, 10), now.Format(eventTime))
+func (f *Fleet) queue(c change, detail []byte) {
+	id := cluster.Digest(strconv.FormatUint(f.opt.Seed, 10), c.arn, strconv.FormatInt(c.version, 10), c.at.Format(eventTime))
 	b := append(make([]byte, 0, len(detail)+600), `{"version":"0","id":`...)
 	b = appendString(b, hyphened(id))
-	b = appendString(append(b, `,"detail-type":`...), e.detailType)
-	b = appendString(append(b, `,"source":`...), e.source)
+	b = appendString(append(b, `,"detail-type":`...), c.detailType)
+	b = appendString(append(b, `,"source":`...), c.source)
 	b = appendString(append(b, `,"account":`...), f.opt.Account.ID)
-	b = appendString(append(b, `,"time":`...), now.Format(time.RFC3339))
+	b = appendString(append(b, `,"time":`...), c.at.Format(time.RFC3339))
 	b = appendString(append(b, `,"region":`...), f.opt.Account.Region)
-	b = appendString(append(b, `,"resources":[`...), e.arn)
+	b = appendString(append(b, `,"resources":[`...), c.arn)
 	b = append(append(b, `],"detail":`...), detail...)
 	f.out = append(f.out, append(b, '}'))
 }

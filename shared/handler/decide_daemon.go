@@ -42,7 +42,7 @@ func (d *decider) reserve(s *cluster.Service) {
 	on := map[*cluster.InstanceView]cluster.Resources{}
 	for _, id := range d.engine.Eligible(d.specs.service(s, def, "")) {
 		v, h := d.snap.Instances[id], held[id]
-		if current[id] || def.Needs.CPU > v.Registered.CPU || def.Needs.Memory > v.Registered.Memory { // there, or never
+		if current[id] || !d.couldHold(v, s, def) {
 			continue
 		}
 		need := cluster.Resources{
@@ -53,4 +53,19 @@ func (d *decider) reserve(s *cluster.Service) {
 		}
 	}
 	d.snap.Reserve(s.Short, on)
+}
+
+// couldHold reports whether the instance, were it empty, would have room for a task of the service: for one that can never come
+// nothing is kept.
+func (d *decider) couldHold(v *cluster.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
+	need, has := def.Needs, v.Registered
+	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil && int(need.ENIs) > *has.ENIs {
+		return false
+	}
+	for _, m := range s.Rules.Metrics {
+		if m.Load > v.Limit(d.snap.MetricIndex(m.Name)).Total {
+			return false
+		}
+	}
+	return true
 }

@@ -57,9 +57,13 @@ func (d *decider) newZone(w *work) bool {
 // the ECS Developer Guide).
 func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bool {
 	switch {
-	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive || s.MaxPercent <= 100:
+	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive:
 		return false
-	case d.snap.Governed()[s.Name] != nil: // its domain policy says where the tasks go
+	case s.Desired*s.MaxPercent/100 <= s.Desired: // no task can be started before another stops
+		return false
+	case d.snap.Governed()[s.Name] != nil && d.scattered(): // its tasks may be where they are to make room
+		return false
+	case (placement.Rule{Policy: d.serviceRequest(s, def, 1).Spec.DomainPolicy}).Governs(): // it says where the tasks go
 		return false
 	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]):
 		return false
@@ -67,6 +71,16 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints), func(c cluster.PlacementConstraint) bool {
 		return strings.Contains(c.Expression, "attribute:"+cluster.AttributeZone)
 	})
+}
+
+// scattered reports whether a service lacks capacity of a metric: tasks move to make room for it (P11).
+func (d *decider) scattered() bool {
+	for _, s := range d.snap.Blocked() {
+		if lacksMetric(s.Blocked) {
+			return true
+		}
+	}
+	return false
 }
 
 func byZone(st cluster.PlacementStrategy) bool {
@@ -93,6 +107,10 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 				Message: "(service " + s.Name + ") is AZ balanced with " + listZones(counts) + ".", Name: rebalancingCompleted,
 			})
 		}
+		return
+	}
+	if !s.Deployment.Completed() {
+		d.plan.due(cluster.DueService, s.Name, d.now) // nothing moves in the decision that completes a deployment
 		return
 	}
 	if p.Replacing == 0 && len(d.movable(s, richest(counts))) == 0 { // all are protected

@@ -205,11 +205,11 @@ func (h *HealthCheck) registerAgain(ctx context.Context, t *cluster.Target, seen
 		}
 	}
 	o := &cluster.Outbox{
-		Head: cluster.Head{Cluster: t.Cluster}, ID: "targets-" + t.Task, CreatedAt: h.Clock.Now(),
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("targets-%s-%d", t.Task, next.Rev), CreatedAt: h.Clock.Now(),
 		Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
 	}
 	err := h.State.Commit(ctx, cluster.Commit{
-		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: &next}, {Put: o, Any: true}},
+		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: &next}, {Put: o}},
 	})
 	return wrap(ignoreConflict(err), "having task %s registered again", t.Task) // the next look is as good
 }

@@ -84,7 +84,7 @@ func (h *HealthCheck) watching(ctx context.Context, name string) ([]*cluster.Ser
 	return out, nil
 }
 
-// relist reads all services, and forgets what was seen of the alarms of those that are no more.
+// relist reads all services, and has what was seen of the alarms of those that are no more expire.
 func (h *HealthCheck) relist(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
 	rows, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixService))
 	if err != nil {
@@ -108,10 +108,12 @@ func (h *HealthCheck) relist(ctx context.Context, name string, version int64) ([
 		return nil, fmt.Errorf("listing what was seen of alarms: %w", err)
 	}
 	for _, row := range watches {
-		if w, ok := row.(*cluster.AlarmWatch); ok && !live[w.Owner] {
-			key := w.Key()
-			if _, err := h.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
-				return nil, fmt.Errorf("deleting what was seen of alarms: %w", err)
+		if w, ok := row.(*cluster.AlarmWatch); ok && !live[w.Owner] && w.Expires == 0 {
+			next := *w
+			next.Rev++
+			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
+			if _, err := h.State.Write(ctx, cluster.Write{Put: &next}); ignoreConflict(err) != nil {
+				return nil, fmt.Errorf("forgetting what was seen of alarms: %w", err)
 			}
 		}
 	}
@@ -139,7 +141,7 @@ func (h *HealthCheck) watch(ctx context.Context, s *cluster.Service, alarms map[
 		old, _ := row.(*cluster.AlarmWatch)
 		next := seenOf(s, old, alarms)
 		if old != nil {
-			if old.Deployment == next.Deployment && old.Ignored == next.Ignored && old.Bake == next.Bake && slices.Equal(old.InAlarm, next.InAlarm) {
+			if old.Deployment == next.Deployment && old.Ignored == next.Ignored && old.Bake == next.Bake && old.Expires == 0 && slices.Equal(old.InAlarm, next.InAlarm) {
 				return nil
 			}
 			next.Rev = old.Rev

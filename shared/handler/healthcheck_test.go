@@ -305,8 +305,9 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.looks(h)
 		b.deploys("ecs-svc/1", epoch)
 		b.looks(h)
-		if w := b.watch(); w != nil {
-			t.Errorf("still there: %+v", w)
-		}
+		want(t, "expires", b.watch().Expires, b.clock.now.Add(time.Hour).Unix())
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		want(t, "expires where alarms are back", b.watch().Expires, 0)
 	})
 }

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -223,4 +224,46 @@ func TestPlacement_Throttle(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
 	})
+}
+
+// A rollback by the circuit breaker comes out the same wherever placement dies: every prefix of its commits is safe, and no
+// failure is counted twice.
+func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
+	for crash := 0; ; crash++ {
+		w := rolled(t, 2, cluster.ServiceSpec{
+			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+		})
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "web:2" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.redelivers = true
+		n, crashed := 0, false
+		fail := func() error {
+			if n++; n == crash+1 {
+				crashed = true
+				w.placement = w.newPlacement("env-2", w.placement.Settings)
+				return errTimedOut
+			}
+			return nil
+		}
+		w.state.beforeCommit = func(cluster.Commit) error { return fail() }
+		w.state.beforeWrite = func(cluster.Write) error { return fail() }
+		w.deploy("web", "web:2")
+		w.minutes(20)
+		s := w.service("web")
+		want(t, fmt.Sprint("after a crash at write ", crash+1, ": release"), s.Release.Status, cluster.DeploymentRollbackSuccessful)
+		wantCount(t, "running tasks", w.of("web:1", cluster.TaskRunning), 2)
+		if failed := len(w.of("web:2", cluster.TaskStopped)); failed < 3 || s.Release.Failures > failed {
+			t.Fatalf("after a crash at write %d: %d failures were counted of %d", crash+1, s.Release.Failures, failed)
+		}
+		if !crashed {
+			if crash < 5 {
+				t.Fatalf("only %d writes", n)
+			}
+			return
+		}
+	}
 }

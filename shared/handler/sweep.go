@@ -209,7 +209,7 @@ func open(t *cluster.Target) bool {
 	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
 }
 
-// retireEvents lets the events of services that are INACTIVE expire with them.
+// retireEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
 func (s *sweep) retireEvents(ctx context.Context) error {
 	for _, name := range sortedKeys(s.snap.Services) {
 		svc := s.snap.Services[name]
@@ -219,6 +219,13 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 		rows, err := s.state.List(ctx, cluster.Prefix(s.cluster, cluster.PrefixEvent+svc.Short+"#"))
 		if err != nil {
 			return fmt.Errorf("listing the events of service %s: %w", svc.Name, err)
+		}
+		if watch := s.snap.AlarmWatch(svc.Short); watch != nil && watch.Expires == 0 {
+			next := *watch
+			next.Expires = svc.Expires
+			if _, err := s.state.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("retiring what was seen of the alarms of service %s: %w", svc.Name, err)
+			}
 		}
 		for _, row := range rows {
 			e, ok := row.(*cluster.ServiceEvent)

@@ -194,12 +194,8 @@ func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs 
 			dues[due.Key()] = cluster.Write{Any: true, Put: due}
 		}
 	}
-	switch {
-	case maps.EqualFunc(before, next.Revisions, sameBackoff):
+	if maps.EqualFunc(before, next.Revisions, sameBackoff) {
 		return nil
-	case len(next.Revisions) == 0:
-		key := old.Key()
-		return []cluster.Write{{Delete: &key}}
 	}
 	return slices.AppendSeq([]cluster.Write{{Put: next}}, maps.Values(dues))
 }

@@ -150,7 +150,7 @@ func held(out *cluster.ECSTask, t types.Task) {
 			bound := cluster.Binding{
 				Container: value(c.Name), ContainerPort: int(value(b.ContainerPort)), HostPort: p.Number, Protocol: p.Protocol,
 			}
-			if !slices.Contains(out.Bindings, bound) {
+			if p.Number > 0 && !slices.Contains(out.Bindings, bound) {
 				out.Bindings = append(out.Bindings, bound)
 			}
 			// Bound for IPv4 and for IPv6, it comes twice.

@@ -62,9 +62,24 @@ func TestECSTask(t *testing.T) {
 		Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}, {Number: 53, Protocol: cluster.UDP}},
 		Bindings: []cluster.Binding{
 			{Container: "app", HostPort: 80, Protocol: cluster.TCP}, {Container: "app", HostPort: 53, Protocol: cluster.UDP},
-			{Container: "app", HostPort: 49153, ContainerPort: 8080, Protocol: cluster.TCP}, {Container: "app", Protocol: cluster.TCP},
+			{Container: "app", HostPort: 49153, ContainerPort: 8080, Protocol: cluster.TCP},
 		},
 	})
+}
+
+// The address of a task's own network interface stands with its containers, or with the attachment alone.
+func TestECSTaskAddress(t *testing.T) {
+	for name, task := range map[string]types.Task{
+		"OfAContainer": {Containers: []types.Container{{}, {NetworkInterfaces: []types.NetworkInterface{{}, {PrivateIpv4Address: new("10.0.0.7")}}}}},
+		"OfTheAttachment": {Attachments: []types.Attachment{
+			{Type: new("Service Connect"), Details: []types.KeyValuePair{{Name: new("privateIPv4Address"), Value: new("10.0.0.8")}}},
+			{Type: new("ElasticNetworkInterface"), Details: []types.KeyValuePair{
+				{Name: new("subnetId"), Value: new("subnet-1")}, {Name: new("privateIPv4Address"), Value: new("10.0.0.7")},
+			}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, "address", wire.ECSTask(task).Address, "10.0.0.7") })
+	}
 }
 
 func TestECSTaskStatus(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
 	id := cluster.DeploymentID(short, s.now)
 	s.put(&cluster.Service{
 		Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		Desired: tasksPerService, MinHealthy: 100, MaxPercent: 200, CreatedAt: s.now, Steady: true, Running: tasksPerService, Deployment: cluster.Deployment{
+		Desired: tasksPerService, MinHealthy: 100, MaxPercent: 200, ZoneRebalancing: true, CreatedAt: s.now, Steady: true, Running: tasksPerService, Deployment: cluster.Deployment{
 			Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, State: cluster.RolloutCompleted,
 			Desired: tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
 		},

@@ -40,12 +40,20 @@ func (forLambda) ResolveAuthSchemes(context.Context, *ecs.AuthResolverParameters
 
 // Post calls an operation of Berth's ECS API with a body of its protocol.
 func (c *Cloud) Post(ctx context.Context, operation, body string) (answer []byte, err error) {
+	return c.post(ctx, "AmazonEC2ContainerServiceV20141113."+operation, body)
+}
+
+// Own calls an operation of Berth's own, beside ECS's.
+func (c *Cloud) Own(ctx context.Context, operation, body string) (answer []byte, err error) {
+	return c.post(ctx, "Berth_20261121."+operation, body)
+}
+
+func (c *Cloud) post(ctx context.Context, target, body string) (answer []byte, err error) {
 	answer, err = caller{endpoint: c.API}.send(ctx, request{
-		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1",
-		target: "AmazonEC2ContainerServiceV20141113." + operation,
+		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1", target: target,
 	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", operation, err)
+		err = fmt.Errorf("%s: %w", target, err)
 	}
 	return answer, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"github.com/aws/aws-sdk-go-v2/service/servicediscovery"
 
 	"berth/shared/cluster"
 )
@@ -42,25 +43,30 @@ type balancedStory struct {
 	tier  balancedTier
 	elb   *elb.Client
 	watch *cloudwatch.Client
+	names *servicediscovery.Client
 	group string
 	// least is the fewest healthy targets that were seen since it was set.
 	least int
 }
 
-// runBalancedScenario rolls a service of six behind a target group forth, loses one to failing checks, and has an alarm roll
-// it back. At no time are there fewer healthy targets than the service wants at least.
+// runBalancedScenario rolls a service of twelve behind a target group forth while a zone dies, loses one task to failing
+// checks, and has the circuit breaker and then an alarm roll it back. Never by Berth's own doing are there fewer healthy targets
+// than the service wants at least.
 func runBalancedScenario(t *testing.T, tier balancedTier) {
 	s := &balancedStory{story: story{t: t, tier: tier, api: tier.Client(), cluster: "market"}, tier: tier}
 	s.elb, s.watch = elb.NewFromConfig(tier.Balancing()), cloudwatch.NewFromConfig(tier.Balancing())
+	s.names = servicediscovery.NewFromConfig(tier.Balancing())
 	for _, step := range []struct {
 		name string
 		run  func()
 	}{
 		{"RegisteredAndHealthy", s.begin},
-		{"RollsForth", s.rollForth},
+		{"RollsForthWhileAZoneDies", s.rollForth},
 		{"ReplacesWhatFailsItsChecks", s.loseTarget},
+		{"TheCircuitBreakerRollsItBack", s.breakUp},
 		{"AnAlarmRollsItBack", s.rollBack},
 		{"ScalesInWithoutCuttingConnections", s.scaleIn},
+		{"EntersTasksInCloudMap", s.discovered},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			s.t = t
@@ -72,7 +78,7 @@ func runBalancedScenario(t *testing.T, tier balancedTier) {
 	}
 }
 
-const wantedTargets = 6
+const wantedTargets = 12
 
 func (s *balancedStory) begin() {
 	ctx := s.t.Context()
@@ -100,12 +106,12 @@ func (s *balancedStory) begin() {
 }
 
 // revise registers the next revision.
-func (s *balancedStory) revise() {
+func (s *balancedStory) revise(environment ...types.KeyValuePair) {
 	s.t.Helper()
 	must(s.api.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{
 		Family: aws.String("stall"), NetworkMode: types.NetworkModeBridge, ContainerDefinitions: []types.ContainerDefinition{{
 			Name: aws.String("app"), Image: aws.String("busybox"), Cpu: 256, Memory: aws.Int32(256), Essential: aws.Bool(true),
-			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(80)}},
+			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(80)}}, Environment: environment,
 		}},
 	}))(&s.story)
 }
@@ -163,14 +169,59 @@ func (s *balancedStory) rollForth() {
 	must(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
 		Cluster: &s.cluster, Service: aws.String("stall"), TaskDefinition: aws.String("stall"),
 	}))(&s.story)
+	s.until("tasks of the new revision", func() bool { return slices.Contains(s.definitions(), "stall:2") })
+	lost := s.loseZone(zones[0])
 	s.until("the new revision", func() bool { return slices.Equal(s.definitions(), []string{"stall:2"}) })
 	s.settled()
-	if s.least < wantedTargets {
-		s.t.Errorf("there were only %d healthy targets", s.least)
+	if s.least < wantedTargets-lost {
+		s.t.Errorf("there were only %d healthy targets, and the zone had %d", s.least, lost)
 	}
 	s.saidOf("deregistered")
 	s.saidOf("has begun draining connections on")
 	s.saidOf("deployment completed.")
+}
+
+// loseZone ends all machines of a zone, and gives how many tasks ran there.
+func (s *balancedStory) loseZone(zone string) (tasks int) {
+	s.t.Helper()
+	for _, task := range s.tasks("stall") {
+		if *task.AvailabilityZone == zone {
+			tasks++
+		}
+	}
+	for _, i := range s.instances() {
+		if zoneOf(i) == zone {
+			if err := s.tier.KillInstance(cluster.LastPart(*i.ContainerInstanceArn)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	return tasks
+}
+
+func (s *balancedStory) breakUp() {
+	s.revise(types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
+	s.least = wantedTargets
+	must(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
+		Cluster: &s.cluster, Service: aws.String("stall"), TaskDefinition: aws.String("stall"),
+		DeploymentConfiguration: &types.DeploymentConfiguration{
+			MaximumPercent: aws.Int32(200), MinimumHealthyPercent: aws.Int32(100),
+			DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true},
+		},
+	}))(&s.story)
+	s.saidOf("deployment failed: tasks failed to start.")
+	s.saidOf("rolling back to deployment")
+	s.rolledBack()
+}
+
+// rolledBack is the second revision again, without a moment of fewer healthy targets than are wanted.
+func (s *balancedStory) rolledBack() {
+	s.t.Helper()
+	s.until("the old revision", func() bool { return slices.Equal(s.definitions(), []string{"stall:2"}) })
+	s.settled()
+	if s.least < wantedTargets {
+		s.t.Errorf("there were only %d healthy targets", s.least)
+	}
 }
 
 func (s *balancedStory) loseTarget() {
@@ -202,17 +253,12 @@ func (s *balancedStory) rollBack() {
 			Alarms: &types.DeploymentAlarms{AlarmNames: []string{"errors"}, Enable: true, Rollback: true},
 		},
 	}))(&s.story)
-	s.until("tasks of the bad revision", func() bool { return slices.Contains(s.definitions(), "stall:3") })
+	s.until("tasks of the bad revision", func() bool { return slices.Contains(s.definitions(), "stall:4") })
 	must(s.watch.SetAlarmState(ctx, &cloudwatch.SetAlarmStateInput{
 		AlarmName: aws.String("errors"), StateValue: cwtypes.StateValueAlarm, StateReason: aws.String("a test"),
 	}))(&s.story)
 	s.saidOf("deployment failed: alarm detected.")
-	s.saidOf("rolling back to deployment")
-	s.until("the old revision", func() bool { return slices.Equal(s.definitions(), []string{"stall:2"}) })
-	s.settled()
-	if s.least < wantedTargets {
-		s.t.Errorf("there were only %d healthy targets", s.least)
-	}
+	s.rolledBack()
 }
 
 func (s *balancedStory) scaleIn() {
@@ -224,4 +270,30 @@ func (s *balancedStory) scaleIn() {
 	})
 	must(s.api.DeleteService(s.t.Context(), &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("stall"), Force: aws.Bool(true)}))(&s.story)
 	s.until("no target", func() bool { return len(s.targets()) == 0 })
+}
+
+// discovered has a service of tasks with addresses of their own entered in Cloud Map, and removed.
+func (s *balancedStory) discovered() {
+	ctx := s.t.Context()
+	made := must(s.names.CreateService(ctx, &servicediscovery.CreateServiceInput{Name: aws.String("stall"), NamespaceId: aws.String("ns-1")}))(&s.story)
+	must(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
+		Family: aws.String("named"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{{
+			Name: aws.String("app"), Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64), Essential: aws.Bool(true),
+		}},
+	}))(&s.story)
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		Cluster: &s.cluster, ServiceName: aws.String("named"), TaskDefinition: aws.String("named"), DesiredCount: aws.Int32(2),
+		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}}},
+		ServiceRegistries:    []types.ServiceRegistry{{RegistryArn: made.Service.Arn}},
+	}))(&s.story)
+	entries := func() int {
+		out := must(s.names.ListInstances(ctx, &servicediscovery.ListInstancesInput{ServiceId: made.Service.Id}))(&s.story)
+		return len(out.Instances)
+	}
+	s.until("two entries, and a deployment that is done", func() bool {
+		v := s.service("named")
+		return entries() == 2 && v.Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+	})
+	must(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("named"), Force: aws.Bool(true)}))(&s.story)
+	s.until("no entry", func() bool { return entries() == 0 })
 }

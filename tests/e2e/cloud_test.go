@@ -13,6 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"berth/shared/awsapi"
 	"berth/tests/cloud"
 	"berth/tests/ministack"
 )
@@ -43,7 +44,7 @@ func (l *local) Await(done func() bool) bool {
 
 // Balancing is the fleet, as any user.
 func (l *local) Balancing() aws.Config {
-	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.Fleet, Credentials: anyone}
+	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.Fleet, Credentials: anyone, HTTPClient: awsapi.HTTP{}}
 }
 
 // LookNow has health-check look, which otherwise does so each minute.

@@ -19,7 +19,11 @@ func (c *checker) follow(old, now *cluster.Service) {
 		c.definitions[now.Deployment.ID] = now.Deployment.TaskDefinition
 	}
 	if old == nil || old.Short != now.Short {
+		c.asked[now.Short] = c.now()
 		return
+	}
+	if old.Grace != now.Grace || old.Desired != now.Desired || old.MaxPercent != now.MaxPercent || old.Deployment.ID != now.Deployment.ID {
+		c.asked[now.Short] = c.now()
 	}
 	if was := c.definitions[now.Deployment.ID]; was != "" && was != now.Deployment.TaskDefinition {
 		c.fail("invariant 3: deployment %s of service %s was of %s and is of %s", now.Deployment.ID, now.Name, was, now.Deployment.TaskDefinition)

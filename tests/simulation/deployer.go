@@ -97,7 +97,6 @@ func (c *customer) release(s *wanted, change cluster.ServiceChange) {
 			c.world.mark(MarkDeployed)
 		case code == cluster.CodeInvalidParameter: // its rules cannot be kept by the new revision
 			s.desired, s.rules = unknown, nil
-		case code == cluster.CodeUnsupported:
 		default:
 			c.world.checker.fail("invariant 9: service %s was acknowledged, and updating it by %+v says %v", s.name, change, err)
 		}
@@ -158,7 +157,7 @@ func (c *customer) tune(a Action) {
 	s.busy = true
 	c.call("tune "+s.name, func(ctx context.Context) error { return c.ask(ctx, "UpdateService", in) }, func(err error) {
 		s.busy = false
-		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter && code != cluster.CodeUnsupported {
+		if code := cluster.ErrorCode(err); err != nil && code != cluster.CodeInvalidParameter {
 			c.world.checker.fail("invariant 9: service %s was acknowledged, and tuning it by %v says %v", s.name, in, err)
 		}
 	})

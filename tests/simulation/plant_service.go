@@ -80,7 +80,7 @@ func (b Bug) lie() func(*World, []cluster.Row) []cluster.Row {
 var symptoms = map[Bug]string{
 	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision",
 	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
-	IgnoreGrace: "may be beside", BelieveStorm: "may be beside",
+	IgnoreGrace: "within its grace period", BelieveStorm: "most of the cluster's look unhealthy",
 }
 
 // shown are the broken invariants that show the bug.

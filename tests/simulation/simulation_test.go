@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 }
 
 // defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
-const defaultSeeds = 100
+const defaultSeeds = 300
 
 // seeds are the seeds to run: SEED alone, or the first SEEDS.
 func seeds(t *testing.T) (first, last uint64) {

@@ -105,17 +105,27 @@ func newWorld(r Run) (*World, error) {
 		Run: r, rng: rand.New(rand.NewPCG(r.Seed, 0x77)), alive: map[string]int{}, stubborn: map[string]bool{},
 		marks: map[Mark]int{}, chaos: newChaos(r.Seed, r.Off), span: shortSpan,
 	}
+	calm := r.Seed%8 == 7 && !r.LoseEvents
+	if calm {
+		w.chaos = newChaos(r.Seed, AllFaults)
+	}
 	if w.chaos.rates[LongRun] > 0.5 {
 		w.chaos.hits[LongRun]++
 		w.span = longSpan
 	}
 	if w.Actions == nil {
 		w.Actions = draw(history, 8+history.IntN(25), w.span)
+		if calm && r.Seed%16 == 7 {
+			w.Actions = append(w.Actions, storm...)
+		}
 	}
 	w.client = &customer{world: w, stops: map[string]bool{}}
 	w.outage = w.chaos.outage()
 	loop := embedded.NewVirtualLoop(epoch)
 	w.checker = newChecker(loop.Now, w.mark)
+	if calm {
+		w.checker.tolerance = soon
+	}
 	if verbose {
 		w.checker.tell = w.tell
 	}
@@ -263,7 +273,11 @@ const (
 // settle lets the world come to rest, checks that it did, and that nothing more happens then.
 func (w *World) settle() {
 	sweep := epoch.Add(w.span.Truncate(time.Hour))
-	for look := range 3 {
+	looks := 3
+	if w.LoseEvents {
+		looks = 16 // each step of a deployment takes a sweep
+	}
+	for look := range looks {
 		sweep = sweep.Add(time.Hour)
 		if w.until(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
 			return
@@ -272,7 +286,7 @@ func (w *World) settle() {
 		if len(w.checker.broken) == 0 {
 			break
 		}
-		if look < 2 {
+		if look < looks-1 {
 			w.note("not yet at rest: %q", w.checker.broken)
 			w.checker.broken = nil
 		}

@@ -19,8 +19,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"berth/functions/internal/trace"
 	"berth/shared/awsapi"
@@ -208,20 +206,7 @@ func (e *Environment) ECS() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFrom
 // AWS is the configuration for clients of the SDK that few functions have.
 func (e *Environment) AWS() aws.Config { return e.aws }
 
-// Bus is EventBridge where PUBLISH_EVENTS is true, nil where nothing is to be published.
-func (e *Environment) Bus() handler.EventBus {
-	if !e.flag("PUBLISH_EVENTS") {
-		return nil
-	}
-	return &awsapi.Bus{Client: eventbridge.NewFromConfig(e.aws)}
-}
-
 // Forwarder passes operations on to ECS.
 func (e *Environment) Forwarder() *awsapi.Forwarder {
 	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}
-}
-
-// Queue is the queue whose URL the variable holds.
-func (e *Environment) Queue(name string) *awsapi.Queue {
-	return &awsapi.Queue{Client: sqs.NewFromConfig(e.aws), URL: e.Required(name)}
 }

@@ -60,7 +60,7 @@ func TestSettings(t *testing.T) {
 func TestWhatIsMissingIsCollected(t *testing.T) {
 	e := with("AWS_REGION", "eu-central-1")
 	e.State()
-	e.Queue("WAKE_QUEUE_URL")
+	e.Required("WAKE_QUEUE_URL")
 	e.Account()
 	if err := e.Err(); err == nil || err.Error() != "TABLE_NAME is not set\nWAKE_QUEUE_URL is not set\nACCOUNT_ID is not set" {
 		t.Errorf("Err = %v", err)
