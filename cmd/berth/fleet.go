@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"berth/cmd/berth/dataplane"
+	"berth/shared/awsapi"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
 	"berth/shared/fleet"

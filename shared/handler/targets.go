@@ -92,10 +92,14 @@ func (d *drainer) look(item cluster.TargetItem) (*registering, error) {
 // register registers what is wanted and not yet registered: first it writes down where, so that whoever takes the task
 // out knows of it even if this one dies in the middle of its call.
 func (d *drainer) register(wanted []*registering) error {
-	wanted, err := d.locate(wanted)
+	located, err := d.locate(wanted)
 	if err != nil {
+		for _, r := range wanted {
+			r.left = true // what was located, too, has to be registered
+		}
 		return err
 	}
+	wanted = located
 	groups := map[string][]place{}
 	for _, r := range wanted {
 		for n, g := range r.open() {

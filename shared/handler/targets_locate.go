@@ -23,9 +23,6 @@ func (d *drainer) locate(wanted []*registering) ([]*registering, error) {
 	for batch := range slices.Chunk(missing, describeBatch) {
 		tasks, err := d.describe(batch)
 		if err != nil {
-			for _, r := range wanted {
-				r.left = true
-			}
 			d.again(patience(err))
 			return nil, err
 		}

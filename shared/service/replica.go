@@ -17,6 +17,7 @@ func (c *census) replica() {
 	c.floor = c.least(desired)
 	c.ceiling = desired * c.Service.MaxPercent / 100
 	c.rescale(desired)
+	c.overflow()
 	c.evacuate()
 	c.roll(desired)
 	for i := len(c.groups) - 1; i > 0; i-- {
@@ -66,6 +67,18 @@ func (c *census) rescale(desired int) {
 	for i := len(c.groups) - 1; i > 0; i-- {
 		c.groups[i].Desired = min(c.groups[i].Desired, desired)
 		desired -= c.groups[i].Desired
+	}
+}
+
+// overflow stops tasks that wait for an instance and that maximumPercent leaves no room for: fewer are desired than when they
+// were begun.
+func (c *census) overflow() {
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			if m.state == waiting && c.active > c.ceiling {
+				c.stop(m, c.scaling(g))
+			}
+		}
 	}
 }
 
@@ -231,7 +244,7 @@ func (c *census) stopLeaving(g *group, n int) {
 // start plans the starts that a deployment is short of, as far as maximumPercent, its throttle and the bound on
 // replacements of unhealthy tasks allow.
 func (c *census) start(g *group, want int) {
-	if g.State == cluster.RolloutFailed {
+	if g.State == cluster.RolloutFailed || g.primary && c.exhausted() {
 		c.hold(g)
 		return
 	}

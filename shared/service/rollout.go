@@ -55,6 +55,17 @@ func (c *census) begin() {
 	}
 }
 
+// exhausted reports whether the circuit breaker has counted enough since the deployment was judged: the next decision ends
+// it, and nothing more of it is started meanwhile.
+func (c *census) exhausted() bool {
+	d := &c.next.Deployment
+	if d.State != cluster.RolloutInProgress || !c.Service.Breaker.Enable || d.Failed < c.threshold() {
+		return false
+	}
+	c.lookAgain(c.Now)
+	return true
+}
+
 // threshold is how many failures the circuit breaker takes: half the desired count by default, at least 3 and at most 200.
 func (c *census) threshold() int { return Threshold(c.Service.Breaker, c.wants(c.Service.Desired)) }
 
