@@ -127,6 +127,7 @@ func TestLocalCloud(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
 	t.Run("BalancedScenario", func(t *testing.T) { runBalancedScenario(t, l) })
 	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
@@ -116,16 +117,21 @@ func (s *rollout) begin() {
 	s.revise()
 	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
 		Cluster: &s.cluster, ServiceName: &s.name, TaskDefinition: &s.name, DesiredCount: aws.Int32(wanted),
-		LoadBalancers: []types.LoadBalancer{{TargetGroupArn: &s.group, ContainerName: &s.name, ContainerPort: aws.Int32(80)}},
-		DeploymentConfiguration: &types.DeploymentConfiguration{
-			MaximumPercent: aws.Int32(125), MinimumHealthyPercent: aws.Int32(75),
-			DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true},
-		},
+		LoadBalancers:           []types.LoadBalancer{{TargetGroupArn: &s.group, ContainerName: &s.name, ContainerPort: aws.Int32(80)}},
+		DeploymentConfiguration: percentages(125, 75),
 	}))(&s.story)
 	s.stable()
 	s.until("twelve healthy tasks", func(at sight) bool { return len(at.healthy) == wanted })
 	s.watch.floor, s.watch.least = floor, wanted
 	s.good = *s.ended(types.ServiceDeploymentStatusSuccessful).TargetServiceRevision.Arn
+}
+
+// percentages are how many tasks there may be at most and must be at least, with the circuit breaker on.
+func percentages(most, least int32) *types.DeploymentConfiguration {
+	return &types.DeploymentConfiguration{
+		MaximumPercent: &most, MinimumHealthyPercent: &least,
+		DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true},
+	}
 }
 
 // revise registers the next revision, with variables that tell the fleet what its tasks do.
@@ -161,12 +167,11 @@ func (s *rollout) stable() {
 			again, err := asked(ctx, in, out, err)
 			if again {
 				s.look()
-				o.MinDelay = s.tier.Pass()
+				s.tier.Pass()
 			}
 			return again, err
 		}
-		o.MinDelay = s.tier.Pass()
-		o.MaxDelay = o.MinDelay
+		o.MinDelay, o.MaxDelay = time.Millisecond, 10*time.Millisecond
 	})
 	if err := waiter.Wait(s.t.Context(), &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}}, patience); err != nil {
 		s.t.Fatalf("%v\n%s", err, s.sight())
@@ -253,7 +258,12 @@ func (s *rollout) loseZone(zone string) {
 
 func (s *rollout) breakUp() {
 	s.revise(types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
-	s.deploy(nil)
+	// One task at a time, so that the fourth failure is that of the fourth attempt.
+	s.watch.floor = wanted // 92 % of it, rounded up
+	s.deploy(func(in *ecs.UpdateServiceInput) {
+		in.DeploymentConfiguration = percentages(109, 92)
+		in.DeploymentConfiguration.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdTypeCount, Value: 4}
+	})
 	bad := *s.service(s.name).Deployments[0].Id
 	var slowed wire.ThrottleOutput
 	s.until("its starts to be slowed down", func(sight) bool {
@@ -265,9 +275,16 @@ func (s *rollout) breakUp() {
 		!strings.Contains(r.Reason, "CannotStartContainerError") {
 		s.t.Errorf("it is slowed down so: %+v", r)
 	}
-	s.until("the circuit breaker", func(at sight) bool { return at.said("(deployment " + bad + ") deployment failed: tasks failed to start.") })
+	s.until("an event that it is", func(at sight) bool { return at.said("is unable to consistently start tasks successfully.") })
+	// The delay before the fourth attempt is nine minutes, and up to a tenth more: about as long as one wait.
+	tripped := func() bool {
+		return s.look().said("(deployment " + bad + ") deployment failed: tasks failed to start.")
+	}
+	if !s.tier.Await(tripped) {
+		s.await("the circuit breaker", tripped)
+	}
 	d := s.rolledBack("circuit breaker")
-	if b := d.DeploymentCircuitBreaker; b.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered || b.Threshold != wanted/2 || b.FailureCount < b.Threshold {
+	if b := d.DeploymentCircuitBreaker; b.Status != types.ServiceDeploymentRollbackMonitorsStatusTriggered || b.Threshold != 4 || b.FailureCount != 4 {
 		s.t.Errorf("the circuit breaker is %+v", b)
 	}
 	if left := s.throttle(); len(left.Revisions) != 0 {
@@ -316,12 +333,10 @@ func (s *rollout) alarm() {
 		Statistic: cwtypes.StatisticSum,
 	}))(&s.story)
 	s.revise()
+	s.watch.floor = floor
 	s.deploy(func(in *ecs.UpdateServiceInput) {
-		in.DeploymentConfiguration = &types.DeploymentConfiguration{
-			MaximumPercent: aws.Int32(125), MinimumHealthyPercent: aws.Int32(75),
-			DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{Enable: true, Rollback: true},
-			Alarms:                   &types.DeploymentAlarms{AlarmNames: []string{"late"}, Enable: true, Rollback: true},
-		}
+		in.DeploymentConfiguration = percentages(125, 75)
+		in.DeploymentConfiguration.Alarms = &types.DeploymentAlarms{AlarmNames: []string{"late"}, Enable: true, Rollback: true}
 	})
 	s.until("tasks of the bad revision", func(at sight) bool { return slices.Contains(at.revisions(), "quay:4") })
 	must(s.alarms.SetAlarmState(ctx, &cloudwatch.SetAlarmStateInput{
@@ -393,6 +408,9 @@ var texts = regexp.MustCompile(`^\(service quay\) (?:` + strings.Join([]string{
 	`\(deployment ecs-svc/\d+\) deployment completed\.`,
 	`\(deployment ecs-svc/\d+\) deployment failed: (?:tasks failed to start|alarm detected)\.`,
 	`rolling back to deployment ecs-svc/\d+\.`,
+	`is (?:not )?AZ balanced with \d+ tasks in us-east-1[ab], \d+ tasks in us-east-1[ab]\.(?: AZ Rebalancing in progress\.)?`,
+	`has started \d+ tasks in us-east-1[ab] to AZ Rebalance:(?: \(task [0-9a-f]{32}\))+\.`,
+	`has stopped \d+ running tasks in us-east-1[ab] due to AZ rebalancing:(?: \(task [0-9a-f]{32}\))+\.`,
 	`was unable to reach steady state because \(taskSet ecs-svc/\d+\) was unable to scale in due to \(reason \d+ tasks under protection\)`,
 }, "|") + `)$`)
 
@@ -437,8 +455,7 @@ func (s *rollout) end() {
 			s.tier.Pass()
 			return again, err
 		}
-		o.MinDelay = s.tier.Pass()
-		o.MaxDelay = o.MinDelay
+		o.MinDelay, o.MaxDelay = time.Millisecond, 10*time.Millisecond
 	})
 	if err := waiter.Wait(ctx, &ecs.DescribeServicesInput{Cluster: &s.cluster, Services: []string{s.name}}, patience); err != nil {
 		s.t.Fatal(err)

@@ -27,8 +27,8 @@ type rolloutTier interface {
 	ECS() *ecs.Client
 	// Own calls an operation of Berth's own.
 	Own(ctx context.Context, operation, body string) ([]byte, error)
-	// Pass lets time go on where it does not by itself, and says how long to wait for what happens then.
-	Pass() time.Duration
+	// Pass lets time go on where it does not by itself.
+	Pass()
 }
 
 func (v *virtual) ECS() *ecs.Client {
@@ -53,12 +53,9 @@ func (v *virtual) Own(ctx context.Context, operation, in string) ([]byte, error)
 	return body, err
 }
 
-func (v *virtual) Pass() time.Duration {
-	v.Loop.RunUntil(v.Loop.Now().Add(time.Second))
-	return time.Millisecond
-}
+func (v *virtual) Pass() { v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) }
 
-func (l *local) Pass() time.Duration { return 100 * time.Millisecond }
+func (l *local) Pass() {}
 
 // watch holds a service to its minimum of healthy tasks. What a dead zone took is not Berth's doing; that Berth takes
 // more before it is made up for is.
