@@ -68,7 +68,7 @@ const (
 	// MaxAlarms is how many alarms one DescribeAlarms of CloudWatch takes.
 	MaxAlarms = 100
 	// MaxOlder is how many deployments of one service may be on their way out.
-	MaxOlder = 20
+	MaxOlder = 10
 )
 
 // DeploymentQuery selects service deployments of ListServiceDeployments, the newest first.

@@ -15,7 +15,7 @@ type Revision struct {
 	Network        *Network       `json:"nw,omitempty"`
 	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
 	Registries     []Registry     `json:"rg,omitempty"`
-	// Constraints are the service's when the deployment was made: running DAEMON tasks are held to these (S4).
+	// Constraints are those of a DAEMON service when the deployment was made: its running tasks are held to these (S4).
 	Constraints []PlacementConstraint `json:"pc,omitempty"`
 }
 

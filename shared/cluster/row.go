@@ -108,6 +108,10 @@ type Outbox struct {
 	NotBefore time.Time `json:"nb,omitzero"`
 }
 
+// OutboxFirst begins the ids of outbox rows that have only Targets or Publish: they take no tokens of ECS's and need not wait
+// behind those that do.
+const OutboxFirst = "+"
+
 // StartItem is one task to start. Everything else stands in its row.
 type StartItem struct {
 	ID       string `json:"i,omitempty"` // empty where it is TaskID(Batch, Instance)

@@ -43,7 +43,10 @@ func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) err
 
 // begin is [deploy] where nothing was before.
 func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
-	r.ID, r.CreatedAt, r.Constraints = freshID(s, now), now, slices.Clone(s.Rules.Constraints)
+	r.ID, r.CreatedAt, r.Constraints = freshID(s, now), now, nil
+	if s.Strategy == cluster.Daemon {
+		r.Constraints = slices.Clone(s.Rules.Constraints)
+	}
 	s.Deployment = cluster.Deployment{
 		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress, Reason: "ECS deployment " + r.ID + " in progress.",
 	}

@@ -224,7 +224,7 @@ func TestAPI_Deployment(t *testing.T) {
 		for range cluster.MaxOlder {
 			want(t, "error", force(), nil)
 		}
-		wantCode(t, force(), cluster.CodeClient, "tasks of 21 deployments")
+		wantCode(t, force(), cluster.CodeClient, "tasks of 11 deployments")
 	})
 	t.Run("TakesTheConstraintsThatHoldNow", func(t *testing.T) {
 		w := newWorld(t)

@@ -31,7 +31,7 @@ func (d *decider) windUp(owner, id string) {
 	}
 	d.warm.winding[key] = true
 	d.plan.room(1)
-	if o := d.plan.out("", "", "", nil); len(o.Targets) >= mostTargets {
+	if o := d.plan.beside; o != nil && len(o.Targets) >= mostTargets {
 		d.plan.close()
 	}
 	d.plan.registrations(owner, id)

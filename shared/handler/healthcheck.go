@@ -205,7 +205,7 @@ func (h *HealthCheck) registerAgain(ctx context.Context, t *cluster.Target, seen
 		}
 	}
 	o := &cluster.Outbox{
-		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("targets-%s-%d", t.Task, next.Rev), CreatedAt: h.Clock.Now(),
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("%stargets-%s-%d", cluster.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
 		Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
 	}
 	err := h.State.Commit(ctx, cluster.Commit{

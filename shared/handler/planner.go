@@ -21,7 +21,8 @@ type planner struct {
 	versioned bool
 	next      int64 // placement version that the open commit makes, if versioned
 	outbox    []*cluster.Outbox
-	rounds    map[string]int // per owner and instance, within the open commit
+	beside    *cluster.Outbox // of the open commit: registrations and events, which rest on no version; nil for none
+	rounds    map[string]int  // per owner and instance, within the open commit
 	// dues are timers that are set already, by what they are for: to be set once is enough.
 	dues map[timer]time.Time
 }
@@ -39,12 +40,18 @@ func newPlanner(warm *warmSnapshot, now time.Time) *planner {
 }
 
 func (p *planner) open() {
-	p.writes, p.outbox, p.versioned = nil, nil, false
+	p.writes, p.outbox, p.beside, p.versioned = nil, nil, nil, false
 	p.keys, p.rounds = map[cluster.Key]bool{}, map[string]int{}
 }
 
 // used is how many rows the open commit has.
-func (p *planner) used() int { return len(p.writes) + len(p.outbox) }
+func (p *planner) used() int {
+	n := len(p.writes) + len(p.outbox)
+	if p.beside != nil {
+		n++
+	}
+	return n
+}
 
 // left is how many rows the open commit can still take.
 func (p *planner) left() int { return cluster.MaxWrites - p.used() }
@@ -62,6 +69,10 @@ func (p *planner) close() {
 	}
 	for _, o := range p.outbox {
 		p.writes = append(p.writes, cluster.Write{Put: o})
+	}
+	if p.beside != nil {
+		p.beside.ID = p.besideID()
+		p.writes = append(p.writes, cluster.Write{Put: p.beside, Any: true})
 	}
 	c := cluster.Commit{Cluster: p.snap.Meta.Cluster, Version: cluster.NoVersion, Writes: p.writes}
 	if p.versioned {
@@ -150,14 +161,38 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 
 // registrations has dispatch look at where a task should be registered: at most 1 row.
 func (p *planner) registrations(owner, id string) {
-	o := p.out("", "", "", nil)
+	o := p.outBeside()
 	o.Targets = append(o.Targets, cluster.TargetItem{Owner: owner, ID: id})
 }
 
 // publish has events sent to the event bus: at most 1 row.
 func (p *planner) publish(events ...cluster.PublishedEvent) {
-	o := p.out("", "", "", nil)
+	o := p.outBeside()
 	o.Publish = append(o.Publish, events...)
+}
+
+// outBeside is the open commit's outbox row for what takes no token: it does not wait behind starts that do.
+func (p *planner) outBeside() *cluster.Outbox {
+	if p.beside == nil {
+		p.beside = &cluster.Outbox{Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, CreatedAt: p.now}
+	}
+	return p.beside
+}
+
+// besideID is the id of the open commit's row of [planner.outBeside]. It sorts before those of starts and stops, the oldest
+// first, and follows from the commit: only the same decision made again makes the same row.
+func (p *planner) besideID() string {
+	of := make([]string, 0, 2*len(p.writes))
+	for _, w := range p.writes {
+		of = append(of, w.Key().Sort)
+		if w.Put != nil && !w.Any {
+			of = append(of, fmt.Sprint(w.Put.Header().Rev))
+		}
+	}
+	for _, t := range p.beside.Targets {
+		of = append(of, t.Owner, t.ID)
+	}
+	return fmt.Sprintf("%s%013d-%s", cluster.OutboxFirst, p.now.UnixMilli(), cluster.Digest(of...)[:16])
 }
 
 // network is the task's, or its revision's.
@@ -170,7 +205,8 @@ func (p *planner) network(t *cluster.Task) *cluster.Network {
 	return t.Network
 }
 
-// out is the open commit's outbox row for one batch of starts, or for its stops.
+// out is the open commit's outbox row for one batch of starts, or for its stops. These rest on the version, so that no other
+// commit makes its id.
 func (p *planner) out(owner, definition, batch string, network *cluster.Network) *cluster.Outbox {
 	i := slices.IndexFunc(p.outbox, func(o *cluster.Outbox) bool {
 		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)

@@ -194,7 +194,7 @@ func (s *sweep) targets(ctx context.Context) error {
 			continue
 		}
 		out := &cluster.Outbox{
-			Head: cluster.Head{Cluster: s.cluster}, ID: "target-" + t.Task, CreatedAt: s.now,
+			Head: cluster.Head{Cluster: s.cluster}, ID: cluster.OutboxFirst + "target-" + t.Task, CreatedAt: s.now,
 			Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
 		}
 		if _, err := s.state.Write(ctx, cluster.Write{Put: out, Any: true}); err != nil {

@@ -92,7 +92,7 @@ type census struct {
 	held      map[string]bool // instances with a task that holds capacity
 	died      map[string]time.Time
 	targets   []*cluster.Target
-	failures  []*cluster.Task // of the PRIMARY, that its circuit breaker has yet to count
+	failures  []*cluster.Task // that no circuit breaker has counted
 	backoffs  map[string]cluster.Backoff
 	ceiling   int
 	floor     int
@@ -209,8 +209,11 @@ func (c *census) count(t *cluster.Task) {
 		g.leavers[m.state]++
 	}
 	c.active++
-	if m.up() {
+	if c.serves(m) {
 		c.ups++
+	}
+	if g.primary && m.state == bad && !m.lost && !t.Counted && g.State != cluster.RolloutCompleted {
+		c.failures = append(c.failures, t)
 	}
 	if m.state == good {
 		c.good++
@@ -226,7 +229,7 @@ func (c *census) ended(t *cluster.Task) {
 	switch {
 	case g == nil || t.Desired != cluster.TaskRunning:
 	case t.NeverRan():
-		if g.primary && !t.Counted {
+		if !t.Counted {
 			c.failures = append(c.failures, t)
 		}
 	case t.Started.Time().Add(c.Limits.RestartGap).After(c.Now):
@@ -303,19 +306,19 @@ func (c *census) may(m *member) bool {
 	if m.gone || m.protected {
 		return false
 	}
-	if c.spare(m.state) > 0 {
+	if c.spare(m) > 0 {
 		return true
 	}
 	c.refused = true
 	return false
 }
 
-// spare is how many tasks of a state may go without fewer than the floor being healthy.
-func (c *census) spare(s state) int {
-	switch s {
-	case good:
+// spare is how many tasks like m may go without fewer than the floor being healthy.
+func (c *census) spare(m *member) int {
+	switch {
+	case m.state == good:
 		return min(c.good, c.ups) - c.floor
-	case settling:
+	case c.serves(m):
 		return c.ups - c.floor
 	}
 	return c.active
@@ -343,9 +346,14 @@ func (c *census) leave(m *member, n int) {
 	if m.state == good {
 		c.good -= n
 	}
-	if m.up() {
+	if c.serves(m) {
 		c.ups -= n
 	}
+}
+
+// serves reports whether a task is taken to do its work: it is up, or looks unhealthy where that is not believed.
+func (c *census) serves(m *member) bool {
+	return m.up() || c.Unhealthy && m.state == bad && !m.lost
 }
 
 // choose has placement stop up to n of tasks that are all of one state and one deployment, as far as they may go, and returns how many.
@@ -355,7 +363,7 @@ func (c *census) choose(members []*member, n int, reason string) int {
 		return 0
 	}
 	n = min(n, len(members))
-	if spare := c.spare(members[0].state); spare < n {
+	if spare := c.spare(members[0]); spare < n {
 		n, c.refused = spare, true
 	}
 	if n <= 0 {

@@ -94,23 +94,51 @@ func daemonRank(m *member) state {
 // so many at once as the bound on that allows.
 func (c *census) renew(keep map[string]*member) {
 	wave := max(1, (len(c.Eligible)*c.Limits.Wave+99)/100) - c.ending
-	rolling := c.primary().State != cluster.RolloutFailed && c.backoffs[c.primary().ID].Step == 0
-	for _, id := range sortedKeys(keep) {
+	rolling := c.mayRoll(len(keep))
+	for _, id := range c.shuffled(keep) {
 		m := keep[id]
 		g := c.of(m.Task)
 		switch {
-		case !g.primary && rolling:
-			c.stop(m, c.scaling(g))
+		case !g.primary && rolling > 0:
+			if c.stop(m, c.scaling(g)) {
+				rolling--
+			}
 		case m.state != bad || m.lost:
 		case c.Unhealthy:
 			c.unhealthy++
 		case wave > 0 && c.stop(m, c.ailment(m)):
 			wave--
-			if g.primary {
-				g.Failed++
-			}
 		}
 	}
+}
+
+// mayRoll is how many of n tasks may be stopped for being of an older revision: after an attempt of the new one that
+// failed one at a time, when its delay is over.
+func (c *census) mayRoll(n int) int {
+	p := c.primary()
+	b := c.backoffs[p.ID]
+	switch {
+	case p.State == cluster.RolloutFailed:
+		return 0
+	case b.Step == 0:
+		return n
+	case b.NextAttemptAt.After(c.Now):
+		c.lookAgain(b.NextAttemptAt)
+		return 0
+	case c.ending > 0 || p.count[pending] > 0 || n < len(c.Eligible):
+		return 0 // there is an instance to try it on
+	}
+	return 1
+}
+
+// shuffled are the instances in an order that differs from one failed attempt to the next.
+func (c *census) shuffled(keep map[string]*member) []string {
+	ids := sortedKeys(keep)
+	if step := c.backoffs[c.primary().ID].Step; step > 0 && len(ids) > 0 {
+		first := int(draw(uint64(step), c.primary().ID) % uint64(len(ids)))
+		ids = slices.Concat(ids[first:], ids[:first])
+	}
+	return ids
 }
 
 // startDaemons starts a task on each of the instances, as far as the throttle allows: after an attempt that failed on one

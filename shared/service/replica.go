@@ -127,6 +127,10 @@ func (c *census) roll(desired int) {
 func (c *census) rollGroup(g *group, n int) int {
 	stopped := 0
 	for s := waiting; s <= good && stopped < n; s++ {
+		if s == bad {
+			stopped += c.stopBad(g, n-stopped)
+			continue
+		}
 		for _, leaving := range []bool{true, false} {
 			stopped += c.choose(g.like(s, leaving), n-stopped, c.scaling(g))
 		}
@@ -222,9 +226,6 @@ func (c *census) stopBad(g *group, n int) (stopped int) {
 		}
 		if c.stop(m, c.ailment(m)) {
 			stopped++
-			if g.primary && !m.lost {
-				g.Failed++
-			}
 		}
 	}
 	return stopped

@@ -32,8 +32,12 @@ func (c *census) judge() {
 	if healthy > c.Service.Deployment.Healthy && !c.Service.Breaker.Cumulative {
 		d.Failed = 0
 	}
-	d.Failed += len(c.failures)
-	c.plan.Counted = c.failures
+	for _, t := range c.failures {
+		if c.of(t).primary {
+			d.Failed++
+		}
+	}
+	c.plan.Counted = c.failures // all: a deployment that is gone back to begins without failures
 	if d.State != cluster.RolloutInProgress || c.Service.Status != cluster.ServiceActive {
 		return
 	}

@@ -69,12 +69,17 @@ func (c *census) tellThrottled() {
 	}
 }
 
-// see tells of tasks that are unhealthy, before anything is done about them.
+// mostSeen is how many unhealthy tasks of a service are told of at once: its row remembers each.
+const mostSeen = 20
+
+// see tells of tasks that are unhealthy, before anything is done about them; of none where that is not believed.
 func (c *census) see() {
+	seen := 0
 	for _, g := range c.groups {
 		for _, m := range g.members {
-			if m.state == bad && !m.lost {
+			if m.state == bad && !m.lost && !c.Unhealthy && seen < mostSeen {
 				c.say("unhealthy/"+m.ID, Event{Message: c.symptom(m)})
+				seen++
 			}
 		}
 	}
