@@ -76,8 +76,6 @@ type Service struct {
 	GaveUp bool `json:"gu,omitempty"`
 	// Unrepaired is the rule that the tasks break where they are and that no moves can mend, in words.
 	Unrepaired string `json:"un,omitempty"`
-	// NotBefore is when the next start is allowed, after a task that never ran.
-	NotBefore time.Time `json:"nb,omitzero"`
 	// Said are events that are not repeated, by what they are about, until the cause is over or 6 hours have passed (S12).
 	Said map[string]time.Time `json:"sy,omitempty"`
 	// Rebalancing reports that tasks are being started and stopped to balance the zones (S13).

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 	"berth/shared/placement"
 	service "berth/shared/service"
 )
@@ -64,33 +65,83 @@ func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 // wake adds the services that a changed instance concerns: all daemons, those whose next task would now fit there, and those
 // whose zones may now be brought into balance.
 func (d *decider) wake(w *work) {
-	if w.daemons {
-		for _, s := range d.snap.Daemons() {
+	for _, s := range d.snap.Daemons() {
+		if w.daemons || d.misplaced(s, w) {
 			w.services[s.Name] = true
 		}
 	}
 	d.wakeZones(w)
 	for _, s := range d.snap.Blocked() {
-		if !w.services[s.Name] && d.unblocked(s, w.freed) {
+		if !w.services[s.Name] && d.unblocked(s, w) {
 			w.services[s.Name] = true
 		}
 	}
 }
 
-// unblocked reports whether a task of any of the service's revisions fits on one of the instances.
-func (d *decider) unblocked(s *cluster.Service, freed map[string]bool) bool {
+// misplaced reports whether the constraints of a DAEMON service look at what runs on an instance, and now want a task on one
+// that has none, or none on one that has.
+func (d *decider) misplaced(s *cluster.Service, w *work) bool {
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	if def == nil || s.Status != cluster.ServiceActive {
+		return false
+	}
+	spec, held := d.specs.service(s, def, ""), d.specs.running(s, def)
+	if !dynamic(spec) && !dynamic(held) {
+		return false
+	}
+	wrong := func(id string) bool {
+		v := d.snap.Instances[id]
+		if v == nil || v.Instance == nil || !v.Available() {
+			return false
+		}
+		if d.has(id, s.Short) {
+			return !d.engine.Matches(v, held)
+		}
+		return d.engine.Matches(v, spec)
+	}
+	return anyKey(w.freed, wrong) || anyKey(w.came, wrong)
+}
+
+func anyKey(m map[string]bool, f func(string) bool) bool {
+	for k := range m {
+		if f(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// dynamic reports whether where a task may go depends on the tasks that are there.
+func dynamic(spec *placement.Spec) bool {
+	return slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
+}
+
+// unblocked reports whether a task of any of the service's revisions fits on one of the instances that changed.
+func (d *decider) unblocked(s *cluster.Service, w *work) bool {
+	if s.Strategy == cluster.Daemon && anyKey(w.freed, func(id string) bool { return d.roomKept(s, id) }) {
+		return true
+	}
 	for _, revision := range s.Revisions() {
 		def := d.snap.Definitions[revision.TaskDefinition]
 		if def == nil {
 			continue
 		}
 		for _, provider := range providersOf(s) {
-			if d.anyFits(freed, d.requestWith(provider, s, def, 1)) {
+			if d.opened(w, d.requestWith(provider, s, def, 1)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// opened reports whether one of the instances that changed has room for a task.
+func (d *decider) opened(w *work, r placement.Request) bool {
+	fits := func(id string) bool {
+		v := d.snap.Instances[id]
+		return v != nil && d.fits(v, r)
+	}
+	return anyKey(w.freed, fits) || dynamic(r.Spec) && anyKey(w.came, fits)
 }
 
 func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
@@ -201,6 +252,10 @@ func (d *decider) differs(s *cluster.Service) bool {
 	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
 		return true
+	}
+	if s.Strategy == cluster.Daemon {
+		d.snap.Reserve(s.Short, nil) // for whom it is kept free may have it
+		defer d.reserve(s)
 	}
 	for _, wish := range d.wishes(s, p) {
 		def := d.snap.Definitions[wish.revision.TaskDefinition]

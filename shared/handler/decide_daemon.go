@@ -69,3 +69,17 @@ func (d *decider) couldHold(v *cluster.InstanceView, s *cluster.Service, def *cl
 	}
 	return true
 }
+
+// roomKept reports whether there is now as much room on an instance as a DAEMON service's task needs, with what is kept free
+// for it.
+func (d *decider) roomKept(s *cluster.Service, id string) bool {
+	v := d.snap.Instances[id]
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	own, kept := d.snap.Reservations(s.Short)[v]
+	if !kept || def == nil {
+		return false
+	}
+	need, others := def.Needs, v.Reserved
+	return v.CPU-others.CPU+own.CPU >= need.CPU && v.Memory-others.Memory+own.Memory >= need.Memory &&
+		v.ENIs-int(others.ENIs)+int(own.ENIs) >= int(need.ENIs)
+}

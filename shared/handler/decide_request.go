@@ -150,7 +150,7 @@ func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int
 // placeWaiting starts standalone tasks that waited, the oldest first, on instances that were freed (on all where w
 // says so), and ends those whose time is over. Placement is asked once per shape until it refuses.
 func (d *decider) placeWaiting(w *work) {
-	if !w.waiting && len(w.freed) == 0 {
+	if !w.waiting && len(w.freed)+len(w.came) == 0 {
 		return
 	}
 	refused := map[shape]bool{}
@@ -195,7 +195,7 @@ func (d *decider) overdue(t *cluster.Task) bool {
 }
 
 // candidates are the standalone tasks that wait and that the work may concern, the oldest first: all of them, or those
-// of a shape that a freed instance has room for.
+// of a shape that a changed instance has room for.
 func (d *decider) candidates(w *work) []*cluster.Task {
 	out := d.waitingStandalone()
 	if w.waiting {
@@ -207,22 +207,13 @@ func (d *decider) candidates(w *work) []*cluster.Task {
 			ok, known := fit[k]
 			if !known {
 				def := d.snap.Definitions[t.TaskDefinition]
-				ok = def != nil && d.anyFits(w.freed, d.need(k, def, t.ID, 1))
+				ok = def != nil && d.opened(w, d.need(k, def, t.ID, 1))
 				fit[k] = ok
 			}
 			return ok
 		})
 	})
 	return sortedByAge(out)
-}
-
-func (d *decider) anyFits(freed map[string]bool, p placement.Request) bool {
-	for id := range freed {
-		if v := d.snap.Instances[id]; v != nil && d.fits(v, p) {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *decider) waitingStandalone() []*cluster.Task {

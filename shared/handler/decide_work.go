@@ -14,6 +14,8 @@ type work struct {
 	requests map[string]bool
 	// freed are instances that may now take what fitted nowhere before, hosts those whose agent may be away for too long.
 	freed, hosts map[string]bool
+	// came are instances that tasks have come to: a constraint over the tasks there may hold now.
+	came map[string]bool
 	// daemons looks at all DAEMON services, zones at all that keep their zones in balance, waiting at all tasks without an
 	// instance, moves at where all tasks are that a rule could make leave.
 	daemons, zones, waiting, moves bool
@@ -22,7 +24,9 @@ type work struct {
 }
 
 func newWork() *work {
-	return &work{services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, hosts: map[string]bool{}}
+	return &work{
+		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, hosts: map[string]bool{}, came: map[string]bool{},
+	}
 }
 
 // add takes in one record, after the snapshot has seen it.
@@ -64,8 +68,11 @@ func (w *work) task(r cluster.Record, t *cluster.Task, snap *cluster.Snapshot) {
 		w.freed[t.Instance] = true
 		w.lastOn(t.Instance, snap)
 	}
-	// A foreign task may put its instance above what it has.
 	old, known := r.Old.(*cluster.Task)
+	if t.Holds() && (!known || old == nil || old.Last == "") { // its first report: that it was begun comes from placement itself
+		w.came[t.Instance] = true
+	}
+	// A foreign task may put its instance above what it has.
 	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.Holds() {
 		w.moves = true
 	}

@@ -46,20 +46,11 @@ func (l *eventLog) changed() bool {
 	return len(l.events)+len(l.counted)+len(l.told) > 0 || !reflect.DeepEqual(now, old)
 }
 
-// repeat is how long an event is not told again while its cause lasts (S12).
-const repeat = 6 * time.Hour
-
-// say appends an event unless its cause was told of within the last 6 hours and has lasted since.
+// say appends an event if its cause is news.
 func (l *eventLog) say(cause string, now time.Time, e service.Event) {
-	if at, ok := l.service.Said[cause]; ok && now.Sub(at) < repeat {
-		return
+	if service.News(l.service, cause, now) {
+		l.events = append(l.events, e)
 	}
-	l.service.Said = maps.Clone(l.service.Said)
-	if l.service.Said == nil {
-		l.service.Said = map[string]time.Time{}
-	}
-	l.service.Said[cause] = now
-	l.events = append(l.events, e)
 }
 
 // forget forgets all that was said about placing but what is about these causes.

@@ -399,8 +399,12 @@ func TestPlacement_ManyEvents(t *testing.T) {
 	w.create("web", "checked", 200)
 	w.pump()
 	w.placementAsleep = true
-	for _, id := range w.ecs.live()[:60] {
-		w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+	for n, id := range w.ecs.live() {
+		w.ecs.report(id, func(t *cluster.ECSTask) {
+			if t.Health = cluster.Healthy; n < 60 {
+				t.Health = cluster.Unhealthy
+			}
+		})
 	}
 	w.pump()
 	w.placementAsleep = false

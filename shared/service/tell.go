@@ -11,7 +11,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// repeat is how long the same cause is not told again (S12).
+// repeat is how long the same cause is not told of again.
 const repeat = 6 * time.Hour
 
 // Placing is what the keys of [cluster.Service.Said] start with that are the caller's.
@@ -20,18 +20,27 @@ const Placing = "place/"
 // event appends an event.
 func (c *census) event(e Event) { c.plan.Events = append(c.plan.Events, e) }
 
-// say appends an event unless its cause was told within the last 6 hours and has lasted since.
+// say appends an event if its cause is news.
 func (c *census) say(cause string, e Event) {
 	c.said[cause] = true
-	if at, ok := c.next.Said[cause]; ok && c.Now.Sub(at) < repeat {
-		return
+	if News(c.next, cause, c.Now) {
+		c.event(e)
 	}
-	c.next.Said = maps.Clone(c.next.Said)
-	if c.next.Said == nil {
-		c.next.Said = map[string]time.Time{}
+}
+
+// News reports whether a cause is to be told of now, and has the service remember that: it was not within the last 6
+// hours, or has been over since (S12). Who asks takes causes that are over out of [cluster.Service.Said].
+func News(s *cluster.Service, cause string, now time.Time) bool {
+	if at, ok := s.Said[cause]; ok && now.Sub(at) < repeat {
+		return false
 	}
-	c.next.Said[cause] = c.Now
-	c.event(e)
+	said := maps.Clone(s.Said)
+	if said == nil {
+		said = map[string]time.Time{}
+	}
+	said[cause] = now
+	s.Said = said
+	return true
 }
 
 // tell adds the events that follow from where the service stands, and forgets causes that are over.

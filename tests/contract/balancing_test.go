@@ -290,7 +290,7 @@ func (s *balancingSuite) registry(checked bool) (string, error) {
 	s.n++
 	in := &servicediscovery.CreateServiceInput{Name: aws.String(fmt.Sprint("service-", s.n)), NamespaceId: &s.namespace}
 	if checked {
-		in.HealthCheckCustomConfig = &sdtypes.HealthCheckCustomConfig{FailureThreshold: aws.Int32(1)}
+		in.HealthCheckCustomConfig = &sdtypes.HealthCheckCustomConfig{}
 	}
 	out, err := s.discovery.CreateService(s.ctx, in)
 	if err != nil {
