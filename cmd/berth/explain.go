@@ -14,6 +14,7 @@ import (
 type explainCommand struct {
 	Task    explainTask    `cmd:"" help:"Why a task is where it is, or why it has no instance."`
 	Service explainService `cmd:"" help:"Why tasks of a service have no instance, and what moves wait."`
+	Cluster explainCluster `cmd:"" help:"What the cluster has of each metric, and which instances are of no use."`
 }
 
 // Help is the end of `berth explain --help`.
@@ -81,6 +82,32 @@ func (e *explainService) Run(ctx context.Context, s *streams) error {
 	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) {
 		return whatif.WhyService(snap, cluster.LastPart(e.Name))
 	})
+}
+
+type explainCluster struct {
+	sourceFlags
+	JSON bool `help:"As JSON."`
+}
+
+// Help is the end of `berth explain cluster --help`.
+func (e *explainCluster) Help() string {
+	return `Capacity, load and what is left of each metric, with and without the buffer, whether the metric is in balance by its
+thresholds, and the instances that the rules let no service use. Nothing is changed.
+
+JSON: instances, metrics [name, capacity, capacityWithoutBuffer, load, remaining, remainingWithoutBuffer, violated, emptiest,
+fullest, balancingThreshold, activityThreshold, balanced], unused [instance, why]; a capacity without limit is left out.
+
+Examples:
+  berth explain cluster
+  berth explain cluster --cluster prod --json`
+}
+
+// Validate names the flag that is wrong.
+func (e *explainCluster) Validate() error { return e.check() }
+
+// Run explains the cluster.
+func (e *explainCluster) Run(ctx context.Context, s *streams) error {
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) { return whatif.WhyCluster(snap) })
 }
 
 // printable is an answer that people can read.

@@ -19,6 +19,7 @@ import (
 
 	"berth/cmd/berth/dataplane"
 	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
 	"berth/shared/fleet"
 )
@@ -93,7 +94,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
 		Fleet: fleet.Options{
-			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, Path: path,
+			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, Path: path,
 			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
@@ -112,7 +113,7 @@ func (f *fleetCommand) ready(s *streams, endpoint string, added int) {
 
 // busOfEnvironment is EventBridge as the environment names it. Without an endpoint it is an error: a simulated fleet
 // has nothing to report to an account.
-func busOfEnvironment(region string) (*awsapi.Bus, error) {
+func busOfEnvironment(region string) (*eventbus.Bus, error) {
 	env, err := config.NewEnvConfig()
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
@@ -132,5 +133,5 @@ func busOfEnvironment(region string) (*awsapi.Bus, error) {
 	if env.BaseEndpoint != "" {
 		c.BaseEndpoint = &env.BaseEndpoint
 	}
-	return &awsapi.Bus{Client: eventbridge.NewFromConfig(c)}, nil
+	return &eventbus.Bus{Client: eventbridge.NewFromConfig(c)}, nil
 }

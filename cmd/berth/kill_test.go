@@ -94,7 +94,8 @@ func victim(args []string) int {
 // quick are settings for a fleet whose lists are never late, and that throttles nobody.
 func quick() handler.Settings {
 	s := handler.DefaultSettings()
-	s.Settle, s.RestartDelay, s.RequestPoll = 200*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond
+	s.Settle, s.RestartGap, s.RequestPoll = 200*time.Millisecond, 100*time.Millisecond, 5*time.Millisecond
+	s.Ladder, s.SettleHealthy = []time.Duration{100 * time.Millisecond}, 100*time.Millisecond
 	s.StartRate, s.StartBurst = 1000, 1000
 	return s
 }

@@ -18,14 +18,16 @@ import (
 
 // commands are what berth can do.
 type commands struct {
-	Up      upCommand      `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
-	Replay  replayCommand  `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
-	Import  importCommand  `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
-	Fleet   fleetCommand   `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
-	Pack    packCommand    `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
-	Whatif  whatifCommand  `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
-	Explain explainCommand `cmd:"" help:"Say why a task is where it is, or why tasks of a service have no instance."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Up       upCommand       `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
+	Replay   replayCommand   `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
+	Import   importCommand   `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
+	Fleet    fleetCommand    `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
+	Pack     packCommand     `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
+	Whatif   whatifCommand   `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
+	Explain  explainCommand  `cmd:"" help:"Say why a task is where it is, or why tasks of a service have no instance."`
+	Rollback rollbackCommand `cmd:"" help:"Stop the deployment of a service that is under way, and take the service back to the one before."`
+	Throttle throttleCommand `cmd:"" help:"Say how the starts of a service are slowed down, and until when."`
+	Version  versionCommand  `cmd:"" help:"Print the version."`
 }
 
 const description = `Berth is an event-driven scheduler for containers on your own machines, speaking the Amazon ECS API.

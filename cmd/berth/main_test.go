@@ -70,6 +70,7 @@ func TestMistakes(t *testing.T) {
 		want []string // flag, value, expectation
 	}{
 		{"frob", []string{"frob"}},
+		{"throttle web --cluster a/b", []string{"--cluster", `"a/b"`, "1 to 255"}},
 		{"up extra", []string{"extra"}},
 		{"up --bogus", []string{"--bogus"}},
 		{"up --nodes", []string{"--nodes"}},

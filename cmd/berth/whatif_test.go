@@ -57,6 +57,8 @@ func TestWhatif(t *testing.T) {
 		{"explain service web", 0, []string{"Service web (REPLICA, ACTIVE, web:1) wants 7 tasks: 7 run, 0 are on their way, 0 have no instance."}},
 		{"explain task " + task, 0, []string{"Task " + task + " of service web is RUNNING on ", "Placed anew it would go"}},
 		{"explain task " + taskARNs(t, api)[0] + " --json", 0, []string{`"task":"` + task, `"service":"web"`, `"here":{"instance":"`}},
+		{"explain cluster", 0, []string{"6 instances take tasks.", "No metric has a load or a capacity."}},
+		{"explain cluster --json", 0, []string{`{"instances":6,"metrics":[],"unused":[]}`}},
 		{"explain service api", 1, []string{`service "api" is not in the cluster, expected one of: web`}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -199,6 +201,7 @@ func TestWhatifHelp(t *testing.T) {
 		{"whatif --help", "berth whatif --service web --count 3"},
 		{"explain --help", "berth explain service web"},
 		{"explain task --help", "JSON: task, service"},
+		{"explain cluster --help", "JSON: instances, metrics"},
 		{"explain service --help", "JSON: service, schedulingStrategy"},
 	} {
 		if code, out, errs := berth(strings.Fields(c.args)...); code != 0 || errs != "" || !strings.Contains(out, c.want) {

@@ -1,18 +1,24 @@
 // Command dispatch is the Lambda function that makes the world match what was committed: it starts and stops tasks at
-// ECS. The table's stream, the wake-up queue and a schedule each minute have it look.
+// ECS, and registers them with load balancers and in Cloud Map. The table's stream, the wake-up queue and a schedule each minute have it look.
 package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/shared/awsapi/balancing"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 )
 
 func main() {
 	e := environment.Load()
+	settings := e.Settings()
 	h := &handler.Dispatch{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Figures: &handler.Figures{},
+		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
+		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
+	}
+	if settings.PublishEvents {
+		h.Bus = eventbus.New(e.AWS())
 	}
 	e.Start(&eventsource.Function{Records: h.Records, Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

@@ -7,13 +7,14 @@ import (
 
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
 )
 
 func main() {
 	e := environment.Load()
 	h := &handler.Placement{
-		State: e.State(), Clock: environment.Clock{}, Wake: e.Queue("WAKE_QUEUE_URL"), Settings: e.Settings(), Log: e.Log,
+		State: e.State(), Clock: environment.Clock{}, Wake: wakequeue.New(e.AWS(), e.Required("WAKE_QUEUE_URL")), Settings: e.Settings(), Log: e.Log,
 		Environment: rand.Text(), Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Records: h.Records}, h.Figures)

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth/shared/awsapi"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/cluster"
 )
 
@@ -201,7 +202,7 @@ func TestQueue(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	client := sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials, DisableMessageChecksumValidation: true})
-	q := &awsapi.Queue{Client: client, URL: "http://q/1/wake"}
+	q := &wakequeue.Queue{Client: client, URL: "http://q/1/wake"}
 	for delay, want := range map[time.Duration]any{
 		-time.Second: nil, 0: nil, time.Millisecond: 1.0, 2 * time.Second: 2.0, 2*time.Second + 1: 3.0, 900 * time.Second: 900.0,
 	} {

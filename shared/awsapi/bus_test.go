@@ -12,15 +12,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/google/go-cmp/cmp"
 
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 )
 
-func openBus(t *testing.T, answer func(operation string, in map[string]any) (int, string)) (*endpoint, *awsapi.Bus) {
+func openBus(t *testing.T, answer func(operation string, in map[string]any) (int, string)) (*endpoint, *eventbus.Bus) {
 	t.Helper()
 	e := &endpoint{answer: answer}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	return e, &awsapi.Bus{Client: eventbridge.New(eventbridge.Options{
+	return e, &eventbus.Bus{Client: eventbridge.New(eventbridge.Options{
 		Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials, Retryer: aws.NopRetryer{},
 	})}
 }

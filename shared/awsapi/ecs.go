@@ -1,5 +1,4 @@
-// Package awsapi calls AWS: ECS for tasks and instances, SQS for delayed wake-ups, EventBridge for the simulated fleet's
-// events. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
+// Package awsapi calls AWS: ECS for tasks and instances; packages below it call what only few functions need. It turns Berth's nouns into the SDK's and back, and the SDK's errors into Berth's; it decides nothing.
 package awsapi
 
 import (
@@ -59,8 +58,14 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy
 	}
-	if len(call.Tags) > 0 {
-		in.Tags = wire.Tags(call.Tags)
+	if l := call.Launch; l != nil {
+		in.EnableECSManagedTags, in.EnableExecuteCommand = l.ManagedTags, l.ExecuteCommand
+		if l.FromDefinition {
+			in.PropagateTags = types.PropagateTagsTaskDefinition
+		}
+		if len(l.Tags) > 0 {
+			in.Tags = wire.Tags(l.Tags)
+		}
 	}
 	return in
 }
@@ -141,6 +146,22 @@ func (e *ECS) ListInstances(ctx context.Context, clusterName string) ([]string, 
 		ids = appendIDs(ids, page.ContainerInstanceArns)
 	}
 	return ids, nil
+}
+
+// DrainInstance makes an ACTIVE instance DRAINING; one that is DRAINING already stays so.
+func (e *ECS) DrainInstance(ctx context.Context, clusterName, id string) error {
+	out, err := e.Client.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+	})
+	if err != nil {
+		return fmt.Errorf("draining instance %s: %w", id, apiError(err))
+	}
+	for _, f := range out.Failures {
+		if reason := aws.ToString(f.Reason); reason != "MISSING" {
+			return fmt.Errorf("draining instance %s: %s", id, reason)
+		}
+	}
+	return nil
 }
 
 // DescribeInstances gives the instances that ECS still has, of those named.

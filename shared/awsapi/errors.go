@@ -42,3 +42,14 @@ func actionError(err error) error {
 	}
 	return apiError(err)
 }
+
+// CallError is an error of the SDK as Berth's own, for Elastic Load Balancing, Cloud Map and CloudWatch: *cluster.Error with
+// the service's code, but for throttling and denials, which have one code each; cluster.ErrAmbiguous too where the call may
+// have taken effect all the same.
+func CallError(err error) error {
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorCode() == "AccessDenied" {
+		return cluster.Errorf(cluster.CodeAccessDenied, "%s", api.ErrorMessage())
+	}
+	return actionError(err)
+}

@@ -160,7 +160,7 @@ func TestFleetTasksOverHTTP(t *testing.T) {
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
 			Name: "app", Command: []string{"serve"}, CPU: &cpu, Environment: []cluster.Variable{{Name: "A", Value: "b"}},
 		}}},
-		Tags: map[string]string{"team": "x"},
+		Launch: &cluster.Launch{Tags: map[string]string{"team": "x"}, ServiceOptions: cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}},
 	}
 	answer, err := f.adapter.StartTask(ctx, call)
 	if err != nil || len(answer.Tasks) != 2 || len(answer.Failures) != 0 {

@@ -33,8 +33,9 @@ type Event struct {
 }
 
 // Decoder reads events. ECSSources are the sources whose task and instance events count; where empty, ECS's alone.
-// An installation with a simulated fleet names the fleet's source too.
-type Decoder struct{ ECSSources []string }
+// An installation with a simulated fleet names the fleet's source too. AlarmSources are the same for alarms, CloudWatch's
+// own where empty.
+type Decoder struct{ ECSSources, AlarmSources []string }
 
 // Decode is [Decoder.Decode] of a decoder that knows ECS's own source only.
 func Decode(data []byte) (Event, error) { return Decoder{}.Decode(data) }
@@ -77,6 +78,7 @@ var table = map[kind]func(*envelope) (any, error){
 	{fromAutoScaling, "EC2 Instance-launch Lifecycle Action"}:    lifecycle,
 	{fromAutoScaling, "EC2 Instance-terminate Lifecycle Action"}: lifecycle,
 	{fromEC2, "EC2 Spot Instance Interruption Warning"}:          spotWarning,
+	{fromEC2, "EC2 Instance Rebalance Recommendation"}:           spotWarning,
 	{fromTasks, DetailLoad}:                                      load,
 	{fromEvents, "Scheduled Event"}:                              scheduled,
 }
@@ -121,6 +123,12 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 func (d Decoder) origin(source string) origin {
 	if slices.Contains(d.ECSSources, source) || len(d.ECSSources) == 0 && source == SourceECS {
 		return fromECS
+	}
+	if slices.Contains(d.AlarmSources, source) {
+		return fromCloudWatch
+	}
+	if origin(source) == fromCloudWatch && len(d.AlarmSources) > 0 {
+		return ""
 	}
 	return origin(source)
 }

@@ -17,6 +17,7 @@ type instanceDetail struct {
 	Version        int64       `json:"version"`
 	Registered     []resource  `json:"registeredResources"`
 	Attributes     []attribute `json:"attributes"`
+	Provider       string      `json:"capacityProviderName"`
 }
 
 type resource struct {
@@ -45,7 +46,7 @@ func instance(e *envelope) (any, error) {
 	}
 	i := &cluster.Instance{
 		EC2InstanceID: d.EC2InstanceID, Status: instanceStatuses[d.Status], AgentConnected: d.AgentConnected,
-		Version: d.Version, RegisteredAt: d.RegisteredAt,
+		Version: d.Version, RegisteredAt: d.RegisteredAt, Provider: d.Provider,
 	}
 	var err error
 	switch {

@@ -36,10 +36,11 @@ const (
 	terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 )
 
-// SpotWarning is EC2's notice, two minutes ahead, that it takes a Spot instance back.
+// SpotWarning is EC2's notice that it takes a Spot instance back in two minutes, or that it is more likely to do so than
+// before (a rebalance recommendation).
 type SpotWarning struct {
 	EC2InstanceID string
-	Action        string // terminate, stop or hibernate
+	Action        string // terminate, stop or hibernate; empty for a recommendation
 }
 
 // Schedule is a schedule that fired: the name in {"schedule": NAME}, or that of the rule.

@@ -19,6 +19,7 @@ type ServiceSpec struct {
 	Token          string // clientToken
 	Params         string // digest of all parameters, see Digest
 	CreatedBy      string // principal
+	ServiceParameters
 }
 
 // ServiceChange is what UpdateService was given.
@@ -28,12 +29,81 @@ type ServiceChange struct {
 	Desired        *int
 	MinHealthy     *int
 	MaxPercent     *int
-	TaskDefinition string // refused where it differs: deployments are not served yet
+	TaskDefinition string // family, family:revision or ARN; empty leaves it
 	Force          bool   // forceNewDeployment
 	// Constraints and Strategies replace the whole list; nil leaves it.
-	Constraints   *[]PlacementConstraint
-	Strategies    *[]PlacementStrategy
+	Constraints *[]PlacementConstraint
+	Strategies  *[]PlacementStrategy
+	// Network replaces the service's; one without subnets takes it away, nil leaves it.
+	Network       *Network
 	PropagateTags string
+	ServiceParameters
+}
+
+// ServiceParameters are what CreateService and UpdateService both take; nil where the caller said nothing. A list that is
+// given replaces the one before.
+type ServiceParameters struct {
+	Breaker         *CircuitBreaker
+	Alarms          *DeploymentAlarms
+	Early           *EarlySuccess
+	LoadBalancers   *[]LoadBalancer
+	Registries      *[]Registry
+	Grace           *int // seconds
+	ZoneRebalancing *bool
+	Providers       *[]ProviderShare
+	ManagedTags     *bool
+	ExecuteCommand  *bool
+}
+
+// Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).
+const (
+	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud Map.
+	MaxDesired       = 5000
+	MaxDiscovered    = 1000
+	MaxLoadBalancers = 5
+	MaxRegistries    = 1
+	MaxProviders     = 20
+	MaxBase          = 100_000
+	MaxWeight        = 1000
+	// MaxAlarms is how many alarms one DescribeAlarms of CloudWatch takes.
+	MaxAlarms = 100
+	// MaxOlder is how many deployments of one service may be on their way out.
+	MaxOlder = 10
+)
+
+// DeploymentQuery selects service deployments of ListServiceDeployments, the newest first.
+type DeploymentQuery struct {
+	Cluster string
+	Service string
+	// Statuses are those wanted, any where empty; From and To bound the creation, both included, where not zero.
+	Statuses []ServiceDeploymentStatus
+	From, To time.Time
+	After    string // id
+	Limit    int
+}
+
+// RecordRef names a service deployment or a service revision: its id, or the revision's digits, in a service.
+type RecordRef struct{ Cluster, Service, ID string }
+
+// String is the last part of the ARN.
+func (r RecordRef) String() string { return r.Cluster + "/" + r.Service + "/" + r.ID }
+
+// ReleaseDetail is a service deployment with the service that it is of.
+type ReleaseDetail struct {
+	Release
+	Service *Service
+}
+
+// RevisionDetail is a service revision with the service that it is of.
+type RevisionDetail struct {
+	Revision
+	Service *Service
+}
+
+// ProtectedTask is a task and until when it is not stopped by the scheduler; zero: it may be.
+type ProtectedTask struct {
+	Task  string // id
+	Until time.Time
 }
 
 // ServiceDetail is a service with its newest events, for DescribeServices.

@@ -15,7 +15,7 @@ type Revision struct {
 	Network        *Network       `json:"nw,omitempty"`
 	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
 	Registries     []Registry     `json:"rg,omitempty"`
-	// Constraints are the service's when the deployment was made: running DAEMON tasks are held to these (S4).
+	// Constraints are those of a DAEMON service when the deployment was made: its running tasks are held to these (S4).
 	Constraints []PlacementConstraint `json:"pc,omitempty"`
 }
 
@@ -104,6 +104,15 @@ type DeploymentAlarms struct {
 	Names    []string `json:"n,omitempty"`
 	Enable   bool     `json:"en,omitempty"`
 	Rollback bool     `json:"rb,omitempty"`
+}
+
+// EarlySuccess has a deployment count as completed before all its tasks run (earlySuccessCriteria of the ECS API): when
+// Percent of the desired count are healthy. Deferred does not wait for the older deployments' tasks to have gone
+// (sourceServiceRevisionCleanup DEFERRED, else BLOCKING).
+type EarlySuccess struct {
+	Enable   bool `json:"en,omitempty"`
+	Percent  int  `json:"pc,omitempty"`
+	Deferred bool `json:"df,omitempty"`
 }
 
 // ServiceDeploymentStatus is the status of a service deployment, in ECS's words.

@@ -10,7 +10,7 @@ type StartCall struct {
 	StartedBy      string   // see [StartedBy]
 	Overrides      *Overrides
 	Network        *Network
-	Tags           map[string]string
+	Launch         *Launch
 }
 
 // MaxStart is how many instances one StartTask may name.
@@ -36,6 +36,10 @@ type ECSTask struct {
 	ExitCode       *int // the first essential container's, where it has one
 	Needs          Resources
 	Ports          []Port
+	// Bindings are the host ports that lead to its containers, Address its own private IPv4 address where it has a network
+	// interface. Only answers have them.
+	Bindings []Binding `json:",omitempty"`
+	Address  string    `json:",omitempty"`
 }
 
 // StartAnswer is what StartTask answers: the tasks that will start, and per instance why not.

@@ -17,6 +17,7 @@ const (
 	CodeClusterNotFound      Code = "ClusterNotFoundException"
 	CodeServiceNotFound      Code = "ServiceNotFoundException"
 	CodeServiceNotActive     Code = "ServiceNotActiveException"
+	CodeDeploymentNotFound   Code = "ServiceDeploymentNotFoundException"
 	CodeUnsupported          Code = "UnsupportedFeatureException"
 	CodeConflict             Code = "ConflictException"
 	CodeLimitExceeded        Code = "LimitExceededException"
@@ -33,6 +34,16 @@ const (
 	CodeResourceInUse        Code = "ResourceInUseException"
 	CodeUpdateInProgress     Code = "UpdateInProgressException"
 	CodeMissingAuthorization Code = "MissingAuthenticationTokenException"
+)
+
+// The codes of Elastic Load Balancing and Cloud Map that mean something to Berth.
+const (
+	CodeTargetGroupNotFound Code = "TargetGroupNotFound"
+	CodeInvalidTarget       Code = "InvalidTarget"
+	CodeRegistryNotFound    Code = "ServiceNotFound"
+	CodeEntryNotFound       Code = "InstanceNotFound"
+	CodeDuplicateRequest    Code = "DuplicateRequest"
+	CodeEntryInUse          Code = "ResourceInUse"
 )
 
 // Error is an answer of the ECS API that is not success: the caller's doing, or (ServerException) ours.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"time"
 )
@@ -24,6 +25,8 @@ const (
 	AttributeInstanceType = "ecs.instance-type"
 	AttributeFaultDomain  = "berth.fault-domain"
 	AttributeUpgrade      = "berth.upgrade-domain"
+	// AttributeProvider names the capacity provider of an instance for which ECS names none (S14).
+	AttributeProvider = "berth.capacity-provider"
 	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there stay (N3).
 	AttributeUnschedulable = "berth.unschedulable"
 )
@@ -31,19 +34,28 @@ const (
 // Instance is a container instance as ECS last reported it.
 type Instance struct {
 	Head
-	ID             string            `json:"id"` // the last part of its ARN
-	EC2InstanceID  string            `json:"ec2,omitempty"`
-	Status         InstanceStatus    `json:"st"`
-	AgentConnected bool              `json:"ac"`
-	AgentVersion   string            `json:"av,omitempty"`
-	Version        int64             `json:"v"` // of the event that last changed it
-	RegisteredAt   time.Time         `json:"at"`
-	Registered     Capacity          `json:"r"`
-	Attributes     map[string]string `json:"a,omitempty"`
+	ID             string         `json:"id"` // the last part of its ARN
+	EC2InstanceID  string         `json:"ec2,omitempty"`
+	Status         InstanceStatus `json:"st"`
+	AgentConnected bool           `json:"ac"`
+	AgentVersion   string         `json:"av,omitempty"`
+	// DisconnectedAt is when Berth first saw the agent disconnected; zero while it is connected.
+	DisconnectedAt time.Time `json:"da,omitzero"`
+	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
+	Provider     string            `json:"cp,omitempty"`
+	Version      int64             `json:"v"` // of the event that last changed it
+	RegisteredAt time.Time         `json:"at"`
+	Registered   Capacity          `json:"r"`
+	Attributes   map[string]string `json:"a,omitempty"`
 }
 
 // Zone is the instance's availability zone, empty when it has none.
 func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
+
+// CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute; empty for none.
+func (i *Instance) CapacityProvider() string {
+	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
+}
 
 // Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
 func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }
@@ -55,5 +67,5 @@ func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
 // nothing needs no write.
 func (i *Instance) Same(o *Instance) bool {
 	return i.Status == o.Status && i.AgentConnected == o.AgentConnected && i.AgentVersion == o.AgentVersion &&
-		i.EC2InstanceID == o.EC2InstanceID && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
+		i.EC2InstanceID == o.EC2InstanceID && i.Provider == o.Provider && i.Registered.Equal(o.Registered) && maps.Equal(i.Attributes, o.Attributes)
 }

@@ -102,6 +102,7 @@ type Outbox struct {
 	Starts         []StartItem `json:"st,omitempty"`
 	Stops          []StopItem  `json:"so,omitempty"`
 	Network        *Network    `json:"nw,omitempty"` // of the starts
+	Launch         *Launch     `json:"la,omitempty"` // of the starts
 	// Targets are tasks whose registrations are to be made as their rows want them: made for a task that is to run, ended
 	// for one that has stopped.
 	Targets []TargetItem `json:"tg,omitempty"`
@@ -110,6 +111,10 @@ type Outbox struct {
 	// NotBefore is set while all that is left has to settle.
 	NotBefore time.Time `json:"nb,omitzero"`
 }
+
+// OutboxFirst begins the ids of outbox rows that have only Targets or Publish: they take no tokens of ECS's and need not wait
+// behind those that do.
+const OutboxFirst = "+"
 
 // StartItem is one task to start. Everything else stands in its row.
 type StartItem struct {
@@ -202,6 +207,8 @@ const (
 	DueOutbox DueKind = "outbox"
 	// DueLoads has dispatch take in the loads that tasks have reported.
 	DueLoads DueKind = "loads"
+	// DueHost has placement look at the services that have tasks on an instance: its agent stayed disconnected.
+	DueHost DueKind = "host"
 	// DueInstance has task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )

@@ -18,7 +18,7 @@ import (
 var rows = map[string]cluster.Row{
 	"c meta":        &cluster.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
 	"c instance#i":  instance("i", "a", 1),
-	"c service#web": &cluster.Service{Head: head, Name: "web", Blocked: &cluster.Diagnosis{Evaluated: 1}, NotBefore: noon},
+	"c service#web": &cluster.Service{Head: head, Name: "web", Blocked: &cluster.Diagnosis{Evaluated: 1}},
 	"c task#web#t":  running("t", "i", 1),
 	"c alias#d":     &cluster.Alias{Head: head, Derived: "d", Owner: "o", ID: "t"},
 	"c taskdef#f:2": &cluster.TaskDefinition{Head: head, Family: "f", Revision: 2, Attributes: []string{"a=b"}},

@@ -95,6 +95,8 @@ type Rules struct {
 	MoveCost       MoveCost     `json:"o,omitempty"`
 	// Scoring names the order among instances that all else holds equal; empty for the default.
 	Scoring string `json:"g,omitempty"`
+	// Providers is a standalone task's capacity provider strategy (S14); a service's stands in its row.
+	Providers []ProviderShare `json:"v,omitempty"`
 }
 
 // NodeType is what instances of one type have in common unless they say otherwise themselves (P9, P16).

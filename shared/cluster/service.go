@@ -41,6 +41,7 @@ type Service struct {
 	MaxPercent int              `json:"ma"` // percent, of the desired count, rounded down
 	Breaker    CircuitBreaker   `json:"br,omitzero"`
 	Alarms     DeploymentAlarms `json:"al,omitzero"`
+	Early      EarlySuccess     `json:"es,omitzero"`
 	Grace      int              `json:"gr,omitempty"` // healthCheckGracePeriodSeconds
 	// ZoneRebalancing is availabilityZoneRebalancing ENABLED (S13).
 	ZoneRebalancing bool `json:"zr,omitempty"`
@@ -75,20 +76,64 @@ type Service struct {
 	GaveUp bool `json:"gu,omitempty"`
 	// Unrepaired is the rule that the tasks break where they are and that no moves can mend, in words.
 	Unrepaired string `json:"un,omitempty"`
-	// NotBefore is when the next start is allowed, after a task that never ran.
-	NotBefore time.Time `json:"nb,omitzero"`
 	// Said are events that are not repeated, by what they are about, until the cause is over or 6 hours have passed (S12).
 	Said map[string]time.Time `json:"sy,omitempty"`
 	// Rebalancing reports that tasks are being started and stopped to balance the zones (S13).
 	Rebalancing bool `json:"rz,omitempty"`
-	// Options are what Berth keeps and shows, and passes on, without acting on it.
+	// Options are passed on with the start of each task.
 	Options ServiceOptions `json:"op,omitzero"`
 }
 
-// ServiceOptions are settings of a service that no decision rests on.
+// Revision is the revision with a deployment's id, of those that the service has tasks of or goes back to; nil for another.
+func (s *Service) Revision(id string) *Revision {
+	if s.Deployment.ID == id {
+		return &s.Deployment.Revision
+	}
+	for i := range s.Older {
+		if s.Older[i].ID == id {
+			return &s.Older[i].Revision
+		}
+	}
+	if s.Last != nil && s.Last.ID == id {
+		return s.Last
+	}
+	return nil
+}
+
+// Revisions are those of the service's deployments, the PRIMARY's first.
+func (s *Service) Revisions() []*Revision {
+	out := []*Revision{&s.Deployment.Revision}
+	for i := range s.Older {
+		out = append(out, &s.Older[i].Revision)
+	}
+	return out
+}
+
+// ServiceOptions are settings of a service that are ECS's to act on.
 type ServiceOptions struct {
 	ManagedTags    bool `json:"mt,omitempty"` // enableECSManagedTags
 	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
+}
+
+// Launch is what a service's tasks are started with beside their definition and network.
+type Launch struct {
+	ServiceOptions
+	// FromDefinition has ECS put the task definition's tags on the tasks (propagateTags TASK_DEFINITION). Tags are the
+	// service's, where those are propagated: ECS's StartTask knows no service to take them from.
+	FromDefinition bool              `json:"fd,omitempty"`
+	Tags           map[string]string `json:"tg,omitempty"`
+}
+
+// Launch is what the service's tasks are started with; nil where that is nothing.
+func (s *Service) Launch() *Launch {
+	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
+	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
+		l.Tags = s.Tags
+	}
+	if l.ServiceOptions == (ServiceOptions{}) && !l.FromDefinition && l.Tags == nil {
+		return nil
+	}
+	return l
 }
 
 // ProviderShare is one entry of a capacity provider strategy (S14): of a service's tasks the first Base are placed with

@@ -21,14 +21,18 @@ type Snapshot struct {
 	blocked  map[string]*Service
 	daemons  map[string]*Service
 	governed map[string]*Service
-	zones    []*Zone
-	dense    []*InstanceView
-	free     []int // positions in dense
-	statics  uint64
-	journal  journal
-	metrics  metrics
-	pool     pool
-	beside   beside
+	// rebalancing are the services whose zones are out of balance.
+	rebalancing map[string]*Service
+	zones       []*Zone
+	dense       []*InstanceView
+	free        []int // positions in dense
+	statics     uint64
+	journal     journal
+	metrics     metrics
+	pool        pool
+	beside      beside
+	vitals      Vitals
+	reserved    map[string]map[*InstanceView]Resources // by owner
 	// expiring are rows that may go at a time, those first that may first.
 	expiring expiry
 }
@@ -39,6 +43,7 @@ func NewSnapshot() *Snapshot {
 		Instances: map[string]*InstanceView{}, Services: map[string]*Service{},
 		Definitions: map[string]*TaskDefinition{}, Requests: map[string]*Request{},
 		owners: map[string]*owner{}, blocked: map[string]*Service{}, daemons: map[string]*Service{}, governed: map[string]*Service{},
+		rebalancing: map[string]*Service{}, reserved: map[string]map[*InstanceView]Resources{},
 	}
 }
 
@@ -184,11 +189,12 @@ func (s *Snapshot) putService(r *Service) {
 		s.removeService(old)
 	}
 	s.Services[r.Name] = r
-	delete(s.blocked, r.Name)
-	delete(s.daemons, r.Name)
-	delete(s.governed, r.Name)
+	s.unlist(r.Name)
 	if r.Blocked != nil {
 		s.blocked[r.Name] = r
+	}
+	if r.Rebalancing {
+		s.rebalancing[r.Name] = r
 	}
 	if r.Strategy == Daemon {
 		s.daemons[r.Name] = r
@@ -201,10 +207,16 @@ func (s *Snapshot) putService(r *Service) {
 
 func (s *Snapshot) removeService(r *Service) {
 	delete(s.Services, r.Name)
-	delete(s.blocked, r.Name)
-	delete(s.daemons, r.Name)
-	delete(s.governed, r.Name)
+	s.unlist(r.Name)
 	s.setMetrics(r.Short, nil)
+	s.Reserve(r.Short, nil)
+}
+
+func (s *Snapshot) unlist(name string) {
+	delete(s.blocked, name)
+	delete(s.daemons, name)
+	delete(s.governed, name)
+	delete(s.rebalancing, name)
 }
 
 // Blocked are the services that want tasks which found no instance, by name.
@@ -218,6 +230,9 @@ func (s *Snapshot) Governed() map[string]*Service {
 	}
 	return s.governed
 }
+
+// Rebalancing are the services whose tasks are, or should be, on their way to other zones (S13), by name.
+func (s *Snapshot) Rebalancing() map[string]*Service { return s.rebalancing }
 
 // Daemons are the DAEMON services, by name.
 func (s *Snapshot) Daemons() map[string]*Service { return s.daemons }

@@ -21,6 +21,8 @@ type InstanceView struct {
 	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
 	Unpinned int
 	ENIs     int // free; math.MaxInt where no limit is known
+	// Reserved is the CPU, memory and ENIs kept free for tasks that are yet to come (S4), see [Snapshot.Reserve].
+	Reserved Resources
 	// Ports are the static host ports in use, those that the agent reserved included, in no order; one stands here as
 	// often as it is held.
 	Ports []Port
@@ -143,3 +145,35 @@ func (v *InstanceView) hold(t *Task, sign int) {
 
 // Uses reports whether a static host port is taken.
 func (v *InstanceView) Uses(p Port) bool { return slices.Contains(v.Ports, p) }
+
+// Reserve keeps CPU, memory and ENIs of instances free for an owner's tasks that are yet to come, in place of what was kept
+// for it before. Placement gives them to nobody, the owner included.
+func (s *Snapshot) Reserve(owner string, on map[*InstanceView]Resources) {
+	old := s.reserved[owner]
+	for v, was := range old {
+		if on[v] != was {
+			s.withhold(v, was, owner, -1)
+		}
+	}
+	for v, is := range on {
+		if old[v] != is {
+			s.withhold(v, is, owner, 1)
+		}
+	}
+	delete(s.reserved, owner)
+	if len(on) > 0 {
+		s.reserved[owner] = on
+	}
+}
+
+// Reservations is what is kept free for an owner, by instance. The caller changes nothing.
+func (s *Snapshot) Reservations(owner string) map[*InstanceView]Resources { return s.reserved[owner] }
+
+func (s *Snapshot) withhold(v *InstanceView, what Resources, owner string, sign int) {
+	v.Reserved.CPU += int64(sign) * what.CPU
+	v.Reserved.Memory += int64(sign) * what.Memory
+	v.Reserved.ENIs += int32(sign) * what.ENIs
+	if s.Instances[v.ID] == v {
+		s.journal.add(v.Index, owner)
+	}
+}

@@ -1,5 +1,7 @@
 package cluster
 
+import "iter"
+
 // beside are the rows beside a service's tasks: few services have any.
 type beside struct {
 	targets     map[string]map[string]*Target     // by owner and task
@@ -13,6 +15,19 @@ func (s *Snapshot) Target(owner, id string) *Target { return s.beside.targets[ow
 
 // Targets are the registrations of a service's tasks, by task id. The caller changes nothing.
 func (s *Snapshot) Targets(owner string) map[string]*Target { return s.beside.targets[owner] }
+
+// AllTargets are the registrations of all tasks, in no order.
+func (s *Snapshot) AllTargets() iter.Seq[*Target] {
+	return func(yield func(*Target) bool) {
+		for _, of := range s.beside.targets {
+			for _, t := range of {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Protection is what keeps a task from being stopped; nil for nothing. It may be over.
 func (s *Snapshot) Protection(owner, id string) *Protection {
@@ -30,7 +45,7 @@ func (s *Snapshot) AlarmWatch(owner string) *AlarmWatch { return s.beside.alarms
 func (s *Snapshot) putBeside(row Row) bool {
 	switch r := row.(type) {
 	case *Target:
-		return putNested(&s.beside.targets, r.Owner, r.Task, r)
+		return s.reassess(r, func() bool { return putNested(&s.beside.targets, r.Owner, r.Task, r) })
 	case *Protection:
 		return putNested(&s.beside.protections, r.Owner, r.Task, r)
 	case *Throttle:
@@ -44,7 +59,7 @@ func (s *Snapshot) putBeside(row Row) bool {
 func (s *Snapshot) removeBeside(row Row) bool {
 	switch r := row.(type) {
 	case *Target:
-		return removeNested(s.beside.targets, r.Owner, r.Task, r)
+		return s.reassess(r, func() bool { return removeNested(s.beside.targets, r.Owner, r.Task, r) })
 	case *Protection:
 		return removeNested(s.beside.protections, r.Owner, r.Task, r)
 	case *Throttle:
@@ -93,4 +108,40 @@ func removeNested[R Row](rows map[string]map[string]R, owner, id string, row R) 
 		delete(rows, owner)
 	}
 	return removed
+}
+
+// Vitals are how many of the RUNNING tasks have a health that is known, and how many of these are UNHEALTHY.
+type Vitals struct{ Checked, Unhealthy int }
+
+// Vitals are those of the cluster's tasks, foreign ones aside.
+func (s *Snapshot) Vitals() Vitals { return s.vitals }
+
+// pulse counts a task's health in (1) or out (-1).
+func (s *Snapshot) pulse(t *Task, sign int) {
+	if t.Last != TaskRunning || t.Foreign || !t.Active() {
+		return
+	}
+	h := t.Health
+	if target := s.Target(t.Owner, t.ID); target != nil && (h == UnknownHealth || target.Health() == Unhealthy) {
+		h = target.Health()
+	}
+	if h != UnknownHealth {
+		s.vitals.Checked += sign
+	}
+	if h == Unhealthy {
+		s.vitals.Unhealthy += sign
+	}
+}
+
+// reassess counts the health of a task anew whose registrations change.
+func (s *Snapshot) reassess(r *Target, change func() bool) bool {
+	t := s.Task(r.Owner, r.Task)
+	if t != nil {
+		s.pulse(t, -1)
+	}
+	changed := change()
+	if t != nil {
+		s.pulse(t, 1)
+	}
+	return changed
 }

@@ -12,6 +12,7 @@ type owner struct {
 	tasks   []*Task
 	crowds  crowds
 	metrics []Metric // the default loads of a service's tasks
+	waiting int      // tasks that look for an instance
 	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and is to stay.
 	replaced map[string]int
 }
@@ -48,6 +49,20 @@ func (s *Snapshot) Owned(owner string) []*Task {
 
 // Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
 func (s *Snapshot) Waiting() []*Task { return slices.Clip(s.waiting) }
+
+// WaitingOf is how many of an owner's tasks look for an instance.
+func (s *Snapshot) WaitingOf(owner string) int {
+	if o := s.owners[owner]; o != nil {
+		return o.waiting
+	}
+	return 0
+}
+
+// Replaced reports whether a task that is to stay has come for this one and holds capacity already.
+func (s *Snapshot) Replaced(t *Task) bool {
+	o := s.owners[t.Owner]
+	return o != nil && o.replaced[t.ID] > 0
+}
 
 func (s *Snapshot) ownerOf(name string) *owner {
 	o := s.owners[name]
@@ -112,6 +127,8 @@ func (t *Task) ownMetrics() []Metric {
 
 // replace has t in the place of the task in the slot.
 func (s *Snapshot) replace(e *taskSlot, t *Task) {
+	s.pulse(e.task, -1)
+	s.pulse(t, 1)
 	s.pool.task(t, e.task)
 	t.ID, t.Instance = e.task.ID, e.task.Instance
 	if t.ECSID == e.task.ECSID {
@@ -154,6 +171,10 @@ func (s *Snapshot) add(t *Task) {
 		e.placed = push(list, t)
 	}
 	s.tasks.insert(e)
+	s.pulse(t, 1)
+	if t.Waiting() {
+		o.waiting++
+	}
 	if t.Holds() {
 		s.account(t, o, v, 1)
 	}
@@ -164,6 +185,10 @@ func (s *Snapshot) drop(t *Task) {
 	o, v := s.owners[t.Owner], s.Instances[t.Instance]
 	if moved := cut(&o.tasks, e.owned); moved != nil {
 		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
+	}
+	s.pulse(t, -1)
+	if t.Waiting() {
+		o.waiting--
 	}
 	if list := s.placeOf(t, v); list != nil {
 		if moved := cut(list, e.placed); moved != nil {

@@ -393,3 +393,78 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
+
+func TestSnapshot_Vitals(t *testing.T) {
+	s := cluster.NewSnapshot()
+	put := func(rev int64, change func(*cluster.Task)) {
+		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Service: "s", Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskRunning}
+		change(task)
+		s.Put(task)
+	}
+	check := func(what string, want cluster.Vitals) {
+		t.Helper()
+		if got := s.Vitals(); got != want {
+			t.Errorf("%s: got %+v, want %+v", what, got, want)
+		}
+	}
+	target := func(rev int64, h cluster.Health) *cluster.Target {
+		return &cluster.Target{Head: cluster.Head{Cluster: "c", Rev: rev}, Task: "t", Owner: "o", Registrations: []cluster.Registration{{State: cluster.Registered, Health: h}}}
+	}
+	put(1, func(*cluster.Task) {})
+	check("nothing known", cluster.Vitals{})
+	put(2, func(t *cluster.Task) { t.Health = cluster.Healthy })
+	check("healthy", cluster.Vitals{Checked: 1})
+	s.Put(target(1, cluster.Unhealthy))
+	check("unhealthy in a target group", cluster.Vitals{Checked: 1, Unhealthy: 1})
+	s.Put(target(2, cluster.Healthy))
+	check("healthy again", cluster.Vitals{Checked: 1})
+	put(3, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+	check("unhealthy", cluster.Vitals{Checked: 1, Unhealthy: 1})
+	put(4, func(t *cluster.Task) { t.Health, t.Desired = cluster.Unhealthy, cluster.TaskStopped })
+	check("stopping", cluster.Vitals{})
+	s.See(cluster.Record{Op: cluster.Remove, Old: target(2, cluster.Healthy)})
+	check("gone", cluster.Vitals{})
+}
+
+func TestSnapshot_WaitingOf(t *testing.T) {
+	s := cluster.NewSnapshot()
+	task := cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "t", Owner: "o", Desired: cluster.TaskRunning}
+	s.Put(new(task))
+	if got := s.WaitingOf("o"); got != 1 {
+		t.Errorf("%d wait, want 1", got)
+	}
+	task.Rev, task.Instance = 2, "i"
+	s.Put(new(task))
+	if got := s.WaitingOf("o"); got != 0 {
+		t.Errorf("%d wait, want 0", got)
+	}
+	if got := s.WaitingOf("nobody"); got != 0 {
+		t.Errorf("%d wait, want 0", got)
+	}
+}
+
+func TestSnapshot_Reserve(t *testing.T) {
+	s := cluster.NewSnapshot()
+	s.Put(&cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i", Status: cluster.InstanceActive, Registered: cluster.Capacity{CPU: 100, Memory: 100}})
+	v := s.Instances["i"]
+	need := cluster.Resources{CPU: 10, Memory: 20, ENIs: 1}
+	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
+	s.Reserve("b", map[*cluster.InstanceView]cluster.Resources{v: {CPU: 5}})
+	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved != want {
+		t.Errorf("reserved %+v, want %+v", v.Reserved, want)
+	}
+	seq := s.Seq()
+	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
+	if s.Seq() != seq {
+		t.Error("the same again is a change")
+	}
+	s.Reserve("a", nil)
+	if want := (cluster.Resources{CPU: 5}); v.Reserved != want {
+		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved, want)
+	}
+	s.Put(&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"})
+	s.See(cluster.Record{Op: cluster.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"}})
+	if v.Reserved != (cluster.Resources{}) {
+		t.Errorf("reserved %+v for a service that is gone", v.Reserved)
+	}
+}

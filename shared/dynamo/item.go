@@ -96,12 +96,25 @@ func decode(it item) (cluster.Row, error) {
 
 // inUTC has a row's times in UTC, as every other store gives them, whatever zone they were written in.
 func inUTC(v reflect.Value) {
-	for i := range v.NumField() {
-		field := v.Field(i)
-		if at, ok := field.Addr().Interface().(*time.Time); ok {
-			*at = at.UTC()
-		} else if field.Kind() == reflect.Struct {
-			inUTC(field)
+	switch at, isTime := v.Addr().Interface().(*time.Time); {
+	case isTime:
+		*at = at.UTC()
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Struct, reflect.Slice, reflect.Pointer, reflect.Map:
+				inUTC(f)
+			}
+		}
+	case v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem().Kind() == reflect.Struct:
+		inUTC(v.Elem())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		for i := range v.Len() {
+			inUTC(v.Index(i))
+		}
+	case v.Kind() == reflect.Map && v.Type().Elem() == reflect.TypeFor[time.Time]():
+		for _, key := range v.MapKeys() {
+			v.SetMapIndex(key, reflect.ValueOf(v.MapIndex(key).Interface().(time.Time).UTC()))
 		}
 	}
 }

@@ -31,7 +31,7 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 
 func TestTemplate(t *testing.T) {
 	w := shipped(t, nil)
-	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "placement", "task-state-change"})
+	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "placement", "task-state-change", "throttling"})
 	reads := map[string]string{}
 	for name, f := range w.Functions {
 		for _, s := range f.Queues {
@@ -49,11 +49,15 @@ func TestTemplate(t *testing.T) {
 			}
 		}
 	}
-	equal(t, "readers", reads, map[string]string{"EventsQueue": "task-state-change", "WakeQueue": "dispatch"})
+	equal(t, "readers", reads, map[string]string{
+		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check", "ThrottlingQueue": "throttling",
+	})
+	equal(t, "health-check's schedule", w.Functions["health-check"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "health"}})
 	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
 	equal(t, "sweep", w.Functions["task-state-change"].Schedules, []embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
 
-	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0"})
+	short := shipped(t, map[string]string{"BatchSize": "7", "BatchWindow": "0", "HealthCheckInterval": "rate(5 minutes)"})
+	equal(t, "interval", short.Functions["health-check"].Schedules[0].Every, 5*time.Minute)
 	equal(t, "batching", short.Functions["placement"].Streams[0].Batching, embedded.Batching{BatchSize: 7, Partial: true})
 }
 
@@ -68,6 +72,7 @@ func TestTemplateFilters(t *testing.T) {
 	due := &cluster.Due{Head: head(0), At: epoch, Kind: cluster.DueOutbox}
 	request := &cluster.Request{Head: head(0), ID: "r"}
 	outbox := &cluster.Outbox{Head: head(0), ID: "o", Stops: []cluster.StopItem{{ID: "t"}}}
+	target := &cluster.Target{Head: head(0), Task: "t", Owner: "o"}
 	instance := &cluster.Instance{Head: head(0), ID: "i", Status: cluster.InstanceActive}
 	for _, c := range []struct {
 		name                string
@@ -102,6 +107,13 @@ func TestTemplateFilters(t *testing.T) {
 		{"OutboxNew", cluster.Insert, outbox, false, true},
 		{"OutboxPartlyDone", cluster.Modify, outbox, false, false},
 		{"OutboxDone", cluster.Remove, outbox, false, false},
+		{"TargetWantedByPlacement", cluster.Insert, target, false, false},
+		{"TargetRegistered", cluster.Modify, target, true, false},
+		{"TargetGone", cluster.Remove, target, true, false},
+		{"Throttle", cluster.Insert, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
+		{"ThrottleExpired", cluster.Remove, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
+		{"AlarmWatch", cluster.Insert, &cluster.AlarmWatch{Head: head(0), Owner: "o"}, true, false},
+		{"Protection", cluster.Insert, &cluster.Protection{Head: head(0), Owner: "o", Task: "t"}, true, false},
 		{"Meta", cluster.Modify, &cluster.Meta{Head: head(4)}, false, false},
 		{"Checkpoint", cluster.Modify, &cluster.Checkpoint{Head: head(0)}, false, false},
 		{"Alias", cluster.Insert, &cluster.Alias{Head: head(0), Derived: "d"}, false, false},
@@ -149,8 +161,11 @@ func TestTemplateRules(t *testing.T) {
 		{"IdleInstanceDisconnected", "container-instance-state-change", fields{"agentConnected": false, "runningTasksCount": 0}, 1},
 		{"InstanceDraining", "container-instance-state-change", fields{"status": "DRAINING"}, 1},
 		{"InstanceInactive", "container-instance-state-change", fields{"status": "INACTIVE", "agentConnected": false, "runningTasksCount": 0}, 1},
-		{"Alarm", "alarm-state-change", nil, 0},
-		{"Spot", "spot-interruption", nil, 0},
+		{"FailedStart", "task-stopped", fields{"startedAt": nil, "startedBy": "berth/0123456789ab/1-0"}, 2},
+		{"FailedStartOfSomebodyElse", "task-stopped", fields{"startedAt": nil, "startedBy": "ecs-svc/123"}, 1},
+		{"AlarmFires", "alarm-state-change", fields{"state": fields{"value": "ALARM"}}, 1},
+		{"AlarmIsOver", "alarm-state-change", fields{"state": fields{"value": "OK"}}, 0},
+		{"Spot", "spot-interruption", nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			equal(t, "messages", sent(t, nil, edited(t, c.file, "", c.detail)), c.want)
@@ -160,6 +175,9 @@ func TestTemplateRules(t *testing.T) {
 		fleet := edited(t, "task-stopped", "berth.fleet", nil)
 		equal(t, "by default", sent(t, nil, fleet), 0)
 		equal(t, "named", sent(t, map[string]string{"EventSources": "aws.ecs,berth.fleet"}, fleet), 1)
+		alarm := edited(t, "alarm-state-change", "berth.fleet", fields{"state": fields{"value": "ALARM"}})
+		equal(t, "alarms by default", sent(t, nil, alarm), 0)
+		equal(t, "alarms named", sent(t, map[string]string{"AlarmSources": "aws.cloudwatch,berth.fleet"}, alarm), 1)
 	})
 }
 
@@ -198,7 +216,9 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	}
 	loop := embedded.NewVirtualLoop(epoch)
 	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
-		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{"placement": none, "dispatch": none, "task-state-change": none},
+		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{
+			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "throttling": none,
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +229,9 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	}
 	loop.RunUntil(epoch.Add(5 * time.Second))
 	c := r.Counters()
-	if n := c.Functions["task-state-change"].Messages["EventsQueue"]; n != c.Events.Sent {
+	n := c.Functions["task-state-change"].Messages["EventsQueue"] + c.Functions["throttling"].Messages["ThrottlingQueue"] +
+		c.Functions["health-check"].Messages["HealthCheckQueue"]
+	if n != c.Events.Sent {
 		t.Errorf("%d sent, %d delivered", c.Events.Sent, n)
 	}
 	return c.Events.Sent

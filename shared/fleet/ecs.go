@@ -7,6 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
 	"berth/shared/cluster"
 	"berth/shared/wire"
 )
@@ -61,12 +64,16 @@ func (f *Fleet) faulty(operation, subject string, apply func() error) (proceed b
 // the answer.
 func (f *Fleet) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	var answer cluster.StartAnswer
+	launch := cluster.Launch{}
+	if call.Launch != nil {
+		launch = *call.Launch
+	}
 	run := func() error {
 		return f.change(func(now time.Time) error {
 			tasks, failures, err := f.start(startRequest{
 				cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(call.Tags),
-				network: wire.NetworkConfiguration(call.Network),
+				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(launch.Tags),
+				network: wire.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
 			}, now)
 			for _, t := range tasks {
 				answer.Tasks = append(answer.Tasks, t.noun())
@@ -204,6 +211,14 @@ func (f *Fleet) ListInstances(_ context.Context, clusterName string) (ids []stri
 		return err
 	})
 	return ids, err
+}
+
+// DrainInstance makes an ACTIVE instance DRAINING.
+func (f *Fleet) DrainInstance(ctx context.Context, clusterName, id string) error {
+	_, err := f.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+	})
+	return err
 }
 
 // DescribeInstances answers with those of up to 100 instances that are visible. Their attributes, GPUs and ports are

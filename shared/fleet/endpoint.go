@@ -52,6 +52,7 @@ func (f *Fleet) startTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 		tasks, failures, err := f.start(startRequest{
 			cluster: value(in.Cluster), definition: value(in.TaskDefinition), startedBy: value(in.StartedBy),
 			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags, network: in.NetworkConfiguration,
+			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
 		}, now)
 		for _, t := range tasks {
 			d := t.describe(f.opt.Account)

@@ -29,18 +29,29 @@ func (f *Fleet) emitInstance(i *instance, now time.Time) {
 
 // emit queues an event. Its id is the same for the same change of the same resource, and for no other.
 func (f *Fleet) emit(detailType, arn string, version int64, now time.Time, detail []byte) {
-	id := cluster.Digest(strconv.FormatUint(f.opt.Seed, 10), arn, strconv.FormatInt(version, 10), now.Format(eventTime))
+	detail = appendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(eventTime))
+	f.queue(change{f.opt.Source, detailType, arn, version, now}, append(detail, '}'))
+}
+
+// change is what an event tells of, beside its detail.
+type change struct {
+	source, detailType, arn string
+	version                 int64
+	at                      time.Time
+}
+
+func (f *Fleet) queue(c change, detail []byte) {
+	id := cluster.Digest(strconv.FormatUint(f.opt.Seed, 10), c.arn, strconv.FormatInt(c.version, 10), c.at.Format(eventTime))
 	b := append(make([]byte, 0, len(detail)+600), `{"version":"0","id":`...)
 	b = appendString(b, hyphened(id))
-	b = appendString(append(b, `,"detail-type":`...), detailType)
-	b = appendString(append(b, `,"source":`...), f.opt.Source)
+	b = appendString(append(b, `,"detail-type":`...), c.detailType)
+	b = appendString(append(b, `,"source":`...), c.source)
 	b = appendString(append(b, `,"account":`...), f.opt.Account.ID)
-	b = appendString(append(b, `,"time":`...), now.Format(time.RFC3339))
+	b = appendString(append(b, `,"time":`...), c.at.Format(time.RFC3339))
 	b = appendString(append(b, `,"region":`...), f.opt.Account.Region)
-	b = appendString(append(b, `,"resources":[`...), arn)
-	b = append(append(b, `],"detail":`...), detail[:len(detail)-1]...)
-	b = appendString(append(b, `,"updatedAt":`...), now.Format(eventTime))
-	f.out = append(f.out, append(b, '}', '}'))
+	b = appendString(append(b, `,"resources":[`...), c.arn)
+	b = append(append(b, `],"detail":`...), detail...)
+	f.out = append(f.out, append(b, '}'))
 }
 
 func appendString(b []byte, s string) []byte {

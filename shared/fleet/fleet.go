@@ -33,6 +33,10 @@ type Options struct {
 
 	// MinStart and MaxStart bound the time from StartTask to RUNNING: 1 to 3 s where both are zero.
 	MinStart, MaxStart time.Duration
+	// HealthyAfter is how long a target group looks at a target before it is healthy: 10 s where zero.
+	HealthyAfter time.Duration
+	// AlarmSource is the source of the events of alarms: aws.cloudwatch where empty.
+	AlarmSource string
 	// KeepStopped is how long stopped tasks and gone instances stay visible: an hour where zero.
 	KeepStopped time.Duration
 }
@@ -41,20 +45,23 @@ type Options struct {
 type Fleet struct {
 	opt Options
 
-	mu          sync.Mutex
-	clusters    map[string]*ecsCluster
-	families    map[string]*family
-	instances   map[string]*instance
-	tasks       map[string]*task
-	gone        []purgeable // oldest first
-	counters    counters
-	behaviour   func(StartInfo) Behaviour
-	faults      CallFaults
-	out         [][]byte
-	delivering  bool
-	db          *bbolt.DB
-	dirty       map[storedRow]bool // the value tells whether it is to be deleted
-	flushQueued bool
+	mu           sync.Mutex
+	clusters     map[string]*ecsCluster
+	families     map[string]*family
+	instances    map[string]*instance
+	tasks        map[string]*task
+	targetGroups map[string]*targetGroup // by ARN
+	registries   map[string]*registry    // by id
+	alarms       map[string]*alarm       // by name
+	gone         []purgeable             // oldest first
+	counters     counters
+	behaviour    func(StartInfo) Behaviour
+	faults       CallFaults
+	out          [][]byte
+	delivering   bool
+	db           *bbolt.DB
+	dirty        map[storedRow]bool // the value tells whether it is to be deleted
+	flushQueued  bool
 }
 
 // counters name what the fleet makes; they are stored.
@@ -76,6 +83,12 @@ func Open(o Options) (*Fleet, error) {
 		o.MinStart, o.MaxStart = time.Second, 3*time.Second
 	}
 	o.MaxStart = max(o.MinStart, o.MaxStart)
+	if o.HealthyAfter == 0 {
+		o.HealthyAfter = 10 * time.Second
+	}
+	if o.AlarmSource == "" {
+		o.AlarmSource = "aws.cloudwatch"
+	}
 	if o.KeepStopped == 0 {
 		o.KeepStopped = time.Hour
 	}
@@ -85,6 +98,7 @@ func Open(o Options) (*Fleet, error) {
 	f := &Fleet{
 		opt: o, clusters: map[string]*ecsCluster{}, families: map[string]*family{}, instances: map[string]*instance{},
 		tasks: map[string]*task{}, dirty: map[storedRow]bool{},
+		targetGroups: map[string]*targetGroup{}, registries: map[string]*registry{}, alarms: map[string]*alarm{},
 	}
 	if o.Path == "" {
 		return f, nil

@@ -27,6 +27,7 @@ type instanceRecord struct {
 	GPUs         []string
 	ENIs         *int             `json:",omitempty"` // task network interfaces; nil is any number
 	Metrics      map[string]int64 `json:",omitempty"` // capacities
+	Provider     string           `json:",omitempty"` // capacity provider
 	Attributes   []attribute      // by name
 	Tags         []types.Tag
 }
@@ -157,7 +158,7 @@ func (i *instance) noun() *cluster.Instance {
 	if i.view == nil {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
-			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: i.RegisteredAt, Attributes: i.attributes,
+			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: i.RegisteredAt, Attributes: i.attributes, Provider: i.Provider,
 			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}
 	}
@@ -175,6 +176,9 @@ func (i *instance) describe() types.ContainerInstance {
 			AgentVersion: new("1.98.0"), AgentHash: new("b3a7f1c2"), DockerVersion: new("DockerVersion: 25.0.8"),
 		},
 		RegisteredResources: i.registered(), RemainingResources: i.remaining(),
+	}
+	if i.Provider != "" {
+		d.CapacityProviderName = &i.Provider
 	}
 	for _, a := range i.Attributes {
 		attr := types.Attribute{Name: new(a.Name)}

@@ -26,6 +26,8 @@ type Machine struct {
 	ENIs int
 	// Metrics are capacities per metric (P9).
 	Metrics map[string]int64
+	// Provider is the capacity provider that the machines belong to; empty for none.
+	Provider string
 	// Attributes are custom ones, at most 10.
 	Attributes map[string]string
 }
@@ -93,6 +95,7 @@ func (f *Fleet) AddInstances(clusterName string, n int, m Machine) (ids []string
 		for k := range n {
 			i := f.newInstance(c, now)
 			i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, zones[k%len(zones)], m.Metrics
+			i.Provider = m.Provider
 			if m.ENIs > 0 {
 				i.ENIs = &m.ENIs
 			}

@@ -17,6 +17,7 @@ type startRequest struct {
 	instances                             []string // ids or ARNs
 	overrides                             types.TaskOverride
 	tags                                  []types.Tag
+	definitionTags                        bool // propagateTags TASK_DEFINITION
 	network                               *types.NetworkConfiguration
 }
 
@@ -150,6 +151,9 @@ func (f *Fleet) place(i *instance, d *definition, r *startRequest, need taskReco
 	t.Seq, t.ID = f.counters.Tasks, f.id("task", f.counters.Tasks)
 	t.Cluster, t.Instance, t.Definition = i.Cluster, i.ID, d.name()
 	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags
+	if r.definitionTags {
+		t.Tags = addTags(d.Tags, r.tags)
+	}
 	if t.Group == "" {
 		t.Group = "family:" + *d.Def.Family
 	}

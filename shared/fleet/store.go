@@ -40,9 +40,15 @@ const (
 	bucketDefinitions = "definitions"
 	bucketInstances   = "instances"
 	bucketTasks       = "tasks"
+
+	bucketTargetGroups = "targetGroups"
+	bucketRegistries   = "registries"
+	bucketAlarms       = "alarms"
 )
 
-var buckets = []string{bucketMeta, bucketClusters, bucketFamilies, bucketDefinitions, bucketInstances, bucketTasks}
+var buckets = []string{bucketMeta, bucketClusters, bucketFamilies, bucketDefinitions, bucketInstances, bucketTasks,
+	bucketTargetGroups, bucketRegistries, bucketAlarms,
+}
 
 // flushDelay is how long progress of tasks may be only in memory. It is worked out again after a crash.
 const flushDelay = time.Second
@@ -189,7 +195,22 @@ func (f *Fleet) load(tx *bbolt.Tx) error {
 	if err := f.loadInstances(tx); err != nil {
 		return err
 	}
-	return f.loadTasks(tx)
+	if err := f.loadTasks(tx); err != nil {
+		return err
+	}
+	return f.loadBalancing(tx)
+}
+
+func (f *Fleet) loadBalancing(tx *bbolt.Tx) error {
+	err := each(tx, bucketTargetGroups, func(arn string, g *targetGroup) error { f.targetGroups[arn] = g; return nil })
+	if err != nil {
+		return err
+	}
+	err = each(tx, bucketRegistries, func(id string, r *registry) error { f.registries[id] = r; return nil })
+	if err != nil {
+		return err
+	}
+	return each(tx, bucketAlarms, func(name string, a *alarm) error { f.alarms[name] = a; return nil })
 }
 
 func (f *Fleet) loadInstances(tx *bbolt.Tx) error {

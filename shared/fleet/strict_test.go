@@ -35,7 +35,7 @@ func TestStartTaskRefusesTheWholeCall(t *testing.T) {
 		{"InactiveDefinition", cluster.StartCall{TaskDefinition: "web:2", Instances: ids[:1]}, cluster.CodeClient},
 		{"UnknownContainer", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "other"}}}}, cluster.CodeInvalidParameter},
 		{"OddSize", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{CPU: "much"}}, cluster.CodeInvalidParameter},
-		{"AWSTag", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Tags: map[string]string{"aws:x": "y"}}, cluster.CodeInvalidParameter},
+		{"AWSTag", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Launch: &cluster.Launch{Tags: map[string]string{"aws:x": "y"}}}, cluster.CodeInvalidParameter},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.call.Cluster == "" {

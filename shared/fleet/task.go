@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -39,6 +40,8 @@ type taskRecord struct {
 	HealthNow  string
 	HealthNext time.Time
 	Unreported []report // while the agent is disconnected
+	// TargetFault is what its target groups say of it, where it fails their checks.
+	TargetFault string `json:",omitempty"`
 }
 
 type task struct {
@@ -110,9 +113,42 @@ func (t *task) noun() cluster.ECSTask {
 		Needs: cluster.Resources{CPU: t.CPU * cluster.CPUUnit, Memory: t.Memory, GPUs: len(t.GPUs)},
 	}
 	if !t.Started.IsZero() { // until then no port is bound
-		n.Ports = t.Ports
+		n.Ports, n.Bindings = t.Ports, t.bound()
+	}
+	if t.ENI {
+		n.Address = t.address()
 	}
 	return n
+}
+
+// bound are the host ports that lead to the task's containers.
+func (t *task) bound() (out []cluster.Binding) {
+	for _, c := range t.def.Def.ContainerDefinitions {
+		if len(c.PortMappings) == 0 {
+			continue
+		}
+		for _, b := range t.bindings(c) {
+			out = append(out, cluster.Binding{
+				Container: value(c.Name), ContainerPort: int(value(b.ContainerPort)), HostPort: int(value(b.HostPort)),
+				Protocol: cluster.Protocol(b.Protocol),
+			})
+		}
+	}
+	return out
+}
+
+// address is the task's own, where it has a network interface.
+func (t *task) address() string {
+	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
+}
+
+// attachment is the task's network interface as ECS describes it.
+func (t *task) attachment() types.Attachment {
+	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
+	return types.Attachment{
+		Id: new(hyphened(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"), Status: new("ATTACHED"),
+		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]), detail("privateIPv4Address", t.address())},
+	}
 }
 
 // describe is the task as ECS describes it, without its tags.
@@ -133,6 +169,9 @@ func (t *task) describe(account cluster.Account) types.Task {
 	}
 	if t.Reason != "" {
 		d.StoppedReason = new(t.Reason)
+	}
+	if t.ENI {
+		d.Attachments = append(d.Attachments, t.attachment())
 	}
 	gpus := t.GPUs
 	for n, c := range t.def.Def.ContainerDefinitions {
@@ -177,6 +216,11 @@ func (t *task) container(n int, c types.ContainerDefinition, gpus []int) (types.
 		}
 	}
 	out.NetworkBindings = t.bindings(c)
+	if t.ENI {
+		out.NetworkInterfaces = append(out.NetworkInterfaces, types.NetworkInterface{
+			AttachmentId: t.attachment().Id, PrivateIpv4Address: new(t.address()),
+		})
+	}
 	return out, gpus
 }
 

@@ -7,13 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/shared/cluster"
 )
-
-// MaxDesired is the most tasks of one service (a quota of ECS).
-const MaxDesired = 5000
 
 // CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
 func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
@@ -45,7 +41,7 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 				return err
 			}
 		}
-		return a.narrowService(ctx, made)
+		return a.narrowService(ctx, nil, made)
 	})
 	if err != nil {
 		return nil, err
@@ -88,10 +84,7 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
 		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules,
 	}
-	s.Deployment = cluster.Deployment{UpdatedAt: now, State: cluster.RolloutInProgress, Revision: cluster.Revision{
-		ID: cluster.DeploymentID(s.Short, now), CreatedAt: now, TaskDefinition: def.Name(), Network: spec.Network,
-	}}
-	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Deployment.Network)); err != nil {
+	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, spec.Network)); err != nil {
 		return nil, err
 	}
 	if s.Strategy == cluster.Daemon {
@@ -100,7 +93,59 @@ func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, 
 	if old != nil {
 		s.Rev = old.Rev + 1
 	}
-	return s, change(s, spec.Desired, spec.MinHealthy, spec.MaxPercent)
+	if err := change(s, spec.Desired, spec.MinHealthy, spec.MaxPercent); err != nil {
+		return nil, err
+	}
+	take(s, spec.ServiceParameters)
+	if err := early(s); err != nil {
+		return nil, err
+	}
+	s.Providers = listed(spec.Providers)
+	begin(s, cluster.Revision{
+		TaskDefinition: def.Name(), Network: spec.Network, LoadBalancers: listed(spec.LoadBalancers), Registries: listed(spec.Registries),
+	}, now)
+	err := rebalanceable(s, def)
+	if spec.ZoneRebalancing == nil {
+		s.ZoneRebalancing = err == nil // what ECS does since 2025
+	}
+	if s.ZoneRebalancing && err != nil {
+		return nil, err
+	}
+	return s, discoverable(s)
+}
+
+func listed[T any](given *[]T) []T {
+	if given == nil || len(*given) == 0 {
+		return nil
+	}
+	return *given
+}
+
+// take takes in what a caller gave of the parameters that make no deployment.
+func take(s *cluster.Service, p cluster.ServiceParameters) {
+	s.Breaker = value(p.Breaker, s.Breaker)
+	s.Alarms = value(p.Alarms, s.Alarms)
+	s.Early = value(p.Early, s.Early)
+	s.Grace = value(p.Grace, s.Grace)
+	s.ZoneRebalancing = value(p.ZoneRebalancing, s.ZoneRebalancing)
+	s.Options.ManagedTags = value(p.ManagedTags, s.Options.ManagedTags)
+	s.Options.ExecuteCommand = value(p.ExecuteCommand, s.Options.ExecuteCommand)
+}
+
+// early refuses early success with fewer healthy tasks than there have to be in any case.
+func early(s *cluster.Service) error {
+	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.", s.Early.Percent, s.MinHealthy)
+	}
+	return nil
+}
+
+// discoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
+func discoverable(s *cluster.Service) error {
+	if len(s.Deployment.Registries) > 0 && s.Desired > cluster.MaxDiscovered {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service with serviceRegistries has at most %d tasks.", s.Desired, cluster.MaxDiscovered)
+	}
+	return nil
 }
 
 // change takes in the numbers of a service that a caller gave.
@@ -118,8 +163,8 @@ func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must not be negative.", name, *v)
 		}
 	}
-	if desired != nil && *desired > MaxDesired {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, MaxDesired)
+	if desired != nil && *desired > cluster.MaxDesired {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, cluster.MaxDesired)
 	}
 	s.Desired = value(desired, s.Desired)
 	s.MinHealthy = value(minHealthy, s.MinHealthy)
@@ -130,19 +175,19 @@ func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
 	return nil
 }
 
-func value(given *int, otherwise int) int {
+func value[T any](given *T, otherwise T) T {
 	if given != nil {
 		return *given
 	}
 	return otherwise
 }
 
-// narrowService writes a service so that placement both wakes and cannot act on what it was before.
-func (a *API) narrowService(ctx context.Context, s *cluster.Service) error {
-	return narrow(ctx, a.State, s.Cluster, func(stamp int64) (cluster.Row, error) {
+// narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
+func (a *API) narrowService(ctx context.Context, old, s *cluster.Service) error {
+	return narrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]cluster.Write, error) {
 		row := *s
 		row.Stamp = stamp
-		return &row, nil
+		return append([]cluster.Write{{Put: &row}}, a.history(old, s)...), nil
 	})
 }
 
@@ -174,7 +219,7 @@ func (a *API) edit(ctx context.Context, clusterName, name string, f func(*cluste
 		if err := f(&next); err != nil {
 			return err
 		}
-		return a.narrowService(ctx, &next)
+		return a.narrowService(ctx, old, &next)
 	})
 	if err != nil {
 		return nil, err
@@ -182,12 +227,15 @@ func (a *API) edit(ctx context.Context, clusterName, name string, f func(*cluste
 	return a.detail(ctx, &next)
 }
 
-// UpdateService changes the desired count and the percentages of a service. A new task definition is a deployment,
-// which is not served yet.
+// UpdateService changes a service. A change of what its tasks are made of, or one that is forced, is a new deployment
+// (S8); all else holds from now on for what there is.
 func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*cluster.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
-		def, err := a.ECS.DescribeTaskDefinition(ctx, c.TaskDefinition)
+		if _, err := a.known(ctx, c.Cluster); err != nil {
+			return nil, err
+		}
+		def, err := a.definition(ctx, c.Cluster, c.TaskDefinition)
 		if err != nil {
 			return nil, err
 		}
@@ -197,22 +245,54 @@ func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*clus
 		if s.Status != cluster.ServiceActive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		}
-		if c.Force || definition != "" && definition != s.Deployment.TaskDefinition {
-			return cluster.Errorf(cluster.CodeUnsupported,
-				"Deployments are not supported yet: taskDefinition has to stay %s, without forceNewDeployment.", s.Deployment.TaskDefinition)
-		}
-		s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
-		if c.Constraints != nil {
-			s.Rules.Constraints = *c.Constraints
-		}
-		if c.Strategies != nil {
-			if s.Strategy == cluster.Daemon && len(*c.Strategies) > 0 {
-				return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
-			}
-			s.Rules.Strategies = *c.Strategies
-		}
-		return change(s, c.Desired, c.MinHealthy, c.MaxPercent)
+		return a.update(s, c, definition)
 	})
+}
+
+func (a *API) update(s *cluster.Service, c cluster.ServiceChange, definition string) error {
+	s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
+	if c.Constraints != nil {
+		s.Rules.Constraints = *c.Constraints
+	}
+	if c.Strategies != nil {
+		if s.Strategy == cluster.Daemon && len(*c.Strategies) > 0 {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+		}
+		s.Rules.Strategies = *c.Strategies
+	}
+	take(s, c.ServiceParameters)
+	if err := changeProviders(s, c); err != nil {
+		return err
+	}
+	left := owed(s)
+	if err := change(s, c.Desired, c.MinHealthy, c.MaxPercent); err != nil {
+		return err
+	}
+	if err := early(s); err != nil {
+		return err
+	}
+	next, differs := revised(s, c, definition)
+	if differs || c.Force {
+		if err := deploy(s, next, left, a.Clock.Now()); err != nil {
+			return err
+		}
+	}
+	return discoverable(s)
+}
+
+// changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with ECS.
+func changeProviders(s *cluster.Service, c cluster.ServiceChange) error {
+	if c.Providers == nil || slices.Equal(*c.Providers, s.Providers) {
+		return nil
+	}
+	switch {
+	case s.Strategy == cluster.Daemon && len(*c.Providers) > 0:
+		return cluster.Errorf(cluster.CodeUnsupported, "capacityProviderStrategy with the daemon scheduling strategy is not supported.")
+	case !c.Force:
+		return cluster.Errorf(cluster.CodeInvalidParameter, "A change of capacityProviderStrategy needs forceNewDeployment.")
+	}
+	s.Providers = listed(c.Providers)
+	return nil
 }
 
 // DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
@@ -224,8 +304,11 @@ func (a *API) DeleteService(ctx context.Context, clusterName, name string, force
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		case s.Strategy == cluster.Replica && s.Desired > 0 && !force:
 			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
+		case s.Status == cluster.ServiceActive && len(s.Older) > 0 && !force:
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
 		}
-		s.Status, s.Desired, s.NotBefore = cluster.ServiceDraining, 0, time.Time{}
+		s.Status, s.Desired = cluster.ServiceDraining, 0
+		s.Release = stopped(s.Release, a.Clock.Now(), "The service was deleted.")
 		return nil
 	})
 }

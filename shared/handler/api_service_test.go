@@ -178,8 +178,8 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 	}{
 		{"Defaults", "", nil, nil, nil, ""},
 		{"Zero", "", new(0), new(0), new(100), ""},
-		{"Most", "", new(handler.MaxDesired), nil, nil, ""},
-		{"TooMany", "", new(handler.MaxDesired + 1), nil, nil, "at most 5000"},
+		{"Most", "", new(cluster.MaxDesired), nil, nil, ""},
+		{"TooMany", "", new(cluster.MaxDesired + 1), nil, nil, "at most 5000"},
 		{"NegativeDesired", "", new(-1), nil, nil, "desiredCount is -1"},
 		{"NegativeMinimum", "", nil, new(-5), nil, "minimumHealthyPercent is -5"},
 		{"NegativeMaximum", "", nil, nil, new(-5), "maximumPercent is -5"},
@@ -200,7 +200,10 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "there", TaskDefinition: "web", Strategy: c.strategy})
+			w.createAs(cluster.ServiceSpec{
+				Cluster: prod, Name: "there", TaskDefinition: "web", Strategy: c.strategy,
+				ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(false)}, // it needs a maximum above 100
+			})
 			before := w.service("there").Rev
 			_, err = w.api.UpdateService(ctx, cluster.ServiceChange{
 				Cluster: prod, Name: "there", Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
@@ -243,15 +246,6 @@ func TestAPI_UpdateService(t *testing.T) {
 		w.scale("web", 5)
 		w.pump()
 		want(t, "running", w.service("web").Running, 5)
-	})
-	t.Run("RefusesDeployments", func(t *testing.T) {
-		w := newWorld(t)
-		w.create("web", "web", 2)
-		for _, c := range []cluster.ServiceChange{{TaskDefinition: "big"}, {Force: true}} {
-			c.Cluster, c.Name = prod, "web"
-			_, err := w.api.UpdateService(ctx, c)
-			wantCode(t, err, cluster.CodeUnsupported, "web:1")
-		}
 	})
 	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
 		w := newWorld(t)

@@ -4,98 +4,19 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/constraint"
 	"berth/shared/placement"
-	"berth/shared/service"
+	service "berth/shared/service"
 )
-
-// work is what a batch of stream records asks placement to look at.
-type work struct {
-	services map[string]bool
-	requests map[string]bool
-	// freed are instances that may now take what fitted nowhere before.
-	freed map[string]bool
-	// daemons looks at all DAEMON services, waiting at all tasks without an instance, moves at where all tasks are that
-	// a rule could make leave.
-	daemons, waiting, moves bool
-}
-
-func newWork() *work {
-	return &work{services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}}
-}
-
-// add takes in one record, after the snapshot has seen it.
-func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
-	switch row := r.Row().(type) {
-	case *cluster.Service:
-		w.services[row.Name] = true
-		w.moves = true
-	case *cluster.Configuration:
-		w.configured(snap)
-	case *cluster.Request:
-		w.requests[row.ID] = true
-	case *cluster.Instance:
-		w.instance(row, snap)
-	case *cluster.Task:
-		if row.Service != "" {
-			w.services[row.Service] = true
-		}
-		if !row.Holds() && row.Instance != "" {
-			w.freed[row.Instance] = true
-		}
-		// A foreign task may put its instance above what it has.
-		old, known := r.Old.(*cluster.Task)
-		if known && !maps.Equal(old.Reported, row.Reported) || row.Foreign && row.Holds() {
-			w.moves = true
-		}
-	case *cluster.Due:
-		if r.Op == cluster.Remove {
-			w.due(row)
-		}
-	}
-}
-
-// configured looks at everything: any instance may now take what it did not, or have too much.
-func (w *work) configured(snap *cluster.Snapshot) {
-	w.daemons, w.waiting, w.moves = true, true, true
-	for id := range snap.Instances {
-		w.freed[id] = true
-	}
-}
-
-func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
-	w.daemons, w.moves = true, true
-	w.freed[i.ID] = true
-	v := snap.Instances[i.ID]
-	if v == nil {
-		return
-	}
-	for _, t := range v.Tasks {
-		if t.Service != "" {
-			w.services[t.Service] = true
-		}
-		w.waiting = w.waiting || i.Gone()
-	}
-}
-
-func (w *work) due(d *cluster.Due) {
-	switch d.Kind {
-	case cluster.DueService:
-		w.services[d.Subject] = true
-	case cluster.DueRequest:
-		w.requests[d.Subject] = true
-	case cluster.DueWaiting:
-		w.waiting = true
-	}
-}
 
 // decider turns a snapshot and what to look at into commits. It changes the snapshot as if they had been made, so the
 // snapshot is of no more use if they are not.
 type decider struct {
+	warm     *warmSnapshot
 	snap     *cluster.Snapshot
 	engine   *placement.Engine
 	specs    *specs
@@ -108,7 +29,7 @@ type decider struct {
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 	snap := warm.snap
 	return &decider{
-		snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(snap, now),
+		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
 		waiting: len(snap.Waiting()),
 	}
 }
@@ -118,6 +39,8 @@ func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []cluster.Commit {
 	d := newDecider(warm, now, settings)
 	d.wake(w)
+	d.away(w)
+	d.reserveAll(w)
 	d.services(w, cluster.Daemon)
 	d.writeOffStandalone(w)
 	d.placeWaiting(w)
@@ -139,25 +62,86 @@ func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 	}
 }
 
-// wake adds the services that a changed instance concerns: all daemons, and those whose next task would now fit there.
+// wake adds the services that a changed instance concerns: all daemons, those whose next task would now fit there, and those
+// whose zones may now be brought into balance.
 func (d *decider) wake(w *work) {
-	if w.daemons {
-		for _, s := range d.snap.Daemons() {
+	for _, s := range d.snap.Daemons() {
+		if w.daemons || d.misplaced(s, w) {
 			w.services[s.Name] = true
 		}
 	}
+	d.wakeZones(w)
 	for _, s := range d.snap.Blocked() {
-		if w.services[s.Name] {
+		if !w.services[s.Name] && d.unblocked(s, w) {
+			w.services[s.Name] = true
+		}
+	}
+}
+
+// misplaced reports whether the constraints of a DAEMON service look at what runs on an instance, and now want a task on one
+// that has none, or none on one that has.
+func (d *decider) misplaced(s *cluster.Service, w *work) bool {
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	if def == nil || s.Status != cluster.ServiceActive {
+		return false
+	}
+	spec, held := d.specs.service(s, def, ""), d.specs.running(s, def)
+	if !dynamic(spec) && !dynamic(held) {
+		return false
+	}
+	wrong := func(id string) bool {
+		v := d.snap.Instances[id]
+		if v == nil || v.Instance == nil || !v.Available() {
+			return false
+		}
+		if d.has(id, s.Short) {
+			return !d.engine.Matches(v, held)
+		}
+		return d.engine.Matches(v, spec)
+	}
+	return anyKey(w.freed, wrong) || anyKey(w.came, wrong)
+}
+
+func anyKey(m map[string]bool, f func(string) bool) bool {
+	for k := range m {
+		if f(k) {
+			return true
+		}
+	}
+	return false
+}
+
+// dynamic reports whether where a task may go depends on the tasks that are there.
+func dynamic(spec *placement.Spec) bool {
+	return slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
+}
+
+// unblocked reports whether a task of any of the service's revisions fits on one of the instances that changed.
+func (d *decider) unblocked(s *cluster.Service, w *work) bool {
+	if s.Strategy == cluster.Daemon && anyKey(w.freed, func(id string) bool { return d.roomKept(s, id) }) {
+		return true
+	}
+	for _, revision := range s.Revisions() {
+		def := d.snap.Definitions[revision.TaskDefinition]
+		if def == nil {
 			continue
 		}
-		def := d.snap.Definitions[s.Deployment.TaskDefinition]
-		for id := range w.freed {
-			if v := d.snap.Instances[id]; def != nil && v != nil && d.fits(v, d.serviceRequest(s, def, 1)) {
-				w.services[s.Name] = true
-				break
+		for _, provider := range providersOf(s) {
+			if d.opened(w, d.requestWith(provider, s, def, 1)) {
+				return true
 			}
 		}
 	}
+	return false
+}
+
+// opened reports whether one of the instances that changed has room for a task.
+func (d *decider) opened(w *work, r placement.Request) bool {
+	fits := func(id string) bool {
+		v := d.snap.Instances[id]
+		return v != nil && d.fits(v, r)
+	}
+	return anyKey(w.freed, fits) || dynamic(r.Spec) && anyKey(w.came, fits)
 }
 
 func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
@@ -179,11 +163,6 @@ func (d *decider) writeOffStandalone(w *work) {
 			}
 		}
 	}
-}
-
-func (d *decider) gone(instance string) bool {
-	v := d.snap.Instances[instance]
-	return v == nil || v.Instance == nil || v.Gone()
 }
 
 // writeOff ends a task whose instance has left the cluster: ECS's own report of it may never come.
@@ -249,7 +228,14 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	return placement.Request{Spec: d.specs.service(s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name)}
+	return d.requestWith("", s, def, n)
+}
+
+// requestWith asks for n tasks of the service with a capacity provider; with any instance where it is empty.
+func (d *decider) requestWith(provider string, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
+	return placement.Request{
+		Spec: d.specs.with(provider, s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name),
+	}
 }
 
 // seed is what decides by chance in this commit: it differs from one to the next, and is the same if the decision is
@@ -260,49 +246,31 @@ func (d *decider) seed(of string) uint64 {
 	return h.Sum64()
 }
 
-// concerning are the service's tasks that its next plan can depend on: those that have ended well are history.
-func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
-	var out []*cluster.Task
-	for _, t := range d.snap.Owned(s.Short) {
-		if !t.Ended() || t.NeverRan() {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func (d *decider) input(s *cluster.Service) service.Input {
-	in := service.Input{
-		Service: s, Tasks: d.concerning(s), Gone: d.gone, Now: d.now,
-		RestartDelay: d.settings.RestartDelay,
-	}
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	in.HealthChecked = def != nil && def.HealthChecked
-	if s.Strategy == cluster.Daemon && def != nil {
-		spec := d.specs.service(s, def, d.snap.Configuration.DomainPolicy)
-		in.Eligible = d.engine.Eligible(spec)
-		in.Matches = func(instance string) bool {
-			v := d.snap.Instances[instance]
-			return v != nil && d.engine.Matches(v, spec)
-		}
-	}
-	return in
-}
-
 // differs reports whether the service's rows ask for something to be done that could be done.
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
-	if len(p.Stop)+len(p.Lost)+p.Surplus > 0 || p.Status != s.Status || p.Steady != s.Steady ||
-		p.Running != s.Running || p.Pending != s.Pending {
+	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
 		return true
 	}
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	if p.Start+len(p.StartOn)+len(d.waitingOf(s)) == 0 || d.now.Before(p.NotBefore) || def == nil {
-		return def == nil && s.Status == cluster.ServiceActive && s.Desired > 0
+	if s.Strategy == cluster.Daemon {
+		d.snap.Reserve(s.Short, nil) // for whom it is kept free may have it
+		defer d.reserve(s)
 	}
-	r := d.serviceRequest(s, def, 1)
-	r.Instances = p.StartOn
-	return len(d.engine.Place(r).Placed) > 0 || s.Blocked == nil
+	for _, wish := range d.wishes(s, p) {
+		def := d.snap.Definitions[wish.revision.TaskDefinition]
+		if def == nil || s.Blocked == nil {
+			return true
+		}
+		for _, provider := range d.next(s, wish)[:1] {
+			r := d.requestWith(provider, s, def, 1)
+			r.Instances, r.Unexplained = wish.start.On, true
+			if len(d.engine.Place(r).Placed) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // cause is what kept tasks from being placed, without the numbers that change all the time.

@@ -71,30 +71,56 @@ func failure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
 	return cluster.Failure{ARN: instance, Reason: diagnosis.ClosestFilter.Failure(), Detail: diagnosis.String()}
 }
 
-// runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails.
+// runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails. Where the request has a
+// capacity provider strategy each task has its provider.
 func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
-	result := d.engine.Place(d.need(shapeOfRequest(r), def, r.ID, r.Count))
-	for n, where := range result.Placed {
-		d.accept(r, def, n, where)
+	if r.Rules == nil || len(r.Rules.Providers) == 0 {
+		part := *r
+		d.runPart(r, &part, def, 0)
+		return
 	}
-	for n := len(result.Placed); n < r.Count; n++ {
+	count := map[string]int{}
+	for _, p := range allot(r.Rules.Providers, nil, r.Count) {
+		count[p]++
+	}
+	n := 0
+	for _, p := range r.Rules.Providers {
+		part := *r
+		part.Rules, part.Count = assigned(r.Rules, p.Provider), count[p.Provider]
+		if part.Count > 0 {
+			d.runPart(r, &part, def, n)
+		}
+		n += part.Count
+	}
+}
+
+// runPart starts those of a request's tasks, from the n-th, that go to the same capacity provider.
+func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition, n int) {
+	result := d.engine.Place(d.need(shapeOfRequest(part), def, part.ID, part.Count))
+	part.Tasks, part.Failures = nil, nil
+	for k, where := range result.Placed {
+		d.accept(part, def, n+k, where)
+	}
+	for k := n + len(result.Placed); k < n+part.Count; k++ {
 		switch {
 		case !r.Wait:
-			r.Failures = append(r.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
-			d.refused(r, def, n, result.Diagnosis.String())
+			part.Failures = append(part.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
+			d.refused(part, def, k, result.Diagnosis.String())
 		case d.waiting >= d.settings.ProvisioningLimit:
-			r.Failures = append(r.Failures, cluster.Failure{Reason: ProvisioningLimit, Detail: result.Diagnosis.String()})
-			d.refused(r, def, n, ProvisioningLimit)
+			part.Failures = append(part.Failures, cluster.Failure{Reason: ProvisioningLimit, Detail: result.Diagnosis.String()})
+			d.refused(part, def, k, ProvisioningLimit)
 		default:
-			t := d.standalone(r, def)
+			t := d.standalone(part, def)
 			t.WaitUntil = cluster.At(r.WaitUntil)
-			d.provision(t, cluster.RequestedTaskID(t.Owner, r.ID, n))
-			r.Tasks = append(r.Tasks, t.ID)
+			d.provision(t, cluster.RequestedTaskID(t.Owner, r.ID, k))
+			part.Tasks = append(part.Tasks, t.ID)
 			if !t.WaitUntil.IsZero() {
 				d.plan.due(cluster.DueWaiting, "", r.WaitUntil)
 			}
+			d.fallsBack(r, t.CreatedAt.Time())
 		}
 	}
+	r.Tasks, r.Failures = append(r.Tasks, part.Tasks...), append(r.Failures, part.Failures...)
 }
 
 // ProvisioningLimit is the failure of a task that would wait while too many already do (C4), in ECS's words.
@@ -124,7 +150,7 @@ func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int
 // placeWaiting starts standalone tasks that waited, the oldest first, on instances that were freed (on all where w
 // says so), and ends those whose time is over. Placement is asked once per shape until it refuses.
 func (d *decider) placeWaiting(w *work) {
-	if !w.waiting && len(w.freed) == 0 {
+	if !w.waiting && len(w.freed)+len(w.came) == 0 {
 		return
 	}
 	refused := map[shape]bool{}
@@ -135,20 +161,32 @@ func (d *decider) placeWaiting(w *work) {
 			d.waiting--
 			continue
 		}
-		def := d.snap.Definitions[t.TaskDefinition]
-		if def == nil || refused[shapeOf(t)] {
-			continue
+		if where := d.placeOne(t, refused); where != nil {
+			d.plan.room(rowsPerStart)
+			next := *t
+			d.begin(&next, *where, d.snap.Definitions[t.TaskDefinition])
+			d.waiting--
 		}
-		result := d.engine.Place(d.need(shapeOf(t), def, t.ID, 1))
-		if len(result.Placed) == 0 {
-			refused[shapeOf(t)] = true
-			continue
-		}
-		d.plan.room(rowsPerStart)
-		next := *t
-		d.begin(&next, result.Placed[0], def)
-		d.waiting--
 	}
+}
+
+// placeOne is where a standalone task that waits may be started; nil for nowhere. Shapes that found no place are not tried
+// again.
+func (d *decider) placeOne(t *cluster.Task, refused map[shape]bool) *placement.Placement {
+	def := d.snap.Definitions[t.TaskDefinition]
+	if def == nil {
+		return nil
+	}
+	for _, k := range d.shapes(t) {
+		if refused[k] {
+			continue
+		}
+		if result := d.engine.Place(d.need(k, def, t.ID, 1)); len(result.Placed) > 0 {
+			return &result.Placed[0]
+		}
+		refused[k] = true
+	}
+	return nil
 }
 
 // overdue reports whether the task has waited as long as it may.
@@ -157,7 +195,7 @@ func (d *decider) overdue(t *cluster.Task) bool {
 }
 
 // candidates are the standalone tasks that wait and that the work may concern, the oldest first: all of them, or those
-// of a shape that a freed instance has room for.
+// of a shape that a changed instance has room for.
 func (d *decider) candidates(w *work) []*cluster.Task {
 	out := d.waitingStandalone()
 	if w.waiting {
@@ -165,24 +203,17 @@ func (d *decider) candidates(w *work) []*cluster.Task {
 	}
 	fit := map[shape]bool{}
 	out = slices.DeleteFunc(out, func(t *cluster.Task) bool {
-		ok, known := fit[shapeOf(t)]
-		if !known {
-			def := d.snap.Definitions[t.TaskDefinition]
-			ok = def != nil && d.anyFits(w.freed, d.need(shapeOf(t), def, t.ID, 1))
-			fit[shapeOf(t)] = ok
-		}
-		return !ok
+		return !slices.ContainsFunc(d.shapes(t), func(k shape) bool {
+			ok, known := fit[k]
+			if !known {
+				def := d.snap.Definitions[t.TaskDefinition]
+				ok = def != nil && d.opened(w, d.need(k, def, t.ID, 1))
+				fit[k] = ok
+			}
+			return ok
+		})
 	})
 	return sortedByAge(out)
-}
-
-func (d *decider) anyFits(freed map[string]bool, p placement.Request) bool {
-	for id := range freed {
-		if v := d.snap.Instances[id]; v != nil && d.fits(v, p) {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *decider) waitingStandalone() []*cluster.Task {
@@ -197,17 +228,10 @@ func (d *decider) waitingStandalone() []*cluster.Task {
 
 // waitingDiffers reports whether a standalone task that waits would now fit, or has waited long enough.
 func (d *decider) waitingDiffers() bool {
-	tried := map[shape]bool{}
+	refused := map[shape]bool{}
 	for _, t := range d.waitingStandalone() {
-		if d.overdue(t) {
+		if d.overdue(t) || d.placeOne(t, refused) != nil {
 			return true
-		}
-		def := d.snap.Definitions[t.TaskDefinition]
-		if s := shapeOf(t); def != nil && !tried[s] {
-			tried[s] = true
-			if len(d.engine.Place(d.need(shapeOf(t), def, t.ID, 1)).Placed) > 0 {
-				return true
-			}
 		}
 	}
 	return false

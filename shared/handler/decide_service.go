@@ -1,26 +1,27 @@
 package handler
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	"berth/shared/service"
+	service "berth/shared/service"
 )
 
 // rowsPerStart is the most rows that one start adds to a commit: the task, an alias and an outbox row.
 const rowsPerStart = 3
 
-// rowsPerService are the service's own row and up to three service events.
-const rowsPerService = 5
+// mostMarked is how many rows that a service's own refers to are written in one commit with it.
+const mostMarked = 30
+
+// rowsPerService are the service's own row, its service deployment's, an outbox row and a few service events.
+const rowsPerService = 6
 
 // service brings one service closer to what its row asks for: stops first, then what waits, then what is missing.
 func (d *decider) service(s *cluster.Service) {
 	p := service.Reconcile(d.input(s))
-	next := *s
-	log := &eventLog{service: &next, base: s}
+	log := newEventLog(s, p.Next)
 	for _, t := range p.Lost {
 		d.plan.room(1)
 		d.writeOff(t)
@@ -31,249 +32,116 @@ func (d *decider) service(s *cluster.Service) {
 		alone.Replaces, alone.Rev = "", t.Rev+1
 		d.plan.put(&alone)
 	}
-	next.Status, next.NotBefore = p.Status, p.NotBefore
-	if d.snap.Governed()[s.Name] == nil || p.Status != cluster.ServiceActive {
+	next := log.service
+	if d.snap.Governed()[s.Name] == nil || next.Status != cluster.ServiceActive {
 		next.Moving, next.Unrepaired, next.Targets, next.GaveUp = false, "", nil, false // no rule asks for moves any more
 	}
+	log.told, log.coming, log.events = p.Told, len(p.Events), p.Seen
+	d.count(p.Counted, log)
 	d.stops(s, p, log)
+	d.register(s, p, log)
 	d.starts(s, p, log)
 	d.finish(s, p, log)
 }
 
-// stops carries out what the plan stops, as many commits as it takes, the service's row with the last.
-func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
-	stop := p.Stop
-	if p.Surplus > 0 {
-		stop = append(stop, d.engine.ChooseStops(d.stopRequest(s, p.Surplus), p.Candidates)...)
+// count has failures marked as counted together with the row that counts them. Very many take commits of their own, each
+// with a row that has counted as many.
+func (d *decider) count(failures []*cluster.Task, log *eventLog) {
+	for len(failures) > mostMarked {
+		row := *log.base
+		row.Deployment.Failed += mostMarked
+		d.plan.room(mostMarked + 1)
+		d.mark(failures[:mostMarked])
+		row.Rev++
+		row.Stamp = 0
+		d.plan.put(&row)
+		d.plan.close()
+		log.base, log.service.Rev = new(row), row.Rev
+		failures = failures[mostMarked:]
 	}
-	reason := "Scaling activity initiated by (deployment " + s.Deployment.ID + ")"
-	var running, pending []string
-	for _, t := range stop {
+	log.counted = failures
+}
+
+func (d *decider) mark(failures []*cluster.Task) {
+	for _, t := range failures {
+		next := *t
+		next.Counted, next.Rev = true, t.Rev+1
+		d.plan.put(&next)
+	}
+}
+
+// stops carries out what the plan stops, as many commits as it takes.
+func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
+	var running, moved []*cluster.Task
+	pending := 0
+	stop := func(t *cluster.Task, reason string) {
 		d.plan.room(2)
 		switch {
-		case t.Instance == "":
+		case t.Last == cluster.TaskRunning && s.Rebalancing && d.snap.Replaced(t):
+			moved = append(moved, t)
+		case t.Last == cluster.TaskRunning:
+			running = append(running, t)
+		default:
+			pending++
+		}
+		if t.Instance == "" {
 			d.plan.put(d.ended(t, cluster.StopByScheduler, reason))
 			d.waiting--
-		default:
-			d.plan.stop(t, cluster.StopByScheduler, reason)
+			return
 		}
-		if t.Last == cluster.TaskRunning {
-			running = append(running, t.ID)
-		} else {
-			pending = append(pending, t.ID)
+		d.plan.stop(t, cluster.StopByScheduler, reason)
+	}
+	for _, x := range p.Stops {
+		stop(x.Task, x.Reason)
+	}
+	for _, c := range p.Choices {
+		for _, t := range d.engine.ChooseStops(d.stopRequest(s, c), c.Candidates) {
+			stop(t, c.Reason)
 		}
 	}
 	if len(running) > 0 {
-		log.add(service.Stopped(s.Name, running))
+		log.add(service.Stopped(s.Name, ids(running)))
 	}
-	if len(pending) > 0 {
-		log.add(service.StoppedPending(s.Name, len(pending)))
+	if pending > 0 {
+		log.add(service.StoppedPending(s.Name, pending))
 	}
+	d.tellZones(moved, log, zoneStopped)
 }
 
-// stopRequest asks which n tasks of the service to stop. Without its task definition the service has no strategy.
-func (d *decider) stopRequest(s *cluster.Service, n int) placement.Request {
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+func ids(tasks []*cluster.Task) []string {
+	out := make([]string, len(tasks))
+	for i, t := range tasks {
+		out[i] = t.ID
+	}
+	return out
+}
+
+// stopRequest asks which of the candidates, all of one revision, to stop. Without its task definition the service has no
+// strategy.
+func (d *decider) stopRequest(s *cluster.Service, c service.Choice) placement.Request {
+	def := d.snap.Definitions[c.Candidates[0].TaskDefinition]
 	if def == nil {
 		def = &cluster.TaskDefinition{}
 	}
-	return d.serviceRequest(s, def, n)
-}
-
-// starts places what waits and what is missing. What fits nowhere waits in PROVISIONING, as far as the limit allows;
-// the rest is known by the service's diagnosis alone.
-func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
-	log.service.Blocked = nil
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	if s.Status != cluster.ServiceActive || def == nil {
-		return
-	}
-	waiting := d.waitingOf(s)
-	missing := p.Start + len(p.StartOn)
-	if d.now.Before(p.NotBefore) {
-		log.service.Blocked = s.Blocked
-		return
-	}
-	if missing+len(waiting) == 0 {
-		log.service.Targets = nil
-		return
-	}
-	if len(s.Targets) > 0 {
-		waiting, missing = d.toTargets(s, def, waiting, missing, log)
-	}
-	if missing+len(waiting) == 0 {
-		return
-	}
-	r := d.serviceRequest(s, def, missing+len(waiting))
-	r.Instances = p.StartOn
-	result := d.engine.Place(r)
-	d.startPlaced(s, def, waiting, result.Placed, log)
-	log.service.Blocked = result.Diagnosis
-	if s.Strategy == cluster.Daemon {
-		return
-	}
-	for range max(0, missing-max(0, len(result.Placed)-len(waiting))) {
-		if d.waiting >= d.settings.ProvisioningLimit {
-			break
-		}
-		d.provision(d.serviceTask(s, def), d.waitingID(s))
-	}
-}
-
-// toTargets starts tasks on the instances that tasks were stopped for, and holds back as many as have no room there yet,
-// until their time is over. It returns what is left to be placed anywhere.
-func (d *decider) toTargets(
-	s *cluster.Service, def *cluster.TaskDefinition, waiting []*cluster.Task, missing int, log *eventLog,
-) ([]*cluster.Task, int) {
-	log.service.Targets = nil
-	if !d.now.Before(s.TargetsUntil) {
-		log.service.GaveUp = true
-		return waiting, missing
-	}
-	r := d.serviceRequest(s, def, min(missing+len(waiting), len(s.Targets)))
-	r.Instances, r.Unexplained = s.Targets, true
-	placed := d.engine.Place(r).Placed
-	d.startPlaced(s, def, waiting, placed, log)
-	left := slices.Clone(s.Targets)
-	for _, p := range placed {
-		if i := slices.Index(left, p.Instance); i >= 0 {
-			left = slices.Delete(left, i, i+1)
-		}
-	}
-	gone := min(len(placed), len(waiting))
-	waiting, missing = waiting[gone:], missing-(len(placed)-gone)
-	held := min(missing, len(left))
-	if held > 0 {
-		log.service.Targets = left[:held]
-		d.plan.room(1)
-		d.plan.due(cluster.DueService, s.Name, s.TargetsUntil)
-	}
-	return waiting, missing - held
-}
-
-// waitingID is the id of a service's next task that waits. It differs from all others: no other commit makes the same
-// placement version, and within one the service's tasks only become more.
-func (d *decider) waitingID(s *cluster.Service) string {
-	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", s.Deployment.ID, d.plan.next), len(d.snap.Owned(s.Short)))
-}
-
-func (d *decider) waitingOf(s *cluster.Service) []*cluster.Task {
-	var out []*cluster.Task
-	for _, t := range d.snap.Waiting() {
-		if t.Owner == s.Short {
-			out = append(out, t)
-		}
-	}
-	return sortedByAge(out)
-}
-
-func (d *decider) serviceTask(s *cluster.Service, def *cluster.TaskDefinition) *cluster.Task {
-	return &cluster.Task{
-		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Group: "service:" + s.Name,
-		Revision: s.Deployment.ID, TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports,
-		Desired: cluster.TaskRunning, CreatedAt: cluster.At(d.now),
-	}
-}
-
-// startPlaced starts tasks where placement put them, those that waited first, and says so in the service's events
-// commit by commit.
-func (d *decider) startPlaced(
-	s *cluster.Service, def *cluster.TaskDefinition, waiting []*cluster.Task, placed []placement.Placement, log *eventLog,
-) {
-	var ids []string
-	for i, where := range placed {
-		if d.plan.left() < rowsPerStart+rowsPerService && len(ids) > 0 {
-			log.add(service.Started(s.Name, ids))
-			d.flush(log)
-			ids = nil
-		}
-		if d.plan.left() < rowsPerStart+rowsPerService {
-			d.plan.close()
-		}
-		t := d.serviceTask(s, def)
-		if i < len(waiting) {
-			old := *waiting[i]
-			t = &old
-			d.waiting--
-		}
-		d.begin(t, where, def)
-		ids = append(ids, t.ID)
-	}
-	if len(ids) > 0 {
-		log.add(service.Started(s.Name, ids))
-	}
-}
-
-// begin starts a task on the instance and devices that placement chose.
-func (d *decider) begin(t *cluster.Task, where placement.Placement, def *cluster.TaskDefinition) {
-	t.Instance, t.GPUs, t.WaitUntil = where.Instance, where.GPUs, 0
-	if t.Needs.GPUMilli > 0 && t.Needs.GPUMilli < cluster.WholeGPU {
-		t.Overrides = d.pinned(t, def)
-	}
-	d.plan.start(t)
-}
-
-// pinned is the task's overrides with the devices it shares made the only ones that its containers see: ECS knows no
-// shares, the NVIDIA runtime does as it is told.
-func (d *decider) pinned(t *cluster.Task, def *cluster.TaskDefinition) *cluster.Overrides {
-	next := cluster.Overrides{}
-	if t.Overrides != nil {
-		next = *t.Overrides
-	}
-	devices := ""
-	for i, g := range t.GPUs {
-		if i > 0 {
-			devices += ","
-		}
-		devices += d.snap.Instances[t.Instance].Registered.GPUs[g]
-	}
-	pin := cluster.Variable{Name: "NVIDIA_VISIBLE_DEVICES", Value: devices}
-	given := map[string]cluster.ContainerOverride{}
-	for _, c := range next.Containers {
-		given[c.Name] = c
-	}
-	next.Containers = nil
-	for _, name := range def.Containers {
-		c := given[name]
-		c.Name = name
-		c.Environment = append(append([]cluster.Variable(nil), c.Environment...), pin)
-		next.Containers = append(next.Containers, c)
-	}
-	return &next
-}
-
-// provision writes a task that waits for an instance.
-func (d *decider) provision(t *cluster.Task, id string) {
-	d.plan.room(1)
-	t.ID, t.Rev = id, 1
-	d.plan.put(t)
-	d.waiting++
+	return d.serviceRequest(s, def, c.N)
 }
 
 // finish writes the service's row if anything about it changed.
 func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	next := log.service
-	after := p
-	if len(p.Lost)+len(p.Stop)+p.Surplus+p.Start+len(p.StartOn) > 0 || len(d.waitingOf(s)) > 0 {
-		after = service.Reconcile(d.input(s))
-	}
-	next.Running, next.Pending, next.Deployment.Failed = after.Running, after.Pending, p.Failed
-	if after.Status != next.Status {
-		next.Status = after.Status
-	}
-	if s.Strategy == cluster.Daemon && next.Status == cluster.ServiceActive {
-		next.Desired = len(d.input(s).Eligible)
-	}
 	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
 		// Long enough for a sweep to retire its events with it.
 		next.Expires = d.now.Add(2*d.settings.KeepStopped + time.Hour).Unix()
 	}
-	d.tell(s, after.Steady, log)
-	if p.LookAgain.IsZero() && len(d.waitingOf(s)) > 0 {
-		p.LookAgain = p.NotBefore // the delay holds back what waits, too
+	if s.Strategy == cluster.Daemon {
+		d.reserve(s)
 	}
+	d.recount(next)
+	d.tellPlacement(s, log)
+	log.events = append(log.events, p.Events...)
+	d.rebalance(s, p, log)
+	d.tellSteady(s, p, log)
 	if !p.LookAgain.IsZero() {
-		d.plan.room(1)
 		d.plan.due(cluster.DueService, s.Name, p.LookAgain)
 	}
 	if log.changed() {
@@ -281,34 +149,101 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	}
 }
 
-// tell adds the events that follow from where the service now stands.
-func (d *decider) tell(s *cluster.Service, steady bool, log *eventLog) {
-	next := log.service
-	acted := len(log.messages) > 0
-	if next.Blocked != nil && cause(next.Blocked) != cause(s.Blocked) {
-		log.add(service.UnableToPlace(s.Name, next.Blocked))
+// recount has the service's row show the tasks as the plan leaves them.
+func (d *decider) recount(s *cluster.Service) {
+	s.Running, s.Pending, s.Deployment.Running, s.Deployment.Pending = 0, 0, 0, 0
+	by := map[string]*cluster.Deployment{"": &s.Deployment, s.Deployment.ID: &s.Deployment}
+	s.Older = slices.Clone(s.Older)
+	for i := range s.Older {
+		s.Older[i].Running, s.Older[i].Pending = 0, 0
+		by[s.Older[i].ID] = &s.Older[i]
 	}
-	if steady && !next.Deployment.Completed() && s.Status == cluster.ServiceActive {
-		next.Deployment.State, next.Deployment.UpdatedAt = cluster.RolloutCompleted, d.now
-		log.add(service.DeploymentCompleted(s.Name, s.Deployment.ID))
+	for _, t := range d.snap.Owned(s.Short) {
+		if !t.Active() || t.Holds() && d.host(t.Instance) == service.HostGone {
+			continue
+		}
+		of := by[t.Revision]
+		if of == nil {
+			of = &cluster.Deployment{}
+		}
+		if t.Last == cluster.TaskRunning {
+			s.Running, of.Running = s.Running+1, of.Running+1
+		} else {
+			s.Pending, of.Pending = s.Pending+1, of.Pending+1
+		}
 	}
-	// A service that was scaled in was steady before and is at once steady again: that is news, too.
-	if steady && (acted || !s.Steady) && s.Status == cluster.ServiceActive {
-		log.add(service.SteadyState(s.Name))
-	}
-	next.Steady = steady
 }
 
-// flush writes the service's row and its new events into the open commit.
+// tellPlacement tells of tasks that found no instance: again only when it is for another reason, or for the same after 6
+// hours.
+func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
+	next := log.service
+	about := service.Placing + cause(next.Blocked)
+	lasting := []string{about}
+	if next.Rebalancing {
+		lasting = append(lasting, noRoomInZone)
+	}
+	log.forget(lasting...)
+	if next.Blocked == nil {
+		return
+	}
+	log.say(about, d.now, service.Event{
+		Message: service.UnableToPlace(s.Name, next.Blocked), Name: placementFailed,
+	})
+}
+
+// tellSteady tells that a service has come to rest.
+func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) {
+	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
+		log.events = append(log.events, service.Event{Message: service.SteadyState(s.Name), Name: "SERVICE_STEADY_STATE"})
+	}
+	log.service.Steady = p.Steady
+}
+
+// flush writes the service's row, its new events and the rows that go with it into the open commit.
 func (d *decider) flush(log *eventLog) {
-	d.plan.room(1 + len(log.messages))
 	next := *log.service
-	for _, m := range log.messages {
-		d.plan.add(cluster.Write{Any: true, Put: serviceEvent(&next, m, d.now)})
-		next.Events++
+	if d.plan.keys[next.Key()] {
+		d.plan.close() // the open commit has the row already
+	}
+	for len(log.told) > mostMarked {
+		d.tell(log.told[:mostMarked])
+		log.told = log.told[mostMarked:]
+	}
+	for len(log.events) > mostMarked {
+		d.plan.room(mostMarked + 1)
+		d.events(&next, log.events[:mostMarked])
+		log.events = log.events[mostMarked:]
+	}
+	d.plan.room(log.rows())
+	d.mark(log.counted)
+	d.tell(log.told)
+	d.events(&next, log.events)
+	if r := next.Release; r != nil && (log.base.Release == nil || log.base.Release.ID != r.ID || log.base.Release.Status != r.Status) {
+		d.plan.add(cluster.Write{Any: true, Put: d.history(&next)})
 	}
 	next.Rev++
 	next.Stamp = 0
 	d.plan.put(&next)
-	log.service, log.base, log.messages = new(next), new(next), nil // what is planned must not change any more
+	log.service, log.base = new(next), new(next) // what is planned must not change any more
+	log.events, log.counted, log.told = nil, nil, nil
+}
+
+// events writes service events, to the ring and where it is wanted to the event bus, and counts them.
+func (d *decider) events(s *cluster.Service, events []service.Event) {
+	d.publish(s, events)
+	for _, e := range events {
+		if e.Message != "" {
+			d.plan.add(cluster.Write{Any: true, Put: serviceEvent(s, e.Message, d.now)})
+			s.Events++
+		}
+	}
+}
+
+// history is the row of the service's current service deployment.
+func (d *decider) history(s *cluster.Service) *cluster.ServiceDeployment {
+	return &cluster.ServiceDeployment{
+		Head:    cluster.Head{Cluster: s.Cluster, Expires: d.now.Add(keepHistory).Unix()},
+		Service: s.Name, Short: s.Short, Release: *s.Release,
+	}
 }

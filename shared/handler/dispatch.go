@@ -17,8 +17,14 @@ import (
 // token bucket that all clusters of the account and Region share, and it lets due rows fall due. Nobody else acts on
 // tasks.
 type Dispatch struct {
-	State    State
-	ECS      ECS
+	State         State
+	ECS           ECS
+	LoadBalancers LoadBalancers
+	Registries    Registries
+	// Bus takes the service events that are to be published; nil where none are.
+	Bus EventBus
+	// Account is for what is published.
+	Account  cluster.Account
 	Clock    Clock
 	Settings Settings
 	Log      *slog.Logger

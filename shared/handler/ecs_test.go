@@ -132,6 +132,9 @@ func (e *fakeECS) stepTask(t *cluster.ECSTask) {
 	case t.Desired == cluster.TaskStopped:
 		e.report(t.ID, func(t *cluster.ECSTask) { t.Last = cluster.TaskStopped })
 	case t.Last == cluster.TaskPending:
+		if t.Needs.ENIs > 0 { // an address of its own
+			t.Address = fmt.Sprintf("10.0.0.%d", slices.Index(e.order, t.ID)+1)
+		}
 		e.report(t.ID, func(t *cluster.ECSTask) { t.Last, t.Started = cluster.TaskRunning, e.clock.Now() })
 	}
 }
@@ -302,6 +305,17 @@ func (e *fakeECS) ListInstances(_ context.Context, clusterName string) ([]string
 	return ids, nil
 }
 
+func (e *fakeECS) DrainInstance(_ context.Context, clusterName, id string) error {
+	i := e.instances[id]
+	if i == nil || i.Cluster != clusterName {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "instance %s", id)
+	}
+	if i.Status == cluster.InstanceActive {
+		e.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+	}
+	return nil
+}
+
 func (e *fakeECS) DescribeInstances(_ context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	e.describe++
 	if len(ids) == 0 || len(ids) > 100 || !distinct(ids) {
@@ -395,6 +409,6 @@ func instanceEvent(i *cluster.Instance) []byte {
 	return event("ECS Container Instance State Change", object{
 		"containerInstanceArn": account.ARN("container-instance", i.Cluster, i.ID), "clusterArn": account.ARN("cluster", i.Cluster),
 		"ec2InstanceId": i.EC2InstanceID, "status": string(i.Status), "agentConnected": i.AgentConnected, "version": i.Version,
-		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": resources,
+		"registeredAt": i.RegisteredAt, "attributes": attributes, "registeredResources": resources, "capacityProviderName": i.Provider,
 	})
 }

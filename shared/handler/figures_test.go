@@ -21,7 +21,7 @@ func TestFigures(t *testing.T) {
 			return fault{refuse: map[string]string{c.Instances[0]: "AGENT"}}
 		}
 		w.create("web", "web", 4)
-		w.advance(time.Minute)
+		w.advance(2 * time.Minute)
 		w.scale("web", 1)
 		w.advance(time.Minute)
 		got, _ := w.dispatch.Figures.Take()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
 )
 
 // metered makes a service of n RUNNING tasks with the metric connections.
@@ -137,7 +136,7 @@ func loadEvent(task string, load int64) []byte {
 
 // An instance that ECS refuses while its row looks fine is asked about at once: it is not chosen again and again.
 func TestDispatch_AsksAboutAnInstanceThatRefuses(t *testing.T) {
-	w := newWorld(t, func(s *handler.Settings) { s.RestartDelay = 30 * time.Second })
+	w := newWorld(t)
 	ids := w.instances("i", 2, 4096, 8192)
 	w.ecs.mute = true // nobody tells of it
 	w.ecs.change(ids[0], func(i *cluster.Instance) { i.AgentConnected = false })

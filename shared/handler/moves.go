@@ -8,7 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	"berth/shared/service"
+	service "berth/shared/service"
 )
 
 // Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the
@@ -37,7 +37,10 @@ func (d *decider) moves(w *work) {
 	if len(movers) == 0 || busy.replacements >= MaxMoves {
 		return
 	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements, Keep: busy.holds}
+	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements}
+	if len(busy.owners) > 0 {
+		ask.Keep = busy.holds
+	}
 	for _, m := range movers {
 		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
 	}
@@ -125,7 +128,8 @@ func (d *decider) movers() []*mover {
 // resting reports whether the service will not change by itself: what is not RUNNING waits for an instance.
 func (d *decider) resting(m *mover) bool {
 	p := m.allowed
-	return len(p.Stop)+p.Surplus+p.Start+len(p.Lost) == 0 && p.Pending == len(d.waitingOf(m.service))
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.Lost) == 0 && p.LookAgain.IsZero() && len(p.Next.Older) == 0 &&
+		p.Next.Pending == d.snap.WaitingOf(m.service.Short)
 }
 
 // wave is what is under way: the owners of tasks that are being replaced, and the instances these leave and go to.
@@ -231,7 +235,7 @@ func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
 	if rejected != nil {
 		return false
 	}
-	next := d.serviceTask(m.service, m.def)
+	next := d.serviceTask(m.service, &m.service.Deployment.Revision, m.def)
 	next.Replaces = t.ID
 	d.plan.room(rowsPerStart)
 	d.begin(next, placement.Placement{Instance: to, GPUs: devices}, m.def)
@@ -243,23 +247,20 @@ func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
 func (d *decider) moved(m *mover, broken string, changed bool) {
 	s := d.snap.Services[m.service.Name]
 	next := *s
-	log := &eventLog{service: &next, base: s}
 	next.Moving, next.Unrepaired = m.moving, broken
 	next.GaveUp = s.GaveUp && !changed
 	if len(m.targets) > 0 {
 		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), d.now.Add(targetsHold)
 	}
+	log := newEventLog(s, &next)
 	if len(m.moves) > 0 {
 		log.add(service.Moving(s.Name, m.moves))
 	}
 	if broken != "" && broken != s.Unrepaired {
-		log.add(service.CannotMove(s.Name, broken))
+		log.events = append(log.events, service.Event{Message: service.CannotMove(s.Name, broken)})
 	}
 	if !log.changed() {
 		return
-	}
-	if d.plan.keys[s.Key()] {
-		d.plan.close() // the open commit has the row already
 	}
 	d.flush(log)
 }

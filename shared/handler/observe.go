@@ -188,7 +188,14 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if old != nil {
 		// What changes nothing needs no write, but for an instance that is away: an older report that it was there may
 		// still come, and must be told by its version.
-		if i.Version <= old.Version || i.Same(old) && old.Available() {
+		if next.Provider == "" {
+			next.Provider = old.Provider // events may not say
+		}
+		switch {
+		case i.Version <= old.Version && next.Provider != old.Provider:
+			next = *old
+			next.Provider = i.Provider
+		case i.Version <= old.Version || next.Same(old) && old.Available():
 			return nil
 		}
 		next.Rev = old.Rev + 1
@@ -198,6 +205,7 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if next.Gone() {
 		next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
 	}
+	next.DisconnectedAt = o.disconnectedAt(&next, old)
 	away := !next.Available() && !next.Gone()
 	if away && old != nil && old.Available() {
 		// First, so that a crash in between does not leave the instance to the sweep. One that was away before has a
@@ -213,6 +221,17 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 		return o.recheck(ctx, next.Cluster, next.ID, 0)
 	}
 	return nil
+}
+
+// disconnectedAt is when Berth first saw the instance's agent disconnected; zero while it is connected.
+func (o *observer) disconnectedAt(next, old *cluster.Instance) time.Time {
+	switch {
+	case next.AgentConnected || next.Gone():
+		return time.Time{}
+	case old != nil && !old.DisconnectedAt.IsZero():
+		return old.DisconnectedAt
+	}
+	return o.now
 }
 
 func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {

@@ -49,7 +49,7 @@ func (d *drainer) rows(rows []cluster.Row) error {
 		if !ok {
 			continue
 		}
-		d.Figures.Most(OutboxAge, d.now.Sub(o.CreatedAt).Seconds())
+		d.Figures.Most(OutboxAge, d.now.Sub(waitsSince(o)).Seconds())
 		if !d.now.Before(o.NotBefore) {
 			d.estimate += calls(o)
 		}
@@ -69,10 +69,25 @@ func (d *drainer) rows(rows []cluster.Row) error {
 	return errors.Join(failed...)
 }
 
-// calls is how many calls of ECS the row needs.
+// waitsSince is since when the row has waited for Berth: the time that connections take to drain is not Berth's.
+func waitsSince(o *cluster.Outbox) time.Time {
+	draining := len(o.Stops) > 0 && len(o.Starts)+len(o.Targets)+len(o.Publish) == 0 &&
+		!slices.ContainsFunc(o.Stops, func(s cluster.StopItem) bool { return !s.Drain })
+	if draining && o.NotBefore.After(o.CreatedAt) {
+		return o.NotBefore
+	}
+	return o.CreatedAt
+}
+
+// calls is how many calls of ECS the row needs that take a token. Stops that have to drain first need none until they
+// have waited; those that then do are few at once.
 func calls(o *cluster.Outbox) int {
-	shared := 0
-	n := len(o.Stops)
+	shared, n := 0, 0
+	for _, s := range o.Stops {
+		if !s.Drain || !o.NotBefore.IsZero() {
+			n++
+		}
+	}
 	for _, s := range o.Starts {
 		if s.Alone {
 			n++
@@ -92,9 +107,11 @@ type drainer struct {
 	tokens   int
 	estimate int // calls that the rest of the round may need
 	empty    bool
-	progress bool          // something was done
-	next     time.Duration // when to come back; 0 for no reason to
-	wait     time.Duration // the same, for the row at hand
+	balanced int                      // calls of Elastic Load Balancing and Cloud Map
+	delays   map[string]time.Duration // deregistration delays, by target group
+	progress bool                     // something was done
+	next     time.Duration            // when to come back; 0 for no reason to
+	wait     time.Duration            // the same, for the row at hand
 }
 
 // again asks for another round after wait, or earlier.
@@ -110,15 +127,21 @@ func (d *drainer) again(wait time.Duration) {
 // reserve is the time that a round leaves itself to write down where it got to, before the function is killed.
 const reserve = 15 * time.Second
 
+// late reports that the round has to end.
+func (d *drainer) late() bool {
+	end, ok := d.ctx.Deadline()
+	return ok && end.Sub(d.Clock.Now()) < reserve
+}
+
 // token takes one call's token; false means that the bucket is empty and the rest has to wait.
 func (d *drainer) token() bool {
-	if end, ok := d.ctx.Deadline(); ok && end.Sub(d.Clock.Now()) < reserve {
+	if d.late() {
 		d.empty, d.tokens = true, 0
 	}
 	if d.tokens == 0 && !d.empty {
 		got, err := d.lease(d.ctx, max(1, d.estimate))
 		if err != nil {
-			logger(d.Log).Error("leasing tokens", "error", err)
+			logger(d.Log).Error("leasing tokens", "cluster", d.cluster, "error", err)
 		}
 		d.tokens, d.empty = got, got == 0
 	}
@@ -134,28 +157,40 @@ func (d *drainer) token() bool {
 // row carries out one outbox row.
 func (d *drainer) row(o *cluster.Outbox) error {
 	left := *o
-	left.Starts, left.Stops = nil, nil
+	left.Starts, left.Stops, left.Targets, left.Publish = nil, nil, nil, nil
 	d.wait = 0
-	var failed []error
+	ripe, err := d.drained(o)
+	failed := []error{err}
 	for _, group := range startGroups(o.Starts) {
 		rest, err := d.start(o, group)
 		left.Starts = append(left.Starts, rest...)
 		failed = append(failed, err)
 	}
 	for _, s := range o.Stops {
+		if s.Drain && !ripe[cluster.TaskKey(d.cluster, s.Owner, s.ID)] {
+			left.Stops = append(left.Stops, s)
+			continue
+		}
 		done, err := d.stop(s)
 		if !done {
 			left.Stops = append(left.Stops, s)
 		}
 		failed = append(failed, err)
 	}
-	return errors.Join(append(failed, d.settle(o, &left))...)
+	left.Targets, err = d.targets(o.Targets)
+	left.Publish = d.publish(o.Publish)
+	return errors.Join(append(failed, err, d.settle(o, &left))...)
+}
+
+// items is how much the row has to be done.
+func items(o *cluster.Outbox) int {
+	return len(o.Starts) + len(o.Stops) + len(o.Targets) + len(o.Publish)
 }
 
 // settle deletes the row, or writes what is left of it. Another environment that did so first is as good.
 func (d *drainer) settle(o, left *cluster.Outbox) error {
-	d.progress = d.progress || len(left.Starts)+len(left.Stops) < len(o.Starts)+len(o.Stops)
-	if len(left.Starts)+len(left.Stops) == 0 {
+	d.progress = d.progress || items(left) < items(o)
+	if items(left) == 0 {
 		key := o.Key()
 		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
 		return wrap(err, "deleting the row")
@@ -164,7 +199,7 @@ func (d *drainer) settle(o, left *cluster.Outbox) error {
 		d.again(time.Second)
 	}
 	settling := d.wait > time.Second
-	if !settling && len(left.Starts) == len(o.Starts) && len(left.Stops) == len(o.Stops) {
+	if !settling && items(left) == items(o) {
 		return nil
 	}
 	if settling {
@@ -262,7 +297,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 // call is one StartTask. The tasks it starts will report themselves; those that ECS refused are written off.
 func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 	c := cluster.StartCall{
-		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides, Network: o.Network,
+		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides, Network: o.Network, Launch: o.Launch,
 	}
 	for _, t := range claimed {
 		c.Instances = append(c.Instances, t.Instance)

@@ -35,10 +35,17 @@ type warmSnapshot struct {
 	engine *placement.Engine // on snap
 	specs  *specs
 	batch  int64
+	// dues are the timers that are set, winding the registrations that dispatch has been told to wind up.
+	dues    map[timer]time.Time
+	winding map[cluster.Key]bool
+	// reserved reports that what DAEMON services will need is kept free.
+	reserved bool
 }
 
 func newWarmSnapshot(snap *cluster.Snapshot) *warmSnapshot {
-	return &warmSnapshot{snap: snap, engine: placement.New(snap), specs: newSpecs()}
+	return &warmSnapshot{
+		snap: snap, engine: placement.New(snap), specs: newSpecs(), dues: map[timer]time.Time{}, winding: map[cluster.Key]bool{},
+	}
 }
 
 // Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
@@ -89,6 +96,12 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 	for _, r := range records {
 		warm.snap.See(r)
 		w.add(r, warm.snap)
+		if t, ok := r.Row().(*cluster.Target); ok && r.Op == cluster.Remove {
+			delete(warm.winding, t.Key())
+		}
+	}
+	for _, t := range w.fired {
+		delete(warm.dues, t)
 	}
 	for range maxRaces {
 		if err := h.defined(ctx, warm.snap, w); err != nil {
@@ -96,7 +109,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		}
 		now := h.Clock.Now()
 		chain := decide(warm, w, now, h.Settings)
-		h.Figures.Most(Turns, float64(turns(records, chain, warm.snap, now)))
+		h.turned(name, turns(records, chain, warm.snap, now))
 		err := h.commit(ctx, warm.snap, chain)
 		var c *cluster.Conflict
 		if errors.As(err, &c) {
@@ -176,7 +189,7 @@ func loadSnapshot(ctx context.Context, state State, name string) (*cluster.Snaps
 	snap.Put(meta)
 	for _, prefix := range []string{
 		cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixService, cluster.PrefixTask,
-		cluster.PrefixRequest,
+		cluster.PrefixRequest, cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
 	} {
 		rows, err := state.List(ctx, cluster.Prefix(name, prefix))
 		if err != nil {
@@ -194,7 +207,12 @@ func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work
 	var missing []string
 	for name := range w.services {
 		if s := snap.Services[name]; s != nil {
-			missing = append(missing, s.Deployment.TaskDefinition)
+			for _, r := range s.Revisions() {
+				missing = append(missing, r.TaskDefinition)
+			}
+			if s.Last != nil {
+				missing = append(missing, s.Last.TaskDefinition)
+			}
 		}
 	}
 	for id := range w.requests {

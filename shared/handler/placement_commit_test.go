@@ -348,7 +348,7 @@ func TestPlacement_Quiet(t *testing.T) {
 		w.run(t, cluster.TaskSpec{Count: 3})
 		w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
 		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
-		w.pump()
+		w.advance(2 * time.Second)
 		return w
 	}
 	t.Run("ABatchWithoutWorkWritesTheCheckpointAlone", func(t *testing.T) {

@@ -88,15 +88,22 @@ func TestPlacement_Replica(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 2)
 		w.pump()
+		w.advance(4 * time.Second)
 		w.ecs.exit(w.ecs.live()[0], 1)
 		w.pump()
-		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
 		stopped := w.with(cluster.TaskStopped)
 		wantCount(t, "stopped tasks", stopped, 1)
 		want(t, "exit code", *stopped[0].ExitCode, 1)
 		want(t, "expires", stopped[0].Expires, w.clock.now.Add(time.Hour).Unix())
+		w.advance(5 * time.Second)
+		wantCount(t, "running tasks 9 s after it started", w.with(cluster.TaskRunning), 1)
+		w.advance(time.Second)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		w.ecs.exit(w.ecs.live()[0], 1)
+		w.advance(time.Second)
+		wantCount(t, "running tasks where the one before had run for longer", w.with(cluster.TaskRunning), 2)
 	})
-	t.Run("WaitsTenSecondsAfterATaskThatNeverRan", func(t *testing.T) {
+	t.Run("WaitsAMinuteAfterATaskThatNeverRan", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = func(n int, _ cluster.StartCall) fault {
@@ -111,13 +118,17 @@ func TestPlacement_Replica(t *testing.T) {
 		dues := w.dues()
 		wantCount(t, "due rows", dues, 1)
 		want(t, "kind", dues[0].Kind, cluster.DueService)
-		want(t, "due", dues[0].At, epoch.Add(10*time.Second))
+		if wait := dues[0].At.Sub(epoch); wait < 54*time.Second || wait > 67*time.Second {
+			t.Errorf("held back for %s", wait)
+		}
 		want(t, "failed", w.service("web").Deployment.Failed, 1)
-		w.advance(9 * time.Second)
+		want(t, "counted", w.with(cluster.TaskStopped)[0].Counted, true)
+		w.advance(dues[0].At.Sub(w.clock.now) - time.Second)
 		wantCount(t, "StartTask calls before it is due", w.ecs.starts, 1)
 		w.advance(time.Second)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
 		wantCount(t, "due rows", w.dues(), 0)
+		want(t, "failed once one is healthy", w.service("web").Deployment.Failed, 0)
 	})
 	t.Run("ReplacesATaskStoppedByAUser", func(t *testing.T) {
 		w := newWorld(t)
@@ -233,6 +244,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.create("web", "web", 1)
 		w.pump()
 		w.instances("i", 1, 4096, 8192)
+		w.advance(10 * time.Second)
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.pump()
 		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
@@ -309,7 +321,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.pump()
 		want(t, "starts on "+ids[0], len(w.ecs.starts), 1)
 		w.ecs.frozen = false
-		w.advance(11 * time.Second)
+		w.advance(2 * time.Minute)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
 	})
 }

@@ -21,22 +21,37 @@ type planner struct {
 	versioned bool
 	next      int64 // placement version that the open commit makes, if versioned
 	outbox    []*cluster.Outbox
-	rounds    map[string]int // per owner and instance, within the open commit
+	beside    *cluster.Outbox // of the open commit: registrations and events, which rest on no version; nil for none
+	rounds    map[string]int  // per owner and instance, within the open commit
+	// dues are timers that are set already, by what they are for: to be set once is enough.
+	dues map[timer]time.Time
 }
 
-func newPlanner(snap *cluster.Snapshot, now time.Time) *planner {
-	p := &planner{snap: snap, now: now, next: snap.Meta.Version + 1}
+// timer is what a due row is for.
+type timer struct {
+	kind    cluster.DueKind
+	subject string
+}
+
+func newPlanner(warm *warmSnapshot, now time.Time) *planner {
+	p := &planner{snap: warm.snap, now: now, next: warm.snap.Meta.Version + 1, dues: warm.dues}
 	p.open()
 	return p
 }
 
 func (p *planner) open() {
-	p.writes, p.outbox, p.versioned = nil, nil, false
+	p.writes, p.outbox, p.beside, p.versioned = nil, nil, nil, false
 	p.keys, p.rounds = map[cluster.Key]bool{}, map[string]int{}
 }
 
 // used is how many rows the open commit has.
-func (p *planner) used() int { return len(p.writes) + len(p.outbox) }
+func (p *planner) used() int {
+	n := len(p.writes) + len(p.outbox)
+	if p.beside != nil {
+		n++
+	}
+	return n
+}
 
 // left is how many rows the open commit can still take.
 func (p *planner) left() int { return cluster.MaxWrites - p.used() }
@@ -54,6 +69,10 @@ func (p *planner) close() {
 	}
 	for _, o := range p.outbox {
 		p.writes = append(p.writes, cluster.Write{Put: o})
+	}
+	if p.beside != nil {
+		p.beside.ID = p.besideID()
+		p.writes = append(p.writes, cluster.Write{Put: p.beside, Any: true})
 	}
 	c := cluster.Commit{Cluster: p.snap.Meta.Cluster, Version: cluster.NoVersion, Writes: p.writes}
 	if p.versioned {
@@ -89,6 +108,11 @@ func (p *planner) put(row cluster.Row) {
 // due has something looked at at a time, whole seconds after it.
 func (p *planner) due(kind cluster.DueKind, subject string, at time.Time) {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
+	if at.After(p.now) && p.dues[timer{kind, subject}].Equal(at) {
+		return
+	}
+	p.dues[timer{kind, subject}] = at
+	p.room(1)
 	p.add(cluster.Write{Any: true, Put: &cluster.Due{
 		Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
 	}})
@@ -114,10 +138,13 @@ func (p *planner) start(t *cluster.Task) {
 	t.Rev++
 	p.put(t)
 	o := p.out(t.Owner, t.TaskDefinition, t.Batch, p.network(t))
+	if s := p.snap.Services[t.Service]; s != nil && s.Short == t.Owner {
+		o.Launch = s.Launch()
+	}
 	o.Starts = append(o.Starts, item)
 }
 
-// stop wants a task that has an instance stopped: at most 2 rows.
+// stop wants a task that has an instance stopped, after its registrations if it has any: at most 2 rows.
 func (p *planner) stop(t *cluster.Task, code, reason string) {
 	p.add(cluster.Write{Stop: &cluster.Stop{Task: t.Key(), Code: code, Reason: reason}})
 	p.versioned = true
@@ -126,18 +153,60 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	p.snap.Put(&next)
 	o := p.out("", "", "", nil)
-	o.Stops = append(o.Stops, cluster.StopItem{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason})
+	o.Stops = append(o.Stops, cluster.StopItem{
+		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
+		Drain: p.snap.Target(t.Owner, t.ID) != nil,
+	})
 }
 
-// network is the task's, or its service's.
+// registrations has dispatch look at where a task should be registered: at most 1 row.
+func (p *planner) registrations(owner, id string) {
+	o := p.outBeside()
+	o.Targets = append(o.Targets, cluster.TargetItem{Owner: owner, ID: id})
+}
+
+// publish has events sent to the event bus: at most 1 row.
+func (p *planner) publish(events ...cluster.PublishedEvent) {
+	o := p.outBeside()
+	o.Publish = append(o.Publish, events...)
+}
+
+// outBeside is the open commit's outbox row for what takes no token: it does not wait behind starts that do.
+func (p *planner) outBeside() *cluster.Outbox {
+	if p.beside == nil {
+		p.beside = &cluster.Outbox{Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, CreatedAt: p.now}
+	}
+	return p.beside
+}
+
+// besideID is the id of the open commit's row of [planner.outBeside]. It sorts before those of starts and stops, the oldest
+// first, and follows from the commit: only the same decision made again makes the same row.
+func (p *planner) besideID() string {
+	of := make([]string, 0, 2*len(p.writes))
+	for _, w := range p.writes {
+		of = append(of, w.Key().Sort)
+		if w.Put != nil && !w.Any {
+			of = append(of, fmt.Sprint(w.Put.Header().Rev))
+		}
+	}
+	for _, t := range p.beside.Targets {
+		of = append(of, t.Owner, t.ID)
+	}
+	return fmt.Sprintf("%s%013d-%s", cluster.OutboxFirst, p.now.UnixMilli(), cluster.Digest(of...)[:16])
+}
+
+// network is the task's, or its revision's.
 func (p *planner) network(t *cluster.Task) *cluster.Network {
 	if s := p.snap.Services[t.Service]; s != nil && t.Service != "" {
-		return s.Deployment.Network
+		if r := s.Revision(t.Revision); r != nil {
+			return r.Network
+		}
 	}
 	return t.Network
 }
 
-// out is the open commit's outbox row for one batch of starts, or for its stops.
+// out is the open commit's outbox row for one batch of starts, or for its stops. These rest on the version, so that no other
+// commit makes its id.
 func (p *planner) out(owner, definition, batch string, network *cluster.Network) *cluster.Outbox {
 	i := slices.IndexFunc(p.outbox, func(o *cluster.Outbox) bool {
 		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)

@@ -35,6 +35,8 @@ type ECS interface {
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]cluster.ECSTask, error)
 	ListInstances(ctx context.Context, clusterName string) ([]string, error)
 	DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error)
+	// DrainInstance makes an ACTIVE instance DRAINING; one that is DRAINING already stays so.
+	DrainInstance(ctx context.Context, clusterName, id string) error
 	// DescribeTaskDefinition takes family, family:revision or ARN.
 	DescribeTaskDefinition(ctx context.Context, name string) (*cluster.TaskDefinition, error)
 	// ClusterActive reports whether ECS has the cluster and it is ACTIVE.
@@ -44,6 +46,37 @@ type ECS interface {
 // Queue sends a message to be delivered after a delay of at most 900 s.
 type Queue interface {
 	Send(ctx context.Context, body []byte, delay time.Duration) error
+}
+
+// LoadBalancers is the part of Elastic Load Balancing that has tasks in target groups, which are named by ARN. Errors of
+// the API are *cluster.Error. Registering what is registered, and deregistering what is not, succeeds.
+type LoadBalancers interface {
+	RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
+	DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
+	// TargetHealth is that of every registered target.
+	TargetHealth(ctx context.Context, targetGroup string) (map[cluster.Address]cluster.TargetHealth, error)
+	// DeregistrationDelay is how long connections of a target that was taken out are drained.
+	DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error)
+}
+
+// Registries is the part of Cloud Map that has tasks in its services, which are named by ARN. Errors of the API are
+// *cluster.Error. Registering an instance again replaces it; deregistering one that is not there is InstanceNotFound.
+type Registries interface {
+	RegisterInstance(ctx context.Context, registry, id string, at cluster.Address) error
+	DeregisterInstance(ctx context.Context, registry, id string) error
+	// InstancesHealth is that of every registered instance, by id; where a service checks no health they are healthy.
+	InstancesHealth(ctx context.Context, registry string) (map[string]cluster.TargetHealth, error)
+}
+
+// Alarms is the part of CloudWatch that describes alarms; those that it does not have are left out.
+type Alarms interface {
+	DescribeAlarms(ctx context.Context, names []string) ([]cluster.Alarm, error)
+}
+
+// EventBus takes events as EventBridge delivers them. Those to send again come back as left; what is refused for good is
+// in the error alone.
+type EventBus interface {
+	Put(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }
 
 // Clock tells the time. Sleep is for callers who wait for an answer; no event handler sleeps.

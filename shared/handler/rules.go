@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -123,6 +124,7 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
 	cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
+	cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
 }
 
 // networked refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.
@@ -134,4 +136,51 @@ func networked(def *cluster.TaskDefinition, n *cluster.Network) error {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Network Configuration is not valid for the given networkMode of this task definition.")
 	}
 	return nil
+}
+
+// rebalanceable refuses zone rebalancing where ECS does (S13): for DAEMON services, a maximumPercent of 100 or less, a
+// first strategy other than to spread over the zones, and constraints on the zone; and under a domain policy, whose rules
+// say where tasks are.
+func rebalanceable(s *cluster.Service, def *cluster.TaskDefinition) error {
+	refuse := func(what string) error {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Availability Zone rebalancing does not support %s. Change it, or set availabilityZoneRebalancing to DISABLED.", what)
+	}
+	first := append(slices.Clone(s.Rules.Strategies), cluster.PlacementStrategy{Type: "spread", Field: zoneField})[0]
+	switch {
+	case s.Strategy == cluster.Daemon:
+		return refuse("the daemon scheduling strategy")
+	case s.MaxPercent <= 100:
+		return refuse(fmt.Sprintf("a maximumPercent of %d: it must be above 100", s.MaxPercent))
+	case first.Type != "spread" || first.Field != zoneField:
+		return refuse(fmt.Sprintf("the first placement strategy %s(%s): it must be to spread over %s", first.Type, first.Field, zoneField))
+	case governed(s):
+		return refuse("the domain policy " + string(s.Rules.DomainPolicy))
+	}
+	for _, c := range slices.Concat(s.Rules.Constraints, def.Constraints) {
+		if strings.Contains(c.Expression, zoneField) {
+			return refuse("placement constraints on " + zoneField)
+		}
+	}
+	return nil
+}
+
+// zoneField is the availability zone where strategies and constraints name it.
+const zoneField = "attribute:" + cluster.AttributeZone
+
+// governed reports whether the service itself names a domain policy.
+func governed(s *cluster.Service) bool {
+	return s.Rules.DomainPolicy != "" && s.Rules.DomainPolicy != cluster.PolicyNone
+}
+
+// stayRebalanceable holds a changed service to [rebalanceable]. A domain policy that is new switches zone rebalancing off
+// by itself: nobody asked for it, it is ECS's default.
+func stayRebalanceable(s, before *cluster.Service, def *cluster.TaskDefinition) error {
+	if !s.ZoneRebalancing {
+		return nil
+	}
+	if governed(s) && !governed(before) {
+		s.ZoneRebalancing = false
+		return nil
+	}
+	return rebalanceable(s, def)
 }

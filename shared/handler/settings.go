@@ -10,8 +10,6 @@ import (
 type Settings struct {
 	// Settle is how long after a StartTask of unknown outcome ECS's lists are believed.
 	Settle time.Duration
-	// RestartDelay is how long a service waits after a task that never ran.
-	RestartDelay time.Duration
 	// KeepStopped is how long stopped tasks and gone instances stay visible.
 	KeepStopped time.Duration
 	// KeepRequests is how long a clientToken is remembered.
@@ -22,6 +20,23 @@ type Settings struct {
 	RequestWait, RequestPoll time.Duration
 	// StartRate and StartBurst are the calls per second that StartTask and StopTask share in this account and Region.
 	StartRate, StartBurst float64
+	// LostAfter is how long an instance's agent may stay disconnected before its tasks are replaced elsewhere (S11).
+	LostAfter time.Duration
+	// UnhealthyShare is the percentage of the cluster's RUNNING tasks with a health check above which none is replaced
+	// for being unhealthy: then the checks are more likely to be wrong (S6).
+	UnhealthyShare int
+	// PublishEvents sends service events to the event bus, too (S12); each costs money.
+	PublishEvents bool
+	// ProviderFallback is how long a task waits for its capacity provider before the next one may have it (S14); 0: for ever.
+	ProviderFallback time.Duration
+	// Ladder is how long the starts of a revision are held back after the first, second ... attempt in a row that failed (S7).
+	Ladder []time.Duration
+	// SettleHealthy is how long a task without a health check has to be RUNNING to count as healthy.
+	SettleHealthy time.Duration
+	// RestartGap is how long after its predecessor started a task that takes its place may start (S6).
+	RestartGap time.Duration
+	// Wave is how many percent of a service's tasks are replaced at once for being unhealthy (S6).
+	Wave int
 	// Recheck is how soon an instance that is not available is looked at again; it doubles up to RecheckMax.
 	Recheck, RecheckMax time.Duration
 }
@@ -29,9 +44,11 @@ type Settings struct {
 // DefaultSettings are those of template.yaml's defaults.
 func DefaultSettings() Settings {
 	return Settings{
-		Settle: time.Minute, RestartDelay: 10 * time.Second, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
+		Settle: time.Minute, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
 		ProvisioningLimit: 100, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
 		StartRate: 40, StartBurst: 100, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
+		LostAfter: 10 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
+		Ladder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
 	}
 }
 

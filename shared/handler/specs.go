@@ -3,6 +3,7 @@ package handler
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -10,17 +11,24 @@ import (
 
 // specs keeps what placement is asked with from one decision to the next: what the engine remembers goes by the spec.
 type specs struct {
-	services map[string]serviceSpec // by short key
+	services map[serviceKey]serviceSpec
 	shapes   map[shape]shapeSpec
 	bare     map[aloneKey]*placement.Spec
 }
 
-// serviceSpec is a service's spec and the rows that it was made from.
+// serviceKey is a service by its short key, with one of its task definitions. Running DAEMON tasks are held to the rules of
+// their deployment: these have a spec of their own.
+type serviceKey struct {
+	short, definition string
+	provider          string // that the tasks go to; empty for any instance
+	running           bool
+}
+
+// serviceSpec is a service's spec and what it was made from.
 type serviceSpec struct {
-	spec    *placement.Spec
-	service *cluster.Service
-	def     *cluster.TaskDefinition
-	policy  cluster.DomainPolicy // of services that name none
+	spec     *placement.Spec
+	rules    cluster.Rules
+	rev, def int64 // of the rows
 }
 
 type shapeSpec struct {
@@ -32,34 +40,56 @@ type shapeSpec struct {
 const maxSpecs = 4096
 
 func newSpecs() *specs {
-	return &specs{services: map[string]serviceSpec{}, shapes: map[shape]shapeSpec{}}
+	return &specs{services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
-// service is the spec of the service's tasks. Its row changes with every decision, what it asks for seldom does. A
-// REPLICA service that names no domain policy has the configuration's.
+// service is the spec of the service's tasks of one task definition. Its row changes with every decision, what it asks for
+// seldom does. A REPLICA service that names no domain policy has the configuration's.
 func (c *specs) service(s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
-	old, ok := c.services[s.Short]
-	if ok && (old.service.Rev == s.Rev || asksTheSame(old.service, s)) && old.def.Name() == def.Name() &&
-		old.def.Rev == def.Rev && old.policy == policy {
-		return old.spec
-	}
 	rules := s.Rules
 	if rules.DomainPolicy == "" && s.Strategy == cluster.Replica {
 		rules.DomainPolicy = policy
 	}
+	return c.keep(serviceKey{short: s.Short, definition: def.Name()}, s, def, rules)
+}
+
+// with is the spec for tasks that go to a capacity provider (S14).
+func (c *specs) with(provider string, s *cluster.Service, def *cluster.TaskDefinition, policy cluster.DomainPolicy) *placement.Spec {
+	if provider == "" {
+		return c.service(s, def, policy)
+	}
+	rules := s.Rules
+	if rules.DomainPolicy == "" {
+		rules.DomainPolicy = policy
+	}
+	return c.keep(serviceKey{short: s.Short, definition: def.Name(), provider: provider}, s, def, rules)
+}
+
+// running is the spec that running tasks of a DAEMON service are held to (S4): the constraints are those of the service when
+// its deployment was made.
+func (c *specs) running(s *cluster.Service, def *cluster.TaskDefinition) *placement.Spec {
+	rules := s.Rules
+	rules.Constraints = s.Deployment.Constraints
+	return c.keep(serviceKey{short: s.Short, definition: def.Name(), running: true}, s, def, rules)
+}
+
+func (c *specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefinition, rules cluster.Rules) *placement.Spec {
+	old, ok := c.services[key]
+	if ok && old.def == def.Rev && (old.rev == s.Rev && old.rules.DomainPolicy == rules.DomainPolicy || reflect.DeepEqual(old.rules, rules)) {
+		old.rev = s.Rev
+		c.services[key] = old
+		return old.spec
+	}
 	spec := newSpec(def, s.Short, "service:"+s.Name, &rules)
+	bind(spec, key.provider)
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
 	if len(c.services) >= maxSpecs {
 		clear(c.services)
 	}
-	c.services[s.Short] = serviceSpec{spec, s, def, policy}
+	c.services[key] = serviceSpec{spec, rules, s.Rev, def.Rev}
 	return spec
-}
-
-func asksTheSame(a, b *cluster.Service) bool {
-	return a.Strategy == b.Strategy && reflect.DeepEqual(a.Rules, b.Rules)
 }
 
 // shape tells standalone tasks apart that placement could answer differently for.
@@ -97,6 +127,7 @@ func (c *specs) standalone(k shape, def *cluster.TaskDefinition, owner string) *
 	}
 	spec := newSpec(def, owner, k.group, &rules)
 	spec.Needs = k.needs
+	bind(spec, firstProvider(&rules))
 	if len(c.shapes) >= maxSpecs {
 		clear(c.shapes)
 	}
@@ -114,6 +145,13 @@ func newSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	spec, _ = placement.NewSpec(&cluster.TaskDefinition{}, owner, group, &cluster.Rules{NodeConstraint: "false"})
 	spec.Needs = def.Needs
 	return spec
+}
+
+// bind has the spec's tasks go to instances of a capacity provider; empty for any instance.
+func bind(spec *placement.Spec, provider string) {
+	if provider != "" {
+		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
+	}
 }
 
 // alone is the spec for a look at one instance that a plan of moves has chosen: the plan has seen to the domain rules, for

@@ -28,6 +28,9 @@ func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
 	if err := s.tasks(ctx); err != nil {
 		return err
 	}
+	if err := s.targets(ctx); err != nil {
+		return err
+	}
 	if err := s.retireEvents(ctx); err != nil {
 		return err
 	}
@@ -184,7 +187,29 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	return tasks
 }
 
-// retireEvents lets the events of services that are INACTIVE expire with them.
+// targets has registrations looked at that should have been made, or wound up as their task has ended.
+func (s *sweep) targets(ctx context.Context) error {
+	for t := range s.snap.AllTargets() {
+		if task := s.snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !open(t) {
+			continue
+		}
+		out := &cluster.Outbox{
+			Head: cluster.Head{Cluster: s.cluster}, ID: cluster.OutboxFirst + "target-" + t.Task, CreatedAt: s.now,
+			Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
+		}
+		if _, err := s.state.Write(ctx, cluster.Write{Put: out, Any: true}); err != nil {
+			return fmt.Errorf("having the registrations of task %s looked at: %w", t.Task, err)
+		}
+	}
+	return nil
+}
+
+// open reports whether a registration has yet to be made.
+func open(t *cluster.Target) bool {
+	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
+}
+
+// retireEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
 func (s *sweep) retireEvents(ctx context.Context) error {
 	for _, name := range sortedKeys(s.snap.Services) {
 		svc := s.snap.Services[name]
@@ -194,6 +219,13 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 		rows, err := s.state.List(ctx, cluster.Prefix(s.cluster, cluster.PrefixEvent+svc.Short+"#"))
 		if err != nil {
 			return fmt.Errorf("listing the events of service %s: %w", svc.Name, err)
+		}
+		if watch := s.snap.AlarmWatch(svc.Short); watch != nil && watch.Expires == 0 {
+			next := *watch
+			next.Expires = svc.Expires
+			if _, err := s.state.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("retiring what was seen of the alarms of service %s: %w", svc.Name, err)
+			}
 		}
 		for _, row := range rows {
 			e, ok := row.(*cluster.ServiceEvent)
@@ -234,6 +266,7 @@ type difference struct {
 func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []difference {
 	var out []difference
 	d := newDecider(newWarmSnapshot(snap), now, settings)
+	d.reserveAll(newWork())
 	for _, svc := range d.sortedServices() {
 		if d.differs(svc) {
 			out = append(out, difference{cluster.DueService, svc.Name})

@@ -146,7 +146,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w.sweep() // retires its events
 		still(t, w)
 	})
-	t.Run("DuringARestartDelay", func(t *testing.T) {
+	t.Run("WhileItIsThrottled", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: denied})
@@ -291,12 +291,30 @@ func TestSweep_Instances(t *testing.T) {
 	})
 }
 
+func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
+	w := newWorld(t)
+	short := w.create("web", "web", 0).Short
+	w.pump()
+	watch := &cluster.AlarmWatch{Head: cluster.Head{Cluster: prod, Rev: 1}, Owner: short, Service: "web"}
+	if _, err := w.store.Write(ctx, cluster.Write{Put: watch}); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	want(t, "expires while the service is ACTIVE", rows[*cluster.AlarmWatch](w, cluster.PrefixAlarms)[0].Expires, 0)
+	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		t.Fatal(err)
+	}
+	w.pump()
+	w.sweep()
+	want(t, "expires", rows[*cluster.AlarmWatch](w, cluster.PrefixAlarms)[0].Expires, w.service("web").Expires)
+}
+
 func TestSweep_LooksAgain(t *testing.T) {
 	t.Run("AtServicesWhoseRecordsWereLost", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 2)
-		w.pump()
+		w.advance(10 * time.Second)
 		w.placementAsleep = true
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.pump()

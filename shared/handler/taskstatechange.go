@@ -75,8 +75,31 @@ func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
 		return gather(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
 		return h.observer().instance(ctx, detail, nil)
+	case *awsevent.SpotWarning:
+		return h.spot(ctx, detail.EC2InstanceID)
 	}
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// spot drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it
+// as of any other. The message is delivered again until ECS has said yes.
+func (h *TaskStateChange) spot(ctx context.Context, ec2 string) error {
+	names, err := clusterNames(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		rows, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixInstance))
+		if err != nil {
+			return fmt.Errorf("listing the instances of cluster %s: %w", name, err)
+		}
+		for _, row := range rows {
+			if i, ok := row.(*cluster.Instance); ok && i.EC2InstanceID == ec2 && i.Status == cluster.InstanceActive {
+				return h.ECS.DrainInstance(ctx, name, i.ID)
+			}
+		}
+	}
+	return nil
 }
 
 // Schedule runs the hourly sweep over every cluster, as far as its time goes.

@@ -63,3 +63,11 @@ func acts(chain []cluster.Commit, owner string) bool {
 	}
 	return false
 }
+
+// turned tells operators of a chain's hops.
+func (h *Placement) turned(name string, hops int) {
+	h.Figures.Most(Turns, float64(hops))
+	if hops > 0 && hops%100 == 0 {
+		logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
+	}
+}

@@ -211,6 +211,12 @@ func passesToPlacement(r cluster.Record) bool {
 			row.StopCode == cluster.StopUserInitiated)
 	case *cluster.Request:
 		return r.Op == cluster.Insert
+	case *cluster.Target:
+		return r.Op != cluster.Insert
+	case *cluster.Throttle, *cluster.AlarmWatch:
+		return r.New != nil
+	case *cluster.Protection:
+		return true
 	case *cluster.Due:
 		return r.Op != cluster.Modify
 	}

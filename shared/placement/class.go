@@ -21,6 +21,7 @@ type class struct {
 	ranking *ranking // that was used last
 	roster  *roster  // that is used instead, if any
 	shared  *roster  // that is used where one can be
+	audit   *audit   // why instances cannot take the tasks, once some were refused
 
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	territory    *territory
@@ -160,12 +161,16 @@ func (e *Engine) size() int {
 			out += 64 * len(r.shelves[at].blocks)
 		}
 	}
+	out += 16 * n * len(e.audits)
 	for _, t := range e.tallies {
 		out += 512 + 48*(len(t.active)+len(t.held)) + 8*len(t.dense)
 	}
 	for _, c := range e.classes {
 		if out += 1024; c.ranking != nil && c.ranking.owner != nil {
 			out += c.ranking.size(n)
+		}
+		if c.audit != nil && c.most > 0 {
+			out += 16 * n
 		}
 		if c.domains != nil {
 			out += 128 * (len(c.domains.fault.nodes) + len(c.domains.upgrade.nodes))
@@ -207,16 +212,17 @@ type inUse struct {
 	masks       map[*mask]bool
 	rankings    map[*ranking]bool
 	territories map[*territory]bool
+	audits      map[*audit]bool
 }
 
 func (e *Engine) inUse() inUse {
 	u := inUse{
 		map[*tally]bool{}, map[*spread]bool{}, map[*Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
-		map[*mask]bool{}, map[*ranking]bool{}, map[*territory]bool{},
+		map[*mask]bool{}, map[*ranking]bool{}, map[*territory]bool{}, map[*audit]bool{},
 	}
 	for _, c := range e.classes {
 		u.tallies[c.tally], u.spreads[c.spread], u.domains[c.domains], u.layouts[c.layout] = true, true, true, true
-		u.masks[c.members.mask], u.rankings[c.ranking] = true, true
+		u.masks[c.members.mask], u.rankings[c.ranking], u.audits[c.audit] = true, true, true
 		for _, r := range c.rules {
 			u.rules[r] = true
 		}
@@ -242,6 +248,7 @@ func (e *Engine) sweep() {
 	maps.DeleteFunc(e.rosters, func(_ string, r *roster) bool { return !u.layouts[r.layout] })
 	maps.DeleteFunc(e.rankings, func(_ string, k *ranking) bool { return !u.rankings[k] })
 	maps.DeleteFunc(e.territories, func(_ string, t *territory) bool { return !u.territories[t] })
+	maps.DeleteFunc(e.audits, func(_ string, a *audit) bool { return !u.audits[a] })
 	clear(e.owned)
 	for _, t := range e.tallies {
 		e.owned[t.owner] = append(e.owned[t.owner], t)

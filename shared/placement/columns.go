@@ -150,9 +150,12 @@ func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone(
 // measure takes in what the instance has free, and how many tasks it has besides those in the view.
 func (c *columns) measure(i int, v *cluster.InstanceView, more int) {
 	entire, share, spare := devices(v)
-	c.cpu[i], c.memory[i], c.enis[i] = v.CPU, v.Memory, v.ENIs
+	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-v.Reserved.CPU, v.Memory-v.Reserved.Memory, v.ENIs
+	if v.ENIs != math.MaxInt {
+		c.enis[i] -= int(v.Reserved.ENIs)
+	}
 	c.entire[i], c.share[i] = int32(entire), int32(share)
-	c.fit[i], c.tasks[i] = tightness(v.CPU, v.Memory, spare), int64(len(v.Tasks)+more)
+	c.fit[i], c.tasks[i] = tightness(c.cpu[i], c.memory[i], spare), int64(len(v.Tasks)+more)
 	c.ports[i] = 0
 	for _, p := range v.Ports {
 		c.ports[i] |= portBit(p)

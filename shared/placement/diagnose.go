@@ -7,44 +7,162 @@ import (
 	"berth/shared/cluster"
 )
 
-// refused is one instance that could not take a task.
-type refused struct {
-	instance int32
-	rejected cluster.Rejection // by the first filter
-	at       int               // that filter's position
-	failed   int               // filters that refuse it, the first and those after it
-}
-
 // diagnose says why the rest of the tasks found no instance, as things stand after those that did: every instance
-// counts for the first filter that refuses it. Need and Best are of those that the filter removed.
+// counts for the first filter that refuses it. Need and Best are of those that the filter removed. It costs by what has
+// changed since a task of its kind was refused last, but for classes under a domain policy.
 func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
-	d := &cluster.Diagnosis{Unplaced: rest}
-	concerned, wished := c.concerned(), map[string]bool{}
-	for _, id := range r.Instances {
-		wished[id] = true
+	a := &audit{}
+	if r.Instances == nil {
+		a = c.auditOf()
 	}
-	h := histogram{at: map[group]int{}}
-	var why, closest refused
-	for i, v := range c.views {
-		if !c.listed[i] || r.Instances != nil && !wished[v.ID] {
+	wished := c.review(a, r)
+	d := &cluster.Diagnosis{Unplaced: rest}
+	counts := make([]cluster.Rejection, len(a.groups))
+	copy(counts, a.groups)
+	closest := int32(-1)
+	for i := range a.found {
+		f := &a.found[i]
+		if !c.listed[i] || wished != nil && !wished[c.views[i].ID] {
 			continue
 		}
-		d.Evaluated++
-		c.looks++
-		if c.refuse(&why, i, concerned, closest.failed); why.failed == 0 {
+		if d.Evaluated++; f.failed == 0 {
 			d.Feasible++
 			continue
 		}
-		h.add(&why)
-		if closest.failed == 0 || c.closer(&why, &closest) {
-			closest = why
+		g := &counts[f.group]
+		if g.Count++; g.Count == 1 || f.best > g.Best {
+			g.Best = f.best
+		}
+		if closest < 0 || f.failed <= a.found[closest].failed && c.closer(a, int32(i), closest) {
+			closest = int32(i)
 		}
 	}
-	if closest.failed > 0 {
-		d.Closest, d.ClosestFilter = c.views[closest.instance].ID, closest.rejected.Filter
+	if closest >= 0 {
+		d.Closest, d.ClosestFilter = c.views[closest].ID, a.groups[a.found[closest].group].Filter
 	}
-	d.Rejected = h.told()
+	d.Rejected = told(slices.DeleteFunc(counts, func(r cluster.Rejection) bool { return r.Count == 0 }))
 	return d
+}
+
+// audit is why each instance could not take a task of a class, as far as it is known.
+type audit struct {
+	at      uint64 // of the log
+	built   bool
+	strict  bool // the buffer was not allowed
+	found   []finding
+	dirty   []int32 // instances to look at again, which the log does not tell of
+	groups  []cluster.Rejection
+	filters []int // per group, the position of its filter
+	known   map[group]int
+	last    [maxFilters]int // per filter, the last of its groups after 1
+}
+
+// auditOf is the class's audit: that of its shape, unless where its owner's tasks are decides, too.
+func (c *class) auditOf() *audit {
+	if c.audit != nil {
+		return c.audit
+	}
+	c.audit = &audit{}
+	if c.most == 0 {
+		if a := c.audits[c.shape.key]; a != nil {
+			c.audit = a
+		}
+		c.audits[c.shape.key] = c.audit
+	}
+	return c.audit
+}
+
+// finding is why one instance could not take a task.
+type finding struct {
+	best   float64
+	group  int32
+	failed int32 // filters that refuse it, the first and those after it; 0 where none does
+}
+
+type group struct {
+	filter int
+	detail string
+}
+
+// maxFilters is more than there are.
+const maxFilters = 32
+
+// review brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
+// depend on other instances, too: under them all are looked at.
+func (c *class) review(a *audit, r *Request) (wished map[string]bool) {
+	n, o := len(c.views), &c.Engine.placed
+	concerned := c.concerned()
+	switch {
+	case r.Instances != nil:
+		wished = map[string]bool{}
+		lengthen(&a.found, n)
+		for _, id := range r.Instances {
+			wished[id] = true
+			if v := c.snap.Instances[id]; v != nil {
+				c.examine(a, v.Index, concerned)
+			}
+		}
+		return wished
+	case !a.built || a.strict != c.strict || c.domains != nil || !c.log.since(a.at, n):
+		*a = audit{found: a.found[:0], groups: a.groups[:0], filters: a.filters[:0]}
+		lengthen(&a.found, n)
+		for i := range n {
+			c.examine(a, i, concerned)
+		}
+	default:
+		lengthen(&a.found, n)
+		for ; a.at < c.log.end; a.at++ {
+			if i, last := c.log.get(a.at); last {
+				c.examine(a, int(i), concerned)
+			}
+		}
+		for _, list := range [][]int32{a.dirty, o.touched} {
+			for _, i := range list {
+				c.examine(a, int(i), concerned)
+			}
+		}
+	}
+	a.built, a.strict, a.at = true, c.strict, c.log.end
+	a.dirty = append(a.dirty[:0], o.touched...) // what this call placed there is taken back
+	return nil
+}
+
+// examine asks the filters about one instance.
+func (c *class) examine(a *audit, i int, concerned []int) {
+	f := &a.found[i]
+	if f.failed = 0; !c.listed[i] {
+		return
+	}
+	c.looks++
+	for _, at := range concerned {
+		if filters[at].passes(c, i) {
+			continue
+		}
+		if f.failed++; f.failed == 1 {
+			why := filters[at].reject(c, i)
+			f.group, f.best = int32(a.groupOf(at, &why)), why.Best
+		}
+	}
+}
+
+// groupOf is the group of a rejection by the filter: of those with the same detail.
+func (a *audit) groupOf(filter int, why *cluster.Rejection) int {
+	if n := a.last[filter]; n > 0 && a.groups[n-1].Detail == why.Detail { // most often
+		return n - 1
+	}
+	key := group{filter, why.Detail}
+	n, ok := a.known[key]
+	if !ok {
+		n = len(a.groups)
+		if a.known == nil {
+			a.known = map[group]int{}
+		}
+		a.known[key] = n
+		a.groups = append(a.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail, Need: why.Need})
+		a.filters = append(a.filters, filter)
+	}
+	a.last[filter] = n + 1
+	return n
 }
 
 // concerned are the positions of the filters that can refuse the class's tasks.
@@ -74,55 +192,18 @@ func (f *filter) reject(c *class, i int) cluster.Rejection {
 	return why
 }
 
-// histogram counts rejections by filter and detail.
-type histogram struct {
-	rejected []cluster.Rejection
-	at       map[group]int
-	last     [maxFilters]int // per filter, the position of the last one after 1
-}
-
-type group struct {
-	filter int
-	detail string
-}
-
-// maxFilters is more than there are.
-const maxFilters = 32
-
-func (h *histogram) add(why *refused) {
-	if at := h.last[why.at]; at > 0 && h.rejected[at-1].Detail == why.rejected.Detail { // most often
-		h.count(at-1, why)
-		return
-	}
-	key := group{why.at, why.rejected.Detail}
-	at, ok := h.at[key]
-	if !ok {
-		at = len(h.rejected)
-		h.at[key] = at
-		h.rejected = append(h.rejected, why.rejected)
-		h.rejected[at].Count = 0
-	}
-	h.last[why.at] = at + 1
-	h.count(at, why)
-}
-
-func (h *histogram) count(at int, why *refused) {
-	h.rejected[at].Count++
-	h.rejected[at].Best = max(h.rejected[at].Best, why.rejected.Best)
-}
-
 // maxDetails is how many details of one filter are told apart; the others share the last.
 const maxDetails = 8
 
-// told is the histogram in the order of the filters, in each the details by name.
-func (h *histogram) told() []cluster.Rejection {
-	slices.SortFunc(h.rejected, func(a, b cluster.Rejection) int {
+// told are the rejections in the order of the filters, in each the details by name.
+func told(rejected []cluster.Rejection) []cluster.Rejection {
+	slices.SortFunc(rejected, func(a, b cluster.Rejection) int {
 		return cmp.Or(cmp.Compare(position(a.Filter), position(b.Filter)), cmp.Compare(b.Count, a.Count),
 			cmp.Compare(a.Detail, b.Detail))
 	})
 	var out []cluster.Rejection
 	details := 0
-	for _, r := range h.rejected {
+	for _, r := range rejected {
 		last := len(out) - 1
 		switch {
 		case last < 0 || out[last].Filter != r.Filter:
@@ -143,43 +224,27 @@ func (h *histogram) told() []cluster.Rejection {
 	return out
 }
 
-// refuse asks the filters about one instance; none failed if it could take a task. Once more of them refuse it than most,
-// where there is a most, the others are not asked: others are closer.
-func (c *class) refuse(why *refused, i int, concerned []int, most int) {
-	why.instance, why.failed = int32(i), 0
-	for _, at := range concerned {
-		if filters[at].passes(c, i) {
-			continue
-		}
-		if why.failed++; why.failed == 1 {
-			why.rejected, why.at = filters[at].reject(c, i), at
-		}
-		if most > 0 && why.failed > most {
-			return
-		}
-	}
-}
-
-// closer reports whether less would have to change at a than at b for the task to fit: fewer filters refuse it, the first
-// of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
-func (c *class) closer(a, b *refused) bool {
+// closer reports whether less would have to change at instance i than at j for the task to fit: fewer filters refuse it,
+// the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
+func (c *class) closer(a *audit, i, j int32) bool {
+	f, g := &a.found[i], &a.found[j]
 	switch {
-	case a.failed != b.failed:
-		return a.failed < b.failed
-	case a.at != b.at:
-		return a.at > b.at
-	case a.part() != b.part():
-		return a.part() > b.part()
+	case f.failed != g.failed:
+		return f.failed < g.failed
+	case a.filters[f.group] != a.filters[g.group]:
+		return a.filters[f.group] > a.filters[g.group]
+	case a.part(f) != a.part(g):
+		return a.part(f) > a.part(g)
 	}
-	return c.before(a.instance, b.instance)
+	return c.before(i, j)
 }
 
 // part is how much of what is needed there is.
-func (a *refused) part() float64 {
-	if a.rejected.Need == 0 {
-		return 0
+func (a *audit) part(f *finding) float64 {
+	if need := a.groups[f.group].Need; need != 0 {
+		return f.best / need
 	}
-	return a.rejected.Best / a.rejected.Need
+	return 0
 }
 
 func position(name cluster.Filter) int {

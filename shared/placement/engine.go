@@ -21,6 +21,7 @@ type Engine struct {
 	rankings    map[string]*ranking
 	territories map[string]*territory
 	rosters     map[string]*roster
+	audits      map[string]*audit // by shape
 	uses        uint64
 	looks       uint64
 	placed      overlay
@@ -28,13 +29,14 @@ type Engine struct {
 	subject     subject
 	note        func(index int, owner string)
 	recast      []int // instances whose row changed, to be settled
-	// maxMemory and evictEvery are the constants of these names; tests make them small.
-	maxMemory, evictEvery int
+	watch       watch
+	// maxMemory, evictEvery and wholeTasks are the constants of these names; tests make them small.
+	maxMemory, evictEvery, wholeTasks int
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
 func New(s *cluster.Snapshot) *Engine {
-	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery}
+	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery, wholeTasks: wholeTasks}
 	e.note = e.changed
 	e.reset()
 	return e
@@ -47,8 +49,8 @@ func (e *Engine) reset() {
 	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
 	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
-	e.rosters = map[string]*roster{}
-	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
+	e.rosters, e.audits = map[string]*roster{}, map[string]*audit{}
+	e.seq, e.recast, e.watch.on = e.snap.Seq(), e.recast[:0], false
 	dense := e.snap.Dense()
 	e.columns.grow(len(dense))
 	e.placed.grow(len(dense))
@@ -92,6 +94,7 @@ func (e *Engine) changed(i int, owner string) {
 		e.identify(i, v)
 		e.recast = append(e.recast, i) // what looks at others has to wait until these are up to date
 	}
+	eased := e.eases(i, v)
 	if v != nil {
 		e.measure(i, v, 0)
 	}
@@ -105,6 +108,7 @@ func (e *Engine) changed(i int, owner string) {
 		}
 	}
 	e.log.add(i)
+	e.watch.note(e, i, owner, eased || moved)
 }
 
 func (e *Engine) grow(n int) {

@@ -19,10 +19,14 @@ func genWorld(t *rapid.T) *world {
 			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Rules: cluster.Rules{Metrics: genLoads(t)},
 		})
 	}
-	for n := range rapid.IntRange(0, 8).Draw(t, "instances") {
-		w.instances = append(w.instances, genInstance(t, fmt.Sprintf("i-%d", n)))
+	instances, tasks := rapid.IntRange(0, 8), rapid.IntRange(0, 16)
+	if rapid.IntRange(0, 5).Draw(t, "large") == 0 { // of several blocks, in rankings and rosters
+		instances, tasks = rapid.IntRange(25, 60), rapid.IntRange(0, 40)
 	}
-	for n := range rapid.IntRange(0, 16).Draw(t, "tasks") {
+	for n := range instances.Draw(t, "instances") {
+		w.instances = append(w.instances, genInstance(t, fmt.Sprintf("i-%02d", n)))
+	}
+	for n := range tasks.Draw(t, "tasks") {
 		w.tasks = append(w.tasks, genTask(t, w, fmt.Sprintf("t-%02d", n)))
 	}
 	return w
@@ -207,7 +211,7 @@ func genConstraints(t *rapid.T) []*constraint.Expression {
 
 func genRequest(t *rapid.T, w *world) placement.Request {
 	r := placement.Request{
-		Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12}).Draw(t, "count"), Target: rapid.IntRange(0, 6).Draw(t, "target"),
+		Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12, 40}).Draw(t, "count"), Target: rapid.IntRange(0, 6).Draw(t, "target"),
 		Seed: rapid.Uint64().Draw(t, "seed"), Unbuffered: rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0,
 	}
 	r.Spec = &placement.Spec{

@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -27,8 +28,27 @@ func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
 			"commit":        h.commit,
 			"stop":          h.stop,
 			"check":         h.check,
+			"moves":         h.moves,
 		})
 	})
+}
+
+// moves checks that what is sound at a glance is so for a look at every task, and that no plan is kept longer than it holds.
+func (h *history) moves(t *rapid.T) {
+	m := placement.Moves{Owners: map[string]placement.Mover{}}
+	for _, owner := range slices.Sorted(maps.Keys(h.movers)) {
+		m.Owners[owner] = placement.Mover{Spec: h.movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
+	}
+	kept, fresh := h.engine.PlanMoves(m), placement.New(h.snap).PlanMoves(m)
+	if summary(kept) != summary(fresh) || !slices.Equal(kept.Unrepaired, fresh.Unrepaired) {
+		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh), fresh.Unrepaired)
+	}
+	if !h.engine.Sound(m) {
+		return
+	}
+	if broken := placement.New(h.snap).Violations(m); len(broken) > 0 {
+		t.Fatalf("nothing is broken at a glance, but %+v", broken)
+	}
 }
 
 // history is a cluster on its way: the rows, the snapshot that was told of them one by one, and the engine on it.
@@ -37,18 +57,22 @@ type history struct {
 	snap     *cluster.Snapshot
 	engine   *placement.Engine
 	requests []placement.Request
+	movers   map[string]*placement.Spec // by owner: all its tasks move, whatever their group
 	tasksMet int
 }
 
 func newHistory(t *rapid.T) *history {
-	h := &history{world: genWorld(t)}
+	h := &history{world: genWorld(t), movers: map[string]*placement.Spec{}}
 	h.snap = h.world.snapshot(1)
 	h.engine = placement.New(h.snap)
 	if rapid.IntRange(0, 3).Draw(t, "forgetful") == 0 {
 		h.engine.Forgetful()
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "requests") {
-		h.requests = append(h.requests, genRequest(t, h.world))
+		r := genRequest(t, h.world)
+		mover := *r.Spec
+		mover.Group = ""
+		h.requests, h.movers[mover.Owner] = append(h.requests, r), &mover
 	}
 	return h
 }
@@ -118,7 +142,7 @@ func (h *history) end(t *rapid.T) {
 
 // instance registers, or has another row.
 func (h *history) instance(t *rapid.T) {
-	next := genInstance(t, fmt.Sprintf("i-%d", rapid.IntRange(0, 9).Draw(t, "n")))
+	next := genInstance(t, fmt.Sprintf("i-%02d", rapid.IntRange(0, len(h.instances)+1).Draw(t, "n")))
 	if old := h.find(next.ID); old != nil {
 		next.Rev = old.Rev + 1
 		if rapid.Bool().Draw(t, "same machine") {

@@ -94,9 +94,19 @@ type Plan struct {
 // gets worse than it is, except that a rule may be broken to repair one of a higher priority, and the buffer may be used
 // where repair takes it. Instances that are draining or disconnected neither take nor give tasks, and nothing counts as
 // broken there; cordoned ones only give; those that an owner avoids neither take nor give tasks of that owner. The same
-// snapshot always gives the same plan.
+// snapshot always gives the same plan. Where nothing is broken, or nothing could be done the last time and nothing has
+// happened that could help, it costs by what has changed since; the plan may then be the same one as before.
 func (e *Engine) PlanMoves(m Moves) *Plan {
-	return e.newMoveProblem(m, nil).plan()
+	e.sync()
+	if e.sound(&m) {
+		return &Plan{Exact: true}
+	}
+	if p := e.watch.repeats(&m); p != nil {
+		return p
+	}
+	p := e.newMoveProblem(m, nil).plan()
+	e.watch.remember(&m, p)
+	return p
 }
 
 // MakeRoom finds the moves that let tasks run which fit nowhere as things stand (P11): the most tasks, then the least
@@ -106,6 +116,8 @@ func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
 	if e.snap.Configuration.KeepInPlace {
 		m.Keep = func(*cluster.Task) bool { return true }
 	}
+	e.sync()
+	e.sound(&m) // who has what is broken
 	return e.newMoveProblem(m, &r).plan()
 }
 

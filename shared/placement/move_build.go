@@ -35,7 +35,7 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
-	p.addTasks(e, m, numbers, at)
+	p.addTasks(e, m, r, numbers, at)
 	if p.budget = m.Most; p.budget <= 0 {
 		p.budget = math.MaxInt
 	}
@@ -201,23 +201,17 @@ func (d *Domains) empty(rule Rule) *Domains {
 	return &out
 }
 
-// addTasks adds the movers' tasks that count. Those that are ending, and those whose replacement is on its way, leave
-// room behind soon.
-func (p *moveProblem) addTasks(e *Engine, m Moves, owners, at map[string]int32) {
-	replaced := map[string]bool{}
-	for t := range e.snap.Tasks() {
-		if t.Replaces != "" && t.Active() && t.Holds() {
-			replaced[t.Replaces] = true
-		}
-	}
-	for t := range e.snap.Tasks() {
+// addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its
+// way, leave room behind soon.
+func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[string]int32) {
+	for _, t := range p.scope(e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.Holds() {
 			continue
 		}
 		o, moves := owners[t.Owner]
 		switch {
-		case !t.Active() || replaced[t.ID]:
+		case !t.Active() || e.snap.Replaced(t):
 			for _, a := range p.amounts(e, t) {
 				p.leaving[p.cell(i, a.dim)] += a.n
 			}
@@ -232,7 +226,6 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, owners, at map[string]int32) 
 			})
 		}
 	}
-	slices.SortFunc(p.tasks, func(a, b moveTask) int { return cmp.Compare(a.id, b.id) })
 }
 
 // costOf is what it costs to move the task.
@@ -266,15 +259,21 @@ func needed(r cluster.Resources) []moveAmount {
 
 // addNewcomers adds the request's tasks: they have no instance yet.
 func (p *moveProblem) addNewcomers(e *Engine, r *Request, owner int32) {
-	amounts := needed(r.Spec.Needs)
-	for _, l := range r.Spec.Loads {
-		if l.Load > 0 {
-			amounts = append(amounts, moveAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
-		}
-	}
+	amounts := p.asked(e, r)
 	for range r.Count {
 		p.tasks = append(p.tasks, moveTask{
 			owner: owner, at: -1, amounts: amounts, needs: r.Spec.Needs, ports: r.Spec.Ports, movable: true,
 		})
 	}
+}
+
+// asked is what one task of the request takes.
+func (p *moveProblem) asked(e *Engine, r *Request) []moveAmount {
+	out := needed(r.Spec.Needs)
+	for _, l := range r.Spec.Loads {
+		if l.Load > 0 {
+			out = append(out, moveAmount{p.dimOf[e.snap.MetricIndex(l.Name)], l.Load})
+		}
+	}
+	return out
 }

@@ -70,7 +70,7 @@ func (b *bins) firstFit(load int64) (least int) {
 
 // TestMakeRoomOfManySmallTasks: more have to leave than can be searched together.
 func TestMakeRoomOfManySmallTasks(t *testing.T) {
-	for _, instances := range []int{3, 20, 100} {
+	for _, instances := range []int{3, 20, 100, 1000} {
 		for load, moves := range map[int64]int{60: 2, 70: 3, 80: 4, 90: 5, 100: 6} {
 			b := &bins{capacity: 100}
 			for range instances {

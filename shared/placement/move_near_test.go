@@ -117,3 +117,62 @@ func expectRoom(t *rapid.T, o *moveOracle, p *placement.Plan, when string) {
 		}
 	}
 }
+
+// TestSoundAtAGlance: where nothing is broken PlanMoves sees it without a look at every task, and it never overlooks what
+// is.
+func TestSoundAtAGlance(t *testing.T) {
+	sound, seen := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 5, 6)
+		m := placement.Moves{Owners: w.owners}
+		e := placement.New(w.moveSnapshot(1))
+		broken := e.Violations(m)
+		if len(broken) == 0 {
+			sound++
+		}
+		if e.Sound(m) {
+			seen++
+			if len(broken) > 0 {
+				t.Fatalf("overlooked: %+v\n%s", broken, w.describe())
+			}
+		}
+	})
+	if 2*seen < sound {
+		t.Errorf("of %d sound clusters it saw %d", sound, seen)
+	}
+	t.Logf("of %d sound clusters it saw %d", sound, seen)
+}
+
+// TestScopedPlans: a plan made of the tasks that matter alone keeps to the rules of the one made of all, and is seldom
+// worse.
+func TestScopedPlans(t *testing.T) {
+	worlds, missed := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 5, 6)
+		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
+		m := placement.Moves{Owners: w.owners}
+		p, best := placement.New(s).Scoped().PlanMoves(m), placement.New(s).PlanMoves(m)
+		if len(p.Violations) != len(best.Violations) {
+			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.describe())
+		}
+		o := newMoveOracle(w, s)
+		before, _ := o.score()
+		after := o.carry(t, p)
+		if _, allowed := o.score(); !allowed[3] {
+			t.Fatalf("a rule that binds is broken further: %+v\n%s", p, w.describe())
+		}
+		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
+			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
+		}
+		if len(best.Violations) > 0 {
+			worlds++
+		}
+		if len(p.Unrepaired) > len(best.Unrepaired) || len(p.Unrepaired) == len(best.Unrepaired) && p.Cost > best.Cost {
+			missed++
+		}
+	})
+	if missed*5 > worlds {
+		t.Fatalf("%d of %d", missed, worlds)
+	}
+	t.Logf("%d of %d", missed, worlds)
+}

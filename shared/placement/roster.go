@@ -19,6 +19,7 @@ type roster struct {
 	built   bool
 	shelves []shelf  // by region
 	blocks  []*block // by instance, nil for one that is not open
+	unit    int64    // CPU for each MiB, see [free.both]
 	unused  []*block
 }
 
@@ -39,11 +40,17 @@ type block struct {
 // free is how much CPU and memory an instance has free.
 type free struct{ cpu, memory int64 }
 
-// offer is the most CPU and the most memory that an instance of a block has free.
+// offer is the most CPU and the most memory that an instance of a block has free, and the most of both together: of the
+// one that it has less of, in proportion.
 type offer struct {
 	free
+	both  int64
 	stale bool // to be worked out anew
 }
+
+// both is how much there is of the scarcer of the two, in MiB: so much CPU goes with a MiB in the cluster. What does not
+// suffice by it does not suffice.
+func (f free) both(unit int64) int64 { return min(f.cpu/unit, f.memory) }
 
 // maxBlock is how many instances a block may have.
 const maxBlock = 24
@@ -100,11 +107,14 @@ func (r *roster) build() {
 	n := len(r.views)
 	r.shelves, r.blocks = make([]shelf, len(r.layout.regions)), make([]*block, n)
 	all := make([]int32, 0, n)
+	cpu, memory := int64(0), int64(1)
 	for i := range n {
 		if r.wants(i) {
 			all = append(all, int32(i))
+			cpu, memory = cpu+r.views[i].Registered.CPU>>10, memory+r.views[i].Registered.Memory>>10
 		}
 	}
+	r.unit = max(1, cpu/memory)
 	slices.SortFunc(all, func(i, j int32) int {
 		if r.precedes(i, j) {
 			return -1
@@ -256,12 +266,13 @@ func (s *shelf) number(from int) {
 func (r *roster) freeOf(i int32) free { return free{r.cpu[i], r.memory[i]} }
 
 // stock works out what a block has to offer.
-func (s *shelf) stock(at int) {
+func (s *shelf) stock(at int, unit int64) {
 	most := s.blocks[at].free[0]
+	both := most.both(unit)
 	for _, f := range s.blocks[at].free {
-		most.cpu, most.memory = max(most.cpu, f.cpu), max(most.memory, f.memory)
+		most.cpu, most.memory, both = max(most.cpu, f.cpu), max(most.memory, f.memory), max(both, f.both(unit))
 	}
-	s.most[at] = offer{free: most}
+	s.most[at] = offer{free: most, both: both}
 }
 
 // first is the first instance of the region that can take a task of the class and is no exception; where all of these
@@ -269,12 +280,13 @@ func (s *shelf) stock(at int) {
 func (c *class) first(r *roster, region int, exceptions bool) (int32, fitness) {
 	s := &r.shelves[region]
 	cpu, memory := c.spec.Needs.CPU, c.spec.Needs.Memory
+	both := free{cpu, memory}.both(r.unit)
 	spare := int32(-1)
 	for at := range s.most {
 		if s.most[at].stale {
-			s.stock(at)
+			s.stock(at, r.unit)
 		}
-		if s.most[at].cpu < cpu || s.most[at].memory < memory {
+		if s.most[at].cpu < cpu || s.most[at].memory < memory || s.most[at].both < both {
 			continue
 		}
 		b := s.blocks[at]

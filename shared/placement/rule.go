@@ -152,7 +152,12 @@ func (m *members) has(i int) bool {
 func missing(v *cluster.InstanceView, attributes []string) string {
 	for _, want := range attributes {
 		name, value, valued := strings.Cut(want, "=")
-		if has, ok := v.Attributes[name]; !ok || valued && has != value {
+		has, ok := v.Attributes[name]
+		if name == cluster.AttributeProvider {
+			has = v.CapacityProvider()
+			ok = has != ""
+		}
+		if !ok || valued && has != value {
 			return want
 		}
 	}

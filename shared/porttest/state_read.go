@@ -184,6 +184,19 @@ func testRoundTrip(t *testing.T, s handler.State) {
 		if got := get(t, s, dated.Key()).(*cluster.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
+		deep := &cluster.Service{
+			Head: cluster.Head{Cluster: name, Rev: 1}, Name: "s", Older: []cluster.Deployment{{UpdatedAt: at}},
+			Last: &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
+		}
+		put(t, s, deep)
+		read := get(t, s, deep.Key()).(*cluster.Service)
+		for where, got := range map[string]time.Time{
+			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.Said["x"],
+		} {
+			if !got.Equal(at) || got.Location() != time.UTC {
+				t.Errorf("time in %s %v, want %v in UTC", where, got, at.UTC())
+			}
+		}
 	})
 }
 

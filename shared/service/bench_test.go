@@ -1,27 +1,36 @@
-package service_test
+package service
 
 import (
 	"fmt"
 	"testing"
+	"time"
 
-	"berth/shared/service"
+	"berth/shared/cluster"
 )
 
 func BenchmarkReconcile(b *testing.B) {
-	in := input(replica(5000))
+	in := Input{Limits: testLimits, Now: noon, Service: &cluster.Service{
+		Name: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 5000, MinHealthy: 100, MaxPercent: 200,
+		Deployment: cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:1"}, State: cluster.RolloutCompleted},
+	}}
 	for n := range 5000 {
-		in.Tasks = append(in.Tasks, task(fmt.Sprintf("t%04d", n*7919%5000)))
+		in.Tasks = append(in.Tasks, &cluster.Task{
+			ID: fmt.Sprintf("t%04d", n*7919%5000), Revision: "ecs-svc/a", TaskDefinition: "web:1", Instance: fmt.Sprintf("i-%04d", n),
+			Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(noon.Add(-time.Hour)),
+		})
 		in.Eligible = append(in.Eligible, fmt.Sprintf("i-%04d", n))
 	}
 	b.Run("Replica", func(b *testing.B) {
 		for b.Loop() {
-			service.Reconcile(in)
+			Reconcile(in)
 		}
 	})
+	daemon := *in.Service
+	daemon.Strategy, daemon.MinHealthy, daemon.MaxPercent = cluster.Daemon, 0, 100
+	in.Service = &daemon
 	b.Run("Daemon", func(b *testing.B) {
-		in.Service = daemon()
 		for b.Loop() {
-			service.Reconcile(in)
+			Reconcile(in)
 		}
 	})
 }

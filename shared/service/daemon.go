@@ -7,85 +7,177 @@ import (
 	"berth/shared/cluster"
 )
 
-// daemon brings a DAEMON service to exactly one task on each eligible instance (S4). Another task on the same instance
-// is stopped, and so is one whose instance no longer has the attributes; on an instance that is not eligible for
-// another reason (DRAINING) it stays. An instance whose task is being stopped gets the next one when that has STOPPED:
-// there are never two.
-func (c *census) daemon(p *Plan) {
+// daemon brings a DAEMON service to exactly one task on each eligible instance (S4). Another task on the same instance is
+// stopped, and so is one whose instance no longer meets the constraints, one of an older revision, an unhealthy one, and,
+// last of all tasks, one on an instance that is draining. An instance whose task is being stopped gets the next one when
+// that has STOPPED: there are never two.
+func (c *census) daemon() {
 	eligible := c.Eligible
-	if c.wants(1) == 0 {
-		eligible = nil
+	if c.Service.Status != cluster.ServiceActive {
+		c.stopAll()
+		return
 	}
-	c.floor = c.least(len(eligible))
-	keep, drop := c.divide()
-	c.drop(p, drop)
+	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
+	c.next.Desired = len(eligible)
+	keep := c.divide()
+	c.renew(keep)
+	var short []string
 	running := 0
 	for _, id := range eligible {
-		t := keep[id]
-		if t == nil && !c.held[id] {
-			p.StartOn = append(p.StartOn, id)
+		m := keep[id]
+		if m == nil && !c.held[id] {
+			short = append(short, id)
 		}
-		if t != nil && t.Last == cluster.TaskRunning {
+		if m != nil && !m.gone && m.Last == cluster.TaskRunning && c.of(m.Task).primary {
 			running++
 		}
 	}
-	p.Steady = running == len(eligible)
+	c.startDaemons(short)
+	if len(c.groups) > 1 || c.refused {
+		c.awaitSettling()
+	}
+	c.plan.Steady = running == len(eligible) && c.alone()
 }
 
-// divide gives the one task that each instance keeps, and those that should go.
-func (c *census) divide() (keep map[string]*cluster.Task, drop []*cluster.Task) {
-	keep = map[string]*cluster.Task{}
-	for _, t := range c.active {
-		if !c.stays(t) {
-			drop = append(drop, t)
-			continue
+// divide gives the one task that each instance keeps, and stops the others.
+func (c *census) divide() map[string]*member {
+	keep := map[string]*member{}
+	var drop []*member
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			other := keep[m.Instance]
+			switch {
+			case !c.stays(m):
+				drop = append(drop, m)
+			case other == nil:
+				keep[m.Instance] = m
+			case betterDaemon(m, other) < 0:
+				keep[m.Instance] = m
+				drop = append(drop, other)
+			default:
+				drop = append(drop, m)
+			}
 		}
-		other := keep[t.Instance]
-		if other == nil {
-			keep[t.Instance] = t
-			continue
-		}
-		if betterDaemon(t, other) < 0 {
-			keep[t.Instance], t = t, other
-		}
-		drop = append(drop, t)
 	}
-	return keep, drop
+	slices.SortFunc(drop, func(a, b *member) int { return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.ID, b.ID)) })
+	for _, m := range drop {
+		c.stop(m, c.scaling(c.of(m.Task)))
+	}
+	return keep
 }
 
 // stays reports whether a task may be the one of its instance.
-func (c *census) stays(t *cluster.Task) bool {
-	return c.wants(1) == 1 && t.Instance != "" && (c.Matches == nil || c.Matches(t.Instance))
-}
-
-// betterDaemon orders the tasks of one instance by which is to be kept: a healthy one, a RUNNING one, the oldest.
-func betterDaemon(a, b *cluster.Task) int {
-	return cmp.Or(rank(a)-rank(b), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-}
-
-func rank(t *cluster.Task) int {
+func (c *census) stays(m *member) bool {
 	switch {
-	case healthy(t):
-		return 0
-	case t.Last == cluster.TaskRunning:
-		return 1
+	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance):
+		return false
+	case m.leaving:
+		return c.Busy != nil && c.Busy(m.Instance)
 	}
-	return 2
+	return true
 }
 
-// drop stops the tasks, of the healthy no more than may go.
-func (c *census) drop(p *Plan, tasks []*cluster.Task) {
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int {
-		return cmp.Or(rank(b)-rank(a), cmp.Compare(a.ID, b.ID))
-	})
-	spare := max(0, c.healthy-c.floor)
-	for _, t := range tasks {
-		if healthy(t) {
-			if spare == 0 {
-				return
-			}
-			spare--
-		}
-		p.Stop = append(p.Stop, t)
+// betterDaemon orders the tasks of one instance by which is to be kept: the one in the better state, the oldest.
+func betterDaemon(a, b *member) int {
+	return cmp.Or(cmp.Compare(daemonRank(b), daemonRank(a)), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+}
+
+// daemonRank is a task's state; that it has been RUNNING for longer makes it no better.
+func daemonRank(m *member) state {
+	if m.state == settling {
+		return good
 	}
+	return m.state
+}
+
+// renew stops the tasks of older revisions, as many as may go while the new one's do not keep failing, and unhealthy ones,
+// so many at once as the bound on that allows.
+func (c *census) renew(keep map[string]*member) {
+	wave := max(1, (len(c.Eligible)*c.Limits.Wave+99)/100) - c.ending
+	rolling := c.mayRoll(len(keep))
+	for _, id := range c.shuffled(keep) {
+		m := keep[id]
+		g := c.of(m.Task)
+		switch {
+		case !g.primary && rolling > 0:
+			if c.stop(m, c.scaling(g)) {
+				rolling--
+			}
+		case m.state != bad || m.lost:
+		case c.Unhealthy:
+			c.unhealthy++
+		case wave > 0 && c.stop(m, c.ailment(m)):
+			wave--
+		}
+	}
+}
+
+// mayRoll is how many of n tasks may be stopped for being of an older revision: after an attempt of the new one that
+// failed one at a time, when its delay is over.
+func (c *census) mayRoll(n int) int {
+	p := c.primary()
+	b := c.backoffs[p.ID]
+	switch {
+	case p.State == cluster.RolloutFailed:
+		return 0
+	case b.Step == 0:
+		return n
+	case b.NextAttemptAt.After(c.Now):
+		c.lookAgain(b.NextAttemptAt)
+		return 0
+	case c.ending > 0 || p.count[pending] > 0 || n < len(c.Eligible):
+		return 0 // there is an instance to try it on
+	}
+	return 1
+}
+
+// shuffled are the instances in an order that differs from one failed attempt to the next.
+func (c *census) shuffled(keep map[string]*member) []string {
+	ids := sortedKeys(keep)
+	if step := c.backoffs[c.primary().ID].Step; step > 0 && len(ids) > 0 {
+		first := int(draw(uint64(step), c.primary().ID) % uint64(len(ids)))
+		ids = slices.Concat(ids[first:], ids[:first])
+	}
+	return ids
+}
+
+// startDaemons starts a task on each of the instances, as far as the throttle allows: after an attempt that failed on one
+// of them, another each time.
+func (c *census) startDaemons(short []string) {
+	p := c.newest()
+	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() })
+	if len(short) == 0 || p.State == cluster.RolloutFailed {
+		return
+	}
+	p.dying = 0 // held back above, instance by instance
+	n := c.ready(p, len(short))
+	if n <= 0 {
+		return
+	}
+	if n < len(short) {
+		first := int(draw(uint64(c.backoffs[p.ID].Step), p.ID) % uint64(len(short)))
+		short = slices.Concat(short[first:], short[:first])[:n]
+		slices.Sort(short)
+	}
+	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, On: short})
+	c.active += n
+}
+
+// newest is the deployment that missing tasks are of: the PRIMARY, or while that starts none the one before it.
+func (c *census) newest() *group {
+	p := c.primary()
+	b := c.backoffs[p.ID]
+	if len(c.groups) > 1 && (p.State == cluster.RolloutFailed || b.Step > 0 && b.NextAttemptAt.After(c.Now)) {
+		return c.groups[1]
+	}
+	return p
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
 }

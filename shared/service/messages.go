@@ -14,9 +14,14 @@ const maxMessage = 4096
 // SteadyState is the event of a service whose tasks are all RUNNING, in ECS's words as are all that follow (S12).
 func SteadyState(name string) string { return event(name, "has reached a steady state.") }
 
-// Started is the event of tasks started. Of very many, the first are named and the rest counted.
-func Started(name string, ids []string) string {
-	return listed(event(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
+// Started is the event of tasks started, replaced of them in the place of unhealthy ones. Of very many, the first are
+// named and the rest counted.
+func Started(name string, ids []string, replaced int) string {
+	text := listed(event(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
+	if replaced > 0 {
+		text += fmt.Sprintf(" Amazon ECS replaced %d tasks due to an unhealthy status.", replaced)
+	}
+	return text
 }
 
 // Stopped is the event of RUNNING tasks stopped, named as in [Started].
@@ -32,6 +37,71 @@ func StoppedPending(name string, n int) string {
 // DeploymentCompleted is the event of a deployment that has reached its desired count.
 func DeploymentCompleted(name, deployment string) string {
 	return event(name, "(deployment "+deployment+") deployment completed.")
+}
+
+// DeploymentFailed is the event of a deployment that has failed, and why.
+func DeploymentFailed(name, deployment, why string) string {
+	return event(name, "(deployment "+deployment+") deployment failed: "+why+".")
+}
+
+// RollingBack is the event of a service that goes back to an earlier deployment.
+func RollingBack(name, deployment string) string {
+	return event(name, "rolling back to deployment "+deployment+".")
+}
+
+// Impaired is the event of a service whose starts are slowed down (S7).
+func Impaired(name string) string {
+	return event(name, "is unable to consistently start tasks successfully.")
+}
+
+// Stuck is the event of a deployment whose percentages leave it no step to take.
+func Stuck(name string) string {
+	return event(name, "was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
+		"Update the minimumHealthyPercent or maximumPercent value and try again.")
+}
+
+// Protected is the event of n tasks of a deployment that would be stopped if they were not protected.
+func Protected(name, deployment string, n int) string {
+	return event(name, fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
+}
+
+// TooManyUnhealthy is the event of n tasks that are unhealthy and are not replaced, as most of the cluster looks so.
+func TooManyUnhealthy(name string, n int) string {
+	return event(name, fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
+}
+
+// UnhealthyContainer is the event of a task whose container health check fails.
+func UnhealthyContainer(name, task string) string {
+	return event(name, "(task "+task+") failed container health checks.")
+}
+
+// UnhealthyTarget is the event of a task whose target group or Cloud Map service finds it unhealthy.
+func UnhealthyTarget(name, task string, r *cluster.Registration) string {
+	where := "target-group " + r.ARN
+	if r.Registry {
+		where = "service-registry " + r.ARN
+	}
+	return bounded(event(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).", task, r.Port, where, r.Reason)))
+}
+
+// Registered and Deregistered are the events of n tasks put into a target group, or taken out of it.
+func Registered(name string, n int, targetGroup string) string {
+	return event(name, fmt.Sprintf("registered %d targets in (target-group %s)", n, targetGroup))
+}
+
+// Deregistered: see [Registered].
+func Deregistered(name string, n int, targetGroup string) string {
+	return event(name, fmt.Sprintf("deregistered %d targets in (target-group %s)", n, targetGroup))
+}
+
+// NotRegistered is the event of a task that a target group refused.
+func NotRegistered(name, targetGroup, why string) string {
+	return bounded(event(name, fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)", targetGroup, why)))
+}
+
+// Draining is the event of n tasks that get no new connections any more.
+func Draining(name string, n int) string {
+	return event(name, fmt.Sprintf("has begun draining connections on %d tasks.", n))
 }
 
 // UnableToPlace is the event of a task that found no instance: ECS's words first, whose closest instance says little,

@@ -1,64 +1,314 @@
 package service
 
-import "berth/shared/cluster"
+import (
+	"cmp"
+	"slices"
 
-// replica brings a REPLICA service to its desired count.
-func (c *census) replica(p *Plan) {
+	"berth/shared/cluster"
+)
+
+// replica brings a REPLICA service to its desired count: first what is stopped, then what is started.
+func (c *census) replica() {
 	desired := c.wants(c.Service.Desired)
+	if c.Service.Status != cluster.ServiceActive {
+		c.stopAll()
+		return
+	}
 	c.floor = c.least(desired)
-	have := len(c.active) - len(c.moving) // a task and its replacement count as one
-	ceiling := desired * c.Service.MaxPercent / 100
-	p.Parted = c.part(desired - have)
-	have += len(p.Parted)
-	p.Replacing = len(c.moving)
-	c.settle(p, have > desired)
-	p.Start = max(0, min(desired-have, ceiling-len(c.active)+len(c.settled)))
-	c.shrink(p, have-desired)
-	if p.idle() && have == desired {
-		p.Moves = max(0, ceiling-len(c.active))
-		p.MoveStops = max(0, c.healthy-c.floor)
+	c.ceiling = desired * c.Service.MaxPercent / 100
+	c.rescale(desired)
+	c.overflow()
+	c.evacuate()
+	c.roll(desired)
+	for i := len(c.groups) - 1; i > 0; i-- {
+		c.maintain(c.groups[i], c.groups[i].Desired)
 	}
-	p.Steady = c.running-c.ready() == desired
+	have := c.primary().fresh()
+	c.plan.Parted = c.primary().part(desired - have)
+	c.settle(c.primary(), c.primary().fresh() > desired)
+	c.maintain(c.primary(), desired)
+	c.start(c.primary(), desired) // first: what the others took of its room would be stopped again
+	for i := 1; i < len(c.groups); i++ {
+		c.start(c.groups[i], c.groups[i].Desired)
+	}
+	c.moves(desired)
+	if len(c.groups) > 1 || c.refused || c.Service.Moving || c.primary().pairs() > 0 || c.primary().count[bad]+c.primary().leaving() > 0 {
+		c.awaitSettling()
+	}
+	c.plan.Steady = c.primary().steady() == desired && c.alone() && c.primary().count[bad] == 0
 }
 
-// shrink stops n tasks, those first by which the least is lost: what waits, what is PENDING, what is UNHEALTHY, and of
-// the healthy no more than may go. Of the first kind that need not go whole, placement chooses.
-func (c *census) shrink(p *Plan, n int) {
-	for _, tasks := range c.byLoss() {
-		if n <= 0 {
-			return
-		}
-		may := len(tasks)
-		if may > 0 && healthy(tasks[0]) {
-			may = max(0, c.healthy-c.floor)
-		}
-		k := min(n, may)
-		n -= k
-		if k == len(tasks) {
-			p.Stop = append(p.Stop, tasks...)
-		} else if k > 0 {
-			p.Surplus, p.Candidates = k, tasks
+// stopAll stops what a service that is being deleted still has.
+func (c *census) stopAll() {
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			c.stop(m, c.scaling(g))
 		}
 	}
 }
 
-// byLoss are the active tasks in the order in which they go, each kind in order of id.
-func (c *census) byLoss() [4][]*cluster.Task {
-	var kinds [4][]*cluster.Task
-	for _, t := range c.active {
-		if c.successors[t] || c.settled[t] {
+// rescale has a changed desired count reach the older deployments: while a newer one has yet to take over, both grow.
+func (c *census) rescale(desired int) {
+	grown := 0
+	if was := c.next.Deployment.Desired; was > 0 {
+		grown = desired - was
+	}
+	c.next.Deployment.Desired = desired
+	for _, g := range c.groups[1:] {
+		if grown > 0 && g.Desired > 0 && g.State != cluster.RolloutFailed {
+			g.Desired += grown
+			grown = 0
+		}
+		if g.State == cluster.RolloutFailed { // launches no new tasks
+			g.Desired = min(g.Desired, g.left())
+		}
+	}
+	// One that was replaced before it had taken over wants no more than those before it have left to it.
+	for i := len(c.groups) - 1; i > 0; i-- {
+		c.groups[i].Desired = min(c.groups[i].Desired, desired)
+		desired -= c.groups[i].Desired
+	}
+}
+
+// overflow stops tasks that wait for an instance and that maximumPercent leaves no room for: fewer are desired than when they
+// were begun.
+func (c *census) overflow() {
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			if m.state == waiting && c.active > c.ceiling {
+				c.stop(m, c.scaling(g))
+			}
+		}
+	}
+}
+
+// evacuate stops what is not RUNNING yet on instances that are draining (S11), and what never will be of use: tasks of a
+// deployment that has failed and was rolled back.
+func (c *census) evacuate() {
+	for _, g := range c.groups {
+		failed := g.State == cluster.RolloutFailed && !g.primary
+		for _, m := range g.members {
+			switch {
+			case m.state == pending && m.leaving:
+				c.stop(m, drained)
+			case failed && m.state < settling:
+				if c.stop(m, c.scaling(g)) {
+					g.Desired = max(0, g.Desired-1)
+				}
+			}
+		}
+	}
+}
+
+// roll stops tasks of older deployments, as many as the PRIMARY's healthy ones stand in for, and, where maximumPercent
+// leaves no room to start those, as many as minimumHealthyPercent lets go. A deployment that has failed replaces nothing.
+func (c *census) roll(desired int) {
+	p := c.primary()
+	old := 0
+	for _, g := range c.groups[1:] {
+		old += g.left()
+	}
+	if old == 0 || p.State == cluster.RolloutFailed {
+		return
+	}
+	n := old - max(0, desired-(p.count[good]-p.leavers[good]))
+	n = max(n, c.ready(p, desired-p.fresh())-max(0, c.ceiling-c.active))
+	if c.early() {
+		n = old // the rest comes up by and by
+	}
+	wanted := n
+	for i := len(c.groups) - 1; i > 0 && n > 0; i-- {
+		n -= c.rollGroup(c.groups[i], n)
+	}
+	c.obstructed(wanted, n)
+}
+
+// rollGroup stops up to n of an older deployment's tasks, those first by which least is lost.
+func (c *census) rollGroup(g *group, n int) int {
+	stopped := 0
+	for s := waiting; s <= good && stopped < n; s++ {
+		if s == bad {
+			stopped += c.stopBad(g, n-stopped)
 			continue
 		}
-		k := 3
-		switch {
-		case t.Waiting():
-			k = 0
-		case t.Last != cluster.TaskRunning:
-			k = 1
-		case !healthy(t):
-			k = 2
+		for _, leaving := range []bool{true, false} {
+			stopped += c.choose(g.like(s, leaving), n-stopped, c.scaling(g))
 		}
-		kinds[k] = append(kinds[k], t)
 	}
-	return kinds
+	g.Desired = max(0, g.Desired-stopped)
+	return stopped
+}
+
+// like are the members of a state, those that have to leave their instance or the others.
+func (g *group) like(s state, leaving bool) (out []*member) {
+	for _, m := range g.members {
+		if m.state == s && m.leaving == leaving && !m.gone {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// obstructed says why tasks of older deployments that should go do not: they are protected.
+func (c *census) obstructed(wanted, left int) {
+	if wanted <= 0 || left <= 0 {
+		return
+	}
+	for _, g := range c.groups[1:] {
+		c.protection(g, left)
+	}
+}
+
+// protection tells that up to n tasks of a deployment stay as they are protected, and looks again when that ends.
+func (c *census) protection(g *group, n int) {
+	protected := 0
+	for _, m := range g.members {
+		if m.protected && !m.gone && !m.leaving {
+			protected++
+			c.lookAgain(c.Protected(m.ID))
+		}
+	}
+	if protected = min(protected, n); protected > 0 {
+		c.say("protected", Event{Message: Protected(c.Service.Name, g.ID, protected)})
+	}
+}
+
+// maintain stops what a deployment has too many of, and what is unhealthy or has to leave its instance once others have
+// come for it, or first where maximumPercent lets none come (S5, S6, S11).
+func (c *census) maintain(g *group, want int) {
+	c.shrink(g, g.fresh()-want)
+	c.retire(g, want)
+	settled := g.unsettled() == 0 && g.count[waiting] == 0 && c.ending == 0
+	short := want - g.fresh()
+	if short <= 0 || c.ceiling > c.active || g.State == cluster.RolloutFailed && !g.primary {
+		return
+	}
+	if settled && g.count[bad] > 0 && !c.Unhealthy {
+		short -= c.stopBad(g, 1)
+	}
+	c.stopLeaving(g, short)
+}
+
+// shrink stops n tasks that could stay.
+func (c *census) shrink(g *group, n int) {
+	want := n
+	for s := waiting; s <= good && n > 0; s++ {
+		if s == bad {
+			continue
+		}
+		n -= c.choose(slices.DeleteFunc(g.like(s, false), func(m *member) bool { return m.successor || m.by != nil }), n, c.scaling(g))
+	}
+	if want > 0 && n > 0 {
+		c.protection(g, n)
+	}
+}
+
+// retire stops unhealthy tasks and those that have to leave their instance, as many as there are others in their place:
+// RUNNING and known to be well.
+func (c *census) retire(g *group, want int) {
+	extra := g.fresh() + g.count[bad] + g.leaving() - want - g.unsettled()
+	if extra <= 0 {
+		return
+	}
+	extra -= c.stopBad(g, extra)
+	c.stopLeaving(g, extra)
+}
+
+// stopBad stops up to n unhealthy tasks, at random.
+func (c *census) stopBad(g *group, n int) (stopped int) {
+	sick := append(g.like(bad, true), g.like(bad, false)...)
+	slices.SortFunc(sick, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(draw(c.Seed, a.ID), draw(c.Seed, b.ID)), cmp.Compare(a.ID, b.ID))
+	})
+	for _, m := range sick {
+		if stopped == n {
+			break
+		}
+		if c.stop(m, c.ailment(m)) {
+			stopped++
+		}
+	}
+	return stopped
+}
+
+// stopLeaving stops up to n tasks on instances that are draining.
+func (c *census) stopLeaving(g *group, n int) {
+	for _, s := range []state{starting, settling, good} {
+		for _, m := range g.like(s, true) {
+			if n > 0 && c.stop(m, drained) {
+				n--
+			}
+		}
+	}
+}
+
+// start plans the starts that a deployment is short of, as far as maximumPercent, its throttle and the bound on
+// replacements of unhealthy tasks allow.
+func (c *census) start(g *group, want int) {
+	if g.State == cluster.RolloutFailed || g.primary && c.exhausted() {
+		c.hold(g)
+		return
+	}
+	short := want - g.fresh()
+	missing := max(0, short-g.count[bad]-g.leaving())
+	leaving := max(0, min(g.leaving(), short-missing))
+	sick := max(0, min(g.count[bad], short-missing-leaving))
+	replaced := g.count[bad] - sick
+	if c.Unhealthy {
+		c.unhealthy += sick
+		sick = 0
+	}
+	wave := max(1, (want*c.Limits.Wave+99)/100)
+	sick = max(0, min(sick, wave-replaced))
+	n := min(c.ready(g, missing+leaving+sick), c.ceiling-c.active)
+	if n <= 0 {
+		return
+	}
+	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, Replaced: min(n, sick)})
+	c.active += n
+}
+
+// hold keeps a deployment's waiting tasks from being placed.
+func (c *census) hold(g *group) {
+	if c.plan.Held == nil {
+		c.plan.Held = map[string]bool{}
+	}
+	c.plan.Held[g.ID] = true
+}
+
+// ready is how many of n starts of a deployment may be made now: one at a time after an attempt that failed, none while
+// its delay lasts, and none for a task that has only just begun and ended (S6, S7).
+func (c *census) ready(g *group, n int) int {
+	b := c.backoffs[g.ID]
+	if b.Step > 0 && b.NextAttemptAt.After(c.Now) {
+		c.hold(g)
+		c.lookAgain(b.NextAttemptAt)
+		return 0
+	}
+	if n = max(0, n-g.dying); b.Step > 0 {
+		n = min(n, max(0, 1-g.count[waiting]-g.count[pending]))
+	}
+	return n
+}
+
+// moves says how many tasks may be moved to other instances: none while anything else is to be done.
+func (c *census) moves(desired int) {
+	p := c.primary()
+	c.plan.Replacing = p.pairs()
+	if !c.alone() || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
+		return
+	}
+	c.plan.Moves = max(0, c.ceiling-c.active)
+	c.plan.MoveStops = max(0, min(c.good, c.ups)-c.floor)
+}
+
+// awaitSettling has the service looked at when a RUNNING task counts as healthy by its age, where something waits for that.
+func (c *census) awaitSettling() {
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			if m.state == settling && !m.gone {
+				c.lookAgain(m.Started.Time().Add(c.Limits.SettleHealthy))
+			}
+		}
+	}
 }

@@ -1,118 +1,279 @@
-package service_test
+package service
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"berth/shared/cluster"
-	"berth/shared/service"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-const delay = 10 * time.Second
-
-func replica(desired int, options ...func(*cluster.Service)) *cluster.Service {
-	s := &cluster.Service{
-		Name: "web", Short: "0123456789ab", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
-		MinHealthy: 100, MaxPercent: 200, Deployment: cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/1"}},
-	}
-	for _, o := range options {
-		o(s)
-	}
-	return s
+// world is a service and its tasks, with everything that is not decided here played by the test.
+type world struct {
+	t        *testing.T
+	fatal    func(format string, args ...any)
+	now      time.Time
+	service  *cluster.Service
+	tasks    map[string]*cluster.Task
+	targets  map[string]*cluster.Target
+	protect  map[string]time.Time
+	hosts    map[string]Host
+	busy     map[string]bool
+	eligible []string
+	checked  bool
+	alarms   *cluster.AlarmWatch
+	mass     bool
+	broken   map[string]bool // revisions whose tasks never come to be RUNNING
+	sick     map[string]bool // revisions whose tasks are never healthy
+	made     int
+	said     []string
+	random   *rand.Rand
 }
 
-func daemon(options ...func(*cluster.Service)) *cluster.Service {
-	s := replica(0, percent(0, 100))
-	s.Strategy = cluster.Daemon
-	for _, o := range options {
-		o(s)
+var testLimits = Limits{
+	Ladder:        []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+	SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
+}
+
+func newWorld(t *testing.T, desired int) *world {
+	w := &world{
+		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{}, protect: map[string]time.Time{},
+		hosts: map[string]Host{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
+		service: &cluster.Service{
+			Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
+		},
 	}
-	return s
+	w.fatal = t.Fatalf
+	w.service.Deployment = w.deployment("a")
+	return w
 }
 
-func percent(least, most int) func(*cluster.Service) {
-	return func(s *cluster.Service) { s.MinHealthy, s.MaxPercent = least, most }
-}
-
-func deleted(s *cluster.Service) { s.Status = cluster.ServiceDraining }
-
-type taskOption func(*cluster.Task)
-
-// task is RUNNING on an instance of the same number.
-func task(id string, options ...taskOption) *cluster.Task {
-	t := &cluster.Task{
-		ID: id, Owner: "0123456789ab", Service: "web", Revision: "ecs-svc/1", Instance: "i-" + id[1:], Desired: cluster.TaskRunning,
-		Last: cluster.TaskRunning, CreatedAt: cluster.At(noon.Add(-time.Hour)), Started: cluster.At(noon.Add(-time.Hour)),
-	}
-	for _, o := range options {
-		o(t)
-	}
-	return t
-}
-
-func on(instance string) taskOption { return func(t *cluster.Task) { t.Instance = instance } }
-
-func pending(t *cluster.Task) { t.Last, t.Started = "", 0 }
-
-func waiting(t *cluster.Task) {
-	pending(t)
-	t.Instance = ""
-}
-
-func stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
-
-func dying(t *cluster.Task) { t.Last = cluster.TaskStopping }
-
-func stopped(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
-
-func sick(t *cluster.Task) { t.Health = cluster.Unhealthy }
-
-// neverRan stopped so long ago without having been RUNNING.
-func neverRan(ago time.Duration) taskOption {
-	return func(t *cluster.Task) {
-		t.Last, t.Started, t.Stopped = cluster.TaskStopped, 0, cluster.At(noon.Add(-ago))
+func (w *world) deployment(id string) cluster.Deployment {
+	return cluster.Deployment{
+		Revision: cluster.Revision{ID: "ecs-svc/" + id, TaskDefinition: "web:" + id, CreatedAt: w.now},
+		State:    cluster.RolloutInProgress, Desired: w.service.Desired,
 	}
 }
 
-func replacing(id string) taskOption { return func(t *cluster.Task) { t.Replaces = id } }
-
-func sound(t *cluster.Task) { t.Health = cluster.Healthy }
-
-func older(t *cluster.Task) { t.CreatedAt = cluster.At(t.CreatedAt.Time().Add(-time.Hour)) }
-
-func input(s *cluster.Service, tasks ...*cluster.Task) service.Input {
-	return service.Input{Service: s, Tasks: tasks, Now: noon, RestartDelay: delay}
+// deploy makes a new PRIMARY deployment, as the API does.
+func (w *world) deploy(id string) {
+	s := *w.service
+	old := s.Deployment
+	if old.Completed() {
+		s.Last = &old.Revision
+	}
+	old.Desired = s.Desired
+	s.Older = append([]cluster.Deployment{old}, s.Older...)
+	s.Deployment = w.deployment(id)
+	s.Release = &cluster.Release{ID: id, Status: cluster.DeploymentPending, CreatedAt: w.now, Target: s.Deployment.ID}
+	w.service = &s
 }
 
-// says is what a plan wants done, as text: "start 2; stop t1 t2; 1 of t3 t4; lost t5".
-func says(p service.Plan) string {
-	var out []string
-	say := func(is bool, format string, args ...any) {
-		if is {
-			out = append(out, fmt.Sprintf(format, args...))
+func (w *world) input() Input {
+	in := Input{
+		Service: w.service, Eligible: w.eligible, Unhealthy: w.mass, Limits: testLimits, Seed: uint64(w.made), Now: w.now, Alarms: w.alarms,
+		Host:          func(i string) Host { return w.hosts[i] },
+		Target:        func(id string) *cluster.Target { return w.targets[id] },
+		Protected:     func(id string) time.Time { return w.protect[id] },
+		HealthChecked: func(string) bool { return w.checked },
+		Busy:          func(i string) bool { return w.busy[i] },
+	}
+	for _, t := range w.tasks {
+		in.Tasks = append(in.Tasks, t)
+	}
+	return in
+}
+
+func (w *world) up() (n int) {
+	for _, t := range w.tasks {
+		if t.Active() && w.well(t) {
+			n++
 		}
 	}
-	say(p.Start != 0, "start %d", p.Start)
-	say(len(p.StartOn) > 0, "start on %s", strings.Join(p.StartOn, " "))
-	say(len(p.Stop) > 0, "stop %s", ids(p.Stop))
-	say(p.Surplus != 0 || len(p.Candidates) > 0, "%d of %s", p.Surplus, ids(p.Candidates))
-	say(len(p.Lost) > 0, "lost %s", ids(p.Lost))
-	return strings.Join(out, "; ")
+	return n
 }
 
-func ids(tasks []*cluster.Task) string {
-	var out []string
-	for _, t := range tasks {
-		out = append(out, t.ID)
+func (w *world) well(t *cluster.Task) bool {
+	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy && w.hosts[t.Instance] != HostLost
+}
+
+func (w *world) active() (n int) {
+	for _, t := range w.tasks {
+		if t.Active() && w.hosts[t.Instance] != HostGone {
+			n++
+		}
 	}
-	return strings.Join(out, " ")
+	return n
+}
+
+// step carries one plan out, and checks what holds for every plan.
+func (w *world) step() Plan {
+	before, running := w.active(), w.up()
+	p := Reconcile(w.input())
+	w.check(p, before, running)
+	for _, t := range p.Counted {
+		w.set(t.ID, func(t *cluster.Task) { t.Counted = true })
+	}
+	for _, t := range p.Lost {
+		w.set(t.ID, func(t *cluster.Task) {
+			t.Last, t.Stopped, t.Desired = cluster.TaskStopped, cluster.At(w.now), cluster.TaskStopped
+		})
+	}
+	for _, s := range p.Stops {
+		w.stop(s.Task)
+	}
+	for _, c := range p.Choices {
+		picked := w.random.Perm(len(c.Candidates))[:c.N]
+		for _, i := range picked {
+			w.stop(c.Candidates[i])
+		}
+	}
+	for _, s := range p.Starts {
+		for i := range s.Count {
+			w.made++
+			id := fmt.Sprintf("t%04d", w.made)
+			on := w.place()
+			if len(s.On) > 0 {
+				on = s.On[i]
+			}
+			w.tasks[id] = &cluster.Task{
+				ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition, Instance: on,
+				Desired: cluster.TaskRunning, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now),
+			}
+		}
+	}
+	for _, e := range slices.Concat(p.Seen, p.Events) {
+		if e.Message != "" {
+			w.said = append(w.said, e.Message)
+		}
+	}
+	w.service = p.Next
+	return p
+}
+
+// place is an instance for the next task.
+func (w *world) place() string {
+	for i := range 7 {
+		if on := fmt.Sprintf("i%d", (w.made+i)%7); w.hosts[on] == HostHere {
+			return on
+		}
+	}
+	return "spare"
+}
+
+func (w *world) check(p Plan, before, running int) {
+	if w.service.Strategy == cluster.Daemon || w.service.Status != cluster.ServiceActive {
+		return
+	}
+	stops, ups, starts := len(p.Stops), 0, 0
+	for _, s := range p.Stops {
+		if w.protect[s.Task.ID].After(w.now) {
+			w.fatal("protected task %s is stopped", s.Task.ID)
+		}
+		if w.well(s.Task) {
+			ups++
+		}
+	}
+	for _, c := range p.Choices {
+		stops += c.N
+		if c.N >= len(c.Candidates) || c.N <= 0 {
+			w.fatal("a choice of %d of %d", c.N, len(c.Candidates))
+		}
+		if w.well(c.Candidates[0]) {
+			ups += c.N
+		}
+	}
+	for _, s := range p.Starts {
+		starts += s.Count
+	}
+	floor := (w.service.Desired*w.service.MinHealthy + 99) / 100
+	if ups > 0 && running-ups < floor && !w.checked {
+		w.fatal("%d of %d healthy tasks are stopped, %d must be left", ups, running, floor)
+	}
+	if ceiling := w.service.Desired * w.service.MaxPercent / 100; starts > 0 && before-stops+starts > ceiling {
+		w.fatal("%d tasks, %d stopped, %d started: more than %d", before, stops, starts, ceiling)
+	}
+}
+
+func (w *world) set(id string, change func(*cluster.Task)) {
+	next := *w.tasks[id]
+	next.Rev++
+	change(&next)
+	w.tasks[id] = &next
+}
+
+func (w *world) stop(t *cluster.Task) {
+	w.set(t.ID, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
+}
+
+// pass lets time go by: what was told to stop stops, what was started comes to run, or not.
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	for id, t := range w.tasks {
+		switch {
+		case t.Desired == cluster.TaskStopped && t.Last != cluster.TaskStopped:
+			w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
+		case t.Last == "" && w.broken[t.Revision]:
+			w.die(id)
+		case t.Last == "":
+			w.set(id, func(t *cluster.Task) {
+				t.Last, t.Started = cluster.TaskRunning, cluster.At(w.now)
+				switch {
+				case w.sick[t.Revision]:
+					t.Health = cluster.Unhealthy
+				case w.checked:
+					t.Health = cluster.Healthy
+				}
+			})
+		}
+	}
+}
+
+func (w *world) die(id string) {
+	w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
+}
+
+// rest lets time go by until nothing happens any more, at most so many steps.
+func (w *world) rest(steps int) Plan {
+	for range steps {
+		p := w.step()
+		if p.Steady && p.LookAgain.IsZero() {
+			return p
+		}
+		d := 5 * time.Second
+		if idle(p) && p.LookAgain.After(w.now.Add(d)) {
+			d = p.LookAgain.Sub(w.now)
+		}
+		w.pass(d)
+	}
+	return w.step()
+}
+
+func idle(p Plan) bool { return len(p.Stops)+len(p.Choices)+len(p.Starts) == 0 }
+
+// running are the RUNNING tasks that are wanted, by revision.
+func (w *world) running() map[string]int {
+	out := map[string]int{}
+	for _, t := range w.tasks {
+		if t.Active() && t.Last == cluster.TaskRunning {
+			out[t.Revision]++
+		}
+	}
+	return out
+}
+
+func (w *world) ids() (out []string) {
+	for id, t := range w.tasks {
+		if t.Active() {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func expect[T comparable](t *testing.T, what string, got, want T) {
@@ -120,85 +281,4 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-}
-
-// genInput is a service of either kind with few instances, so that tasks meet on them.
-func genInput(t *rapid.T) service.Input {
-	s := replica(rapid.IntRange(0, 6).Draw(t, "desired"), percent(
-		rapid.SampledFrom([]int{0, 34, 50, 100, 150}).Draw(t, "least"), rapid.SampledFrom([]int{100, 125, 200}).Draw(t, "most")))
-	if rapid.Bool().Draw(t, "daemon") {
-		s.Strategy, s.MaxPercent = cluster.Daemon, 100
-	}
-	s.Status = rapid.SampledFrom([]cluster.ServiceStatus{
-		cluster.ServiceActive, cluster.ServiceActive, cluster.ServiceActive, cluster.ServiceDraining, cluster.ServiceInactive,
-	}).Draw(t, "status")
-	in := input(s)
-	var gone, misfit []string
-	for n := range 5 {
-		id := fmt.Sprintf("i-%d", n)
-		switch rapid.IntRange(0, 6).Draw(t, "instance") {
-		case 0:
-			gone = append(gone, id)
-		case 1:
-			misfit = append(misfit, id)
-		case 2: // DRAINING
-		default:
-			in.Eligible = append(in.Eligible, id)
-		}
-	}
-	in.Gone = func(id string) bool { return slices.Contains(gone, id) }
-	in.Matches = func(id string) bool { return !slices.Contains(misfit, id) }
-	for n := range rapid.IntRange(0, 10).Draw(t, "tasks") {
-		in.Tasks = append(in.Tasks, genTask(t, fmt.Sprintf("t%02d", n)))
-	}
-	return in
-}
-
-func genTask(t *rapid.T, id string) *cluster.Task {
-	out := task(id, on(fmt.Sprintf("i-%d", rapid.IntRange(0, 4).Draw(t, "on"))), rapid.SampledFrom([]taskOption{
-		func(*cluster.Task) {}, func(*cluster.Task) {}, sick, pending, waiting, stopping, dying, stopped,
-		neverRan(time.Duration(rapid.IntRange(0, 12).Draw(t, "ago")) * time.Second),
-	}).Draw(t, "is"))
-	out.CreatedAt = cluster.At(noon.Add(-time.Duration(rapid.IntRange(1, 3).Draw(t, "age")) * time.Minute))
-	if rapid.IntRange(0, 3).Draw(t, "replacing") == 0 {
-		out.Replaces = fmt.Sprintf("t%02d", rapid.IntRange(0, 9).Draw(t, "replaces"))
-	}
-	if rapid.IntRange(0, 9).Draw(t, "unwanted") == 0 {
-		out.Desired = cluster.TaskStopped
-	}
-	return out
-}
-
-// apply makes the rows what they are once the plan is carried out; what is started is PENDING, or waits.
-func apply(in service.Input, p service.Plan) service.Input {
-	change := map[*cluster.Task]func(*cluster.Task){}
-	for _, t := range append(slices.Clone(p.Stop), p.Candidates[:p.Surplus]...) {
-		change[t] = stopping
-	}
-	for _, t := range p.Lost {
-		change[t] = func(t *cluster.Task) { t.Desired, t.Last = cluster.TaskStopped, cluster.TaskStopped }
-	}
-	out := in
-	out.Tasks = nil
-	for _, t := range in.Tasks {
-		next := *t
-		if f := change[t]; f != nil {
-			f(&next)
-		}
-		out.Tasks = append(out.Tasks, &next)
-	}
-	s := *in.Service
-	s.Status = p.Status
-	out.Service = &s
-	for n := range p.Start {
-		kind := pending
-		if n%2 == 1 {
-			kind = waiting
-		}
-		out.Tasks = append(out.Tasks, task(fmt.Sprintf("new-%d-%d", len(out.Tasks), n), on("i-9"), kind))
-	}
-	for _, id := range p.StartOn {
-		out.Tasks = append(out.Tasks, task(fmt.Sprintf("new-%d", len(out.Tasks)), on(id), pending))
-	}
-	return out
 }

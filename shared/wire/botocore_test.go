@@ -22,6 +22,21 @@ var structures = map[string]*smithy.Schema{
 	"StartTaskResponse": schemas.StartTaskResponse, "StopTaskResponse": schemas.StopTaskResponse,
 	"DescribeTasksResponse": schemas.DescribeTasksResponse, "ListTasksResponse": schemas.ListTasksResponse,
 	"ListTagsForResourceResponse": schemas.ListTagsForResourceResponse,
+
+	"DeploymentCircuitBreaker": schemas.DeploymentCircuitBreaker, "ThresholdConfiguration": schemas.ThresholdConfiguration,
+	"DeploymentEarlySuccessCriteria": schemas.DeploymentEarlySuccessCriteria,
+	"DeploymentAlarms":               schemas.DeploymentAlarms, "LoadBalancer": schemas.LoadBalancer, "ServiceRegistry": schemas.ServiceRegistry,
+	"CapacityProviderStrategyItem": schemas.CapacityProviderStrategyItem, "NetworkConfiguration": schemas.NetworkConfiguration,
+	"AwsVpcConfiguration": schemas.AwsVpcConfiguration, "ServiceCurrentRevisionSummary": schemas.ServiceCurrentRevisionSummary,
+	"ServiceDeployment": schemas.ServiceDeployment, "ServiceDeploymentBrief": schemas.ServiceDeploymentBrief,
+	"ServiceDeploymentAlarms": schemas.ServiceDeploymentAlarms, "ServiceDeploymentCircuitBreaker": schemas.ServiceDeploymentCircuitBreaker,
+	"ServiceRevisionSummary": schemas.ServiceRevisionSummary, "Rollback": schemas.Rollback, "ServiceRevision": schemas.ServiceRevision,
+	"ContainerImage": schemas.ContainerImage, "ProtectedTask": schemas.ProtectedTask,
+	"ListServiceDeploymentsResponse":     schemas.ListServiceDeploymentsResponse,
+	"DescribeServiceDeploymentsResponse": schemas.DescribeServiceDeploymentsResponse,
+	"StopServiceDeploymentResponse":      schemas.StopServiceDeploymentResponse,
+	"DescribeServiceRevisionsResponse":   schemas.DescribeServiceRevisionsResponse,
+	"UpdateTaskProtectionResponse":       schemas.UpdateTaskProtectionResponse, "GetTaskProtectionResponse": schemas.GetTaskProtectionResponse,
 }
 
 var kinds = map[string][]smithy.ShapeType{

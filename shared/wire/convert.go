@@ -18,7 +18,7 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(value(i.ContainerInstanceArn)),
 		EC2InstanceID: value(i.Ec2InstanceId), Status: cluster.InstanceStatus(value(i.Status)),
-		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: value(i.RegisteredAt).UTC(),
+		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: value(i.RegisteredAt).UTC(), Provider: value(i.CapacityProviderName),
 	}
 	if len(i.Attributes) > 0 {
 		out.Attributes = make(map[string]string, len(i.Attributes))
@@ -106,7 +106,28 @@ func ECSTask(t types.Task) cluster.ECSTask {
 		out.Stopped = t.StoppedAt.UTC()
 	}
 	held(&out, t)
+	out.Address = privateAddress(t)
 	return out
+}
+
+// privateAddress is the IPv4 address of a task's own network interface: as a container has it, else as the attachment
+// says.
+func privateAddress(t types.Task) string {
+	for _, c := range t.Containers {
+		for _, i := range c.NetworkInterfaces {
+			if a := value(i.PrivateIpv4Address); a != "" {
+				return a
+			}
+		}
+	}
+	for _, a := range t.Attachments {
+		for _, d := range a.Details {
+			if value(a.Type) == "ElasticNetworkInterface" && value(d.Name) == "privateIPv4Address" {
+				return value(d.Value)
+			}
+		}
+	}
+	return ""
 }
 
 // ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
@@ -125,6 +146,12 @@ func held(out *cluster.ECSTask, t types.Task) {
 			p := cluster.Port{Number: int(value(b.HostPort)), Protocol: cluster.TCP}
 			if b.Protocol == types.TransportProtocolUdp {
 				p.Protocol = cluster.UDP
+			}
+			bound := cluster.Binding{
+				Container: value(c.Name), ContainerPort: int(value(b.ContainerPort)), HostPort: p.Number, Protocol: p.Protocol,
+			}
+			if p.Number > 0 && !slices.Contains(out.Bindings, bound) {
+				out.Bindings = append(out.Bindings, bound)
 			}
 			// Bound for IPv4 and for IPv6, it comes twice.
 			if p.Number > 0 && p.Number < ephemeral && !slices.Contains(out.Ports, p) {

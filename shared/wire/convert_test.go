@@ -46,9 +46,9 @@ func TestECSTask(t *testing.T) {
 		StartedAt: &noon, StoppedAt: &later, StopCode: types.TaskStopCodeEssentialContainerExited, StoppedReason: new("exited"),
 		Cpu: new("256"),
 		Containers: []types.Container{
-			{Cpu: new("10"), Memory: new("300"), MemoryReservation: new("200"), GpuIds: []string{"1"}, NetworkBindings: []types.NetworkBinding{
+			{Name: new("app"), Cpu: new("10"), Memory: new("300"), MemoryReservation: new("200"), GpuIds: []string{"1"}, NetworkBindings: []types.NetworkBinding{
 				{HostPort: new(int32(80)), BindIP: new("0.0.0.0")}, {HostPort: new(int32(80)), BindIP: new("::")},
-				{HostPort: new(int32(53)), Protocol: types.TransportProtocolUdp}, {HostPort: new(int32(49153))}, {},
+				{HostPort: new(int32(53)), Protocol: types.TransportProtocolUdp}, {HostPort: new(int32(49153)), ContainerPort: new(int32(8080))}, {},
 			}},
 			{Cpu: new("20"), Memory: new("100"), GpuIds: []string{"2"}, ExitCode: new(int32(3))},
 			{ExitCode: new(int32(4))},
@@ -60,7 +60,26 @@ func TestECSTask(t *testing.T) {
 		StopCode: cluster.StopContainerExited, Reason: "exited", ExitCode: new(3),
 		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 300, GPUs: 2},
 		Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}, {Number: 53, Protocol: cluster.UDP}},
+		Bindings: []cluster.Binding{
+			{Container: "app", HostPort: 80, Protocol: cluster.TCP}, {Container: "app", HostPort: 53, Protocol: cluster.UDP},
+			{Container: "app", HostPort: 49153, ContainerPort: 8080, Protocol: cluster.TCP},
+		},
 	})
+}
+
+// The address of a task's own network interface stands with its containers, or with the attachment alone.
+func TestECSTaskAddress(t *testing.T) {
+	for name, task := range map[string]types.Task{
+		"OfAContainer": {Containers: []types.Container{{}, {NetworkInterfaces: []types.NetworkInterface{{}, {PrivateIpv4Address: new("10.0.0.7")}}}}},
+		"OfTheAttachment": {Attachments: []types.Attachment{
+			{Type: new("Service Connect"), Details: []types.KeyValuePair{{Name: new("privateIPv4Address"), Value: new("10.0.0.8")}}},
+			{Type: new("ElasticNetworkInterface"), Details: []types.KeyValuePair{
+				{Name: new("subnetId"), Value: new("subnet-1")}, {Name: new("privateIPv4Address"), Value: new("10.0.0.7")},
+			}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, "address", wire.ECSTask(task).Address, "10.0.0.7") })
+	}
 }
 
 func TestECSTaskStatus(t *testing.T) {

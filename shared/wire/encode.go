@@ -62,11 +62,18 @@ var always = map[string][]string{
 	"ContainerInstance": {
 		"agentConnected", "runningTasksCount", "pendingTasksCount", "version",
 	},
-	"ContainerDefinition": {"cpu"},
-	"Deployment":          {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
-	"Resource":            {"doubleValue", "longValue", "integerValue"},
-	"Service":             {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags", "enableExecuteCommand"},
-	"Task":                {"version", "enableExecuteCommand"},
+	"CapacityProviderStrategyItem":    {"weight", "base"},
+	"ContainerDefinition":             {"cpu"},
+	"DeploymentAlarms":                {"enable", "rollback"},
+	"DeploymentCircuitBreaker":        {"enable", "rollback"},
+	"Deployment":                      {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
+	"ProtectedTask":                   {"protectionEnabled"},
+	"Resource":                        {"doubleValue", "longValue", "integerValue"},
+	"Service":                         {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags", "enableExecuteCommand"},
+	"ServiceCurrentRevisionSummary":   {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
+	"ServiceDeploymentCircuitBreaker": {"failureCount", "threshold"},
+	"ServiceRevisionSummary":          {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
+	"Task":                            {"version", "enableExecuteCommand"},
 }
 
 // zeros adds to every structure the members of [always] that the SDK left out as zero, and to the output itself the

@@ -288,6 +288,9 @@ func (s *server) checkInstancesState(_ context.Context, in *ecs.UpdateContainerI
 	if err := count("containerInstances", len(in.ContainerInstances), 10); err != nil {
 		return err
 	}
+	if st := in.Status; st != types.ContainerInstanceStatusActive && st != types.ContainerInstanceStatusDraining {
+		return invalid("Container instance status should be one of [ACTIVE,DRAINING], not %.60q.", string(st))
+	}
 	return s.checkInstances(in.Cluster, in.ContainerInstances...)
 }
 

@@ -78,7 +78,7 @@ func (m *Mux) admit(r *http.Request) error {
 	if !m.Loopback {
 		return nil
 	}
-	if !local(r.Host) {
+	if !Local(r.Host) {
 		return cluster.Errorf(cluster.CodeAccessDenied, "The host %.100q is not this machine.", r.Host)
 	}
 	origin := r.Header.Get("Origin")
@@ -91,8 +91,8 @@ func (m *Mux) admit(r *http.Request) error {
 	return nil
 }
 
-// local reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
-func local(host string) bool {
+// Local reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
+func Local(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

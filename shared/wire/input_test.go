@@ -170,6 +170,32 @@ var bad = []struct{ name, op, body, code, has string }{
 	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:domain-policy","value":"spread"}]}`, invalidParameter, "expected one of [adaptive maximum-difference"},
 	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:metrics","value":"MEMORY=5"}]}`, invalidParameter, "is no metric"},
 	{"RuleTag", "CreateService", `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"tags":[{"key":"berth:move-cost","value":"huge"}]}`, invalidParameter, "berth:move-cost"},
+	{"UnknownService", "ListServiceDeployments", `{"cluster":"prod","service":"nope"}`, "ServiceNotFoundException", ""},
+	{"UnknownCluster", "ListServiceDeployments", `{"cluster":"nope","service":"web"}`, "ClusterNotFoundException", ""},
+	{"MissingField", "ListServiceDeployments", `{}`, invalidParameter, "service"},
+	{"MissingField", "DescribeServiceDeployments", `{}`, invalidParameter, "serviceDeploymentArns"},
+	{"MissingField", "DescribeServiceRevisions", `{}`, invalidParameter, "serviceRevisionArns"},
+	{"MissingField", "StopServiceDeployment", `{}`, invalidParameter, "serviceDeploymentArn"},
+	{"MissingField", "UpdateTaskProtection", `{"protectionEnabled":true}`, invalidParameter, "tasks"},
+	{"MissingField", "GetTaskProtection", `{}`, invalidParameter, "tasks"},
+	{"UnknownValue", "ListServiceDeployments", `{"cluster":"prod","service":"web","status":["DONE"]}`, invalidParameter, "status"},
+	{"UnknownValue", "StopServiceDeployment", `{"serviceDeploymentArn":"arn:aws:ecs:eu-west-1:123456789012:service-deployment/prod/web/a","stopType":"NOW"}`, invalidParameter, "stopType"},
+	{"UnknownValue", "UpdateContainerInstancesState", `{"status":"INACTIVE","containerInstances":["0a"]}`, invalidParameter, "[ACTIVE,DRAINING]"},
+	{"MissingField", "UpdateContainerInstancesState", `{"containerInstances":["0a"]}`, invalidParameter, "[ACTIVE,DRAINING]"},
+	{"TooMuch", "ListServiceDeployments", `{"cluster":"prod","service":"web","maxResults":101}`, invalidParameter, "maxResults is 101"},
+	{"TooMuch", "ListServiceDeployments", `{"cluster":"prod","service":"web","createdAt":{"after":2,"before":1}}`, invalidParameter, "createdAt.before"},
+	{"TooMuch", "ListServiceDeployments", `{"cluster":"prod","service":"web","createdAt":{"after":1e300}}`, serialization, "number 1e300"},
+	{"TooMuch", "UpdateTaskProtection", `{"protectionEnabled":true,"tasks":["00000000000000000000000000000000"],"expiresInMinutes":2881}`, invalidParameter, "expiresInMinutes is 2881"},
+	{"TooMuch", "UpdateTaskProtection", `{"protectionEnabled":true,"tasks":["00000000000000000000000000000000"],"expiresInMinutes":0}`, invalidParameter, "expiresInMinutes is 0"},
+	{"WrongType", "ListServiceDeployments", `{"cluster":"prod","service":"web","createdAt":{"after":"noon"}}`, serialization, "string"},
+	{"TooMany", "UpdateTaskProtection", `{"protectionEnabled":true,"tasks":` + list(11, `"00000000000000000000000000000000"`) + `}`, invalidParameter, "tasks"},
+	{"TooMany", "GetTaskProtection", `{"tasks":` + list(101, `"00000000000000000000000000000000"`) + `}`, invalidParameter, "tasks"},
+	{"TooMany", "DescribeServiceDeployments", `{"serviceDeploymentArns":` + list(21, `"a"`) + `}`, invalidParameter, "serviceDeploymentArns"},
+	{"TooMany", "DescribeServiceRevisions", `{"serviceRevisionArns":` + list(21, `"a"`) + `}`, invalidParameter, "serviceRevisionArns"},
+	{"InvalidARN", "DescribeServiceDeployments", `{"serviceDeploymentArns":["a"]}`, invalidParameter, "no ARN of ECS"},
+	{"OtherKind", "DescribeServiceDeployments", `{"serviceDeploymentArns":["arn:aws:ecs:eu-west-1:123456789012:service-revision/prod/web/1"]}`, invalidParameter, "not the ARN of a service-deployment"},
+	{"OtherKind", "DescribeServiceRevisions", `{"serviceRevisionArns":["arn:aws:ecs:eu-west-1:123456789012:service-revision/prod/web"]}`, invalidParameter, "not the ARN of a service-revision"},
+	{"OtherRegion", "StopServiceDeployment", `{"serviceDeploymentArn":"arn:aws:ecs:us-east-1:123456789012:service-deployment/prod/web/1"}`, invalidParameter, "us-east-1"},
 	{"RuleTag", "RunTask", `{"taskDefinition":"shop","tags":[{"key":"berth:domain-policy","value":"adaptive"}]}`, invalidParameter, "berth:domain-policy"},
 }
 
@@ -192,74 +218,6 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What is not served is refused by name, wherever it is asked for, and nothing else is.
-func TestUnserved(t *testing.T) {
-	members := map[string]string{
-		"loadBalancers": `[{"targetGroupArn":"a"}]`, "serviceRegistries": `[{"registryArn":"a"}]`,
-		"capacityProviderStrategy": `[{"capacityProvider":"a"}]`, "networkConfiguration": `{"awsvpcConfiguration":{"subnets":["s"]}}`,
-		"serviceConnectConfiguration": `{"enabled":true}`, "volumeConfigurations": `[{"name":"v"}]`, "vpcLatticeConfigurations": `[{"portName":"p"}]`,
-		"platformVersion": `"1.4.0"`, "healthCheckGracePeriodSeconds": `5`, "enableExecuteCommand": `true`, "enableECSManagedTags": `true`,
-		"propagateTags": `"SERVICE"`, "availabilityZoneRebalancing": `"ENABLED"`, "deploymentController": `{"type":"CODE_DEPLOY"}`,
-		"launchType": `"FARGATE"`, "role": `"r"`, "referenceId": `"r"`, "monitoring": `{}`, "gatewayConnectors": `[{}]`,
-	}
-	for _, part := range []string{
-		"deploymentCircuitBreaker", "alarms", "strategy", "bakeTimeInMinutes", "lifecycleHooks", "canaryConfiguration", "linearConfiguration",
-		"earlySuccessCriteria",
-	} {
-		members["deploymentConfiguration."+part] = map[string]string{
-			"deploymentCircuitBreaker": `{"enable":true}`, "alarms": `{"alarmNames":["a"],"enable":true}`, "strategy": `"BLUE_GREEN"`,
-			"bakeTimeInMinutes": `5`, "lifecycleHooks": `[{"hookTargetArn":"a"}]`, "canaryConfiguration": `{}`, "linearConfiguration": `{}`,
-			"earlySuccessCriteria": `{}`,
-		}[part]
-	}
-	bases := map[string]string{
-		"CreateService": `"serviceName":"s","taskDefinition":"shop","desiredCount":1`, "UpdateService": `"service":"s"`,
-		"RunTask": `"taskDefinition":"shop"`, "StartTask": `"taskDefinition":"shop","containerInstances":["0a"]`,
-	}
-	not := map[string]string{ // members that the operation has not, or that are something else there
-		"CreateService": "referenceId networkConfiguration", "UpdateService": "launchType role referenceId",
-		"RunTask":   "networkConfiguration loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors",
-		"StartTask": "networkConfiguration loadBalancers serviceRegistries serviceConnectConfiguration vpcLatticeConfigurations healthCheckGracePeriodSeconds availabilityZoneRebalancing deploymentController role monitoring gatewayConnectors capacityProviderStrategy platformVersion launchType",
-	}
-	for op, base := range bases {
-		for member, v := range members {
-			outer, part, nested := strings.Cut(member, ".")
-			if strings.Contains(" "+not[op]+" ", " "+outer+" ") || nested && strings.HasSuffix(op, "Task") {
-				continue
-			}
-			t.Run(op+"/"+member, func(t *testing.T) {
-				body := `{` + base + `,"` + outer + `":` + v + `}`
-				if nested {
-					body = `{` + base + `,"` + outer + `":{"` + part + `":` + v + `}}`
-				}
-				b := newBerth(t)
-				status, code, message := b.answered(t, op, body)
-				if status != 400 || code != notSupported || !strings.HasPrefix(message, member) {
-					t.Errorf("%d %s %s", status, code, message)
-				}
-			})
-		}
-	}
-	t.Run("OtherOperations", func(t *testing.T) {
-		b := newBerth(t)
-		for _, op := range []string{"CreateTaskSet", "CreateCapacityProvider", "ExecuteCommand", "UpdateTaskProtection", "SubmitTaskStateChange"} {
-			if _, code, message := b.answered(t, op, `{}`); code != notSupported || !strings.Contains(message, op) {
-				t.Errorf("%s: %s %s", op, code, message)
-			}
-		}
-	})
-	t.Run("SwitchedOff", func(t *testing.T) {
-		b := newBerth(t)
-		body := `{"serviceName":"s","taskDefinition":"shop","desiredCount":1,"loadBalancers":[],"placementStrategy":[],"launchType":"EC2",
-			"deploymentController":{"type":"ECS"},"enableECSManagedTags":false,"propagateTags":"NONE","availabilityZoneRebalancing":"DISABLED",
-			"healthCheckGracePeriodSeconds":0,"schedulingStrategy":"REPLICA","deploymentConfiguration":{"strategy":"ROLLING",
-			"deploymentCircuitBreaker":{"enable":false,"rollback":false},"alarms":{"alarmNames":[],"enable":false,"rollback":false}}}`
-		if status, code, message := b.answered(t, "CreateService", body); status != 200 {
-			t.Errorf("%d %s %s", status, code, message)
-		}
-	})
 }
 
 // FuzzOperations: no request makes the server panic or fail by itself, whatever operation it is for.

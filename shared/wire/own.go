@@ -61,6 +61,7 @@ func (s *server) ownOperations() map[string]Operation {
 		ownTarget + "PutClusterConfiguration":      s.logged("PutClusterConfiguration", ownOp(s.putConfiguration)),
 		ownTarget + "DescribeServiceRules":         ownOp(s.describeRules),
 		ownTarget + "UpdateServiceRules":           s.logged("UpdateServiceRules", ownOp(s.updateRules)),
+		ownTarget + "DescribeServiceThrottle":      ownOp(s.describeThrottle),
 		ownTarget + "ReportLoad":                   ownOp(s.reportLoad),
 		ownTarget + "ListClusterRows":              ownOp(s.listRows),
 	}
@@ -69,13 +70,39 @@ func (s *server) ownOperations() map[string]Operation {
 // RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty one goes back to its
 // default.
 type RulesInput struct {
-	Cluster      string    `json:"cluster"`
-	Service      string    `json:"service"`
-	DomainPolicy *string   `json:"domainPolicy,omitempty"`
-	Constraint   *string   `json:"constraint,omitempty"`
-	Metrics      *[]Metric `json:"metrics,omitempty"`
-	MoveCost     *string   `json:"moveCost,omitempty"`
-	Strategy     *string   `json:"strategy,omitempty"`
+	Cluster      string         `json:"cluster"`
+	Service      string         `json:"service"`
+	DomainPolicy *string        `json:"domainPolicy,omitempty"`
+	Constraint   *string        `json:"constraint,omitempty"`
+	Metrics      *[]MetricInput `json:"metrics,omitempty"`
+	MoveCost     *string        `json:"moveCost,omitempty"`
+	Strategy     *string        `json:"strategy,omitempty"`
+}
+
+// MetricInput is a default load, as Berth or Service Fabric describes it. Berth's tasks are stateless: of a primary and a
+// secondary load the primary's counts, and the answer says so (P9).
+type MetricInput struct {
+	Metric
+	PrimaryDefaultLoad   *int64 `json:"primaryDefaultLoad,omitempty"`
+	SecondaryDefaultLoad *int64 `json:"secondaryDefaultLoad,omitempty"`
+}
+
+// read is the metric that counts, and what of the input does not.
+func (m *MetricInput) read() (out cluster.Metric, note string, err error) {
+	out = cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)}
+	switch {
+	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
+		return out, "", nil
+	case m.PrimaryDefaultLoad == nil:
+		return out, "", invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: tasks have one load each.", m.Name)
+	case m.Load != 0:
+		return out, "", invalid("Metric %.130s has load and primaryDefaultLoad, expected one of them.", m.Name)
+	}
+	out.Load = *m.PrimaryDefaultLoad
+	if m.SecondaryDefaultLoad != nil {
+		note = fmt.Sprintf("Metric %s: each task has the primary load, %d; the secondary load, %d, is left out.", m.Name, out.Load, *m.SecondaryDefaultLoad)
+	}
+	return out, note, nil
 }
 
 // Metric is a default load of each task of a service.
@@ -94,6 +121,8 @@ type RulesOutput struct {
 	MoveCost     string     `json:"moveCost,omitempty"`
 	Strategy     string     `json:"strategy,omitempty"`
 	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
+	// Notes says what of an update does not count.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Diagnosis is [cluster.Diagnosis] under names that read well, and in words.
@@ -155,7 +184,7 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	if err != nil {
 		return nil, err
 	}
-	set, err := in.tags()
+	set, notes, err := in.tags()
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +192,13 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	if err != nil {
 		return nil, err
 	}
-	return rulesOf(d.Service), nil
+	out := rulesOf(d.Service)
+	out.Notes = notes
+	return out, nil
 }
 
-// tags are the members that were given, as the tags that say the same.
-func (in *RulesInput) tags() (map[string]string, error) {
+// tags are the members that were given, as the tags that say the same, and notes of what does not count.
+func (in *RulesInput) tags() (set map[string]string, notes []string, err error) {
 	out := map[string]string{}
 	for key, text := range map[string]*string{
 		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
@@ -178,14 +209,20 @@ func (in *RulesInput) tags() (map[string]string, error) {
 		}
 	}
 	if in.Metrics == nil {
-		return out, nil
+		return out, nil, nil
 	}
 	var metrics []cluster.Metric
 	for _, m := range *in.Metrics {
-		metrics = append(metrics, cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)})
+		metric, note, err := m.read()
+		if err != nil {
+			return nil, nil, err
+		}
+		if metrics = append(metrics, metric); note != "" {
+			notes = append(notes, note)
+		}
 	}
 	out[cluster.TagMetrics] = cluster.MetricsText(metrics)
-	return out, cluster.CheckMetrics(metrics)
+	return out, notes, cluster.CheckMetrics(metrics)
 }
 
 func rulesOf(v *cluster.Service) *RulesOutput {

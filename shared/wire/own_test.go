@@ -107,6 +107,29 @@ func TestRules(t *testing.T) {
 	expect(t, "missing", out["__type"], any("ServiceNotFoundException"))
 }
 
+// TestPrimaryAndSecondaryLoads: Service Fabric's description of a metric is taken, its secondary load left out.
+func TestPrimaryAndSecondaryLoads(t *testing.T) {
+	b := newBerth(t)
+	name := *b.create(t).ServiceName
+	update := func(metric string) (int, map[string]any) {
+		return b.own(t, "UpdateServiceRules", `{"cluster":"prod","service":"`+name+`","metrics":[`+metric+`]}`)
+	}
+	status, out := update(`{"name":"io","weight":"High","primaryDefaultLoad":10,"secondaryDefaultLoad":4}`)
+	expect(t, "status", status, 200)
+	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 10.0, "weight": "High"}}))
+	expect(t, "notes", out["notes"], any([]any{"Metric io: each task has the primary load, 10; the secondary load, 4, is left out."}))
+	_, out = update(`{"name":"io","primaryDefaultLoad":7}`)
+	expect(t, "metrics", out["metrics"], any([]any{map[string]any{"name": "io", "load": 7.0}}))
+	expect(t, "notes", out["notes"], nil)
+	for _, wrong := range []string{
+		`{"name":"io","secondaryDefaultLoad":4}`, `{"name":"io","load":1,"primaryDefaultLoad":4}`, `{"name":"io","primaryDefaultLoad":-1}`, `{"name":"io","defaultLoad":4}`,
+	} {
+		if status, out := update(wrong); status != 400 {
+			t.Errorf("%s: %d %v", wrong, status, out)
+		}
+	}
+}
+
 func TestNetwork(t *testing.T) {
 	b := newBerth(t)
 	b.create(t, func(in *ecs.CreateServiceInput) {

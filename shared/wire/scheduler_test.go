@@ -26,12 +26,20 @@ type scheduler struct {
 	tokens    map[string][]*cluster.Task
 	lastSpec  cluster.TaskSpec
 	lastMade  cluster.ServiceSpec
+	lastEdit  cluster.ServiceChange
 	lastQuery cluster.TaskQuery
 	told      []string // what the API made known
 	failures  []cluster.Failure
 
 	configured *cluster.Configuration
 	reported   []cluster.LoadReport
+
+	releases  []*cluster.ReleaseDetail // newest first
+	revisions []*cluster.RevisionDetail
+	stopped   []string
+	throttle  *cluster.Throttle
+	protected map[string]time.Duration // by task id
+	lastList  cluster.DeploymentQuery
 }
 
 func newScheduler() *scheduler {
@@ -96,6 +104,9 @@ func (s *scheduler) UpdateService(_ context.Context, c cluster.ServiceChange) (*
 	d, err := s.service(c.Cluster, c.Name)
 	if err == nil && c.Desired != nil {
 		d.Desired = *c.Desired
+	}
+	if err == nil {
+		s.lastEdit = c
 	}
 	return d, err
 }
@@ -315,7 +326,10 @@ var shop = types.TaskDefinition{
 	Family: new("shop"), Revision: 3, Status: types.TaskDefinitionStatusActive, Compatibilities: []types.Compatibility{types.CompatibilityEc2},
 	TaskDefinitionArn: new("arn:aws:ecs:eu-west-1:123456789012:task-definition/shop:3"), RegisteredAt: &noon,
 	ContainerDefinitions: []types.ContainerDefinition{
-		{Name: new("app"), Image: new("shop"), Cpu: 256, Memory: new(int32(512)), HealthCheck: &types.HealthCheck{Command: []string{"CMD", "true"}}},
+		{
+			Name: new("app"), Image: new("shop"), Cpu: 256, Memory: new(int32(512)), HealthCheck: &types.HealthCheck{Command: []string{"CMD", "true"}},
+			PortMappings: []types.PortMapping{{ContainerPort: new(int32(80))}},
+		},
 		{Name: new("log"), Image: new("log"), Essential: new(false), Memory: new(int32(64))},
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -24,6 +25,19 @@ type Scheduler interface {
 	DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error)
 	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
 	ListServices(ctx context.Context, q cluster.ServiceQuery) (names []string, more bool, err error)
+
+	// ListServiceDeployments are the service deployments that match, the newest first.
+	ListServiceDeployments(ctx context.Context, q cluster.DeploymentQuery) (found []*cluster.ReleaseDetail, more bool, err error)
+	// Failures of ServiceDeployments and ServiceRevisions have [cluster.RecordRef.String].
+	ServiceDeployments(ctx context.Context, refs []cluster.RecordRef) ([]*cluster.ReleaseDetail, []cluster.Failure, error)
+	ServiceRevisions(ctx context.Context, refs []cluster.RecordRef) ([]*cluster.RevisionDetail, []cluster.Failure, error)
+	StopServiceDeployment(ctx context.Context, ref cluster.RecordRef, how cluster.StopType) error
+	// ServiceThrottle is nil where nothing was slowed down.
+	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
+
+	// ProtectTasks protects tasks for d from now on; 0 ends their protection.
+	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]cluster.ProtectedTask, []cluster.Failure, error)
+	TaskProtections(ctx context.Context, clusterName string, ids []string) ([]cluster.ProtectedTask, []cluster.Failure, error)
 
 	// SubmitTasks is RunTask and StartTask.
 	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
@@ -97,7 +111,7 @@ func NewServer(o ServerOptions) *Mux {
 		operations[name] = f
 	}
 	for name, f := range operations {
-		if !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") {
+		if !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") && !strings.HasPrefix(name, "Get") {
 			operations[name] = s.logged(name, f)
 		}
 	}
@@ -118,6 +132,13 @@ func (s *server) own() map[string]Operation {
 		"StopTask":         Op(s.stopTask),
 		"DescribeTasks":    Op(s.describeTasks),
 		"ListTasks":        Op(s.listTasks),
+
+		"ListServiceDeployments":     Op(s.listServiceDeployments),
+		"DescribeServiceDeployments": Op(s.describeServiceDeployments),
+		"StopServiceDeployment":      Op(s.stopServiceDeployment),
+		"DescribeServiceRevisions":   Op(s.describeServiceRevisions),
+		"UpdateTaskProtection":       Op(s.updateTaskProtection),
+		"GetTaskProtection":          Op(s.getTaskProtection),
 	}
 }
 

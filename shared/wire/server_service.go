@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -16,6 +17,12 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 		return nil, err
 	}
 	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
+		return nil, err
+	}
+	err = s.checkPorts(ctx, &cluster.Revision{
+		TaskDefinition: spec.TaskDefinition, LoadBalancers: value(spec.LoadBalancers), Registries: value(spec.Registries),
+	})
+	if err != nil {
 		return nil, err
 	}
 	spec.CreatedBy = Principal(ctx)
@@ -35,7 +42,10 @@ func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSp
 	if spec.Name = value(in.ServiceName); !names.MatchString(spec.Name) {
 		return spec, invalid("serviceName must have 1 to 255 letters, digits, hyphens and underscores.")
 	}
-	if err := serviceFeatures(in); err != nil {
+	if err := createFeatures(in); err != nil {
+		return spec, err
+	}
+	if spec.ServiceParameters, err = parameters(common(in)); err != nil {
 		return spec, err
 	}
 	if err := checkStrategy(in); err != nil {
@@ -105,22 +115,11 @@ func integer(n *int32) *int {
 	return new(int(*n))
 }
 
-// percents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
-func percents(c *types.DeploymentConfiguration) (least, most *int, err error) {
-	if c == nil {
-		return nil, nil, nil
+// createFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to what it allows (S4).
+func createFeatures(in *ecs.CreateServiceInput) error {
+	if err := oneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return err
 	}
-	if n := c.MinimumHealthyPercent; n != nil && (*n < 0 || *n > 100) {
-		return nil, nil, invalid("minimumHealthyPercent is %d, but must be between 0 and 100.", *n)
-	}
-	if n := c.MaximumPercent; n != nil && *n < 1 {
-		return nil, nil, invalid("maximumPercent is %d, but must be at least 1.", *n)
-	}
-	return integer(c.MinimumHealthyPercent), integer(c.MaximumPercent), deploymentFeatures(c)
-}
-
-// serviceFeatures refuses what Berth does not do with services yet.
-func serviceFeatures(in *ecs.CreateServiceInput) error {
 	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon
 	controller := types.DeploymentControllerTypeEcs
 	if in.DeploymentController != nil {
@@ -133,84 +132,69 @@ func serviceFeatures(in *ecs.CreateServiceInput) error {
 		return invalid("The daemon scheduling strategy does not support the Fargate launch type.")
 	case daemon && controller != types.DeploymentControllerTypeEcs:
 		return invalid("The daemon scheduling strategy does not support deployment controllers other than ECS.")
+	case in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0:
+		return invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
-	return serviceMembers(&ecs.UpdateServiceInput{
-		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
-		DeploymentController: in.DeploymentController, EnableECSManagedTags: &in.EnableECSManagedTags,
-		EnableExecuteCommand: &in.EnableExecuteCommand, GatewayConnectors: in.GatewayConnectors,
-		HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds, LoadBalancers: in.LoadBalancers,
-		Monitoring:      in.Monitoring,
-		PlatformVersion: in.PlatformVersion, PropagateTags: in.PropagateTags,
-		ServiceConnectConfiguration: in.ServiceConnectConfiguration, ServiceRegistries: in.ServiceRegistries,
-		VolumeConfigurations: in.VolumeConfigurations, VpcLatticeConfigurations: in.VpcLatticeConfigurations,
-	}, unserved{"role", value(in.Role) != ""}, unserved{"launchType " + string(in.LaunchType), in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2})
-}
-
-// serviceMembers refuses by name what neither CreateService nor UpdateService serve. An empty list or a feature switched
-// off asks for nothing.
-func serviceMembers(in *ecs.UpdateServiceInput, more ...unserved) error {
-	if err := oneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
-		return err
-	}
-	controller := types.DeploymentControllerTypeEcs
-	if in.DeploymentController != nil {
-		controller = in.DeploymentController.Type
-	}
-	return refuse(append([]unserved{
-		{"loadBalancers", len(in.LoadBalancers) > 0},
-		{"serviceRegistries", len(in.ServiceRegistries) > 0},
-		{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
-		{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
-		{"networkConfiguration", in.NetworkConfiguration != nil},
-		{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
-		{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
-		{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
-		{"gatewayConnectors", len(in.GatewayConnectors) > 0},
-		{"monitoring", in.Monitoring != nil},
-		{"platformVersion", value(in.PlatformVersion) != ""},
-		{"healthCheckGracePeriodSeconds", value(in.HealthCheckGracePeriodSeconds) != 0},
-		{"enableExecuteCommand", value(in.EnableExecuteCommand)},
-		{"enableECSManagedTags", value(in.EnableECSManagedTags)},
-		{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
-		{
-			"availabilityZoneRebalancing " + string(in.AvailabilityZoneRebalancing),
-			in.AvailabilityZoneRebalancing != "" && in.AvailabilityZoneRebalancing != types.AvailabilityZoneRebalancingDisabled,
-		},
-	}, more...)...)
-}
-
-func deploymentFeatures(c *types.DeploymentConfiguration) error {
-	b, a := c.DeploymentCircuitBreaker, c.Alarms
 	return refuse(
-		unserved{"deploymentConfiguration.deploymentCircuitBreaker", b != nil && (b.Enable || b.Rollback)},
-		unserved{"deploymentConfiguration.alarms", a != nil && (a.Enable || a.Rollback || len(a.AlarmNames) > 0)},
-		unserved{"deploymentConfiguration.strategy " + string(c.Strategy), c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
-		unserved{"deploymentConfiguration.bakeTimeInMinutes", value(c.BakeTimeInMinutes) != 0},
-		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
-		unserved{"deploymentConfiguration.linearConfiguration", c.LinearConfiguration != nil},
-		unserved{"deploymentConfiguration.lifecycleHooks", len(c.LifecycleHooks) > 0},
-		unserved{"deploymentConfiguration.earlySuccessCriteria", c.EarlySuccessCriteria != nil},
+		unserved{"role", value(in.Role) != ""},
+		unserved{"launchType " + string(in.LaunchType), in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2},
+		unserved{"capacityProviderStrategy with the daemon scheduling strategy", daemon && len(in.CapacityProviderStrategy) > 0},
 	)
 }
 
+// common are the members that CreateService has in common with UpdateService.
+func common(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
+	return &ecs.UpdateServiceInput{
+		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
+		DeploymentConfiguration: in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
+		EnableECSManagedTags: &in.EnableECSManagedTags, EnableExecuteCommand: &in.EnableExecuteCommand,
+		GatewayConnectors: in.GatewayConnectors, HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds,
+		LoadBalancers: in.LoadBalancers, Monitoring: in.Monitoring, PlatformVersion: in.PlatformVersion,
+		PropagateTags: in.PropagateTags, ServiceConnectConfiguration: in.ServiceConnectConfiguration,
+		ServiceRegistries: in.ServiceRegistries, VolumeConfigurations: in.VolumeConfigurations,
+		VpcLatticeConfigurations: in.VpcLatticeConfigurations,
+	}
+}
+
 func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) (*ecs.UpdateServiceOutput, error) {
-	change := cluster.ServiceChange{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
-	var err error
+	change, err := s.serviceChange(in)
+	if err != nil {
+		return nil, err
+	}
+	if change.TaskDefinition != "" {
+		if change.TaskDefinition, err = s.usable(ctx, change.TaskDefinition, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.checkChange(ctx, change); err != nil {
+		return nil, err
+	}
+	d, err := s.scheduler.UpdateService(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	out := s.service(d)
+	return &ecs.UpdateServiceOutput{Service: &out}, nil
+}
+
+// serviceChange reads an UpdateService.
+func (s *server) serviceChange(in *ecs.UpdateServiceInput) (change cluster.ServiceChange, err error) {
+	change = cluster.ServiceChange{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
 	if change.Cluster, change.Name, err = s.serviceIn(in.Cluster, in.Service); err != nil {
-		return nil, err
+		return change, err
 	}
-	if err := serviceMembers(in); err != nil {
-		return nil, err
+	if change.ServiceParameters, err = parameters(in); err != nil {
+		return change, err
 	}
-	if err := notNegative("desiredCount", in.DesiredCount); err != nil {
-		return nil, err
+	if err = notNegative("desiredCount", in.DesiredCount); err != nil {
+		return change, err
 	}
 	if change.MinHealthy, change.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
-		return nil, err
+		return change, err
 	}
 	rules, err := placementRules(in.PlacementConstraints, in.PlacementStrategy, nil)
 	if err != nil {
-		return nil, err
+		return change, err
 	}
 	// A list that is not given stays as it was, an empty one takes all away.
 	if in.PlacementConstraints != nil {
@@ -219,21 +203,78 @@ func (s *server) updateService(ctx context.Context, in *ecs.UpdateServiceInput) 
 	if in.PlacementStrategy != nil {
 		change.Strategies = &rules.Strategies
 	}
-	if value(in.TaskDefinition) != "" {
-		ref, err := s.definition(*in.TaskDefinition)
+	if in.NetworkConfiguration != nil {
+		n, err := network(in.NetworkConfiguration)
 		if err != nil {
-			return nil, err
+			return change, err
 		}
-		if change.TaskDefinition, err = s.usable(ctx, ref, nil); err != nil {
-			return nil, err
+		if change.Network = n; n == nil {
+			change.Network = &cluster.Network{}
 		}
 	}
-	d, err := s.scheduler.UpdateService(ctx, change)
+	if value(in.TaskDefinition) != "" {
+		change.TaskDefinition, err = s.definition(*in.TaskDefinition)
+	}
+	return change, err
+}
+
+// checkChange holds load balancers and registries to the task definition, where one of them changes.
+func (s *server) checkChange(ctx context.Context, c cluster.ServiceChange) error {
+	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
+		return nil
+	}
+	found, _, err := s.scheduler.DescribeServices(ctx, c.Cluster, []string{c.Name})
+	if err != nil || len(found) == 0 {
+		return err // the scheduler says what is wrong
+	}
+	now := found[0].Deployment.Revision
+	if c.LoadBalancers != nil {
+		now.LoadBalancers = *c.LoadBalancers
+	}
+	if c.Registries != nil {
+		now.Registries = *c.Registries
+	}
+	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
+	return s.checkPorts(ctx, &now)
+}
+
+// checkPorts refuses load balancers and registries that name a container or a port which the task definition has not.
+func (s *server) checkPorts(ctx context.Context, r *cluster.Revision) error {
+	if !r.Balanced() {
+		return nil
+	}
+	d, err := s.described(ctx, r.TaskDefinition)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := s.service(d)
-	return &ecs.UpdateServiceOutput{Service: &out}, nil
+	for _, l := range r.LoadBalancers {
+		if err := containerPort(d, l.Container, l.Port); err != nil {
+			return err
+		}
+	}
+	for _, g := range r.Registries {
+		if g.Container == "" && d.NetworkMode != types.NetworkModeAwsvpc {
+			return invalid("When specifying 'bridge' or 'host' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition.")
+		}
+		if g.Container == "" {
+			continue
+		}
+		if err := containerPort(d, g.Container, g.ContainerPort); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func containerPort(d *types.TaskDefinition, name string, number int) error {
+	n := slices.IndexFunc(d.ContainerDefinitions, func(c types.ContainerDefinition) bool { return value(c.Name) == name })
+	if n < 0 {
+		return invalid("The container %.255s does not exist in the task definition.", name)
+	}
+	if !slices.ContainsFunc(d.ContainerDefinitions[n].PortMappings, func(m types.PortMapping) bool { return int(value(m.ContainerPort)) == number }) {
+		return invalid("The container %.255s did not have a container port %d defined.", name, number)
+	}
+	return nil
 }
 
 // serviceIn reads the two members that name a service.

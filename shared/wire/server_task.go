@@ -51,7 +51,9 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if spec.Params, err = digest(parameters); err != nil {
 		return nil, err
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy})
+	tasks, failures, err := s.submit(ctx, spec, asked{
+		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy, in.CapacityProviderStrategy,
+	})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -62,8 +64,10 @@ func runFeatures(in *ecs.RunTaskInput) error {
 	if err := launchType(in.LaunchType); err != nil {
 		return err
 	}
+	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
+		return invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+	}
 	return refuse(
-		unserved{"capacityProviderStrategy", len(in.CapacityProviderStrategy) > 0},
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"platformVersion", value(in.PlatformVersion) != ""},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
@@ -114,8 +118,9 @@ type asked struct {
 	overrides   *types.TaskOverride
 	tags        []types.Tag
 	network     *types.NetworkConfiguration
-	constraints []types.PlacementConstraint // of RunTask
+	constraints []types.PlacementConstraint // of RunTask, as all that follow
 	strategies  []types.PlacementStrategy
+	providers   []types.CapacityProviderStrategyItem
 }
 
 func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
@@ -139,6 +144,9 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 		return nil, nil, invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
 	}
 	if spec.Rules, err = placementRules(a.constraints, a.strategies, spec.Tags); err != nil {
+		return nil, nil, err
+	}
+	if spec.Rules.Providers, err = providers(a.providers); err != nil {
 		return nil, nil, err
 	}
 	if spec.Overrides, err = Overrides(a.overrides); err != nil {

@@ -73,6 +73,7 @@ func TestServiceLife(t *testing.T) {
 		Status: new("ACTIVE"), DesiredCount: 2, LaunchType: types.LaunchTypeEc2, TaskDefinition: new(account.ARN("task-definition", "shop:3")),
 		DeploymentConfiguration: &types.DeploymentConfiguration{
 			MaximumPercent: new(int32(150)), MinimumHealthyPercent: new(int32(50)), Strategy: types.DeploymentStrategyRolling,
+			DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{ResetOnHealthyTask: new(true)},
 		},
 		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs}, CreatedAt: &noon,
 		SchedulingStrategy: types.SchedulingStrategyReplica, PropagateTags: types.PropagateTagsNone,
@@ -81,6 +82,9 @@ func TestServiceLife(t *testing.T) {
 			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"), TaskDefinition: new(account.ARN("task-definition", "shop:3")),
 			DesiredCount: 2, CreatedAt: &noon, UpdatedAt: &noon, LaunchType: types.LaunchTypeEc2,
 			RolloutState: types.DeploymentRolloutStateInProgress, RolloutStateReason: new("ECS deployment ecs-svc/1234567890123456789 in progress."),
+		}},
+		CurrentServiceRevisions: []types.ServiceCurrentRevisionSummary{{
+			Arn: new(account.ARN("service-revision", "prod", "web", "1234567890123456789")), RequestedTaskCount: 2,
 		}},
 	})
 

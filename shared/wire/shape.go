@@ -14,55 +14,6 @@ import (
 // AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
 const AttributeECSTask = "berth.ecs-task-arn"
 
-// service is a service as DescribeServices shows it, without its tags.
-func (s *server) service(d *cluster.ServiceDetail) types.Service {
-	propagate := types.PropagateTagsNone
-	if d.PropagateTags != "" {
-		propagate = types.PropagateTags(d.PropagateTags)
-	}
-	desired := int32(d.Desired)
-	out := types.Service{
-		ServiceArn: new(s.account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
-		ClusterArn: new(s.account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
-		DesiredCount: desired, RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
-		LaunchType: types.LaunchTypeEc2, TaskDefinition: new(s.account.ARN("task-definition", d.Deployment.TaskDefinition)),
-		DeploymentConfiguration: &types.DeploymentConfiguration{
-			MaximumPercent: new(int32(d.MaxPercent)), MinimumHealthyPercent: new(int32(d.MinHealthy)),
-			Strategy: types.DeploymentStrategyRolling,
-		},
-		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
-		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
-		CreatedAt: instant(d.CreatedAt), CreatedBy: text(d.CreatedBy), RoleArn: text(d.Role),
-		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: propagate,
-		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
-		LoadBalancers: []types.LoadBalancer{}, ServiceRegistries: []types.ServiceRegistry{},
-		NetworkConfiguration: NetworkConfiguration(d.Deployment.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
-	}
-	if d.Status != cluster.ServiceInactive {
-		out.Deployments = append(out.Deployments, s.deployment(d.Service, desired))
-	}
-	for _, e := range d.EventLog {
-		out.Events = append(out.Events, types.ServiceEvent{Id: new(e.ID), CreatedAt: instant(e.CreatedAt), Message: new(e.Message)})
-	}
-	return out
-}
-
-// deployment is the one deployment that there is. More will come with rolling deployments.
-func (s *server) deployment(v *cluster.Service, desired int32) types.Deployment {
-	d := types.Deployment{
-		Id: new(v.Deployment.ID), Status: new("PRIMARY"), TaskDefinition: new(s.account.ARN("task-definition", v.Deployment.TaskDefinition)),
-		DesiredCount: desired, RunningCount: int32(v.Running), PendingCount: int32(v.Pending),
-		FailedTasks: int32(v.Deployment.Failed), CreatedAt: instant(v.Deployment.CreatedAt), UpdatedAt: instant(v.Deployment.UpdatedAt),
-		LaunchType: types.LaunchTypeEc2, NetworkConfiguration: NetworkConfiguration(v.Deployment.Network),
-		RolloutState: types.DeploymentRolloutStateInProgress, RolloutStateReason: new("ECS deployment " + v.Deployment.ID + " in progress."),
-	}
-	if v.Deployment.Completed() {
-		d.RolloutState = types.DeploymentRolloutStateCompleted
-		d.RolloutStateReason = new("ECS deployment " + v.Deployment.ID + " completed.")
-	}
-	return d
-}
-
 func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -191,15 +192,27 @@ func BenchmarkCloudStopToStart(b *testing.B) {
 	}
 }
 
+// noEvent is what a function that reads a queue drops at once; firstEvents are for the others.
+const noEvent = `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`
+
+var firstEvents = map[string]string{
+	"api":       `{"version":"2.0","rawPath":"/","headers":{},"requestContext":{"http":{"method":"GET","path":"/"}}}`,
+	"placement": `{"Records":[{"eventSource":"aws:dynamodb","eventName":"INSERT","dynamodb":{"NewImage":{"pk":{"S":"c"},"sk":{"S":"future#1"}}}}]}`,
+}
+
 // BenchmarkColdStart starts each function's binary and has it handle an event.
 func BenchmarkColdStart(b *testing.B) {
 	e := newEmulated(b, 0)
-	for function, event := range map[string]string{
-		"api":               `{"version":"2.0","rawPath":"/","headers":{},"requestContext":{"http":{"method":"GET","path":"/"}}}`,
-		"dispatch":          `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`,
-		"placement":         `{"Records":[{"eventSource":"aws:dynamodb","eventName":"INSERT","dynamodb":{"NewImage":{"pk":{"S":"c"},"sk":{"S":"future#1"}}}}]}`,
-		"task-state-change": `{"Records":[{"messageId":"1","eventSource":"aws:sqs","body":"no event"}]}`,
-	} {
+	root, err := ministack.Root()
+	if err != nil {
+		b.Fatal(err)
+	}
+	functions, err := cloud.Functions(root)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, function := range functions {
+		event := cmp.Or(firstEvents[function], noEvent)
 		b.Run(function, func(b *testing.B) {
 			f, err := e.Function(b.Context(), function)
 			if err != nil {

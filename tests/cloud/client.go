@@ -40,12 +40,20 @@ func (forLambda) ResolveAuthSchemes(context.Context, *ecs.AuthResolverParameters
 
 // Post calls an operation of Berth's ECS API with a body of its protocol.
 func (c *Cloud) Post(ctx context.Context, operation, body string) (answer []byte, err error) {
+	return c.post(ctx, "AmazonEC2ContainerServiceV20141113."+operation, body)
+}
+
+// Own calls an operation of Berth's own, beside ECS's.
+func (c *Cloud) Own(ctx context.Context, operation, body string) (answer []byte, err error) {
+	return c.post(ctx, "Berth_20261121."+operation, body)
+}
+
+func (c *Cloud) post(ctx context.Context, target, body string) (answer []byte, err error) {
 	answer, err = caller{endpoint: c.API}.send(ctx, request{
-		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1",
-		target: "AmazonEC2ContainerServiceV20141113." + operation,
+		service: "lambda", method: http.MethodPost, body: []byte(body), contentType: "application/x-amz-json-1.1", target: target,
 	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", operation, err)
+		err = fmt.Errorf("%s: %w", target, err)
 	}
 	return answer, err
 }
@@ -58,6 +66,11 @@ func (c *Cloud) AddInstances(cluster string, n int, machine string, zones []stri
 // CrashTask has a task exit by itself; the id is ECS's.
 func (c *Cloud) CrashTask(id string, exitCode int) error {
 	return c.control(http.MethodPost, "/fleet/tasks/"+id+"/exit", map[string]any{"exitCode": exitCode})
+}
+
+// FailTarget has a task fail the checks of its target groups, for a reason; pass them again where that is empty.
+func (c *Cloud) FailTarget(id, reason string) error {
+	return c.control(http.MethodPost, "/fleet/tasks/"+id+"/target", map[string]any{"reason": reason})
 }
 
 // KillInstance terminates a machine.

@@ -61,7 +61,7 @@ type Cloud struct {
 // this machine. Nobody pays for invocations here, so batches do not wait for company.
 func Parameters() map[string]string {
 	return map[string]string{
-		"EventSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
+		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
 		"Architecture": architecture(), "BatchWindow": "0",
 	}
 }
@@ -105,7 +105,7 @@ func (c *Cloud) start(ctx context.Context) error {
 		}
 	}
 	c.emulator, err = ministack.Start(ctx, ministack.Options{
-		EnforceIAM: true, Port: port, CallBack: aws, Log: c.options.Log, Environment: []string{"AWS_ENDPOINT_URL_ECS=" + ecs},
+		EnforceIAM: true, Port: port, CallBack: aws, Log: c.options.Log, Environment: fleetEndpoints(ecs),
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	"berth/tests/lambda"
 	"berth/tests/ministack"
@@ -48,13 +49,30 @@ func (c *Cloud) Function(ctx context.Context, folder string) (lambda.Function, e
 	}
 	env := []string{
 		"AWS_REGION=" + ministack.Region, "AWS_ACCESS_KEY_ID=" + rootUser.AccessKeyID,
-		"AWS_SECRET_ACCESS_KEY=" + rootUser.SecretAccessKey, "AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_ENDPOINT_URL_ECS=" + c.Fleet,
+		"AWS_SECRET_ACCESS_KEY=" + rootUser.SecretAccessKey, "AWS_ENDPOINT_URL=" + c.Endpoint,
 	}
+	env = append(env, fleetEndpoints(c.Fleet)...)
 	for k, v := range got.Environment.Variables {
 		env = append(env, k+"="+v)
 	}
 	binary, err := filepath.Abs(filepath.Join(c.options.Code, folder))
 	return lambda.Function{Name: folder, Binary: binary, Environment: env}, err
+}
+
+// fleetServices are what the fleet stands in for, by the names that they are signed for and that variables have.
+var fleetServices = map[string]string{
+	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY", "monitoring": "CLOUDWATCH",
+}
+
+// AtTheFleet reports whether a service's calls, by the prefix of IAM's actions, go to the fleet.
+func AtTheFleet(service string) bool { return fleetServices[service] != "" || service == "cloudwatch" }
+
+func fleetEndpoints(url string) (env []string) {
+	for _, name := range fleetServices {
+		env = append(env, "AWS_ENDPOINT_URL_"+name+"="+url)
+	}
+	slices.Sort(env)
+	return env
 }
 
 // Schedule has a function handle its schedule now, as the emulator's would: with its own role. An error of the function

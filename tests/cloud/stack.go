@@ -13,10 +13,15 @@ import (
 // stackName is the installation's name.
 const stackName = "berth"
 
-// deploy makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs.
+// deploy makes the stack from the packed template, or updates it, and waits for the end; it gives the stack's outputs. The
+// template is uploaded first, as `sam deploy` does: it is too long for a request.
 func (c caller) deploy(ctx context.Context, action, template string, parameters map[string]string) (map[string]string, error) {
+	path := "/" + bucket + "/" + stackName + ".yaml"
+	if err := c.put(ctx, path, []byte(template)); err != nil {
+		return nil, err
+	}
 	in := map[string]string{
-		"StackName": stackName, "TemplateBody": template, "Capabilities.member.1": "CAPABILITY_IAM",
+		"StackName": stackName, "TemplateURL": c.endpoint + path, "Capabilities.member.1": "CAPABILITY_IAM",
 		"Capabilities.member.2": "CAPABILITY_AUTO_EXPAND",
 	}
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {

@@ -94,7 +94,7 @@ func (t *Tap) asked(next http.Handler) http.Handler {
 			call.AccessKey, call.Service = m[1], m[2]
 		}
 		call.Target, call.ContentType = r.Header.Get("X-Amz-Target"), r.Header.Get("Content-Type")
-		_, call.Operation, _ = strings.Cut(call.Target, ".")
+		call.Operation = operation(r, body)
 		if t.Before != nil {
 			if status, answer := t.Before(call); status != 0 {
 				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -105,6 +105,21 @@ func (t *Tap) asked(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, call)))
 	})
+}
+
+// operation is what a request asks for, in any of the protocols: a header, the path's end, or a field of a form says so.
+func operation(r *http.Request, body []byte) string {
+	if _, name, ok := strings.Cut(r.Header.Get("X-Amz-Target"), "."); ok {
+		return name
+	}
+	if _, name, ok := strings.Cut(r.URL.Path, "/operation/"); ok {
+		return name
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return ""
+	}
+	return form.Get("Action")
 }
 
 func (t *Tap) answered(resp *http.Response) error {

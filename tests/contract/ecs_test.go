@@ -83,28 +83,8 @@ func TestECS(t *testing.T) {
 			if err := s.prepare(); err != nil {
 				t.Fatal(err)
 			}
-			named := map[string]bool{}
-			for _, c := range s.clauses() {
-				named[c.name] = true
-				t.Run(c.name, func(t *testing.T) {
-					why, differs := b.differs[c.name]
-					err := c.holds()
-					switch {
-					case err != nil && !differs:
-						t.Error(err)
-					case err == nil && differs:
-						t.Errorf("it keeps this now: take it off the list (%s)", why)
-					case differs:
-						t.Logf("it does otherwise, as %s: %v", why, err)
-					}
-				})
-			}
+			hold(t, b.differs, s.clauses())
 			t.Run("EveryOperationThatFunctionsMayCall", b.calls.everyOperation)
-			for name := range b.differs {
-				if !named[name] {
-					t.Errorf("there is no clause %s", name)
-				}
-			}
 		})
 	}
 }

@@ -102,7 +102,7 @@ func startMoto(python string) error {
 func motoECS(t *testing.T) *backend {
 	b := &backend{endpoint: moto(t)}
 	b.machine = func() (string, error) {
-		id, err := runInstance(t.Context(), b.endpoint)
+		id, _, err := runInstance(t.Context(), b.endpoint)
 		return fmt.Sprintf(`{"region":%q,"instanceId":%q,"accountId":"123456789012"}`, region, id), err
 	}
 	b.join = func(cluster string, n int) error {
@@ -136,32 +136,33 @@ func motoECS(t *testing.T) *backend {
 }
 
 // runInstance has moto's EC2 start a machine: only such a one can join a cluster. moto checks no signature, but finds
-// the service by it.
-func runInstance(ctx context.Context, endpoint string) (id string, err error) {
+// the service by it. It gives the machine's id and its network's.
+func runInstance(ctx context.Context, endpoint string) (id, vpc string, err error) {
 	form := url.Values{
 		"Action": {"RunInstances"}, "Version": {"2016-11-15"}, "ImageId": {"ami-12c6146b"}, "MinCount": {"1"}, "MaxCount": {"1"},
 		"InstanceType": {"m5.large"},
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIDTEST/20261121/"+region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var out struct {
-		ID string `xml:"instancesSet>item>instanceId"`
+		ID  string `xml:"instancesSet>item>instanceId"`
+		VPC string `xml:"instancesSet>item>networkInterfaceSet>item>vpcId"`
 	}
 	if err := xml.Unmarshal(body, &out); err != nil || out.ID == "" {
-		return "", fmt.Errorf("running an EC2 instance: status %d: %s", resp.StatusCode, body)
+		return "", "", fmt.Errorf("running an EC2 instance: status %d: %s", resp.StatusCode, body)
 	}
-	return out.ID, nil
+	return out.ID, out.VPC, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
+	"berth/shared/awsapi/wakequeue"
 	"berth/shared/awsevent"
 )
 
@@ -44,7 +45,7 @@ func receive(t *testing.T, client *sqs.Client, url string) (bodies []string) {
 
 func TestQueue(t *testing.T) {
 	client, url := newQueue(t, "wake")
-	q := &awsapi.Queue{Client: client, URL: url}
+	q := &wakequeue.Queue{Client: client, URL: url}
 	t.Run("WhatIsSentArrives", func(t *testing.T) {
 		if err := q.Send(t.Context(), []byte(`{"cluster":"c"}`), 0); err != nil {
 			t.Fatal(err)
@@ -54,7 +55,7 @@ func TestQueue(t *testing.T) {
 		}
 	})
 	t.Run("WithTheLongestDelayItIsHeldBack", func(t *testing.T) {
-		if err := q.Send(t.Context(), []byte("later"), awsapi.MaxDelay); err != nil {
+		if err := q.Send(t.Context(), []byte("later"), wakequeue.MaxDelay); err != nil {
 			t.Fatal(err)
 		}
 		if got := receive(t, client, url); len(got) != 0 {
@@ -69,7 +70,7 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("BeyondItSQSRefuses", func(t *testing.T) {
 		_, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{
-			QueueUrl: &url, MessageBody: aws.String("never"), DelaySeconds: int32(awsapi.MaxDelay/time.Second) + 1,
+			QueueUrl: &url, MessageBody: aws.String("never"), DelaySeconds: int32(wakequeue.MaxDelay/time.Second) + 1,
 		})
 		if err == nil {
 			t.Error("a longer delay is taken: MaxDelay is not the most")
@@ -77,7 +78,7 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("NoQueueIsAnError", func(t *testing.T) {
 		var missing *types.QueueDoesNotExist
-		if err := (&awsapi.Queue{Client: client, URL: url + "-gone"}).Send(t.Context(), []byte("x"), 0); !errors.As(err, &missing) {
+		if err := (&wakequeue.Queue{Client: client, URL: url + "-gone"}).Send(t.Context(), []byte("x"), 0); !errors.As(err, &missing) {
 			t.Errorf("Send = %v", err)
 		}
 	})
@@ -101,7 +102,7 @@ func TestBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus := &awsapi.Bus{Client: events}
+	bus := &eventbus.Bus{Client: events}
 	report := func(source string, n int) []byte {
 		return fmt.Appendf(nil, `{"version":"0","id":"i","detail-type":"Task Load Report","source":%q,"time":"2026-11-21T10:00:00Z",
 			"resources":["arn:aws:ecs:eu-central-1:123456789012:task/c/%032x"],

@@ -48,7 +48,11 @@ func (l *local) samples(calls []cloud.Call) map[grant]cloud.Call {
 // actions are what IAM checks for a call: a transaction counts as the writes in it.
 func actions(call cloud.Call) []string {
 	if call.Operation != "TransactWriteItems" {
-		return []string{call.Service + ":" + call.Operation}
+		service := call.Service
+		if service == "monitoring" { // what CloudWatch's calls are signed for
+			service = "cloudwatch"
+		}
+		return []string{service + ":" + call.Operation}
 	}
 	var in struct {
 		TransactItems []map[string]json.RawMessage

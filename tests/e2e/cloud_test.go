@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"berth/shared/awsapi"
 	"berth/tests/cloud"
 	"berth/tests/ministack"
 )
@@ -35,6 +40,20 @@ func (l *local) Await(done func() bool) bool {
 		case <-tick.C:
 		}
 	}
+}
+
+// Balancing is the fleet, as any user.
+func (l *local) Balancing() aws.Config {
+	return aws.Config{Region: ministack.Region, BaseEndpoint: &l.Fleet, Credentials: anyone, HTTPClient: awsapi.HTTP{}}
+}
+
+// LookNow has health-check look, which otherwise does so each minute.
+func (l *local) LookNow() error {
+	answer, err := l.Schedule(context.Background(), "health-check", "health")
+	if err == nil && answer != "null" {
+		err = errors.New(answer)
+	}
+	return err
 }
 
 // built are the binaries of the tier, built once for all tests.
@@ -72,7 +91,7 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	l := &local{log: &logBuffer{}}
 	o.Log = l.log
 	o.FleetArguments = []string{"--nodes", "0", "--speed", "5"}
-	o.Parameters = map[string]string{"RestartDelaySeconds": "1", "SettleSeconds": "3"}
+	o.Parameters = map[string]string{"ThrottleLadderSeconds": "1", "RestartGapSeconds": "1", "SettleSeconds": "3"}
 	if change != nil {
 		change(&o)
 	}
@@ -108,6 +127,8 @@ func TestLocalCloud(t *testing.T) {
 	if t.Failed() {
 		return
 	}
+	t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
+	t.Run("BalancedScenario", func(t *testing.T) { runBalancedScenario(t, l) })
 	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
 	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { forgotten(t, l) })

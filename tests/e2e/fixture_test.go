@@ -24,11 +24,13 @@ var fixtures = map[string]struct{ function, says string }{
 	"task-stopped.json":                    {"task-state-change", ""},
 	"task-load-report.json":                {"task-state-change", ""},
 	"container-instance-state-change.json": {"task-state-change", "dropped event"},
-	"alarm-state-change.json":              {"task-state-change", "unhandled event"},
+	"task-failed-to-start.json":            {"throttling", ""},
+	"alarm-state-change.json":              {"health-check", ""},
+	"schedule-health.json":                 {"health-check", ""},
 	"instance-launch-lifecycle.json":       {"task-state-change", "unhandled event"},
 	"instance-terminate-lifecycle.json":    {"task-state-change", "unhandled event"},
 	"scheduled-event.json":                 {"task-state-change", "unhandled event"},
-	"spot-interruption.json":               {"task-state-change", "unhandled event"},
+	"spot-interruption.json":               {"task-state-change", ""},
 	"schedule.json":                        {"dispatch", ""},
 }
 
@@ -40,6 +42,7 @@ func TestEventFixtures(t *testing.T) {
 	spans := newSpans(t)
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Parameters["EventSources"], o.Parameters["TraceEndpoint"] = awsevent.SourceECS, spans.url
+		o.Parameters["AlarmSources"] = "aws.cloudwatch"
 	})
 	files, err := filepath.Glob(root + "/events/*.json")
 	if err != nil || len(files) == 0 {

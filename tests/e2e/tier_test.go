@@ -88,11 +88,14 @@ func (i inline) Do(r *http.Request) (*http.Response, error) {
 func newClient(endpoint string, transport ecs.HTTPClient) *ecs.Client {
 	return ecs.New(ecs.Options{
 		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", RetryMaxAttempts: 1, HTTPClient: transport,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
-		}),
+		Credentials: anyone,
 	})
 }
+
+// anyone's credentials sign for nobody.
+var anyone = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "any", SecretAccessKey: "any"}, nil
+})
 
 func (v *virtual) Client() *ecs.Client { return v.client }
 

@@ -22,7 +22,7 @@ var (
 	testPath    = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*(/\S+)?$`)
 	rowName     = regexp.MustCompile(`\b[SPCN][1-9][0-9]?\b`)
 	rowStart    = regexp.MustCompile(`(?m)^\| ([SPCN][1-9][0-9]?) \|`)
-	settingRow  = regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\| (\\S+) \\|")
+	settingRow  = regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\| ([^|]*\\S) \\|")
 )
 
 // namedTest is a test that a document names, in the package that it named last before it.

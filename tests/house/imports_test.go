@@ -74,7 +74,7 @@ var rules = []rule{
 }
 
 var vagueNames = []string{
-	"common", "util", "utils", "helper", "helpers", "model", "models", "type", "types", "struct", "structs", "misc", "base", "lib",
+	"common", "util", "utils", "helper", "helpers", "models", "type", "types", "struct", "structs", "misc", "base", "lib",
 }
 
 // impureStandard are the packages of the standard library that a pure package must not import itself: a path, or all

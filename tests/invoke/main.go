@@ -48,7 +48,10 @@ func run(ctx context.Context, function, file string) (err error) {
 		return err
 	}
 	// Whatever the event's source, it is meant.
-	o.Parameters = map[string]string{"EventSources": strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ",")}
+	o.Parameters = map[string]string{
+		"EventSources": strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ","),
+		"AlarmSources": installation.FleetSource + ",aws.cloudwatch",
+	}
 	c, err := cloud.Start(ctx, o)
 	if err != nil {
 		return err

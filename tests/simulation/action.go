@@ -61,6 +61,13 @@ var kinds = []struct {
 	{"report-load", 14, (*World).reportLoad},
 	{"relabel", 12, (*World).relabel},
 	{"uncordon", 3, (*World).uncordon},
+	{"deploy", 16, func(w *World, a Action) { w.client.deploy(a) }},
+	{"tune", 8, func(w *World, a Action) { w.client.tune(a) }},
+	{"stop-deployment", 2, func(w *World, a Action) { w.client.stopDeployment(a) }},
+	{"target-unhealthy", 4, (*World).targetUnhealthy},
+	{"alarm", 2, (*World).fireAlarm},
+	{"create-checked", 0, func(w *World, a Action) { w.client.plain(fmt.Sprint("c", a.N), "checked:1", 7, false) }},
+	{"protect", 3, func(w *World, a Action) { w.client.protect(a) }},
 }
 
 // act lets an action take place.
@@ -70,6 +77,12 @@ func (w *World) act(a Action) {
 			k.act(w, a)
 		}
 	}
+}
+
+// storm is a history in which most tasks are unhealthy at once, twice.
+var storm = []Action{
+	{At: 0, Kind: "create-checked", N: 0}, {At: 0, Kind: "create-checked", N: 1}, {At: 0, Kind: "create-checked", N: 2},
+	{At: 7 * time.Minute, Kind: "all-unhealthy"}, {At: 14 * time.Minute, Kind: "all-unhealthy"},
 }
 
 // draw makes the history of a seed: n actions over the span.

@@ -88,6 +88,14 @@ var faultTable = [faultCount]struct {
 	IgnoreStop:      {"a task ignores that it should stop", 0.15},
 }
 
+// AllFaults are all of them. Every eighth seed has none of them: in these what a decision knew is known to seconds.
+var AllFaults = func() (all []Fault) {
+	for f := range faultCount {
+		all = append(all, f)
+	}
+	return all
+}()
+
 // String is what the fault does.
 func (f Fault) String() string { return faultTable[f].name }
 

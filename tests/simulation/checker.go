@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/tests/simulation/model"
 )
 
 // checker holds every commit against the invariants, on a copy of the rows of its own, with rules of its own: it
@@ -16,16 +17,30 @@ type checker struct {
 	*ledger
 	mark   func(Mark)
 	broken []string
+	// tell, which may be nil, gets what was committed.
+	tell func([]cluster.Record)
 	// starts counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
 	starts map[string]int
 	calls  int
 	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
 	changes int
 	latest  cluster.Key // of those
+	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
+	// failures the tasks that came to nothing or were found bad, by deployment id.
+	courses     map[string]*model.Course
+	definitions map[string]string
+	failures    map[string]map[string]bool
+	// illStops is what [checker.ill] counts.
+	illStops int
+	// asked is when what is wanted of a service last changed, by short key.
+	asked map[string]time.Time
 }
 
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
-	return &checker{ledger: newLedger(now), mark: mark, starts: map[string]int{}}
+	return &checker{
+		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
+		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{},
+	}
 }
 
 // fail notes a broken invariant.
@@ -47,6 +62,9 @@ func (c *checker) records(records []cluster.Record) {
 			continue
 		}
 		c.progress(r.Key, before, r.New)
+	}
+	if c.tell != nil {
+		c.tell(records)
 	}
 	later := newlyPlaced(records)
 	for _, r := range records {
@@ -115,6 +133,7 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
 		c.change(key)
+		c.noteFailure(now)
 		if old, ok := before.(*cluster.Task); ok {
 			c.taskProgress(old, now)
 		}
@@ -141,8 +160,15 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		if strings.HasPrefix(now.ID, "extra-") {
 			c.mark(MarkExtra)
 		}
+	case *cluster.Target:
+		c.change(key)
+		if t := c.taskOf(now.Owner, now.Task); t != nil {
+			c.noteFailure(t)
+		}
 	case *cluster.Service:
 		c.change(key)
+		old, _ := before.(*cluster.Service)
+		c.follow(old, now)
 	case *cluster.ServiceEvent:
 		if old, ok := before.(*cluster.ServiceEvent); !ok || old.Number != now.Number {
 			c.change(key) // else it was only retired
@@ -292,58 +318,18 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if s.Strategy == cluster.Replica && all > s.Desired {
-		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d", t.ID, s.Name, all, s.Desired)
+	if _, waited := c.old[t.Key()].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
+		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
+			t.ID, s.Name, all, s.Desired, c.surplus(s))
 	}
 	if most := s.Desired * s.MaxPercent / 100; s.Strategy == cluster.Replica && active > most {
 		c.fail("invariant 3: service %s has %d active tasks, at most %d are allowed", s.Name, active, most)
 	}
 }
 
-// stopped checks invariant 3 of a task that Berth itself decided to stop, and that it stops no more than are too many.
-// What changed lately may not have been among the rows that the decision read.
-func (c *checker) stopped(old, now *cluster.Task) {
-	s := c.service(now)
-	if s == nil || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive || now.StopCode != cluster.StopByScheduler {
-		return
-	}
-	active, well := 0, 0
-	for key, o := range c.owned[now.Owner] {
-		news := !c.settled(key)
-		if o.ID != now.ID && o.Last == cluster.TaskRunning && c.justMoved(o) {
-			active++ // it stops to start anew, in the same commit
-			continue
-		}
-		if o.Desired == cluster.TaskStopped && (o.StopCode == cluster.StopByScheduler || !news) {
-			continue
-		}
-		if o.Last != cluster.TaskStopped || news {
-			active++
-		}
-		if healthy(o) || news && (o.Last == cluster.TaskRunning || o.Last == cluster.TaskStopped) {
-			well++
-		}
-	}
-	if c.moving(now.Owner, nil)[now.ID] {
-		c.mark(MarkMoveOver)
-	}
-	// A task that has to leave may stop first where its replacement cannot start first.
-	if active < s.Desired && !c.justMoved(now) {
-		c.fail("invariant 3: stopping task %s leaves service %s with %d tasks of %d", now.ID, s.Name, active, s.Desired)
-	}
-	least := (s.Desired*s.MinHealthy + 99) / 100
-	if healthy(old) && c.settled(now.Key()) && well < least {
-		c.fail("invariant 3: stopping task %s leaves service %s with %d healthy tasks, at least %d must be", now.ID, s.Name, well, least)
-	}
-}
-
 // justMoved reports that a task was stopped by this commit to start anew on another instance.
 func (c *checker) justMoved(t *cluster.Task) bool {
 	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[t.Key()].at.Equal(c.now())
-}
-
-func healthy(t *cluster.Task) bool {
-	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy
 }
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask

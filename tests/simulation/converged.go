@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/tests/simulation/model"
 )
 
 // converged checks what has to hold once faults have stopped and time has passed (invariants 8 and 9).
@@ -15,6 +16,7 @@ func (w *World) converged() {
 	}
 	w.atRest()
 	w.truth()
+	w.registered()
 	w.mended()
 	w.client.kept()
 	if c := w.client.config; c != nil && !sameConfiguration(c, w.checker.configuration()) {
@@ -51,7 +53,7 @@ func (w *World) atRest() {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
 		case *cluster.Task:
-			if r.Waiting() && w.room(w.checker.lawOf(r), "") {
+			if r.Waiting() && !w.checker.failed(r) && w.room(w.checker.lawOf(r), "") {
 				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
 			}
 			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
@@ -59,6 +61,12 @@ func (w *World) atRest() {
 			}
 		}
 	}
+}
+
+// failed reports whether a task is of a deployment that has failed: that starts none any more.
+func (c *Checker) failed(t *cluster.Task) bool {
+	s, ok := c.rows[cluster.ServiceKey(clusterName, t.Service)].(*cluster.Service)
+	return ok && s.Deployment.ID == t.Revision && s.Deployment.State == cluster.RolloutFailed
 }
 
 // truth compares rows with what really runs.
@@ -124,18 +132,13 @@ func (w *World) acknowledged(s *wanted) {
 		w.checker.fail("invariant 9: service %s was acknowledged and is gone", s.name)
 		return
 	}
-	running := w.runningOf(row)
 	if s.rules != nil && !sameRules(row.Rules, *s.rules) {
 		w.checker.fail("invariant 9: service %s was given the rules %+v and has %+v", s.name, *s.rules, row.Rules)
 	}
 	if s.daemon {
-		w.daemons(row, running, s.reruled)
-		return
+		w.daemons(row, w.runningOf(row), s.reruled)
 	}
-	if s.desired != unknown && row.Desired != s.desired {
-		w.checker.fail("invariant 9: service %s was scaled to %d and wants %d", s.name, s.desired, row.Desired)
-	}
-	w.enough(row, running)
+	w.rested(s, row)
 }
 
 func (w *World) runningOf(s *cluster.Service) map[string]int {
@@ -148,28 +151,138 @@ func (w *World) runningOf(s *cluster.Service) map[string]int {
 	return on
 }
 
-func (w *World) enough(s *cluster.Service, running map[string]int) {
-	all := 0
-	for _, k := range running {
-		all += k
+// rested holds a service that is at rest against the model.
+func (w *World) rested(s *wanted, row *cluster.Service) {
+	course := w.checker.courses[row.Short]
+	if course == nil {
+		w.checker.fail("invariant 8: nobody saw service %s come", s.name)
+		return
 	}
-	n := all - w.checker.pairsLeft(s) // a task that cannot stop yet, and its replacement
-	fail := w.checker.fail
-	switch {
-	case n > s.Desired:
-		fail("invariant 8: service %s runs %d tasks and wants %d", s.Name, n, s.Desired)
-	case s.Running != all:
-		fail("invariant 8: service %s says it runs %d tasks and runs %d", s.Name, s.Running, all)
-	case n == s.Desired && !s.Steady:
-		fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.Name, n)
-	case n < s.Desired && s.Blocked == nil:
-		fail("invariant 8: service %s runs %d of %d tasks and does not say why", s.Name, n, s.Desired)
-	case n < s.Desired:
-		if w.room(w.checker.serviceLaw(s), "") {
-			fail("invariant 8: service %s runs %d of %d tasks, says %s, and there is room", s.Name, n, s.Desired, s.Blocked)
+	is := asked(row)
+	if s.desired != unknown {
+		is.Desired = s.desired
+	}
+	for _, why := range is.Rest(course, w.around(row), w.seen(row)) {
+		w.checker.fail("invariant 8: service %s: %s", s.name, why)
+	}
+	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
+		w.said(row)
+	}
+	if course.Primary.State == model.Completed && row.Running == row.Desired && !row.Steady {
+		w.checker.fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
+	}
+}
+
+// prompt checks that a new revision starts at once where it can, whatever became of the one before (S7).
+func (w *World) prompt() {
+	for _, s := range w.client.services {
+		row, ok := w.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents || row.Deployment.CreatedAt.Before(epoch.Add(w.span)) ||
+			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptly {
+			continue
 		}
-		w.said(s)
+		is, active, own := asked(row), 0, 0
+		for _, t := range w.checker.owned[row.Short] {
+			if t.Active() {
+				active++
+			}
+			if t.Revision == row.Deployment.ID {
+				own++
+			}
+		}
+		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > is.Floor(is.Desired)
+		if own == 0 && is.Desired > 0 && open && !w.checker.lastFailure(row).IsZero() && w.room(w.checker.serviceLaw(row), "") {
+			w.checker.fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptly)
+		}
 	}
+}
+
+// promptly is how soon after an update, without faults, its first task is started.
+const promptly = 8 * time.Minute
+
+// around is what the service finds around it.
+func (w *World) around(s *cluster.Service) model.Surroundings {
+	law := w.checker.serviceLaw(s)
+	out := model.Surroundings{Room: w.room(law, ""), Believed: w.checker.believed()}
+	if law == nil {
+		return out
+	}
+	if s.Strategy == cluster.Replica && zonal(s, law) {
+		out.Zones = map[string]bool{}
+	}
+	for _, i := range w.instances() {
+		room := w.checker.refuses(law, i, posture{soft: !law.daemon}) == ""
+		if out.Zones != nil && i.Available() {
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] || room
+		}
+		if !law.daemon {
+			continue
+		}
+		if suits := lacking(i, law.def) == ""; suits && i.Status == cluster.InstanceActive {
+			out.Eligible = append(out.Eligible, i.ID)
+			if room {
+				out.Roomy = append(out.Roomy, i.ID)
+			}
+		} else if suits && i.Status == cluster.InstanceDraining && w.checker.others(i, s.Short) {
+			out.Kept = append(out.Kept, i.ID)
+		}
+	}
+	return out
+}
+
+// zonal reports that the service's zones are balanced (S13).
+func zonal(s *cluster.Service, law *law) bool {
+	if !s.ZoneRebalancing || law.policy != "" || law.rules.Scoring != "" || s.MaxPercent <= 100 {
+		return false
+	}
+	for _, c := range law.constraints() {
+		if strings.Contains(c.Expression, cluster.AttributeZone) {
+			return false
+		}
+	}
+	first := law.rules.Strategies
+	return len(first) == 0 || first[0].Type == cluster.StrategySpread && first[0].Field == "attribute:"+cluster.AttributeZone
+}
+
+// others reports that tasks of others than the daemon's run on the instance, that are no daemon's.
+func (l *ledger) others(i *cluster.Instance, daemon string) bool {
+	for _, t := range l.on[i.ID] {
+		if s := l.service(t); t.Owner != daemon && (s == nil || s.Strategy != cluster.Daemon) {
+			return true
+		}
+	}
+	return false
+}
+
+// seen is the service as the model looks at it. Of a task and its replacement on another instance the first does not
+// count, unless two are wanted.
+func (w *World) seen(s *cluster.Service) model.Seen {
+	out := model.Seen{
+		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
+		ByZone: map[string]int{}, Explained: s.Blocked != nil || s.Deployment.Stuck || len(s.Unrepaired) > 0,
+	}
+	for _, d := range s.Older {
+		out.Deployments = append(out.Deployments, d.ID)
+	}
+	if s.Release != nil {
+		out.Release = string(s.Release.Status)
+	}
+	moving, pairs := w.checker.moving(s.Short, nil), w.checker.pairsLeft(s)
+	for _, t := range w.checker.owned[s.Short] {
+		switch {
+		case !t.Active() || t.Waiting():
+			continue
+		case moving[t.ID] && pairs > 0:
+			pairs--
+			continue
+		}
+		out.Tasks = append(out.Tasks, w.checker.told(s, t))
+		out.On = append(out.On, t.Instance)
+		if i := w.checker.known[t.Instance]; i != nil {
+			out.ByZone[i.Zone()]++
+		}
+	}
+	return out
 }
 
 // said checks that the user was told why tasks are missing.

@@ -32,6 +32,9 @@ type wanted struct {
 	desired int
 	exists  bool
 	busy    bool
+	// definition is the task definition that it was last given, empty where its own was kept.
+	definition string
+	balanced   bool // registered with a target group
 	// rules are those acknowledged last, nil where it is not known which hold; reruled tells that they have changed.
 	rules   *cluster.Rules
 	reruled bool
@@ -50,7 +53,8 @@ var definitions = map[string]string{
 	"checked": `{"family":"checked","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":128,
 	             "healthCheck":{"command":["CMD","true"]}}]}`,
 	"disk": `{"family":"disk","containerDefinitions":[{"name":"main","image":"i","cpu":128,"memory":64}]}`,
-	"vpc":  `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
+	"vpc": `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64,
+	         "portMappings":[{"containerPort":80}]}]}`,
 	"tied": `{"family":"tied","placementConstraints":[{"type":"memberOf","expression":"attribute:disk != ssd"}],
 	          "containerDefinitions":[{"name":"main","image":"i","cpu":64,"memory":64}]}`,
 	// No agent can do what this one needs.
@@ -58,7 +62,7 @@ var definitions = map[string]string{
 	             "logConfiguration":{"logDriver":"splunk"}}]}`,
 }
 
-var families = []string{"small", "small", "big", "port", "share", "gpu", "checked", "checked", "disk", "nowhere", "vpc", "tied"}
+var families = []string{"small", "small", "big", "port", "port", "share", "gpu", "checked", "checked", "disk", "nowhere", "vpc", "vpc", "tied"}
 
 func (w *World) register() {
 	for _, f := range slices.Compact(slices.Sorted(slices.Values(families))) {
@@ -66,6 +70,7 @@ func (w *World) register() {
 			w.checker.fail("registering %s: %s", f, answer)
 		}
 	}
+	w.registerBad()
 }
 
 func (w *World) family(a Action) string {
@@ -130,6 +135,14 @@ func (c *customer) create(a Action, daemon bool) {
 		spec.MinHealthy, spec.MaxPercent = nil, nil
 	}
 	spec.Network = networkOf(spec.TaskDefinition)
+	s.definition = spec.TaskDefinition
+	if balancers, registries := c.world.balancers(spec.TaskDefinition, a.Pick/3); len(balancers) > 0 && !daemon {
+		spec.LoadBalancers, s.balanced = &balancers, true
+		if len(registries) > 0 {
+			spec.Registries = &registries
+		}
+		c.world.mark(MarkBalanced)
+	}
 	c.world.note("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, said(spec.Rules))
 	c.call("create "+s.name, func(ctx context.Context) error {
 		_, err := c.world.API.CreateService(ctx, spec)

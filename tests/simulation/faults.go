@@ -69,7 +69,7 @@ func (w *World) environment(_ string, n int) int {
 
 // execute runs one invocation of a function as a process, unless its concurrency is zero.
 func (w *World) execute(name string, run func(ctx context.Context), done func(crashed bool)) {
-	if w.refuses(name, false) {
+	if w.off || w.refuses(name, false) {
 		done(true)
 		return
 	}
@@ -128,6 +128,7 @@ func (w *World) behaviour(i fleet.StartInfo) fleet.Behaviour {
 	if b.IgnoreStop = c.hit(IgnoreStop); b.IgnoreStop {
 		w.stubborn[i.TaskID] = true
 	}
+	w.fated(i, &b)
 	return b
 }
 

@@ -24,7 +24,7 @@ type law struct {
 func (l *ledger) lawOf(t *cluster.Task) *law {
 	if t.Service != "" {
 		if s := l.service(t); s != nil {
-			return l.serviceLaw(s)
+			return l.revisionLaw(s, t.TaskDefinition)
 		}
 		return nil
 	}
@@ -35,8 +35,14 @@ func (l *ledger) lawOf(t *cluster.Task) *law {
 	return l.requestLaw(r, t.Owner)
 }
 
+// serviceLaw is the law of the service's PRIMARY revision.
 func (l *ledger) serviceLaw(s *cluster.Service) *law {
-	def := l.definition(s.Cluster, s.Deployment.TaskDefinition)
+	return l.revisionLaw(s, s.Deployment.TaskDefinition)
+}
+
+// revisionLaw is the law of the service's tasks of a task definition.
+func (l *ledger) revisionLaw(s *cluster.Service, definition string) *law {
+	def := l.definition(s.Cluster, definition)
 	if def == nil {
 		return nil
 	}

@@ -14,9 +14,11 @@ type tasks map[cluster.Key]*cluster.Task
 
 // ledger is a copy of all rows, put in order for the questions that the checker asks at every commit.
 type ledger struct {
-	now  func() time.Time
-	rows map[cluster.Key]cluster.Row
-	old  map[cluster.Key]change // the last change of each row
+	now func() time.Time
+	// tolerance is how long after a change a decision about services may be committed that was made without knowing of it.
+	tolerance time.Duration
+	rows      map[cluster.Key]cluster.Row
+	old       map[cluster.Key]change // the last change of each row
 
 	owned   map[string]tasks // by owner
 	on      map[string]tasks // that hold capacity, by instance
@@ -41,7 +43,7 @@ type change struct {
 
 func newLedger(now func() time.Time) *ledger {
 	return &ledger{
-		now: now, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
+		now: now, tolerance: lately, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
 		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]cluster.Key{}, ended: map[string]bool{},
 		touched: map[string]time.Time{}, known: map[string]*cluster.Instance{}, versions: map[string][]version{},
 	}
@@ -138,11 +140,15 @@ func (l *ledger) previous(key cluster.Key) (cluster.Row, bool) {
 	return c.before, ok && l.now().Sub(c.at) < 10*time.Second
 }
 
-// lately is how long after a change a decision may be committed that was made without knowing of it.
-const lately = 3 * time.Minute
+// lately is how long after a change a decision may be committed that was made without knowing of it; soon where there are
+// no faults.
+const (
+	lately = 3 * time.Minute
+	soon   = 10 * time.Second
+)
 
 // settled reports whether everybody has known for a while what the task does.
-func (l *ledger) settled(key cluster.Key) bool { return l.now().Sub(l.old[key].doingAt) >= lately }
+func (l *ledger) settled(key cluster.Key) bool { return l.now().Sub(l.old[key].doingAt) >= l.tolerance }
 
 // service is the service that the task belongs to, as it now is; nil for a standalone task.
 func (l *ledger) service(t *cluster.Task) *cluster.Service {

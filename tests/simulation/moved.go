@@ -29,9 +29,34 @@ func (c *checker) moved(p *placing) {
 	if c.uneven(p.law, p.later) {
 		c.mark(MarkMended)
 	}
+	if c.balances(p, old) {
+		c.mark(MarkRebalanced)
+		return
+	}
 	if c.amiss(p.later) == "" && !c.shortOfMetrics() {
 		c.fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Replaces, p.Service, old.Instance, p.Instance)
 	}
+}
+
+// balances reports that the replacement leaves the zones of its service more even (S13): the old one's had two tasks more at
+// least. What changed lately may have looked so.
+func (c *checker) balances(p *placing, old *cluster.Task) bool {
+	s, from := c.service(p.Task), c.known[old.Instance]
+	if s == nil || from == nil || !zonal(s, p.law) || from.Zone() == p.on.Zone() {
+		return false
+	}
+	count, moving := map[string]int{}, c.moving(p.Owner, p.later)
+	for key, t := range c.owned[p.Owner] {
+		i := c.known[t.Instance]
+		switch {
+		case p.later[t.ID] || moving[t.ID] || i == nil:
+		case !c.settled(key):
+			return true
+		case t.Active():
+			count[i.Zone()]++
+		}
+	}
+	return count[from.Zone()]-count[p.on.Zone()] > 1
 }
 
 func (l *ledger) taskOf(owner, id string) *cluster.Task {
@@ -157,7 +182,7 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 	priorities := c.configuration().Priorities
 	for _, t := range c.owned[s.Short] { // in any order: what is said of each is sorted
 		from := c.known[t.Instance]
-		if !t.Active() || !healthy(t) || from == nil || !from.Available() || cordoned(from) {
+		if !t.Active() || t.Last != cluster.TaskRunning || t.Health == cluster.Unhealthy || from == nil || !from.Available() || cordoned(from) {
 			continue
 		}
 		if c.misfit(law, from) && law.rules.NodeConstraint != "" && priorities.Placement == 0 {

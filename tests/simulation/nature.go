@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/tests/simulation/model"
 )
 
 // What happens to the fleet. An instance or a task that has gone meanwhile is none of our business: errors of the fleet
@@ -244,6 +245,8 @@ func (w *World) foreignTask(a Action) {
 // stopCalled checks a StopTask: Berth stops only what it started.
 func (w *World) stopCalled(ecsID string) {
 	w.checker.calls++
+	w.spared(ecsID)
+	w.drained(ecsID)
 	if w.stubborn[ecsID] {
 		w.mark(MarkStopIgnored)
 	}
@@ -256,7 +259,9 @@ func (w *World) stopCalled(ecsID string) {
 
 // calmHealth ends the flapping of tasks, which otherwise never come to rest.
 func (w *World) calmHealth() {
-	for _, id := range w.living("") {
-		_ = w.Fleet.SetHealth(id, true) // most have no health check
+	for _, t := range w.Fleet.Truth(clusterName) {
+		if t.Alive && t.Last == cluster.TaskRunning && fateOf(definitionName(t.TaskDefinition)) != model.Sickens {
+			_ = w.Fleet.SetHealth(t.ID, true) // most have no health check
+		}
 	}
 }

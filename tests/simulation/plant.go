@@ -36,14 +36,15 @@ const (
 var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads, IgnoreCordon,
+	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace, BelieveStorm,
 }
 
 // state puts the bug around a function's State.
 func (b Bug) state(w *World, function string, s handler.State) handler.State {
-	if show := lies[b]; show != nil && function == "placement" {
+	if show := b.lie(); show != nil && function == "placement" {
 		return &liar{s, w, show}
 	}
-	if b == NoBug || lies[b] != nil {
+	if b == NoBug || b == BelieveStorm || b.lie() != nil {
 		return s
 	}
 	return &buggyState{State: s, world: w, bug: b, function: function}

@@ -168,10 +168,11 @@ func (l *liar) truly(w cluster.Write) cluster.Write {
 	case *cluster.Service:
 		next := *w.Put.(*cluster.Service)
 		next.Rules = was.Rules
+		honest(was, &next, l.world)
 		w.Put = &next
 	case *cluster.Task:
 		next := *w.Put.(*cluster.Task)
-		next.Ports, next.Reported, next.Replaces = was.Ports, was.Reported, was.Replaces
+		next.Ports, next.Reported, next.Replaces, next.Health, next.Started = was.Ports, was.Reported, was.Replaces, was.Health, was.Started
 		w.Put = &next
 	}
 	return w

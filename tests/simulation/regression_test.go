@@ -8,8 +8,11 @@ var regressions = []struct {
 	seed  uint64
 	found string
 }{
-	{364, "a service's row was written anew at each sweep, though nothing about it had changed"},
-	{369, "a replacement whose predecessor was wanted again, too, kept that from ever moving"},
+	{16, "zones were said to be rebalanced for ever, of a service whose scoring goes before zones"},
+	{35, "a waiting task was placed beyond the ceiling, after the desired count had been lowered"},
+	{216, "a dispatch that died left a target located and never registered"},
+	{233, "a deployment took a step only when the sweep looked"},
+	{370, "zones were not balanced when an instance became ACTIVE again"},
 }
 
 func TestRegressions(t *testing.T) {

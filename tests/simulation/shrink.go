@@ -59,15 +59,11 @@ func (s *shrinker) try(r Run) bool {
 
 // faults takes away all faults, or those that are not needed.
 func (s *shrinker) faults() {
-	var all []Fault
-	for f := range faultCount {
-		all = append(all, f)
-	}
-	if len(s.run.Off) == len(all) {
+	if len(s.run.Off) == len(AllFaults) {
 		return
 	}
 	r := s.run
-	r.Off = all
+	r.Off = AllFaults
 	if s.try(r) {
 		return
 	}

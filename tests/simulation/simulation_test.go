@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 }
 
 // defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
-const defaultSeeds = 100
+const defaultSeeds = 300
 
 // seeds are the seeds to run: SEED alone, or the first SEEDS.
 func seeds(t *testing.T) (first, last uint64) {
@@ -75,6 +75,16 @@ func TestSweepAlone(t *testing.T) {
 		last = max(20, last/5)
 	}
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
+}
+
+// TestAway has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
+// stopped that need not be, and the cluster converges.
+func TestAway(t *testing.T) {
+	first, last := seeds(t)
+	if !replaying() {
+		last = max(20, last/5)
+	}
+	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Away: true} })
 }
 
 // TestSameSeedSameHistory runs seeds twice.

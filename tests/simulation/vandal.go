@@ -1,28 +1,28 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 
 	"berth/shared/cluster"
 )
 
-// server is the ECS API below HTTP.
-type server interface {
-	Serve(ctx context.Context, op string, body []byte) (status int, answer []byte)
-}
-
 // serve calls Berth's ECS API as the protocol has it.
 func (w *World) serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
-	s, ok := w.Server.(server)
-	if !ok {
-		w.checker.fail("the server is a %T, which has no Serve", w.Server)
-		return http.StatusInternalServerError, nil
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	if !strings.Contains(op, ".") {
+		op = "AmazonEC2ContainerServiceV20141113." + op
 	}
-	return s.Serve(ctx, op, body)
+	r.Header.Set("X-Amz-Target", op)
+	to := httptest.NewRecorder()
+	w.Server.ServeHTTP(to, r)
+	return to.Code, to.Body.Bytes()
 }
 
 // malformed are requests each of which has to be refused, whatever the state of the cluster.

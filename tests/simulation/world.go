@@ -30,6 +30,8 @@ type Run struct {
 	Actions []Action
 	// LoseEvents drops every event and every message: only the sweep is left to find out what happens.
 	LoseEvents bool
+	// Away has no function run for two hours, in a world without other faults.
+	Away bool
 	// Off are faults of the seed that do not strike.
 	Off []Fault
 	// Plant puts a bug in.
@@ -63,6 +65,12 @@ type World struct {
 	steps    int
 	outage   outage
 	span     time.Duration
+	// off has no function run; well are the ECS tasks that nothing was wrong with when that ended.
+	off  bool
+	well []string
+	// ARNs of the target groups and the Cloud Map service; alarmed tells that the alarm was ever on.
+	byInstance, byAddress, registry string
+	alarmed                         bool
 }
 
 // How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
@@ -79,10 +87,14 @@ func Simulate(r Run) Outcome {
 		return Outcome{Broken: []string{err.Error()}}
 	}
 	defer w.Close()
-	w.live()
+	if w.Away {
+		w.liveAway()
+	} else {
+		w.live()
+	}
 	w.count()
 	return Outcome{
-		Broken: slices.Sorted(slices.Values(w.checker.broken)), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
+		Broken: slices.Sorted(slices.Values(r.Plant.shown(w.checker.broken))), Actions: w.Actions, Faults: w.chaos.struck(), Notes: w.notes,
 		Hash: w.Store.Hash(), Steps: w.steps, Coverage: Coverage{Marks: w.marks, Hits: w.chaos.hits},
 	}
 }
@@ -93,22 +105,34 @@ func newWorld(r Run) (*World, error) {
 		Run: r, rng: rand.New(rand.NewPCG(r.Seed, 0x77)), alive: map[string]int{}, stubborn: map[string]bool{},
 		marks: map[Mark]int{}, chaos: newChaos(r.Seed, r.Off), span: shortSpan,
 	}
+	calm := r.Seed%8 == 7 && !r.LoseEvents
+	if calm {
+		w.chaos = newChaos(r.Seed, AllFaults)
+	}
 	if w.chaos.rates[LongRun] > 0.5 {
 		w.chaos.hits[LongRun]++
 		w.span = longSpan
 	}
 	if w.Actions == nil {
 		w.Actions = draw(history, 8+history.IntN(25), w.span)
+		if calm && r.Seed%16 == 7 {
+			w.Actions = append(w.Actions, storm...)
+		}
 	}
 	w.client = &customer{world: w, stops: map[string]bool{}}
 	w.outage = w.chaos.outage()
-	settings := handler.DefaultSettings()
 	loop := embedded.NewVirtualLoop(epoch)
 	w.checker = newChecker(loop.Now, w.mark)
+	if calm {
+		w.checker.tolerance = soon
+	}
+	if verbose {
+		w.checker.tell = w.tell
+	}
 	ids := 0
 	var err error
 	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: &settings, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
+		Loop: loop, Seed: r.Seed, Settings: w.Plant.settings(), Watch: w.checker.records, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(function string, s handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
@@ -168,6 +192,9 @@ func (w *World) live() {
 // furnish makes the cluster: in half of the runs of instances that have their places in fault and upgrade domains, few of
 // them without limits to what tasks load them with.
 func (w *World) furnish() error {
+	if err := w.balance(); err != nil {
+		return err
+	}
 	n := 2 + w.rng.IntN(3)
 	if w.rng.IntN(2) == 0 {
 		if _, err := w.Cluster(context.Background(), clusterName, n, machine); err != nil {
@@ -208,14 +235,16 @@ func (w *World) until(t time.Time) {
 func (w *World) heal() {
 	w.chaos.active = false
 	w.Fleet.SetCallFaults(fleet.CallFaults{})
-	w.Fleet.SetBehaviour(nil)
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
 			_ = w.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	w.calmHealth()
+	w.calmTargets()
 	w.Loop.After(3*time.Minute, w.calmHealth) // of those that were being started
+	w.Loop.After(5*time.Minute, w.client.mend)
+	w.Loop.After(15*time.Minute, w.prompt)
 	w.redrive()
 	w.note("faults end")
 }
@@ -244,7 +273,11 @@ const (
 // settle lets the world come to rest, checks that it did, and that nothing more happens then.
 func (w *World) settle() {
 	sweep := epoch.Add(w.span.Truncate(time.Hour))
-	for look := range 3 {
+	looks := 3
+	if w.LoseEvents {
+		looks = 16 // each step of a deployment takes a sweep
+	}
+	for look := range looks {
 		sweep = sweep.Add(time.Hour)
 		if w.until(sweep.Add(afterSweep)); len(w.checker.broken) > 0 {
 			return
@@ -253,7 +286,7 @@ func (w *World) settle() {
 		if len(w.checker.broken) == 0 {
 			break
 		}
-		if look < 2 {
+		if look < looks-1 {
 			w.note("not yet at rest: %q", w.checker.broken)
 			w.checker.broken = nil
 		}

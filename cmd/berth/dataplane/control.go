@@ -20,18 +20,22 @@ import (
 //	POST   /fleet/instances/ID/disconnect   its agent loses ECS; its tasks go on
 //	POST   /fleet/instances/ID/reconnect    the machine is on and its agent has ECS again
 //	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task ends by itself
+//	POST   /fleet/tasks/ID/target           {"reason"}: it fails the checks of its target groups; passes them where empty
+//
+// At / it also answers Elastic Load Balancing's, Cloud Map's and CloudWatch's protocols, as far as [fleet.Fleet.Balancing] does.
 //
 // Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps web pages out.
 func newHandler(f *fleet.Fleet, log *slog.Logger) http.Handler {
 	ecs := f.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
 	mux := http.NewServeMux()
-	mux.Handle("/", ecs)
+	mux.Handle("/", f.Balancing(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
 	mux.HandleFunc("DELETE /fleet/instances/{id}", on(f.KillInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", on(f.CrashInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", on(f.Disconnect))
 	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", on(f.Reconnect))
+	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
 	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/fleet/") && !fromHere(r) {
@@ -97,6 +101,14 @@ func exitTask(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	on(func(id string) error { return f.CrashTask(id, in.ExitCode) })(w, r)
+}
+
+func failTarget(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
+	var in struct{ Reason string }
+	if !read(w, r, &in) {
+		return
+	}
+	on(func(id string) error { return f.SetTargetHealth(id, in.Reason) })(w, r)
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/fleet"
 )
 
@@ -23,7 +23,7 @@ type Options struct {
 	// Listener is where the protocol is served; it is closed in the end.
 	Listener net.Listener
 	// Bus gets the events.
-	Bus *awsapi.Bus
+	Bus *eventbus.Bus
 	// Cluster is made sure to be there with at least Nodes instances of Machine, unless Nodes is 0.
 	Cluster string
 	Nodes   int

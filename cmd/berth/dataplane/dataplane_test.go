@@ -22,7 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"berth/cmd/berth/dataplane"
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
 	"berth/shared/fleet"
 )
@@ -115,7 +115,7 @@ func serve(t *testing.T, refusals int) *served {
 				MinStart: time.Millisecond, MaxStart: 2 * time.Millisecond,
 			},
 			Listener: listener, Cluster: "default", Nodes: 2, Machine: fleet.Machine{Type: "t3.medium"},
-			Bus: &awsapi.Bus{Client: eventbridge.New(eventbridge.Options{
+			Bus: &eventbus.Bus{Client: eventbridge.New(eventbridge.Options{
 				Region: "us-east-1", BaseEndpoint: &bus.URL, Credentials: keys, Retryer: aws.NopRetryer{},
 			})},
 			Ready: func(endpoint string, added int) { ready <- endpoint },
@@ -220,6 +220,23 @@ func TestServe(t *testing.T) {
 			t.Errorf("event %+v", d)
 		}
 	})
+	t.Run("TasksFailTheChecksOfTheirTargetGroups", func(t *testing.T) {
+		s := serve(t, 0)
+		task, _ := s.start(t)
+		s.until(t, "RUNNING", func(d detail) bool { return d.LastStatus == "RUNNING" })
+		if status, answer := s.call(t, http.MethodPost, "/fleet/tasks/"+task+"/target", `{"reason": "Request timed out"}`); status != http.StatusOK {
+			t.Fatal(status, answer)
+		}
+	})
+	t.Run("TargetGroupsAreThere", func(t *testing.T) {
+		s := serve(t, 0)
+		const form = "application/x-www-form-urlencoded"
+		create := "Action=CreateTargetGroup&Version=2015-12-01&Name=web&Protocol=HTTP&Port=80"
+		status, answer := s.call(t, http.MethodPost, "/", create, "Content-Type", form, "Authorization", "AWS4-HMAC-SHA256 x")
+		if status != http.StatusOK || !strings.Contains(answer, ":targetgroup/web/") {
+			t.Errorf("%d %s", status, answer)
+		}
+	})
 	t.Run("MachinesComeAndGo", func(t *testing.T) {
 		s := serve(t, 0)
 		_, instance := s.start(t)
@@ -254,6 +271,7 @@ func TestServeRefuses(t *testing.T) {
 		"WebPages":         {http.MethodPost, "/fleet/instances", "{}", []string{"Content-Type", "text/plain"}, http.StatusForbidden},
 		"OtherNames":       {http.MethodPost, "/fleet/instances", "{}", []string{"Host", "evil.example"}, http.StatusForbidden},
 		"OtherNamesDelete": {http.MethodDelete, "/fleet/instances/x", "", []string{"Host", "evil.example"}, http.StatusForbidden},
+		"UnsignedForms":    {http.MethodPost, "/", "Action=DescribeTargetGroups", []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusForbidden},
 		"NoJSON":           {http.MethodPost, "/fleet/instances", "x", nil, http.StatusBadRequest},
 		"NoMachines":       {http.MethodPost, "/fleet/instances", `{"count": 0}`, nil, http.StatusBadRequest},
 		"UnknownType":      {http.MethodPost, "/fleet/instances", `{"type": "none"}`, nil, http.StatusBadRequest},

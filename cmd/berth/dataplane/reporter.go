@@ -6,14 +6,14 @@ import (
 	"sync"
 	"time"
 
-	"berth/shared/awsapi"
+	"berth/shared/awsapi/eventbus"
 )
 
 // reporter sends the fleet's events to EventBridge in their order, without the fleet waiting for it. What EventBridge
 // does not take is tried again until it does: the fleet's file keeps no events, so a process that ends loses those it
 // could not send, as ECS may lose some.
 type reporter struct {
-	bus *awsapi.Bus
+	bus *eventbus.Bus
 	log *slog.Logger
 
 	mu      sync.Mutex
@@ -23,7 +23,7 @@ type reporter struct {
 	empty   *sync.Cond    // of mu: nothing waits and nothing is being sent
 }
 
-func newReporter(bus *awsapi.Bus, log *slog.Logger) *reporter {
+func newReporter(bus *eventbus.Bus, log *slog.Logger) *reporter {
 	r := &reporter{bus: bus, log: log, more: make(chan struct{}, 1)}
 	r.empty = sync.NewCond(&r.mu)
 	return r

@@ -42,6 +42,8 @@ type Options struct {
 
 	// NewID gives request ids; random where nil.
 	NewID func() string
+	// Bus gets the service events that are published (Settings.PublishEvents), nobody where nil.
+	Bus handler.EventBus
 	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock replaces its clock.
 	// Tests use them.
 	WrapState func(function string, s handler.State) handler.State
@@ -110,7 +112,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parameters := map[string]string{"EventSources": FleetSource}
+	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource}
 	for k, v := range o.Parameters {
 		parameters[k] = v
 	}
@@ -140,7 +142,7 @@ func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 func (i *Installation) openFleet() error {
 	o := i.options.Fleet
 	o.Clock = loopClock{i.Loop}
-	o.Source, o.Account, o.Seed = FleetSource, i.options.Account, i.options.Seed
+	o.Source, o.AlarmSource, o.Account, o.Seed = FleetSource, FleetSource, i.options.Account, i.options.Seed
 	o.Path = i.options.file("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
@@ -186,11 +188,11 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
-	i.Server = wire.NewServer(wire.ServerOptions{
+	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
 		Account: i.options.Account, Scheduler: i.API, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
-	})
+	}))
 	return nil
 }
 
@@ -236,6 +238,17 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 			h := i.taskStateChange("task-state-change")
 			return embedded.Function{Messages: h.Messages, Schedule: i.taskStateChange("sweep").Schedule}
 		},
+		"health-check": func(string) embedded.Function {
+			h := i.healthCheck()
+			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
+		},
+		"throttling": func(string) embedded.Function {
+			h := &handler.Throttling{
+				State: i.state("throttling"), Clock: i.clock("throttling"), Settings: *i.options.Settings, Log: i.log("throttling"),
+				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
+			}
+			return embedded.Function{Messages: h.Messages}
+		},
 	}
 }
 
@@ -245,7 +258,16 @@ func (i *Installation) log(function string) *slog.Logger {
 
 func (i *Installation) dispatch(name string) *handler.Dispatch {
 	return &handler.Dispatch{
-		State: i.state(name), ECS: i.ecs(name), Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Bus: i.options.Bus,
+		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+	}
+}
+
+func (i *Installation) healthCheck() *handler.HealthCheck {
+	const name = "health-check"
+	return &handler.HealthCheck{
+		State: i.state(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Alarms: i.Fleet, Clock: i.clock(name),
+		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }
 

@@ -48,7 +48,8 @@ type ServiceAnswer struct {
 	// Decided is why tasks found no instance when placement last looked; Now why they would find none now.
 	Decided *wire.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer         `json:"now,omitempty"`
-	// HeldUntil is before when nothing is started, after a task that never ran; empty for no such time.
+	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never ran; empty for no such
+	// time.
 	HeldUntil string `json:"heldUntil,omitempty"`
 	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
 	Moving   bool          `json:"moving"`
@@ -181,8 +182,10 @@ func WhyService(snap *cluster.Snapshot, name string) (*ServiceAnswer, error) {
 		return nil, err
 	}
 	if out.Missing > 0 {
-		if !s.NotBefore.IsZero() {
-			out.HeldUntil = s.NotBefore.UTC().Format(time.RFC3339)
+		for _, r := range wire.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
+			if r.Status == "PRIMARY" {
+				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
+			}
 		}
 		out.Now = &Answer{Tasks: (&Question{Service: name}).words()}
 		w.place(out.Now, r)

@@ -139,12 +139,15 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0
 	t.Run("ThatLacksSome", func(t *testing.T) {
 		full := append(rows(), task("big", 6, "i-2"), task("big", 7, "i-3"))
 		full[7].(*cluster.Service).Desired = 5
-		full[7].(*cluster.Service).NotBefore = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		full[7].(*cluster.Service).Deployment.ID = "ecs-svc/1"
+		full = append(full, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
+			"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+		}})
 		golden(t, whyService(t, snapshot(t, full), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 run, 0 are on their way, 2 have no instance.
   They are on i-1, i-2, i-3.
   When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
-  A task never ran: nothing is started before 2026-11-21T12:00:00Z.
+  Tasks never ran: nothing is started before 2026-11-21T12:00:00Z.
 As things stand:
 None of 2 tasks of service big would find an instance.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none could take it, closest is i-1 (insufficient memory)

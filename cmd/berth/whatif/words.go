@@ -245,7 +245,7 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 		p.line("  When placement last looked: %s", a.Decided.Text)
 	}
 	if a.HeldUntil != "" {
-		p.line("  A task never ran: nothing is started before %s.", a.HeldUntil)
+		p.line("  Tasks never ran: nothing is started before %s.", a.HeldUntil)
 	}
 	if a.Now != nil {
 		p.line("As things stand:")

@@ -19,7 +19,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"berth/functions/internal/trace"
 	"berth/shared/awsapi"
@@ -134,6 +133,35 @@ func (e *Environment) number(name string, def, least, most float64) float64 {
 	return v
 }
 
+// flag is a variable that is true or false; false where it is not set.
+func (e *Environment) flag(name string) bool {
+	switch text := e.lookup(name); text {
+	case "true":
+		return true
+	case "", "false":
+	default:
+		e.fail(fmt.Errorf("%s is %q, expected true or false", name, text))
+	}
+	return false
+}
+
+// ladder is a variable of numbers of seconds, separated by commas; def where it is not set.
+func (e *Environment) ladder(name string, def []time.Duration) []time.Duration {
+	var out []time.Duration
+	for _, text := range e.List(name) {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 7*24*3600) {
+			e.fail(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to 604800", name, text))
+			return def
+		}
+		out = append(out, time.Duration(v*float64(time.Second)))
+	}
+	if out == nil {
+		return def
+	}
+	return out
+}
+
 func (e *Environment) seconds(name string, def time.Duration) time.Duration {
 	return time.Duration(e.number(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
 }
@@ -142,13 +170,20 @@ func (e *Environment) seconds(name string, def time.Duration) time.Duration {
 func (e *Environment) Settings() handler.Settings {
 	s := handler.DefaultSettings()
 	s.Settle = e.seconds("SETTLE_SECONDS", s.Settle)
-	s.RestartDelay = e.seconds("RESTART_DELAY_SECONDS", s.RestartDelay)
 	s.KeepStopped = e.seconds("KEEP_STOPPED_SECONDS", s.KeepStopped)
 	s.KeepRequests = e.seconds("KEEP_REQUESTS_SECONDS", s.KeepRequests)
 	s.RequestWait = e.seconds("REQUEST_WAIT_SECONDS", s.RequestWait)
 	s.RequestPoll = e.seconds("REQUEST_POLL_SECONDS", s.RequestPoll)
 	s.Recheck = e.seconds("RECHECK_SECONDS", s.Recheck)
 	s.RecheckMax = e.seconds("RECHECK_MAX_SECONDS", s.RecheckMax)
+	s.LostAfter = e.seconds("LOST_AFTER_SECONDS", s.LostAfter)
+	s.ProviderFallback = e.seconds("PROVIDER_FALLBACK_SECONDS", s.ProviderFallback)
+	s.SettleHealthy = e.seconds("SETTLE_HEALTHY_SECONDS", s.SettleHealthy)
+	s.RestartGap = e.seconds("RESTART_GAP_SECONDS", s.RestartGap)
+	s.Ladder = e.ladder("THROTTLE_LADDER_SECONDS", s.Ladder)
+	s.UnhealthyShare = int(e.number("UNHEALTHY_SHARE_PERCENT", float64(s.UnhealthyShare), 1, 100))
+	s.Wave = int(e.number("WAVE_PERCENT", float64(s.Wave), 1, 100))
+	s.PublishEvents = e.flag("PUBLISH_EVENTS")
 	s.ProvisioningLimit = int(e.number("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
 	s.StartRate = e.number("START_RATE", s.StartRate, 0.001, 1e6)
 	s.StartBurst = e.number("START_BURST", s.StartBurst, 1, 1e6)
@@ -168,12 +203,10 @@ func (e *Environment) State() *dynamo.State {
 // ECS is the ECS API.
 func (e *Environment) ECS() *awsapi.ECS { return &awsapi.ECS{Client: ecs.NewFromConfig(e.aws)} }
 
+// AWS is the configuration for clients of the SDK that few functions have.
+func (e *Environment) AWS() aws.Config { return e.aws }
+
 // Forwarder passes operations on to ECS.
 func (e *Environment) Forwarder() *awsapi.Forwarder {
 	return &awsapi.Forwarder{Client: ecs.NewFromConfig(e.aws)}
-}
-
-// Queue is the queue whose URL the variable holds.
-func (e *Environment) Queue(name string) *awsapi.Queue {
-	return &awsapi.Queue{Client: sqs.NewFromConfig(e.aws), URL: e.Required(name)}
 }

@@ -34,8 +34,10 @@ func TestSettings(t *testing.T) {
 		}
 	})
 	t.Run("FollowTheVariables", func(t *testing.T) {
-		e := with("START_RATE", "2.5", "START_BURST", "7", "SETTLE_SECONDS", "0.5", "PROVISIONING_LIMIT", "0", "REQUEST_WAIT_SECONDS", "0")
+		e := with("START_RATE", "2.5", "START_BURST", "7", "SETTLE_SECONDS", "0.5", "PROVISIONING_LIMIT", "0", "REQUEST_WAIT_SECONDS", "0",
+			"THROTTLE_LADDER_SECONDS", "1, 90", "WAVE_PERCENT", "7", "PUBLISH_EVENTS", "true")
 		want := handler.DefaultSettings()
+		want.Ladder, want.Wave, want.PublishEvents = []time.Duration{time.Second, 90 * time.Second}, 7, true
 		want.StartRate, want.StartBurst, want.Settle, want.ProvisioningLimit, want.RequestWait = 2.5, 7, 500*time.Millisecond, 0, 0
 		if diff := cmp.Diff(want, e.Settings()); diff != "" || e.Err() != nil {
 			t.Errorf("%v, settings (-want +got):\n%s", e.Err(), diff)
@@ -44,6 +46,7 @@ func TestSettings(t *testing.T) {
 	t.Run("NameWhatIsMalformed", func(t *testing.T) {
 		for name, value := range map[string]string{
 			"START_RATE": "0", "START_BURST": "NaN", "SETTLE_SECONDS": "1m", "REQUEST_WAIT_SECONDS": "-1",
+			"THROTTLE_LADDER_SECONDS": "60,soon", "PUBLISH_EVENTS": "yes", "UNHEALTHY_SHARE_PERCENT": "101",
 		} {
 			e := with(name, value)
 			e.Settings()
@@ -57,7 +60,7 @@ func TestSettings(t *testing.T) {
 func TestWhatIsMissingIsCollected(t *testing.T) {
 	e := with("AWS_REGION", "eu-central-1")
 	e.State()
-	e.Queue("WAKE_QUEUE_URL")
+	e.Required("WAKE_QUEUE_URL")
 	e.Account()
 	if err := e.Err(); err == nil || err.Error() != "TABLE_NAME is not set\nWAKE_QUEUE_URL is not set\nACCOUNT_ID is not set" {
 		t.Errorf("Err = %v", err)

@@ -105,7 +105,8 @@ func get(e *environment.Environment, lambdaTrace string) error {
 	state := e.State()
 	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "r-1"})
 	if lambdaTrace != "" {
-		ctx = context.WithValue(ctx, "x-amzn-trace-id", lambdaTrace) //nolint:staticcheck // as Lambda's library has it
+		//lint:ignore SA1029 it is the key of Lambda's library
+		ctx = context.WithValue(ctx, "x-amzn-trace-id", lambdaTrace)
 	}
 	_, err := e.Invoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
 		_, err := state.Get(ctx, cluster.Key{Cluster: "c", Sort: "meta"})

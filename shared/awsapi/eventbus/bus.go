@@ -1,4 +1,6 @@
-package awsapi
+// Package eventbus sends events to EventBridge. It is apart from package awsapi so that only the functions that publish carry its
+// client.
+package eventbus
 
 import (
 	"context"
@@ -20,6 +22,9 @@ const putBatch = 10
 type Bus struct {
 	Client *eventbridge.Client
 }
+
+// New calls EventBridge by a configuration of the SDK.
+func New(c aws.Config) *Bus { return &Bus{Client: eventbridge.NewFromConfig(c)} }
 
 // Put sends events, each as EventBridge delivers it (JSON with source, detail-type, time, resources and detail), in
 // their order and ten a call. What should be sent again comes back as left, in order: all that follows a call which

@@ -1,0 +1,135 @@
+package whatif
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
+
+// ClusterAnswer is what a cluster has of each metric, whether the metric is in balance, and which instances are of no use.
+type ClusterAnswer struct {
+	Instances int      `json:"instances"` // that take tasks
+	Metrics   []Metric `json:"metrics"`
+	Unused    []Unused `json:"unused"`
+}
+
+// Metric is one metric of the cluster. What has no limit is left out.
+type Metric struct {
+	Name                   string `json:"name"`
+	Capacity               *int64 `json:"capacity,omitempty"`
+	CapacityWithoutBuffer  *int64 `json:"capacityWithoutBuffer,omitempty"`
+	Load                   int64  `json:"load"`
+	Remaining              *int64 `json:"remaining,omitempty"`
+	RemainingWithoutBuffer *int64 `json:"remainingWithoutBuffer,omitempty"`
+	// Violated are the instances with more load than they take without the buffer.
+	Violated []string `json:"violated"`
+	// Emptiest and Fullest are the least and the most load of an instance.
+	Emptiest           int64   `json:"emptiest"`
+	Fullest            int64   `json:"fullest"`
+	BalancingThreshold float64 `json:"balancingThreshold"`
+	ActivityThreshold  int64   `json:"activityThreshold"`
+	Balanced           bool    `json:"balanced"`
+}
+
+// Unused is an instance that the rules let no service use.
+type Unused struct {
+	Instance string `json:"instance"`
+	Why      string `json:"why"`
+}
+
+// WhyCluster says how a cluster stands.
+func WhyCluster(snap *cluster.Snapshot) (*ClusterAnswer, error) {
+	w := newWorld(snap)
+	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
+	for _, v := range snap.Instances {
+		if v.Instance == nil || !v.Available() {
+			continue
+		}
+		if _, cordoned := v.Attributes[cluster.AttributeUnschedulable]; !cordoned {
+			out.Instances++
+		}
+	}
+	balances := placement.Balances(snap)
+	for n, c := range placement.Capacities(snap) {
+		b := balances[n]
+		slices.Sort(c.Violated)
+		out.Metrics = append(out.Metrics, Metric{
+			Name: c.Metric, Capacity: limited(c.Total), CapacityWithoutBuffer: limited(c.Unbuffered), Load: c.Load,
+			Remaining: limited(c.Remaining), RemainingWithoutBuffer: limited(c.RemainingUnbuffered),
+			Violated: append([]string{}, c.Violated...), Emptiest: b.Min, Fullest: b.Max,
+			BalancingThreshold: b.Threshold, ActivityThreshold: b.Activity, Balanced: b.Balanced,
+		})
+	}
+	slices.SortFunc(out.Metrics, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
+	services, err := w.services()
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range w.engine.Unused(services) {
+		out.Unused = append(out.Unused, Unused(u))
+	}
+	return out, nil
+}
+
+// limited is the number, nil for none.
+func limited(n int64) *int64 {
+	if n == placement.Unlimited {
+		return nil
+	}
+	return &n
+}
+
+// services are the ACTIVE ones with what their tasks ask for, in order of name.
+func (w *world) services() (out []placement.Mover, err error) {
+	for _, name := range slices.Sorted(maps.Keys(w.snap.Services)) {
+		s := w.snap.Services[name]
+		if s.Status != cluster.ServiceActive {
+			continue
+		}
+		spec, err := w.spec(s, &cluster.Rules{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, placement.Mover{Name: name, Spec: spec, Target: s.Desired})
+	}
+	return out, nil
+}
+
+// Print writes the answer for people.
+func (a *ClusterAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("%d instances take tasks.", a.Instances)
+	for _, m := range a.Metrics {
+		p.metric(&m)
+	}
+	if len(a.Metrics) == 0 {
+		p.line("No metric has a load or a capacity.")
+	}
+	for _, u := range a.Unused {
+		p.line("Instance %s is of no use to any service: %s.", u.Instance, u.Why)
+	}
+	return p.err
+}
+
+func (p *printer) metric(m *Metric) {
+	text := fmt.Sprintf("%d used, no limit", m.Load)
+	if m.Capacity != nil {
+		text = fmt.Sprintf("%d of %d used, %d left", m.Load, *m.Capacity, *m.Remaining)
+		if *m.CapacityWithoutBuffer != *m.Capacity {
+			text += fmt.Sprintf(", %d without the buffer", *m.RemainingWithoutBuffer)
+		}
+	}
+	balance := "in balance"
+	if !m.Balanced {
+		balance = "not in balance"
+	}
+	p.line("Metric %s: %s; %s (%d to %d an instance).", m.Name, text, balance, m.Emptiest, m.Fullest)
+	if len(m.Violated) > 0 {
+		p.line("  Above what they take without a buffer: %s.", strings.Join(m.Violated, ", "))
+	}
+}

@@ -1,0 +1,78 @@
+// Package alarm calls CloudWatch for the state of alarms. It is apart from package awsapi so that only the function that
+// needs it carries CloudWatch's client.
+package alarm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+
+	"berth/shared/awsapi"
+	"berth/shared/cluster"
+)
+
+// Alarms is CloudWatch as far as it describes alarms.
+type Alarms struct {
+	Client *cloudwatch.Client
+}
+
+// New calls CloudWatch by a configuration of the SDK.
+func New(c aws.Config) *Alarms { return &Alarms{Client: cloudwatch.NewFromConfig(c)} }
+
+// alarmBatch is how many alarms CloudWatch describes in one call.
+const alarmBatch = 100
+
+// DescribeAlarms gives those of the alarms named that are there, metric alarms and composite ones.
+func (a *Alarms) DescribeAlarms(ctx context.Context, names []string) (alarms []cluster.Alarm, err error) {
+	for batch := range slices.Chunk(names, alarmBatch) {
+		pages := cloudwatch.NewDescribeAlarmsPaginator(a.Client, &cloudwatch.DescribeAlarmsInput{
+			AlarmNames: batch, AlarmTypes: []types.AlarmType{types.AlarmTypeMetricAlarm, types.AlarmTypeCompositeAlarm},
+			MaxRecords: aws.Int32(alarmBatch),
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("describing alarms: %w", awsapi.CallError(err))
+			}
+			for _, m := range page.MetricAlarms {
+				alarms = append(alarms, metricAlarm(m))
+			}
+			for _, c := range page.CompositeAlarms {
+				alarms = append(alarms, cluster.Alarm{
+					Name: aws.ToString(c.AlarmName), InAlarm: c.StateValue == types.StateValueAlarm,
+					Since: since(c.StateTransitionedTimestamp, c.StateUpdatedTimestamp),
+				})
+			}
+		}
+	}
+	return alarms, nil
+}
+
+// metricAlarm is an alarm of one metric, or of several joined by mathematics: these have a period each.
+func metricAlarm(m types.MetricAlarm) cluster.Alarm {
+	period := aws.ToInt32(m.Period)
+	for _, q := range m.Metrics {
+		period = max(period, aws.ToInt32(q.Period))
+		if q.MetricStat != nil {
+			period = max(period, aws.ToInt32(q.MetricStat.Period))
+		}
+	}
+	return cluster.Alarm{
+		Name: aws.ToString(m.AlarmName), InAlarm: m.StateValue == types.StateValueAlarm,
+		Since:  since(m.StateTransitionedTimestamp, m.StateUpdatedTimestamp),
+		Window: time.Duration(period) * time.Duration(aws.ToInt32(m.EvaluationPeriods)) * time.Second,
+	}
+}
+
+// since is when a state began: the transition where CloudWatch tells it, else the last update.
+func since(transitioned, updated *time.Time) time.Time {
+	if transitioned != nil {
+		return transitioned.UTC()
+	}
+	return aws.ToTime(updated).UTC()
+}

@@ -1,0 +1,233 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+const elbNamespace = "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/"
+
+type (
+	xmlGroup struct {
+		ARN        string `xml:"TargetGroupArn"`
+		Name       string `xml:"TargetGroupName"`
+		Protocol   string
+		Port       int
+		VPC        string `xml:"VpcId,omitempty"`
+		TargetType string
+	}
+	xmlAttribute struct{ Key, Value string }
+	xmlTarget    struct {
+		ID          string `xml:"Target>Id"`
+		Port        int    `xml:"Target>Port"`
+		State       string `xml:"TargetHealth>State"`
+		Reason      string `xml:"TargetHealth>Reason,omitempty"`
+		Description string `xml:"TargetHealth>Description,omitempty"`
+	}
+	// xmlResult is what any of the operations answers.
+	xmlResult struct {
+		Groups     []xmlGroup     `xml:"TargetGroups>member,omitempty"`
+		Attributes []xmlAttribute `xml:"Attributes>member,omitempty"`
+		Health     []xmlTarget    `xml:"TargetHealthDescriptions>member,omitempty"`
+	}
+)
+
+// query answers a call of Elastic Load Balancing: the Query protocol, answers in XML.
+func (f *Fleet) query(w http.ResponseWriter, body []byte) {
+	form, err := url.ParseQuery(string(body))
+	var result *xmlResult
+	action := form.Get("Action")
+	if err == nil {
+		result, err = f.queryAction(action, form)
+	}
+	if err != nil {
+		e, status := asError(err)
+		var failure struct {
+			XMLName   xml.Name `xml:"ErrorResponse"`
+			Type      string   `xml:"Error>Type"`
+			Code      string   `xml:"Error>Code"`
+			Message   string   `xml:"Error>Message"`
+			RequestID string   `xml:"RequestId"`
+		}
+		failure.Type, failure.Code, failure.Message, failure.RequestID = "Sender", string(e.Code), e.Message, "fleet"
+		f.replyXML(w, status, failure)
+		return
+	}
+	inner, err := xml.Marshal(result)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	inner = inner[len("<xmlResult>") : len(inner)-len("</xmlResult>")]
+	reply(w, http.StatusOK, "text/xml", fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><%[1]sResult>%[3]s</%[1]sResult>"+
+		"<ResponseMetadata><RequestId>fleet</RequestId></ResponseMetadata></%[1]sResponse>", action, elbNamespace, inner))
+}
+
+func (f *Fleet) replyXML(w http.ResponseWriter, status int, body any) {
+	data, err := xml.Marshal(body)
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
+	reply(w, status, "text/xml", data)
+}
+
+func (f *Fleet) queryAction(action string, form url.Values) (*xmlResult, error) {
+	ctx, arn := context.Background(), form.Get("TargetGroupArn")
+	switch action {
+	case "CreateTargetGroup":
+		return f.createTargetGroup(form)
+	case "DescribeTargetGroups":
+		return f.describeTargetGroups(form)
+	case "DeleteTargetGroup":
+		return &xmlResult{}, f.DeleteTargetGroup(arn)
+	case "ModifyTargetGroupAttributes":
+		return f.modifyTargetGroup(arn, form)
+	case "DescribeTargetGroupAttributes":
+		delay, err := f.DeregistrationDelay(ctx, arn)
+		return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
+	case "RegisterTargets", "DeregisterTargets":
+		targets, err := f.formTargets(arn, form)
+		if err != nil {
+			return nil, err
+		}
+		if action == "RegisterTargets" {
+			return &xmlResult{}, f.RegisterTargets(ctx, arn, targets)
+		}
+		return &xmlResult{}, f.DeregisterTargets(ctx, arn, targets)
+	case "DescribeTargetHealth":
+		return f.describeTargetHealth(arn, form)
+	}
+	return nil, unknownOperation(action)
+}
+
+const delayAttribute = "deregistration_delay.timeout_seconds"
+
+func (g *targetGroup) xml() xmlGroup {
+	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
+}
+
+func (f *Fleet) createTargetGroup(form url.Values) (*xmlResult, error) {
+	port, _ := strconv.Atoi(form.Get("Port"))
+	var result xmlResult
+	err := f.change(func(time.Time) error {
+		g, err := f.newTargetGroup(targetGroup{
+			Name: form.Get("Name"), Type: form.Get("TargetType"), Protocol: cmp.Or(form.Get("Protocol"), "HTTP"), VPC: form.Get("VpcId"),
+			Port: cmp.Or(port, 80), Delay: defaultDelay,
+		})
+		if err == nil {
+			result.Groups = []xmlGroup{g.xml()}
+		}
+		return err
+	})
+	return &result, err
+}
+
+// members are the values PREFIX.member.N.FIELD of a form, in order.
+func members(form url.Values, prefix, field string) (values []string) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.member.%d%s", prefix, n, field)
+		if !form.Has(name) {
+			return values
+		}
+		values = append(values, form.Get(name))
+	}
+}
+
+func (f *Fleet) describeTargetGroups(form url.Values) (*xmlResult, error) {
+	names, arns := members(form, "Names", ""), members(form, "TargetGroupArns", "")
+	var result xmlResult
+	err := f.look(func(time.Time) error {
+		for _, arn := range slices.Sorted(maps.Keys(f.targetGroups)) {
+			g := f.targetGroups[arn]
+			if len(names)+len(arns) == 0 || slices.Contains(names, g.Name) || slices.Contains(arns, arn) {
+				result.Groups = append(result.Groups, g.xml())
+			}
+		}
+		if len(result.Groups) < len(names)+len(arns) {
+			return cluster.Errorf(cluster.CodeTargetGroupNotFound, "One or more target groups not found")
+		}
+		return nil
+	})
+	return &result, err
+}
+
+func (f *Fleet) modifyTargetGroup(arn string, form url.Values) (*xmlResult, error) {
+	keys, values := members(form, "Attributes", ".Key"), members(form, "Attributes", ".Value")
+	var result xmlResult
+	err := f.change(func(now time.Time) error {
+		g, err := f.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		for n, key := range keys {
+			seconds, err := strconv.ParseUint(values[min(n, len(values)-1)], 10, 16)
+			delay := time.Duration(seconds) * time.Second
+			if key != delayAttribute || err != nil || delay > maxDelay {
+				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time", key)
+			}
+			g.Delay = delay
+			result.Attributes = append(result.Attributes, xmlAttribute{key, values[n]})
+		}
+		f.touch(g)
+		return nil
+	})
+	return &result, err
+}
+
+// formTargets are the targets that a form names; the group's own port where it names none.
+func (f *Fleet) formTargets(arn string, form url.Values) (targets []cluster.Address, err error) {
+	err = f.look(func(now time.Time) error {
+		g, err := f.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		for n, host := range members(form, "Targets", ".Id") {
+			port, _ := strconv.Atoi(form.Get(fmt.Sprintf("Targets.member.%d.Port", n+1)))
+			targets = append(targets, cluster.Address{Host: host, Port: cmp.Or(port, g.Port)})
+		}
+		return nil
+	})
+	return targets, err
+}
+
+func (f *Fleet) describeTargetHealth(arn string, form url.Values) (*xmlResult, error) {
+	asked, err := f.formTargets(arn, form)
+	if err != nil {
+		return nil, err
+	}
+	if proceed, err := f.faulty("DescribeTargetHealth", arn, func() error { return nil }); !proceed {
+		return nil, err
+	}
+	var result xmlResult
+	err = f.look(func(now time.Time) error {
+		g, err := f.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		add := func(a cluster.Address, s targetState) {
+			result.Health = append(result.Health, xmlTarget{a.Host, a.Port, s.state, s.reason, s.description})
+		}
+		for k := range g.Targets {
+			if t := &g.Targets[k]; len(asked) == 0 || slices.Contains(asked, t.Address) {
+				add(t.Address, f.targetState(t, now))
+			}
+		}
+		for _, a := range asked {
+			if !slices.ContainsFunc(g.Targets, func(t target) bool { return t.Address == a }) {
+				add(a, targetState{"unused", "Target.NotRegistered", "Target is not registered to the target group"})
+			}
+		}
+		return nil
+	})
+	return &result, err
+}

@@ -1,0 +1,437 @@
+package handler_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+var (
+	group    = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/web/0a", Container: "app", Port: 80}
+	registry = cluster.Registry{ARN: "arn:aws:servicediscovery:eu-west-1:123456789012:service/srv-1", Container: "app", ContainerPort: 80}
+	subnet   = &cluster.Network{Subnets: []string{"subnet-1"}}
+)
+
+// balanced makes a service api with all that a revision can have, as if its deployment were completed.
+func (w *world) balanced() *cluster.Service {
+	w.t.Helper()
+	def := definition("vpc", 1, 256, 512)
+	def.Needs.ENIs = 1
+	w.ecs.define(def)
+	w.createAs(cluster.ServiceSpec{
+		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet, ServiceParameters: cluster.ServiceParameters{
+			LoadBalancers: &[]cluster.LoadBalancer{group}, Registries: &[]cluster.Registry{registry}, Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}},
+		},
+	})
+	return w.decided("api", func(s *cluster.Service) { s.Deployment.State, s.Deployment.Running = cluster.RolloutCompleted, 4 })
+}
+
+// decided changes a service's row as placement does.
+func (w *world) decided(name string, change func(*cluster.Service)) *cluster.Service {
+	w.t.Helper()
+	s := *w.service(name).Service
+	change(&s)
+	s.Rev++
+	if _, err := w.store.Write(ctx, cluster.Write{Put: &s}); err != nil {
+		w.t.Fatal(err)
+	}
+	return &s
+}
+
+func (w *world) update(c cluster.ServiceChange) (*cluster.Service, error) {
+	w.t.Helper()
+	c.Cluster = prod
+	d, err := w.api.UpdateService(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return d.Service, nil
+}
+
+// given are parameters of UpdateService with one of them set.
+func given(set func(*cluster.ServiceParameters)) cluster.ServiceChange {
+	var c cluster.ServiceChange
+	set(&c.ServiceParameters)
+	return c
+}
+
+// What starts a deployment and what does not: the per-field notes of ECS's UpdateService. The name is the field's.
+var updates = []struct {
+	field    string
+	change   cluster.ServiceChange
+	deploys  bool
+	refusal  string // instead
+	happened func(*cluster.Service) bool
+}{
+	{"TaskDefinition", cluster.ServiceChange{TaskDefinition: "vpc2"}, true, "", func(s *cluster.Service) bool { return s.Deployment.TaskDefinition == "vpc2:1" }},
+	{"TaskDefinition", cluster.ServiceChange{TaskDefinition: "vpc:1"}, false, "", nil},
+	{"Force", cluster.ServiceChange{Force: true}, true, "", nil},
+	{"Network", cluster.ServiceChange{Network: &cluster.Network{Subnets: []string{"subnet-2"}}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network.Subnets[0] == "subnet-2" }},
+	{"Network", cluster.ServiceChange{Network: &cluster.Network{Subnets: []string{"subnet-1"}}}, false, "", nil},
+	{"Network", cluster.ServiceChange{Network: &cluster.Network{}}, false, "Network Configuration must be provided", nil},
+	{"Network", cluster.ServiceChange{TaskDefinition: "web"}, false, "Network Configuration is not valid", nil},
+	{"Network", cluster.ServiceChange{TaskDefinition: "web", Network: &cluster.Network{}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network == nil }},
+	{"LoadBalancers", given(func(p *cluster.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.LoadBalancers) == 0 }},
+	{"LoadBalancers", given(func(p *cluster.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{group} }), false, "", nil},
+	{"Registries", given(func(p *cluster.ServiceParameters) { p.Registries = &[]cluster.Registry{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.Registries) == 0 }},
+	{"Registries", given(func(p *cluster.ServiceParameters) { p.Registries = &[]cluster.Registry{registry} }), false, "", nil},
+	{"Providers", given(func(p *cluster.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} }), false, "needs forceNewDeployment", nil},
+	{"Providers", given(func(p *cluster.ServiceParameters) {
+		p.Providers = &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	}), false, "", nil},
+	{"Providers", func() cluster.ServiceChange {
+		c := given(func(p *cluster.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} })
+		c.Force = true
+		return c
+	}(), true, "", func(s *cluster.Service) bool { return len(s.Providers) == 0 }},
+	{"Desired", cluster.ServiceChange{Desired: new(7)}, false, "", func(s *cluster.Service) bool { return s.Desired == 7 }},
+	{"Desired", cluster.ServiceChange{Desired: new(1001)}, false, "serviceRegistries has at most 1000", nil},
+	{"MinHealthy", cluster.ServiceChange{MinHealthy: new(50)}, false, "", func(s *cluster.Service) bool { return s.MinHealthy == 50 }},
+	{"MaxPercent", cluster.ServiceChange{MaxPercent: new(150)}, false, "", func(s *cluster.Service) bool { return s.MaxPercent == 150 }},
+	{"MaxPercent", cluster.ServiceChange{MaxPercent: new(100)}, false, "rebalancing does not support a maximumPercent of 100", nil},
+	{"Constraints", cluster.ServiceChange{Constraints: &[]cluster.PlacementConstraint{{Type: "distinctInstance"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Constraints) == 1 }},
+	{"Strategies", cluster.ServiceChange{Strategies: &[]cluster.PlacementStrategy{{Type: "spread", Field: "attribute:ecs.availability-zone"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Strategies) == 1 }},
+	{"Strategies", cluster.ServiceChange{Strategies: &[]cluster.PlacementStrategy{{Type: "random"}}}, false, "first placement strategy", nil},
+	{"PropagateTags", cluster.ServiceChange{PropagateTags: "SERVICE"}, false, "", func(s *cluster.Service) bool { return s.PropagateTags == "SERVICE" }},
+	{"Breaker", given(func(p *cluster.ServiceParameters) { p.Breaker = &cluster.CircuitBreaker{Enable: true} }), false, "", func(s *cluster.Service) bool { return s.Breaker.Enable }},
+	{"Alarms", given(func(p *cluster.ServiceParameters) {
+		p.Alarms = &cluster.DeploymentAlarms{Enable: true, Names: []string{"a"}}
+	}), false, "", func(s *cluster.Service) bool { return s.Alarms.Enable }},
+	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
+	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
+	{"Grace", given(func(p *cluster.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
+	{"ZoneRebalancing", given(func(p *cluster.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
+	{"ManagedTags", given(func(p *cluster.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},
+	{"ExecuteCommand", given(func(p *cluster.ServiceParameters) { p.ExecuteCommand = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ExecuteCommand }},
+}
+
+func TestAPI_WhatStartsADeployment(t *testing.T) {
+	tested := []string{"Cluster", "Name", "ServiceParameters"}
+	for n, c := range updates {
+		tested = append(tested, c.field)
+		t.Run(fmt.Sprint(n, c.field), func(t *testing.T) {
+			w := newWorld(t)
+			w.balanced()
+			other := definition("vpc2", 1, 256, 512)
+			other.Needs.ENIs = 1
+			w.ecs.define(other)
+			before := w.service("api").Service
+			c.change.Name = "api"
+			_, err := w.update(c.change)
+			after := w.service("api").Service
+			if c.refusal != "" {
+				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
+				want(t, "writes", after.Rev, before.Rev)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "deploys", after.Deployment.ID != before.Deployment.ID, c.deploys)
+			want(t, "is another service deployment", after.Release.ID != before.Release.ID, c.deploys)
+			wantCount(t, "service deployments", rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment), map[bool]int{false: 1, true: 2}[c.deploys])
+			if c.happened != nil && !c.happened(after) {
+				t.Errorf("nothing happened: %s", show(after))
+			}
+		})
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[cluster.ServiceChange](), reflect.TypeFor[cluster.ServiceParameters]()} {
+		for n := range of.NumField() {
+			if name := of.Field(n).Name; !slices.Contains(tested, name) {
+				t.Errorf("nothing says whether %s starts a deployment", name)
+			}
+		}
+	}
+}
+
+func TestAPI_Deployment(t *testing.T) {
+	t.Run("OfANewServiceIsInProgress", func(t *testing.T) {
+		w := newWorld(t)
+		s := w.create("web", "web", 2)
+		d := s.Deployment
+		want(t, "reason", d.Reason, "ECS deployment "+d.ID+" in progress.")
+		want(t, "state", d.State, cluster.RolloutInProgress)
+		want(t, "service deployment", fmt.Sprint(s.Release.Status, " ", s.Release.Target == d.ID, s.Release.CreatedAt.Equal(epoch)), "PENDING true true")
+		wantCount(t, "sources", s.Release.Sources, 0)
+		row := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)[0]
+		want(t, "row", row.ID, s.Release.ID)
+		want(t, "kept", row.Expires, epoch.Add(90*24*time.Hour).Unix())
+		want(t, "revision", rows[*cluster.ServiceRevision](w, cluster.PrefixRevision)[0].ID, d.ID)
+		want(t, "rebalances zones", s.ZoneRebalancing, true)
+	})
+	t.Run("KeepsTheOldOneAsActiveAndAsTheWayBack", func(t *testing.T) {
+		w := newWorld(t)
+		old := w.balanced()
+		version := w.version()
+		w.clock.now = w.clock.now.Add(time.Minute)
+		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true, Desired: new(6)})
+		want(t, "error", err, nil)
+		want(t, "version", w.version(), version+1)
+		wantCount(t, "older", s.Older, 1)
+		want(t, "the older one", s.Older[0].ID, old.Deployment.ID)
+		want(t, "still to have", s.Older[0].Desired, 4)
+		want(t, "way back", s.Last.ID, old.Deployment.ID)
+		want(t, "asked for", s.Release.Requested, 6)
+		want(t, "source", strings.Join(s.Release.Sources, " "), old.Deployment.ID)
+		want(t, "created", s.Deployment.CreatedAt, epoch.Add(time.Minute))
+		want(t, "counts", s.Deployment.Running, 0)
+		wantCount(t, "revisions", rows[*cluster.ServiceRevision](w, cluster.PrefixRevision), 2)
+		history := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)
+		wantCount(t, "service deployments", history, 2)
+		want(t, "newest first", history[0].ID, s.Release.ID)
+		want(t, "end of the one before", fmt.Sprint(history[1].Status, " ", history[1].FinishedAt.Equal(epoch.Add(time.Minute))), "STOPPED true")
+	})
+	t.Run("OfOneThatIsNotCompletedIsNoWayBack", func(t *testing.T) {
+		w := newWorld(t)
+		good := w.balanced()
+		bad, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		want(t, "error", err, nil)
+		w.decided("api", func(s *cluster.Service) {
+			s.Deployment.Running, s.Deployment.Pending, s.Older[0].Desired, s.Older[0].Running = 1, 1, 2, 2
+		})
+		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		want(t, "error", err, nil)
+		want(t, "way back", s.Last.ID, good.Deployment.ID)
+		wantCount(t, "older", s.Older, 2)
+		want(t, "newest of them", s.Older[0].ID, bad.Deployment.ID)
+		want(t, "still to have", fmt.Sprint(s.Older[0].Desired, s.Older[1].Desired), "2 2")
+		ids := map[string]bool{s.Deployment.ID: true, s.Older[0].ID: true, s.Older[1].ID: true}
+		want(t, "ids of the same instant", len(ids), 3)
+		want(t, "sources", strings.Join(s.Release.Sources, " "), bad.Deployment.ID+" "+good.Deployment.ID)
+	})
+	t.Run("OfOneWithoutTasksLeavesNothing", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 3)
+		for range 30 {
+			s, err := w.update(cluster.ServiceChange{Name: "web", Force: true})
+			want(t, "error", err, nil)
+			wantCount(t, "older", s.Older, 0)
+		}
+	})
+	t.Run("IsRefusedWhereTooManyAreUnderWay", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 100)
+		force := func() error {
+			w.decided("web", func(s *cluster.Service) { s.Deployment.Running = 1 })
+			_, err := w.update(cluster.ServiceChange{Name: "web", Force: true})
+			return err
+		}
+		for range cluster.MaxOlder {
+			want(t, "error", force(), nil)
+		}
+		wantCode(t, force(), cluster.CodeClient, "tasks of 11 deployments")
+	})
+	t.Run("TakesTheConstraintsThatHoldNow", func(t *testing.T) {
+		w := newWorld(t)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		ssd := []cluster.PlacementConstraint{{Type: "memberOf", Expression: "attribute:disk == ssd"}}
+		s, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &ssd})
+		want(t, "error", err, nil)
+		wantCount(t, "constraints of the deployment", s.Deployment.Constraints, 0)
+		s, err = w.update(cluster.ServiceChange{Name: "agent", Force: true})
+		want(t, "error", err, nil)
+		want(t, "constraint of the deployment", s.Deployment.Constraints[0], ssd[0])
+		want(t, "rebalances zones", s.ZoneRebalancing, false)
+	})
+	t.Run("OfAnInactiveTaskDefinitionIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 1)
+		w.ecs.definitions["big"].Inactive = true
+		_, err := w.update(cluster.ServiceChange{Name: "web", TaskDefinition: "big"})
+		wantCode(t, err, cluster.CodeClient, "TaskDefinition is inactive")
+	})
+	t.Run("OfAServiceThatIsBeingDeletedIsRefused", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		_, err := w.api.DeleteService(ctx, prod, "web", true)
+		want(t, "error", err, nil)
+		for range 2 { // DRAINING, then INACTIVE
+			_, err = w.update(cluster.ServiceChange{Name: "web", Force: true})
+			wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+			w.pump()
+		}
+		d := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)[0]
+		want(t, "its deployment has ended", d.Status.Ended(), true)
+	})
+	t.Run("ThatIsActiveKeepsAServiceFromBeingDeletedUnforced", func(t *testing.T) {
+		w := newWorld(t)
+		w.balanced()
+		_, err := w.update(cluster.ServiceChange{Name: "api", Force: true, Desired: new(0)})
+		want(t, "error", err, nil)
+		_, err = w.api.DeleteService(ctx, prod, "api", false)
+		wantCode(t, err, cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
+		_, err = w.api.DeleteService(ctx, prod, "api", true)
+		want(t, "error", err, nil)
+	})
+}
+
+func TestAPI_ZoneRebalancing(t *testing.T) {
+	zone := "attribute:ecs.availability-zone"
+	for _, c := range []struct {
+		name    string
+		spec    cluster.ServiceSpec
+		refusal string // where it is asked for; by itself it is then off
+	}{
+		{"Plain", cluster.ServiceSpec{}, ""},
+		{"SpreadOverZonesFirst", cluster.ServiceSpec{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "spread", Field: zone}, {Type: "binpack", Field: "CPU"}}}}, ""},
+		{"BinpackFirst", cluster.ServiceSpec{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}}}, "binpack(CPU)"},
+		{"Daemon", cluster.ServiceSpec{Strategy: cluster.Daemon}, "daemon"},
+		{"NoRoomAbove", cluster.ServiceSpec{MaxPercent: new(100)}, "maximumPercent of 100"},
+		{"BoundToAZone", cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf", Expression: zone + " == a"}}}}, "placement constraints on " + zone},
+		{"OtherConstraint", cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "distinctInstance"}}}}, ""},
+		{"DomainPolicy", cluster.ServiceSpec{Rules: cluster.Rules{DomainPolicy: cluster.PolicyAdaptive}}, "domain policy adaptive"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.spec.Cluster, c.spec.Name, c.spec.TaskDefinition = prod, "web", "web"
+			want(t, "by itself", w.createAs(c.spec).ZoneRebalancing, c.refusal == "")
+			_, err := w.update(cluster.ServiceChange{Name: "web", ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(true)}})
+			c.spec.Name, c.spec.ZoneRebalancing = "asked", new(true)
+			_, created := w.api.CreateService(ctx, c.spec)
+			if c.refusal == "" {
+				want(t, "updated", err, nil)
+				want(t, "created", created, nil)
+				return
+			}
+			wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
+			wantCode(t, created, cluster.CodeInvalidParameter, c.refusal)
+		})
+	}
+	t.Run("EndsWithADomainPolicy", func(t *testing.T) {
+		w := newWorld(t)
+		w.create("web", "web", 1)
+		d, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{cluster.TagDomainPolicy: "adaptive"})
+		want(t, "error", err, nil)
+		want(t, "rebalances", d.ZoneRebalancing, false)
+	})
+}
+
+func TestAPI_ServiceDeployments(t *testing.T) {
+	w := newWorld(t)
+	w.balanced()
+	var ids []string
+	for range 5 {
+		w.clock.now = w.clock.now.Add(time.Minute)
+		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		want(t, "error", err, nil)
+		ids = append([]string{s.Release.ID}, ids...)
+	}
+	w.decided("api", func(s *cluster.Service) {
+		r := *s.Release
+		r.Status, r.Running = cluster.DeploymentInProgress, 3
+		s.Release = &r
+	})
+	list := func(q cluster.DeploymentQuery) ([]string, bool) {
+		t.Helper()
+		q.Cluster, q.Service = prod, "api"
+		found, more, err := w.api.ListServiceDeployments(ctx, q)
+		want(t, "error", err, nil)
+		var out []string
+		for _, d := range found {
+			out = append(out, d.ID)
+		}
+		return out, more
+	}
+	t.Run("AreListedNewestFirstInPages", func(t *testing.T) {
+		var got []string
+		for after, more := "", true; more; {
+			var page []string
+			page, more = list(cluster.DeploymentQuery{After: after, Limit: 2})
+			got, after = append(got, page...), page[len(page)-1]
+		}
+		wantCount(t, "deployments", got, 6)
+		want(t, "order", strings.Join(got[:5], " "), strings.Join(ids, " "))
+	})
+	t.Run("AreFilteredByStatusAndTime", func(t *testing.T) {
+		running, _ := list(cluster.DeploymentQuery{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentInProgress}, Limit: 10})
+		want(t, "in progress", strings.Join(running, " "), ids[0])
+		gone, _ := list(cluster.DeploymentQuery{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentStopped}, Limit: 10})
+		wantCount(t, "stopped", gone, 5)
+		late, _ := list(cluster.DeploymentQuery{From: epoch.Add(4 * time.Minute), Limit: 10})
+		want(t, "late", strings.Join(late, " "), ids[0]+" "+ids[1])
+		early, _ := list(cluster.DeploymentQuery{To: epoch, Limit: 10})
+		wantCount(t, "early", early, 1)
+	})
+	t.Run("AreDescribedAsTheyAreNow", func(t *testing.T) {
+		ref := func(id string) cluster.RecordRef { return cluster.RecordRef{Cluster: prod, Service: "api", ID: id} }
+		found, failed, err := w.api.ServiceDeployments(ctx, []cluster.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
+		want(t, "error", err, nil)
+		want(t, "running", found[0].Running, 3)
+		want(t, "older", found[1].Status, cluster.DeploymentStopped)
+		want(t, "missing", fmt.Sprint(failed), "[{prod/api/none MISSING } {nope/api/"+ids[0]+" MISSING }]")
+	})
+	t.Run("HaveRevisionsThatCanBeLookedUp", func(t *testing.T) {
+		var refs []cluster.RecordRef
+		for _, r := range rows[*cluster.ServiceRevision](w, cluster.PrefixRevision) {
+			refs = append(refs, cluster.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
+		}
+		wantCount(t, "revisions", refs, 6)
+		found, failed, err := w.api.ServiceRevisions(ctx, append(refs, cluster.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
+		want(t, "error", err, nil)
+		wantCount(t, "found", found, 6)
+		want(t, "load balancer", found[0].LoadBalancers[0], group)
+		wantCount(t, "missing", failed, 1)
+	})
+	t.Run("OfAServiceThatIsNotThereAreNotFound", func(t *testing.T) {
+		_, _, err := w.api.ListServiceDeployments(ctx, cluster.DeploymentQuery{Cluster: prod, Service: "none"})
+		wantCode(t, err, cluster.CodeServiceNotFound, "")
+	})
+}
+
+func TestAPI_StopServiceDeployment(t *testing.T) {
+	deployed := func(t *testing.T) (*world, cluster.RecordRef) {
+		w := newWorld(t)
+		w.balanced()
+		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		want(t, "error", err, nil)
+		return w, cluster.RecordRef{Cluster: prod, Service: "api", ID: s.Release.ID}
+	}
+	for how, status := range map[cluster.StopType]cluster.ServiceDeploymentStatus{
+		cluster.StopAbort: cluster.DeploymentStopRequested, cluster.StopRollback: cluster.DeploymentRollbackRequested,
+	} {
+		t.Run(string(how), func(t *testing.T) {
+			w, ref := deployed(t)
+			version := w.version()
+			want(t, "error", w.api.StopServiceDeployment(ctx, ref, how), nil)
+			s := w.service("api")
+			want(t, "asked for", s.Release.Stop, how)
+			want(t, "status", s.Release.Status, status)
+			want(t, "stamp", s.Stamp, version+1)
+			want(t, "again", w.api.StopServiceDeployment(ctx, ref, how), nil)
+			want(t, "version", w.version(), version+1)
+			other := map[cluster.StopType]cluster.StopType{cluster.StopAbort: cluster.StopRollback, cluster.StopRollback: cluster.StopAbort}[how]
+			wantCode(t, w.api.StopServiceDeployment(ctx, ref, other), cluster.CodeConflict, string(status))
+		})
+	}
+	t.Run("ThatHasEndedIsAConflict", func(t *testing.T) {
+		w, ref := deployed(t)
+		w.decided("api", func(s *cluster.Service) {
+			r := *s.Release
+			r.Status = cluster.DeploymentSuccessful
+			s.Release = &r
+		})
+		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+		_, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		want(t, "error", err, nil)
+		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+	})
+	t.Run("WithoutAWayBackIsNotRolledBack", func(t *testing.T) {
+		w := newWorld(t)
+		ref := cluster.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
+		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
+		want(t, "stop", w.service("web").Release.Stop, "")
+	})
+	t.Run("ThatIsNotThereIsNotFound", func(t *testing.T) {
+		w, ref := deployed(t)
+		for _, ref := range []cluster.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
+			wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package handler
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// work is what a batch of stream records asks placement to look at.
+type work struct {
+	services map[string]bool
+	requests map[string]bool
+	// freed are instances that may now take what fitted nowhere before, hosts those whose agent may be away for too long.
+	freed, hosts map[string]bool
+	// came are instances that tasks have come to: a constraint over the tasks there may hold now.
+	came map[string]bool
+	// daemons looks at all DAEMON services, zones at all that keep their zones in balance, waiting at all tasks without an
+	// instance, moves at where all tasks are that a rule could make leave.
+	daemons, zones, waiting, moves bool
+	// fired are timers that have gone off.
+	fired []timer
+}
+
+func newWork() *work {
+	return &work{
+		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, hosts: map[string]bool{}, came: map[string]bool{},
+	}
+}
+
+// add takes in one record, after the snapshot has seen it.
+func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
+	switch row := r.Row().(type) {
+	case *cluster.Service:
+		w.services[row.Name] = true
+		w.moves = true
+	case *cluster.Configuration:
+		w.configured(snap)
+	case *cluster.Request:
+		w.requests[row.ID] = true
+	case *cluster.Instance:
+		w.instance(row, snap)
+	case *cluster.Task:
+		w.task(r, row, snap)
+	case *cluster.Target:
+		w.services[row.Service] = true
+	case *cluster.Throttle:
+		w.services[row.Service] = true
+	case *cluster.AlarmWatch:
+		w.services[row.Service] = true
+	case *cluster.Protection:
+		if t := snap.Task(row.Owner, row.Task); t != nil {
+			w.services[t.Service] = true
+		}
+	case *cluster.Due:
+		if r.Op == cluster.Remove {
+			w.due(row, snap)
+		}
+	}
+}
+
+func (w *work) task(r cluster.Record, t *cluster.Task, snap *cluster.Snapshot) {
+	if t.Service != "" {
+		w.services[t.Service] = true
+	}
+	if !t.Holds() && t.Instance != "" {
+		w.freed[t.Instance] = true
+		w.lastOn(t.Instance, snap)
+	}
+	old, known := r.Old.(*cluster.Task)
+	if t.Holds() && (!known || old == nil || old.Last == "") { // its first report: that it was begun comes from placement itself
+		w.came[t.Instance] = true
+	}
+	// A foreign task may put its instance above what it has.
+	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.Holds() {
+		w.moves = true
+	}
+}
+
+// lastOn looks at the DAEMON services of a draining instance that a task has left: they go last.
+func (w *work) lastOn(instance string, snap *cluster.Snapshot) {
+	v := snap.Instances[instance]
+	if v == nil || v.Instance == nil || v.Status != cluster.InstanceDraining || busy(snap, v) {
+		return
+	}
+	w.host(instance, snap)
+}
+
+// busy reports whether an instance has tasks of REPLICA services or standalone ones.
+func busy(snap *cluster.Snapshot, v *cluster.InstanceView) bool {
+	for _, t := range v.Tasks {
+		if snap.Daemons()[t.Service] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// configured looks at everything: any instance may now take what it did not, or have too much.
+func (w *work) configured(snap *cluster.Snapshot) {
+	w.daemons, w.waiting, w.moves = true, true, true
+	for id := range snap.Instances {
+		w.freed[id] = true
+	}
+}
+
+func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
+	w.daemons, w.moves, w.zones = true, true, true
+	w.freed[i.ID] = true
+	w.waiting = w.waiting || i.Gone()
+	w.hosts[i.ID] = true
+	w.host(i.ID, snap)
+}
+
+// host looks at the services that have tasks on an instance.
+func (w *work) host(id string, snap *cluster.Snapshot) {
+	if v := snap.Instances[id]; v != nil {
+		for _, t := range v.Tasks {
+			if t.Service != "" {
+				w.services[t.Service] = true
+			}
+		}
+	}
+}
+
+func (w *work) due(d *cluster.Due, snap *cluster.Snapshot) {
+	w.fired = append(w.fired, timer{d.Kind, d.Subject})
+	switch d.Kind {
+	case cluster.DueService:
+		w.services[d.Subject] = true
+	case cluster.DueRequest:
+		w.requests[d.Subject] = true
+	case cluster.DueWaiting:
+		w.waiting = true
+	case cluster.DueHost:
+		w.hosts[d.Subject] = true
+		w.host(d.Subject, snap)
+	}
+}
+
+// lostAt is when the tasks of an instance are given up as its agent stays disconnected (S11); zero while it is connected.
+func (d *decider) lostAt(v *cluster.InstanceView) time.Time {
+	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
+		return time.Time{}
+	}
+	return v.DisconnectedAt.Add(d.settings.LostAfter)
+}
+
+// away has instances looked at again whose agent is disconnected, once that has been so for too long.
+func (d *decider) away(w *work) {
+	for _, id := range sortedKeys(w.hosts) {
+		v := d.snap.Instances[id]
+		if v == nil || !slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Service != "" }) {
+			continue
+		}
+		if at := d.lostAt(v); at.After(d.now) {
+			d.plan.due(cluster.DueHost, id, at)
+		}
+	}
+}

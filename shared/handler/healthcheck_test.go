@@ -1,0 +1,313 @@
+package handler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// checked is a balanced world whose tasks are registered, with a health-check.
+func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *handler.HealthCheck) {
+	t.Helper()
+	b := newBalanced(t, n, wanted...)
+	b.asks(cluster.Outbox{Targets: b.items()})
+	b.elb.calls = nil
+	return b, b.healthCheck()
+}
+
+func (b *balanced) healthCheck() *handler.HealthCheck {
+	return &handler.HealthCheck{
+		State: b.store, LoadBalancers: b.elb, Registries: b.elb, Alarms: b.elb, Clock: b.clock, Settings: handler.DefaultSettings(),
+		Decoder: awsevent.Decoder{}, Figures: &handler.Figures{},
+	}
+}
+
+func (b *balanced) looks(h *handler.HealthCheck) {
+	b.t.Helper()
+	if err := h.Schedule(ctx, "health"); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// turns has the load balancer say something of a task.
+func (b *balanced) turns(id string, health cluster.TargetHealth) {
+	for _, g := range b.target(id).Registrations {
+		if g.Registry {
+			b.elb.entries[g.ARN][id] = health
+		} else {
+			b.elb.groups[g.ARN][cluster.Address{Host: g.Address, Port: g.Port}] = health
+		}
+	}
+}
+
+var (
+	healthy   = cluster.TargetHealth{Health: cluster.Healthy}
+	failing50 = cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Health checks failed with these codes: [503]"}
+)
+
+func TestHealthCheck_Targets(t *testing.T) {
+	t.Run("OneCallForEachTargetGroup", func(t *testing.T) {
+		b, h := checked(t, 5, inGroup(groupOne), inGroup(groupTwo))
+		for _, id := range b.ids[1:] {
+			b.turns(id, healthy)
+		}
+		b.turns(b.ids[0], failing50)
+		b.looks(h)
+		want(t, "calls", b.elb.count("TargetHealth"), 2)
+		for k, health := range []cluster.Health{cluster.Unhealthy, cluster.Healthy, cluster.Healthy} {
+			want(t, "health", b.target(b.ids[k]).Health(), health)
+		}
+		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, failing50.Reason)
+		b.turns(b.ids[0], healthy)
+		b.looks(h)
+		want(t, "reason", b.target(b.ids[0]).Registrations[0].Reason, "")
+		want(t, "health", b.target(b.ids[0]).Health(), cluster.Healthy)
+	})
+	t.Run("WritesOnlyWhatChanges", func(t *testing.T) {
+		b, h := checked(t, 4, inGroup(groupOne))
+		b.turns(b.ids[0], healthy)
+		b.looks(h)
+		b.pump()
+		before := b.units()
+		b.looks(h)
+		want(t, "write units", b.units(), before)
+	})
+	t.Run("InCloudMap", func(t *testing.T) {
+		b := newBalanced(t, 1, cluster.Registration{ARN: cloudMap, Registry: true})
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.1"
+		b.asks(cluster.Outbox{Targets: b.items()})
+		h := b.healthCheck()
+		delete(b.elb.entries[cloudMap], b.ids[0]) // Cloud Map answers first, and registers then
+		b.looks(h)
+		want(t, "health at first", b.target(b.ids[0]).Health(), cluster.UnknownHealth)
+		b.turns(b.ids[0], healthy)
+		b.looks(h)
+		want(t, "health", b.target(b.ids[0]).Health(), cluster.Healthy)
+	})
+	t.Run("NothingWhereNothingIsRegistered", func(t *testing.T) {
+		b, h := checked(t, 0, inGroup(groupOne))
+		spy := &spyState{Store: b.store}
+		h.State = spy
+		b.looks(h)
+		lists := spy.lists
+		b.looks(h)
+		want(t, "reads of a range, the clusters' included", spy.lists-lists, 2)
+		wantCount(t, "calls", b.elb.calls, 0)
+	})
+	t.Run("WhatCannotBeAskedKeepsNothingFromTheRest", func(t *testing.T) {
+		b, h := checked(t, 1, inGroup(groupOne), inGroup(groupTwo))
+		b.turns(b.ids[0], healthy)
+		b.elb.before = func(_, arn string, _ int) error {
+			if arn == groupOne {
+				return throttled
+			}
+			return nil
+		}
+		if err := h.Schedule(ctx, "health"); !errors.Is(err, throttled) {
+			t.Fatalf("error %v", err)
+		}
+		g := b.target(b.ids[0]).Registrations
+		want(t, "health there", g[0].Health, cluster.UnknownHealth)
+		want(t, "health in the other", g[1].Health, cluster.Healthy)
+	})
+	t.Run("OfATargetGroupThatIsGoneNothingIsKnown", func(t *testing.T) {
+		b, h := checked(t, 1, inGroup(groupOne))
+		b.turns(b.ids[0], healthy)
+		b.looks(h)
+		delete(b.elb.groups, groupOne)
+		b.looks(h)
+		want(t, "health", b.target(b.ids[0]).Health(), cluster.UnknownHealth)
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
+	})
+	t.Run("WhatSomebodyElseTookOutIsRegisteredAgain", func(t *testing.T) {
+		b, h := checked(t, 2, inGroup(groupOne))
+		clear(b.elb.groups[groupOne])
+		b.looks(h)
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, "")
+		b.pump()
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
+		want(t, "targets", len(b.elb.groups[groupOne]), 2)
+	})
+	t.Run("LosesARaceAgainstDispatch", func(t *testing.T) {
+		b, h := checked(t, 1, inGroup(groupOne))
+		b.turns(b.ids[0], healthy)
+		spy := &spyState{Store: b.store}
+		h.State = spy
+		raced := false
+		spy.beforeWrite = func(cluster.Write) error {
+			if !raced {
+				raced = true
+				b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+			}
+			return nil
+		}
+		b.looks(h)
+		want(t, "raced", raced, true)
+		g := b.target(b.ids[0]).Registrations[0]
+		want(t, "state", g.State, cluster.Deregistered)
+		want(t, "health", g.Health, cluster.UnknownHealth)
+	})
+	t.Run("UnknownSchedule", func(t *testing.T) {
+		_, h := checked(t, 0)
+		var drop *cluster.Drop
+		if err := h.Schedule(ctx, "sweep"); !errors.As(err, &drop) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// deploys has the service's deployment be under way since a time, with alarms.
+func (b *balanced) deploys(id string, since time.Time, alarms ...string) {
+	b.t.Helper()
+	row, err := b.store.Get(ctx, cluster.ServiceKey(prod, "web"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := *row.(*cluster.Service)
+	s.Alarms = cluster.DeploymentAlarms{Names: alarms, Enable: len(alarms) > 0, Rollback: true}
+	s.Deployment.ID, s.Deployment.CreatedAt, s.Deployment.State = id, since, cluster.RolloutInProgress
+	if id == "" {
+		s.Deployment.State = cluster.RolloutCompleted
+	}
+	if _, err := b.store.Write(ctx, cluster.Write{Put: &s, Any: true}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.bump() // a deployment's beginning narrows
+}
+
+func (b *balanced) watch() *cluster.AlarmWatch {
+	b.t.Helper()
+	row, err := b.store.Get(ctx, cluster.AlarmWatchKey(prod, b.service.Short))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	w, _ := row.(*cluster.AlarmWatch)
+	return w
+}
+
+func (b *balanced) alarm(name string, fires bool, since time.Time) {
+	b.elb.alarms[name] = cluster.Alarm{Name: name, InAlarm: fires, Since: since, Window: 3 * time.Minute}
+}
+
+func alarmEvent(name, state string, at time.Time) []byte {
+	data, err := json.Marshal(object{
+		"source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "detail": object{
+			"alarmName": name, "state": object{"value": state, "timestamp": at.Format("2006-01-02T15:04:05.000-0700")},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func TestHealthCheck_Alarms(t *testing.T) {
+	asleep := func(t *testing.T) (*balanced, *handler.HealthCheck) {
+		b := newBalanced(t, 0)
+		b.placementAsleep = true
+		return b, b.healthCheck()
+	}
+	t.Run("ThatFireDuringADeployment", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", false, epoch)
+		b.alarm("slow", false, epoch)
+		b.deploys("ecs-svc/1", epoch, "errors", "slow", "nobody's")
+		b.looks(h)
+		want(t, "bake", b.watch().Bake, 3*time.Minute)
+		want(t, "in alarm", len(b.watch().InAlarm), 0)
+		b.alarm("slow", true, epoch.Add(time.Minute))
+		b.looks(h)
+		b.alarm("slow", false, epoch.Add(2*time.Minute))
+		b.looks(h)
+		w := b.watch()
+		if diff := cmp.Diff([]string{"slow"}, w.InAlarm); diff != "" || w.Ignored || w.Deployment != "ecs-svc/1" {
+			t.Errorf("%+v %s", w, diff)
+		}
+	})
+	t.Run("ThatFiredBeforeItBeganAreIgnored", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", true, epoch.Add(-time.Minute))
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		want(t, "ignored", b.watch().Ignored, true)
+		b.alarm("errors", false, epoch.Add(time.Minute))
+		b.looks(h)
+		want(t, "still ignored", b.watch().Ignored, true)
+		b.deploys("ecs-svc/2", epoch.Add(2*time.Minute), "errors")
+		b.looks(h)
+		want(t, "ignored by the next", b.watch().Ignored, false)
+		want(t, "in alarm", len(b.watch().InAlarm), 0)
+	})
+	t.Run("ThatFiredBeforeTheFirstLookCount", func(t *testing.T) {
+		b, h := asleep(t)
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.alarm("errors", true, epoch.Add(30*time.Second))
+		b.looks(h)
+		want(t, "ignored", b.watch().Ignored, false)
+		want(t, "in alarm", len(b.watch().InAlarm), 1)
+	})
+	t.Run("AreNotAskedForWhereNoDeploymentIsUnderWay", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", true, epoch)
+		b.deploys("", epoch, "errors")
+		b.looks(h)
+		want(t, "calls", b.elb.count("DescribeAlarms"), 0)
+	})
+	t.Run("WriteOnlyWhatChanges", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", true, epoch.Add(time.Second))
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		before := b.units()
+		b.looks(h)
+		want(t, "write units", b.units(), before)
+	})
+	t.Run("ByEvent", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", false, epoch)
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		calls := len(b.elb.calls)
+		if again := h.Messages(ctx, messages(alarmEvent("others", "ALARM", epoch), alarmEvent("errors", "OK", epoch))); len(again) > 0 {
+			t.Fatalf("wanted again: %v", again)
+		}
+		want(t, "calls for an alarm that nobody watches", len(b.elb.calls), calls)
+		// It is over when CloudWatch is asked, and happened all the same.
+		if again := h.Messages(ctx, messages(alarmEvent("errors", "ALARM", epoch.Add(time.Minute)))); len(again) > 0 {
+			t.Fatalf("wanted again: %v", again)
+		}
+		if w := b.watch(); !slices.Equal(w.InAlarm, []string{"errors"}) || w.Ignored {
+			t.Errorf("%+v", w)
+		}
+	})
+	t.Run("ByAnEventThatCannotBeHandled", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", true, epoch.Add(time.Minute))
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.elb.before = func(string, string, int) error { return throttled }
+		event := alarmEvent("errors", "ALARM", epoch.Add(time.Minute))
+		if again := h.Messages(ctx, messages([]byte("{"), event)); !slices.Equal(again, []string{"m1"}) {
+			t.Errorf("wanted again: %v", again)
+		}
+	})
+	t.Run("AreForgottenWithTheirService", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", true, epoch.Add(time.Second))
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		b.deploys("ecs-svc/1", epoch)
+		b.looks(h)
+		want(t, "expires", b.watch().Expires, b.clock.now.Add(time.Hour).Unix())
+		b.deploys("ecs-svc/1", epoch, "errors")
+		b.looks(h)
+		want(t, "expires where alarms are back", b.watch().Expires, 0)
+	})
+}

@@ -1,0 +1,221 @@
+package handler_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+func (w *world) drain(id string) {
+	w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
+}
+
+// connect changes whether the agent of an instance is connected.
+func (w *world) connect(id string, connected bool) {
+	w.ecs.change(id, func(i *cluster.Instance) { i.AgentConnected = connected })
+}
+
+func TestPlacement_Draining(t *testing.T) {
+	t.Run("ReplacesRunningTasksFirst", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 4)
+		w.run(t, cluster.TaskSpec{})
+		w.advance(time.Minute)
+		alone := w.with(cluster.TaskRunning)
+		from := len(w.changed)
+		w.drain(ids[0])
+		w.advance(5 * time.Minute)
+		for _, task := range w.with(cluster.TaskRunning) {
+			if task.Instance == ids[0] && task.Service != "" {
+				t.Errorf("task %s is still on the draining instance", task.ID)
+			}
+		}
+		wantCount(t, "running tasks, the standalone one among them", w.with(cluster.TaskRunning), len(alone))
+		fewest, most := w.bounds(from)
+		want(t, "fewest running", fewest, 4)
+		if most > 8 {
+			t.Errorf("%d tasks at once", most)
+		}
+	})
+	t.Run("StopsPendingTasksAtOnce", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 1, 4096, 8192)
+		w.ecs.frozen = true
+		w.create("web", "web", 1)
+		w.pump()
+		wantCount(t, "pending tasks", w.with(cluster.TaskPending), 1)
+		w.drain(ids[0])
+		w.pump()
+		wantCount(t, "tasks to run there", w.with(cluster.TaskPending), 0)
+	})
+	t.Run("DaemonsGoLast", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 4096, 8192)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		r := w.run(t, cluster.TaskSpec{})
+		w.advance(time.Minute)
+		on := w.task(r.Tasks[0]).Instance
+		w.drain(on)
+		w.advance(time.Minute)
+		want(t, "tasks beside the standalone one", placed(w.tasks())[on], 2)
+		w.ecs.exit(w.task(r.Tasks[0]).ECSID, 0)
+		w.advance(time.Minute)
+		want(t, "tasks once that has ended", placed(w.tasks())[on], 0)
+		want(t, "tasks on the others", placed(w.tasks())[ids[0]]+placed(w.tasks())[ids[1]], 1)
+	})
+}
+
+func TestPlacement_Disconnected(t *testing.T) {
+	begin := func(t *testing.T) (*world, string) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 2)
+		w.advance(time.Minute)
+		w.connect(ids[0], false)
+		w.pump()
+		return w, ids[0]
+	}
+	t.Run("LosesItsTasksAfterTenMinutes", func(t *testing.T) {
+		w, id := begin(t)
+		since := w.clock.now
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, since)
+		w.minutes(9)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		want(t, "disconnected since, nine minutes later", w.instance(id).DisconnectedAt, since)
+		w.minutes(3)
+		want(t, "tasks elsewhere", placed(w.with(cluster.TaskRunning))["i001"], 2)
+	})
+	t.Run("KeepsThemIfItIsBackInTime", func(t *testing.T) {
+		w, id := begin(t)
+		w.minutes(9)
+		w.connect(id, true)
+		w.minutes(9)
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, time.Time{})
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		w.connect(id, false)
+		w.minutes(8)
+		wantCount(t, "StartTask calls when it is away anew", w.ecs.starts, 1)
+	})
+}
+
+func TestTaskStateChange_Spot(t *testing.T) {
+	for _, kind := range []string{"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			w.observer.Decoder = awsevent.Decoder{}
+			ids := w.instances("i", 2, 4096, 8192)
+			warn := []byte(`{"source":"aws.ec2","detail-type":"` + kind + `","detail":{"instance-id":"i-` + ids[1] + `","instance-action":"terminate"}}`)
+			w.observe(warn, warn)
+			w.pump()
+			want(t, "status", w.instance(ids[1]).Status, cluster.InstanceDraining)
+			want(t, "status of the other", w.instance(ids[0]).Status, cluster.InstanceActive)
+			w.observe([]byte(`{"source":"aws.ec2","detail-type":"` + kind + `","detail":{"instance-id":"i-unknown"}}`))
+		})
+	}
+}
+
+func TestPlacement_Reservation(t *testing.T) {
+	agent := cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "heavy:1", Strategy: cluster.Daemon}
+	begin := func(t *testing.T, change ...func(*handler.Settings)) *world {
+		w := newWorld(t, change...)
+		w.ecs.define(definition("heavy", 1, 1024, 1024))
+		return w
+	}
+	t.Run("HoldsWhatAThrottledTaskWillNeed", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "heavy:1" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.createAs(agent)
+		w.pump()
+		w.create("web", "web", 8) // of 256: 4 fit beside the reservation
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 4)
+		wantEvent(t, w.events("web"), "insufficient CPU")
+		w.ecs.onStart = nil
+		w.minutes(3)
+		wantCount(t, "running tasks with the daemon's", w.of("heavy:1", cluster.TaskRunning), 1)
+	})
+	t.Run("IsKeptByAnotherEnvironment", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "heavy:1" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.createAs(agent)
+		w.pump()
+		w.placement = w.newPlacement("env-2", handler.DefaultSettings())
+		w.create("web", "web", 8)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 4)
+	})
+	t.Run("IsReleasedWhereTheInstanceNoLongerQualifies", func(t *testing.T) {
+		w := begin(t)
+		ids := w.instances("i", 1, 2048, 8192)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "heavy:1" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		spec := agent
+		spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
+		w.attribute(ids[0], "kind", "a")
+		w.createAs(spec)
+		w.pump()
+		w.create("web", "web", 8)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 4)
+		w.ecs.change(ids[0], func(i *cluster.Instance) { delete(i.Attributes, "kind") })
+		w.pump()
+		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
+	})
+	t.Run("GrowsWithTheTaskDefinition", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		w.ecs.define(definition("heavy", 2, 1536, 1024))
+		w.createAs(agent)
+		w.advance(time.Minute)
+		wantCount(t, "the daemon's tasks", w.of("heavy:1", cluster.TaskRunning), 1)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "heavy:2" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.deploy("agent", "heavy:2")
+		w.pump()
+		w.create("web", "web", 8)
+		w.pump()
+		wantCount(t, "running tasks beside the larger reservation", w.of("web:1", cluster.TaskRunning), 2)
+	})
+	t.Run("ChangedConstraintsActOnRunningTasksWithTheNextDeployment", func(t *testing.T) {
+		w := begin(t)
+		ids := w.instances("i", 2, 2048, 8192)
+		w.createAs(agent)
+		w.advance(time.Minute)
+		to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "ec2InstanceId == i-" + ids[0]}}
+		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &to}); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		if _, err := w.update(cluster.ServiceChange{Name: "agent", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(5 * time.Minute)
+		wantCount(t, "running tasks after a deployment", w.with(cluster.TaskRunning), 1)
+		want(t, "where", w.with(cluster.TaskRunning)[0].Instance, ids[0])
+	})
+}

@@ -1,0 +1,109 @@
+package handler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// provide registers an instance of a capacity provider with room for n tasks of web.
+func (w *world) provide(id, provider string, n int64) {
+	w.t.Helper()
+	i := zoned(id, "zone-a")
+	i.Provider, i.Registered.CPU = provider, n*256*cluster.CPUUnit
+	w.ecs.register(i)
+	w.pump()
+}
+
+func TestPlacement_Providers(t *testing.T) {
+	mixed := []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "demand", Base: 2, Weight: 1}}
+	service := func(n int) cluster.ServiceSpec {
+		return cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &mixed},
+		}
+	}
+	on := func(w *world) string {
+		at := placed(w.with(cluster.TaskRunning))
+		return fmt.Sprint("spot ", at["s"], ", demand ", at["d"], ", other ", at["o"])
+	}
+	begin := func(t *testing.T, spot, demand int64, change ...func(*handler.Settings)) *world {
+		w := newWorld(t, change...)
+		w.provide("s", "spot", spot)
+		w.provide("d", "demand", demand)
+		w.provide("o", "", 20)
+		return w
+	}
+	t.Run("BaseFirstThenByWeight", func(t *testing.T) {
+		for _, c := range []struct {
+			desired int
+			want    string
+		}{{1, "spot 0, demand 1, other 0"}, {2, "spot 0, demand 2, other 0"}, {6, "spot 3, demand 3, other 0"}, {10, "spot 6, demand 4, other 0"}} {
+			w := begin(t, 20, 20)
+			w.createAs(service(c.desired))
+			w.pump()
+			want(t, fmt.Sprint("of ", c.desired), on(w), c.want)
+			w.advance(time.Minute)
+			w.scale("web", 10)
+			w.pump()
+			want(t, fmt.Sprint("of ", c.desired, ", then 10"), on(w), "spot 6, demand 4, other 0")
+		}
+	})
+	t.Run("WaitsForItsProvider", func(t *testing.T) {
+		w := begin(t, 1, 20)
+		w.createAs(service(10))
+		w.minutes(30)
+		want(t, "running", on(w), "spot 1, demand 4, other 0")
+		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 5)
+		w.provide("s2", "spot", 20)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 10)
+	})
+	t.Run("FallsBackAfterAWhile", func(t *testing.T) {
+		w := begin(t, 1, 20, func(s *handler.Settings) { s.ProviderFallback = 5 * time.Minute })
+		w.createAs(service(10))
+		w.minutes(4)
+		want(t, "running", on(w), "spot 1, demand 4, other 0")
+		w.minutes(2)
+		want(t, "running", on(w), "spot 1, demand 9, other 0")
+	})
+	t.Run("StandaloneTasks", func(t *testing.T) {
+		w := begin(t, 2, 20)
+		w.run(t, cluster.TaskSpec{Count: 6, Rules: cluster.Rules{Providers: mixed}, Wait: handler.WaitForever})
+		want(t, "running", on(w), "spot 2, demand 3, other 0")
+		waiting := w.with(cluster.TaskProvisioning)
+		wantCount(t, "provisioning tasks", waiting, 1)
+		w.provide("d2", "demand", 20)
+		wantCount(t, "provisioning tasks while only the other provider has room", w.with(cluster.TaskProvisioning), 1)
+		w.provide("s2", "spot", 20)
+		want(t, "where", w.task(waiting[0].ID).Instance, "s2")
+	})
+	t.Run("StandaloneTasksFallBack", func(t *testing.T) {
+		w := begin(t, 0, 20, func(s *handler.Settings) { s.ProviderFallback = 5 * time.Minute })
+		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: handler.WaitForever})
+		wantCount(t, "tasks", r.Tasks, 3)
+		want(t, "running", on(w), "spot 0, demand 2, other 0")
+		w.minutes(6)
+		want(t, "running", on(w), "spot 0, demand 3, other 0")
+	})
+	t.Run("ByAttribute", func(t *testing.T) {
+		w := newWorld(t)
+		i := zoned("s", "zone-a")
+		i.Attributes[cluster.AttributeProvider] = "spot"
+		w.ecs.register(i)
+		w.pump()
+		w.run(t, cluster.TaskSpec{Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "spot", Weight: 1}}}})
+		want(t, "running", on(w), "spot 1, demand 0, other 0")
+	})
+	t.Run("IsKeptWhereAnEventDoesNotSay", func(t *testing.T) {
+		w := begin(t, 20, 20)
+		w.ecs.change("s", func(i *cluster.Instance) { i.Provider, i.AgentVersion = "", "2" })
+		w.pump()
+		want(t, "provider", w.instance("s").Provider, "spot")
+		w.ecs.change("s", func(i *cluster.Instance) { i.Provider = "" })
+		w.ecs.instances["s"].Provider = "other" // as the sweep finds it
+		w.sweep()
+		want(t, "provider", w.instance("s").Provider, "other")
+	})
+}

@@ -1,0 +1,269 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// deploy gives a service another task definition.
+func (w *world) deploy(name, definition string) {
+	w.t.Helper()
+	if _, err := w.update(cluster.ServiceChange{Name: name, TaskDefinition: definition}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// of are the tasks of a task definition with a status.
+func (w *world) of(definition string, status cluster.TaskStatus) []*cluster.Task {
+	w.t.Helper()
+	return slices.DeleteFunc(w.with(status), func(t *cluster.Task) bool { return t.TaskDefinition != definition })
+}
+
+// minutes lets n minutes pass, with dispatch's schedule.
+func (w *world) minutes(n int) {
+	w.t.Helper()
+	for range n {
+		w.advance(time.Minute)
+		w.minute()
+	}
+}
+
+// bounds are the fewest RUNNING and wanted tasks of services, and the most that are wanted, since the n-th record.
+func (w *world) bounds(n int) (fewest, most int) {
+	tasks := map[string]*cluster.Task{}
+	fewest = -1
+	for at, r := range w.changed {
+		t, ok := r.New.(*cluster.Task)
+		if !ok || t.Service == "" {
+			continue
+		}
+		tasks[t.ID] = t
+		if at < n {
+			continue
+		}
+		running, active := 0, 0
+		for _, t := range tasks {
+			if t.Active() {
+				active++
+			}
+			if t.Active() && t.Last == cluster.TaskRunning {
+				running++
+			}
+		}
+		if most = max(most, active); fewest < 0 || running < fewest {
+			fewest = running
+		}
+	}
+	return fewest, most
+}
+
+func (w *world) releases() []*cluster.ServiceDeployment {
+	return rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)
+}
+
+// rolled is a world with a service of n tasks of web:1 at rest, and web:2 defined.
+func rolled(t *testing.T, n int, spec cluster.ServiceSpec, change ...func(*handler.Settings)) *world {
+	t.Helper()
+	w := newWorld(t, change...)
+	w.ecs.define(definition("web", 2, 256, 512))
+	w.instances("i", 3, 8192, 16384)
+	spec.Cluster, spec.Name, spec.TaskDefinition, spec.Desired = prod, "web", "web:1", &n
+	w.createAs(spec)
+	w.advance(time.Minute)
+	wantCount(t, "running tasks at first", w.with(cluster.TaskRunning), n)
+	return w
+}
+
+func TestPlacement_Rollout(t *testing.T) {
+	t.Run("FirstDeploymentCompletes", func(t *testing.T) {
+		w := rolled(t, 2, cluster.ServiceSpec{})
+		s := w.service("web")
+		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
+		want(t, "release", s.Release.Status, cluster.DeploymentSuccessful)
+		wantCount(t, "service deployments", w.releases(), 1)
+		want(t, "in the history", w.releases()[0].Status, cluster.DeploymentSuccessful)
+		want(t, "kept until", w.releases()[0].Expires, s.Release.FinishedAt.Add(90*24*time.Hour).Unix())
+	})
+	t.Run("ReplacesAllTasksOneRevisionByTheOther", func(t *testing.T) {
+		w := rolled(t, 4, cluster.ServiceSpec{})
+		from := len(w.changed)
+		w.deploy("web", "web:2")
+		w.advance(5 * time.Minute)
+		wantCount(t, "tasks of the new revision", w.of("web:2", cluster.TaskRunning), 4)
+		wantCount(t, "tasks of the old one", w.of("web:1", cluster.TaskRunning), 0)
+		fewest, most := w.bounds(from)
+		want(t, "fewest running", fewest, 4)
+		want(t, "most at once", most, 8)
+		s := w.service("web")
+		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
+		wantCount(t, "older deployments", s.Older, 0)
+		events := w.events("web")
+		wantEvent(t, events, "(deployment "+s.Deployment.ID+") deployment completed.")
+		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
+	})
+	t.Run("StopsFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
+		half, all := 50, 100
+		w := rolled(t, 4, cluster.ServiceSpec{
+			MinHealthy: &half, MaxPercent: &all, ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(false)},
+		})
+		from := len(w.changed)
+		w.deploy("web", "web:2")
+		w.advance(10 * time.Minute)
+		wantCount(t, "tasks of the new revision", w.of("web:2", cluster.TaskRunning), 4)
+		fewest, most := w.bounds(from)
+		want(t, "fewest running", fewest, 2)
+		want(t, "most at once", most, 4)
+	})
+	t.Run("AWaitingTaskOfAnOlderRevisionKeepsIt", func(t *testing.T) {
+		w := rolled(t, 2, cluster.ServiceSpec{})
+		w.ecs.define(definition("web", 3, 100_000, 512)) // fits nowhere
+		w.deploy("web", "web:3")
+		w.advance(time.Minute)
+		w.ecs.exit(w.ecs.live()[0], 1)
+		w.advance(time.Minute)
+		wantCount(t, "tasks of the old revision", w.of("web:1", cluster.TaskRunning), 2)
+		wantEvent(t, w.events("web"), "was unable to place a task")
+	})
+	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
+		w := rolled(t, 2, cluster.ServiceSpec{
+			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+		})
+		first := w.service("web").Deployment.ID
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "web:2" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.deploy("web", "web:2")
+		second := w.service("web").Deployment.ID
+		w.advance(30 * time.Minute)
+		s := w.service("web")
+		want(t, "deployment", s.Deployment.ID, first)
+		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
+		want(t, "release", s.Release.Status, cluster.DeploymentRollbackSuccessful)
+		wantCount(t, "tasks of the first revision", w.of("web:1", cluster.TaskRunning), 2)
+		wantCount(t, "older deployments", s.Older, 0)
+		events := strings.Join(w.events("web"), "\n")
+		failed, back := strings.Index(events, "(deployment "+second+") deployment failed: tasks failed to start."), strings.Index(events, "rolling back to deployment "+first+".")
+		if failed < 0 || back < failed {
+			t.Errorf("events\n%s", events)
+		}
+		statuses := map[cluster.ServiceDeploymentStatus]int{}
+		for _, r := range w.releases() {
+			statuses[r.Status]++
+		}
+		want(t, "rolled back in the history", statuses[cluster.DeploymentRollbackSuccessful], 1)
+		for _, task := range w.of("web:2", cluster.TaskStopped) {
+			want(t, "counted", task.Counted, true)
+		}
+	})
+	t.Run("CountsManyFailuresAtOnce", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 100, 4096, 8192)
+		w.ecs.onStart = func(int, cluster.StartCall) fault { return fault{err: denied} }
+		w.create("web", "web", 90)
+		w.pump()
+		want(t, "failed", w.service("web").Deployment.Failed, 90)
+		for _, task := range w.with(cluster.TaskStopped) {
+			want(t, "counted", task.Counted, true)
+		}
+		for _, c := range w.state.commits {
+			counted := 0
+			row := false
+			for _, write := range c.Writes {
+				task, ok := write.Put.(*cluster.Task)
+				if ok && task.Counted {
+					counted++
+				}
+				_, is := write.Put.(*cluster.Service)
+				row = row || is
+			}
+			if counted > 0 && !row {
+				t.Errorf("%d failures are marked without the row that counts them", counted)
+			}
+		}
+	})
+}
+
+func TestPlacement_Throttle(t *testing.T) {
+	t.Run("ClimbsAndIsTold", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = func(int, cluster.StartCall) fault { return fault{err: denied} }
+		w.create("web", "web", 1)
+		w.minutes(60)
+		// After about 0, 1, 4, 13 and 40 minutes.
+		wantCount(t, "StartTask calls", w.ecs.starts, 5)
+		said := slices.DeleteFunc(w.events("web"), func(m string) bool { return !strings.Contains(m, "unable to consistently start") })
+		wantCount(t, "times it was said", said, 1)
+		w.ecs.onStart = nil
+		w.ecs.define(definition("web", 2, 256, 512))
+		w.deploy("web", "web:2")
+		w.pump()
+		wantCount(t, "running tasks of another task definition", w.with(cluster.TaskRunning), 1)
+	})
+	t.Run("SlowsNobodyElse", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "big:1" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.create("bad", "big", 1)
+		w.pump()
+		w.create("web", "web", 1)
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+	})
+}
+
+// A rollback by the circuit breaker comes out the same wherever placement dies: every prefix of its commits is safe, and no
+// failure is counted twice.
+func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
+	for crash := 0; ; crash++ {
+		w := rolled(t, 2, cluster.ServiceSpec{
+			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+		})
+		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+			if c.TaskDefinition == "web:2" {
+				return fault{err: denied}
+			}
+			return fault{}
+		}
+		w.redelivers = true
+		n, crashed := 0, false
+		fail := func() error {
+			if n++; n == crash+1 {
+				crashed = true
+				w.placement = w.newPlacement("env-2", w.placement.Settings)
+				return errTimedOut
+			}
+			return nil
+		}
+		w.state.beforeCommit = func(cluster.Commit) error { return fail() }
+		w.state.beforeWrite = func(cluster.Write) error { return fail() }
+		w.deploy("web", "web:2")
+		w.minutes(20)
+		s := w.service("web")
+		want(t, fmt.Sprint("after a crash at write ", crash+1, ": release"), s.Release.Status, cluster.DeploymentRollbackSuccessful)
+		wantCount(t, "running tasks", w.of("web:1", cluster.TaskRunning), 2)
+		if failed := len(w.of("web:2", cluster.TaskStopped)); failed < 3 || s.Release.Failures > failed {
+			t.Fatalf("after a crash at write %d: %d failures were counted of %d", crash+1, s.Release.Failures, failed)
+		}
+		if !crashed {
+			if crash < 5 {
+				t.Fatalf("only %d writes", n)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// Where there are more tasks than wholeTasks, a problem is made of those alone that moves could come down to; what the
+// others take up is part of their instances' load. It costs by what is broken then.
+const (
+	wholeTasks = 4096
+	scopeRoom  = 64  // instances where others could make room, for each dimension of which an instance has too much
+	scopeNew   = 256 // instances that could be cleared for newcomers
+)
+
+// scope are the tasks that count in a problem, in order of id.
+func (p *moveProblem) scope(e *Engine, m *Moves, r *Request) []*cluster.Task {
+	var out []*cluster.Task
+	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.on {
+		for t := range e.snap.Tasks() {
+			out = append(out, t)
+		}
+	} else {
+		out = p.concerned(e, m, p.grounds(r, e))
+	}
+	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner)) })
+	return out
+}
+
+// grounds are the instances whose tasks count: those with more than they take, and those with the most room for what has
+// to go, or to come.
+func (p *moveProblem) grounds(r *Request, e *Engine) map[int32]bool {
+	out, lacking := map[int32]bool{}, map[int32]int{}
+	for i := range int32(len(p.instances)) {
+		for dim := range int32(p.dims()) {
+			if c := p.cell(i, dim); p.instances[i].gives && p.load[c] > p.unbuffered[c] {
+				out[i], lacking[dim] = true, scopeRoom
+			}
+		}
+	}
+	if r != nil {
+		for _, a := range p.asked(e, r) {
+			lacking[a.dim] = scopeNew
+		}
+	}
+	for dim, most := range lacking {
+		for _, i := range p.roomiest(dim, most) {
+			out[i] = true
+		}
+	}
+	return out
+}
+
+// roomiest are the instances with the most left of the dimension, of those that limit it and take tasks.
+func (p *moveProblem) roomiest(dim int32, most int) []int32 {
+	var all []int32
+	for i := range int32(len(p.instances)) {
+		if p.instances[i].takes && p.total[p.cell(i, dim)] < unlimited {
+			all = append(all, i)
+		}
+	}
+	left := func(i int32) int64 { return p.total[p.cell(i, dim)] - p.load[p.cell(i, dim)] }
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Or(cmp.Compare(left(b), left(a)), cmp.Compare(a, b)) })
+	return all[:min(len(all), most)]
+}
+
+// concerned are the tasks on these instances, and all those of owners whose tasks are where they should not be or, if any
+// of them may move, keep clear of one another.
+func (p *moveProblem) concerned(e *Engine, m *Moves, grounds map[int32]bool) (out []*cluster.Task) {
+	entire := map[string]bool{}
+	for name := range m.Owners {
+		if x := e.watch.owners[name]; x != nil && x.broken {
+			entire[name] = true
+		}
+	}
+	for i := range grounds {
+		for _, t := range p.instances[i].view.Tasks {
+			if o, moves := m.Owners[t.Owner]; moves && o.Spec.most() > 0 {
+				entire[t.Owner] = true
+			}
+		}
+	}
+	for i := range grounds {
+		for _, t := range p.instances[i].view.Tasks {
+			if !entire[t.Owner] {
+				out = append(out, t)
+			}
+		}
+	}
+	for name := range entire {
+		out = append(out, e.snap.Owned(name)...)
+	}
+	return out
+}

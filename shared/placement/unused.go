@@ -1,0 +1,64 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Unused is an instance that takes tasks and that no service can have one on, by the rules, however many run (P2).
+type Unused struct {
+	Instance string
+	Why      string
+}
+
+// Unused are the instances that none of the services can use, in order of id: no constraint holds there, or domain rules
+// always leave them out, such as the sixth node of Service Fabric's example. It says nothing of room. Where there is no
+// service, none is unused.
+func (e *Engine) Unused(services []Mover) []Unused {
+	e.sync()
+	if len(services) == 0 {
+		return nil
+	}
+	used, barring := make([]bool, len(e.views)), make([][]string, len(e.views))
+	for n := range services {
+		s := &services[n]
+		c := e.class(&Request{Spec: s.Spec, Target: s.Target}, relaxed(&e.snap.Configuration.Priorities, 0))
+		var can []bool
+		if c.domains != nil && s.Target > 0 {
+			can = c.domains.usable(s.Target)
+		}
+		for i := range e.views {
+			switch {
+			case !c.members.has(i):
+			case can == nil || can[i]:
+				used[i] = true
+			default:
+				barring[i] = append(barring[i], s.Name)
+			}
+		}
+	}
+	var out []Unused
+	for i, v := range e.views {
+		if !e.listed[i] || used[i] || !e.open[i] {
+			continue
+		}
+		u := Unused{v.ID, "what the services ask of an instance holds for none of them there"}
+		if names := barring[i]; len(names) > 0 {
+			u.Why = "the domain rules leave it out for " + listing(names)
+		}
+		out = append(out, u)
+	}
+	slices.SortFunc(out, func(a, b Unused) int { return strings.Compare(a.Instance, b.Instance) })
+	return out
+}
+
+// listing are the first few names, and how many others there are.
+func listing(names []string) string {
+	const most = 3
+	slices.Sort(names)
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,150 @@
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// A bad revision whose tasks all become UNHEALTHY at once is most of what is checked in the cluster.
+func TestTheBreakerTripsThoughMostLookUnhealthy(t *testing.T) {
+	w := newWorld(t, 30)
+	w.checked = true
+	w.service.MinHealthy, w.service.MaxPercent = 50, 150
+	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+	w.rest(40)
+	expect(t, "first completed", w.service.Deployment.Completed(), true)
+	w.deploy("b")
+	w.sick["ecs-svc/b"] = true
+	for range 2000 {
+		un, all := 0, 0
+		for _, x := range w.tasks {
+			if x.Active() && x.Last == cluster.TaskRunning {
+				all++
+				if x.Health == cluster.Unhealthy {
+					un++
+				}
+			}
+		}
+		w.mass = un > 10 && 100*un > 50*all
+		w.step()
+		w.pass(5 * time.Second)
+	}
+	expect(t, "rolled back", w.service.Deployment.ID, "ecs-svc/a")
+}
+
+func TestTheRowIsBounded(t *testing.T) {
+	w := newWorld(t, 5000)
+	w.checked = true
+	w.rest(10)
+	for id := range w.tasks {
+		x := *w.tasks[id]
+		x.ID = cluster.TaskID("berth/"+id, "i"+id)
+		x.Health = cluster.Unhealthy
+		delete(w.tasks, id)
+		w.tasks[x.ID] = &x
+	}
+	w.mass = true
+	w.now = w.now.Add(123456789)
+	p := w.step()
+	b, _ := json.Marshal(p.Next)
+	expect(t, "row below 400 KB", len(b) < 400<<10, true)
+	expect(t, "events at most the ring", len(p.Seen) <= 100, true)
+}
+
+// Failures of a's tasks while it was an older deployment count against the rollback to it.
+func TestARollbackBeginsWithoutFailures(t *testing.T) {
+	w := at(t, 4)
+	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+	w.deploy("b")
+	w.broken["ecs-svc/b"] = true
+	// the registry is out for a while: a's replacements fail, too
+	for n := range 3 {
+		id := fmt.Sprintf("old%d", n)
+		w.tasks[id] = &cluster.Task{ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i1",
+			Desired: cluster.TaskRunning, Last: cluster.TaskStopped, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now), Stopped: cluster.At(w.now)}
+	}
+	for range 400 {
+		w.step()
+		if w.service.Deployment.ID == "ecs-svc/a" {
+			break
+		}
+		w.pass(5 * time.Second)
+	}
+	expect(t, "rolled back to", w.service.Deployment.ID, "ecs-svc/a")
+	w.pass(5 * time.Second)
+	w.step()
+	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
+}
+
+// Mass unhealthiness is not believed, yet a rollout with maximumPercent 100 stops all of them at once.
+func TestDoubtedTasksCountForTheFloor(t *testing.T) {
+	w := newWorld(t, 20)
+	w.service.MinHealthy, w.service.MaxPercent = 50, 100
+	w.checked = true
+	w.rest(20)
+	for id := range w.tasks {
+		w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+	}
+	w.mass = true
+	w.deploy("b")
+	p := w.step()
+	n := len(p.Stops)
+	for _, c := range p.Choices {
+		n += c.N
+	}
+	expect(t, "stops", n <= 10, true)
+}
+
+func TestAnAlarmsRollbackBeginsWithoutFailures(t *testing.T) {
+	w := at(t, 4)
+	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+	w.service.Alarms = cluster.DeploymentAlarms{Enable: true, Rollback: true, Names: []string{"x"}}
+	w.deploy("b")
+	w.step()
+	w.pass(time.Second)
+	for n := range 3 { // replacements of a's own tasks that did not start, an hour ago at most
+		id := fmt.Sprintf("old%d", n)
+		w.tasks[id] = &cluster.Task{ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i1",
+			Desired: cluster.TaskRunning, Last: cluster.TaskStopped, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now), Stopped: cluster.At(w.now)}
+	}
+	w.step()
+	w.pass(time.Minute)
+	w.step() // b's are healthy: a's stop
+	w.pass(time.Second)
+	w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", InAlarm: []string{"x"}, Bake: time.Minute}
+	w.step()
+	expect(t, "rolled back to", w.service.Deployment.ID, "ecs-svc/a")
+	for range 50 {
+		w.pass(5 * time.Second)
+		w.step()
+	}
+	expect(t, "not failed", w.service.Deployment.State != cluster.RolloutFailed, true)
+}
+
+// After a few failed starts the missing daemons are of the old revision; then nothing ever tries the new one again.
+func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
+	w := newWorld(t, 0)
+	w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 90, 100
+	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+	for i := range 20 {
+		w.eligible = append(w.eligible, fmt.Sprintf("i%02d", i))
+	}
+	w.rest(40)
+	w.pass(time.Minute)
+	expect(t, "completed", w.service.Deployment.Completed(), true)
+	w.deploy("b")
+	w.broken["ecs-svc/b"] = true
+	last := w.now
+	begun := w.now
+	for range 5000 {
+		if p := w.step(); len(p.Starts) > 0 && p.Starts[0].Revision.ID == "ecs-svc/b" {
+			last = w.now
+		}
+		w.pass(5 * time.Second)
+	}
+	expect(t, "tried again or failed", last.Sub(begun) > time.Hour || w.service.Deployment.ID == "ecs-svc/a", true)
+}

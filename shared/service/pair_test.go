@@ -1,0 +1,144 @@
+package service
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// A task of these tests is RUNNING for an hour unless said otherwise.
+type about func(*cluster.Task)
+
+func task(id string, facts ...about) *cluster.Task {
+	t := &cluster.Task{
+		ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i-" + id, Desired: cluster.TaskRunning,
+		Last: cluster.TaskRunning, Started: cluster.At(noon.Add(-time.Hour)), CreatedAt: cluster.At(noon.Add(-time.Hour)),
+	}
+	for _, f := range facts {
+		f(t)
+	}
+	return t
+}
+
+func pendingTask(t *cluster.Task) { t.Last, t.Started = "", 0 }
+func waitingTask(t *cluster.Task) { t.Last, t.Started, t.Instance = "", 0, "" }
+func stoppingTask(t *cluster.Task) {
+	t.Desired = cluster.TaskStopped
+}
+func endedTask(t *cluster.Task)   { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(noon) }
+func sickTask(t *cluster.Task)    { t.Health = cluster.Unhealthy }
+func healthyTask(t *cluster.Task) { t.Health = cluster.Healthy }
+func replacing(id string) about   { return func(t *cluster.Task) { t.Replaces = id } }
+
+func with(desired, minHealthy, maxPercent int, tasks ...*cluster.Task) Input {
+	return Input{Now: noon, Limits: testLimits, Tasks: tasks, Service: &cluster.Service{
+		Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
+		MinHealthy: minHealthy, MaxPercent: maxPercent,
+		Deployment: cluster.Deployment{
+			Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:a"}, State: cluster.RolloutCompleted, Desired: desired,
+		},
+	}}
+}
+
+// says is the plan's stops, starts and choices in words.
+func says(p Plan) string {
+	var out []string
+	for _, s := range p.Stops {
+		out = append(out, "stop "+s.Task.ID)
+	}
+	for _, c := range p.Choices {
+		var ids []string
+		for _, t := range c.Candidates {
+			ids = append(ids, t.ID)
+		}
+		slices.Sort(ids)
+		out = append(out, "one of "+strings.Join(ids, " "))
+	}
+	for _, s := range p.Starts {
+		out = append(out, strings.Repeat("start ", s.Count))
+	}
+	return strings.TrimSpace(strings.Join(out, "; "))
+}
+
+func TestReplacementOnAnotherInstance(t *testing.T) {
+	checked := func(in Input) Input {
+		in.HealthChecked = func(string) bool { return true }
+		return in
+	}
+	for _, c := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"CountsAsOneWhileItStarts", with(2, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), ""},
+		{"TakesOverOnceRunning", with(2, 100, 200, task("t1"), task("t2"), task("t3", replacing("t1"))), "stop t1"},
+		{"WaitsForItsHealth", checked(with(1, 100, 200, task("t1", healthyTask), task("t2", replacing("t1")))), ""},
+		{"TakesOverOnceHealthy", checked(with(1, 100, 200, task("t1", healthyTask), task("t2", healthyTask, replacing("t1")))), "stop t1"},
+		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, task("t1"), task("t2", sickTask, replacing("t1"))), "stop t2"},
+		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, task("t1"), task("t2", endedTask, replacing("t1"))), ""},
+		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, task("t1", endedTask), task("t2", pendingTask, replacing("t1"))), ""},
+		{"GivesWayWhenScaledIn", with(1, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), "stop t3; one of t1 t2"},
+		{"StaysWhenScaledInAndReady", with(1, 100, 200, task("t1"), task("t2"), task("t3", replacing("t1"))), "stop t1; one of t2 t3"},
+		{"IsATaskLikeAnyWhenMoreAreWanted", with(2, 0, 150, task("t1"), task("t2", pendingTask, replacing("t1"))), ""},
+		{"SecondReplacementIsATaskLikeAny", with(1, 100, 200, task("t1"), task("t2", pendingTask, replacing("t1")), task("t3", pendingTask, replacing("t1"))), "stop t2; stop t3"},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, "plan", says(Reconcile(c.in)), c.want) })
+	}
+}
+
+func TestHowManyMayMove(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		in           Input
+		moves, stops int
+	}{
+		{"WithinMaximumPercent", with(2, 100, 150, task("t1"), task("t2")), 1, 0},
+		{"LessThoseUnderWay", with(2, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), 1, 0},
+		{"StopFirstWhereMaximumPercentLeavesNoRoom", with(2, 50, 100, task("t1"), task("t2")), 0, 1},
+		{"NoneWhileTasksAreMissing", with(3, 100, 200, task("t1"), task("t2")), 0, 0},
+		{"NoneWhileTasksAreTooMany", with(1, 100, 200, task("t1"), task("t2")), 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Reconcile(c.in)
+			expect(t, "moves", p.Moves, c.moves)
+			expect(t, "stops first", p.MoveStops, c.stops)
+		})
+	}
+	t.Run("SteadyMeanwhile", func(t *testing.T) {
+		p := Reconcile(with(1, 100, 200, task("t1"), task("t2", pendingTask, replacing("t1"))))
+		expect(t, "steady", p.Steady, true)
+		expect(t, "replacing", p.Replacing, 1)
+	})
+}
+
+func TestStatus(t *testing.T) {
+	deleted := func(in Input) Input {
+		in.Service.Status = cluster.ServiceDraining
+		return in
+	}
+	t.Run("ActiveStays", func(t *testing.T) {
+		expect(t, "status", Reconcile(with(0, 100, 200)).Next.Status, cluster.ServiceActive)
+	})
+	t.Run("InactiveOnceAllAreStopping", func(t *testing.T) {
+		p := Reconcile(deleted(with(2, 100, 200, task("t1"), task("t2", waitingTask), task("t3", stoppingTask))))
+		expect(t, "plan", says(p), "stop t1; stop t2")
+		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
+	})
+	t.Run("InactiveStillStopsWhatIsLeft", func(t *testing.T) {
+		in := with(2, 100, 200, task("t1"))
+		in.Service.Status = cluster.ServiceInactive
+		p := Reconcile(in)
+		expect(t, "plan", says(p), "stop t1")
+		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
+	})
+	t.Run("DaemonToo", func(t *testing.T) {
+		in := deleted(with(0, 0, 100, task("t1"), task("t2", pendingTask)))
+		in.Service.Strategy, in.Eligible = cluster.Daemon, []string{"i-t1", "i-t2", "i-t3"}
+		p := Reconcile(in)
+		expect(t, "plan", says(p), "stop t1; stop t2")
+		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
+	})
+}

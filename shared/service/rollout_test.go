@@ -1,0 +1,282 @@
+package service
+
+import (
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+func TestRollout(t *testing.T) {
+	t.Run("StartsFirstThenStops", func(t *testing.T) {
+		w := at(t, 4)
+		w.deploy("b")
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 4)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/b")
+		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
+		w.pass(time.Second)
+		expect(t, "stops before they count as healthy", len(w.step().Stops), 0)
+		w.pass(40 * time.Second)
+		expect(t, "stops", len(w.step().Stops), 4)
+		w.rest(20)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "older", len(w.service.Older), 0)
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentSuccessful)
+	})
+	t.Run("StopsFirstWhereMaximumPercentIs100", func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.service.MinHealthy, w.service.MaxPercent = 50, 100
+		w.rest(20)
+		w.pass(time.Minute)
+		w.deploy("b")
+		p := w.step()
+		expect(t, "choice", p.Choices[0].N, 2)
+		expect(t, "starts", p.Starts[0].Count, 2)
+		w.rest(40)
+		expect(t, "new", w.running()["ecs-svc/b"], 4)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+	})
+	t.Run("SaysWhatLeavesItNoStep", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.service.MinHealthy, w.service.MaxPercent = 75, 100
+		w.rest(20)
+		w.pass(time.Minute)
+		w.deploy("b")
+		p := w.step()
+		expect(t, "idle", idle(p), true)
+		expect(t, "told", w.heard("Update the minimumHealthyPercent or maximumPercent value and try again."), true)
+	})
+	t.Run("WhatStopsByItselfIsReplacedByItsOwnRevision", func(t *testing.T) {
+		w := at(t, 4)
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.die(w.ids()[0])
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 1)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+	})
+	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
+		for _, deferred := range []bool{true, false} {
+			w := at(t, 4)
+			w.service.MinHealthy, w.service.MaxPercent = 50, 150
+			w.service.Early = cluster.EarlySuccess{Enable: true, Percent: 50, Deferred: deferred}
+			w.deploy("b")
+			w.step()
+			w.pass(time.Minute)
+			w.step()
+			w.pass(50 * time.Second)
+			p := w.step()
+			expect(t, "completed at once", p.Next.Deployment.Completed(), deferred)
+			w.pass(time.Second)
+			p = w.step()
+			expect(t, "completed once the old ones have gone", p.Next.Deployment.Completed(), true)
+			w.rest(40)
+			expect(t, "new", w.running()["ecs-svc/b"], 4)
+			expect(t, "older", len(w.service.Older), 0)
+		}
+	})
+	t.Run("ScaleOutReachesBothRevisions", func(t *testing.T) {
+		w := at(t, 4)
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.service.Desired = 6
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Count, 2)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+	})
+}
+
+func TestCircuitBreaker(t *testing.T) {
+	breaker := func(t *testing.T, rollback bool) *world {
+		w := at(t, 2)
+		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: rollback}
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		return w
+	}
+	t.Run("RollsBackToTheLastCompletedRevision", func(t *testing.T) {
+		w := breaker(t, true)
+		w.rest(60)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+		expect(t, "older", len(w.service.Older), 0)
+		expect(t, "failed", w.heard("(service web) (deployment ecs-svc/b) deployment failed: tasks failed to start."), true)
+		expect(t, "back", w.heard("(service web) rolling back to deployment ecs-svc/a."), true)
+		expect(t, "running", w.running()["ecs-svc/a"], 2)
+	})
+	t.Run("NamesTheDeploymentWhoseTasksAreProtected", func(t *testing.T) {
+		w := breaker(t, true)
+		for range 60 {
+			w.step()
+			w.pass(5 * time.Second)
+			if w.service.Release.RollbackTo != "" {
+				break
+			}
+		}
+		for _, id := range w.ids() {
+			w.protect[id] = w.now.Add(time.Hour)
+		}
+		w.service.Desired = 1
+		w.step()
+		expect(t, "told", w.heard("(taskSet ecs-svc/a) was unable to scale in"), true)
+		expect(t, "unnamed", w.heard("(taskSet )"), false)
+	})
+	t.Run("StallsWithoutRollback", func(t *testing.T) {
+		w := breaker(t, false)
+		w.rest(60)
+		expect(t, "state", w.service.Deployment.State, cluster.RolloutFailed)
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentStopped)
+		expect(t, "old", w.running()["ecs-svc/a"], 2)
+		w.die(w.ids()[0])
+		p := w.step()
+		expect(t, "starts", p.Starts[0].Revision.ID, "ecs-svc/a")
+	})
+	t.Run("StallsWhereNothingWasEverCompleted", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+		w.broken["ecs-svc/a"] = true
+		w.rest(60)
+		expect(t, "state", w.service.Deployment.State, cluster.RolloutFailed)
+		expect(t, "starts", len(w.step().Starts), 0)
+	})
+	t.Run("CountsWhatIsReplacedForItsHealth", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.checked = true
+		w.rest(20)
+		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+		w.sick["ecs-svc/b"] = true
+		w.deploy("b")
+		w.rest(200)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "healthy", w.running()["ecs-svc/a"], 2)
+		expect(t, "unhealthy", w.running()["ecs-svc/b"], 0)
+	})
+	t.Run("Thresholds", func(t *testing.T) {
+		b := func(kind cluster.ThresholdType, value int) cluster.CircuitBreaker {
+			return cluster.CircuitBreaker{Type: kind, Value: value}
+		}
+		expect(t, "1", Threshold(b("", 0), 1), 3)
+		expect(t, "25", Threshold(b("", 0), 25), 13)
+		expect(t, "400", Threshold(b("", 0), 400), 200)
+		expect(t, "count", Threshold(b(cluster.ThresholdCount, 7), 400), 7)
+		expect(t, "unbounded", Threshold(b(cluster.ThresholdUnboundedPercent, 75), 400), 300)
+		expect(t, "bounded", Threshold(b(cluster.ThresholdBoundedPercent, 10), 10), 3)
+	})
+}
+
+func TestAlarms(t *testing.T) {
+	alarmed := func(t *testing.T) *world {
+		w := at(t, 2)
+		w.service.Alarms = cluster.DeploymentAlarms{Names: []string{"errors"}, Enable: true, Rollback: true}
+		w.deploy("b")
+		w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", Bake: 10 * time.Minute}
+		return w
+	}
+	t.Run("AreWatchedThroughTheBakeTime", func(t *testing.T) {
+		w := alarmed(t)
+		began := w.now
+		w.rest(60)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "baked", w.service.Deployment.UpdatedAt.Sub(began) >= 10*time.Minute, true)
+	})
+	t.Run("RollBack", func(t *testing.T) {
+		w := alarmed(t)
+		w.step()
+		w.pass(time.Second)
+		w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", InAlarm: []string{"errors"}}
+		w.rest(60)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+		expect(t, "failed", w.heard("deployment failed: alarm detected."), true)
+	})
+	t.Run("AreIgnoredWhereOneWasOnAtTheStart", func(t *testing.T) {
+		w := alarmed(t)
+		w.alarms = &cluster.AlarmWatch{Deployment: "ecs-svc/b", InAlarm: []string{"errors"}, Ignored: true}
+		w.rest(60)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+	})
+	t.Run("NothingIsCompletedBeforeTheyWereSeen", func(t *testing.T) {
+		w := alarmed(t)
+		w.alarms = nil
+		w.rest(60)
+		expect(t, "completed", w.service.Deployment.Completed(), false)
+	})
+}
+
+func TestStopServiceDeployment(t *testing.T) {
+	w := at(t, 2)
+	w.deploy("b")
+	w.step()
+	w.pass(time.Minute)
+	w.service.Release.Stop = cluster.StopRollback
+	w.rest(60)
+	expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+	expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+}
+
+func TestBackoffs(t *testing.T) {
+	failed := func(w *world, after time.Duration) *cluster.Task {
+		w.made++
+		began := w.now
+		w.now = w.now.Add(after)
+		return &cluster.Task{
+			ID: string(rune('a' + w.made)), Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskStopped,
+			ClaimedAt: cluster.At(began), Stopped: cluster.At(w.now), Reason: "CannotPullContainer",
+		}
+	}
+	t.Run("ClimbTheLadder", func(t *testing.T) {
+		w := newWorld(t, 1)
+		var tasks []*cluster.Task
+		for i, want := range []int{1, 3, 9, 27, 27} {
+			tasks = append(tasks, failed(w, time.Second))
+			b := Backoffs(nil, tasks, testLimits)["ecs-svc/a"]
+			expect(t, "step", b.Step, i+1)
+			wait := b.NextAttemptAt.Sub(w.now).Minutes()
+			if wait < 0.9*float64(want) || wait > 1.1*float64(want) {
+				t.Errorf("step %d: %.2f minutes, want about %d", i+1, wait, want)
+			}
+			w.now = b.NextAttemptAt
+		}
+	})
+	t.Run("CountOneAttemptOnce", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second)}
+		b := Backoffs(nil, tasks, testLimits)["ecs-svc/a"]
+		expect(t, "step", b.Step, 1)
+		expect(t, "failures", b.Failures, 2)
+		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
+		expect(t, "the same again", Backoffs(row, tasks, testLimits)["ecs-svc/a"], b)
+	})
+	t.Run("EndWithATaskThatRuns", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks, testLimits)}
+		tasks = append(tasks, &cluster.Task{ID: "z", Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Minute))})
+		expect(t, "left", len(Backoffs(row, tasks, testLimits)), 0)
+	})
+	t.Run("OneTaskIsTriedUntilOneRuns", func(t *testing.T) {
+		w := newWorld(t, 5)
+		w.broken["ecs-svc/a"] = true
+		w.step()
+		w.pass(time.Second)
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 0)
+		w.pass(p.LookAgain.Sub(w.now))
+		expect(t, "starts", w.step().Starts[0].Count, 1)
+		w.broken["ecs-svc/a"] = false
+		w.pass(time.Second)
+		expect(t, "starts once one runs", w.step().Starts[0].Count, 4)
+	})
+	t.Run("AreTold", func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.broken["ecs-svc/a"] = true
+		w.rest(12)
+		expect(t, "told", w.heard("is unable to consistently start tasks successfully."), true)
+	})
+}

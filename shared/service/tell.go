@@ -1,0 +1,215 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// repeat is how long the same cause is not told of again.
+const repeat = 6 * time.Hour
+
+// Placing is what the keys of [cluster.Service.Said] start with that are the caller's.
+const Placing = "place/"
+
+// event appends an event.
+func (c *census) event(e Event) { c.plan.Events = append(c.plan.Events, e) }
+
+// say appends an event if its cause is news.
+func (c *census) say(cause string, e Event) {
+	c.said[cause] = true
+	if News(c.next, cause, c.Now) {
+		c.event(e)
+	}
+}
+
+// News reports whether a cause is to be told of now, and has the service remember that: it was not within the last 6
+// hours, or has been over since (S12). Who asks takes causes that are over out of [cluster.Service.Said].
+func News(s *cluster.Service, cause string, now time.Time) bool {
+	if at, ok := s.Said[cause]; ok && now.Sub(at) < repeat {
+		return false
+	}
+	said := maps.Clone(s.Said)
+	if said == nil {
+		said = map[string]time.Time{}
+	}
+	said[cause] = now
+	s.Said = said
+	return true
+}
+
+// tell adds the events that follow from where the service stands, and forgets causes that are over.
+func (c *census) tell() {
+	c.tellThrottled()
+	c.tellTooMany()
+	c.tellStuck()
+	c.tellTargets()
+	said := map[string]time.Time{}
+	for cause, at := range c.next.Said {
+		if c.said[cause] || strings.HasPrefix(cause, Placing) {
+			said[cause] = at
+		}
+	}
+	if len(said) == 0 {
+		said = nil
+	}
+	c.next.Said = said
+}
+
+// consistently is how many attempts in a row have to fail for the throttle to be told of.
+const consistently = 2
+
+func (c *census) tellThrottled() {
+	worst := 0
+	var of string
+	for _, g := range c.groups {
+		g.Impaired = c.backoffs[g.ID].Step >= consistently
+		if g.Impaired && c.backoffs[g.ID].Step > worst {
+			worst, of = c.backoffs[g.ID].Step, g.ID
+		}
+	}
+	if worst > 0 && c.Service.Status == cluster.ServiceActive {
+		c.say("throttle/"+of, Event{Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of})
+	}
+}
+
+// mostSeen is how many unhealthy tasks of a service are told of at once: its row remembers each.
+const mostSeen = 20
+
+// see tells of tasks that are unhealthy, before anything is done about them; of none where that is not believed.
+func (c *census) see() {
+	seen := 0
+	for _, g := range c.groups {
+		for _, m := range g.members {
+			if m.state == bad && !m.lost && !c.Unhealthy && seen < mostSeen {
+				c.say("unhealthy/"+m.ID, Event{Message: c.symptom(m)})
+				seen++
+			}
+		}
+	}
+}
+
+// tellTooMany says that unhealthy tasks are left as they are.
+func (c *census) tellTooMany() {
+	if c.unhealthy > 0 {
+		c.lookAgain(c.Now.Add(time.Minute)) // no event tells that fewer look so
+		c.say("unhealthy", Event{Message: TooManyUnhealthy(c.Service.Name, c.unhealthy)})
+	}
+}
+
+// tellStuck says that a deployment cannot take a step, as its percentages allow neither a start nor a stop.
+func (c *census) tellStuck() {
+	p := c.primary()
+	p.Stuck = c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
+		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
+		p.fresh() < c.next.Desired && c.active >= c.ceiling && c.backoffs[p.ID].Step == 0 && !c.changing()
+	if p.Stuck {
+		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
+	}
+}
+
+// changing reports whether a task may yet come to be healthy by itself.
+func (c *census) changing() bool {
+	for _, g := range c.groups {
+		if g.unsettled() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tellTargets tells of registrations made and ended since.
+func (c *census) tellTargets() {
+	made, ended, failed := map[string]int{}, map[string]int{}, map[string]string{}
+	var order []string
+	draining := 0
+	slices.SortFunc(c.targets, func(a, b *cluster.Target) int { return cmp.Compare(a.Task, b.Task) })
+	for _, target := range c.targets {
+		news := false
+		for _, r := range target.Registrations {
+			if !r.Registry && made[r.ARN]+ended[r.ARN] == 0 && failed[r.ARN] == "" {
+				order = append(order, r.ARN)
+			}
+			switch {
+			case r.State == cluster.RegistrationFailed && !target.Told:
+				failed[r.ARN], news = r.Reason, true
+			case r.State == cluster.Registered && !target.Told:
+				made[r.ARN]++
+				news = true
+			case r.State == cluster.Deregistered && !target.ToldDrain:
+				ended[r.ARN]++
+				news = true
+				if r.DrainedAt.After(c.Now) {
+					draining++
+				}
+			}
+		}
+		if news {
+			c.plan.Told = append(c.plan.Told, target)
+		}
+	}
+	c.targetEvents(order, made, ended, failed)
+	if draining > 0 {
+		c.event(Event{Message: Draining(c.Service.Name, draining)})
+	}
+}
+
+func (c *census) targetEvents(order []string, made, ended map[string]int, failed map[string]string) {
+	seen := map[string]bool{}
+	for _, arn := range order {
+		if seen[arn] {
+			continue
+		}
+		seen[arn] = true
+		if n := made[arn]; n > 0 {
+			c.event(Event{Message: Registered(c.Service.Name, n, arn)})
+		}
+		if n := ended[arn]; n > 0 {
+			c.event(Event{Message: Deregistered(c.Service.Name, n, arn)})
+		}
+		if why := failed[arn]; why != "" {
+			c.event(Event{Message: NotRegistered(c.Service.Name, arn, why)})
+		}
+	}
+}
+
+// ailment is why an unhealthy task is stopped, in ECS's words.
+func (c *census) ailment(m *member) string {
+	if m.lost {
+		return "The agent of its container instance has been disconnected for too long."
+	}
+	if m.Health == cluster.Unhealthy {
+		return "Task failed container health checks"
+	}
+	if r := c.sick(m); r != nil && !r.Registry {
+		return fmt.Sprintf("Task failed ELB health checks in (target-group %s)", r.ARN)
+	}
+	return "Task failed Cloud Map health checks"
+}
+
+// symptom tells that a task is unhealthy.
+func (c *census) symptom(m *member) string {
+	if r := c.sick(m); m.Health != cluster.Unhealthy && r != nil {
+		return UnhealthyTarget(c.Service.Name, m.ID, r)
+	}
+	return UnhealthyContainer(c.Service.Name, m.ID)
+}
+
+// sick is the registration of a task that is unhealthy.
+func (c *census) sick(m *member) *cluster.Registration {
+	target := c.target(m.Task)
+	if target == nil {
+		return nil
+	}
+	for i, r := range target.Registrations {
+		if r.Health == cluster.Unhealthy {
+			return &target.Registrations[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/handler"
+)
+
+// tasksPerService and tasksPerInstance are those of the clusters that events are measured in.
+const (
+	tasksPerService  = 50
+	tasksPerInstance = 10
+)
+
+// settled is a cluster of n RUNNING tasks at rest, with placement's environment warm.
+type settled struct {
+	t         testing.TB
+	store     *embedded.Store
+	placement *handler.Placement
+	now       time.Time
+	records   []cluster.Record
+	live      []*cluster.Task
+	next      int
+}
+
+func (s *settled) Now() time.Time                                    { return s.now }
+func (s *settled) Sleep(context.Context, time.Duration) error        { return nil }
+func (s *settled) Send(context.Context, []byte, time.Duration) error { return nil }
+
+func newSettled(t testing.TB, n int) *settled {
+	t.Helper()
+	store, err := embedded.OpenStore(embedded.StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	s := &settled{t: t, store: store, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s.placement = &handler.Placement{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
+	s.put(&cluster.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
+	def := &cluster.TaskDefinition{
+		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
+	}
+	s.put(def)
+	for i := range n / tasksPerInstance {
+		s.put(s.instance(i))
+	}
+	for i := range n / tasksPerService {
+		s.service(i, n/tasksPerInstance, def)
+	}
+	store.OnRecords(func(records []cluster.Record) { s.records = append(s.records, records...) })
+	s.event() // reads the cluster
+	return s
+}
+
+func (s *settled) put(row cluster.Row) {
+	if _, err := s.store.Write(context.Background(), cluster.Write{Put: row, Any: true}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *settled) instance(i int) *cluster.Instance {
+	return &cluster.Instance{
+		Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%032x", i), EC2InstanceID: fmt.Sprintf("i-%017x", i), Status: cluster.InstanceActive,
+		AgentConnected: true, Version: 1, RegisteredAt: s.now, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 8192},
+		Attributes: map[string]string{cluster.AttributeZone: fmt.Sprint("zone-", i%3)},
+	}
+}
+
+func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
+	name := fmt.Sprintf("service-%04d", i)
+	short := cluster.ShortKey(clusterName, name, s.now)
+	id := cluster.DeploymentID(short, s.now)
+	s.put(&cluster.Service{
+		Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica,
+		Desired: tasksPerService, MinHealthy: 100, MaxPercent: 200, ZoneRebalancing: true, CreatedAt: s.now, Steady: true, Running: tasksPerService, Deployment: cluster.Deployment{
+			Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, State: cluster.RolloutCompleted,
+			Desired: tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
+		},
+	})
+	for k := range tasksPerService {
+		at := (i*tasksPerService + k) % instances
+		task := &cluster.Task{
+			Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
+			Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, Instance: fmt.Sprintf("%032x", at), Batch: cluster.StartedBy(short, 1, k),
+			Desired: cluster.TaskRunning, CreatedAt: cluster.At(s.now), Last: cluster.TaskRunning, Version: 1,
+			ECSID: fmt.Sprintf("%016x%016x", i, k), Started: cluster.At(s.now),
+		}
+		s.put(task)
+		s.live = append(s.live, task)
+	}
+}
+
+// event is one task's end and what follows from it: the decision, the replacement's start, and the decision after that.
+func (s *settled) event() {
+	s.now = s.now.Add(time.Minute)
+	t := s.live[s.next%len(s.live)]
+	s.observe(t, cluster.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
+	var began *cluster.Task
+	for _, r := range s.records {
+		if next, ok := r.New.(*cluster.Task); ok && r.Op == cluster.Insert {
+			began = next
+		}
+	}
+	if began == nil {
+		s.t.Fatal("nothing takes the place of a task that ended")
+	}
+	s.live[s.next%len(s.live)] = began
+	s.next += 7919
+	s.observe(began, cluster.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
+}
+
+// observe reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
+func (s *settled) observe(t *cluster.Task, o cluster.Observation) {
+	o.Task, s.records = t.Key(), nil
+	if _, err := s.store.Write(context.Background(), cluster.Write{Observe: &o}); err != nil {
+		s.t.Fatal(err)
+	}
+	records := s.records
+	if from, err := s.placement.Records(context.Background(), records); err != nil || from != "" {
+		s.t.Fatal(from, err)
+	}
+}
+
+// sizes are the clusters that the cost of an event is measured in, by tasks.
+var sizes = []int{1000, 10_000, 50_000}
+
+// One task's stop costs a reconciliation of its service only: the same in a cluster of 1,000 tasks and in one of 50,000.
+func BenchmarkEvent(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("%dTasks%dServices%dInstances", n, n/tasksPerService, n/tasksPerInstance), func(b *testing.B) {
+			s := newSettled(b, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.event()
+			}
+		})
+	}
+}
+
+// What is counted instead of time: memory that is taken for one event, which grows with everything that is looked at anew.
+func TestEventCostsItsServiceOnly(t *testing.T) {
+	cost := func(n int) float64 {
+		s := newSettled(t, n)
+		for range 50 {
+			s.event()
+		}
+		return testing.AllocsPerRun(100, s.event)
+	}
+	small, large := cost(sizes[0]), cost(10*sizes[0])
+	t.Logf("%.0f allocations at %d tasks, %.0f at %d", small, sizes[0], large, 10*sizes[0])
+	if large > 2*small {
+		t.Errorf("an event takes %.0f allocations at %d tasks and %.0f at %d", small, sizes[0], large, 10*sizes[0])
+	}
+}

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/constraint"
+	"berth/shared/placement"
+)
+
+// governed is a cluster of services with a metric, each tenth with a node constraint and each twentieth with a domain
+// policy besides; 20 tasks an instance.
+type governed struct {
+	snap   *cluster.Snapshot
+	engine *placement.Engine
+	moves  placement.Moves
+	tasks  []*cluster.Task
+}
+
+const perInstance = 20
+
+func newGoverned(instances int) *governed {
+	g := &governed{snap: cluster.NewSnapshot(), moves: placement.Moves{Owners: map[string]placement.Mover{}, Most: 20}}
+	head := cluster.Head{Cluster: "c", Rev: 1}
+	for n := range instances {
+		g.snap.Put(&cluster.Instance{
+			Head: head, ID: fmt.Sprintf("i-%05d", n), Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: time.Unix(1, 0),
+			Registered: cluster.Capacity{CPU: 64 * cluster.VCPU, Memory: 1 << 20, Metrics: map[string]int64{"io": 1000}},
+			Attributes: map[string]string{"ecs.availability-zone": fmt.Sprint("zone-", n%3), "berth.property.Disk": "ssd"},
+		})
+	}
+	services := instances / 10
+	for n := range services {
+		name := fmt.Sprintf("s%04d", n)
+		spec := &placement.Spec{Owner: name, Needs: cluster.Resources{CPU: 1, Memory: 1}, Loads: []cluster.Metric{{Name: "io", Load: 10}}}
+		if n%10 == 0 {
+			x, err := constraint.ParseProperties("Disk == ssd")
+			if err != nil {
+				panic(err)
+			}
+			spec.Constraints = []*constraint.Expression{x}
+		}
+		if n%20 == 0 {
+			spec.DomainPolicy = cluster.PolicyDifference
+		}
+		g.snap.Put(&cluster.Service{
+			Head: head, Name: name, Short: name, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 10 * perInstance,
+			Rules: cluster.Rules{Metrics: spec.Loads},
+		})
+		g.moves.Owners[name] = placement.Mover{Spec: spec, Target: 10 * perInstance}
+	}
+	g.engine = placement.New(g.snap)
+	for n := range services {
+		name := fmt.Sprintf("s%04d", n)
+		m := g.moves.Owners[name]
+		for at, p := range g.engine.Place(placement.Request{Spec: m.Spec, Count: m.Target, Target: m.Target}).Placed {
+			t := &cluster.Task{
+				Head: head, ID: fmt.Sprintf("t-%04d-%03d", n, at), Owner: name, Service: name, Instance: p.Instance,
+				Needs: cluster.Resources{CPU: 1, Memory: 1}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			}
+			g.snap.Put(t)
+			g.tasks = append(g.tasks, t)
+		}
+	}
+	return g
+}
+
+// event has one task change its load a little, as a report does.
+func (g *governed) event(n int) {
+	at := n * 13 % len(g.tasks)
+	t := *g.tasks[at]
+	t.Rev++
+	t.Reported = map[string]int64{"io": int64(8 + n%3)}
+	g.tasks[at] = &t
+	g.snap.Put(&t)
+}
+
+// BenchmarkMovesPerEvent is what it costs to look for moves after each event, where nothing is broken: it must not grow
+// with the cluster.
+func BenchmarkMovesPerEvent(b *testing.B) {
+	for _, instances := range []int{1000, 5000, 15000} {
+		g := newGoverned(instances)
+		if p := g.engine.PlanMoves(g.moves); len(p.Violations) > 0 {
+			b.Fatalf("%d instances: %d rules are broken: %v", instances, len(p.Violations), p.Violations[0])
+		}
+		b.Run(fmt.Sprintf("sound-%d", instances), func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				g.event(n)
+				g.engine.PlanMoves(g.moves)
+			}
+		})
+		big := *g.tasks[1]
+		big.Rev++
+		big.Reported = map[string]int64{"io": 5000}
+		g.tasks[1] = &big
+		g.snap.Put(&big)
+		b.Run(fmt.Sprintf("broken-%d", instances), func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				g.event(n + 2)
+				if p := g.engine.PlanMoves(g.moves); len(p.Violations) == 0 {
+					b.Fatal("nothing is broken")
+				}
+			}
+		})
+	}
+}

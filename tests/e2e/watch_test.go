@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"berth/shared/cluster"
+)
+
+// rolloutTier is a tier that can be looked into.
+type rolloutTier interface {
+	balancedTier
+	// ECS is the fleet itself, past Berth.
+	ECS() *ecs.Client
+	// Own calls an operation of Berth's own.
+	Own(ctx context.Context, operation, body string) ([]byte, error)
+	// Pass lets time go on where it does not by itself.
+	Pass()
+}
+
+func (v *virtual) ECS() *ecs.Client {
+	return newClient("http://127.0.0.1", inline{v.Fleet.Endpoint()})
+}
+
+func (v *virtual) Own(ctx context.Context, operation, in string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/", strings.NewReader(in))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	r.Header.Set("X-Amz-Target", "Berth_20261121."+operation)
+	answer, err := inline{v.Server}.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", operation, body)
+	}
+	return body, err
+}
+
+func (v *virtual) Pass() { v.Loop.RunUntil(v.Loop.Now().Add(time.Second)) }
+
+func (l *local) Pass() {}
+
+// watch holds a service to its minimum of healthy tasks. What a dead zone took is not Berth's doing; that Berth takes
+// more before it is made up for is.
+type watch struct {
+	floor int // the fewest healthy tasks by minimumHealthyPercent
+	owed  int // how many fewer there may be for now
+	least int // the fewest seen
+	looks int
+}
+
+// see takes a look at how many are healthy, and says what is wrong. aware reports that Berth knows what is dead: from then
+// on there may not be fewer than there are, or than the minimum.
+func (w *watch) see(healthy int, aware bool) (wrong string) {
+	if healthy+w.owed < w.floor {
+		wrong = fmt.Sprintf("%d tasks are healthy where %d must be, and the dead zone took no more than %d", healthy, w.floor, w.owed)
+	}
+	if aware {
+		w.owed = min(w.owed, max(0, w.floor-healthy))
+	}
+	w.least = min(w.least, healthy)
+	w.looks++
+	return wrong
+}
+
+func TestWatch(t *testing.T) {
+	type look struct {
+		healthy int
+		aware   bool
+	}
+	for _, tt := range []struct {
+		name  string
+		owed  int
+		looks []look
+		wrong bool
+	}{
+		{"AtTheMinimum", 0, []look{{12, true}, {9, true}}, false},
+		{"BelowTheMinimum", 0, []look{{12, true}, {8, true}, {9, true}}, true},
+		{"TheZoneTookThem", 4, []look{{6, false}, {6, true}, {9, true}}, false},
+		{"MoreThanTheZoneTook", 4, []look{{4, false}}, true},
+		{"TakenOnWhatWasNotKnownYet", 4, []look{{9, false}, {5, false}}, false},
+		{"TakenThoughItWasKnown", 4, []look{{7, true}, {6, true}}, true},
+		{"TakenAfterItWasMadeUpFor", 4, []look{{6, true}, {9, true}, {8, true}}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &watch{floor: 9, owed: tt.owed}
+			wrong := false
+			for _, l := range tt.looks {
+				wrong = w.see(l.healthy, l.aware) != "" || wrong
+			}
+			if wrong != tt.wrong {
+				t.Errorf("wrong is %t, want %t", wrong, tt.wrong)
+			}
+		})
+	}
+}
+
+// sight is what one look found.
+type sight struct {
+	service types.Service
+	tasks   []types.Task // those that have not stopped
+	healthy []types.Task // of these, those that Berth wants and whose target is healthy
+}
+
+// places are what the watch has found out and what does not change: the address of a task, and the machines.
+type places struct {
+	address map[string]string // by ARN of the task
+	ec2     map[string]string // by ARN of the instance
+	live    map[string]bool   // tasks that had not stopped, by ARN
+}
+
+// sight first asks Berth, then the target group: so nothing counts that Berth had taken by then.
+func (s *rollout) sight() (at sight) {
+	s.t.Helper()
+	at.service = s.service(s.name)
+	listed := must(s.api.ListTasks(s.t.Context(), &ecs.ListTasksInput{Cluster: &s.cluster, ServiceName: &s.name}))(&s.story)
+	for _, arn := range listed.TaskArns {
+		s.places.live[arn] = true
+	}
+	if len(s.places.live) == 0 {
+		return at
+	}
+	var arns []string
+	for arn := range s.places.live {
+		arns = append(arns, arn)
+	}
+	out := must(s.api.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: arns}))(&s.story)
+	for _, task := range out.Tasks {
+		if *task.LastStatus == "STOPPED" {
+			delete(s.places.live, *task.TaskArn)
+			continue
+		}
+		at.tasks = append(at.tasks, task)
+	}
+	health := s.health()
+	for _, task := range at.tasks {
+		if *task.LastStatus == "RUNNING" && *task.DesiredStatus == "RUNNING" && health[s.addressOf(task)] == elbtypes.TargetHealthStateEnumHealthy {
+			at.healthy = append(at.healthy, task)
+		}
+	}
+	return at
+}
+
+// health is that of the targets, by address.
+func (s *rollout) health() map[string]elbtypes.TargetHealthStateEnum {
+	s.t.Helper()
+	out := must(s.elb.DescribeTargetHealth(s.t.Context(), &elb.DescribeTargetHealthInput{TargetGroupArn: &s.group}))(&s.story)
+	by := map[string]elbtypes.TargetHealthStateEnum{}
+	for _, d := range out.TargetHealthDescriptions {
+		by[net.JoinHostPort(*d.Target.Id, strconv.Itoa(int(*d.Target.Port)))] = d.TargetHealth.State
+	}
+	return by
+}
+
+// addressOf is where ECS has bound a running task, empty where it has not.
+func (s *rollout) addressOf(task types.Task) string {
+	s.t.Helper()
+	if known := s.places.address[*task.TaskArn]; known != "" {
+		return known
+	}
+	host := s.places.ec2[*task.ContainerInstanceArn]
+	if host == "" {
+		for _, i := range s.instances() {
+			s.places.ec2[*i.ContainerInstanceArn] = aws.ToString(i.Ec2InstanceId)
+		}
+		host = s.places.ec2[*task.ContainerInstanceArn]
+	}
+	id := ecsID(s.t, task)
+	out := must(s.tier.ECS().DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Cluster: &s.cluster, Tasks: []string{id}}))(&s.story)
+	for _, found := range out.Tasks {
+		for _, b := range found.Containers[0].NetworkBindings {
+			s.places.address[*task.TaskArn] = net.JoinHostPort(host, strconv.Itoa(int(*b.HostPort)))
+		}
+	}
+	return s.places.address[*task.TaskArn]
+}
+
+// look holds the service to its minimum, and has Berth look at health and alarms.
+func (s *rollout) look() sight {
+	s.t.Helper()
+	at := s.sight()
+	running, dead := 0, 0
+	for _, task := range at.tasks {
+		if *task.LastStatus == "RUNNING" {
+			running++
+			if aws.ToString(task.AvailabilityZone) == s.dead {
+				dead++
+			}
+		}
+	}
+	// What placement has written says how much it knows.
+	aware := dead == 0 && int(at.service.RunningCount) == running
+	if wrong := s.watch.see(len(at.healthy), aware); wrong != "" {
+		s.complain(wrong)
+	}
+	if err := s.tier.LookNow(); err != nil {
+		s.t.Fatal(err)
+	}
+	return at
+}
+
+// until waits, looking all the time.
+func (s *rollout) until(what string, done func(sight) bool) {
+	s.t.Helper()
+	var last sight
+	defer func() {
+		if s.t.Failed() {
+			s.t.Log(last.String())
+		}
+	}()
+	s.await(what, func() bool {
+		last = s.look()
+		return done(last)
+	})
+}
+
+func (s sight) String() string {
+	var b strings.Builder
+	for _, d := range s.service.Deployments {
+		fmt.Fprintf(&b, "%s %s of %s: %d wanted, %d running, %d pending, %s %s\n", *d.Status, *d.Id, cluster.LastPart(*d.TaskDefinition),
+			d.DesiredCount, d.RunningCount, d.PendingCount, d.RolloutState, aws.ToString(d.RolloutStateReason))
+	}
+	fmt.Fprintf(&b, "%d tasks have not stopped, %d are healthy\n", len(s.tasks), len(s.healthy))
+	for n, e := range s.service.Events {
+		if n < 15 {
+			fmt.Fprintln(&b, *e.Message)
+		}
+	}
+	return b.String()
+}

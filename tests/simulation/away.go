@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// A run of another kind: no function runs for two hours while the world goes on. On return nothing healthy may be stopped
+// that need not be.
+
+const (
+	awayFrom = 30 * time.Minute
+	awayFor  = 2 * time.Hour
+)
+
+// awayKinds is what happens meanwhile.
+var awayKinds = []string{
+	"crash-task", "crash-task", "unhealthy", "unhealthy", "kill-instance", "crash-instance", "disconnect", "disconnect", "reconnect", "reconnect",
+	"flap-agent", "add-instance", "drain", "activate", "all-unhealthy",
+}
+
+// liveAway is the life of such a world: services come to rest, then nobody looks, then it has to come to rest again.
+func (w *World) liveAway() {
+	w.chaos.active = false
+	if _, err := w.Cluster(context.Background(), clusterName, 5+w.rng.IntN(4), machine); err != nil {
+		w.checker.fail("making the cluster: %v", err)
+		return
+	}
+	if err := w.balance(); err != nil {
+		w.checker.fail("making target groups: %v", err)
+	}
+	w.register()
+	w.Runtime.Start()
+	for n := range 2 + w.rng.IntN(3) {
+		w.client.plain(fmt.Sprint("s", n), []string{"checked:1", "small:1", "port:1"}[w.rng.IntN(3)], 1+w.rng.IntN(4), n == 0)
+	}
+	w.until(epoch.Add(awayFrom))
+	w.note("nobody looks")
+	w.off = true
+	for _, a := range drawAway(w.rng) {
+		w.Loop.After(a.At, func() {
+			w.note("meanwhile: %s", a)
+			w.act(a)
+		})
+	}
+	w.until(epoch.Add(awayFrom + awayFor))
+	w.off = false
+	w.well = w.wellOff()
+	w.note("somebody looks again; well are %q", w.well)
+	w.span = awayFrom + awayFor
+	w.until(w.Loop.Now().Add(40 * time.Minute))
+	if len(w.checker.broken) == 0 {
+		w.well = nil // when agents come back there may be too many, and some have to go
+		w.heal()
+		w.settle()
+	}
+}
+
+func drawAway(rng *rand.Rand) (out []Action) {
+	for range 6 + rng.IntN(20) {
+		at := time.Duration(rng.Int64N(int64(awayFor))).Truncate(time.Millisecond)
+		// What customers do goes behind Berth's back: its API does not run either.
+		out = append(out, Action{at, awayKinds[rng.IntN(len(awayKinds))], rng.Uint64(), 2 * rng.IntN(4)})
+	}
+	return out
+}
+
+// plain makes a service without rules.
+func (c *customer) plain(name, definition string, desired int, daemon bool) {
+	s := &wanted{name: name, daemon: daemon, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
+	spec := cluster.ServiceSpec{Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name}
+	if p := percents[c.world.rng.IntN(len(percents))]; !daemon {
+		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
+	}
+	if daemon {
+		spec.Strategy, spec.Desired, spec.TaskDefinition = cluster.Daemon, nil, "checked:1"
+	}
+	spec.ZoneRebalancing = new(false) // it would be a reason to stop what is well
+	c.call("create "+name, func(ctx context.Context) error {
+		_, err := c.world.API.CreateService(ctx, spec)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.world.checker.fail("invariant 9: creating service %s says %v", name, err)
+			return
+		}
+		c.services = append(c.services, s)
+	})
+}
+
+// wellOff are the ECS tasks that nothing is wrong with: RUNNING, not UNHEALTHY, on ACTIVE instances whose agents are connected.
+func (w *World) wellOff() (out []string) {
+	for _, t := range w.Fleet.Truth(clusterName) {
+		if !t.Alive || t.Last != cluster.TaskRunning || t.Desired != cluster.TaskRunning || t.Health == cluster.Unhealthy {
+			continue
+		}
+		at := slices.IndexFunc(w.instances(), func(i *cluster.Instance) bool { return i.ID == t.Instance && i.Available() })
+		if at >= 0 {
+			out = append(out, t.ID)
+		}
+	}
+	return out
+}
+
+// spared checks that a task that is to be stopped was not among those that nothing was wrong with.
+func (w *World) spared(ecsID string) {
+	if slices.Contains(w.well, ecsID) {
+		w.checker.fail("invariant 3: nobody looked for two hours, and then task %s is stopped, which nothing was wrong with", ecsID)
+	}
+}

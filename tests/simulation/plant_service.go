@@ -1,0 +1,153 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/tests/simulation/model"
+)
+
+// Mistakes in the rules of services.
+const (
+	// CeilForFloor rounds maximumPercent up.
+	CeilForFloor Bug = "ceil for floor of maximumPercent"
+	// StopEarly takes every task that is RUNNING for healthy, so that old ones stop before their replacements are.
+	StopEarly Bug = "an old task is stopped before its replacement is healthy"
+	// KeepThrottle holds a new revision back for the failures of an earlier one.
+	KeepThrottle Bug = "a new task definition does not reset the throttle"
+	// DaemonOnDraining starts daemons on instances that drain.
+	DaemonOnDraining Bug = "a daemon is started on a draining instance"
+	// RollBackToFailed goes back to a revision that was never completed.
+	RollBackToFailed Bug = "a rollback to a failed revision"
+	// ChooseProtected stops tasks whether they are protected or not.
+	ChooseProtected Bug = "a protected task is chosen"
+	// IgnoreGrace replaces tasks that are unhealthy within their grace period.
+	IgnoreGrace Bug = "the grace period is ignored"
+	// BelieveStorm replaces unhealthy tasks however many there are.
+	BelieveStorm Bug = "mass unhealthiness is believed"
+)
+
+// serviceLies are the bugs of this page, but for BelieveStorm, which is a setting.
+var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
+	CeilForFloor: each(func(_ *World, s *cluster.Service) {
+		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
+			s.MaxPercent = ((s.Desired*s.MaxPercent/100+1)*100 + s.Desired - 1) / s.Desired
+		}
+	}),
+	StopEarly: func(w *World, rows []cluster.Row) []cluster.Row {
+		rows = each(func(w *World, t *cluster.Task) {
+			if t.Last == cluster.TaskRunning {
+				t.Health, t.Started = cluster.Healthy, cluster.At(w.Loop.Now().Add(-time.Hour))
+			}
+		})(w, rows)
+		return each(func(_ *World, t *cluster.Target) {
+			t.Registrations = slices.Clone(t.Registrations)
+			for n := range t.Registrations {
+				t.Registrations[n].State, t.Registrations[n].Health = cluster.Registered, cluster.Healthy
+			}
+		})(w, rows)
+	},
+	KeepThrottle: keepThrottle,
+	DaemonOnDraining: each(func(_ *World, i *cluster.Instance) {
+		if i.Status == cluster.InstanceDraining {
+			i.Status = cluster.InstanceActive
+		}
+	}),
+	RollBackToFailed: each(func(w *World, s *cluster.Service) {
+		if r := w.checker.wrongTarget(s); r != nil {
+			s.Last = r
+		}
+	}),
+	ChooseProtected: func(_ *World, rows []cluster.Row) []cluster.Row {
+		return slices.DeleteFunc(rows, func(r cluster.Row) bool { _, is := r.(*cluster.Protection); return is })
+	},
+	IgnoreGrace: each(func(_ *World, s *cluster.Service) { s.Grace = 0 }),
+}
+
+// lie is how the bug shows rows to placement; nil where it is none of rules.
+func (b Bug) lie() func(*World, []cluster.Row) []cluster.Row {
+	if show := serviceLies[b]; show != nil {
+		return show
+	}
+	return lies[b]
+}
+
+// symptoms are what each of these bugs has to be found by: anything else is not its doing.
+var symptoms = map[Bug]string{
+	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision",
+	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
+	IgnoreGrace: "within its grace period", BelieveStorm: "most of the cluster's look unhealthy",
+}
+
+// shown are the broken invariants that show the bug.
+func (b Bug) shown(broken []string) (out []string) {
+	for _, why := range broken {
+		if strings.Contains(why, symptoms[b]) {
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+// settings are those of an installation that has the bug.
+func (b Bug) settings() *handler.Settings {
+	s := handler.DefaultSettings()
+	if b == BelieveStorm {
+		s.UnhealthyShare = 100
+	}
+	return &s
+}
+
+// keepThrottle shows the PRIMARY revision of each service as held back, if ever a task of the service came to nothing.
+func keepThrottle(w *World, rows []cluster.Row) []cluster.Row {
+	throttled := map[string]*cluster.Throttle{}
+	for _, row := range rows {
+		if s, ok := row.(*cluster.Service); ok {
+			if at := w.checker.lastFailure(s); !at.IsZero() {
+				throttled[s.Short] = &cluster.Throttle{
+					Head: cluster.Head{Cluster: s.Cluster, Rev: 1 << 40}, Owner: s.Short, Service: s.Name,
+					Revisions: map[string]cluster.Backoff{s.Deployment.ID: {Step: 4, Failures: 4, Since: at, NextAttemptAt: at.Add(model.Delay(4))}},
+				}
+			}
+		}
+	}
+	rows = slices.DeleteFunc(rows, func(r cluster.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
+	for _, short := range slices.Sorted(maps.Keys(throttled)) {
+		rows = append(rows, throttled[short])
+	}
+	return rows
+}
+
+// lastFailure is when a task of the service last came to nothing.
+func (l *ledger) lastFailure(s *cluster.Service) (at time.Time) {
+	for _, t := range l.owned[s.Short] {
+		if t.NeverRan() && t.Stopped.Time().After(at) {
+			at = t.Stopped.Time()
+		}
+	}
+	return at
+}
+
+// wrongTarget is a revision of the service that a rollback must not go back to.
+func (c *checker) wrongTarget(s *cluster.Service) (out *cluster.Revision) {
+	course := c.courses[s.Short]
+	for _, row := range c.rows {
+		r, ok := row.(*cluster.ServiceRevision)
+		if ok && course != nil && r.Short == s.Short && r.ID != s.Deployment.ID && r.ID != course.Last && (out == nil || r.ID < out.ID) {
+			out = &r.Revision
+		}
+	}
+	return out
+}
+
+// honest is a service's row as it is to be written, without what the lies have in it.
+func honest(was, next *cluster.Service, w *World) {
+	next.MaxPercent, next.Grace = was.MaxPercent, was.Grace
+	if r := w.checker.wrongTarget(was); w.Plant == RollBackToFailed && r != nil && next.Last != nil && next.Last.ID == r.ID {
+		next.Last = was.Last
+	}
+}

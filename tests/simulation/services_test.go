@@ -1,0 +1,287 @@
+package simulation
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/fleet"
+)
+
+var oneZone = fleet.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
+
+// TestServices shows what the page on services says of REPLICA services, on a whole installation.
+func TestServices(t *testing.T) {
+	t.Run("ReplaceWhatStopsOrFails", func(t *testing.T) {
+		s := newStage(t, 4, machine)
+		s.create("web", "small:1", 4)
+		s.runs("web", 4)
+		s.pass(time.Minute)
+		gone := s.tasks("web")[0]
+		if err := s.Fleet.CrashTask(gone.ECSID, 1); err != nil {
+			t.Fatal(err)
+		}
+		s.await("one is gone", time.Minute, func() bool { return s.checker.ended[gone.ID] })
+		s.runs("web", 4)
+		if err := s.Fleet.KillInstance(s.tasks("web")[0].Instance); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(10 * time.Second)
+		s.runs("web", 4)
+	})
+	t.Run("ReplaceUnhealthyTasksStartingFirst", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("web", "checked:1", 3)
+		s.rests("web")
+		bad := s.tasks("web")[0]
+		if err := s.Fleet.SetHealth(bad.ECSID, false); err != nil {
+			t.Fatal(err)
+		}
+		s.await("a replacement is started", 2*time.Minute, func() bool { return len(s.tasks("web")) == 4 })
+		s.await("the bad one stops", 3*time.Minute, func() bool { return len(s.tasks("web")) == 3 })
+		for _, left := range s.tasks("web") {
+			if left.ID == bad.ID || left.Health != cluster.Healthy {
+				t.Errorf("task %s is left, %s", left.ID, left.Health)
+			}
+		}
+		if !s.said("web", "failed container health checks.") {
+			t.Error("no event says so")
+		}
+	})
+	t.Run("ReplaceUnhealthyTasksStoppingFirst", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("web", "checked:1", 5, percentages(0, 100))
+		s.rests("web")
+		for _, bad := range s.tasks("web")[:2] {
+			if err := s.Fleet.SetHealth(bad.ECSID, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.await("both are known to be bad", time.Minute, func() bool {
+			return len(s.tasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Unhealthy })) > 0
+		})
+		least := 5
+		s.await("both are replaced", 10*time.Minute, func() bool {
+			least = min(least, len(s.tasks("web", isRunning)))
+			well := s.tasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })
+			return len(well) == 5
+		})
+		if least != 4 {
+			t.Errorf("down to %d tasks, expected one at a time", least)
+		}
+	})
+	t.Run("SlowDownStartsThatFail", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("web", brokenFamily+":1", 1)
+		s.pass(2 * time.Hour)
+		n := 0
+		for _, e := range s.events("web") {
+			if strings.Contains(e.Message, "has started 1 tasks") {
+				n++
+			}
+		}
+		if n < 6 || n > 9 {
+			t.Errorf("%d tries in two hours", n)
+		}
+		if !s.said("web", "(service web) is unable to consistently start tasks successfully.") {
+			t.Error("no event says so")
+		}
+		s.update("web", cluster.ServiceChange{TaskDefinition: "small:2"})
+		s.await("the new revision runs", time.Minute, func() bool { return len(s.tasks("web", isRunning, of("small:2"))) == 1 })
+	})
+	t.Run("SpreadOverZones", func(t *testing.T) {
+		s := newStage(t, 6, machine)
+		s.create("web", "small:1", 6)
+		s.runs("web", 6)
+		zones := map[string]int{}
+		for _, task := range s.tasks("web") {
+			zones[s.checker.known[task.Instance].Zone()]++
+		}
+		for _, n := range zones {
+			if n != 2 || len(zones) != 3 {
+				t.Errorf("the zones have %v", zones)
+			}
+		}
+		s.update("web", cluster.ServiceChange{Desired: new(3)})
+		s.runs("web", 3)
+		zones = map[string]int{}
+		for _, task := range s.tasks("web") {
+			zones[s.checker.known[task.Instance].Zone()]++
+		}
+		if len(zones) != 3 {
+			t.Errorf("scaled in, the zones have %v", zones)
+		}
+	})
+	t.Run("WaitForTheDaemonTheyDependOn", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("web", "small:1", 2, func(spec *cluster.ServiceSpec) {
+			spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "task:group == service:s0"}}
+		})
+		s.pass(2 * time.Minute)
+		if n := len(s.tasks("web", isRunning)); n > 0 {
+			t.Fatalf("%d tasks run, and no daemon", n)
+		}
+		s.create("s0", "checked:1", 0, daemon)
+		s.runs("web", 2)
+	})
+	t.Run("RollWithinThePercentages", func(t *testing.T) {
+		s := newStage(t, 4, machine)
+		s.create("web", "checked:1", 4, percentages(50, 150))
+		s.rests("web")
+		s.update("web", cluster.ServiceChange{TaskDefinition: "checked:2"})
+		most, least := 0, 9
+		s.await("it is rolled out", 30*time.Minute, func() bool {
+			most = max(most, len(s.tasks("web")))
+			least = min(least, len(s.tasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
+			return s.row("web").Deployment.Completed() && len(s.tasks("web", of("checked:2"))) == 4
+		})
+		if most > 6 || least < 2 {
+			t.Errorf("between %d healthy tasks and %d in all", least, most)
+		}
+		if row := s.row("web"); len(row.Older) > 0 || row.Release.Status != cluster.DeploymentSuccessful {
+			t.Errorf("older deployments %v, %+v", row.Older, row.Release)
+		}
+	})
+	t.Run("AreDeletedOnceTheirTasksStop", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("web", "small:1", 2)
+		s.rests("web")
+		if _, err := s.API.DeleteService(context.Background(), clusterName, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		if status := s.row("web").Status; status != cluster.ServiceDraining {
+			t.Errorf("deleted it is %s", status)
+		}
+		if names, _, err := s.API.ListServices(context.Background(), cluster.ServiceQuery{Cluster: clusterName}); len(names) > 0 || err != nil {
+			t.Errorf("deleted it is among %v, %v", names, err)
+		}
+		s.await("it is INACTIVE", time.Minute, func() bool { return s.row("web").Status == cluster.ServiceInactive })
+		if found, _, err := s.API.DescribeServices(context.Background(), clusterName, []string{"web"}); len(found) != 1 || err != nil {
+			t.Errorf("INACTIVE it is described by %v, %v", found, err)
+		}
+	})
+	t.Run("LeaveDrainingInstances", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("web", "checked:1", 3)
+		s.rests("web")
+		drained := s.tasks("web")[0].Instance
+		s.drain(drained)
+		least := 3
+		s.await("nothing runs there", 5*time.Minute, func() bool {
+			least = min(least, len(s.tasks("web", func(t *cluster.Task) bool { return t.Health == cluster.Healthy })))
+			return len(s.tasks("web", on(drained))) == 0
+		})
+		if least < 3 {
+			t.Errorf("meanwhile %d tasks were healthy", least)
+		}
+	})
+	t.Run("LeaveLostInstances", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("web", "checked:1", 3)
+		s.rests("web")
+		lost := s.tasks("web")[0]
+		if err := s.Fleet.Disconnect(lost.Instance); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(9 * time.Minute)
+		if n := len(s.tasks("web")); n != 3 {
+			t.Fatalf("after nine minutes there are %d tasks", n)
+		}
+		s.await("it is replaced", 5*time.Minute, func() bool {
+			return len(s.tasks("web", isRunning, func(t *cluster.Task) bool { return t.Instance != lost.Instance })) == 3
+		})
+		if err := s.Fleet.Reconnect(lost.Instance); err != nil {
+			t.Fatal(err)
+		}
+		s.await("the old one stops", 5*time.Minute, func() bool { return len(s.tasks("web")) == 3 })
+	})
+}
+
+// TestDaemonServices shows what the page says of DAEMON services.
+func TestDaemonServices(t *testing.T) {
+	t.Run("HaveOneTaskOnEachActiveInstance", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("agent", "checked:1", 0, daemon)
+		s.runs("agent", 3)
+		s.drain(s.ids()[0])
+		s.await("the draining one has none", 5*time.Minute, func() bool { return len(s.tasks("agent", on(s.ids()[0]))) == 0 })
+		if _, err := s.Fleet.AddInstances(clusterName, 1, machine); err != nil {
+			t.Fatal(err)
+		}
+		s.runs("agent", 3)
+	})
+	t.Run("AreReservedForBeforeReplicas", func(t *testing.T) {
+		s := newStage(t, 1, oneZone)
+		s.create("agent", "big:1", 0, daemon)
+		s.create("web", "big:1", 3) // two fit on an instance
+		s.runs("agent", 1)
+		s.await("the daemon and one replica run", 2*time.Minute, func() bool { return len(s.tasks("web", isRunning)) == 1 })
+		if err := s.Fleet.CrashTask(s.tasks("agent")[0].ECSID, 1); err != nil {
+			t.Fatal(err)
+		}
+		s.pass(2 * time.Minute)
+		if a, w := len(s.tasks("agent", isRunning)), len(s.tasks("web", isRunning)); a != 1 || w != 1 {
+			t.Errorf("once the daemon had crashed, %d daemons and %d replicas run", a, w)
+		}
+	})
+	t.Run("StopLastOnADrainingInstance", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("agent", "checked:1", 0, daemon)
+		s.create("web", "checked:1", 2)
+		s.rests("web")
+		s.rests("agent")
+		drained := s.tasks("web")[0].Instance
+		s.drain(drained)
+		s.await("the replica has gone", 5*time.Minute, func() bool {
+			if len(s.tasks("agent", on(drained))) == 0 && len(s.tasks("web", on(drained))) > 0 {
+				t.Fatal("the daemon went first")
+			}
+			return len(s.tasks("web", on(drained))) == 0
+		})
+		s.await("the daemon has gone", 5*time.Minute, func() bool { return len(s.tasks("agent", on(drained))) == 0 })
+	})
+	t.Run("WaitForRoomAndSaySo", func(t *testing.T) {
+		s := newStage(t, 1, oneZone)
+		s.create("web", "big:1", 2)
+		s.runs("web", 2)
+		s.create("agent", "big:1", 0, daemon)
+		s.await("an event says so", 2*time.Minute, func() bool { return s.said("agent", "was unable to place a task") })
+		s.update("web", cluster.ServiceChange{Desired: new(1)})
+		s.runs("agent", 1)
+	})
+	t.Run("TakeANewSizeByADeployment", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("agent", "checked:1", 0, daemon)
+		s.rests("agent")
+		s.update("agent", cluster.ServiceChange{TaskDefinition: "big:1"})
+		s.await("both are replaced", 5*time.Minute, func() bool { return len(s.tasks("agent", isRunning, of("big:1"))) == 2 })
+		s.rests("agent")
+	})
+	t.Run("TakeNewConstraintsByAForcedDeployment", func(t *testing.T) {
+		s := newStage(t, 2, machine)
+		s.create("agent", "checked:1", 0, daemon)
+		s.rests("agent")
+		s.update("agent", cluster.ServiceChange{Constraints: &[]cluster.PlacementConstraint{
+			{Type: cluster.MemberOf, Expression: "attribute:ecs.availability-zone in [us-east-1a, us-east-1c]"},
+		}})
+		s.pass(5 * time.Minute)
+		if n := len(s.tasks("agent", isRunning)); n != 2 {
+			t.Fatalf("without a deployment %d tasks run", n)
+		}
+		s.update("agent", cluster.ServiceChange{Force: true})
+		s.runs("agent", 1)
+		if zone := s.checker.known[s.tasks("agent")[0].Instance].Zone(); zone != "us-east-1a" {
+			t.Errorf("it runs in %s", zone)
+		}
+	})
+	t.Run("StopWhereConstraintsNoLongerHold", func(t *testing.T) {
+		s := newStage(t, 2, diskMachine)
+		s.create("agent", "disk:1", 0, daemon)
+		s.runs("agent", 2)
+		changed := s.ids()[0]
+		s.call("DeleteAttributes", `{"cluster":"sim","attributes":[{"name":"disk","value":"ssd","targetId":"`+changed+`","targetType":"container-instance"}]}`)
+		s.await("it has stopped", 90*time.Minute, func() bool { return len(s.tasks("agent", on(changed))) == 0 })
+	})
+}

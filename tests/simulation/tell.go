@@ -1,0 +1,30 @@
+package simulation
+
+import (
+	"os"
+
+	"berth/shared/cluster"
+)
+
+// verbose has the log of a seed that is shown in full tell what was committed.
+var verbose = os.Getenv("SEED") != "" || os.Getenv("VERBOSE") != ""
+
+// tell notes what services and tasks became.
+func (w *World) tell(records []cluster.Record) {
+	for _, r := range records {
+		switch row := r.New.(type) {
+		case *cluster.Task:
+			w.note("  task %s of %q (%s, %s) on %s: %s, wanted %s, health %q, replaces %q, %s %s", row.ID, row.Service, row.TaskDefinition, row.Revision,
+				row.Instance, row.Status(), row.Desired, row.Health, row.Replaces, row.StopCode, row.Reason)
+		case *cluster.Service:
+			w.note("  service %s: %s, %d wanted (%d to %d%%), %s of %s %s, older %d, blocked %v, steady %t", row.Name, row.Status, row.Desired, row.MinHealthy,
+				row.MaxPercent, row.Deployment.ID, row.Deployment.TaskDefinition, row.Deployment.State, len(row.Older), row.Blocked, row.Steady)
+		case *cluster.ServiceEvent:
+			w.note("  event: %s", row.Message)
+		case *cluster.Instance:
+			w.note("  instance %s in %s: %s, connected %t", row.ID, row.Zone(), row.Status, row.AgentConnected)
+		case *cluster.Target:
+			w.note("  target %s: %+v", row.Task, row.Registrations)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestTimelines holds the events of two deployments, with their times, against files: the order and the words are those of
+// services of ECS.
+func TestTimelines(t *testing.T) {
+	t.Run("RollingBehindATargetGroup", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("storefront", "port:1", 1, func(spec *cluster.ServiceSpec) {
+			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.byInstance, Container: "main", Port: 8080}}
+		})
+		s.rests("storefront")
+		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
+		s.update("storefront", cluster.ServiceChange{TaskDefinition: "port:2"})
+		s.rests("storefront")
+		s.pass(10 * time.Minute)
+		s.golden("storefront", "rolling", time.Hour,
+			"has started 1 tasks: (task ", "registered 1 targets in (target-group ", "has stopped 1 running tasks: (task ",
+			"deregistered 1 targets in (target-group ", "has begun draining connections on 1 tasks.", "deployment completed.", "has reached a steady state.")
+	})
+	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
+		s := newStage(t, 3, machine)
+		s.create("storefront", "checked:1", 1, func(spec *cluster.ServiceSpec) {
+			spec.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true}
+		})
+		s.rests("storefront")
+		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
+		before := s.row("storefront").Deployment.ID
+		s.update("storefront", cluster.ServiceChange{TaskDefinition: sickFamily + ":1"})
+		s.await("it is rolled back", time.Hour, func() bool {
+			r := s.row("storefront").Release
+			return r != nil && r.Status == cluster.DeploymentRollbackSuccessful
+		})
+		s.pass(10 * time.Minute)
+		if row := s.row("storefront"); row.Deployment.ID != before || len(row.Older) > 0 || row.Release.Failures != 3 {
+			t.Errorf("it is %+v, with %v before, by %+v", row.Deployment, row.Older, row.Release)
+		}
+		s.golden("storefront", "rollback", time.Hour,
+			"has started 1 tasks: (task ", "failed container health checks.", "has started 1 tasks: (task ", "has started 1 tasks: (task ",
+			"deployment failed: tasks failed to start.", "rolling back to deployment ", "deployment completed.")
+	})
+}
+
+var (
+	taskID       = regexp.MustCompile(`\(task ([0-9a-f]{32})\)`)
+	deploymentID = regexp.MustCompile(`ecs-svc/([0-9]+)`)
+)
+
+// golden compares the events from a time on with a file, ids replaced by numbers in the order in which they come; and the
+// texts that have to be among them, in this order.
+func (s *stage) golden(name, file string, from time.Duration, order ...string) {
+	s.t.Helper()
+	var b strings.Builder
+	tasks, deployments := map[string]int{}, map[string]int{}
+	number := func(of map[string]int, id string) int {
+		if of[id] == 0 {
+			of[id] = len(of) + 1
+		}
+		return of[id]
+	}
+	for _, e := range s.events(name) {
+		text := taskID.ReplaceAllStringFunc(e.Message, func(id string) string { return fmt.Sprintf("(task %d)", number(tasks, id)) })
+		text = deploymentID.ReplaceAllStringFunc(text, func(id string) string { return fmt.Sprintf("ecs-svc/%d", number(deployments, id)) })
+		at := e.CreatedAt.Sub(epoch) - from
+		if at < 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%02d:%06.3f %s\n", int(at.Minutes()), (at % time.Minute).Seconds(), text)
+		if len(order) > 0 && strings.Contains(text, order[0]) {
+			order = order[1:]
+		}
+	}
+	if len(order) > 0 {
+		s.t.Errorf("no event, or none in its place, says %q:\n%s", order[0], &b)
+	}
+	path := filepath.Join("testdata", file+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		s.t.Errorf("the events are\n%sand should be\n%s", got, want)
+	}
+}
