@@ -53,7 +53,7 @@ func (w *World) atRest() {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
 		case *cluster.Task:
-			if r.Waiting() && !w.checker.failed(r) && w.room(w.checker.lawOf(r), "") {
+			if r.Waiting() && !w.checker.ofFailed(r) && w.room(w.checker.lawOf(r), "") {
 				fail("invariant 8: task %s of %q waits for an instance, and there is room for it", r.ID, r.Service)
 			}
 			if r.Waiting() && !r.WaitUntil.IsZero() && w.Loop.Now().Sub(r.WaitUntil.Time()) > 15*time.Minute {
@@ -63,8 +63,8 @@ func (w *World) atRest() {
 	}
 }
 
-// failed reports whether a task is of a deployment that has failed: that starts none any more.
-func (c *Checker) failed(t *cluster.Task) bool {
+// ofFailed reports whether a task is of a deployment that has failed: that starts none any more.
+func (c *checker) ofFailed(t *cluster.Task) bool {
 	s, ok := c.rows[cluster.ServiceKey(clusterName, t.Service)].(*cluster.Service)
 	return ok && s.Deployment.ID == t.Revision && s.Deployment.State == cluster.RolloutFailed
 }
