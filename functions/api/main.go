@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 
 	"berth/functions/internal/environment"
+	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 	"berth/shared/wire"
@@ -15,7 +16,7 @@ import (
 func main() {
 	e := environment.Load()
 	h := &handler.API{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
+		State: e.State(), ECS: e.ECS(), Groups: autoscaling.New(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
 		Account: e.Account(), Scheduler: h, ECS: e.Forwarder(), Logger: e.Log,

@@ -4,6 +4,7 @@ package main
 
 import (
 	"berth/functions/internal/environment"
+	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/balancing"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/awsapi/eventsource"
@@ -15,6 +16,7 @@ func main() {
 	settings := e.Settings()
 	h := &handler.Dispatch{
 		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
+		Groups:  autoscaling.New(e.AWS()),
 		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},
 	}
 	if settings.PublishEvents {

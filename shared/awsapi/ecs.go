@@ -164,6 +164,46 @@ func (e *ECS) DrainInstance(ctx context.Context, clusterName, id string) error {
 	return nil
 }
 
+// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
+func (e *ECS) ActivateInstance(ctx context.Context, clusterName, id string) error {
+	out, err := e.Client.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
+	})
+	if err != nil {
+		return fmt.Errorf("activating instance %s: %w", id, apiError(err))
+	}
+	for _, f := range out.Failures {
+		if reason := aws.ToString(f.Reason); reason != "MISSING" {
+			return fmt.Errorf("activating instance %s: %s", id, reason)
+		}
+	}
+	return nil
+}
+
+// PutAttribute sets a custom attribute of an instance; one that is not there is no error.
+func (e *ECS) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
+	_, err := e.Client.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return targetError(err, "setting attribute %s of instance %s", name, id)
+}
+
+// RemoveAttribute takes a custom attribute of an instance away, if it has it.
+func (e *ECS) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
+	_, err := e.Client.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return targetError(err, "removing attribute %s of instance %s", name, id)
+}
+
+// targetError is an error about an attribute, unless its instance is not there.
+func targetError(err error, format string, args ...any) error {
+	if err = apiError(err); err == nil || cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
 // DescribeInstances gives the instances that ECS still has, of those named.
 func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []string) ([]*cluster.Instance, error) {
 	var instances []*cluster.Instance

@@ -19,6 +19,8 @@ type ServiceSpec struct {
 	Token          string // clientToken
 	Params         string // digest of all parameters, see Digest
 	CreatedBy      string // principal
+	// OnEC2 reports that the caller named the launch type EC2: then the cluster's default strategy does not hold.
+	OnEC2 bool
 	ServiceParameters
 }
 
@@ -137,6 +139,8 @@ type TaskSpec struct {
 	Tags   map[string]string
 	Token  string
 	Params string
+	// OnEC2 reports that the caller named the launch type EC2: then the cluster's default strategy does not hold.
+	OnEC2 bool
 }
 
 // TaskQuery selects tasks of ListTasks, in order of key. Desired is RUNNING where empty.

@@ -18,6 +18,15 @@ func (a Account) ARN(kind string, names ...string) string {
 	return "arn:" + partition + ":ecs:" + a.Region + ":" + a.ID + ":" + kind + "/" + strings.Join(names, "/")
 }
 
+// NodeGroupARN is the ARN of a node group in the EKS API; id is a UUID.
+func (a Account) NodeGroupARN(clusterName, name, id string) string {
+	partition := a.Partition
+	if partition == "" {
+		partition = "aws"
+	}
+	return "arn:" + partition + ":eks:" + a.Region + ":" + a.ID + ":nodegroup/" + clusterName + "/" + name + "/" + id
+}
+
 // ResourceARN is an ECS ARN taken apart.
 type ResourceARN struct {
 	Kind    string // cluster, service, task, container-instance, task-definition, capacity-provider …

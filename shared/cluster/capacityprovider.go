@@ -17,6 +17,166 @@ type CapacityProvider struct {
 	// Draining is managedDraining ENABLED: a lifecycle hook holds an instance that is terminated until its tasks have left.
 	Draining bool           `json:"dr,omitempty"`
 	Scaling  ManagedScaling `json:"ms"`
+	// Clusters have it among their capacity providers: one at most while managed scaling is on (C7).
+	Clusters []string          `json:"cs,omitempty"`
+	Tags     map[string]string `json:"tg,omitempty"`
+	// Inactive reports that it was deleted: its row stays for a while.
+	Inactive bool `json:"ia,omitempty"`
+	// UpdateStatus says what became of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
+	UpdateStatus ProviderStatus `json:"us"`
+	UpdateReason string         `json:"ur,omitempty"`
+}
+
+// ProviderStatus is the updateStatus of a capacity provider, in ECS's words.
+type ProviderStatus string
+
+// Changes take effect at once, so none is ever seen in progress.
+const (
+	CreateComplete ProviderStatus = "CREATE_COMPLETE"
+	UpdateComplete ProviderStatus = "UPDATE_COMPLETE"
+	DeleteComplete ProviderStatus = "DELETE_COMPLETE"
+	DeleteFailed   ProviderStatus = "DELETE_FAILED"
+)
+
+// ProviderChange is what UpdateCapacityProvider was given; nil where the caller said nothing.
+type ProviderChange struct {
+	Name                 string
+	Protection, Draining *bool
+	Scaling              ScalingChange
+}
+
+// ScalingChange are the parts of a provider's managed scaling that a caller gave.
+type ScalingChange struct {
+	Enabled                  *bool
+	Target, MinStep, MaxStep *int
+	Warmup                   *time.Duration
+}
+
+// Apply is the managed scaling after the change, held to the limits of the ECS API; errors are InvalidParameterException.
+func (c ScalingChange) Apply(s ManagedScaling) (ManagedScaling, error) {
+	for _, f := range []struct {
+		name        string
+		given       *int
+		to          *int
+		least, most int
+	}{
+		{"targetCapacity", c.Target, &s.Target, 1, 100},
+		{"minimumScalingStepSize", c.MinStep, &s.MinStep, 1, 10000},
+		{"maximumScalingStepSize", c.MaxStep, &s.MaxStep, 1, 10000},
+	} {
+		if f.given == nil {
+			continue
+		}
+		if *f.given < f.least || *f.given > f.most {
+			return s, Errorf(CodeInvalidParameter, "%s is %d, but must be between %d and %d.", f.name, *f.given, f.least, f.most)
+		}
+		*f.to = *f.given
+	}
+	if c.Enabled != nil {
+		s.Enabled = *c.Enabled
+	}
+	if c.Warmup != nil {
+		if *c.Warmup < 0 || *c.Warmup > 10000*time.Second {
+			return s, Errorf(CodeInvalidParameter, "instanceWarmupPeriod is %d, but must be between 0 and 10000.", int(c.Warmup.Seconds()))
+		}
+		s.Warmup = *c.Warmup
+	}
+	if s.MinStep > s.MaxStep {
+		return s, Errorf(CodeInvalidParameter, "minimumScalingStepSize is %d, but must not be above maximumScalingStepSize, which is %d.", s.MinStep, s.MaxStep)
+	}
+	return s, nil
+}
+
+// ClusterProviders are the capacity providers of a cluster (ECS API reference, PutClusterCapacityProviders).
+type ClusterProviders struct {
+	Head
+	Providers []string        `json:"ps,omitempty"`
+	Default   []ProviderShare `json:"df,omitempty"` // defaultCapacityProviderStrategy
+	// Leaving were taken from the cluster; what managed scaling made for them has yet to be taken back.
+	Leaving []string         `json:"lv,omitempty"`
+	Status  AttachmentStatus `json:"as"`
+	Reason  string           `json:"re,omitempty"` // why the attachments failed
+}
+
+// AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.
+type AttachmentStatus string
+
+// The statuses of a cluster's attachments: what managed scaling and managed draining need of each group.
+const (
+	AttachmentsInProgress AttachmentStatus = "UPDATE_IN_PROGRESS"
+	AttachmentsComplete   AttachmentStatus = "UPDATE_COMPLETE"
+	AttachmentsFailed     AttachmentStatus = "UPDATE_FAILED"
+)
+
+// ClusterAttachments are a cluster's capacity providers with the rows of those that are there.
+type ClusterAttachments struct {
+	ClusterProviders
+	Rows []*CapacityProvider
+}
+
+// ManagedTag is the tag of Auto Scaling groups that a capacity provider has (C7): it is set, and stays.
+const ManagedTag = "AmazonECSManaged"
+
+// DrainingHook is the name of the lifecycle hook of managed draining, PolicyPrefix and AlarmPrefix begin the names of the
+// target tracking policies and alarms of managed scaling.
+const (
+	DrainingHook = "ecs-managed-draining-termination-hook"
+	PolicyPrefix = "ECSManagedAutoScalingPolicy-"
+	AlarmPrefix  = "berth-managed-scaling-"
+)
+
+// ScalingPolicy names the target tracking policy of a capacity provider in a cluster.
+func ScalingPolicy(cluster, provider string) string {
+	return PolicyPrefix + Digest("policy", cluster, provider)[:32]
+}
+
+// ScalingAlarms names the low and the high alarm of a capacity provider in a cluster.
+func ScalingAlarms(cluster, provider string) (low, high string) {
+	id := AlarmPrefix + Digest("alarm", cluster, provider)[:32]
+	return id + "-low", id + "-high"
+}
+
+// The metric of managed scaling (C1): CapacityProviderReservation, with the dimensions ClusterName and
+// CapacityProviderName.
+const (
+	ReservationMetric   = "CapacityProviderReservation"
+	DimensionCluster    = "ClusterName"
+	DimensionProvider   = "CapacityProviderName"
+	DefaultScalingSpace = "Amazon/ECS/ManagedScaling"
+)
+
+// Datapoint is one value of [ReservationMetric].
+type Datapoint struct {
+	Namespace         string
+	Cluster, Provider string
+	Percent           float64
+	At                time.Time
+}
+
+// MetricAlarm is an alarm on [ReservationMetric] that fires when Times minutes in a row were above the threshold, or where
+// Below is set, below it.
+type MetricAlarm struct {
+	Name              string
+	Namespace         string
+	Cluster, Provider string
+	Below             bool
+	Threshold         float64
+	Times             int
+}
+
+// LifecycleHook holds instances of a group that are being terminated.
+type LifecycleHook struct {
+	Group, Name string
+	Heartbeat   time.Duration
+}
+
+// TrackingPolicy is a target tracking policy on [ReservationMetric] (C1).
+type TrackingPolicy struct {
+	Group, Name       string
+	Namespace         string
+	Cluster, Provider string
+	Target            float64
+	Warmup            time.Duration
 }
 
 // ManagedScaling is a capacity provider's managedScaling with what Berth adds to it. Rows have every value filled in:
@@ -64,8 +224,17 @@ var DefaultScaling = ManagedScaling{
 // AutoScalingGroup is a group as Amazon EC2 Auto Scaling describes it.
 type AutoScalingGroup struct {
 	Name              string
+	ARN               string
 	Min, Max, Desired int
-	Instances         []GroupInstance
+	Zones             []string
+	// Template is the launch template version that it launches from, as ID:VERSION; the version is a number, $Latest or
+	// $Default. It is empty where there is none.
+	Template  string
+	Instances []GroupInstance
+	// Protects reports that new instances are protected from scale-in; Weighted that instance types have weights, which
+	// managed scaling refuses (C7).
+	Protects, Weighted bool
+	Tags               map[string]string
 }
 
 // GroupInstance is one instance of an Auto Scaling group.
@@ -74,6 +243,7 @@ type GroupInstance struct {
 	Type      string // instance type
 	Zone      string
 	Lifecycle string // LifecycleState, such as InService or Terminating:Wait
+	Template  string // launch template version that it was made from, as ID:VERSION; empty where it was made from none
 	Protected bool   // from scale-in
 	// LaunchedAt is zero where it is not known: the group does not say.
 	LaunchedAt time.Time
@@ -114,6 +284,20 @@ type ScalingHistory struct {
 	// instances that could not be emptied, with when they may be tried again.
 	Drains []Drain              `json:"dr,omitempty"`
 	Spared map[string]time.Time `json:"sr,omitempty"`
+	// Attached is what was made for the provider at CloudWatch and Auto Scaling.
+	Attached Attached `json:"at,omitzero"`
+	// Told are the topics of events that were told, and still hold.
+	Told []string `json:"to,omitempty"`
+	// Beats are when the lifecycle hook of instances that are being terminated was last told to wait on, by EC2 id.
+	Beats map[string]time.Time `json:"be,omitempty"`
+}
+
+// Attached is what was made for a capacity provider, so that it is made once and taken back.
+type Attached struct {
+	Group  string `json:"gn,omitempty"`
+	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
+	Policy string `json:"po,omitempty"` // the same of the target tracking policy
+	Hook   bool   `json:"ho,omitempty"`
 }
 
 // Drain is an instance that consolidation empties.
@@ -128,9 +312,11 @@ type Drain struct {
 // Key of each kind of row.
 
 func (p *CapacityProvider) Key() Key { return ProviderKey(p.Name) }
+func (c *ClusterProviders) Key() Key { return ClusterProvidersKey(c.Cluster) }
 func (h *ScalingHistory) Key() Key   { return ScalingHistoryKey(h.Cluster, h.Provider) }
 
-// ProviderKey and ScalingHistoryKey name rows that are read singly.
+// ProviderKey, ClusterProvidersKey and ScalingHistoryKey name rows that are read singly.
 
 func ProviderKey(name string) Key                { return Key{Directory, PrefixProvider + name} }
+func ClusterProvidersKey(cluster string) Key     { return Key{cluster, PrefixProviders} }
 func ScalingHistoryKey(cluster, name string) Key { return Key{cluster, PrefixScaling + name} }

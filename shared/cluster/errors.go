@@ -32,6 +32,7 @@ const (
 	CodeThrottling           Code = "ThrottlingException"
 	CodeRequestEntityTooBig  Code = "RequestEntityTooLargeException"
 	CodeResourceInUse        Code = "ResourceInUseException"
+	CodeInvalidRequest       Code = "InvalidRequestException"
 	CodeUpdateInProgress     Code = "UpdateInProgressException"
 	CodeMissingAuthorization Code = "MissingAuthenticationTokenException"
 )

@@ -47,6 +47,9 @@ type Instance struct {
 	RegisteredAt time.Time         `json:"at"`
 	Registered   Capacity          `json:"r"`
 	Attributes   map[string]string `json:"a,omitempty"`
+	// ReleasedIn is the Auto Scaling group that may take the instance in a scale-in, as managed scaling let it: before a task
+	// is started here it is to be protected (C6). Empty where it is not known to be unprotected.
+	ReleasedIn string `json:"rl,omitempty"`
 }
 
 // Zone is the instance's availability zone, empty when it has none.

@@ -22,8 +22,14 @@ type NodeGroup struct {
 	Sizes  Sizes             `json:"sz"`
 	Labels map[string]string `json:"lb,omitempty"`
 	Tags   map[string]string `json:"tg,omitempty"`
-	// Update is the id of the update that is in progress, or of the last one.
+	// Update is the id of the update that is in progress, or of the last one that changed the nodes.
 	Update string `json:"up,omitempty"`
+	// Subnets and Role are as the user gave them; those of the Auto Scaling group and its launch template count.
+	Subnets []string `json:"sn,omitempty"`
+	Role    string   `json:"ro,omitempty"`
+	// Token and Digest are the clientRequestToken that it was created with and a digest of what else it was created with.
+	Token  string `json:"tk,omitempty"`
+	Digest string `json:"dg,omitempty"`
 }
 
 // NodeGroupStatus is the status of a node group, in EKS's words.
@@ -190,6 +196,8 @@ type Update struct {
 	Errors    []UpdateError `json:"er,omitempty"`
 	CreatedAt time.Time     `json:"ca"`
 	EndedAt   time.Time     `json:"ea,omitzero"`
+	// Digest is one of what it was asked for with, for clientRequestToken.
+	Digest string `json:"dg,omitempty"`
 
 	// What was asked for.
 	Target UpdateTarget `json:"ta"`

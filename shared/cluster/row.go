@@ -41,7 +41,8 @@ const (
 	PrefixUpdate     = "update#"
 	PrefixProvider   = "provider#"
 	PrefixScaling    = "scaling#"
-	// PrefixConfiguration is the whole key: there is one.
+	// PrefixProviders is the whole key, as is PrefixConfiguration: there is one of each.
+	PrefixProviders     = "providers"
 	PrefixConfiguration = "configuration"
 )
 
@@ -120,6 +121,10 @@ const OutboxFirst = "+"
 type StartItem struct {
 	ID       string `json:"i,omitempty"` // empty where it is TaskID(Batch, Instance)
 	Instance string `json:"n"`
+	// ReleasedIn is the Auto Scaling group that may take the instance, EC2InstanceID what it calls it: it is protected first
+	// (C6). Empty where that need not be.
+	ReleasedIn    string `json:"rl,omitempty"`
+	EC2InstanceID string `json:"ec2,omitempty"`
 	// Alone starts the task by a call of its own, as its overrides are its own.
 	Alone bool `json:"a,omitempty"`
 }
@@ -309,6 +314,7 @@ var kinds = []struct {
 	{PrefixNodeGroup, func() Row { return new(NodeGroup) }},
 	{PrefixUpdate, func() Row { return new(Update) }},
 	{PrefixProvider, func() Row { return new(CapacityProvider) }},
+	{PrefixProviders, func() Row { return new(ClusterProviders) }},
 	{PrefixScaling, func() Row { return new(ScalingHistory) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},

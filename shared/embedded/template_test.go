@@ -31,7 +31,7 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 
 func TestTemplate(t *testing.T) {
 	w := shipped(t, nil)
-	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "placement", "task-state-change", "throttling"})
+	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "managed-scaling", "placement", "task-state-change", "throttling"})
 	reads := map[string]string{}
 	for name, f := range w.Functions {
 		for _, s := range f.Queues {
@@ -50,8 +50,9 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	equal(t, "readers", reads, map[string]string{
-		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check", "ThrottlingQueue": "throttling",
+		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check", "ManagedScalingQueue": "managed-scaling", "ThrottlingQueue": "throttling",
 	})
+	equal(t, "managed-scaling's schedule", w.Functions["managed-scaling"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "scaling"}})
 	equal(t, "health-check's schedule", w.Functions["health-check"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "health"}})
 	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
 	equal(t, "sweep", w.Functions["task-state-change"].Schedules, []embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
@@ -164,6 +165,8 @@ func TestTemplateRules(t *testing.T) {
 		{"FailedStart", "task-stopped", fields{"startedAt": nil, "startedBy": "berth/0123456789ab/1-0"}, 2},
 		{"FailedStartOfSomebodyElse", "task-stopped", fields{"startedAt": nil, "startedBy": "ecs-svc/123"}, 1},
 		{"AlarmFires", "alarm-state-change", fields{"state": fields{"value": "ALARM"}}, 1},
+		{"AlarmOfManagedScaling", "alarm-state-change", fields{"alarmName": "berth-managed-scaling-1-low", "state": fields{"value": "ALARM"}}, 2},
+		{"InstanceWaitsToTerminate", "instance-terminate-lifecycle", nil, 1},
 		{"AlarmIsOver", "alarm-state-change", fields{"state": fields{"value": "OK"}}, 0},
 		{"Spot", "spot-interruption", nil, 1},
 	} {
@@ -217,7 +220,7 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	loop := embedded.NewVirtualLoop(epoch)
 	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
 		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{
-			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "throttling": none,
+			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "managed-scaling": none, "throttling": none,
 		},
 	})
 	if err != nil {
@@ -230,7 +233,7 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	loop.RunUntil(epoch.Add(5 * time.Second))
 	c := r.Counters()
 	n := c.Functions["task-state-change"].Messages["EventsQueue"] + c.Functions["throttling"].Messages["ThrottlingQueue"] +
-		c.Functions["health-check"].Messages["HealthCheckQueue"]
+		c.Functions["health-check"].Messages["HealthCheckQueue"] + c.Functions["managed-scaling"].Messages["ManagedScalingQueue"]
 	if n != c.Events.Sent {
 		t.Errorf("%d sent, %d delivered", c.Events.Sent, n)
 	}

@@ -108,3 +108,44 @@ func (f *Fleet) DescribeAlarms(_ context.Context, names []string) (alarms []clus
 	})
 	return alarms, err
 }
+
+// PutMetricAlarm makes an alarm of managed scaling, which nothing but [Fleet.SetAlarm] has fire.
+func (f *Fleet) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
+	return f.change(func(now time.Time) error {
+		return f.putAlarm(alarm{
+			Name: a.Name, Period: 60, Times: a.Times, State: alarmUnknown, Namespace: a.Namespace, Metric: cluster.ReservationMetric,
+		}, now)
+	})
+}
+
+// DeleteAlarms deletes those of the alarms that are there.
+func (f *Fleet) DeleteAlarms(_ context.Context, names []string) error {
+	return f.change(func(time.Time) error { f.deleteAlarms(names); return nil })
+}
+
+func (f *Fleet) deleteAlarms(names []string) {
+	for _, name := range names {
+		if a := f.alarms[name]; a != nil {
+			delete(f.alarms, name)
+			f.forget(a)
+		}
+	}
+}
+
+// PutReservation keeps the last datapoint of each capacity provider, for [Fleet.Reservation].
+func (f *Fleet) PutReservation(_ context.Context, points []cluster.Datapoint) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range points {
+		f.reservations[p.Cluster+"/"+p.Provider] = p
+	}
+	return nil
+}
+
+// Reservation is the last datapoint that managed scaling published of a capacity provider.
+func (f *Fleet) Reservation(clusterName, provider string) (p cluster.Datapoint, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, known = f.reservations[clusterName+"/"+provider]
+	return p, known
+}

@@ -53,12 +53,7 @@ func (f *Fleet) alarmOperation(operation string, in cbor.Map) (cbor.Map, error) 
 		})
 	case "DeleteAlarms":
 		return cbor.Map{}, f.change(func(time.Time) error {
-			for _, name := range texts(in["AlarmNames"]) {
-				if a := f.alarms[name]; a != nil {
-					delete(f.alarms, name)
-					f.forget(a)
-				}
-			}
+			f.deleteAlarms(texts(in["AlarmNames"]))
 			return nil
 		})
 	case "DescribeAlarms":

@@ -35,6 +35,11 @@ func (f *Fleet) terminate(i *instance, now time.Time) {
 		Last: cluster.TaskStopped, At: now, StopCode: "TerminationNotice",
 		Reason: "Host EC2 (instance " + i.EC2 + ") terminated.",
 	}, now)
+	for _, g := range f.groups {
+		if g.member(i.EC2) != nil {
+			f.opt.Clock.After(launchAgainAfter, func() { f.rebalance(g.Name) })
+		}
+	}
 }
 
 // FailZone terminates every instance of an availability zone and returns their ids, in order of registration.

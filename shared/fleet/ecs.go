@@ -221,6 +221,38 @@ func (f *Fleet) DrainInstance(ctx context.Context, clusterName, id string) error
 	return err
 }
 
+// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
+func (f *Fleet) ActivateInstance(ctx context.Context, clusterName, id string) error {
+	_, err := f.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
+	})
+	return err
+}
+
+// PutAttribute sets a custom attribute of an instance; one that is not there is no error.
+func (f *Fleet) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
+	_, err := f.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return present(err)
+}
+
+// RemoveAttribute takes a custom attribute of an instance away, if it has it.
+func (f *Fleet) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
+	_, err := f.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return present(err)
+}
+
+// present is no error where the instance that an attribute is of is not there.
+func present(err error) error {
+	if err != nil && cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
+		return nil
+	}
+	return err
+}
+
 // DescribeInstances answers with those of up to 100 instances that are visible. Their attributes, GPUs and ports are
 // shared: the caller must not change them.
 func (f *Fleet) DescribeInstances(

@@ -50,10 +50,14 @@ type Fleet struct {
 	families     map[string]*family
 	instances    map[string]*instance
 	tasks        map[string]*task
-	targetGroups map[string]*targetGroup // by ARN
-	registries   map[string]*registry    // by id
-	alarms       map[string]*alarm       // by name
-	gone         []purgeable             // oldest first
+	targetGroups map[string]*targetGroup      // by ARN
+	registries   map[string]*registry         // by id
+	alarms       map[string]*alarm            // by name
+	groups       map[string]*group            // by name
+	templates    map[string]*launchTemplate   // by id
+	reservations map[string]cluster.Datapoint // by cluster and capacity provider
+	launches     func(group string, n int64) LaunchFault
+	gone         []purgeable // oldest first
 	counters     counters
 	behaviour    func(StartInfo) Behaviour
 	faults       CallFaults
@@ -99,6 +103,7 @@ func Open(o Options) (*Fleet, error) {
 		opt: o, clusters: map[string]*ecsCluster{}, families: map[string]*family{}, instances: map[string]*instance{},
 		tasks: map[string]*task{}, dirty: map[storedRow]bool{},
 		targetGroups: map[string]*targetGroup{}, registries: map[string]*registry{}, alarms: map[string]*alarm{},
+		groups: map[string]*group{}, templates: map[string]*launchTemplate{}, reservations: map[string]cluster.Datapoint{},
 	}
 	if o.Path == "" {
 		return f, nil

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,6 +76,43 @@ const maxCPUUnits = 1 << 31
 
 // AddInstances has n machines join the cluster and returns their container instance ids. Each registers with an event.
 func (f *Fleet) AddInstances(clusterName string, n int, m Machine) (ids []string, err error) {
+	if _, _, _, err := m.size(); err != nil {
+		return nil, err
+	}
+	zones := f.zones(m)
+	err = f.change(func(now time.Time) error {
+		c, err := f.cluster(clusterName)
+		if err != nil {
+			return err
+		}
+		for k := range n {
+			i, err := f.launch(c, m, launched{zone: zones[k%len(zones)], at: now})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, i.ID)
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// zones are those that the machines are in, taken in turn.
+func (f *Fleet) zones(m Machine) []string {
+	if len(m.Zones) > 0 {
+		return m.Zones
+	}
+	return []string{f.opt.Account.Region + "a", f.opt.Account.Region + "b", f.opt.Account.Region + "c"}
+}
+
+// launched is where and when a machine was launched, and what EC2 calls it where that is settled already.
+type launched struct {
+	zone, ec2 string
+	at        time.Time
+}
+
+// launch has a machine register with the cluster.
+func (f *Fleet) launch(c *ecsCluster, m Machine, l launched) (*instance, error) {
 	cpu, memory, gpus, err := m.size()
 	if err != nil {
 		return nil, err
@@ -83,34 +121,20 @@ func (f *Fleet) AddInstances(clusterName string, n int, m Machine) (ids []string
 	if err != nil {
 		return nil, err
 	}
-	zones := m.Zones
-	if len(zones) == 0 {
-		zones = []string{f.opt.Account.Region + "a", f.opt.Account.Region + "b", f.opt.Account.Region + "c"}
+	i := f.newInstance(c, l.at)
+	i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, l.zone, m.Metrics
+	i.Provider, i.EC2 = m.Provider, cmp.Or(l.ec2, i.EC2)
+	if m.ENIs > 0 {
+		i.ENIs = &m.ENIs
 	}
-	err = f.change(func(now time.Time) error {
-		c, err := f.cluster(clusterName)
-		if err != nil {
-			return err
-		}
-		for k := range n {
-			i := f.newInstance(c, now)
-			i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, zones[k%len(zones)], m.Metrics
-			i.Provider = m.Provider
-			if m.ENIs > 0 {
-				i.ENIs = &m.ENIs
-			}
-			for g := range gpus {
-				i.GPUs = append(i.GPUs, "GPU-"+hyphened(cluster.Digest(i.ID, strconv.Itoa(g))))
-			}
-			i.Attributes = append(builtIn(i.Zone, m.Type), custom...)
-			slices.SortFunc(i.Attributes, byName)
-			f.register(i)
-			f.instanceChanged(i, now)
-			ids = append(ids, i.ID)
-		}
-		return nil
-	})
-	return ids, err
+	for g := range gpus {
+		i.GPUs = append(i.GPUs, "GPU-"+hyphened(cluster.Digest(i.ID, strconv.Itoa(g))))
+	}
+	i.Attributes = append(builtIn(i.Zone, m.Type), custom...)
+	slices.SortFunc(i.Attributes, byName)
+	f.register(i)
+	f.instanceChanged(i, l.at)
+	return i, nil
 }
 
 // size is what the machine registers: CPU units, MiB, GPUs.

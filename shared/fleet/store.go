@@ -44,10 +44,12 @@ const (
 	bucketTargetGroups = "targetGroups"
 	bucketRegistries   = "registries"
 	bucketAlarms       = "alarms"
+	bucketGroups       = "groups"
+	bucketTemplates    = "launchTemplates"
 )
 
 var buckets = []string{bucketMeta, bucketClusters, bucketFamilies, bucketDefinitions, bucketInstances, bucketTasks,
-	bucketTargetGroups, bucketRegistries, bucketAlarms,
+	bucketTargetGroups, bucketRegistries, bucketAlarms, bucketGroups, bucketTemplates,
 }
 
 // flushDelay is how long progress of tasks may be only in memory. It is worked out again after a crash.
@@ -210,7 +212,13 @@ func (f *Fleet) loadBalancing(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return each(tx, bucketAlarms, func(name string, a *alarm) error { f.alarms[name] = a; return nil })
+	if err := each(tx, bucketAlarms, func(name string, a *alarm) error { f.alarms[name] = a; return nil }); err != nil {
+		return err
+	}
+	if err := each(tx, bucketGroups, func(name string, g *group) error { f.groups[name] = g; return nil }); err != nil {
+		return err
+	}
+	return each(tx, bucketTemplates, func(id string, t *launchTemplate) error { f.templates[id] = t; return nil })
 }
 
 func (f *Fleet) loadInstances(tx *bbolt.Tx) error {
@@ -279,5 +287,6 @@ func (f *Fleet) resume() {
 	for _, t := range due {
 		f.arm(t, now)
 	}
+	f.resumeGroups()
 	f.flushLater()
 }

@@ -20,6 +20,9 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 	if err != nil {
 		return nil, err
 	}
+	if spec.Providers, err = a.strategy(ctx, spec); err != nil {
+		return nil, err
+	}
 	var made *cluster.Service
 	err = retry("creating service "+spec.Name, func() error {
 		old, err := a.service(ctx, spec.Cluster, spec.Name)
@@ -47,6 +50,19 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 		return nil, err
 	}
 	return a.detail(ctx, made)
+}
+
+// strategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
+// type (S14). DAEMON services have none.
+func (a *API) strategy(ctx context.Context, spec cluster.ServiceSpec) (*[]cluster.ProviderShare, error) {
+	if given := listed(spec.Providers); given != nil || spec.OnEC2 || spec.Strategy == cluster.Daemon {
+		return spec.Providers, a.associated(ctx, spec.Cluster, given)
+	}
+	shares, err := a.defaultStrategy(ctx, spec.Cluster)
+	if err != nil || len(shares) == 0 {
+		return spec.Providers, err
+	}
+	return &shares, nil
 }
 
 // active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
@@ -240,6 +256,9 @@ func (a *API) UpdateService(ctx context.Context, c cluster.ServiceChange) (*clus
 			return nil, err
 		}
 		definition = def.Name()
+	}
+	if err := a.associated(ctx, c.Cluster, listed(c.Providers)); err != nil {
+		return nil, err
 	}
 	return a.reshape(ctx, c.Cluster, c.Name, func(s *cluster.Service) error {
 		if s.Status != cluster.ServiceActive {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/scaling"
 )
 
 // WaitForever is the value of the tag berth:wait that never gives a task up.
@@ -41,9 +42,19 @@ func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*cluster.Reque
 	if err != nil {
 		return nil, err
 	}
+	managed, err := a.route(ctx, &spec)
+	if err != nil {
+		return nil, err
+	}
 	req, err := a.request(spec, def)
 	if err != nil {
 		return nil, err
+	}
+	if managed && !req.Wait { // as with ECS: the group is scaled out for them (C2)
+		req.Wait = true
+		if a.Settings.ProvisioningTimeout > 0 {
+			req.WaitUntil = req.CreatedAt.Add(a.Settings.ProvisioningTimeout)
+		}
 	}
 	return a.submit(ctx, req)
 }
@@ -154,7 +165,7 @@ func refusal(r *cluster.Request) error {
 	switch f := r.Failures[0]; f.Reason {
 	case NoInstances:
 		return cluster.Errorf(cluster.CodeInvalidParameter, NoInstances)
-	case ProvisioningLimit:
+	case scaling.LimitExceeded:
 		return cluster.Errorf(cluster.CodeClient, "%s %s", f.Reason, f.Detail)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/scaling"
 )
 
 func TestAPI_SubmitTasks(t *testing.T) {
@@ -44,7 +45,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })
 		w.clock.onSleep = w.pump
 		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Wait: "1m"}))
-		wantCode(t, err, cluster.CodeClient, handler.ProvisioningLimit)
+		wantCode(t, err, cluster.CodeClient, scaling.LimitExceeded)
 	})
 	t.Run("GivesTheSameAnswerForTheSameToken", func(t *testing.T) {
 		w := newWorld(t)

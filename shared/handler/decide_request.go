@@ -5,6 +5,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/scaling"
 )
 
 // maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias and an outbox row,
@@ -106,9 +107,9 @@ func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition,
 		case !r.Wait:
 			part.Failures = append(part.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
 			d.refused(part, def, k, result.Diagnosis.String())
-		case d.waiting >= d.settings.ProvisioningLimit:
-			part.Failures = append(part.Failures, cluster.Failure{Reason: ProvisioningLimit, Detail: result.Diagnosis.String()})
-			d.refused(part, def, k, ProvisioningLimit)
+		case d.full():
+			part.Failures = append(part.Failures, cluster.Failure{Reason: scaling.LimitExceeded, Detail: result.Diagnosis.String()})
+			d.refused(part, def, k, scaling.LimitExceeded)
 		default:
 			t := d.standalone(part, def)
 			t.WaitUntil = cluster.At(r.WaitUntil)
@@ -123,8 +124,11 @@ func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition,
 	r.Tasks, r.Failures = append(r.Tasks, part.Tasks...), append(r.Failures, part.Failures...)
 }
 
-// ProvisioningLimit is the failure of a task that would wait while too many already do (C4), in ECS's words.
-const ProvisioningLimit = "The tasks provisioning capacity limit was exceeded."
+// full reports whether no more tasks of the cluster may wait for an instance (C4).
+func (d *decider) full() bool {
+	_, err := scaling.Admit(d.waiting, 1, d.settings.ProvisioningLimit)
+	return err != nil
+}
 
 // accept starts the n-th task of a request. Its id is the one the caller was given, if the caller was given one.
 func (d *decider) accept(r *cluster.Request, def *cluster.TaskDefinition, n int, where placement.Placement) {

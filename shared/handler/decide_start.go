@@ -113,7 +113,7 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 		return
 	}
 	for range w.start.Count {
-		if d.waiting >= d.settings.ProvisioningLimit {
+		if d.full() {
 			break
 		}
 		d.provision(d.serviceTask(s, w.revision, def), d.waitingID(s, w.revision))

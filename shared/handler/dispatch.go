@@ -21,6 +21,8 @@ type Dispatch struct {
 	ECS           ECS
 	LoadBalancers LoadBalancers
 	Registries    Registries
+	// Groups have instances protected before tasks start there; nil where no group's size is managed.
+	Groups AutoScaling
 	// Bus takes the service events that are to be published; nil where none are.
 	Bus EventBus
 	// Account is for what is published.

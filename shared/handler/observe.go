@@ -198,7 +198,7 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 		case i.Version <= old.Version || next.Same(old) && old.Available():
 			return nil
 		}
-		next.Rev = old.Rev + 1
+		next.Rev, next.ReleasedIn = old.Rev+1, old.ReleasedIn
 	} else if i.Gone() {
 		return &cluster.Drop{Reason: fmt.Sprintf("instance %s of cluster %q left before it was known", i.ID, i.Cluster)}
 	}

@@ -239,6 +239,11 @@ func (d *drainer) start(o *cluster.Outbox, group []cluster.StartItem) (left []cl
 	}
 	var claimed []*cluster.Task
 	var items []cluster.StartItem
+	if !d.protect(group) {
+		d.tokens++ // not used
+		d.again(time.Second)
+		return group, nil
+	}
 	for _, s := range group {
 		t, done, err := d.claim(o, s)
 		switch {

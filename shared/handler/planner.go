@@ -127,6 +127,9 @@ func (p *planner) start(t *cluster.Task) {
 	t.Cluster, t.Desired, t.Batch = p.snap.Meta.Cluster, cluster.TaskRunning, cluster.StartedBy(t.Owner, p.next, round)
 	derived := cluster.TaskID(t.Batch, t.Instance)
 	item := cluster.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
+	if v := p.snap.Instances[t.Instance]; v != nil && v.Instance != nil && v.ReleasedIn != "" {
+		item.ReleasedIn, item.EC2InstanceID = v.ReleasedIn, v.EC2InstanceID
+	}
 	if t.ID == "" {
 		t.ID = derived
 	} else {

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/scaling"
 )
 
 // submit writes a request for standalone tasks; what spec leaves out is one task of "web".
@@ -161,7 +162,7 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 		r := w.run(t, cluster.TaskSpec{Count: 3, Wait: "1h"})
 		wantCount(t, "tasks", r.Tasks, 2)
 		wantCount(t, "failures", r.Failures, 1)
-		want(t, "reason", r.Failures[0].Reason, handler.ProvisioningLimit)
+		want(t, "reason", r.Failures[0].Reason, scaling.LimitExceeded)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"berth/shared/cluster"
 )
 
 // Settings are the numbers that an installation may change; template.yaml has a parameter for each.
@@ -16,6 +18,10 @@ type Settings struct {
 	KeepRequests time.Duration
 	// ProvisioningLimit is the most tasks of one cluster that wait for an instance (C4).
 	ProvisioningLimit int
+	// ProvisioningTimeout is how long a task of RunTask waits for a capacity provider to be scaled out (C4); 0: for ever.
+	ProvisioningTimeout time.Duration
+	// ScalingNamespace is where managed scaling publishes its metric (C1).
+	ScalingNamespace string
 	// RequestWait is how long RunTask waits for an answer; RequestPoll how often it looks.
 	RequestWait, RequestPoll time.Duration
 	// StartRate and StartBurst are the calls per second that StartTask and StopTask share in this account and Region.
@@ -45,7 +51,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Settle: time.Minute, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
-		ProvisioningLimit: 100, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
+		ProvisioningLimit: 100, ProvisioningTimeout: 30 * time.Minute, ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
 		StartRate: 40, StartBurst: 100, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
 		LostAfter: 10 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
 		Ladder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},

@@ -150,6 +150,9 @@ func (s *server) countServices(ctx context.Context, _ *ecs.DescribeClustersInput
 			return nil, err
 		}
 		c["activeServicesCount"], _ = json.Marshal(n) // an int cannot fail
+		if err := s.attached(ctx, name, c); err != nil {
+			return nil, err
+		}
 	}
 	var err error
 	if out["clusters"], err = json.Marshal(clusters); err != nil {

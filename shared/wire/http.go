@@ -26,22 +26,32 @@ func tooLarge() error {
 	return cluster.Errorf(cluster.CodeRequestEntityTooBig, "The request has more than %d bytes.", maxBody)
 }
 
-// ServeHTTP answers POST / in the protocol. Who sent the request must have been established before; only with Loopback
+// ServeHTTP answers POST / in the protocol of the ECS API, and what is below /clusters/ in that of the EKS API. Who sent the request must have been established before; only with Loopback
 // it refuses requests for another host than this machine, or from a page of another origin, as any page that a user
 // visits could have its own name point here (DNS rebinding).
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	status, answer := m.answer(w, r)
+	eks := len(m.eks) > 0 && strings.HasPrefix(r.URL.Path, eksPath)
 	w.Header().Set("Content-Type", contentType)
+	if eks {
+		w.Header().Set("Content-Type", eksContentType)
+	}
+	status, answer := m.answer(w, r, eks)
 	w.Header().Set("X-Amzn-RequestId", requestID())
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(answer) // a caller who has gone does not matter
 }
 
-func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
-	if err := m.admit(r); err != nil {
+func (m *Mux) answer(w http.ResponseWriter, r *http.Request, eks bool) (status int, answer []byte) {
+	err := m.admit(r)
+	switch {
+	case err != nil && eks:
+		return eksFailure(w, &eksCall{}, err)
+	case err != nil:
 		_, answer = failure(err)
 		return http.StatusForbidden, answer
+	case eks:
+		return m.serveEKS(w, r)
 	}
 	if r.URL.Path != "/" {
 		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))

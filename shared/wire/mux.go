@@ -20,6 +20,7 @@ type Mux struct {
 	Logger *slog.Logger
 
 	operations map[string]Operation
+	eks        []eksRoute
 }
 
 // NewMux answers the operations given, by their names in the ECS API (CreateCluster ...).
@@ -50,6 +51,24 @@ func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, an
 		return failure(cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", op))
 	}
 	return failure(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
+}
+
+// guarded does an operation of the EKS API; it never panics.
+func (m *Mux) guarded(ctx context.Context, name string, do func(context.Context) (any, error)) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.logger().Error("panic", "operation", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			out, err = nil, errors.New("panic")
+		}
+	}()
+	out, err = do(ctx)
+	switch {
+	case cluster.ErrorCode(err) == cluster.CodeServer && err != nil:
+		m.logger().Error("operation failed", "operation", name, "principal", Principal(ctx), "error", err)
+	case err == nil && !reads(name):
+		m.logger().InfoContext(ctx, "changed through the API", "operation", name, "principal", Principal(ctx))
+	}
+	return out, err
 }
 
 func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {

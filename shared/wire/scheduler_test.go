@@ -40,6 +40,8 @@ type scheduler struct {
 	throttle  *cluster.Throttle
 	protected map[string]time.Duration // by task id
 	lastList  cluster.DeploymentQuery
+
+	providerRows
 }
 
 func newScheduler() *scheduler {

@@ -59,6 +59,7 @@ type Scheduler interface {
 	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
 	Rows(ctx context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error)
 
+	Providers
 	ClusterCreated(ctx context.Context, name string) error
 	// DeletingCluster refuses with ClusterContainsServicesException or ClusterContainsTasksException.
 	DeletingCluster(ctx context.Context, name string) error
@@ -75,6 +76,8 @@ type ServerOptions struct {
 	Account   cluster.Account
 	Scheduler Scheduler
 	ECS       Forwarder
+	// NodeGroups answer the EKS API on the same endpoint; it is not served where nil.
+	NodeGroups NodeGroups
 	// Logger gets one line per change, with the principal, and faults. nil drops them.
 	Logger *slog.Logger
 	// PassableRoles are the task and execution roles that callers may use, where Enforce is set: any other gives
@@ -111,12 +114,21 @@ func NewServer(o ServerOptions) *Mux {
 		operations[name] = f
 	}
 	for name, f := range operations {
-		if !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "List") && !strings.HasPrefix(name, "Get") {
+		if !reads(name) {
 			operations[name] = s.logged(name, f)
 		}
 	}
 	maps.Copy(operations, s.ownOperations())
-	return &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
+	m := &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
+	if o.NodeGroups != nil {
+		m.eks = s.eksRoutes(o.NodeGroups)
+	}
+	return m
+}
+
+// reads reports whether an operation changes nothing.
+func reads(name string) bool {
+	return strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "List") || strings.HasPrefix(name, "Get")
 }
 
 // own are the operations that never reach ECS.
@@ -133,12 +145,17 @@ func (s *server) own() map[string]Operation {
 		"DescribeTasks":    Op(s.describeTasks),
 		"ListTasks":        Op(s.listTasks),
 
-		"ListServiceDeployments":     Op(s.listServiceDeployments),
-		"DescribeServiceDeployments": Op(s.describeServiceDeployments),
-		"StopServiceDeployment":      Op(s.stopServiceDeployment),
-		"DescribeServiceRevisions":   Op(s.describeServiceRevisions),
-		"UpdateTaskProtection":       Op(s.updateTaskProtection),
-		"GetTaskProtection":          Op(s.getTaskProtection),
+		"ListServiceDeployments":      Op(s.listServiceDeployments),
+		"DescribeServiceDeployments":  Op(s.describeServiceDeployments),
+		"StopServiceDeployment":       Op(s.stopServiceDeployment),
+		"DescribeServiceRevisions":    Op(s.describeServiceRevisions),
+		"CreateCapacityProvider":      Op(s.createCapacityProvider),
+		"UpdateCapacityProvider":      Op(s.updateCapacityProvider),
+		"DeleteCapacityProvider":      Op(s.deleteCapacityProvider),
+		"DescribeCapacityProviders":   Op(s.describeCapacityProviders),
+		"PutClusterCapacityProviders": Op(s.putClusterCapacityProviders),
+		"UpdateTaskProtection":        Op(s.updateTaskProtection),
+		"GetTaskProtection":           Op(s.getTaskProtection),
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSp
 	if spec.Token, err = clientToken(in.ClientToken); err != nil {
 		return spec, err
 	}
-	spec.PropagateTags = string(in.PropagateTags)
+	spec.PropagateTags, spec.OnEC2 = string(in.PropagateTags), in.LaunchType != ""
 	parameters := *in
 	parameters.ClientToken = nil
 	spec.Params, err = digest(parameters)

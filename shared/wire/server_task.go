@@ -29,7 +29,7 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if err := runFeatures(in); err != nil {
 		return nil, err
 	}
-	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, StartedBy: value(in.StartedBy), Group: value(in.Group)}
+	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, OnEC2: in.LaunchType != "", StartedBy: value(in.StartedBy), Group: value(in.Group)}
 	if in.Count != nil {
 		spec.Count = int(*in.Count)
 	}

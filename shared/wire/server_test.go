@@ -342,7 +342,8 @@ func TestTags(t *testing.T) {
 		expect(t, kind, b.cloud.calls, []string{"TagResource", "ListTagsForResource", "UntagResource"})
 	}
 	refused(t, tag(new(account.ARN("service", "web")), "a"), "InvalidParameterException", "Long arn format")
-	refused(t, tag(new(account.ARN("capacity-provider", "cp")), "a"), "UnsupportedFeatureException", "capacity-provider")
+	refused(t, tag(new(account.ARN("capacity-provider", "cp")), "a"), "InvalidParameterException", "does not exist")
+	refused(t, tag(new(account.ARN("daemon", "d")), "a"), "UnsupportedFeatureException", "daemon")
 	refused(t, tag(new("web"), "a"), "InvalidParameterException", "ARN")
 	refused(t, tag(made.ServiceArn, "berth:metrics"), "InvalidParameterException", "berth:metrics")
 	refused(t, tag(new(account.ARN("task-definition", "shop:3")), "berth:cpu-milli"), "InvalidParameterException", "berth:cpu-milli")

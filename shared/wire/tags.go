@@ -22,6 +22,8 @@ func (s *server) routed(resource *string) (arn cluster.ResourceARN, own bool, er
 	switch arn.Kind {
 	case "cluster", "task-definition", "container-instance":
 		return arn, false, nil
+	case "capacity-provider":
+		return arn, true, nil
 	case "service", "task":
 		if arn.Cluster == "" {
 			return arn, true, invalid("Long arn format must be used for tagging operations")
@@ -53,13 +55,19 @@ func (s *server) tagResource(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.TagResourceInput]{op: "TagResource"}.operation(s)(ctx, body)
 	}
+	if arn.Kind == "capacity-provider" {
+		return &ecs.TagResourceOutput{}, s.scheduler.TagCapacityProvider(ctx, arn.Name, tags, nil)
+	}
 	return &ecs.TagResourceOutput{}, s.scheduler.Tag(ctx, arn, tags, nil)
 }
 
 // later are the tags of Berth's own that may be set and removed when the resource is there already.
 func later(of cluster.ResourceARN) map[string]func(types.Tag) error {
-	if of.Kind == "service" {
+	switch of.Kind {
+	case "service":
 		return ruleTags
+	case "capacity-provider":
+		return scalingTags
 	}
 	return nil
 }
@@ -85,6 +93,9 @@ func (s *server) untagResource(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.UntagResourceInput]{op: "UntagResource"}.operation(s)(ctx, body)
 	}
+	if arn.Kind == "capacity-provider" {
+		return &ecs.UntagResourceOutput{}, s.scheduler.TagCapacityProvider(ctx, arn.Name, nil, in.TagKeys)
+	}
 	return &ecs.UntagResourceOutput{}, s.scheduler.Tag(ctx, arn, nil, in.TagKeys)
 }
 
@@ -100,7 +111,13 @@ func (s *server) listTags(ctx context.Context, body []byte) (any, error) {
 	if !own {
 		return passOn[ecs.ListTagsForResourceInput]{op: "ListTagsForResource"}.operation(s)(ctx, body)
 	}
-	tags, err := s.scheduler.Tags(ctx, arn)
+	find := s.scheduler.Tags
+	if arn.Kind == "capacity-provider" {
+		find = func(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
+			return s.scheduler.CapacityProviderTags(ctx, of.Name)
+		}
+	}
+	tags, err := find(ctx, arn)
 	if err != nil {
 		return nil, err
 	}

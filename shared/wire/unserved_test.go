@@ -63,7 +63,7 @@ func TestUnserved(t *testing.T) {
 	}
 	t.Run("OtherOperations", func(t *testing.T) {
 		b := newBerth(t)
-		for _, op := range []string{"CreateTaskSet", "CreateCapacityProvider", "ExecuteCommand", "ContinueServiceDeployment", "SubmitTaskStateChange"} {
+		for _, op := range []string{"CreateTaskSet", "CreateDaemon", "ExecuteCommand", "ContinueServiceDeployment", "SubmitTaskStateChange"} {
 			if _, code, message := b.answered(t, op, `{}`); code != notSupported || !strings.Contains(message, op) {
 				t.Errorf("%s: %s %s", op, code, message)
 			}

@@ -27,6 +27,7 @@ var fixtures = map[string]struct{ function, says string }{
 	"task-failed-to-start.json":            {"throttling", ""},
 	"alarm-state-change.json":              {"health-check", ""},
 	"schedule-health.json":                 {"health-check", ""},
+	"schedule-scaling.json":                {"managed-scaling", ""},
 	"instance-launch-lifecycle.json":       {"task-state-change", "unhandled event"},
 	"instance-terminate-lifecycle.json":    {"task-state-change", "unhandled event"},
 	"scheduled-event.json":                 {"task-state-change", "unhandled event"},

@@ -185,7 +185,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = &handler.API{
-		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
+		State: i.state("api"), ECS: i.ecs("api"), Groups: i.Fleet, Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
@@ -242,6 +242,10 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 			h := i.healthCheck()
 			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
 		},
+		"managed-scaling": func(string) embedded.Function {
+			h := i.managedScaling()
+			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
+		},
 		"throttling": func(string) embedded.Function {
 			h := &handler.Throttling{
 				State: i.state("throttling"), Clock: i.clock("throttling"), Settings: *i.options.Settings, Log: i.log("throttling"),
@@ -258,7 +262,7 @@ func (i *Installation) log(function string) *slog.Logger {
 
 func (i *Installation) dispatch(name string) *handler.Dispatch {
 	return &handler.Dispatch{
-		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Bus: i.options.Bus,
+		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Groups: i.Fleet, Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
@@ -267,6 +271,14 @@ func (i *Installation) healthCheck() *handler.HealthCheck {
 	const name = "health-check"
 	return &handler.HealthCheck{
 		State: i.state(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Alarms: i.Fleet, Clock: i.clock(name),
+		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+	}
+}
+
+func (i *Installation) managedScaling() *handler.ManagedScaling {
+	const name = "managed-scaling"
+	return &handler.ManagedScaling{
+		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Groups: i.Fleet, Metrics: i.Fleet, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }

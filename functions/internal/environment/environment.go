@@ -3,6 +3,7 @@
 package environment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -185,6 +186,8 @@ func (e *Environment) Settings() handler.Settings {
 	s.Wave = int(e.number("WAVE_PERCENT", float64(s.Wave), 1, 100))
 	s.PublishEvents = e.flag("PUBLISH_EVENTS")
 	s.ProvisioningLimit = int(e.number("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
+	s.ProvisioningTimeout = e.seconds("PROVISIONING_TIMEOUT_SECONDS", s.ProvisioningTimeout)
+	s.ScalingNamespace = cmp.Or(e.lookup("SCALING_NAMESPACE"), s.ScalingNamespace)
 	s.StartRate = e.number("START_RATE", s.StartRate, 0.001, 1e6)
 	s.StartBurst = e.number("START_BURST", s.StartBurst, 1, 1e6)
 	return s

@@ -1,0 +1,22 @@
+// Command managed-scaling is the Lambda function that sizes the Auto Scaling groups of capacity providers, each minute and
+// when one of its alarms fires.
+package main
+
+import (
+	"berth/functions/internal/environment"
+	"berth/shared/awsapi/autoscaling"
+	"berth/shared/awsapi/eventsource"
+	"berth/shared/awsevent"
+	"berth/shared/handler"
+)
+
+func main() {
+	e := environment.Load()
+	ecs := e.ECS()
+	h := &handler.ManagedScaling{
+		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: autoscaling.NewMetrics(e.AWS()),
+		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES")}, Figures: &handler.Figures{},
+	}
+	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
+}

@@ -1,0 +1,71 @@
+package autoscaling
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+
+	"berth/shared/cluster"
+)
+
+// Metrics is CloudWatch as far as managed scaling publishes to it.
+type Metrics struct {
+	Client *cloudwatch.Client
+}
+
+// NewMetrics calls CloudWatch by a configuration of the SDK.
+func NewMetrics(c aws.Config) *Metrics { return &Metrics{Client: cloudwatch.NewFromConfig(c)} }
+
+// metricBatch is how many datapoints go into one call, alarmBatch how many alarms are deleted by one.
+const metricBatch, alarmBatch = 500, 100
+
+func dimensions(clusterName, provider string) []types.Dimension {
+	return []types.Dimension{
+		{Name: aws.String(cluster.DimensionCluster), Value: &clusterName}, {Name: aws.String(cluster.DimensionProvider), Value: &provider},
+	}
+}
+
+// PutReservation publishes datapoints, all of one namespace.
+func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+	for batch := range slices.Chunk(points, metricBatch) {
+		in := &cloudwatch.PutMetricDataInput{Namespace: &batch[0].Namespace}
+		for _, p := range batch {
+			in.MetricData = append(in.MetricData, types.MetricDatum{
+				MetricName: aws.String(cluster.ReservationMetric), Dimensions: dimensions(p.Cluster, p.Provider), Timestamp: &p.At,
+				Value: &p.Percent, Unit: types.StandardUnitPercent,
+			})
+		}
+		if _, err := m.Client.PutMetricData(ctx, in); err != nil {
+			return failed(err, "publishing %s", cluster.ReservationMetric)
+		}
+	}
+	return nil
+}
+
+// PutMetricAlarm makes an alarm, or changes it. Minutes without a datapoint leave it as it is.
+func (m *Metrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {
+	compare := types.ComparisonOperatorGreaterThanThreshold
+	if a.Below {
+		compare = types.ComparisonOperatorLessThanThreshold
+	}
+	_, err := m.Client.PutMetricAlarm(ctx, &cloudwatch.PutMetricAlarmInput{
+		AlarmName: &a.Name, AlarmDescription: aws.String("Managed scaling of a capacity provider. Berth keeps this alarm."),
+		Namespace: &a.Namespace, MetricName: aws.String(cluster.ReservationMetric), Dimensions: dimensions(a.Cluster, a.Provider),
+		Statistic: types.StatisticAverage, Period: aws.Int32(60), EvaluationPeriods: aws.Int32(int32(a.Times)),
+		Threshold: &a.Threshold, ComparisonOperator: compare, TreatMissingData: aws.String("ignore"),
+	})
+	return failed(err, "making alarm %s", a.Name)
+}
+
+// DeleteAlarms deletes those of the alarms that are there.
+func (m *Metrics) DeleteAlarms(ctx context.Context, names []string) error {
+	for batch := range slices.Chunk(names, alarmBatch) {
+		if _, err := m.Client.DeleteAlarms(ctx, &cloudwatch.DeleteAlarmsInput{AlarmNames: batch}); err != nil {
+			return failed(err, "deleting alarms")
+		}
+	}
+	return nil
+}

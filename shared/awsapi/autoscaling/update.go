@@ -1,0 +1,97 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"berth/shared/awsapi"
+	"berth/shared/cluster"
+)
+
+// SetSizes sets minimum, maximum and desired capacity at once.
+func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.Sizes) error {
+	_, err := g.Client.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
+		AutoScalingGroupName: &name, MinSize: aws.Int32(int32(s.Min)), MaxSize: aws.Int32(int32(s.Max)), DesiredCapacity: aws.Int32(int32(s.Desired)),
+	})
+	return failed(err, "resizing group %s", name)
+}
+
+// UseTemplate has the group launch from a launch template version, ID:VERSION; a mixed instances policy stays, with the
+// version in it.
+func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
+	found, err := g.Client.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+	if err != nil {
+		return failed(err, "describing group %s", name)
+	}
+	id, version, _ := strings.Cut(template, ":")
+	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name}
+	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: &id, Version: &version}
+	if len(found.AutoScalingGroups) > 0 && mixed(found.AutoScalingGroups[0]) != nil {
+		policy := found.AutoScalingGroups[0].MixedInstancesPolicy
+		policy.LaunchTemplate.LaunchTemplateSpecification = spec
+		in.MixedInstancesPolicy = policy
+	} else {
+		in.LaunchTemplate = spec
+	}
+	_, err = g.Client.UpdateAutoScalingGroup(ctx, in)
+	return failed(err, "changing the launch template of group %s", name)
+}
+
+// mixed is the launch template of a mixed instances policy, nil where there is none.
+func mixed(d types.AutoScalingGroup) *types.LaunchTemplateSpecification {
+	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
+		return nil
+	}
+	return d.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification
+}
+
+// templateName is a launch template version as ID:VERSION; empty for none.
+func templateName(s *types.LaunchTemplateSpecification) string {
+	if s == nil || aws.ToString(s.LaunchTemplateId) == "" {
+		return ""
+	}
+	version := aws.ToString(s.Version)
+	if version == "" {
+		version = "$Default"
+	}
+	return aws.ToString(s.LaunchTemplateId) + ":" + version
+}
+
+// FailedLaunches are the launches of a group that failed since a time, the newest first, as its scaling activities tell.
+func (g *Groups) FailedLaunches(ctx context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
+	pages := autoscaling.NewDescribeScalingActivitiesPaginator(g.Client, &autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("describing the activities of group %s: %w", name, awsapi.CallError(err))
+		}
+		for _, a := range page.Activities {
+			at := aws.ToTime(a.StartTime)
+			if at.Before(since) {
+				return out, nil // they come the newest first
+			}
+			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.HasPrefix(aws.ToString(a.Description), "Launching") {
+				l := cluster.LaunchFailure(aws.ToString(a.StatusMessage))
+				l.At, l.Zone = at, zone(aws.ToString(a.Details))
+				out = append(out, l)
+			}
+		}
+	}
+	return out, nil
+}
+
+// zone is the availability zone that an activity's details name, JSON with "Availability Zone".
+func zone(details string) string {
+	_, after, ok := strings.Cut(details, `"Availability Zone":"`)
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(after, `"`)
+	return name
+}

@@ -1,0 +1,163 @@
+// Package launchtemplate calls Amazon EC2 for launch templates. It is apart from package awsapi, as EC2's client is large and
+// only the functions of node groups carry it.
+package launchtemplate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"berth/shared/awsapi"
+	"berth/shared/cluster"
+)
+
+// Templates are EC2's launch templates.
+type Templates struct {
+	Client *ec2.Client
+}
+
+// New calls EC2 by a configuration of the SDK.
+func New(c aws.Config) *Templates { return &Templates{Client: ec2.NewFromConfig(c)} }
+
+// LaunchTemplate is one version of a launch template, $Default where the reference names none.
+func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
+	v, err := t.version(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return template(v), nil
+}
+
+func (t *Templates) version(ctx context.Context, ref cluster.TemplateRef) (*types.LaunchTemplateVersion, error) {
+	version := ref.Version
+	if version == "" {
+		version = "$Default"
+	}
+	in := &ec2.DescribeLaunchTemplateVersionsInput{Versions: []string{version}}
+	if in.LaunchTemplateId = &ref.ID; ref.ID == "" {
+		in.LaunchTemplateId, in.LaunchTemplateName = nil, &ref.Name
+	}
+	out, err := t.Client.DescribeLaunchTemplateVersions(ctx, in)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("describing launch template %s%s: %w", ref.ID, ref.Name, awsapi.CallError(err))
+	case len(out.LaunchTemplateVersions) == 0:
+		return nil, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Launch template %s%s has no version %s", ref.ID, ref.Name, version)
+	}
+	return &out.LaunchTemplateVersions[0], nil
+}
+
+func template(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
+	out := &cluster.LaunchTemplate{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName), Version: aws.ToInt64(v.VersionNumber)}
+	if v.LaunchTemplateData != nil {
+		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
+	}
+	return out
+}
+
+// FindVersion is the newest version of a template with a description; nil where there is none.
+func (t *Templates) FindVersion(ctx context.Context, id, description string) (found *cluster.LaunchTemplate, err error) {
+	pages := ec2.NewDescribeLaunchTemplateVersionsPaginator(t.Client, &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: &id})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the versions of launch template %s: %w", id, awsapi.CallError(err))
+		}
+		for _, v := range page.LaunchTemplateVersions {
+			if aws.ToString(v.VersionDescription) == description && (found == nil || aws.ToInt64(v.VersionNumber) > found.Version) {
+				found = template(&v)
+			}
+		}
+	}
+	return found, nil
+}
+
+// CreateVersion makes a version of a template, like another but for the image; one that is named is looked up.
+func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
+	image, err := t.image(ctx, v.Image)
+	if err != nil {
+		return nil, err
+	}
+	in := &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateId: &v.Template, VersionDescription: &v.Description}
+	if v.From.ID == v.Template {
+		in.SourceVersion, in.LaunchTemplateData = &v.From.Version, &types.RequestLaunchTemplateData{ImageId: &image}
+	} else {
+		// EC2 takes a source of the same template only.
+		from, err := t.version(ctx, v.From)
+		if err != nil {
+			return nil, err
+		}
+		if in.LaunchTemplateData, err = request(from.LaunchTemplateData); err != nil {
+			return nil, fmt.Errorf("copying version %s of launch template %s: %w", v.From.Version, v.From.ID, err)
+		}
+		in.LaunchTemplateData.ImageId = &image
+	}
+	out, err := t.Client.CreateLaunchTemplateVersion(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("creating a version of launch template %s: %w", v.Template, awsapi.CallError(err))
+	}
+	return template(out.LaunchTemplateVersion), nil
+}
+
+// image is the id of an AMI given by id, as a parameter that EC2 resolves, or by name.
+func (t *Templates) image(ctx context.Context, image string) (string, error) {
+	if strings.HasPrefix(image, "ami-") || strings.HasPrefix(image, "resolve:") {
+		return image, nil
+	}
+	out, err := t.Client.DescribeImages(ctx, &ec2.DescribeImagesInput{
+		Owners: []string{"self", "amazon"}, Filters: []types.Filter{{Name: aws.String("name"), Values: []string{image}}},
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("looking up image %s: %w", image, awsapi.CallError(err))
+	case len(out.Images) != 1:
+		return "", cluster.Errorf("InvalidAMIID.NotFound", "%d images of this account or of Amazon have the name %s, expected one", len(out.Images), image)
+	}
+	return aws.ToString(out.Images[0].ImageId), nil
+}
+
+// request is what was described of a version, to be asked for again. Both have the same members; one that cannot be asked for
+// is an error, as the copy would lack it.
+func request(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchTemplateData, error) {
+	data, err := json.Marshal(described)
+	if err != nil {
+		return nil, err
+	}
+	var members any
+	if err := json.Unmarshal(data, &members); err != nil {
+		return nil, err
+	}
+	if data, err = json.Marshal(given(members)); err != nil {
+		return nil, err
+	}
+	out := new(types.RequestLaunchTemplateData)
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return out, d.Decode(out)
+}
+
+// given leaves out what was not said: null and the empty string.
+func given(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for name, member := range x {
+			if member = given(member); member == nil || member == "" {
+				delete(x, name)
+				continue
+			}
+			x[name] = member
+		}
+		return x
+	case []any:
+		for k := range x {
+			x[k] = given(x[k])
+		}
+	}
+	return v
+}

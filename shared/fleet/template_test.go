@@ -1,0 +1,101 @@
+package fleet_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/fleet"
+)
+
+func TestGroupLaunchesFromItsTemplate(t *testing.T) {
+	full := false
+	w := newGroupWorld(t, 3, func(string, int64) fleet.LaunchFault {
+		if full {
+			return fleet.LaunchFault{Reason: "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We have none. Launching EC2 instance failed."}
+		}
+		return fleet.LaunchFault{}
+	})
+	w.clock.advance(launch)
+	g := w.group()
+	first := g.Template
+	if g.Instances[0].Template != first || len(g.Zones) != 3 {
+		t.Fatalf("instances are of %s in %v, the group launches %s", g.Instances[0].Template, g.Zones, first)
+	}
+	old, err := w.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "berth/g"})
+	if err != nil || old.String() != first || old.Image != "ami-1" {
+		t.Fatal(old, err)
+	}
+	made, err := w.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: old.ID, From: cluster.TemplateRef{ID: old.ID}, Description: "d", Image: "ami-2"})
+	if err != nil || made.Version != 2 || made.Image != "ami-2" {
+		t.Fatal(made, err)
+	}
+	found, err := w.FindVersion(t.Context(), old.ID, "d")
+	if err != nil || found == nil || *found != *made {
+		t.Fatal(found, err)
+	}
+	if none, err := w.FindVersion(t.Context(), old.ID, "other"); none != nil || err != nil {
+		t.Fatal(none, err)
+	}
+	if err := w.UseTemplate(t.Context(), "g", made.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 1, Max: 9, Desired: 4}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(launch)
+	g = w.group()
+	count := map[string]int{}
+	for _, i := range g.Instances {
+		count[i.Template]++
+	}
+	if count[first] != 3 || count[made.String()] != 1 || g.Min != 1 || g.Desired != 4 {
+		t.Fatalf("%v in a group of %d to %d, desired %d", count, g.Min, g.Max, g.Desired)
+	}
+
+	t.Run("TellsOfLaunchesThatFailed", func(t *testing.T) {
+		full = true
+		since := w.clock.Now()
+		if err := w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 1, Max: 9, Desired: 5}); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.advance(retry)
+		got, err := w.FailedLaunches(t.Context(), "g", since)
+		if err != nil || len(got) != 2 || got[0].Code != "InsufficientInstanceCapacity" || !got[0].At.After(got[1].At) {
+			t.Fatal(got, err)
+		}
+		if later, err := w.FailedLaunches(t.Context(), "g", w.clock.Now().Add(time.Second)); len(later) > 0 || err != nil {
+			t.Fatal(later, err)
+		}
+	})
+	t.Run("Refuses", func(t *testing.T) {
+		_, noTemplate := w.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: "lt-0"})
+		_, noVersion := w.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: old.ID, Version: "9"})
+		_, taken := w.AddTemplate("berth/g", "ami-3")
+		for err, code := range map[error]cluster.Code{
+			noTemplate: "InvalidLaunchTemplateId.NotFound", noVersion: "InvalidLaunchTemplateId.VersionNotFound",
+			taken: "InvalidLaunchTemplateName.AlreadyExistsException",
+			w.UseTemplate(t.Context(), "g", "lt-0:1"):                               "ValidationError",
+			w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 2, Max: 9, Desired: 1}): "ValidationError",
+			w.SetSizes(t.Context(), "none", cluster.Sizes{Max: 1}):                  "ValidationError",
+		} {
+			if cluster.ErrorCode(err) != code {
+				t.Errorf("got %v, want %s", err, code)
+			}
+		}
+	})
+}
+
+func TestLaunchFailure(t *testing.T) {
+	for message, want := range map[string]string{
+		"Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more": "VcpuLimitExceeded: You have requested more",
+		"InvalidAMIID.NotFound - The image id does not exist":                               "InvalidAMIID.NotFound: The image id does not exist",
+		"The launch template is gone":                                                       ": The launch template is gone",
+		"Instance i-1 - gone":                                                               ": Instance i-1 - gone",
+	} {
+		if got := cluster.LaunchFailure(message); fmt.Sprint(got.Code, ": ", got.Message) != want {
+			t.Errorf("%q: got %+v", message, got)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/scaling"
+)
+
+// ManagedScaling is the function that sizes the Auto Scaling groups of capacity providers (C1–C8), each minute and when one
+// of its alarms fires. What package scaling decides it remembers first, then carries out; whatever fails is decided anew
+// the next minute.
+type ManagedScaling struct {
+	State    State
+	ECS      ECS
+	Hosts    Hosts
+	Groups   AutoScaling
+	Metrics  Metrics
+	Clock    Clock
+	Settings Settings
+	Decoder  awsevent.Decoder
+	Log      *slog.Logger
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *Figures
+
+	rotation rotation
+}
+
+// Schedule looks at every cluster that has capacity providers, as far as its time goes.
+func (h *ManagedScaling) Schedule(ctx context.Context, name string) error {
+	if name != "scaling" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
+	}
+	return h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) })
+}
+
+// Messages handles events of alarms and of instances whose termination the lifecycle hook holds up, and returns the ids of
+// those to deliver again. They say only that a cluster is to be looked at before the minute is over.
+func (h *ManagedScaling) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+	h.Figures.Add(EventsHandled, len(messages))
+	named := map[string]bool{} // alarms that fired, groups that terminate
+	var taken []string
+	for _, m := range messages {
+		name, err := h.about(m.Body)
+		if err != nil {
+			h.Figures.drop(dropKind(err.Reason))
+			logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
+			continue
+		}
+		named[name] = true
+		taken = append(taken, m.ID)
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	err := eachCluster(ctx, h.State, func(name string) error {
+		concerned, err := h.concerned(ctx, name, named)
+		if err != nil || !concerned {
+			return err
+		}
+		return h.cluster(ctx, name)
+	})
+	if err != nil {
+		logger(h.Log).Error("scaling on an event", "error", err)
+		return taken
+	}
+	return nil
+}
+
+// about is the alarm or the group that an event names.
+func (h *ManagedScaling) about(body []byte) (string, *cluster.Drop) {
+	e, err := h.Decoder.Decode(body)
+	var drop *cluster.Drop
+	switch {
+	case errors.As(err, &drop):
+		return "", drop
+	case err != nil:
+		return "", &cluster.Drop{Reason: err.Error()}
+	}
+	switch d := e.Detail.(type) {
+	case *awsevent.Alarm:
+		if strings.HasPrefix(d.Name, cluster.AlarmPrefix) {
+			return d.Name, nil
+		}
+	case *awsevent.Lifecycle:
+		if d.Hook == cluster.DrainingHook && d.Terminating() {
+			return d.Group, nil
+		}
+	}
+	return "", &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// concerned reports whether the cluster has a capacity provider with one of these alarms or groups.
+func (h *ManagedScaling) concerned(ctx context.Context, clusterName string, named map[string]bool) (bool, error) {
+	of, err := clusterProviders(ctx, h.State, clusterName)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range of.Providers {
+		if low, high := cluster.ScalingAlarms(clusterName, name); named[low] || named[high] {
+			return true, nil
+		}
+		p, err := provider(ctx, h.State, name)
+		if err != nil || p != nil && named[p.Group] {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// cluster scales all capacity providers of a cluster. One that has none costs a read of one row.
+func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
+	of, err := clusterProviders(ctx, h.State, name)
+	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Leaving) == 0 {
+		return err
+	}
+	var failed []error
+	for _, p := range of.Leaving {
+		failed = append(failed, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
+	}
+	if len(of.Providers) > 0 {
+		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
+		if err := r.read(); err != nil {
+			return err
+		}
+		for _, p := range of.Providers {
+			failed = append(failed, wrap(r.provider(p), "capacity provider %s", p))
+		}
+		if len(r.points) > 0 {
+			failed = append(failed, wrap(h.Metrics.PutReservation(ctx, r.points), "publishing %s", cluster.ReservationMetric))
+		}
+	}
+	err = errors.Join(failed...)
+	return errors.Join(err, h.conclude(ctx, of, err))
+}
+
+// conclude says what has become of the attachments, if that was asked or has changed.
+func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
+	next := *of
+	next.Status, next.Reason = cluster.AttachmentsComplete, ""
+	if failed != nil {
+		next.Status, next.Reason = cluster.AttachmentsFailed, failed.Error()
+	} else {
+		next.Leaving = nil
+	}
+	if next.Status == of.Status && next.Reason == of.Reason && len(next.Leaving) == len(of.Leaving) {
+		return nil
+	}
+	next.Rev++
+	_, err := h.State.Write(ctx, cluster.Write{Put: &next})
+	return wrap(ignoreConflict(err), "writing the attachments' status") // who has changed them has them looked at again
+}
+
+// scalingRound is one look at the capacity providers of a cluster.
+type scalingRound struct {
+	*ManagedScaling
+	ctx    context.Context
+	of     *cluster.ClusterProviders
+	snap   *cluster.Snapshot
+	specs  *specs
+	groups map[string]*cluster.AutoScalingGroup
+	rows   map[string]*cluster.CapacityProvider
+	busy   map[string]bool // Auto Scaling groups whose nodes are being upgraded
+	points []cluster.Datapoint
+}
+
+// read reads the providers, the groups, and the cluster, this last: what has changed meanwhile is then known.
+func (r *scalingRound) read() error {
+	r.rows, r.groups, r.specs = map[string]*cluster.CapacityProvider{}, map[string]*cluster.AutoScalingGroup{}, newSpecs()
+	var names []string
+	for _, name := range r.of.Providers {
+		p, err := provider(r.ctx, r.State, name)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			r.rows[name] = p
+			names = append(names, p.Group)
+		}
+	}
+	got, err := r.Groups.DescribeGroups(r.ctx, names)
+	if err != nil {
+		return fmt.Errorf("describing Auto Scaling groups: %w", err)
+	}
+	for _, g := range got {
+		r.groups[g.Name] = g
+	}
+	if r.snap, err = loadSnapshot(r.ctx, r.State, r.of.Cluster); err != nil {
+		return err
+	}
+	return r.upgrading()
+}
+
+// upgrading finds out which groups' nodes are being upgraded: nothing is taken from these.
+func (r *scalingRound) upgrading() error {
+	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixNodeGroup))
+	if err != nil {
+		return fmt.Errorf("listing node groups: %w", err)
+	}
+	r.busy = map[string]bool{}
+	for _, row := range rows {
+		if g, ok := row.(*cluster.NodeGroup); ok && g.Status == cluster.NodeGroupUpdating {
+			r.busy[g.AutoScalingGroup] = true
+		}
+	}
+	return nil
+}
+
+// provider attaches, decides, remembers and acts.
+func (r *scalingRound) provider(name string) error {
+	p := r.rows[name]
+	if p == nil {
+		return errors.New("it does not exist")
+	}
+	g := r.groups[p.Group]
+	if g == nil {
+		return fmt.Errorf("there is no Auto Scaling group %s", p.Group)
+	}
+	old, err := r.history(name)
+	if err != nil {
+		return err
+	}
+	attached, err := r.attach(p, old.Attached)
+	if err != nil {
+		return err
+	}
+	d := scaling.Decide(r.input(p, g, *old))
+	next := d.History
+	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
+	var news []scaling.Event
+	next.Told, news = unheard(old.Told, d.Events)
+	if err := r.remember(old, &next); err != nil {
+		return err
+	}
+	if d.Published {
+		r.points = append(r.points, cluster.Datapoint{
+			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation, At: r.Clock.Now(),
+		})
+	}
+	return errors.Join(r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.claimInstances(p, g), r.tell(p, news))
+}

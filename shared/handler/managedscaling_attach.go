@@ -1,0 +1,134 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// hookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as with ECS.
+const hookHeartbeat = time.Hour
+
+// attach makes at CloudWatch and Auto Scaling what the provider needs, and takes back what it does not: two alarms of
+// Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6).
+func (r *scalingRound) attach(p *cluster.CapacityProvider, old cluster.Attached) (cluster.Attached, error) {
+	now := old
+	now.Group = p.Group
+	own := p.Scaling.Enabled && !p.Scaling.TargetTracking
+	if err := r.attachPolicy(p, &now); err != nil {
+		return now, err
+	}
+	if err := r.attachAlarms(p, own, &now); err != nil {
+		return now, err
+	}
+	switch {
+	case p.Draining && !old.Hook:
+		err := r.Groups.PutLifecycleHook(r.ctx, cluster.LifecycleHook{Group: p.Group, Name: cluster.DrainingHook, Heartbeat: hookHeartbeat})
+		if err != nil {
+			return now, fmt.Errorf("making lifecycle hook %s: %w", cluster.DrainingHook, err)
+		}
+	case !p.Draining && old.Hook:
+		if err := r.Groups.DeleteLifecycleHook(r.ctx, p.Group, cluster.DrainingHook); err != nil {
+			return now, fmt.Errorf("deleting lifecycle hook %s: %w", cluster.DrainingHook, err)
+		}
+	}
+	now.Hook = p.Draining
+	return now, nil
+}
+
+// attachPolicy hands the group's size to a target tracking policy, or takes it back.
+func (r *scalingRound) attachPolicy(p *cluster.CapacityProvider, now *cluster.Attached) error {
+	policy := cluster.TrackingPolicy{
+		Group: p.Group, Name: cluster.ScalingPolicy(r.of.Cluster, p.Name), Namespace: r.Settings.ScalingNamespace,
+		Cluster: r.of.Cluster, Provider: p.Name, Target: float64(p.Scaling.Target), Warmup: p.Scaling.Warmup,
+	}
+	digest := ""
+	if p.Scaling.Enabled && p.Scaling.TargetTracking {
+		digest = cluster.Digest(fmt.Sprint(policy))
+	}
+	if digest == now.Policy {
+		return nil
+	}
+	if digest == "" {
+		if err := r.Groups.DeletePolicy(r.ctx, p.Group, policy.Name); err != nil {
+			return fmt.Errorf("deleting policy %s: %w", policy.Name, err)
+		}
+	} else {
+		if err := r.deleteAlarms(p.Name); err != nil {
+			return err
+		}
+		now.Alarms = ""
+		if err := r.Groups.PutTrackingPolicy(r.ctx, policy); err != nil {
+			return fmt.Errorf("making policy %s: %w", policy.Name, err)
+		}
+	}
+	now.Policy = digest
+	return nil
+}
+
+// attachAlarms keeps the two alarms of Berth's own: 1 datapoint above the target, and as many below it as scaling in wants.
+func (r *scalingRound) attachAlarms(p *cluster.CapacityProvider, wanted bool, now *cluster.Attached) error {
+	low, high := cluster.ScalingAlarms(r.of.Cluster, p.Name)
+	alarm := cluster.MetricAlarm{
+		Name: high, Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: p.Name, Threshold: float64(p.Scaling.Target), Times: 1,
+	}
+	below := alarm
+	below.Name, below.Below, below.Times = low, true, p.Scaling.Datapoints
+	digest := ""
+	if wanted {
+		digest = cluster.Digest(fmt.Sprint(alarm, below))
+	}
+	if digest == now.Alarms {
+		return nil
+	}
+	if digest == "" {
+		if err := r.deleteAlarms(p.Name); err != nil {
+			return err
+		}
+	}
+	for _, a := range []cluster.MetricAlarm{alarm, below} {
+		if digest == "" {
+			break
+		}
+		if err := r.Metrics.PutMetricAlarm(r.ctx, a); err != nil {
+			return fmt.Errorf("making alarm %s: %w", a.Name, err)
+		}
+	}
+	now.Alarms = digest
+	return nil
+}
+
+func (r *scalingRound) deleteAlarms(provider string) error {
+	low, high := cluster.ScalingAlarms(r.of.Cluster, provider)
+	return wrap(r.Metrics.DeleteAlarms(r.ctx, []string{low, high}), "deleting the alarms of capacity provider %s", provider)
+}
+
+// detach takes back all that was made for a provider that the cluster no longer has, and then lets go of it: another cluster
+// may have it.
+func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
+	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
+	history, err := r.history(name)
+	if err != nil {
+		return err
+	}
+	if history.Attached.Group != "" {
+		off := &cluster.CapacityProvider{Name: name, Group: history.Attached.Group}
+		if _, err := r.attach(off, history.Attached); err != nil {
+			return err
+		}
+	}
+	api := &API{State: h.State, Clock: h.Clock, Settings: h.Settings}
+	_, err = api.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
+		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == of.Cluster })
+		return nil
+	})
+	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+		return err
+	}
+	key := history.Key()
+	_, err = h.State.Write(ctx, cluster.Write{Delete: &key})
+	return wrap(err, "forgetting what was remembered")
+}

@@ -1,0 +1,324 @@
+package handler_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// scaled is a world with the Auto Scaling group "g" and the capacity provider "p" on it.
+type scaled struct {
+	*world
+	*fakeGroups
+	function *handler.ManagedScaling
+}
+
+func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
+	t.Helper()
+	w := newWorld(t)
+	f := newGroups(w)
+	f.groups["g"] = &cluster.AutoScalingGroup{Name: "g", Max: 10, Protects: true}
+	w.api.Groups, w.dispatch.Groups = f, f
+	s := &scaled{world: w, fakeGroups: f, function: &handler.ManagedScaling{
+		State: w.store, ECS: w.ecs, Hosts: f, Groups: f, Metrics: f, Clock: w.clock, Settings: handler.DefaultSettings(),
+	}}
+	p := providerRow("p", "g")
+	if change != nil {
+		change(p)
+	}
+	if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	s.attach(t, "p")
+	return s
+}
+
+func providerRow(name, group string) *cluster.CapacityProvider {
+	p := &cluster.CapacityProvider{Name: name, Group: group, Protection: true, Draining: true, Scaling: cluster.DefaultScaling}
+	p.Scaling.Enabled = true
+	return p
+}
+
+func (s *scaled) attach(t *testing.T, names ...string) {
+	t.Helper()
+	var strategy []cluster.ProviderShare
+	if len(names) > 0 {
+		strategy = []cluster.ProviderShare{{Provider: names[0], Weight: 1}}
+	}
+	if _, err := s.api.PutClusterProviders(ctx, prod, names, strategy); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *scaled) status(t *testing.T) cluster.AttachmentStatus {
+	t.Helper()
+	a, err := s.api.Attachments(ctx, prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Status
+}
+
+func (s *scaled) reservation() float64 { return s.points[len(s.points)-1].Percent }
+
+func TestManagedScaling(t *testing.T) {
+	t.Run("AttachesAndDetaches", func(t *testing.T) {
+		s := newScaled(t, nil)
+		want(t, "status", s.status(t), cluster.AttachmentsInProgress)
+		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
+		s.minute(1)
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
+		low, high := cluster.ScalingAlarms(prod, "p")
+		want(t, "datapoints of the low alarm", s.alarms[low].Times, 15)
+		want(t, "datapoints of the high alarm", s.alarms[high].Times, 1)
+		want(t, "hook", s.hooks["g"].Name, cluster.DrainingHook)
+		want(t, "tag", s.groups["g"].Tags[cluster.ManagedTag], "true")
+		want(t, "metric of nothing", s.reservation(), 100)
+		s.attach(t)
+		s.minute(1)
+		want(t, "alarms, policies and hooks left", len(s.alarms)+len(s.policy)+len(s.hooks), 0)
+		if _, err := s.api.DeleteCapacityProvider(ctx, "p"); err != nil {
+			t.Fatal(err)
+		}
+		_, missing, err := s.api.CapacityProviders(ctx, []string{"q"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "failures", missing, 1)
+	})
+	t.Run("PolicyInsteadOfAlarms", func(t *testing.T) {
+		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
+		s.minute(1)
+		want(t, "alarms", len(s.alarms), 0)
+		want(t, "policies", len(s.policy), 1)
+		if err := s.api.TagCapacityProvider(ctx, "p", nil, []string{cluster.TagTargetTracking}); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(1)
+		want(t, "alarms after the change", len(s.alarms), 2)
+		want(t, "policies after the change", len(s.policy), 0)
+	})
+	t.Run("OutFromZeroAndInAgain", func(t *testing.T) {
+		s := newScaled(t, nil)
+		n := 10
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		wantCount(t, "provisioning tasks", s.with(cluster.TaskProvisioning), 10)
+		s.minute(1)
+		want(t, "metric from zero", s.reservation(), 200)
+		want(t, "desired capacity from zero", s.groups["g"].Desired, 2)
+		s.minute(12)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 10)
+		want(t, "desired capacity", s.groups["g"].Desired, 3)
+		s.scale("web", 2)
+		s.minute(40)
+		wantCount(t, "running tasks after scaling in", s.with(cluster.TaskRunning), 2)
+		busy := placed(s.with(cluster.TaskRunning))
+		want(t, "desired capacity after scaling in", s.groups["g"].Desired, len(busy))
+		for _, i := range s.groups["g"].Instances {
+			want(t, "protection of "+i.ID, i.Protected, busy["h-"+i.ID] > 0)
+		}
+	})
+	t.Run("ProtectsBeforeTheFirstStart", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(10)
+		want(t, "protection of an empty instance", s.groups["g"].Instances[0].Protected, false)
+		s.refuse = errors.New("no answer")
+		n := 1
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		wantCount(t, "starts while protecting fails", s.with(cluster.TaskRunning), 0)
+		s.advance(10 * time.Second)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 1)
+		want(t, "protection of the task's instance", s.groups["g"].Instances[0].Protected, true)
+	})
+	t.Run("ProtectsAgainWhereATaskCame", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(4)
+		s.release = s.bump // placement commits between the note and the release
+		s.minute(1)
+		s.release = nil
+		want(t, "protection", s.groups["g"].Instances[0].Protected, true)
+		s.minute(1)
+		want(t, "protection a minute later", s.groups["g"].Instances[0].Protected, false)
+	})
+	t.Run("DrainsWhatIsTerminated", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+		n := 2
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.minute(3)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 2)
+		gone := s.groups["g"].Instances[0].ID
+		if err := s.TerminateInstance(ctx, gone, false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(10)
+		if !slices.Contains(s.calls, "complete "+gone) {
+			t.Fatalf("the termination was never completed: %q", s.calls)
+		}
+		for _, task := range s.with(cluster.TaskRunning) {
+			if task.Instance == "h-"+gone {
+				t.Errorf("task %s runs on an instance that is gone", task.ID)
+			}
+		}
+		wantCount(t, "running tasks after the drain", s.with(cluster.TaskRunning), 2)
+	})
+	t.Run("AnInstanceStoppedByHandDoesNotHang", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(2)
+		s.run(t, cluster.TaskSpec{Count: 1})
+		gone := s.groups["g"].Instances[0].ID
+		s.connect("h-"+gone, false)
+		s.pump()
+		if err := s.TerminateInstance(ctx, gone, false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(5)
+		if slices.Contains(s.calls, "complete "+gone) {
+			t.Fatal("the termination was completed while the agent may come back")
+		}
+		s.minute(10)
+		if !slices.Contains(s.calls, "complete "+gone) {
+			t.Fatalf("the termination hangs: %q", s.calls)
+		}
+	})
+	t.Run("TellsAServiceOnceThatItIsLeftOut", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(2)
+		n := 1
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "big", TaskDefinition: "big", Desired: &n})
+		s.minute(8)
+		told := 0
+		for _, m := range s.events("big") {
+			if strings.Contains(m, "left out when capacity provider p is scaled out") {
+				told++
+			}
+		}
+		want(t, "events", told, 1)
+	})
+	t.Run("StandaloneTasksWaitForTheirTime", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(2)
+		s.run(t, cluster.TaskSpec{Count: 1, Kind: cluster.RunTask, TaskDefinition: "big"})
+		wantCount(t, "provisioning tasks", s.with(cluster.TaskProvisioning), 1)
+		s.minute(31)
+		wantCount(t, "provisioning tasks when the time is over", s.with(cluster.TaskProvisioning), 0)
+	})
+	t.Run("EventsHaveItLookAtOnce", func(t *testing.T) {
+		s := newScaled(t, nil)
+		event := func(source, kind, detail string) cluster.Message {
+			return cluster.Message{ID: kind, Body: []byte(fmt.Sprintf(
+				`{"id":"e","source":%q,"detail-type":%q,"account":"1","region":"r","time":"2026-11-21T09:00:00Z","resources":[],"detail":%s}`, source, kind, detail))}
+		}
+		_, high := cluster.ScalingAlarms(prod, "p")
+		alarm := event("aws.cloudwatch", "CloudWatch Alarm State Change", fmt.Sprintf(
+			`{"alarmName":%q,"state":{"value":"ALARM","timestamp":"2026-11-21T09:00:00.000+0000"}}`, high))
+		other := event("aws.cloudwatch", "CloudWatch Alarm State Change",
+			`{"alarmName":"theirs","state":{"value":"ALARM","timestamp":"2026-11-21T09:00:00.000+0000"}}`)
+		ending := event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", `{"LifecycleActionToken":"t","AutoScalingGroupName":"g",
+			"LifecycleHookName":"ecs-managed-draining-termination-hook","EC2InstanceId":"i-1","LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING"}`)
+		for n, c := range []struct {
+			m    cluster.Message
+			want int
+		}{{other, 0}, {alarm, 1}, {ending, 2}} {
+			wantCount(t, "messages to deliver again", s.function.Messages(ctx, []cluster.Message{c.m}), 0)
+			want(t, fmt.Sprint("looks after event ", n), len(s.points), c.want)
+		}
+	})
+	t.Run("UnknownSchedule", func(t *testing.T) {
+		s := newScaled(t, nil)
+		var drop *cluster.Drop
+		if err := s.function.Schedule(ctx, "health"); !errors.As(err, &drop) {
+			t.Fatalf("got %v, want a drop", err)
+		}
+	})
+}
+
+func TestAPI_CapacityProviders(t *testing.T) {
+	t.Run("RefusesWhatTheGroupIsNotFitFor", func(t *testing.T) {
+		for _, c := range []struct {
+			name   string
+			change func(*cluster.CapacityProvider, *cluster.AutoScalingGroup)
+			code   cluster.Code
+			text   string
+		}{
+			{"NoGroup", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, cluster.CodeClient, "ARN is not valid"},
+			{"NoRoom", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max = 0 }, cluster.CodeInvalidParameter, "maximum size of 0"},
+			{"Unprotected", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }, cluster.CodeInvalidParameter, "instance protection"},
+			{"Weights", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, cluster.CodeInvalidParameter, "weights"},
+			{"ProtectionAlone", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Scaling.Enabled = false }, cluster.CodeInvalidParameter, "enable managed scaling"},
+			{"ReservedName", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Name = "Fargate-like" }, cluster.CodeClient, "must not begin"},
+			{"Taken", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Name = "p" }, cluster.CodeClient, "already exists"},
+			{"GroupTaken", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "g" }, cluster.CodeClient, "already in use"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				s := newScaled(t, nil)
+				g := &cluster.AutoScalingGroup{Name: "free", Max: 1, Protects: true}
+				s.groups["free"] = g
+				p := providerRow("q", "free")
+				c.change(p, g)
+				_, err := s.api.CreateCapacityProvider(ctx, p)
+				wantCode(t, err, c.code, c.text)
+			})
+		}
+	})
+	t.Run("OneClusterWhileManagedScalingIsOn", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.ecs.clusters["other"] = true
+		_, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil)
+		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be associated with another")
+		off := cluster.ProviderChange{Name: "p", Protection: new(false), Scaling: cluster.ScalingChange{Enabled: new(false)}}
+		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Enabled: new(true)}})
+		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
+	})
+	t.Run("InUse", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		n := 1
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		want(t, "provider of the default strategy", s.service("web").Providers[0].Provider, "p")
+		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		wantCode(t, err, cluster.CodeResourceInUse, "in use")
+		p, err := s.api.DeleteCapacityProvider(ctx, "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "update status", p.UpdateStatus, cluster.DeleteFailed)
+	})
+	t.Run("StrategyNamesWhatIsThere", func(t *testing.T) {
+		s := newScaled(t, nil)
+		n := 1
+		for name, text := range map[string]string{"none": "does not exist"} {
+			shares := []cluster.ProviderShare{{Provider: name, Weight: 1}}
+			_, err := s.api.CreateService(ctx, cluster.ServiceSpec{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &shares},
+			})
+			wantCode(t, err, cluster.CodeInvalidParameter, text)
+		}
+		d, err := s.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, OnEC2: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCount(t, "providers of a service with a launch type", d.Providers, 0)
+	})
+}

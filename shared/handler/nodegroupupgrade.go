@@ -1,0 +1,191 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// scheduleUpgrade names the schedule of node-group-upgrade.
+const scheduleUpgrade = "node-groups"
+
+// NodeGroupUpgrade carries out updates of node groups (N1 to N6): each minute it looks at what is there, writes how far the
+// update is, and then does what that says. Each of these can be lost or repeated.
+type NodeGroupUpgrade struct {
+	State     State
+	ECS       ECS
+	Hosts     Hosts
+	Auto      AutoScaling
+	Updates   GroupUpdates
+	Templates LaunchTemplates
+	Clock     Clock
+	Settings  Settings
+	Log       *slog.Logger
+}
+
+// Schedule takes every update in progress one look further.
+func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
+	if name != scheduleUpgrade {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleUpgrade)}
+	}
+	return eachCluster(ctx, n.State, func(clusterName string) error {
+		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixNodeGroup))
+		if err != nil {
+			return fmt.Errorf("listing node groups: %w", err)
+		}
+		var failed []error
+		for _, row := range rows {
+			if g, ok := row.(*cluster.NodeGroup); ok && g.Status == cluster.NodeGroupUpdating {
+				failed = append(failed, wrap(n.advance(ctx, g), "updating node group %s", g.Name))
+			}
+		}
+		return errors.Join(failed...)
+	})
+}
+
+// advance takes a node group's update one look further. A lost race is somebody else's look.
+func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) error {
+	u, err := n.row(ctx, g)
+	if err != nil {
+		return err
+	}
+	if u == nil {
+		return n.finish(ctx, g, nil)
+	}
+	in, err := n.look(ctx, g, u)
+	if err != nil {
+		return err
+	}
+	next, actions := u, []nodegroup.Action(nil)
+	if in.gone {
+		next = nodegroup.Fail(u, cluster.UpdateError{
+			Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more", Resources: []string{g.AutoScalingGroup},
+		})
+	}
+	next, actions = nodegroup.Next(next, in.group, in.instances, n.Clock.Now())
+	if next.Ended() {
+		return n.finish(ctx, g, next)
+	}
+	if next != u {
+		next.Rev = u.Rev + 1
+		if _, err := n.State.Write(ctx, cluster.Write{Put: next}); err != nil {
+			return ignoreConflict(err)
+		}
+	}
+	return n.act(ctx, g, next, actions)
+}
+
+func (n *NodeGroupUpgrade) row(ctx context.Context, g *cluster.NodeGroup) (*cluster.Update, error) {
+	row, err := n.State.Get(ctx, cluster.UpdateKey(g.Cluster, g.Name, g.Update))
+	if err != nil {
+		return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
+	}
+	u, _ := row.(*cluster.Update)
+	return u, nil
+}
+
+// finish commits the end of an update together with its node group, which is ACTIVE again, and what the update made of it.
+func (n *NodeGroupUpgrade) finish(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
+	next := *g
+	next.Rev++
+	next.Status, next.ModifiedAt = cluster.NodeGroupActive, n.Clock.Now()
+	writes := []cluster.Write{{Put: &next}}
+	if u != nil {
+		if u.Status == cluster.UpdateSuccessful {
+			next.Target = u.Target
+		}
+		ended := *u
+		ended.Rev++
+		ended.Expires = n.Clock.Now().Add(keepUpdate).Unix()
+		writes = append(writes, cluster.Write{Put: &ended})
+		logger(n.Log).Info("node group update ended", "cluster", g.Cluster, "nodeGroup", g.Name, "update", u.ID, "status", u.Status, "errors", u.Errors)
+	}
+	return ignoreConflict(n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: writes}))
+}
+
+// seen is what an update is decided on.
+type seen struct {
+	group     nodegroup.Group
+	instances []nodegroup.Instance
+	gone      bool // the Auto Scaling group
+}
+
+// look reads what is there. Nodes made by the update get its labels here, so that users' own user data stays as it is.
+func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*seen, error) {
+	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return nil, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
+	}
+	if len(groups) == 0 {
+		gone := &seen{gone: true, group: nodegroup.Group{Name: g.AutoScalingGroup, Template: u.OriginalTemplate}}
+		if u.Original != nil {
+			gone.group.Sizes = *u.Original
+		}
+		return gone, nil
+	}
+	auto := groups[0]
+	in := &seen{group: nodegroup.Group{
+		Name: auto.Name, Sizes: cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}, Zones: auto.Zones, Template: auto.Template,
+	}}
+	if err := n.launches(ctx, u, auto, &in.group); err != nil {
+		return nil, err
+	}
+	world, err := n.world(ctx, g.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	in.group.Growing, err = n.growing(ctx, g.Cluster, auto.Name)
+	if err != nil {
+		return nil, err
+	}
+	in.group.Sick = world.sick()
+	for k := range auto.Instances {
+		in.instances = append(in.instances, world.member(&auto.Instances[k]))
+	}
+	return in, n.label(ctx, g, u, in.instances)
+}
+
+// launches notes the launch template version that was made, and the launches that failed.
+func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group) error {
+	if u.Template == "" {
+		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u))
+		if err != nil {
+			return fmt.Errorf("looking for the launch template version: %w", err)
+		}
+		if made != nil {
+			to.Made = made.String()
+		}
+	}
+	failed, err := n.Updates.FailedLaunches(ctx, auto.Name, u.CreatedAt)
+	for _, f := range failed {
+		to.Failures = append(to.Failures, nodegroup.LaunchFailure{Zone: f.Zone, Code: f.Code, Message: f.Message})
+	}
+	return wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
+}
+
+// growing reports whether managed scaling has just raised the group's desired capacity: it waits for the instances (N5).
+func (n *NodeGroupUpgrade) growing(ctx context.Context, clusterName, group string) (bool, error) {
+	rows, err := n.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
+	if err != nil {
+		return false, fmt.Errorf("listing capacity providers: %w", err)
+	}
+	for _, row := range rows {
+		p, ok := row.(*cluster.CapacityProvider)
+		if !ok || p.Group != group || !p.Scaling.Enabled || p.Inactive {
+			continue
+		}
+		row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(clusterName, p.Name))
+		if err != nil {
+			return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
+		}
+		if h, ok := row.(*cluster.ScalingHistory); ok && h != nil && !h.LastOut.IsZero() && n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))) {
+			return true, nil
+		}
+	}
+	return false, nil
+}

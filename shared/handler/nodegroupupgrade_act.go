@@ -1,0 +1,189 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// templateOf reads ID:VERSION.
+func templateOf(s string) cluster.TemplateRef {
+	id, version, _ := strings.Cut(s, ":")
+	return cluster.TemplateRef{ID: id, Version: version}
+}
+
+// act does what an update wants done, its row being written. What fails for now is done at the next look; what is refused
+// for good ends the update's way forward.
+func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action) error {
+	var failed []error
+	for _, a := range actions {
+		// Somebody else may have taken the update further since: what it then wants, this must not undo.
+		now, err := n.row(ctx, g)
+		if err != nil || now == nil || now.Rev != u.Rev {
+			return errors.Join(append(failed, err)...)
+		}
+		err = n.do(ctx, g, u, a)
+		if why := refusedFor(a, err); why != nil && u.Phase != cluster.PhaseRestore {
+			next := nodegroup.Fail(u, *why)
+			next.Rev = u.Rev + 1
+			_, err := n.State.Write(ctx, cluster.Write{Put: next})
+			return errors.Join(append(failed, ignoreConflict(err))...)
+		}
+		failed = append(failed, wrap(err, "%s", a))
+	}
+	return errors.Join(failed...)
+}
+
+func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action) error {
+	switch a.Kind {
+	case nodegroup.CreateTemplate:
+		return n.createTemplate(ctx, g, u)
+	case nodegroup.UseTemplate:
+		return n.Updates.UseTemplate(ctx, g.AutoScalingGroup, a.Template)
+	case nodegroup.Resize:
+		return n.resize(ctx, g.AutoScalingGroup, a)
+	case nodegroup.Terminate:
+		return n.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
+	case nodegroup.StopTasks:
+		return n.stop(ctx, g.Cluster, u, a)
+	}
+	return n.change(ctx, g.Cluster, u, a)
+}
+
+// change is an action on a container instance; the state learns of it without waiting for ECS's event.
+func (n *NodeGroupUpgrade) change(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) (err error) {
+	switch a.Kind {
+	case nodegroup.Mark:
+		err = n.Hosts.PutAttribute(ctx, clusterName, a.Node, cluster.AttributeUnschedulable, u.ID)
+	case nodegroup.Clear:
+		err = n.Hosts.RemoveAttribute(ctx, clusterName, a.Node, cluster.AttributeUnschedulable)
+	case nodegroup.Drain:
+		err = n.ECS.DrainInstance(ctx, clusterName, a.Node)
+	case nodegroup.Activate:
+		err = n.Hosts.ActivateInstance(ctx, clusterName, a.Node)
+	default:
+		return fmt.Errorf("unknown action %s", a.Kind)
+	}
+	if err != nil {
+		return err
+	}
+	return n.api().InstancesChanged(ctx, clusterName, []string{a.Node})
+}
+
+func (n *NodeGroupUpgrade) api() *API {
+	return &API{State: n.State, ECS: n.ECS, Clock: n.Clock, Settings: n.Settings, Log: n.Log}
+}
+
+// createTemplate makes the launch template version of an update's target, of what the group launches now or of the user's
+// own template.
+func (n *NodeGroupUpgrade) createTemplate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
+	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	from := templateOf(groups[0].Template)
+	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u), Image: u.Target.Image}
+	if u.Target.SourceTemplate != "" {
+		version.From = cluster.TemplateRef{ID: u.Target.SourceTemplate, Version: u.Target.SourceVersion}
+	}
+	_, err = n.Templates.CreateVersion(ctx, version)
+	return err
+}
+
+// resize sets maximum and desired capacity, and leaves the minimum to whoever has set it.
+func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup.Action) error {
+	groups, err := n.Auto.DescribeGroups(ctx, []string{group})
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	return n.Updates.SetSizes(ctx, group, cluster.Sizes{Min: groups[0].Min, Max: a.Max, Desired: a.Desired})
+}
+
+// stop stops tasks by force, through the outbox as any other stop.
+func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) error {
+	for _, id := range a.Tasks {
+		if _, err := n.api().StopTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them, so that the
+// next look finds them.
+func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, instances []nodegroup.Instance) error {
+	labels := maps.Clone(g.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, nodegroup.Labels(u))
+	for _, i := range instances {
+		if u.Template == "" || i.Template != u.Template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(labels)) {
+			if err := n.Hosts.PutAttribute(ctx, g.Cluster, i.Row.ID, name, labels[name]); err != nil {
+				return fmt.Errorf("labelling node %s: %w", i.ID, err)
+			}
+		}
+		if err := n.api().InstancesChanged(ctx, g.Cluster, []string{i.Row.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func labelled(i *cluster.Instance, labels map[string]string) bool {
+	for k, v := range labels {
+		if got, ok := i.Attributes[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of
+// single nodes only a lack of rights is for good: they may have gone meanwhile.
+func refusedFor(a nodegroup.Action, err error) *cluster.UpdateError {
+	var e *cluster.Error
+	if !errors.As(err, &e) || errors.Is(err, cluster.ErrAmbiguous) {
+		return nil
+	}
+	out := &cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s: %s", a, e.Code, e.Message)}
+	if who := cmp.Or(a.Instance, a.Template); who != "" {
+		out.Resources = []string{who}
+	}
+	switch {
+	case denies(e.Code):
+		out.Code = cluster.UpdateAccessDenied
+	case a.Instance != "" || passing(e.Code):
+		return nil
+	}
+	return out
+}
+
+// denies reports whether a code says that the caller lacks rights (common errors of AWS's APIs).
+func denies(c cluster.Code) bool {
+	switch c {
+	case cluster.CodeAccessDenied, "AccessDenied", "UnauthorizedOperation":
+		return true
+	}
+	return false
+}
+
+// passing reports whether a code is of an error that passes.
+func passing(c cluster.Code) bool {
+	switch c {
+	case cluster.CodeServer, cluster.CodeThrottling, "Throttling", "RequestLimitExceeded", "InternalError", "InternalFailure", "ServiceUnavailable",
+		"Unavailable", "ScalingActivityInProgress", "ResourceContention":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,261 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// nodePool is the Auto Scaling group a with instances that register, and the calls of ECS that an update needs beside.
+type nodePool struct {
+	*autoGroups
+	w        *world
+	launched int
+	broken   string // the code that launches fail with
+	failed   []cluster.FailedLaunch
+	errs     []error // of each look
+	deny     error   // of CreateVersion
+	drains   int     // the most instances that were DRAINING at once
+}
+
+func (p *nodePool) FailedLaunches(_ context.Context, _ string, since time.Time) (out []cluster.FailedLaunch, err error) {
+	for _, f := range p.failed {
+		if !f.At.Before(since) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (p *nodePool) CreateVersion(c context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
+	if p.deny != nil {
+		return nil, p.deny
+	}
+	return p.autoGroups.CreateVersion(c, v)
+}
+
+func (p *nodePool) TerminateInstance(_ context.Context, id string, lower bool) error {
+	g := p.groups["a"]
+	k := slices.IndexFunc(g.Instances, func(i cluster.GroupInstance) bool { return i.ID == id })
+	if k < 0 {
+		return cluster.Errorf("ValidationError", "no instance %s", id)
+	}
+	g.Instances = slices.Delete(slices.Clone(g.Instances), k, k+1)
+	if lower {
+		g.Desired--
+	}
+	for _, i := range p.w.ecs.instances {
+		if i.EC2InstanceID != id {
+			continue
+		}
+		for _, task := range p.w.ecs.tasks {
+			if task.Instance == i.ID && task.Last != cluster.TaskStopped {
+				p.w.t.Errorf("instance %s is terminated with task %s", id, task.ID)
+			}
+		}
+		p.w.ecs.change(i.ID, func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		break
+	}
+	return nil
+}
+
+func (p *nodePool) PutAttribute(_ context.Context, _, id, name, value string) error {
+	return p.edit(id, func(a map[string]string) { a[name] = value })
+}
+
+func (p *nodePool) RemoveAttribute(_ context.Context, _, id, name string) error {
+	return p.edit(id, func(a map[string]string) { delete(a, name) })
+}
+
+func (p *nodePool) edit(id string, f func(map[string]string)) error {
+	if p.w.ecs.instances[id] == nil {
+		return nil
+	}
+	p.w.ecs.change(id, func(i *cluster.Instance) {
+		i.Attributes = maps.Clone(i.Attributes)
+		f(i.Attributes)
+	})
+	return p.fail()
+}
+
+func (p *nodePool) ActivateInstance(_ context.Context, _, id string) error {
+	p.w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceActive })
+	return nil
+}
+
+// scale launches what is missing, over both zones.
+func (p *nodePool) scale() {
+	g := p.groups["a"]
+	for len(g.Instances) < g.Desired {
+		if p.broken != "" && g.Template != "lt-1:4" {
+			p.failed = append(p.failed, cluster.FailedLaunch{At: p.w.clock.now, Zone: "zone-97", Code: p.broken, Message: "none left"})
+			return
+		}
+		p.launched++
+		zone := fmt.Sprint("zone-", 'a'+rune(p.launched%2))
+		id := fmt.Sprintf("n%03d", p.launched)
+		g.Instances = append(slices.Clone(g.Instances), cluster.GroupInstance{ID: "i-" + id, Zone: zone, Lifecycle: "InService", Template: g.Template})
+		p.w.ecs.register(&cluster.Instance{
+			Head: cluster.Head{Cluster: prod}, ID: id, EC2InstanceID: "i-" + id, Registered: cluster.Capacity{CPU: 1024 * cluster.CPUUnit, Memory: 2048},
+			Attributes: map[string]string{cluster.AttributeZone: zone},
+		})
+	}
+	p.w.pump()
+}
+
+// upgrading is a cluster whose four nodes run a service of six tasks, and the update of their node group to ami-2.
+func upgrading(t *testing.T, change cluster.VersionChange) (*world, *nodePool, *handler.NodeGroups, *handler.NodeGroupUpgrade) {
+	t.Helper()
+	w := newWorld(t)
+	n, auto := groupsOf(w)
+	pool := &nodePool{autoGroups: auto, w: w}
+	g := auto.groups["a"]
+	g.Desired, g.Max, g.Zones = 4, 6, []string{"zone-97", "zone-98"}
+	pool.scale()
+	w.create("web", "web", 6)
+	w.advance(time.Minute)
+	n.Auto, n.Updates = pool, pool
+	if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
+		t.Fatal(err)
+	}
+	return w, pool, n, &handler.NodeGroupUpgrade{
+		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
+	}
+}
+
+// runs has the function look each minute until the update has ended; hook is called before each look.
+func (p *nodePool) runs(u *handler.NodeGroupUpgrade, most int, hook func(minute int)) *cluster.Update {
+	p.w.t.Helper()
+	for minute := range most {
+		hook(minute)
+		p.errs = append(p.errs, u.Schedule(ctx, "node-groups"))
+		p.scale()
+		p.w.advance(time.Minute)
+		draining := 0
+		for _, i := range p.w.ecs.instances {
+			if i.Status == cluster.InstanceDraining {
+				draining++
+			}
+		}
+		p.drains = max(p.drains, draining)
+		if row := rows[*cluster.Update](p.w, cluster.PrefixUpdate)[0]; row.Ended() {
+			return row
+		}
+	}
+	row := rows[*cluster.Update](p.w, cluster.PrefixUpdate)[0]
+	p.w.t.Fatalf("after %d minutes the update is in %s and waits for %s", most, row.Phase, row.Waiting)
+	return nil
+}
+
+func nothing(int) {}
+
+// brokenState writes nothing while it is broken.
+type brokenState struct {
+	handler.State
+	broken bool
+}
+
+func (s *brokenState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	if s.broken {
+		return nil, errStore
+	}
+	return s.State.Write(ctx, w)
+}
+
+func TestNodeGroupUpgrade(t *testing.T) {
+	t.Run("ReplacesEveryNodeOneAtATime", func(t *testing.T) {
+		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+		u := pool.runs(upgrade, 120, nothing)
+		want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+		g := pool.groups["a"]
+		want(t, "group", fmt.Sprint(g.Min, g.Max, g.Desired, len(g.Instances), g.Template), "1 6 4 4lt-1:5")
+		for _, i := range g.Instances {
+			row := w.instance(i.ID[2:])
+			want(t, "template", i.Template, "lt-1:5")
+			want(t, "image", row.Attributes["eks.amazonaws.com/nodegroup-image"], "ami-2")
+			want(t, "mark", row.Attributes[cluster.AttributeUnschedulable], "")
+		}
+		want(t, "DRAINING at once", pool.drains, 1)
+		want(t, "errors", errors.Join(pool.errs...), nil)
+		want(t, "running", len(w.with(cluster.TaskRunning)), 6)
+		group, err := n.NodeGroup(ctx, prod, "web")
+		want(t, "node group", fmt.Sprint(group.Status, " ", group.Target.Image, " ", err), "ACTIVE ami-2 <nil>")
+	})
+	t.Run("GoesOnAfterACrashBeforeOrAfterAnyAction", func(t *testing.T) {
+		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		state := &brokenState{State: upgrade.State}
+		upgrade.State = state
+		u := pool.runs(upgrade, 240, func(minute int) {
+			pool.err, pool.skip = nil, minute%7
+			if minute%3 != 0 {
+				pool.err = errors.New("the connection broke")
+			}
+			state.broken = minute%5 == 0
+		})
+		if errors.Join(pool.errs...) == nil {
+			t.Error("nothing went wrong")
+		}
+		want(t, "status", u.Status, cluster.UpdateSuccessful)
+		want(t, "group", fmt.Sprint(pool.groups["a"].Max, pool.groups["a"].Desired), "6 4")
+		made := 0
+		for _, call := range pool.calls {
+			if call == "version from {lt-1  4}" {
+				made++
+			}
+		}
+		want(t, "versions made", made, 1)
+	})
+	t.Run("FailsWithTheCauseAndRestoresTheGroup", func(t *testing.T) {
+		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+		pool.broken = "InsufficientInstanceCapacity"
+		u := pool.runs(upgrade, 60, nothing)
+		want(t, "status", u.Status, cluster.UpdateFailed)
+		want(t, "code", u.Errors[0].Code, cluster.NodeCreationFailure)
+		want(t, "resources", fmt.Sprint(u.Errors[0].Resources), "[a]")
+		g := pool.groups["a"]
+		want(t, "group", fmt.Sprint(g.Max, g.Desired, g.Template), "6 4lt-1:4")
+		want(t, "running", len(w.with(cluster.TaskRunning)), 6)
+		pool.broken = ""
+		if _, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "again")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("EndsWhereTheGroupIsGone", func(t *testing.T) {
+		_, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+		g := pool.groups["a"]
+		delete(pool.groups, "a")
+		if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+			t.Fatal(err)
+		}
+		pool.groups["a"] = g
+		row, err := n.NodeGroup(ctx, prod, "web")
+		want(t, "error", err, nil)
+		u, err := n.NodeGroupUpdate(ctx, prod, "web", row.Update)
+		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", row.Status, " ", err), "Failed OperationNotPermitted ACTIVE <nil>")
+	})
+	t.Run("FailsWhereItMayNot", func(t *testing.T) {
+		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		u := pool.runs(upgrade, 30, func(minute int) {
+			if minute == 0 {
+				pool.deny = cluster.Errorf("UnauthorizedOperation", "no")
+			}
+		})
+		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code), "Failed AccessDenied")
+	})
+	t.Run("KnowsItsSchedule", func(t *testing.T) {
+		var drop *cluster.Drop
+		if err := new(handler.NodeGroupUpgrade).Schedule(ctx, "health"); !errors.As(err, &drop) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

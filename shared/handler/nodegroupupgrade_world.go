@@ -1,0 +1,107 @@
+package handler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+// nodeWorld is the cluster as an update of its nodes sees it.
+type nodeWorld struct {
+	instances map[string]*cluster.Instance // by EC2 id: the one that registered last
+	tasks     map[string][]*cluster.Task   // that hold something, by container instance
+	services  map[string]*cluster.Service  // by short key
+	protected map[string]bool              // task ids
+}
+
+func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*nodeWorld, error) {
+	w := &nodeWorld{
+		instances: map[string]*cluster.Instance{}, tasks: map[string][]*cluster.Task{},
+		services: map[string]*cluster.Service{}, protected: map[string]bool{},
+	}
+	for _, prefix := range []string{cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixProtection} {
+		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, prefix))
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", prefix, err)
+		}
+		for _, row := range rows {
+			w.add(row, n.Clock.Now())
+		}
+	}
+	return w, nil
+}
+
+func (w *nodeWorld) add(row cluster.Row, now time.Time) {
+	switch r := row.(type) {
+	case *cluster.Instance:
+		old := w.instances[r.EC2InstanceID]
+		if r.EC2InstanceID != "" && (old == nil || old.Gone() || !r.Gone() && r.RegisteredAt.After(old.RegisteredAt)) {
+			w.instances[r.EC2InstanceID] = r
+		}
+	case *cluster.Service:
+		w.services[r.Short] = r
+	case *cluster.Task:
+		if r.Holds() {
+			w.tasks[r.Instance] = append(w.tasks[r.Instance], r)
+		}
+	case *cluster.Protection:
+		if r.Until.After(now) {
+			w.protected[r.Task] = true
+		}
+	}
+}
+
+// member is an instance of the Auto Scaling group with what is on it.
+func (w *nodeWorld) member(i *cluster.GroupInstance) nodegroup.Instance {
+	out := nodegroup.Instance{ID: i.ID, Zone: i.Zone, Template: i.Template, Lifecycle: lifecycle(i.Lifecycle), Row: w.instances[i.ID]}
+	if out.Row == nil {
+		return out
+	}
+	for _, t := range w.tasks[out.Row.ID] {
+		s := w.services[t.Owner]
+		out.Tasks = append(out.Tasks, nodegroup.Task{
+			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: w.protected[t.ID], Why: blocks(s),
+		})
+	}
+	return out
+}
+
+// lifecycle is a LifecycleState of Auto Scaling. Those of instances that are leaving in any way, to EC2 or to standby, count
+// as on their way out.
+func lifecycle(state string) nodegroup.Lifecycle {
+	switch {
+	case state == "InService":
+		return nodegroup.InService
+	case strings.HasPrefix(state, "Pending"):
+		return nodegroup.Pending
+	}
+	return nodegroup.Terminating
+}
+
+// blocks says why a service may not let a task go, where its percentages say so.
+func blocks(s *cluster.Service) string {
+	if s == nil || s.Strategy == cluster.Daemon {
+		return ""
+	}
+	least := (s.Desired*s.MinHealthy + 99) / 100
+	if most := s.Desired * s.MaxPercent / 100; s.Running <= least && most <= s.Running {
+		return fmt.Sprintf("service %s has to keep %d of its tasks RUNNING and may have %d at most", s.Name, least, most)
+	}
+	return ""
+}
+
+// sick are the services that have fewer tasks RUNNING than they should, in words (N7).
+func (w *nodeWorld) sick() (out []string) {
+	for _, s := range w.services {
+		if s.Status == cluster.ServiceActive && s.Running < s.Desired {
+			out = append(out, fmt.Sprintf("service %s runs %d of %d tasks", s.Name, s.Running, s.Desired))
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,271 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+
+	"berth/shared/cluster"
+)
+
+// NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a cluster or node group
+// or update that is not there ClusterNotFoundException and ResourceNotFoundException.
+type NodeGroups interface {
+	CreateNodeGroup(ctx context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error)
+	NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuery) (names []string, more bool, err error)
+	UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error)
+	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+	DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
+	ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGroupQuery) (ids []string, more bool, err error)
+}
+
+// eksServer turns the shapes of the EKS API into Berth's nouns and back.
+type eksServer struct {
+	references
+	groups NodeGroups
+}
+
+var (
+	// nodeGroupNames: EKS user guide, "up to 63 characters, starts with a letter or digit".
+	nodeGroupNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
+	updateIDs      = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
+	subnetIDs      = regexp.MustCompile(`^subnet-[0-9a-z-]{1,64}$`)
+	templateIDs    = regexp.MustCompile(`^lt-[0-9a-z]{1,64}$`)
+	templateNames  = regexp.MustCompile(`^[a-zA-Z0-9()./_-]{3,128}$`)
+	templateSerial = regexp.MustCompile(`^([1-9][0-9]{0,17}|\$Latest|\$Default)$`)
+	groupNames     = regexp.MustCompile(`^[ -9;-~]{1,255}$`) // of Auto Scaling: printable, without a colon
+)
+
+const (
+	maxLabels     = 50
+	maxLabelKey   = 63
+	maxLabelValue = 63
+)
+
+type eksCreateInput struct {
+	NodegroupName      string             `json:"nodegroupName"`
+	ScalingConfig      *eksScalingConfig  `json:"scalingConfig"`
+	DiskSize           *int               `json:"diskSize"`
+	Subnets            []string           `json:"subnets"`
+	InstanceTypes      []string           `json:"instanceTypes"`
+	AmiType            string             `json:"amiType"`
+	RemoteAccess       json.RawMessage    `json:"remoteAccess"`
+	NodeRole           string             `json:"nodeRole"`
+	Labels             map[string]string  `json:"labels"`
+	Taints             []json.RawMessage  `json:"taints"`
+	Tags               map[string]string  `json:"tags"`
+	ClientRequestToken string             `json:"clientRequestToken"`
+	LaunchTemplate     *eksLaunchTemplate `json:"launchTemplate"`
+	UpdateConfig       *eksUpdateConfig   `json:"updateConfig"`
+	NodeRepairConfig   json.RawMessage    `json:"nodeRepairConfig"`
+	CapacityType       string             `json:"capacityType"`
+	Version            string             `json:"version"`
+	ReleaseVersion     string             `json:"releaseVersion"`
+	WarmPoolConfig     json.RawMessage    `json:"warmPoolConfig"`
+}
+
+// unserved refuses what a node group of container instances does not have: the Auto Scaling group and its launch template
+// say it.
+func (in *eksCreateInput) unserved() error {
+	for _, m := range []struct {
+		name  string
+		given bool
+	}{
+		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0}, {"remoteAccess", given(in.RemoteAccess)},
+		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", given(in.NodeRepairConfig)}, {"warmPoolConfig", given(in.WarmPoolConfig)},
+		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
+	} {
+		if m.given {
+			return invalid("%s is not supported: what instances are made of, the Auto Scaling group and its launch template say.", m.name)
+		}
+	}
+	return nil
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+type eksNodegroupOutput struct {
+	Nodegroup *eksNodegroup `json:"nodegroup"`
+}
+
+type eksUpdateOutput struct {
+	Update *eksUpdate `json:"update"`
+}
+
+type eksListNodegroupsOutput struct {
+	Nodegroups []string `json:"nodegroups"`
+	NextToken  *string  `json:"nextToken,omitempty"`
+}
+
+type eksListUpdatesOutput struct {
+	UpdateIDs []string `json:"updateIds"`
+	NextToken *string  `json:"nextToken,omitempty"`
+}
+
+// in checks the names in a request's path and query.
+func (c *eksCall) in(group bool) error {
+	switch {
+	case !names.MatchString(c.cluster):
+		return invalid("The cluster name %.300q is no name of a cluster.", c.cluster)
+	case group && !nodeGroupNames.MatchString(c.nodeGroup):
+		return invalid("The node group name %.300q has more than 63 characters, or others than letters, digits, hyphens and underscores.", c.nodeGroup)
+	}
+	return nil
+}
+
+func (e *eksServer) createNodegroup(ctx context.Context, c *eksCall) (any, error) {
+	var in eksCreateInput
+	if err := decode(c.body, &in); err != nil {
+		return nil, err
+	}
+	c.nodeGroup = in.NodegroupName
+	if err := c.in(true); err != nil {
+		return nil, err
+	}
+	spec, err := in.spec(c)
+	if err != nil {
+		return nil, err
+	}
+	g, err := e.groups.CreateNodeGroup(ctx, *spec)
+	if err != nil {
+		return nil, err
+	}
+	return eksNodegroupOutput{e.nodegroup(g)}, nil
+}
+
+func (in *eksCreateInput) spec(c *eksCall) (*cluster.NodeGroupSpec, error) {
+	if err := in.unserved(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(in.Subnets) == 0:
+		return nil, invalid("subnets must not be empty.")
+	case in.NodeRole == "":
+		return nil, invalid("nodeRole must not be empty.")
+	case !groupNames.MatchString(in.Tags[cluster.AutoScalingTag]):
+		return nil, invalid("The tag %s must name the Auto Scaling group whose instances are the node group's.", cluster.AutoScalingTag)
+	}
+	for _, subnet := range in.Subnets {
+		if !subnetIDs.MatchString(subnet) {
+			return nil, invalid("%.100q is no id of a subnet.", subnet)
+		}
+	}
+	if err := checkLabels(in.Labels); err != nil {
+		return nil, err
+	}
+	spec := &cluster.NodeGroupSpec{
+		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag], Version: in.Version,
+		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
+	}
+	var err error
+	if spec.Config, err = in.UpdateConfig.read(); err != nil {
+		return nil, err
+	}
+	if spec.Template, err = in.LaunchTemplate.read(); err != nil {
+		return nil, err
+	}
+	if s := in.ScalingConfig; s != nil {
+		if s.MinSize == nil || s.MaxSize == nil || s.DesiredSize == nil {
+			return nil, invalid("scalingConfig must have minSize, maxSize and desiredSize.")
+		}
+		spec.Sizes = &cluster.Sizes{Min: *s.MinSize, Max: *s.MaxSize, Desired: *s.DesiredSize}
+	}
+	plain := *in
+	plain.ClientRequestToken = ""
+	spec.Params, err = digest(plain)
+	return spec, err
+}
+
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return invalid("There are %d labels, expected %d at most.", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > maxLabelKey || len(v) > maxLabelValue {
+			return invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
+		}
+	}
+	return nil
+}
+
+func (u *eksUpdateConfig) read() (out cluster.UpdateConfig, err error) {
+	if u == nil {
+		return out, nil
+	}
+	for _, v := range []*int{u.MaxUnavailable, u.MaxUnavailablePercentage} {
+		if v != nil && *v < 1 {
+			return out, invalid("maxUnavailable and maxUnavailablePercentage must be at least 1.")
+		}
+	}
+	return cluster.UpdateConfig{
+		MaxUnavailable: value(u.MaxUnavailable), MaxUnavailablePercentage: value(u.MaxUnavailablePercentage),
+		Strategy: cluster.UpdateStrategy(value(u.UpdateStrategy)),
+	}, nil
+}
+
+func (t *eksLaunchTemplate) read() (*cluster.TemplateRef, error) {
+	switch {
+	case t == nil:
+		return nil, nil
+	case (t.ID == "") == (t.Name == ""):
+		return nil, invalid("launchTemplate must have either an id or a name.")
+	case t.ID != "" && !templateIDs.MatchString(t.ID):
+		return nil, invalid("%.100q is no id of a launch template.", t.ID)
+	case t.Name != "" && !templateNames.MatchString(t.Name):
+		return nil, invalid("%.200q is no name of a launch template.", t.Name)
+	case t.Version != "" && !templateSerial.MatchString(t.Version):
+		return nil, invalid("%.100q is no version of a launch template.", t.Version)
+	}
+	return &cluster.TemplateRef{ID: t.ID, Name: t.Name, Version: t.Version}, nil
+}
+
+func (e *eksServer) describeNodegroup(ctx context.Context, c *eksCall) (any, error) {
+	return e.one(ctx, c, e.groups.NodeGroup)
+}
+
+func (e *eksServer) deleteNodegroup(ctx context.Context, c *eksCall) (any, error) {
+	return e.one(ctx, c, e.groups.DeleteNodeGroup)
+}
+
+func (e *eksServer) one(ctx context.Context, c *eksCall, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
+	if err := c.in(true); err != nil {
+		return nil, err
+	}
+	g, err := do(ctx, c.cluster, c.nodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	return eksNodegroupOutput{e.nodegroup(g)}, nil
+}
+
+// page is one page of a list: the names and the token that continues it.
+func (c *eksCall) page(ctx context.Context, list string, read func(context.Context, cluster.NodeGroupQuery) ([]string, bool, error)) ([]string, *string, error) {
+	q := cluster.NodeGroupQuery{Cluster: c.cluster, NodeGroup: c.nodeGroup}
+	var err error
+	if q.Limit, err = c.limit(); err != nil {
+		return nil, nil, err
+	}
+	list += " of " + c.cluster + "/" + c.nodeGroup
+	if q.After, err = after(list, text(c.query.Get("nextToken"))); err != nil {
+		return nil, nil, err
+	}
+	found, more, err := read(ctx, q)
+	if err != nil || !more {
+		return orEmpty(found), nil, err
+	}
+	return found, token(list, found[len(found)-1]), nil
+}
+
+func (e *eksServer) listNodegroups(ctx context.Context, c *eksCall) (any, error) {
+	c.nodeGroup = ""
+	if err := c.in(false); err != nil {
+		return nil, err
+	}
+	found, next, err := c.page(ctx, "node groups", e.groups.ListNodeGroups)
+	if err != nil {
+		return nil, err
+	}
+	return eksListNodegroupsOutput{found, next}, nil
+}

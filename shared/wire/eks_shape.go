@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// The shapes of the EKS API (API reference, version 2017-11-01), as far as a node group of container instances has them.
+
+type eksScalingConfig struct {
+	MinSize     *int `json:"minSize,omitempty"`
+	MaxSize     *int `json:"maxSize,omitempty"`
+	DesiredSize *int `json:"desiredSize,omitempty"`
+}
+
+type eksUpdateConfig struct {
+	MaxUnavailable           *int    `json:"maxUnavailable,omitempty"`
+	MaxUnavailablePercentage *int    `json:"maxUnavailablePercentage,omitempty"`
+	UpdateStrategy           *string `json:"updateStrategy,omitempty"`
+}
+
+type eksLaunchTemplate struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	ID      string `json:"id,omitempty"`
+}
+
+type eksAutoScalingGroup struct {
+	Name string `json:"name"`
+}
+
+type eksResources struct {
+	AutoScalingGroups []eksAutoScalingGroup `json:"autoScalingGroups"`
+}
+
+type eksIssue struct {
+	Code        string   `json:"code"`
+	Message     string   `json:"message"`
+	ResourceIDs []string `json:"resourceIds"`
+}
+
+type eksHealth struct {
+	Issues []eksIssue `json:"issues"`
+}
+
+type eksNodegroup struct {
+	NodegroupName  string             `json:"nodegroupName"`
+	NodegroupArn   string             `json:"nodegroupArn"`
+	ClusterName    string             `json:"clusterName"`
+	Version        string             `json:"version,omitempty"`
+	ReleaseVersion string             `json:"releaseVersion,omitempty"`
+	CreatedAt      epochSeconds       `json:"createdAt"`
+	ModifiedAt     epochSeconds       `json:"modifiedAt"`
+	Status         string             `json:"status"`
+	ScalingConfig  eksScalingConfig   `json:"scalingConfig"`
+	Subnets        []string           `json:"subnets"`
+	AmiType        string             `json:"amiType"`
+	NodeRole       string             `json:"nodeRole"`
+	Labels         map[string]string  `json:"labels"`
+	Resources      eksResources       `json:"resources"`
+	Health         eksHealth          `json:"health"`
+	UpdateConfig   eksUpdateConfig    `json:"updateConfig"`
+	LaunchTemplate *eksLaunchTemplate `json:"launchTemplate,omitempty"`
+	Tags           map[string]string  `json:"tags"`
+}
+
+type eksParam struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+type eksError struct {
+	ErrorCode    string   `json:"errorCode"`
+	ErrorMessage string   `json:"errorMessage"`
+	ResourceIDs  []string `json:"resourceIds"`
+}
+
+type eksUpdate struct {
+	ID        string       `json:"id"`
+	Status    string       `json:"status"`
+	Type      string       `json:"type"`
+	Params    []eksParam   `json:"params"`
+	CreatedAt epochSeconds `json:"createdAt"`
+	Errors    []eksError   `json:"errors"`
+}
+
+// epochSeconds is a time as JSON protocols have it.
+type epochSeconds time.Time
+
+// MarshalJSON gives seconds, to the millisecond.
+func (t epochSeconds) MarshalJSON() ([]byte, error) {
+	return []byte(strconv.FormatFloat(float64(time.Time(t).UnixMilli())/1000, 'f', -1, 64)), nil
+}
+
+func (e *eksServer) nodegroup(g *cluster.NodeGroup) *eksNodegroup {
+	out := &eksNodegroup{
+		NodegroupName: g.Name, NodegroupArn: e.account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
+		Version: g.Target.Version, ReleaseVersion: g.Target.ReleaseVersion, Status: string(g.Status),
+		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
+		ScalingConfig: eksScalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
+		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
+		Resources:    eksResources{[]eksAutoScalingGroup{{g.AutoScalingGroup}}},
+		Health:       eksHealth{[]eksIssue{}},
+		UpdateConfig: updateConfigOut(g.Config),
+	}
+	if g.Target.SourceTemplate != "" {
+		out.LaunchTemplate = &eksLaunchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName, Version: g.Target.SourceVersion}
+	}
+	return out
+}
+
+func updateConfigOut(c cluster.UpdateConfig) (out eksUpdateConfig) {
+	strategy := string(c.Strategy)
+	if strategy == "" {
+		strategy = string(cluster.UpdateDefault)
+	}
+	out.UpdateStrategy = &strategy
+	if c.MaxUnavailablePercentage > 0 {
+		out.MaxUnavailablePercentage = &c.MaxUnavailablePercentage
+		return out
+	}
+	out.MaxUnavailable = new(max(c.MaxUnavailable, 1))
+	return out
+}
+
+func updateOut(u *cluster.Update) *eksUpdate {
+	out := &eksUpdate{
+		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
+		Params: []eksParam{}, Errors: []eksError{},
+	}
+	for _, p := range u.Params {
+		out.Params = append(out.Params, eksParam{p.Type, p.Value})
+	}
+	for _, x := range u.Errors {
+		out.Errors = append(out.Errors, eksError{string(x.Code), x.Message, orEmpty(x.Resources)})
+	}
+	return out
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

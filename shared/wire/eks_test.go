@@ -1,0 +1,248 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// nodeGroups keeps node groups as the real API does, and updates nothing.
+type nodeGroups struct {
+	groups  map[string]*cluster.NodeGroup
+	updates map[string]*cluster.Update
+	made    cluster.NodeGroupSpec
+	changed cluster.NodeGroupChange
+	version cluster.VersionChange
+	panics  bool
+}
+
+func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error) {
+	n.made = spec
+	g := &cluster.NodeGroup{
+		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555", Status: cluster.NodeGroupActive,
+		CreatedAt: noon, ModifiedAt: noon, AutoScalingGroup: spec.AutoScalingGroup, Config: spec.Config, Tags: spec.Tags, Labels: spec.Labels,
+		Target: cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: spec.ReleaseVersion}, Subnets: spec.Subnets, Role: spec.Role,
+	}
+	if spec.Sizes != nil {
+		g.Sizes = *spec.Sizes
+	}
+	n.groups[spec.Name] = g
+	return g, nil
+}
+
+func (n *nodeGroups) NodeGroup(_ context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	if n.panics {
+		panic("no")
+	}
+	if clusterName != "prod" {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	if g := n.groups[name]; g != nil {
+		return g, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No node group found for name: %s.", name)
+}
+
+func (n *nodeGroups) ListNodeGroups(_ context.Context, q cluster.NodeGroupQuery) ([]string, bool, error) {
+	var names []string
+	for name := range n.groups {
+		names = append(names, name)
+	}
+	return page(names, q)
+}
+
+func page(names []string, q cluster.NodeGroupQuery) ([]string, bool, error) {
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool { return name <= q.After })
+	return names[:min(len(names), q.Limit)], len(names) > q.Limit, nil
+}
+
+func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c cluster.NodeGroupChange) (*cluster.Update, error) {
+	n.changed = c
+	return n.NodeGroupUpdate(ctx, c.Cluster, c.NodeGroup, updateID)
+}
+
+func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c cluster.VersionChange) (*cluster.Update, error) {
+	n.version = c
+	if u := n.updates[updateID]; !u.Ended() {
+		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated", c.NodeGroup)
+	}
+	return n.updates[updateID], nil
+}
+
+func (n *nodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	g, err := n.NodeGroup(ctx, clusterName, name)
+	delete(n.groups, name)
+	return g, err
+}
+
+func (n *nodeGroups) NodeGroupUpdate(_ context.Context, _, _, id string) (*cluster.Update, error) {
+	if u := n.updates[id]; u != nil {
+		return u, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %s", id)
+}
+
+func (n *nodeGroups) ListNodeGroupUpdates(_ context.Context, q cluster.NodeGroupQuery) ([]string, bool, error) {
+	return page([]string{updateID}, q)
+}
+
+const updateID = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+
+func newNodeGroups() *nodeGroups {
+	return &nodeGroups{groups: map[string]*cluster.NodeGroup{}, updates: map[string]*cluster.Update{updateID: {
+		ID: updateID, Status: cluster.UpdateFailed, Type: cluster.UpdateVersion, CreatedAt: noon,
+		Params: []cluster.UpdateParam{{Type: "ReleaseVersion", Value: "ami-2"}},
+		Errors: []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "stuck", Resources: []string{"i-1"}}},
+	}}}
+}
+
+// eks answers one request.
+type eksAnswer struct {
+	status int
+	kind   string // of an error
+	body   map[string]any
+}
+
+func call(t *testing.T, h http.Handler, method, path, body string) eksAnswer {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, bytes.NewReader([]byte(body))))
+	out := eksAnswer{status: w.Code, kind: w.Header().Get("X-Amzn-ErrorType")}
+	expect(t, "content type", w.Header().Get("Content-Type"), "application/json")
+	if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil {
+		t.Fatalf("%s: %v", w.Body, err)
+	}
+	return out
+}
+
+func withNodeGroups(n *nodeGroups) func(*wire.ServerOptions) {
+	return func(o *wire.ServerOptions) { o.NodeGroups = n }
+}
+
+const createBody = `{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"arn:aws:iam::123456789012:role/node","scalingConfig":{"minSize":0,"maxSize":5,"desiredSize":3},
+	"updateConfig":{"maxUnavailablePercentage":50,"updateStrategy":"MINIMAL"},"labels":{"a":"b"},"releaseVersion":"ami-1",
+	"tags":{"berth:auto-scaling-group":"asg"},"clientRequestToken":"%s"}`
+
+func TestEKS_Nodegroup(t *testing.T) {
+	n := newNodeGroups()
+	b := newBerth(t, withNodeGroups(n))
+	got := call(t, b.mux, "POST", "/clusters/prod/node-groups", fmt.Sprintf(createBody, "t-1"))
+	expect(t, "status", got.status, 200)
+	params := n.made.Params
+	n.made.Params = ""
+	expect(t, "spec", n.made, cluster.NodeGroupSpec{
+		Cluster: "prod", Name: "web", AutoScalingGroup: "asg", Sizes: &cluster.Sizes{Max: 5, Desired: 3}, ReleaseVersion: "ami-1",
+		Config: cluster.UpdateConfig{MaxUnavailablePercentage: 50, Strategy: cluster.UpdateMinimal}, Subnets: []string{"subnet-1"},
+		Role: "arn:aws:iam::123456789012:role/node", Labels: map[string]string{"a": "b"}, Tags: map[string]string{"berth:auto-scaling-group": "asg"}, Token: "t-1",
+	})
+	got = call(t, b.mux, "POST", "/clusters/prod/node-groups", fmt.Sprintf(createBody, "t-2"))
+	expect(t, "parameters without the token", n.made.Params, params)
+
+	got = call(t, b.mux, "GET", "/clusters/prod/node-groups/web", "")
+	group := got.body["nodegroup"].(map[string]any)
+	expect(t, "arn", group["nodegroupArn"], any("arn:aws:eks:eu-west-1:123456789012:nodegroup/prod/web/11111111-2222-3333-4444-555555555555"))
+	expect(t, "created", group["createdAt"], any(float64(noon.UnixMilli())/1000))
+	expect(t, "sizes", group["scalingConfig"], any(map[string]any{"minSize": 0.0, "maxSize": 5.0, "desiredSize": 3.0}))
+	expect(t, "update config", group["updateConfig"], any(map[string]any{"maxUnavailablePercentage": 50.0, "updateStrategy": "MINIMAL"}))
+	expect(t, "groups", group["resources"], any(map[string]any{"autoScalingGroups": []any{map[string]any{"name": "asg"}}}))
+
+	n.groups["zap"] = n.groups["web"]
+	got = call(t, b.mux, "GET", "/clusters/prod/node-groups?maxResults=1", "")
+	expect(t, "first page", got.body["nodegroups"], any([]any{"web"}))
+	next := got.body["nextToken"].(string)
+	got = call(t, b.mux, "GET", "/clusters/prod/node-groups?nextToken="+next, "")
+	expect(t, "second page", got.body, map[string]any{"nodegroups": []any{"zap"}})
+	expect(t, "token of another list", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web&nextToken="+next, "").status, 400)
+	expect(t, "deleted", call(t, b.mux, "DELETE", "/clusters/prod/node-groups/web", "").status, 200)
+	if n.groups["web"] != nil {
+		t.Error("the node group is still there")
+	}
+}
+
+func TestEKS_Update(t *testing.T) {
+	n := newNodeGroups()
+	b := newBerth(t, withNodeGroups(n))
+	got := call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"name":"own","version":"2"},"force":true,"clientRequestToken":"t"}`)
+	expect(t, "status", got.status, 200)
+	n.version.Params = ""
+	expect(t, "change", n.version, cluster.VersionChange{
+		Cluster: "prod", NodeGroup: "web", Template: &cluster.TemplateRef{Name: "own", Version: "2"}, Force: true, Token: "t",
+	})
+	want := map[string]any{
+		"id": updateID, "status": "Failed", "type": "VersionUpdate", "createdAt": float64(noon.UnixMilli()) / 1000,
+		"params": []any{map[string]any{"type": "ReleaseVersion", "value": "ami-2"}},
+		"errors": []any{map[string]any{"errorCode": "PodEvictionFailure", "errorMessage": "stuck", "resourceIds": []any{"i-1"}}},
+	}
+	expect(t, "update", got.body["update"], any(want))
+	got = call(t, b.mux, "GET", "/clusters/prod/updates/"+updateID+"?nodegroupName=web", "")
+	expect(t, "described", got.body["update"], any(want))
+	expect(t, "listed", call(t, b.mux, "GET", "/clusters/prod/updates?nodegroupName=web", "").body, map[string]any{"updateIds": []any{updateID}})
+	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config", `{"scalingConfig":{"maxSize":9},"updateConfig":{"maxUnavailable":2}}`)
+	expect(t, "status", got.status, 200)
+	n.changed.Params = ""
+	expect(t, "change", n.changed, cluster.NodeGroupChange{
+		Cluster: "prod", NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}, Config: &cluster.UpdateConfig{MaxUnavailable: 2},
+	})
+}
+
+func TestEKS_Errors(t *testing.T) {
+	n := newNodeGroups()
+	n.updates[updateID].Status = cluster.UpdateInProgress
+	b := newBerth(t, withNodeGroups(n))
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		kind, text         string
+	}{
+		"NoCluster":     {"GET", "/clusters/none/node-groups/web", "", 404, "ResourceNotFoundException", "No cluster found for name: none."},
+		"NoGroup":       {"GET", "/clusters/prod/node-groups/web", "", 404, "ResourceNotFoundException", "No node group found for name: web."},
+		"NoUpdate":      {"GET", "/clusters/prod/updates/x?nodegroupName=web", "", 404, "ResourceNotFoundException", "No update found for ID: x"},
+		"ClusterUpdate": {"GET", "/clusters/prod/updates/" + updateID, "", 404, "ResourceNotFoundException", "No update found"},
+		"InUse":         {"POST", "/clusters/prod/node-groups/web/update-version", "{}", 409, "ResourceInUseException", "cannot be updated"},
+		"BadName":       {"GET", "/clusters/prod/node-groups/" + strings.Repeat("x", 64), "", 400, "InvalidParameterException", "63"},
+		"EscapedName":   {"GET", "/clusters/prod/node-groups/a%2Fb", "", 400, "InvalidParameterException", "a/b"},
+		"NoOperation":   {"PUT", "/clusters/prod/node-groups/web", "", 404, "UnknownOperationException", "PUT"},
+		"Addons":        {"GET", "/clusters/prod/addons", "", 404, "UnknownOperationException", "addons"},
+		"AddonUpdates":  {"GET", "/clusters/prod/updates?addonName=x", "", 400, "InvalidParameterException", "addonName"},
+		"NoJSON":        {"POST", "/clusters/prod/node-groups", "x", 400, "SerializationException", "JSON"},
+		"PageTooLarge":  {"GET", "/clusters/prod/node-groups?maxResults=101", "", 400, "InvalidParameterException", "between 1 and 100"},
+		"NothingToDo":   {"POST", "/clusters/prod/node-groups/web/update-config", "{}", 400, "InvalidParameterException", "changes nothing"},
+		"Labels":        {"POST", "/clusters/prod/node-groups/web/update-config", `{"labels":{"removeLabels":["a"]}}`, 400, "InvalidParameterException", "labels is not supported"},
+		"ZeroNodes":     {"POST", "/clusters/prod/node-groups/web/update-config", `{"updateConfig":{"maxUnavailable":0}}`, 400, "InvalidParameterException", "at least 1"},
+		"TwoTemplates":  {"POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"id":"lt-1","name":"abc"}}`, 400, "InvalidParameterException", "either an id or a name"},
+		"OnlyForce":     {"POST", "/clusters/prod/node-groups/web/update-version", `{"forceProtected":true}`, 400, "InvalidParameterException", "needs force"},
+		"NoAutoScaling": {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r"}`, 400, "InvalidParameterException", "berth:auto-scaling-group"},
+		"Taints":        {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","taints":[{}]}`, 400, "InvalidParameterException", "taints is not supported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, b.mux, c.method, c.path, c.body)
+			expect(t, "status", got.status, c.status)
+			expect(t, "kind", got.kind, c.kind)
+			if message, _ := got.body["message"].(string); !strings.Contains(message, c.text) {
+				t.Errorf("the message %q lacks %q", message, c.text)
+			}
+		})
+	}
+	got := call(t, b.mux, "GET", "/clusters/prod/node-groups/web", "")
+	expect(t, "names", fmt.Sprint(got.body["clusterName"], got.body["nodegroupName"]), "prodweb")
+	n.panics = true
+	got = call(t, b.mux, "GET", "/clusters/prod/node-groups/web", "")
+	expect(t, "after a panic", fmt.Sprint(got.status, " ", got.kind), "500 ServerException")
+
+	// Without node groups there is no such path, and with Loopback no foreign page gets in.
+	w := httptest.NewRecorder()
+	newBerth(t).mux.ServeHTTP(w, httptest.NewRequest("GET", "/clusters/prod/node-groups", http.NoBody))
+	expect(t, "unserved", w.Code, 404)
+	local := newBerth(t, withNodeGroups(n), func(o *wire.ServerOptions) { o.Loopback = true })
+	expect(t, "foreign host", call(t, local.mux, "GET", "/clusters/prod/node-groups", "").kind, "AccessDeniedException")
+}

@@ -1,0 +1,123 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	asg "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+
+	"berth/shared/awsapi/autoscaling"
+	"berth/shared/cluster"
+)
+
+// launchTemplate has moto's EC2 make a launch template of two versions, and gives its id.
+func launchTemplate(t *testing.T, endpoint, name string) string {
+	t.Helper()
+	id := ""
+	for _, form := range []url.Values{
+		{"Action": {"CreateLaunchTemplate"}, "LaunchTemplateName": {name}},
+		{"Action": {"CreateLaunchTemplateVersion"}, "LaunchTemplateName": {name}},
+	} {
+		form.Set("Version", "2016-11-15")
+		form.Set("LaunchTemplateData.ImageId", "ami-12c6146b")
+		form.Set("LaunchTemplateData.InstanceType", "t3.micro")
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIDTEST/20261121/"+region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		found := regexp.MustCompile(`<launchTemplateId>(lt-[0-9a-z]+)<`).FindSubmatch(body)
+		if found == nil {
+			t.Fatalf("%s", body)
+		}
+		id = string(found[1])
+	}
+	return id
+}
+
+func TestNodeGroups(t *testing.T) {
+	endpoint := moto(t)
+	config := configOf(endpoint)
+	client, groups := asg.NewFromConfig(config), autoscaling.New(config)
+	template := launchTemplate(t, endpoint, "nodes")
+	made := 0
+	group := func(edit func(*asg.CreateAutoScalingGroupInput)) string {
+		made++
+		in := &asg.CreateAutoScalingGroupInput{
+			AutoScalingGroupName: aws.String(fmt.Sprint("nodes-", made)), MinSize: aws.Int32(0), MaxSize: aws.Int32(5), DesiredCapacity: aws.Int32(1),
+			AvailabilityZones: []string{region + "a", region + "b"},
+		}
+		edit(in)
+		if _, err := client.CreateAutoScalingGroup(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		return *in.AutoScalingGroupName
+	}
+	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: &template, Version: aws.String("1")}
+	described := func(name string) *cluster.AutoScalingGroup {
+		got, err := groups.DescribeGroups(t.Context(), []string{name})
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		return got[0]
+	}
+	hold(t, nil, []clause{
+		{"AGroupHasZonesAndATemplate", func() error {
+			g := described(group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec }))
+			return errors.Join(equal("zones", len(g.Zones), 2), equal("template", g.Template, template+":1"),
+				equal("template of its instance", g.Instances[0].Template, template+":1"))
+		}},
+		{"AllSizesAreSetAtOnce", func() error {
+			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
+			if err := groups.SetSizes(t.Context(), name, cluster.Sizes{Min: 2, Max: 12, Desired: 6}); err != nil {
+				return err
+			}
+			g := described(name)
+			return errors.Join(equal("min", g.Min, 2), equal("max", g.Max, 12), equal("desired", g.Desired, 6))
+		}},
+		{"AnotherVersionIsUsed", func() error {
+			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
+			if err := groups.UseTemplate(t.Context(), name, template+":2"); err != nil {
+				return err
+			}
+			return equal("template", described(name).Template, template+":2")
+		}},
+		{"AMixedPolicyKeepsItsTypes", func() error {
+			name := group(func(in *asg.CreateAutoScalingGroupInput) {
+				in.MixedInstancesPolicy = &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
+					LaunchTemplateSpecification: spec, Overrides: []types.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large")}},
+				}}
+			})
+			if err := groups.UseTemplate(t.Context(), name, template+":2"); err != nil {
+				return err
+			}
+			out, err := client.DescribeAutoScalingGroups(t.Context(), &asg.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+			if err != nil {
+				return err
+			}
+			policy := out.AutoScalingGroups[0].MixedInstancesPolicy.LaunchTemplate
+			return errors.Join(equal("template", described(name).Template, template+":2"), equal("types", *policy.Overrides[0].InstanceType, "m5.large"))
+		}},
+		{"NoLaunchHasFailed", func() error {
+			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
+			got, err := groups.FailedLaunches(t.Context(), name, time.Time{})
+			return errors.Join(err, equal("failures", len(got), 0))
+		}},
+	})
+}
