@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,9 +40,20 @@ func (d *decider) wishes(s *cluster.Service, p service.Plan) []*wish {
 		}
 	}
 	if s.Strategy == cluster.Replica {
+		d.failingLast(s, out)
 		out = d.within(s, p.Next, out)
 	}
 	return out
+}
+
+// failingLast has revisions whose starts keep failing wait for the others: the only room there is would be theirs again and
+// again.
+func (d *decider) failingLast(s *cluster.Service, wishes []*wish) {
+	if len(wishes) < 2 {
+		return
+	}
+	failing := service.Backoffs(d.snap.Throttle(s.Short), d.concerning(s), d.settings.limits())
+	slices.SortStableFunc(wishes, func(a, b *wish) int { return cmp.Compare(failing[a.revision.ID].Step, failing[b.revision.ID].Step) })
 }
 
 // within are the wishes without tasks that wait and would now be more than maximumPercent allows: fewer are desired than when

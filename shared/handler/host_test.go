@@ -100,6 +100,16 @@ func TestPlacement_Disconnected(t *testing.T) {
 		w.minutes(8)
 		wantCount(t, "StartTask calls when it is away anew", w.ecs.starts, 1)
 	})
+	t.Run("KeepsThemIfNobodyHeardThatItIsBack", func(t *testing.T) { // no rule passes that of an instance with tasks
+		w, id := begin(t)
+		w.minutes(8)
+		w.ecs.mute = true
+		w.connect(id, true)
+		w.ecs.mute = false
+		w.minutes(4)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, time.Time{})
+	})
 }
 
 func TestTaskStateChange_Spot(t *testing.T) {

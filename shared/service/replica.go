@@ -163,7 +163,7 @@ func (c *census) obstructed(wanted, left int) {
 func (c *census) protection(g *group, n int) {
 	protected := 0
 	for _, m := range g.members {
-		if m.protected && !m.gone && !m.leaving {
+		if m.protected && !m.gone {
 			protected++
 			c.lookAgain(c.Protected(m.ID))
 		}
@@ -240,6 +240,9 @@ func (c *census) stopLeaving(g *group, n int) {
 			}
 		}
 	}
+	if n > 0 {
+		c.protection(g, n)
+	}
 }
 
 // start plans the starts that a deployment is short of, as far as maximumPercent, its throttle and the bound on
@@ -254,9 +257,9 @@ func (c *census) start(g *group, want int) {
 	leaving := max(0, min(g.leaving(), short-missing))
 	sick := max(0, min(g.count[bad], short-missing-leaving))
 	replaced := g.count[bad] - sick
-	if c.Unhealthy {
-		c.unhealthy += sick
-		sick = 0
+	if doubted := max(0, sick-g.lost()); c.Unhealthy && doubted > 0 {
+		c.unhealthy += doubted
+		sick -= doubted
 	}
 	wave := max(1, (want*c.Limits.Wave+99)/100)
 	sick = max(0, min(sick, wave-replaced))
@@ -266,6 +269,16 @@ func (c *census) start(g *group, want int) {
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, Replaced: min(n, sick)})
 	c.active += n
+}
+
+// lost is how many of the members left are on instances that are lost.
+func (g *group) lost() (n int) {
+	for _, m := range g.members {
+		if m.lost && !m.gone && m.state == bad {
+			n++
+		}
+	}
+	return n
 }
 
 // hold keeps a deployment's waiting tasks from being placed.
