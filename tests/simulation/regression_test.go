@@ -14,6 +14,8 @@ var regressions = []struct {
 	{216, "a dispatch that died left a target located and never registered", false},
 	{233, "a deployment took a step only when the sweep looked", false},
 	{370, "zones were not balanced when an instance became ACTIVE again", false},
+	{368, "a cheap read that missed an instance ended a registration for good", false},
+	{465, "a task that had come for another was never moved again", false},
 	{61, "an older revision that kept failing took the only room again and again that the new one waited for", true},
 }
 
