@@ -213,7 +213,7 @@ func (c *census) count(t *cluster.Task) {
 	if c.serves(m) {
 		c.ups++
 	}
-	unfit := m.state == bad && !m.lost || target.Failed()
+	unfit := m.state == bad && !m.lost || c.unregistered(t, target)
 	if g.primary && unfit && !t.Counted && g.State != cluster.RolloutCompleted {
 		c.failures = append(c.failures, t)
 	}
@@ -224,6 +224,23 @@ func (c *census) count(t *cluster.Task) {
 		c.plan.Register = append(c.plan.Register, t)
 	}
 }
+
+// unregistered reports whether a target group has refused a task that has been RUNNING for a while: what is refused at once may
+// be on an instance that is just going.
+func (c *census) unregistered(t *cluster.Task, target *cluster.Target) bool {
+	if !target.Failed() {
+		return false
+	}
+	at := t.Started.Time().Add(refusedFor)
+	if at.After(c.Now) {
+		c.lookAgain(at)
+		return false
+	}
+	return true
+}
+
+// refusedFor is how long a task that no target group takes is not held against its deployment.
+const refusedFor = 2 * time.Minute
 
 // ended takes in a task that is over: a failure, or one that has only just begun and ended.
 func (c *census) ended(t *cluster.Task) {

@@ -259,6 +259,23 @@ func TestProtectedTasksOutlastARollout(t *testing.T) {
 	expect(t, "a", w.running()["ecs-svc/a"], 0)
 }
 
+// A task that its target group refuses counts as failed, but not before it can be told from one on an instance that dies.
+func TestRefusedRegistrationsCount(t *testing.T) {
+	in := with(1, 100, 200, task("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
+	in.Service.Deployment.State = cluster.RolloutInProgress
+	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "arn:tg", Container: "web", Port: 80}}
+	target := &cluster.Target{Task: "t1", Owner: "web", Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed, Reason: "TargetGroupNotFound"}}}
+	in.Target = func(string) *cluster.Target { return target }
+	p := Reconcile(in)
+	expect(t, "counted at once", len(p.Counted), 0)
+	expect(t, "told", p.Events[0].Message, "(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
+	in.Now = p.LookAgain
+	in.Service = p.Next
+	p = Reconcile(in)
+	expect(t, "counted", p.Next.Deployment.Failed, 1)
+	expect(t, "told again", len(p.Events), 0)
+}
+
 // Tasks that run have what the throttle's row says be over, for good: theirs will be gone one day.
 func TestAThrottleEndsForGood(t *testing.T) {
 	in := with(1, 100, 200, task("t1"))

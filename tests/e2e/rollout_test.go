@@ -438,6 +438,7 @@ var texts = regexp.MustCompile(`^\(service quay\) (?:` + strings.Join([]string{
 	`has stopped \d+ running tasks:(?: \(task [0-9a-f]{32}\))+\.`,
 	`stopped \d+ pending tasks\.`,
 	`(?:de)?registered \d+ targets in \(target-group \S+\)`,
+	`failed to register targets in \(target-group \S+\) with \(error .*\)`, // on an instance that has just died
 	`has begun draining connections on \d+ tasks\.`,
 	`\(task [0-9a-f]{32}\) \(port \d+\) is unhealthy in \(target-group \S+\) due to \(reason .*\)\.`,
 	`is unable to consistently start tasks successfully\.`,

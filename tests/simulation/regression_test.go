@@ -17,6 +17,7 @@ var regressions = []struct {
 	{368, "a cheap read that missed an instance ended a registration for good", false},
 	{465, "a task that had come for another was never moved again", false},
 	{61, "an older revision that kept failing took the only room again and again that the new one waited for", true},
+	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 
 func TestRegressions(t *testing.T) {
