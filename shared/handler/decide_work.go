@@ -149,7 +149,7 @@ func (d *decider) lostAt(v *cluster.InstanceView) time.Time {
 	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
 		return time.Time{}
 	}
-	return v.DisconnectedAt.Add(d.settings.LostAfter)
+	return v.DisconnectedAt.Time().Add(d.settings.LostAfter)
 }
 
 // away has instances looked at again whose agent is disconnected, once that has been so for too long.

@@ -82,10 +82,10 @@ func TestPlacement_Disconnected(t *testing.T) {
 	t.Run("LosesItsTasksAfterTenMinutes", func(t *testing.T) {
 		w, id := begin(t)
 		since := w.clock.now
-		want(t, "disconnected since", w.instance(id).DisconnectedAt, since)
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.At(since))
 		w.minutes(9)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
-		want(t, "disconnected since, nine minutes later", w.instance(id).DisconnectedAt, since)
+		want(t, "disconnected since, nine minutes later", w.instance(id).DisconnectedAt, cluster.At(since))
 		w.minutes(3)
 		want(t, "tasks elsewhere", placed(w.with(cluster.TaskRunning))["i001"], 2)
 	})
@@ -94,7 +94,7 @@ func TestPlacement_Disconnected(t *testing.T) {
 		w.minutes(9)
 		w.connect(id, true)
 		w.minutes(9)
-		want(t, "disconnected since", w.instance(id).DisconnectedAt, time.Time{})
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.Instant(0))
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
 		w.connect(id, false)
 		w.minutes(8)
@@ -108,7 +108,7 @@ func TestPlacement_Disconnected(t *testing.T) {
 		w.ecs.mute = false
 		w.minutes(4)
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
-		want(t, "disconnected since", w.instance(id).DisconnectedAt, time.Time{})
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.Instant(0))
 	})
 }
 
