@@ -72,7 +72,7 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 		return false
 	case (placement.Rule{Policy: d.serviceRequest(s, def, 1).Spec.DomainPolicy}).Governs(): // it says where the tasks go
 		return false
-	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]):
+	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]) || s.Rules.Scoring != "": // another rule goes first
 		return false
 	}
 	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints), func(c cluster.PlacementConstraint) bool {

@@ -66,15 +66,22 @@ func (c *census) divide() map[string]*member {
 	return keep
 }
 
-// stays reports whether a task may be the one of its instance.
+// stays reports whether a task may be the one of its instance: by the constraints of its deployment, or by today's, which
+// let it be started there.
 func (c *census) stays(m *member) bool {
 	switch {
-	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance):
+	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance) && !c.eligible(m.Instance):
 		return false
 	case m.leaving:
 		return c.Busy != nil && c.Busy(m.Instance)
 	}
 	return true
+}
+
+// eligible reports whether the instance is one of the eligible, which are in order.
+func (c *census) eligible(instance string) bool {
+	_, found := slices.BinarySearch(c.Eligible, instance)
+	return found
 }
 
 // betterDaemon orders the tasks of one instance by which is to be kept: the one in the better state, the oldest.

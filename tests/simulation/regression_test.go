@@ -9,6 +9,8 @@ var regressions = []struct {
 	found string
 	alone bool // the sweep alone found out what happened
 }{
+	{654, "a DAEMON was started by today's constraints and stopped by its deployment's, for ever", false},
+	{652, "zones were rebalanced of a service whose scoring goes before zones", false},
 	{16, "zones were said to be rebalanced for ever, of a service whose scoring goes before zones", false},
 	{35, "a waiting task was placed beyond the ceiling, after the desired count had been lowered", false},
 	{216, "a dispatch that died left a target located and never registered", false},
