@@ -128,7 +128,7 @@ func (c *census) rollGroup(g *group, n int) int {
 	stopped := 0
 	for s := waiting; s <= good && stopped < n; s++ {
 		if s == bad {
-			stopped += c.stopBad(g, n-stopped)
+			stopped += c.stopBad(g, n-stopped, func(*member) string { return c.scaling(g) })
 			continue
 		}
 		for _, leaving := range []bool{true, false} {
@@ -184,7 +184,7 @@ func (c *census) maintain(g *group, want int) {
 		return
 	}
 	if settled && g.count[bad] > 0 && !c.Unhealthy {
-		short -= c.stopBad(g, 1)
+		short -= c.stopBad(g, 1, c.ailment)
 	}
 	c.stopLeaving(g, short)
 }
@@ -210,12 +210,12 @@ func (c *census) retire(g *group, want int) {
 	if extra <= 0 {
 		return
 	}
-	extra -= c.stopBad(g, extra)
+	extra -= c.stopBad(g, extra, c.ailment)
 	c.stopLeaving(g, extra)
 }
 
-// stopBad stops up to n unhealthy tasks, at random.
-func (c *census) stopBad(g *group, n int) (stopped int) {
+// stopBad stops up to n unhealthy tasks, at random, each for its reason.
+func (c *census) stopBad(g *group, n int, why func(*member) string) (stopped int) {
 	sick := append(g.like(bad, true), g.like(bad, false)...)
 	slices.SortFunc(sick, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(draw(c.Seed, a.ID), draw(c.Seed, b.ID)), cmp.Compare(a.ID, b.ID))
@@ -224,7 +224,7 @@ func (c *census) stopBad(g *group, n int) (stopped int) {
 		if stopped == n {
 			break
 		}
-		if c.stop(m, c.ailment(m)) {
+		if c.stop(m, why(m)) {
 			stopped++
 		}
 	}
