@@ -135,15 +135,18 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.ecs.define(definition("heavy", 1, 1024, 1024))
 		return w
 	}
-	t.Run("HoldsWhatAThrottledTaskWillNeed", func(t *testing.T) {
-		w := begin(t)
-		w.instances("i", 1, 2048, 8192)
+	refuse := func(w *world) {
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 			if c.TaskDefinition == "heavy:1" {
 				return fault{err: denied}
 			}
 			return fault{}
 		}
+	}
+	t.Run("HoldsWhatAThrottledTaskWillNeed", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		refuse(w)
 		w.createAs(agent)
 		w.pump()
 		w.create("web", "web", 8) // of 256: 4 fit beside the reservation
@@ -157,12 +160,7 @@ func TestPlacement_Reservation(t *testing.T) {
 	t.Run("IsKeptByAnotherEnvironment", func(t *testing.T) {
 		w := begin(t)
 		w.instances("i", 1, 2048, 8192)
-		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
-			if c.TaskDefinition == "heavy:1" {
-				return fault{err: denied}
-			}
-			return fault{}
-		}
+		refuse(w)
 		w.createAs(agent)
 		w.pump()
 		w.placement = w.newPlacement("env-2", handler.DefaultSettings())
@@ -173,12 +171,7 @@ func TestPlacement_Reservation(t *testing.T) {
 	t.Run("IsReleasedWhereTheInstanceNoLongerQualifies", func(t *testing.T) {
 		w := begin(t)
 		ids := w.instances("i", 1, 2048, 8192)
-		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
-			if c.TaskDefinition == "heavy:1" {
-				return fault{err: denied}
-			}
-			return fault{}
-		}
+		refuse(w)
 		spec := agent
 		spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
 		w.attribute(ids[0], "kind", "a")

@@ -116,11 +116,14 @@ func (c *census) roll(desired int) {
 	if c.early() {
 		n = old // the rest comes up by and by
 	}
-	wanted := n
 	for i := len(c.groups) - 1; i > 0 && n > 0; i-- {
 		n -= c.rollGroup(c.groups[i], n)
 	}
-	c.obstructed(wanted, n)
+	if n > 0 {
+		for _, g := range c.groups[1:] {
+			c.protection(g, n)
+		}
+	}
 }
 
 // rollGroup stops up to n of an older deployment's tasks, those first by which least is lost.
@@ -149,23 +152,12 @@ func (g *group) like(s state, leaving bool) (out []*member) {
 	return out
 }
 
-// obstructed says why tasks of older deployments that should go do not: they are protected.
-func (c *census) obstructed(wanted, left int) {
-	if wanted <= 0 || left <= 0 {
-		return
-	}
-	for _, g := range c.groups[1:] {
-		c.protection(g, left)
-	}
-}
-
-// protection tells that up to n tasks of a deployment stay as they are protected, and looks again when that ends.
+// protection tells that up to n tasks of a deployment that should go stay, as they are protected.
 func (c *census) protection(g *group, n int) {
 	protected := 0
 	for _, m := range g.members {
 		if m.protected && !m.gone {
 			protected++
-			c.lookAgain(c.Protected(m.ID))
 		}
 	}
 	if protected = min(protected, n); protected > 0 {

@@ -68,12 +68,11 @@ func (c *census) tellThrottled() {
 	worst := 0
 	var of string
 	for _, g := range c.groups {
-		g.Impaired = c.backoffs[g.ID].Step >= consistently
-		if g.Impaired && c.backoffs[g.ID].Step > worst {
-			worst, of = c.backoffs[g.ID].Step, g.ID
+		if step := c.backoffs[g.ID].Step; step > worst {
+			worst, of = step, g.ID
 		}
 	}
-	if worst > 0 && c.Service.Status == cluster.ServiceActive {
+	if worst >= consistently && c.Service.Status == cluster.ServiceActive {
 		c.say("throttle/"+of, Event{Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of})
 	}
 }
@@ -105,10 +104,10 @@ func (c *census) tellTooMany() {
 // tellStuck says that a deployment cannot take a step, as its percentages allow neither a start nor a stop.
 func (c *census) tellStuck() {
 	p := c.primary()
-	p.Stuck = c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
+	stuck := c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
 		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
 		p.fresh() < c.next.Desired && c.active >= c.ceiling && c.backoffs[p.ID].Step == 0 && !c.changing()
-	if p.Stuck {
+	if stuck {
 		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
 	}
 }
