@@ -1,6 +1,6 @@
 # Everything that people and CI run. Only Go is needed; what else the checks want is fetched into .cache/.
 
-SEEDS ?= 200
+SEEDS ?= 300
 SEED ?=
 # As Lambda gets the functions: without what they do not use, stripped.
 LAMBDA_GOFLAGS := -tags=lambda.norpc -trimpath -ldflags=-s
@@ -30,7 +30,7 @@ deploy: ## build for AWS and deploy with the sam CLI, which asks what it must kn
 destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy
 	@if [ -f samconfig.local.toml ]; then sam delete --config-file "$(CURDIR)/samconfig.local.toml"; else sam delete; fi
 
-test: ## run every check, fetching what it needs; SEEDS=200 is how many simulations
+test: ## run every check, fetching what it needs; SEEDS=300 is how many simulations
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -seeds $(SEEDS)
 
 lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov, shellcheck
@@ -46,7 +46,7 @@ ifndef QUICK
 	go test -run '^$$' -bench . -benchmem ./shared/...
 endif
 
-simulate: ## run whole clusters under faults: SEEDS=200 of them, or the one SEED=N, in full
+simulate: ## run whole clusters under faults: SEEDS=300 of them, or the one SEED=N, in full
 	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/

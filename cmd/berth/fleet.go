@@ -31,7 +31,7 @@ type fleetCommand struct {
 	Type    string  `default:"m5.large" help:"EC2 type of new instances."`
 	Cluster string  `default:"default" help:"Name of the cluster."`
 	Seed    uint64  `default:"1" help:"What the fleet does by chance follows from this."`
-	Speed   float64 `default:"1" help:"How many times faster tasks start; at 1 they take 1 to 3 s (0.1-1000)."`
+	Speed   float64 `default:"1" help:"How many times faster tasks start and targets become healthy; at 1 that takes 1 to 3 s, and 10 s (0.1-1000)."`
 	Source  string  `default:"berth.fleet" help:"Source of the events; template.yaml's parameter EventSources must name it."`
 	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0 takes a free one. Loopback only."`
 	Data    string  `help:"Folder that the fleet is kept in; without it, it lives in memory." type:"path"`
@@ -95,7 +95,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	return dataplane.Serve(ctx, dataplane.Options{
 		Fleet: fleet.Options{
 			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, Path: path,
-			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second),
+			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
 		Machine: fleet.Machine{Type: f.Type, Zones: f.up().zones()},

@@ -67,10 +67,6 @@ type Deployment struct {
 	Healthy int `json:"he,omitempty"`
 	Running int `json:"rc,omitempty"`
 	Pending int `json:"pn,omitempty"`
-	// Impaired reports that "is unable to consistently start tasks successfully." was said of it, Stuck that its
-	// percentages leave it no step to take.
-	Impaired bool `json:"im,omitempty"`
-	Stuck    bool `json:"sk,omitempty"`
 	// BakeUntil is when its alarms will have been watched for long enough; zero while it is not scaled out.
 	BakeUntil time.Time `json:"bu,omitzero"`
 }

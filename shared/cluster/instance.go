@@ -40,7 +40,7 @@ type Instance struct {
 	AgentConnected bool           `json:"ac"`
 	AgentVersion   string         `json:"av,omitempty"`
 	// DisconnectedAt is when Berth first saw the agent disconnected; zero while it is connected.
-	DisconnectedAt time.Time `json:"da,omitzero"`
+	DisconnectedAt Instant `json:"da,omitzero"`
 	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
 	Provider     string            `json:"cp,omitempty"`
 	Version      int64             `json:"v"` // of the event that last changed it

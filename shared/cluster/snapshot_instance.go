@@ -21,8 +21,6 @@ type InstanceView struct {
 	// Unpinned is how many devices are held by tasks of which Berth does not know which: foreign ones.
 	Unpinned int
 	ENIs     int // free; math.MaxInt where no limit is known
-	// Reserved is the CPU, memory and ENIs kept free for tasks that are yet to come (S4), see [Snapshot.Reserve].
-	Reserved Resources
 	// Ports are the static host ports in use, those that the agent reserved included, in no order; one stands here as
 	// often as it is held.
 	Ports []Port
@@ -32,8 +30,17 @@ type InstanceView struct {
 	Limits []Limit
 	Tasks  []*Task // those that hold capacity, in no order
 
-	snap *Snapshot
-	zone *Zone // nil while unknown or gone
+	snap     *Snapshot
+	zone     *Zone // nil while unknown or gone
+	reserved *Resources
+}
+
+// Reserved is the CPU, memory and ENIs kept free for tasks that are yet to come (S4), see [Snapshot.Reserve].
+func (v *InstanceView) Reserved() Resources {
+	if v.reserved == nil {
+		return Resources{}
+	}
+	return *v.reserved
 }
 
 // Dense are the instances by [InstanceView.Index]; nil where a position is free. The caller changes nothing.
@@ -170,9 +177,12 @@ func (s *Snapshot) Reserve(owner string, on map[*InstanceView]Resources) {
 func (s *Snapshot) Reservations(owner string) map[*InstanceView]Resources { return s.reserved[owner] }
 
 func (s *Snapshot) withhold(v *InstanceView, what Resources, owner string, sign int) {
-	v.Reserved.CPU += int64(sign) * what.CPU
-	v.Reserved.Memory += int64(sign) * what.Memory
-	v.Reserved.ENIs += int32(sign) * what.ENIs
+	if v.reserved == nil {
+		v.reserved = new(Resources) // few instances ever have any
+	}
+	v.reserved.CPU += int64(sign) * what.CPU
+	v.reserved.Memory += int64(sign) * what.Memory
+	v.reserved.ENIs += int32(sign) * what.ENIs
 	if s.Instances[v.ID] == v {
 		s.journal.add(v.Index, owner)
 	}

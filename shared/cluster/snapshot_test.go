@@ -450,8 +450,8 @@ func TestSnapshot_Reserve(t *testing.T) {
 	need := cluster.Resources{CPU: 10, Memory: 20, ENIs: 1}
 	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
 	s.Reserve("b", map[*cluster.InstanceView]cluster.Resources{v: {CPU: 5}})
-	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved != want {
-		t.Errorf("reserved %+v, want %+v", v.Reserved, want)
+	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved() != want {
+		t.Errorf("reserved %+v, want %+v", v.Reserved(), want)
 	}
 	seq := s.Seq()
 	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
@@ -459,12 +459,12 @@ func TestSnapshot_Reserve(t *testing.T) {
 		t.Error("the same again is a change")
 	}
 	s.Reserve("a", nil)
-	if want := (cluster.Resources{CPU: 5}); v.Reserved != want {
-		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved, want)
+	if want := (cluster.Resources{CPU: 5}); v.Reserved() != want {
+		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved(), want)
 	}
 	s.Put(&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"})
 	s.See(cluster.Record{Op: cluster.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"}})
-	if v.Reserved != (cluster.Resources{}) {
-		t.Errorf("reserved %+v for a service that is gone", v.Reserved)
+	if v.Reserved() != (cluster.Resources{}) {
+		t.Errorf("reserved %+v for a service that is gone", v.Reserved())
 	}
 }

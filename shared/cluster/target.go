@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Target is where a RUNNING task is registered: with target groups and in Cloud Map (S9). Placement writes the row to
 // have it registered, dispatch what came of that, health-check what is seen of its health. It is deleted when the task
@@ -58,6 +61,16 @@ func (t *Target) Health() Health {
 		}
 	}
 	return worst
+}
+
+// Failed reports whether a registration of the task was refused; false for a nil target.
+func (t *Target) Failed() bool {
+	return t != nil && slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == RegistrationFailed })
+}
+
+// Open reports whether a registration has yet to be made.
+func (t *Target) Open() bool {
+	return slices.ContainsFunc(t.Registrations, func(r Registration) bool { return r.State == "" })
 }
 
 // Key is the row's.

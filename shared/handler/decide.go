@@ -42,7 +42,7 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 	d.away(w)
 	d.reserveAll(w)
 	d.services(w, cluster.Daemon)
-	d.writeOffStandalone(w)
+	d.writeOffUnserved(w)
 	d.placeWaiting(w)
 	d.services(w, cluster.Replica)
 	for _, r := range d.sortedRequests() {
@@ -149,20 +149,33 @@ func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
 	return rejected == nil
 }
 
-// writeOffStandalone ends standalone tasks whose instance has left the cluster; services end their own.
-func (d *decider) writeOffStandalone(w *work) {
+// writeOffUnserved ends tasks of no service that is there whose instance has left the cluster, and has the registrations wound
+// up of those that have ended; services see to their own.
+func (d *decider) writeOffUnserved(w *work) {
 	for _, id := range sortedKeys(w.freed) {
 		v := d.snap.Instances[id]
 		if v == nil || v.Instance == nil || !v.Gone() {
 			continue
 		}
 		for _, t := range sortedTasks(v.Tasks) {
-			if t.Service == "" {
+			if !d.served(t) {
 				d.plan.room(1)
 				d.writeOff(t)
+				w.ended = append(w.ended, t)
 			}
 		}
 	}
+	for _, t := range w.ended {
+		if !d.served(t) && d.snap.Target(t.Owner, t.ID) != nil {
+			d.windUp(t.Owner, t.ID)
+		}
+	}
+}
+
+// served reports whether the task's service is there: one that was made again under its name is another.
+func (d *decider) served(t *cluster.Task) bool {
+	s := d.snap.Services[t.Service]
+	return s != nil && s.Short == t.Owner
 }
 
 // writeOff ends a task whose instance has left the cluster: ECS's own report of it may never come.

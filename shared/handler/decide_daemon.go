@@ -79,7 +79,7 @@ func (d *decider) roomKept(s *cluster.Service, id string) bool {
 	if !kept || def == nil {
 		return false
 	}
-	need, others := def.Needs, v.Reserved
+	need, others := def.Needs, v.Reserved()
 	return v.CPU-others.CPU+own.CPU >= need.CPU && v.Memory-others.Memory+own.Memory >= need.Memory &&
 		v.ENIs-int(others.ENIs)+int(own.ENIs) >= int(need.ENIs)
 }

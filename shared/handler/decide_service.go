@@ -37,11 +37,23 @@ func (d *decider) service(s *cluster.Service) {
 		next.Moving, next.Unrepaired, next.Targets, next.GaveUp = false, "", nil, false // no rule asks for moves any more
 	}
 	log.told, log.coming, log.events = p.Told, len(p.Events), p.Seen
+	if p.Unthrottled {
+		d.unthrottle(s)
+	}
 	d.count(p.Counted, log)
 	d.stops(s, p, log)
 	d.register(s, p, log)
 	d.starts(s, p, log)
 	d.finish(s, p, log)
+}
+
+// unthrottle has the throttle's row say that nothing is slowed down any more.
+func (d *decider) unthrottle(s *cluster.Service) {
+	next := *d.snap.Throttle(s.Short)
+	next.Rev++
+	next.Revisions, next.Expires = map[string]cluster.Backoff{}, d.now.Add(d.settings.KeepStopped).Unix()
+	d.plan.room(1)
+	d.plan.put(&next)
 }
 
 // count has failures marked as counted together with the row that counts them. Very many take commits of their own, each

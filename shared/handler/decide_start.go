@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,9 +40,26 @@ func (d *decider) wishes(s *cluster.Service, p service.Plan) []*wish {
 		}
 	}
 	if s.Strategy == cluster.Replica {
+		d.failingLast(p.Next, out)
 		out = d.within(s, p.Next, out)
 	}
 	return out
+}
+
+// failingLast has revisions of which no task comes to be healthy wait for the others: the only room there is would be theirs
+// again and again.
+func (d *decider) failingLast(s *cluster.Service, wishes []*wish) {
+	if len(wishes) < 2 {
+		return
+	}
+	backoffs := service.Backoffs(d.snap.Throttle(s.Short), d.concerning(s), d.settings.limits())
+	failing := map[string]int{}
+	for _, on := range append([]cluster.Deployment{s.Deployment}, s.Older...) {
+		if backoffs[on.ID].Step > 0 || on.Failed > 0 && on.Healthy == 0 {
+			failing[on.ID] = 1
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b *wish) int { return cmp.Compare(failing[a.revision.ID], failing[b.revision.ID]) })
 }
 
 // within are the wishes without tasks that wait and would now be more than maximumPercent allows: fewer are desired than when

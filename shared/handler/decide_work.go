@@ -19,6 +19,8 @@ type work struct {
 	// daemons looks at all DAEMON services, zones at all that keep their zones in balance, waiting at all tasks without an
 	// instance, moves at where all tasks are that a rule could make leave.
 	daemons, zones, waiting, moves bool
+	// ended are tasks of services that have STOPPED.
+	ended []*cluster.Task
 	// fired are timers that have gone off.
 	fired []timer
 }
@@ -63,6 +65,9 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 func (w *work) task(r cluster.Record, t *cluster.Task, snap *cluster.Snapshot) {
 	if t.Service != "" {
 		w.services[t.Service] = true
+	}
+	if t.Ended() && t.Service != "" {
+		w.ended = append(w.ended, t)
 	}
 	if !t.Holds() && t.Instance != "" {
 		w.freed[t.Instance] = true
@@ -144,7 +149,7 @@ func (d *decider) lostAt(v *cluster.InstanceView) time.Time {
 	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
 		return time.Time{}
 	}
-	return v.DisconnectedAt.Add(d.settings.LostAfter)
+	return v.DisconnectedAt.Time().Add(d.settings.LostAfter)
 }
 
 // away has instances looked at again whose agent is disconnected, once that has been so for too long.

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,35 +21,43 @@ const (
 	rebalancingStopped   = "SERVICE_REBALANCING_STOPPED"
 )
 
-// wakeZones adds the services whose zones a changed instance may help, or put out of balance.
+// wakeZones adds the services whose zones a changed instance may help, or put out of balance, and those that are being
+// rebalanced for which room has come free in a zone with fewer tasks.
 func (d *decider) wakeZones(w *work) {
+	for _, s := range d.snap.Rebalancing() {
+		if w.zones || d.poorer(s, w.freed, true) {
+			w.services[s.Name] = true
+		}
+	}
 	if !w.zones {
 		return
 	}
-	of := d.snap.Rebalancing()
-	if d.newZone(w) {
-		of = d.snap.Services
-	}
-	for _, s := range of {
-		if s.ZoneRebalancing {
+	for _, s := range d.snap.Services {
+		if s.ZoneRebalancing && !w.services[s.Name] && d.poorer(s, w.freed, false) {
 			w.services[s.Name] = true
 		}
 	}
 }
 
-// newZone reports whether a changed instance is the only one of its zone that takes tasks.
-func (d *decider) newZone(w *work) bool {
-	for id := range w.freed {
-		v := d.snap.Instances[id]
-		if v == nil || v.Instance == nil || v.Zone() == "" || !v.Available() {
-			continue
-		}
-		at, found := slices.BinarySearchFunc(d.snap.Zones(), v.Zone(), func(z *cluster.Zone, name string) int { return cmp.Compare(z.Name, name) })
-		if found && !slices.ContainsFunc(d.snap.Zones()[at].Instances, func(o *cluster.InstanceView) bool { return o != v && o.Available() }) {
-			return true
-		}
+// poorer reports whether one of the instances takes tasks and is in a zone that should have more of the service's; with
+// room only if it has room for one.
+func (d *decider) poorer(s *cluster.Service, freed map[string]bool, room bool) bool {
+	zones := d.snap.Crowd(s.Short, "").Zones
+	most := 0
+	for _, n := range zones {
+		most = max(most, n)
 	}
-	return false
+	if most < 2 {
+		return false
+	}
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	return anyKey(freed, func(id string) bool {
+		v := d.snap.Instances[id]
+		if v == nil || v.Instance == nil || v.Zone() == "" || !v.Available() || most-zones[v.Zone()] <= 1 {
+			return false
+		}
+		return !room || def != nil && d.fits(v, d.serviceRequest(s, def, 1))
+	})
 }
 
 // rebalances reports whether a service is one whose zones are kept in balance (section "Availability Zone rebalancing" of
@@ -65,7 +72,7 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 		return false
 	case (placement.Rule{Policy: d.serviceRequest(s, def, 1).Spec.DomainPolicy}).Governs(): // it says where the tasks go
 		return false
-	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]):
+	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]) || s.Rules.Scoring != "": // another rule goes first
 		return false
 	}
 	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints), func(c cluster.PlacementConstraint) bool {

@@ -112,7 +112,7 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 			drain, turn = true, max(turn, d.Generation)
 		case cluster.DueLoads:
 			loads = true
-		case cluster.DueInstance:
+		case cluster.DueInstance, cluster.DueHost: // that an agent is back may not have been heard of
 			instances = append(instances, d)
 		}
 	}
@@ -121,7 +121,7 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		failed = errors.Join(failed, takeInLoads(ctx, h.State, h.Clock, name))
 	}
 	for _, row := range rows {
-		if d, ok := row.(*cluster.Due); ok && failed != nil && (d.Kind == cluster.DueInstance || d.Kind == cluster.DueLoads) {
+		if d, ok := row.(*cluster.Due); ok && failed != nil && (d.Kind == cluster.DueInstance || d.Kind == cluster.DueHost || d.Kind == cluster.DueLoads) {
 			continue // looked at again by the next round; what else is due does not wait for it
 		}
 		key := row.Key()
@@ -164,10 +164,10 @@ func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due
 	return nil
 }
 
-// newest is one due row per instance, the one that was put off most often.
+// newest is one due row per instance, the one that was put off most often; those of [cluster.DueInstance] go first.
 func newest(dues []*cluster.Due) []*cluster.Due {
 	slices.SortFunc(dues, func(a, b *cluster.Due) int {
-		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Generation, a.Generation))
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Generation, a.Generation), cmp.Compare(b.Kind, a.Kind))
 	})
 	return slices.CompactFunc(dues, func(a, b *cluster.Due) bool { return a.Subject == b.Subject })
 }
@@ -187,7 +187,7 @@ func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, 
 	if err := ignoreDrop(o.instance(ctx, now, known)); err != nil {
 		return err
 	}
-	if now.Available() || now.Gone() {
+	if now.Available() || now.Gone() || d.Kind == cluster.DueHost {
 		return nil
 	}
 	return o.recheck(ctx, d.Cluster, d.Subject, d.Generation+1)

@@ -125,7 +125,7 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 // giveUp records a task as STOPPED that is to be stopped and that ECS does not have. One that has reported itself
 // meanwhile is left for the next round.
 func (d *drainer) giveUp(t *cluster.Task, reason string) (done bool, err error) {
-	err = d.end(t, cluster.StopByScheduler, reason)
+	_, err = d.State.Write(d.ctx, cluster.Write{Observe: d.ended(t, cluster.StopByScheduler, reason)})
 	if err != nil && ignoreConflict(err) == nil {
 		d.again(time.Second)
 		return false, nil

@@ -82,10 +82,10 @@ func TestPlacement_Disconnected(t *testing.T) {
 	t.Run("LosesItsTasksAfterTenMinutes", func(t *testing.T) {
 		w, id := begin(t)
 		since := w.clock.now
-		want(t, "disconnected since", w.instance(id).DisconnectedAt, since)
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.At(since))
 		w.minutes(9)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
-		want(t, "disconnected since, nine minutes later", w.instance(id).DisconnectedAt, since)
+		want(t, "disconnected since, nine minutes later", w.instance(id).DisconnectedAt, cluster.At(since))
 		w.minutes(3)
 		want(t, "tasks elsewhere", placed(w.with(cluster.TaskRunning))["i001"], 2)
 	})
@@ -94,11 +94,21 @@ func TestPlacement_Disconnected(t *testing.T) {
 		w.minutes(9)
 		w.connect(id, true)
 		w.minutes(9)
-		want(t, "disconnected since", w.instance(id).DisconnectedAt, time.Time{})
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.Instant(0))
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
 		w.connect(id, false)
 		w.minutes(8)
 		wantCount(t, "StartTask calls when it is away anew", w.ecs.starts, 1)
+	})
+	t.Run("KeepsThemIfNobodyHeardThatItIsBack", func(t *testing.T) { // no rule passes that of an instance with tasks
+		w, id := begin(t)
+		w.minutes(8)
+		w.ecs.mute = true
+		w.connect(id, true)
+		w.ecs.mute = false
+		w.minutes(4)
+		wantCount(t, "StartTask calls", w.ecs.starts, 1)
+		want(t, "disconnected since", w.instance(id).DisconnectedAt, cluster.Instant(0))
 	})
 }
 
@@ -125,15 +135,18 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.ecs.define(definition("heavy", 1, 1024, 1024))
 		return w
 	}
-	t.Run("HoldsWhatAThrottledTaskWillNeed", func(t *testing.T) {
-		w := begin(t)
-		w.instances("i", 1, 2048, 8192)
+	refuse := func(w *world) {
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 			if c.TaskDefinition == "heavy:1" {
 				return fault{err: denied}
 			}
 			return fault{}
 		}
+	}
+	t.Run("HoldsWhatAThrottledTaskWillNeed", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		refuse(w)
 		w.createAs(agent)
 		w.pump()
 		w.create("web", "web", 8) // of 256: 4 fit beside the reservation
@@ -147,12 +160,7 @@ func TestPlacement_Reservation(t *testing.T) {
 	t.Run("IsKeptByAnotherEnvironment", func(t *testing.T) {
 		w := begin(t)
 		w.instances("i", 1, 2048, 8192)
-		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
-			if c.TaskDefinition == "heavy:1" {
-				return fault{err: denied}
-			}
-			return fault{}
-		}
+		refuse(w)
 		w.createAs(agent)
 		w.pump()
 		w.placement = w.newPlacement("env-2", handler.DefaultSettings())
@@ -163,12 +171,7 @@ func TestPlacement_Reservation(t *testing.T) {
 	t.Run("IsReleasedWhereTheInstanceNoLongerQualifies", func(t *testing.T) {
 		w := begin(t)
 		ids := w.instances("i", 1, 2048, 8192)
-		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
-			if c.TaskDefinition == "heavy:1" {
-				return fault{err: denied}
-			}
-			return fault{}
-		}
+		refuse(w)
 		spec := agent
 		spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
 		w.attribute(ids[0], "kind", "a")

@@ -224,14 +224,14 @@ func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 }
 
 // disconnectedAt is when Berth first saw the instance's agent disconnected; zero while it is connected.
-func (o *observer) disconnectedAt(next, old *cluster.Instance) time.Time {
+func (o *observer) disconnectedAt(next, old *cluster.Instance) cluster.Instant {
 	switch {
 	case next.AgentConnected || next.Gone():
-		return time.Time{}
+		return 0
 	case old != nil && !old.DisconnectedAt.IsZero():
 		return old.DisconnectedAt
 	}
-	return o.now
+	return cluster.At(o.now)
 }
 
 func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {

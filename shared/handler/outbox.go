@@ -327,7 +327,8 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 		if err := d.observer().recheckAt(d.ctx, d.cluster, t.Instance, d.now); err != nil {
 			return err
 		}
-		if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+reason); err != nil {
+		// The instance could not take it: that says nothing of the revision, and no circuit breaker counts it (S7).
+		if err := d.writeOff(t, "TaskFailedToStart: "+reason, true); err != nil {
 			return err
 		}
 	}
@@ -346,7 +347,7 @@ func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
 		d.Figures.Add(TasksRefused, len(claimed))
 		for _, t := range claimed {
-			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
+			if err := d.writeOff(t, "TaskFailedToStart: "+err.Error(), false); err != nil {
 				return err
 			}
 		}
@@ -372,15 +373,17 @@ func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
 }
 
 // writeOff records a task as STOPPED that ECS refused. One that has changed meanwhile is left as it is.
-func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
-	return wrap(ignoreConflict(d.end(t, code, reason)), "writing off task %s", t.ID)
+func (d *drainer) writeOff(t *cluster.Task, reason string, counted bool) error {
+	obs := d.ended(t, cluster.StopFailedToStart, reason)
+	obs.Counted = counted
+	_, err := d.State.Write(d.ctx, cluster.Write{Observe: obs})
+	return wrap(ignoreConflict(err), "writing off task %s", t.ID)
 }
 
-func (d *drainer) end(t *cluster.Task, code, reason string) error {
-	obs := &cluster.Observation{
+// ended is a task as STOPPED of which ECS has nothing.
+func (d *drainer) ended(t *cluster.Task, code, reason string) *cluster.Observation {
+	return &cluster.Observation{
 		Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
 		Expires: d.now.Add(d.Settings.KeepStopped).Unix(),
 	}
-	_, err := d.State.Write(d.ctx, cluster.Write{Observe: obs})
-	return err
 }

@@ -267,3 +267,23 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 		}
 	}
 }
+
+// An agent is lost just before a deployment: that ECS refuses its starts says nothing of the new revision (S7).
+func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 2, 8192, 16384)
+	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(8), ServiceParameters: cluster.ServiceParameters{
+		Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true, Type: cluster.ThresholdCount, Value: 2},
+	}})
+	w.advance(5 * time.Minute)
+	want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+	w.ecs.mute = true
+	w.connect(ids[0], false)
+	w.ecs.mute = false
+	if _, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(5 * time.Minute)
+	want(t, "failed", w.service("web").Deployment.Failed, 0)
+	want(t, "release", w.service("web").Release.Status, cluster.DeploymentSuccessful)
+}

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -65,13 +66,9 @@ func (d *drainer) describe(batch []*registering) (map[string]cluster.ECSTask, er
 func (d *drainer) locateOne(r *registering, e cluster.ECSTask) (there bool, err error) {
 	host := e.Address
 	if host == "" {
-		row, err := d.State.Peek(d.ctx, cluster.InstanceKey(d.cluster, r.task.Instance))
-		if err != nil {
+		if host, err = d.ec2Instance(r.task.Instance); err != nil {
 			r.left = true
-			return false, fmt.Errorf("reading instance %s: %w", r.task.Instance, err)
-		}
-		if i, ok := row.(*cluster.Instance); ok && i != nil {
-			host = i.EC2InstanceID
+			return false, err
 		}
 	}
 	now, err := changeTarget(d.ctx, d.State, r.target, func(t *cluster.Target) bool {
@@ -100,6 +97,20 @@ func (d *drainer) locateOne(r *registering, e cluster.ECSTask) (there bool, err 
 	}
 	r.target = now
 	return true, nil
+}
+
+// ec2Instance is a container instance's id at EC2; empty where it is none of EC2's, which a cheap read alone does not say.
+func (d *drainer) ec2Instance(id string) (string, error) {
+	for _, read := range []func(context.Context, cluster.Key) (cluster.Row, error){d.State.Peek, d.State.Get} {
+		row, err := read(d.ctx, cluster.InstanceKey(d.cluster, id))
+		if err != nil {
+			return "", fmt.Errorf("reading instance %s: %w", id, err)
+		}
+		if i, ok := row.(*cluster.Instance); ok && i != nil && i.EC2InstanceID != "" {
+			return i.EC2InstanceID, nil
+		}
+	}
+	return "", nil
 }
 
 // portOf is the port that leads to the registration's, or why there is none.

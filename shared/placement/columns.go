@@ -150,9 +150,10 @@ func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone(
 // measure takes in what the instance has free, and how many tasks it has besides those in the view.
 func (c *columns) measure(i int, v *cluster.InstanceView, more int) {
 	entire, share, spare := devices(v)
-	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-v.Reserved.CPU, v.Memory-v.Reserved.Memory, v.ENIs
+	kept := v.Reserved()
+	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-kept.CPU, v.Memory-kept.Memory, v.ENIs
 	if v.ENIs != math.MaxInt {
-		c.enis[i] -= int(v.Reserved.ENIs)
+		c.enis[i] -= int(kept.ENIs)
 	}
 	c.entire[i], c.share[i] = int32(entire), int32(share)
 	c.fit[i], c.tasks[i] = tightness(c.cpu[i], c.memory[i], spare), int64(len(v.Tasks)+more)

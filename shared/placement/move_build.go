@@ -222,10 +222,19 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[st
 			p.tasks = append(p.tasks, moveTask{
 				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
 				cost:    moveCosts[m.costOf(t, p.owners[o].spec)],
-				movable: !t.Foreign && t.Replaces == "" && (m.Keep == nil || !m.Keep(t)),
+				movable: !t.Foreign && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})
 		}
 	}
+}
+
+// replaces reports whether the task has come for one that has yet to go.
+func (e *Engine) replaces(t *cluster.Task) bool {
+	if t.Replaces == "" {
+		return false
+	}
+	old := e.snap.Task(t.Owner, t.Replaces)
+	return old != nil && old.Holds()
 }
 
 // costOf is what it costs to move the task.

@@ -134,6 +134,15 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	})
+	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
+		next := task("t2", "b", load(15))
+		next.Replaces = "t1"
+		gone := task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
+		rows := []cluster.Row{instance("a", capacity("m", 20)), instance("b", capacity("m", 10)), next}
+		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
+		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
+		expectMoves(t, plan(append(rows, task("t1", "a", load(15))), movers(anyTask("web"))), "")
+	})
 	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
 		rows := func(p cluster.Priorities) []cluster.Row {
 			return []cluster.Row{

@@ -112,6 +112,7 @@ func take(in Input) *census {
 		Input: in, next: &next, held: map[string]bool{}, died: map[string]time.Time{}, said: map[string]bool{},
 		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
 	}
+	c.plan.Unthrottled = in.Throttle != nil && len(in.Throttle.Revisions) > 0 && len(c.backoffs) == 0
 	c.slab = make([]member, 0, len(in.Tasks))
 	c.regroup()
 	for _, t := range in.Tasks {
@@ -212,7 +213,8 @@ func (c *census) count(t *cluster.Task) {
 	if c.serves(m) {
 		c.ups++
 	}
-	if g.primary && m.state == bad && !m.lost && !t.Counted && g.State != cluster.RolloutCompleted {
+	unfit := m.state == bad && !m.lost || c.unregistered(t, target)
+	if g.primary && unfit && !t.Counted && g.State != cluster.RolloutCompleted {
 		c.failures = append(c.failures, t)
 	}
 	if m.state == good {
@@ -222,6 +224,23 @@ func (c *census) count(t *cluster.Task) {
 		c.plan.Register = append(c.plan.Register, t)
 	}
 }
+
+// unregistered reports whether a target group has refused a task that has been RUNNING for a while: what is refused at once may
+// be on an instance that is just going.
+func (c *census) unregistered(t *cluster.Task, target *cluster.Target) bool {
+	if !target.Failed() {
+		return false
+	}
+	at := t.Started.Time().Add(refusedFor)
+	if at.After(c.Now) {
+		c.lookAgain(at)
+		return false
+	}
+	return true
+}
+
+// refusedFor is how long a task that no target group takes is not held against its deployment.
+const refusedFor = 2 * time.Minute
 
 // ended takes in a task that is over: a failure, or one that has only just begun and ended.
 func (c *census) ended(t *cluster.Task) {
@@ -247,7 +266,7 @@ func (c *census) target(t *cluster.Task) *cluster.Target {
 	return c.Target(t.ID)
 }
 
-// protected reports whether a task may not be stopped, and has the end of that looked at.
+// protected reports whether a task may not be stopped.
 func (c *census) protected(t *cluster.Task) bool {
 	if c.Protected == nil || c.Service.Status != cluster.ServiceActive {
 		return false
@@ -303,7 +322,7 @@ func (c *census) least(desired int) int { return (desired*c.Service.MinHealthy +
 
 // may reports whether a task may be stopped now.
 func (c *census) may(m *member) bool {
-	if m.gone || m.protected {
+	if m.gone || c.shielded(m) {
 		return false
 	}
 	if c.spare(m) > 0 {
@@ -311,6 +330,14 @@ func (c *census) may(m *member) bool {
 	}
 	c.refused = true
 	return false
+}
+
+// shielded reports whether a task that is to be stopped is protected, and has the end of that looked at.
+func (c *census) shielded(m *member) bool {
+	if m.protected {
+		c.lookAgain(c.Protected(m.ID))
+	}
+	return m.protected
 }
 
 // spare is how many tasks like m may go without fewer than the floor being healthy.
@@ -358,8 +385,11 @@ func (c *census) serves(m *member) bool {
 
 // choose has placement stop up to n of tasks that are all of one state and one deployment, as far as they may go, and returns how many.
 func (c *census) choose(members []*member, n int, reason string) int {
-	members = slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.gone || m.protected })
-	if len(members) == 0 || n <= 0 {
+	if n <= 0 {
+		return 0
+	}
+	members = slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.gone || c.shielded(m) })
+	if len(members) == 0 {
 		return 0
 	}
 	n = min(n, len(members))

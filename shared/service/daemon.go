@@ -66,15 +66,22 @@ func (c *census) divide() map[string]*member {
 	return keep
 }
 
-// stays reports whether a task may be the one of its instance.
+// stays reports whether a task may be the one of its instance: by the constraints of its deployment, or by today's, which
+// let it be started there.
 func (c *census) stays(m *member) bool {
 	switch {
-	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance):
+	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance) && !c.eligible(m.Instance):
 		return false
 	case m.leaving:
 		return c.Busy != nil && c.Busy(m.Instance)
 	}
 	return true
+}
+
+// eligible reports whether the instance is one of the eligible, which are in order.
+func (c *census) eligible(instance string) bool {
+	_, found := slices.BinarySearch(c.Eligible, instance)
+	return found
 }
 
 // betterDaemon orders the tasks of one instance by which is to be kept: the one in the better state, the oldest.
@@ -95,7 +102,7 @@ func daemonRank(m *member) state {
 func (c *census) renew(keep map[string]*member) {
 	wave := max(1, (len(c.Eligible)*c.Limits.Wave+99)/100) - c.ending
 	rolling := c.mayRoll(len(keep))
-	for _, id := range c.shuffled(keep) {
+	for _, id := range c.turned(sortedKeys(keep), c.primary()) {
 		m := keep[id]
 		g := c.of(m.Task)
 		switch {
@@ -131,14 +138,14 @@ func (c *census) mayRoll(n int) int {
 	return 1
 }
 
-// shuffled are the instances in an order that differs from one failed attempt to the next.
-func (c *census) shuffled(keep map[string]*member) []string {
-	ids := sortedKeys(keep)
-	if step := c.backoffs[c.primary().ID].Step; step > 0 && len(ids) > 0 {
-		first := int(draw(uint64(step), c.primary().ID) % uint64(len(ids)))
-		ids = slices.Concat(ids[first:], ids[:first])
+// turned are the instances in an order that differs from one failed attempt of the deployment to the next.
+func (c *census) turned(ids []string, g *group) []string {
+	step := c.backoffs[g.ID].Step
+	if step == 0 || len(ids) == 0 {
+		return ids
 	}
-	return ids
+	first := int(draw(uint64(step), g.ID) % uint64(len(ids)))
+	return slices.Concat(ids[first:], ids[:first])
 }
 
 // startDaemons starts a task on each of the instances, as far as the throttle allows: after an attempt that failed on one
@@ -155,8 +162,7 @@ func (c *census) startDaemons(short []string) {
 		return
 	}
 	if n < len(short) {
-		first := int(draw(uint64(c.backoffs[p.ID].Step), p.ID) % uint64(len(short)))
-		short = slices.Concat(short[first:], short[:first])[:n]
+		short = c.turned(short, p)[:n]
 		slices.Sort(short)
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, On: short})

@@ -148,3 +148,141 @@ func TestDaemonsOfANewRevisionAreTriedAgain(t *testing.T) {
 	}
 	expect(t, "tried again or failed", last.Sub(begun) > time.Hour || w.service.Deployment.ID == "ecs-svc/a", true)
 }
+
+// A protected task on a draining instance, or an unhealthy one, stays until its protection ends.
+func TestTheEndOfAProtectionIsLookedAt(t *testing.T) {
+	for _, sick := range []bool{false, true} {
+		w := at(t, 2)
+		id := w.ids()[0]
+		w.protect[id] = w.now.Add(2 * time.Hour)
+		if sick {
+			w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		} else {
+			w.set(id, func(t *cluster.Task) { t.Instance = "leaving" })
+			w.hosts["leaving"] = HostDraining
+		}
+		var p Plan
+		for range 40 {
+			p = w.step()
+			w.pass(5 * time.Second)
+		}
+		if p.LookAgain.IsZero() {
+			t.Errorf("sick %v: nobody looks again when the protection ends", sick)
+		}
+	}
+}
+
+// Tasks on lost instances are replaced while the health checks of others are not believed.
+func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
+	w := at(t, 10)
+	for _, id := range w.ids()[:3] {
+		w.set(id, func(t *cluster.Task) { t.Instance = "away" })
+	}
+	w.hosts["away"] = HostLost
+	w.mass = true
+	starts := 0
+	for range 100 {
+		p := w.step()
+		for _, s := range p.Starts {
+			starts += s.Count
+		}
+		w.pass(5 * time.Second)
+	}
+	expect(t, "starts", starts, 3)
+}
+
+// Early success does not keep what is older.
+func TestOlderTasksGoAfterADeferredSuccess(t *testing.T) {
+	w := at(t, 10)
+	w.service.Early = cluster.EarlySuccess{Enable: true, Percent: 100, Deferred: true}
+	w.deploy("b")
+	for range 400 {
+		w.step()
+		w.pass(5 * time.Second)
+	}
+	expect(t, "b", w.running()["ecs-svc/b"], 10)
+	expect(t, "a", w.running()["ecs-svc/a"], 0)
+}
+
+// A grace period only puts off what the circuit breaker counts.
+func TestGraceEndsInARollout(t *testing.T) {
+	w := newWorld(t, 2)
+	w.checked = true
+	w.service.Grace = 60
+	w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}
+	w.rest(20)
+	w.pass(2 * time.Minute)
+	w.step()
+	expect(t, "done", w.service.Deployment.Completed(), true)
+	w.deploy("b")
+	w.sick["ecs-svc/b"] = true
+	n := 0
+	for range 1000 {
+		w.step()
+		n++
+		if w.service.Deployment.ID == "ecs-svc/a" {
+			break
+		}
+		w.pass(5 * time.Second)
+	}
+	expect(t, "rolled back", w.service.Deployment.ID, "ecs-svc/a")
+}
+
+// Protected tasks of the old revision stay, and go when that ends.
+func TestProtectedTasksOutlastARollout(t *testing.T) {
+	w := at(t, 4)
+	for _, id := range w.ids() {
+		w.protect[id] = w.now.Add(20 * time.Minute)
+	}
+	w.deploy("b")
+	for range 30 {
+		w.step()
+		w.pass(5 * time.Second)
+	}
+	s := *w.service
+	s.Desired = 2
+	w.service = &s
+	for range 30 {
+		w.step()
+		w.pass(5 * time.Second)
+	}
+	var p Plan
+	for range 400 {
+		p = w.step()
+		if !p.LookAgain.IsZero() && idle(p) {
+			w.pass(p.LookAgain.Sub(w.now))
+			continue
+		}
+		w.pass(5 * time.Second)
+	}
+	expect(t, "b", w.running()["ecs-svc/b"], 2)
+	expect(t, "a", w.running()["ecs-svc/a"], 0)
+}
+
+// A task that its target group refuses counts as failed, but not before it can be told from one on an instance that dies.
+func TestRefusedRegistrationsCount(t *testing.T) {
+	in := with(1, 100, 200, task("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
+	in.Service.Deployment.State = cluster.RolloutInProgress
+	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "arn:tg", Container: "web", Port: 80}}
+	target := &cluster.Target{Task: "t1", Owner: "web", Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed, Reason: "TargetGroupNotFound"}}}
+	in.Target = func(string) *cluster.Target { return target }
+	p := Reconcile(in)
+	expect(t, "counted at once", len(p.Counted), 0)
+	expect(t, "told", p.Events[0].Message, "(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
+	in.Now = p.LookAgain
+	in.Service = p.Next
+	p = Reconcile(in)
+	expect(t, "counted", p.Next.Deployment.Failed, 1)
+	expect(t, "told again", len(p.Events), 0)
+}
+
+// Tasks that run have what the throttle's row says be over, for good: theirs will be gone one day.
+func TestAThrottleEndsForGood(t *testing.T) {
+	in := with(1, 100, 200, task("t1"))
+	in.Throttle = &cluster.Throttle{Owner: "web", Revisions: map[string]cluster.Backoff{
+		"ecs-svc/a": {Step: 4, Failures: 4, Since: noon.Add(-2 * time.Hour), NextAttemptAt: noon.Add(-time.Hour)},
+	}}
+	expect(t, "unthrottled", Reconcile(in).Unthrottled, true)
+	in.Tasks = nil
+	expect(t, "unthrottled by nothing", Reconcile(in).Unthrottled, false)
+}

@@ -86,6 +86,9 @@ type Plan struct {
 	Counted []*cluster.Task
 	// Register are tasks that want a [cluster.Target] row, Ended tasks whose row is to be wound up.
 	Register, Ended []*cluster.Task
+	// Unthrottled reports that what the throttle row says is over: tasks have come to be RUNNING since. The row is to say so,
+	// as theirs will be gone one day.
+	Unthrottled bool
 	// Told are registrations that the events now tell of.
 	Told []*cluster.Target
 	// Seen are service events in order, of what led to the plan: before those of the stops and the starts; Events are

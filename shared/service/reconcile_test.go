@@ -234,6 +234,18 @@ func TestDaemon(t *testing.T) {
 		w.deploy("b")
 		expect(t, "stops", len(w.step().Stops), 2)
 	})
+	t.Run("TodaysConstraintsLetATaskStayWhereTheyHadItStarted", func(t *testing.T) {
+		w := daemon(t, "a")
+		w.eligible = []string{"a", "b"}
+		in := w.input()
+		in.Matches = func(instance string) bool { return instance == "a" } // as when the deployment was made
+		p := Reconcile(in)
+		expect(t, "starts on", p.Starts[0].On[0], "b")
+		w.step()
+		in = w.input()
+		in.Matches = func(instance string) bool { return instance == "a" }
+		expect(t, "idle", idle(Reconcile(in)), true)
+	})
 	t.Run("AnotherInstanceIsTriedAfterAFailure", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}

@@ -116,11 +116,14 @@ func (c *census) roll(desired int) {
 	if c.early() {
 		n = old // the rest comes up by and by
 	}
-	wanted := n
 	for i := len(c.groups) - 1; i > 0 && n > 0; i-- {
 		n -= c.rollGroup(c.groups[i], n)
 	}
-	c.obstructed(wanted, n)
+	if n > 0 {
+		for _, g := range c.groups[1:] {
+			c.protection(g, n)
+		}
+	}
 }
 
 // rollGroup stops up to n of an older deployment's tasks, those first by which least is lost.
@@ -128,7 +131,7 @@ func (c *census) rollGroup(g *group, n int) int {
 	stopped := 0
 	for s := waiting; s <= good && stopped < n; s++ {
 		if s == bad {
-			stopped += c.stopBad(g, n-stopped)
+			stopped += c.stopBad(g, n-stopped, func(*member) string { return c.scaling(g) })
 			continue
 		}
 		for _, leaving := range []bool{true, false} {
@@ -149,23 +152,12 @@ func (g *group) like(s state, leaving bool) (out []*member) {
 	return out
 }
 
-// obstructed says why tasks of older deployments that should go do not: they are protected.
-func (c *census) obstructed(wanted, left int) {
-	if wanted <= 0 || left <= 0 {
-		return
-	}
-	for _, g := range c.groups[1:] {
-		c.protection(g, left)
-	}
-}
-
-// protection tells that up to n tasks of a deployment stay as they are protected, and looks again when that ends.
+// protection tells that up to n tasks of a deployment that should go stay, as they are protected.
 func (c *census) protection(g *group, n int) {
 	protected := 0
 	for _, m := range g.members {
-		if m.protected && !m.gone && !m.leaving {
+		if m.protected && !m.gone {
 			protected++
-			c.lookAgain(c.Protected(m.ID))
 		}
 	}
 	if protected = min(protected, n); protected > 0 {
@@ -184,7 +176,7 @@ func (c *census) maintain(g *group, want int) {
 		return
 	}
 	if settled && g.count[bad] > 0 && !c.Unhealthy {
-		short -= c.stopBad(g, 1)
+		short -= c.stopBad(g, 1, c.ailment)
 	}
 	c.stopLeaving(g, short)
 }
@@ -210,12 +202,12 @@ func (c *census) retire(g *group, want int) {
 	if extra <= 0 {
 		return
 	}
-	extra -= c.stopBad(g, extra)
+	extra -= c.stopBad(g, extra, c.ailment)
 	c.stopLeaving(g, extra)
 }
 
-// stopBad stops up to n unhealthy tasks, at random.
-func (c *census) stopBad(g *group, n int) (stopped int) {
+// stopBad stops up to n unhealthy tasks, at random, each for its reason.
+func (c *census) stopBad(g *group, n int, why func(*member) string) (stopped int) {
 	sick := append(g.like(bad, true), g.like(bad, false)...)
 	slices.SortFunc(sick, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(draw(c.Seed, a.ID), draw(c.Seed, b.ID)), cmp.Compare(a.ID, b.ID))
@@ -224,7 +216,7 @@ func (c *census) stopBad(g *group, n int) (stopped int) {
 		if stopped == n {
 			break
 		}
-		if c.stop(m, c.ailment(m)) {
+		if c.stop(m, why(m)) {
 			stopped++
 		}
 	}
@@ -240,6 +232,9 @@ func (c *census) stopLeaving(g *group, n int) {
 			}
 		}
 	}
+	if n > 0 {
+		c.protection(g, n)
+	}
 }
 
 // start plans the starts that a deployment is short of, as far as maximumPercent, its throttle and the bound on
@@ -254,9 +249,9 @@ func (c *census) start(g *group, want int) {
 	leaving := max(0, min(g.leaving(), short-missing))
 	sick := max(0, min(g.count[bad], short-missing-leaving))
 	replaced := g.count[bad] - sick
-	if c.Unhealthy {
-		c.unhealthy += sick
-		sick = 0
+	if doubted := max(0, sick-g.lost()); c.Unhealthy && doubted > 0 {
+		c.unhealthy += doubted
+		sick -= doubted
 	}
 	wave := max(1, (want*c.Limits.Wave+99)/100)
 	sick = max(0, min(sick, wave-replaced))
@@ -266,6 +261,16 @@ func (c *census) start(g *group, want int) {
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, Replaced: min(n, sick)})
 	c.active += n
+}
+
+// lost is how many of the members left are on instances that are lost.
+func (g *group) lost() (n int) {
+	for _, m := range g.members {
+		if m.lost && !m.gone && m.state == bad {
+			n++
+		}
+	}
+	return n
 }
 
 // hold keeps a deployment's waiting tasks from being placed.

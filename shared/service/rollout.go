@@ -118,11 +118,12 @@ func (c *census) halt(stop cluster.StopType) {
 	r.Stop, r.StoppedAt = "", c.Now
 	if stop == cluster.StopRollback && c.next.Last != nil {
 		r.RollbackReason = "Service deployment rolled back because of a request to stop it."
-		c.rollback("rollback requested")
+		c.rollback("ECS deployment rollback requested")
 		return
 	}
 	c.next.Deployment.State = cluster.RolloutFailed
 	c.next.Deployment.Reason = "ECS deployment " + c.next.Deployment.ID + " was stopped."
+	c.event(Event{Message: DeploymentFailed(c.Service.Name, c.next.Deployment.ID, "stopped on request"), Name: "SERVICE_DEPLOYMENT_FAILED", Deployment: c.next.Deployment.ID})
 	c.end(cluster.DeploymentStopped, "The service deployment was stopped.")
 }
 
@@ -167,6 +168,9 @@ func failedBy(why string, alarms []string) string {
 func (c *census) rollback(cause string) {
 	n := c.next
 	failed, target := n.Deployment, *n.Last
+	if failed.State == cluster.RolloutInProgress {
+		failed.Reason = "ECS deployment " + failed.ID + " was stopped."
+	}
 	failed.State, failed.Desired = cluster.RolloutFailed, c.primary().left()
 	older := []cluster.Deployment{failed}
 	for _, d := range n.Older {

@@ -68,12 +68,11 @@ func (c *census) tellThrottled() {
 	worst := 0
 	var of string
 	for _, g := range c.groups {
-		g.Impaired = c.backoffs[g.ID].Step >= consistently
-		if g.Impaired && c.backoffs[g.ID].Step > worst {
-			worst, of = c.backoffs[g.ID].Step, g.ID
+		if step := c.backoffs[g.ID].Step; step > worst {
+			worst, of = step, g.ID
 		}
 	}
-	if worst > 0 && c.Service.Status == cluster.ServiceActive {
+	if worst >= consistently && c.Service.Status == cluster.ServiceActive {
 		c.say("throttle/"+of, Event{Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of})
 	}
 }
@@ -105,10 +104,10 @@ func (c *census) tellTooMany() {
 // tellStuck says that a deployment cannot take a step, as its percentages allow neither a start nor a stop.
 func (c *census) tellStuck() {
 	p := c.primary()
-	p.Stuck = c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
+	stuck := c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
 		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
 		p.fresh() < c.next.Desired && c.active >= c.ceiling && c.backoffs[p.ID].Step == 0 && !c.changing()
-	if p.Stuck {
+	if stuck {
 		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
 	}
 }
@@ -123,59 +122,62 @@ func (c *census) changing() bool {
 	return false
 }
 
-// tellTargets tells of registrations made and ended since.
+// tellTargets tells of registrations made and ended since; of those made, once none is under way any more.
 func (c *census) tellTargets() {
-	made, ended, failed := map[string]int{}, map[string]int{}, map[string]string{}
-	var order []string
-	draining := 0
 	slices.SortFunc(c.targets, func(a, b *cluster.Target) int { return cmp.Compare(a.Task, b.Task) })
+	n := news{made: map[string]int{}, ended: map[string]int{}, failed: map[string]string{}}
+	n.wait = slices.ContainsFunc(c.targets, (*cluster.Target).Open)
 	for _, target := range c.targets {
-		news := false
-		for _, r := range target.Registrations {
-			if !r.Registry && made[r.ARN]+ended[r.ARN] == 0 && failed[r.ARN] == "" {
-				order = append(order, r.ARN)
-			}
-			switch {
-			case r.State == cluster.RegistrationFailed && !target.Told:
-				failed[r.ARN], news = r.Reason, true
-			case r.State == cluster.Registered && !target.Told:
-				made[r.ARN]++
-				news = true
-			case r.State == cluster.Deregistered && !target.ToldDrain:
-				ended[r.ARN]++
-				news = true
-				if r.DrainedAt.After(c.Now) {
-					draining++
-				}
-			}
-		}
-		if news {
+		if n.take(target, c.Now) {
 			c.plan.Told = append(c.plan.Told, target)
 		}
 	}
-	c.targetEvents(order, made, ended, failed)
-	if draining > 0 {
-		c.event(Event{Message: Draining(c.Service.Name, draining)})
+	for _, arn := range n.order {
+		if k := n.made[arn]; k > 0 {
+			c.event(Event{Message: Registered(c.Service.Name, k, arn)})
+		}
+		if k := n.ended[arn]; k > 0 {
+			c.event(Event{Message: Deregistered(c.Service.Name, k, arn)})
+		}
+		if why := n.failed[arn]; why != "" {
+			c.say("register/"+arn, Event{Message: NotRegistered(c.Service.Name, arn, why)})
+		}
+	}
+	if n.draining > 0 {
+		c.event(Event{Message: Draining(c.Service.Name, n.draining)})
 	}
 }
 
-func (c *census) targetEvents(order []string, made, ended map[string]int, failed map[string]string) {
-	seen := map[string]bool{}
-	for _, arn := range order {
-		if seen[arn] {
-			continue
+// news is what has become of registrations, by target group or Cloud Map service.
+type news struct {
+	wait        bool // with those that were made
+	made, ended map[string]int
+	failed      map[string]string // why
+	order       []string
+	draining    int // tasks that get no new connections any more
+}
+
+// take takes in one task's registrations and reports whether they are to be marked as told of.
+func (n *news) take(t *cluster.Target, now time.Time) (told bool) {
+	for _, r := range t.Registrations {
+		if !slices.Contains(n.order, r.ARN) && !r.Registry { // ECS tells of target groups alone
+			n.order = append(n.order, r.ARN)
 		}
-		seen[arn] = true
-		if n := made[arn]; n > 0 {
-			c.event(Event{Message: Registered(c.Service.Name, n, arn)})
-		}
-		if n := ended[arn]; n > 0 {
-			c.event(Event{Message: Deregistered(c.Service.Name, n, arn)})
-		}
-		if why := failed[arn]; why != "" {
-			c.event(Event{Message: NotRegistered(c.Service.Name, arn, why)})
+		switch {
+		case r.State == cluster.RegistrationFailed:
+			n.failed[r.ARN] = r.Reason
+		case r.State == cluster.Registered && !t.Told && !n.wait:
+			n.made[r.ARN]++
+			told = true
+		case r.State == cluster.Deregistered && !t.ToldDrain:
+			n.ended[r.ARN]++
+			told = true
+			if r.DrainedAt.After(now) {
+				n.draining++
+			}
 		}
 	}
+	return told
 }
 
 // ailment is why an unhealthy task is stopped, in ECS's words.

@@ -121,14 +121,13 @@ func TestLocalCloud(t *testing.T) {
 	c, lost := &calls{}, &losses{}
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Tap = &cloud.Tap{Before: lost.before, After: c.add, Lose: lost.next}
-		o.Parameters["RecheckSeconds"] = "1"
+		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"] = "1", "1,3"
 	})
 	t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
 	if t.Failed() {
 		return
 	}
 	t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
-	t.Run("BalancedScenario", func(t *testing.T) { runBalancedScenario(t, l) })
 	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
 	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { forgotten(t, l) })

@@ -32,7 +32,7 @@ func TestLocalCloudUnderFaults(t *testing.T) {
 	})
 	f.cloud = l.Cloud
 	// As users' SDKs do, it repeats a call that a killed function did not answer.
-	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) { o.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), 10) })
+	patient := ecs.New(l.Client().Options(), func(o *ecs.Options) { o.Retryer, o.RetryMaxAttempts = retry.NewStandard(), 10 })
 	s := &story{t: t, tier: l, api: patient, cluster: "shop"}
 	for _, step := range []struct {
 		name string

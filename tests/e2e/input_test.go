@@ -246,7 +246,8 @@ func (w *wronged) mistakes() []mistake {
 
 		{"OperationNotServed", "CreateTaskSet", `{}`, badRequest, "UnsupportedFeatureException", "CreateTaskSet"},
 		{"OperationThatIsNone", "MakeCoffee", `{}`, badRequest, "UnknownOperationException", "MakeCoffee"},
-		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "loadBalancers": [{"containerName": "web"}]`), badRequest, "UnsupportedFeatureException", "loadBalancers"},
+		{"MemberNotServed", "CreateService", create(`"desiredCount": 1, "volumeConfigurations": [{"name": "v"}]`), badRequest, "UnsupportedFeatureException", "volumeConfigurations"},
+		{"LoadBalancerWithoutTargetGroup", "CreateService", create(`"desiredCount": 1, "loadBalancers": [{"containerName": "web"}]`), badRequest, "InvalidParameterException", "loadBalancers.targetGroupArn"},
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 
 	"berth/shared/cluster"
 	"berth/tests/cloud"
@@ -249,8 +251,36 @@ func sortedGrants(used map[grant]cloud.Call) []grant {
 	})
 }
 
-// withoutGrants takes an action out of a role while there is work that needs it: the work does not get done, and is
-// done when the action is back, as whoever failed is called again.
+// deprived takes an action out of a role and has work begin that needs it: the work does not get done, and is done when the
+// action is back, as whoever failed is called again.
+func (s *story) deprived(l *local, c *calls, g grant, begin func(), done func() bool) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	before := len(c.since(0))
+	restore, err := l.Without(ctx, g.function, g.action)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	begin()
+	s.await("a refusal", func() bool {
+		if done() {
+			s.t.Fatal("it was done all the same")
+		}
+		return slices.ContainsFunc(c.since(before), func(call cloud.Call) bool {
+			return l.Caller(call.AccessKey) == g.function && slices.Contains(actions(call), g.action) && refused(call)
+		})
+	})
+	if done() {
+		s.t.Error("it was done all the same")
+	}
+	if err := restore(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	s.comeBack(l)
+	s.await("it to be done", done)
+}
+
+// withoutGrants deprives the functions in turn of what they write or read with.
 func withoutGrants(t *testing.T, l *local, c *calls) {
 	ctx := t.Context()
 	s := &story{t: t, tier: l, api: l.Client(), cluster: "default"}
@@ -262,27 +292,45 @@ func withoutGrants(t *testing.T, l *local, c *calls) {
 		t.Run(g.function+" "+g.action, func(t *testing.T) {
 			s.t = t
 			count++
-			before := len(c.since(0))
-			restore, err := l.Without(ctx, g.function, g.action)
-			if err != nil {
-				t.Fatal(err)
-			}
-			must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
-			s.await("a refusal", func() bool {
-				return slices.ContainsFunc(c.since(before), func(call cloud.Call) bool {
-					return l.Caller(call.AccessKey) == g.function && slices.Contains(actions(call), g.action) && refused(call)
-				})
-			})
-			if v := s.service("web"); v.RunningCount == count {
-				t.Errorf("%d tasks run all the same", count)
-			}
-			if err := restore(ctx); err != nil {
-				t.Fatal(err)
-			}
-			s.comeBack(l)
-			s.steady("web", count)
+			s.deprived(l, c, g, func() {
+				must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Service: aws.String("web"), DesiredCount: &count}))(s)
+			}, func() bool { return s.service("web").RunningCount == count && len(s.tasks("web")) == int(count) })
 		})
 	}
+	t.Run("throttling dynamodb:PutItem", func(t *testing.T) {
+		s.t = t
+		s.deprived(l, c, grant{"throttling", "dynamodb:PutItem"}, func() {
+			s.serve("broken", nil, types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
+		}, func() bool {
+			answer, err := l.Own(ctx, "DescribeServiceThrottle", `{"service": "broken"}`)
+			return err == nil && strings.Contains(string(answer), "CannotStartContainerError")
+		})
+	})
+	t.Run("health-check dynamodb:PutItem", func(t *testing.T) {
+		s.t = t
+		group := must(elb.NewFromConfig(l.Balancing()).CreateTargetGroup(ctx, &elb.CreateTargetGroupInput{Name: aws.String("front")}))(s).TargetGroups[0]
+		s.deprived(l, c, grant{"health-check", "dynamodb:PutItem"}, func() {
+			s.serve("front", []types.LoadBalancer{{TargetGroupArn: group.TargetGroupArn, ContainerName: aws.String("front"), ContainerPort: aws.Int32(80)}})
+		}, func() bool {
+			_ = l.LookNow() // it fails as long as it may not
+			return s.service("front").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+		})
+	})
+}
+
+// serve has a service of one task.
+func (s *story) serve(name string, behind []types.LoadBalancer, environment ...types.KeyValuePair) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	must(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
+		Family: &name, NetworkMode: types.NetworkModeBridge, ContainerDefinitions: []types.ContainerDefinition{{
+			Name: &name, Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64), Essential: aws.Bool(true),
+			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(80)}}, Environment: environment,
+		}},
+	}))(s)
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: &name, TaskDefinition: &name, DesiredCount: aws.Int32(1), LoadBalancers: behind,
+	}))(s)
 }
 
 func refused(call cloud.Call) bool {

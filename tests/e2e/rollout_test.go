@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+	"github.com/aws/aws-sdk-go-v2/service/servicediscovery"
 
 	"berth/shared/cluster"
 	"berth/shared/wire"
@@ -28,13 +29,14 @@ type rollout struct {
 	tier   rolloutTier
 	elb    *elb.Client
 	alarms *cloudwatch.Client
+	names  *servicediscovery.Client
 
 	name, group string
 	good        string // ARN of the service revision that was deployed last
 	dead        string // zone
 	places      places
 	watch       watch
-	complain    func(wrong string)
+	complain    func(wrong string, at sight)
 }
 
 const (
@@ -48,9 +50,13 @@ func newRollout(t *testing.T, tier rolloutTier) *rollout {
 	s := &rollout{
 		story: story{t: t, tier: tier, api: tier.Client(), cluster: "harbour"}, tier: tier, name: "quay",
 		elb: elb.NewFromConfig(tier.Balancing()), alarms: cloudwatch.NewFromConfig(tier.Balancing()),
+		names:  servicediscovery.NewFromConfig(tier.Balancing()),
 		places: places{address: map[string]string{}, ec2: map[string]string{}, live: map[string]bool{}},
 	}
-	s.complain = func(wrong string) { s.t.Helper(); s.t.Error(wrong) }
+	s.complain = func(wrong string, at sight) {
+		s.t.Helper()
+		s.t.Fatalf("%s\n%s", wrong, at)
+	}
 	return s
 }
 
@@ -65,11 +71,13 @@ func runRolloutScenario(t *testing.T, tier rolloutTier) {
 	}{
 		{"TwelveAreHealthy", s.begin},
 		{"RollsForthWhileAZoneDies", s.rollForth},
+		{"ReplacesWhatFailsItsChecks", s.failTarget},
 		{"TheCircuitBreakerRollsBack", s.breakUp},
 		{"AnAlarmRollsBack", s.alarm},
 		{"AnInstanceIsDrained", s.drain},
 		{"AScaleInSparesProtectedTasks", s.protect},
 		{"EventsAreInECSsWords", s.words},
+		{"EntersTasksInCloudMap", s.discovered},
 		{"Deleted", s.end},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -88,7 +96,7 @@ func TestRolloutIsWatched(t *testing.T) {
 	s := newRollout(t, newVirtual(t))
 	s.begin()
 	noticed := ""
-	s.complain = func(wrong string) { noticed = wrong }
+	s.complain = func(wrong string, _ sight) { noticed = wrong }
 	for _, task := range s.tasks(s.name)[:wanted-floor+1] {
 		must(s.api.StopTask(t.Context(), &ecs.StopTaskInput{Cluster: &s.cluster, Task: task.TaskArn}))(&s.story)
 	}
@@ -256,6 +264,34 @@ func (s *rollout) loseZone(zone string) {
 	}
 }
 
+func (s *rollout) failTarget() {
+	const why = "Health checks failed with these codes: [503]"
+	s.until("the zones that are left to have as many tasks", func(at sight) bool {
+		in := map[string]int{}
+		for _, task := range at.healthy {
+			in[*task.AvailabilityZone]++
+		}
+		return len(at.tasks) == wanted && in[zones[0]] == wanted/2 && in[zones[1]] == wanted/2
+	})
+	victim := s.tasks(s.name)[0]
+	if err := s.tier.FailTarget(ecsID(s.t, victim), why); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("its replacement", func(at sight) bool {
+		return len(at.healthy) == wanted && !slices.ContainsFunc(at.tasks, func(task types.Task) bool { return *task.TaskArn == *victim.TaskArn })
+	})
+	s.stable()
+	at := s.look()
+	for _, text := range []string{
+		"(task " + cluster.LastPart(*victim.TaskArn) + ") (port ", "is unhealthy in (target-group " + s.group + ") due to (reason " + why + ").",
+		" Amazon ECS replaced 1 tasks due to an unhealthy status.",
+	} {
+		if !at.said(text) {
+			s.t.Errorf("no event has %q\n%s", text, at)
+		}
+	}
+}
+
 func (s *rollout) breakUp() {
 	s.revise(types.KeyValuePair{Name: aws.String("BERTH_FLEET_FAIL"), Value: aws.String("start")})
 	// One task at a time, so that the fourth failure is that of the fourth attempt.
@@ -398,10 +434,11 @@ func (s *rollout) protect() {
 // texts are ECS's, of all that happens here.
 var texts = regexp.MustCompile(`^\(service quay\) (?:` + strings.Join([]string{
 	`has reached a steady state\.`,
-	`has started \d+ tasks:(?: \(task [0-9a-f]{32}\))+\.`,
+	`has started \d+ tasks:(?: \(task [0-9a-f]{32}\))+\.(?: Amazon ECS replaced \d+ tasks due to an unhealthy status\.)?`,
 	`has stopped \d+ running tasks:(?: \(task [0-9a-f]{32}\))+\.`,
 	`stopped \d+ pending tasks\.`,
 	`(?:de)?registered \d+ targets in \(target-group \S+\)`,
+	`failed to register targets in \(target-group \S+\) with \(error .*\)`, // on an instance that has just died
 	`has begun draining connections on \d+ tasks\.`,
 	`\(task [0-9a-f]{32}\) \(port \d+\) is unhealthy in \(target-group \S+\) due to \(reason .*\)\.`,
 	`is unable to consistently start tasks successfully\.`,
@@ -441,6 +478,31 @@ func (s *rollout) words() {
 			s.t.Errorf("no event has %q", text)
 		}
 	}
+}
+
+// discovered has a service of tasks with addresses of their own entered in Cloud Map, and removed.
+func (s *rollout) discovered() {
+	ctx := s.t.Context()
+	made := must(s.names.CreateService(ctx, &servicediscovery.CreateServiceInput{Name: &s.name, NamespaceId: aws.String("ns-1")}))(&s.story)
+	must(s.api.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{
+		Family: aws.String("crane"), NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{{
+			Name: aws.String("crane"), Image: aws.String("busybox"), Cpu: 64, Memory: aws.Int32(64), Essential: aws.Bool(true),
+		}},
+	}))(&s.story)
+	must(s.api.CreateService(ctx, &ecs.CreateServiceInput{
+		Cluster: &s.cluster, ServiceName: aws.String("crane"), TaskDefinition: aws.String("crane"), DesiredCount: aws.Int32(2),
+		NetworkConfiguration: &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{Subnets: []string{"subnet-1"}}},
+		ServiceRegistries:    []types.ServiceRegistry{{RegistryArn: made.Service.Arn}},
+	}))(&s.story)
+	entries := func() int {
+		out := must(s.names.ListInstances(ctx, &servicediscovery.ListInstancesInput{ServiceId: made.Service.Id}))(&s.story)
+		return len(out.Instances)
+	}
+	s.until("two entries, and a deployment that is done", func(sight) bool {
+		return entries() == 2 && s.service("crane").Deployments[0].RolloutState == types.DeploymentRolloutStateCompleted
+	})
+	must(s.api.DeleteService(ctx, &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("crane"), Force: aws.Bool(true)}))(&s.story)
+	s.until("no entry", func(sight) bool { return entries() == 0 })
 }
 
 func (s *rollout) end() {

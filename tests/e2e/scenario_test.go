@@ -170,8 +170,8 @@ func (s *story) tooMany() {
 	must(s.api.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{
 		Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(60),
 	}))(s)
-	s.await("a word on what is short", func() bool { return len(s.saying("web", "unable to place a task")) > 0 })
-	said := s.saying("web", "unable to place a task")[0]
+	s.await("a word on what is short", func() bool { return len(s.saying("web", "was unable to place a task")) > 0 })
+	said := s.saying("web", "was unable to place a task")[0]
 	for _, want := range []string{"(service web)", "insufficient", "CPU", "512"} {
 		if !strings.Contains(said, want) {
 			s.t.Errorf("%q does not say %q", said, want)

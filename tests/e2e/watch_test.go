@@ -20,9 +20,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// rolloutTier is a tier that can be looked into.
+// rolloutTier is a tier whose fleet has target groups, Cloud Map and alarms, and that can be looked into.
 type rolloutTier interface {
-	balancedTier
+	Tier
+	// Balancing is where the fleet's Elastic Load Balancing, Cloud Map and CloudWatch are.
+	Balancing() aws.Config
+	// FailTarget has a task fail the checks of its target groups, for a reason.
+	FailTarget(id, reason string) error
+	// LookNow has what looks each minute look now, where time does not pass by itself.
+	LookNow() error
 	// ECS is the fleet itself, past Berth.
 	ECS() *ecs.Client
 	// Own calls an operation of Berth's own.
@@ -30,6 +36,14 @@ type rolloutTier interface {
 	// Pass lets time go on where it does not by itself.
 	Pass()
 }
+
+func (v *virtual) Balancing() aws.Config {
+	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone, HTTPClient: inline{v.Server}}
+}
+
+func (v *virtual) FailTarget(id, reason string) error { return v.Fleet.SetTargetHealth(id, reason) }
+
+func (v *virtual) LookNow() error { return nil }
 
 func (v *virtual) ECS() *ecs.Client {
 	return newClient("http://127.0.0.1", inline{v.Fleet.Endpoint()})
@@ -208,7 +222,7 @@ func (s *rollout) look() sight {
 	// What placement has written says how much it knows.
 	aware := dead == 0 && int(at.service.RunningCount) == running
 	if wrong := s.watch.see(len(at.healthy), aware); wrong != "" {
-		s.complain(wrong)
+		s.complain(wrong, at)
 	}
 	if err := s.tier.LookNow(); err != nil {
 		s.t.Fatal(err)

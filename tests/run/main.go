@@ -18,7 +18,7 @@ import (
 func main() {
 	lint := flag.Bool("lint", false, "only the checks that run no code of the project")
 	fetch := flag.String("fetch", "", "only fetch the tool of PyPI of this name")
-	seeds := flag.Int("seeds", 200, "how many seeds to simulate")
+	seeds := flag.Int("seeds", 300, "how many seeds to simulate")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -188,7 +188,7 @@ func (l *ledger) leaving(t *cluster.Task) bool {
 // lost reports that the agent of the task's instance has been disconnected for long; clocks may be off.
 func (l *ledger) lost(t *cluster.Task) bool {
 	i := l.known[t.Instance]
-	return i != nil && !i.DisconnectedAt.IsZero() && l.now().Sub(i.DisconnectedAt) >= lostAfter-time.Minute
+	return i != nil && !i.DisconnectedAt.IsZero() && l.now().Sub(i.DisconnectedAt.Time()) >= lostAfter-time.Minute
 }
 
 // touchedRow is when the instance's row last changed.
