@@ -167,5 +167,5 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 
 // lost reports whether the instance's agent has been away for so long that its tasks are given up (S11).
 func (r *scalingRound) lost(v *cluster.InstanceView) bool {
-	return !v.AgentConnected && !v.DisconnectedAt.IsZero() && r.Clock.Now().Sub(v.DisconnectedAt) >= r.Settings.LostAfter
+	return !v.AgentConnected && v.DisconnectedAt != 0 && r.Clock.Now().Sub(v.DisconnectedAt.Time()) >= r.Settings.LostAfter
 }
