@@ -31,7 +31,7 @@ func shipped(t *testing.T, parameters map[string]string) *embedded.Wiring {
 
 func TestTemplate(t *testing.T) {
 	w := shipped(t, nil)
-	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "managed-scaling", "placement", "task-state-change", "throttling"})
+	equal(t, "functions", slices.Sorted(maps.Keys(w.Functions)), []string{"api", "dispatch", "health-check", "managed-scaling", "node-group-upgrade", "placement", "task-state-change", "throttling"})
 	reads := map[string]string{}
 	for name, f := range w.Functions {
 		for _, s := range f.Queues {
@@ -53,6 +53,7 @@ func TestTemplate(t *testing.T) {
 		"EventsQueue": "task-state-change", "WakeQueue": "dispatch", "HealthCheckQueue": "health-check", "ManagedScalingQueue": "managed-scaling", "ThrottlingQueue": "throttling",
 	})
 	equal(t, "managed-scaling's schedule", w.Functions["managed-scaling"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "scaling"}})
+	equal(t, "node-group-upgrade's schedule", w.Functions["node-group-upgrade"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "node-groups"}})
 	equal(t, "health-check's schedule", w.Functions["health-check"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "health"}})
 	equal(t, "dispatch's schedule", w.Functions["dispatch"].Schedules, []embedded.ScheduleSource{{Every: time.Minute, Schedule: "due"}})
 	equal(t, "sweep", w.Functions["task-state-change"].Schedules, []embedded.ScheduleSource{{Every: time.Hour, Schedule: "sweep"}})
@@ -220,7 +221,7 @@ func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	loop := embedded.NewVirtualLoop(epoch)
 	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{
 		Stream: &memoryStream{}, Functions: map[string]func(string) embedded.Function{
-			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "managed-scaling": none, "throttling": none,
+			"placement": none, "dispatch": none, "task-state-change": none, "health-check": none, "managed-scaling": none, "node-group-upgrade": none, "throttling": none,
 		},
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ var fixtures = map[string]struct{ function, says string }{
 	"alarm-state-change.json":              {"health-check", ""},
 	"schedule-health.json":                 {"health-check", ""},
 	"schedule-scaling.json":                {"managed-scaling", ""},
+	"schedule-node-groups.json":            {"node-group-upgrade", ""},
 	"instance-launch-lifecycle.json":       {"task-state-change", "unhandled event"},
 	"instance-terminate-lifecycle.json":    {"task-state-change", "unhandled event"},
 	"scheduled-event.json":                 {"task-state-change", "unhandled event"},

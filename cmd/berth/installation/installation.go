@@ -189,7 +189,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
-		Account: i.options.Account, Scheduler: i.API, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
+		Account: i.options.Account, Scheduler: i.API, NodeGroups: &handler.NodeGroups{API: i.API, Auto: i.Fleet, Updates: i.Fleet, Templates: i.Fleet}, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
 	}))
@@ -246,6 +246,9 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 			h := i.managedScaling()
 			return embedded.Function{Messages: h.Messages, Schedule: h.Schedule}
 		},
+		"node-group-upgrade": func(string) embedded.Function {
+			return embedded.Function{Schedule: i.nodeGroupUpgrade().Schedule}
+		},
 		"throttling": func(string) embedded.Function {
 			h := &handler.Throttling{
 				State: i.state("throttling"), Clock: i.clock("throttling"), Settings: *i.options.Settings, Log: i.log("throttling"),
@@ -280,6 +283,14 @@ func (i *Installation) managedScaling() *handler.ManagedScaling {
 	return &handler.ManagedScaling{
 		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Groups: i.Fleet, Metrics: i.Fleet, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+	}
+}
+
+func (i *Installation) nodeGroupUpgrade() *handler.NodeGroupUpgrade {
+	const name = "node-group-upgrade"
+	return &handler.NodeGroupUpgrade{
+		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Auto: i.Fleet, Updates: i.Fleet, Templates: i.Fleet, Clock: i.clock(name),
+		Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
 
