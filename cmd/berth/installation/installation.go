@@ -185,7 +185,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = &handler.API{
-		State: i.state("api"), ECS: i.ecs("api"), Groups: i.Fleet, Clock: i.clock("api"), Settings: *i.options.Settings,
+		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
