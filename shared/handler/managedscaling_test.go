@@ -93,6 +93,21 @@ func TestManagedScaling(t *testing.T) {
 		}
 		wantCount(t, "failures", missing, 1)
 	})
+	t.Run("LetsGoOfADeletedCluster", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.ecs.clusters[prod] = false
+		if err := s.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "alarms and hooks at first", len(s.alarms)+len(s.hooks), 3)
+		s.look(t)
+		want(t, "alarms and hooks left", len(s.alarms)+len(s.hooks), 0)
+		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
+		gone, err := s.api.DeleteCapacityProvider(ctx, "p")
+		want(t, "error", err, nil)
+		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
+	})
 	t.Run("PolicyInsteadOfAlarms", func(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
 		s.minute(1)
