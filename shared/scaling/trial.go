@@ -92,4 +92,6 @@ func harder(a, b cluster.Resources) int {
 }
 
 // hardest has tasks first that find room less easily, and else in order of id.
-func hardest(a, b *cluster.Task) int { return cmp.Or(harder(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID)) }
+func hardest(a, b *cluster.Task) int {
+	return cmp.Or(harder(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID))
+}
