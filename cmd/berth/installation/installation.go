@@ -185,11 +185,11 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = &handler.API{
-		State: i.state("api"), ECS: i.ecs("api"), Groups: i.Fleet, Clock: i.clock("api"), Settings: *i.options.Settings,
+		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
-		Account: i.options.Account, Scheduler: i.API, NodeGroups: &handler.NodeGroups{API: i.API, Auto: i.Fleet, Updates: i.Fleet, Templates: i.Fleet}, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
+		Account: i.options.Account, Scheduler: i.API, NodeGroups: &handler.NodeGroups{API: i.API}, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
 	}))
