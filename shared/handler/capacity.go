@@ -1,0 +1,43 @@
+package handler
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+	"berth/shared/scaling"
+)
+
+// What managed-scaling and node-group-upgrade decide on, for those who only ask what they would do.
+
+// ScalingInput is what a decision about a capacity provider rests on, in the cluster as the snapshot has it, but for
+// whether the group's nodes are being upgraded. history is nil where nothing is remembered.
+func ScalingInput(
+	snap *cluster.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory, now time.Time,
+) scaling.Input {
+	r := &scalingRound{ManagedScaling: &ManagedScaling{Clock: frozen(now)}, snap: snap, specs: newSpecs()}
+	if history == nil {
+		history = &cluster.ScalingHistory{Provider: p.Name}
+	}
+	return r.input(p, g, *history)
+}
+
+// frozen is a clock that shows one time.
+type frozen time.Time
+
+func (f frozen) Now() time.Time                                 { return time.Time(f) }
+func (frozen) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// NodesOf are the instances of an Auto Scaling group with what is on them, as the rows of their cluster say.
+func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[cluster.Row], now time.Time) (out []nodegroup.Instance) {
+	w := newNodeWorld()
+	for row := range rows {
+		w.add(row, now)
+	}
+	for k := range g.Instances {
+		out = append(out, w.member(&g.Instances[k]))
+	}
+	return out
+}
