@@ -53,8 +53,8 @@ that would have it fail, else 3.
 
 JSON: id, nodegroup, status, phase, waiting, desiredCapacity, old, replaced, nodes [instanceId, availabilityZone, lifecycleState, old,
 step, since], errors [errorCode, errorMessage, resourceIds]. With --dry-run: nodegroup, autoScalingGroup, params [type, value],
-strategy, maxUnavailable, surge, sizes, nodes [instanceId, instance, availabilityZone, upgradeDomain, turn, tasks, stays, unplaced
-[task, service, why]], upToDate, holds.
+strategy, maxUnavailable, surge, sizes, nodes [instanceId, instance, availabilityZone, upgradeDomain, turn, tasks, stays], noRoom
+[turn, why], upToDate.
 
 Examples:
   berth upgrade workers --release-version ami-0b9d6f2f5c1e4a7d9 --dry-run

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/placement"
 	"berth/shared/scaling"
 )
 
@@ -23,6 +24,9 @@ func ScalingInput(
 	}
 	return r.input(p, g, *history)
 }
+
+// Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
+func Movers(snap *cluster.Snapshot) map[string]placement.Mover { return moversOf(snap, newSpecs(), "") }
 
 // frozen is a clock that shows one time.
 type frozen time.Time

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -169,43 +168,4 @@ func (a *UpgradeProgress) nodeNews(before *UpgradeProgress) (out []string) {
 		}
 	}
 	return out
-}
-
-// Print writes the plan for people.
-func (a *UpgradeAnswer) Print(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
-		a.NodeGroup, a.target, a.Group, counted(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
-	if a.Surge > 0 && len(a.Nodes) > 0 {
-		p.line("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
-	}
-	for _, n := range a.Nodes {
-		domain := ""
-		if n.Domain != "" {
-			domain = ", upgrade domain " + n.Domain
-		}
-		p.line("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, counted(n.Tasks, "task"))
-		for _, text := range n.Stays {
-			p.line("       does not leave: %s", text)
-		}
-		for _, t := range n.Unplaced {
-			p.line("       finds no room: task %s of service %s: %s", t.Task, t.Service, t.Why)
-		}
-	}
-	switch {
-	case len(a.Nodes) == 0:
-		p.line("Nothing would be replaced.")
-	case a.Holds:
-		p.line("The other nodes can hold the load at each turn.")
-	default:
-		p.line("The other nodes cannot hold the load: the update would wait for room, and fail after 15 minutes.")
-	}
-	return p.err
-}
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

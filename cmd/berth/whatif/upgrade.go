@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
+	"berth/shared/scaling"
 )
 
 // UpgradeAnswer is what an update of a node group would do.
@@ -24,8 +26,8 @@ type UpgradeAnswer struct {
 	Sizes          Sizes         `json:"sizes"`
 	Nodes          []UpgradeNode `json:"nodes"`    // in the order in which they are replaced
 	UpToDate       int           `json:"upToDate"` // nodes that are left alone
-	// Holds reports that every task of a service finds an instance when its node is drained.
-	Holds bool `json:"holds"`
+	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can hold the load throughout.
+	NoRoom []NoRoom `json:"noRoom"`
 
 	target string
 }
@@ -51,21 +53,19 @@ type UpgradeNode struct {
 	Domain   string `json:"upgradeDomain,omitempty"`
 	Turn     int    `json:"turn"` // nodes with the same turn are out of service together; from 1
 	Tasks    int    `json:"tasks"`
-	// Stays are the tasks that would not leave the node, Unplaced those that would find no other, each with why.
-	Stays    []string   `json:"stays"`
-	Unplaced []Homeless `json:"unplaced"`
+	// Stays are the tasks that would not leave the node, each with why.
+	Stays []string `json:"stays"`
 }
 
-// Homeless is a task that finds no instance.
-type Homeless struct {
-	Task    string `json:"task"`
-	Service string `json:"service"`
-	Why     string `json:"why"`
+// NoRoom is why tasks of a turn's nodes would find no other.
+type NoRoom struct {
+	Turn int    `json:"turn"`
+	Why  string `json:"why"`
 }
 
 // Ready reports that nothing is foreseen that would have the update fail.
 func (a *UpgradeAnswer) Ready() bool {
-	return a.Holds && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
+	return len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
 }
 
 // PlanUpgrade plays an update that has not begun on the snapshot, which is not as before when it returns: new nodes are taken
@@ -81,26 +81,29 @@ func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now tim
 	order := nodegroup.Order(u, nodes)
 	out := &UpgradeAnswer{
 		NodeGroup: u.NodeGroup, Group: auto.Name, Params: []Param{}, Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
-		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
+		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
 	}
 	for _, p := range u.Params {
 		out.Params = append(out.Params, Param(p))
 	}
-	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}, zones: maps.Clone(u.Zones)}
+	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
 	for _, n := range nodes {
 		r.nodes[n.ID] = n
 	}
-	if err := r.prepare(); err != nil {
-		return nil, err
-	}
+	r.shut(order)
 	if len(order) > 0 {
-		r.launch(u.Surge)
+		err = r.launch(u.Surge)
 	}
-	for turn, ids := range r.turns(order) {
-		out.Nodes = append(out.Nodes, r.replace(turn+1, ids)...)
+	movers := handler.Movers(snap)
+	for k, turn := range r.turns(order) {
+		for _, id := range turn {
+			out.Nodes = append(out.Nodes, r.node(id, k+1))
+		}
+		if why := r.room(movers, turn, order); why != "" {
+			out.NoRoom = append(out.NoRoom, NoRoom{k + 1, why})
+		}
 	}
-	out.Holds = !slices.ContainsFunc(out.Nodes, func(n UpgradeNode) bool { return len(n.Unplaced) > 0 })
-	return out, nil
+	return out, err
 }
 
 func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
@@ -137,34 +140,9 @@ func rowsOf(snap *cluster.Snapshot) iter.Seq[cluster.Row] {
 // rehearsal is an update played on a snapshot.
 type rehearsal struct {
 	*world
-	update  *cluster.Update
-	group   *cluster.AutoScalingGroup
-	nodes   map[string]nodegroup.Instance // by EC2 id
-	zones   map[string]int                // nodes by zone
-	movers  map[string]placement.Mover    // by short key
-	daemons []*placement.Spec
-	made    int // nodes and tasks
-}
-
-// prepare finds out what services ask for.
-func (r *rehearsal) prepare() error {
-	r.movers = map[string]placement.Mover{}
-	services, err := r.services()
-	if err != nil {
-		return err
-	}
-	for _, m := range services {
-		s := r.snap.Services[m.Name]
-		if s.Strategy == cluster.Daemon {
-			r.daemons = append(r.daemons, m.Spec)
-		} else {
-			r.movers[s.Short] = m
-		}
-	}
-	if r.zones == nil {
-		r.zones = map[string]int{}
-	}
-	return nil
+	update *cluster.Update
+	group  *cluster.AutoScalingGroup
+	nodes  map[string]nodegroup.Instance // by EC2 id
 }
 
 // turns are the nodes that are out of service together.
@@ -187,133 +165,96 @@ func (r *rehearsal) domain(id string) string {
 	return ""
 }
 
-// replace drains nodes, one turn, and launches as many.
-func (r *rehearsal) replace(turn int, ids []string) (out []UpgradeNode) {
-	r.shut(ids)
-	for _, id := range ids {
-		n := r.nodes[id]
-		a := UpgradeNode{
-			EC2: id, Zone: n.Zone, Domain: r.domain(id), Turn: turn, Tasks: len(n.Tasks), Unplaced: []Homeless{},
-			Stays: append([]string{}, nodegroup.Stays(n, r.update.Force, r.update.ForceProtected)...),
-		}
-		if n.Row != nil {
-			a.Instance = n.Row.ID
-			a.Unplaced = append(a.Unplaced, r.empty(n.Row.ID)...)
-			for _, t := range slices.Clone(r.snap.Instances[n.Row.ID].Tasks) {
-				r.end(t)
-			}
-			r.change(n.Row.ID, func(i *cluster.Instance) { i.Status = cluster.InstanceInactive })
-		}
-		r.zones[n.Zone]--
-		out = append(out, a)
+func (r *rehearsal) node(id string, turn int) UpgradeNode {
+	n := r.nodes[id]
+	out := UpgradeNode{
+		EC2: id, Zone: n.Zone, Domain: r.domain(id), Turn: turn, Tasks: len(n.Tasks),
+		Stays: append([]string{}, nodegroup.Stays(n, r.update.Force, r.update.ForceProtected)...),
 	}
-	r.launch(len(ids))
+	if n.Row != nil {
+		out.Instance = n.Row.ID
+	}
 	return out
 }
 
-// shut keeps new tasks off the nodes of the turn, and off all other old ones where new ones are launched first.
-func (r *rehearsal) shut(ids []string) {
-	for id, n := range r.nodes {
-		if n.Row == nil {
-			continue
-		}
-		switch {
-		case slices.Contains(ids, id):
-			r.change(n.Row.ID, func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
-		case strategyOf(r.update) == cluster.UpdateMinimal || !slices.Contains(nodegroup.Order(r.update, []nodegroup.Instance{n}), id):
-		case r.update.ByDomain && r.domain(id) != r.domain(ids[0]):
-		default:
-			r.change(n.Row.ID, func(i *cluster.Instance) {
-				i.Attributes = maps.Clone(i.Attributes)
-				i.Attributes[cluster.AttributeUnschedulable] = r.update.ID
-			})
-		}
-	}
-}
-
-// change has an instance of the snapshot be another way.
-func (r *rehearsal) change(id string, f func(*cluster.Instance)) {
-	v := r.snap.Instances[id]
-	if v == nil || v.Instance == nil || v.Gone() {
+// shut keeps new tasks off old nodes, as the update does where new ones are launched first; where there are upgrade domains the
+// nodes of the others take the tasks of one.
+func (r *rehearsal) shut(order []string) {
+	if r.update.ByDomain || strategyOf(r.update) == cluster.UpdateMinimal {
 		return
 	}
-	next := *v.Instance
-	next.Rev++
-	next.Stamp = 0
-	f(&next)
-	r.snap.Put(&next)
-}
-
-// empty has the tasks of services elsewhere, as far as there is room.
-func (r *rehearsal) empty(instance string) (out []Homeless) {
-	tasks := slices.SortedFunc(slices.Values(r.snap.Instances[instance].Tasks), func(a, b *cluster.Task) int {
-		return int(b.Needs.CPU - a.Needs.CPU)
-	})
-	for _, t := range tasks {
-		m, ok := r.movers[t.Owner]
-		if !ok || t.Foreign || !t.Active() {
+	for _, id := range order {
+		row := r.nodes[id].Row
+		if row == nil || row.Gone() {
 			continue
 		}
-		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: m.Target})
-		if len(found.Placed) == 0 {
-			out = append(out, Homeless{t.ID, t.Service, found.Diagnosis.String()})
-			continue
+		next := *row
+		next.Rev++
+		next.Attributes = maps.Clone(row.Attributes)
+		if next.Attributes == nil {
+			next.Attributes = map[string]string{}
 		}
-		r.start(m.Spec, found.Placed[0], t)
-		r.end(t)
+		next.Attributes[cluster.AttributeUnschedulable] = r.update.ID
+		r.snap.Put(&next)
 	}
-	return out
 }
 
-func (r *rehearsal) end(t *cluster.Task) {
-	r.snap.See(cluster.Record{Op: cluster.Remove, Key: t.Key(), Old: t})
+// room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade domain; empty where it has.
+func (r *rehearsal) room(movers map[string]placement.Mover, turn, order []string) string {
+	var leaving []string
+	for _, id := range order {
+		together := slices.Contains(turn, id) || r.update.ByDomain && r.domain(id) == r.domain(turn[0])
+		if row := r.nodes[id].Row; row != nil && together {
+			leaving = append(leaving, row.ID)
+		}
+	}
+	return scaling.Room(r.snap, movers, leaving)
 }
 
-// start has a task of the spec on an instance, in place of old where that is not nil.
-func (r *rehearsal) start(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
-	r.made++
-	next := &cluster.Task{
-		ID: fmt.Sprintf("rehearsal-%d", r.made), Owner: spec.Owner, Group: spec.Group, Needs: spec.Needs, Ports: spec.Ports,
-		Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+// launch adds new nodes, each to the zone with the fewest and like the old ones there, with the daemons that belong there.
+func (r *rehearsal) launch(n int) error {
+	services, err := r.services()
+	if err != nil {
+		return err
 	}
-	if old != nil {
-		copied := *old
-		next = &copied
-		next.ID, next.ECSID, next.Replaces = fmt.Sprintf("rehearsal-%d", r.made), "", old.ID
-	}
-	next.Rev, next.Instance, next.GPUs = 1, at.Instance, at.GPUs
-	r.snap.Put(next)
-}
-
-// launch adds new nodes, each to the zone with the fewest, and the daemons that belong there.
-func (r *rehearsal) launch(n int) {
-	zones := slices.Clone(r.group.Zones)
-	slices.Sort(zones)
-	for range n {
+	zones, have := slices.Sorted(slices.Values(r.group.Zones)), maps.Clone(r.update.Zones)
+	for k := range n {
 		if len(zones) == 0 {
-			return
+			break
 		}
-		zone := slices.MinFunc(zones, func(a, b string) int { return r.zones[a] - r.zones[b] })
-		r.zones[zone]++
+		zone := slices.MinFunc(zones, func(a, b string) int { return have[a] - have[b] })
+		have[zone]++
 		like := r.like(zone)
 		if like == nil {
-			return
+			break
 		}
-		r.made++
 		node := *like
 		node.Head = cluster.Head{Cluster: like.Cluster, Rev: 1}
-		node.ID, node.EC2InstanceID = fmt.Sprintf("new node %d in %s", r.made, zone), ""
+		node.ID, node.EC2InstanceID = fmt.Sprintf("new node %d in %s", k+1, zone), ""
 		node.Status, node.AgentConnected, node.DisconnectedAt = cluster.InstanceActive, true, 0
-		node.Attributes = maps.Clone(like.Attributes)
-		delete(node.Attributes, cluster.AttributeUnschedulable)
+		node.Attributes = map[string]string{}
+		maps.Copy(node.Attributes, like.Attributes)
 		maps.Copy(node.Attributes, nodegroup.Labels(r.update))
+		delete(node.Attributes, cluster.AttributeUnschedulable)
 		node.Attributes[cluster.AttributeZone] = zone
 		r.snap.Put(&node)
-		for _, spec := range r.daemons {
-			found := r.engine.Place(placement.Request{Spec: spec, Count: 1, Target: 1, Instances: []string{node.ID}, Unexplained: true})
-			for _, at := range found.Placed {
-				r.start(spec, at, nil)
-			}
+		r.daemons(services, &node)
+	}
+	return nil
+}
+
+// daemons has a task of each DAEMON service on a new node that it matches.
+func (r *rehearsal) daemons(services []placement.Mover, node *cluster.Instance) {
+	for _, m := range services {
+		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
+			continue
+		}
+		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID}, Unexplained: true})
+		for _, at := range found.Placed {
+			r.snap.Put(&cluster.Task{
+				Head: cluster.Head{Cluster: node.Cluster, Rev: 1}, ID: m.Name + " on " + node.ID, Owner: m.Spec.Owner, Service: m.Name, Group: m.Spec.Group,
+				Needs: m.Spec.Needs, Ports: m.Spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			})
 		}
 	}
 }
@@ -326,4 +267,38 @@ func (r *rehearsal) like(zone string) (found *cluster.Instance) {
 		}
 	}
 	return found
+}
+
+// Print writes the plan for people.
+func (a *UpgradeAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
+		a.NodeGroup, a.target, a.Group, counted(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
+	if a.Surge > 0 && len(a.Nodes) > 0 {
+		p.line("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
+	}
+	for _, n := range a.Nodes {
+		domain := ""
+		if n.Domain != "" {
+			domain = ", upgrade domain " + n.Domain
+		}
+		p.line("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, counted(n.Tasks, "task"))
+		for _, text := range n.Stays {
+			p.line("       does not leave: %s", text)
+		}
+	}
+	for _, n := range a.NoRoom {
+		p.line("At turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
+	}
+	if len(a.NoRoom) == 0 && len(a.Nodes) > 0 {
+		p.line("At each turn the rest of the cluster can hold the load.")
+	}
+	return p.err
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
