@@ -76,7 +76,7 @@ func (u *upgradeCommand) Validate() error {
 	switch {
 	case !clusterNames.MatchString(u.Cluster):
 		return fmt.Errorf("--cluster is %q, expected 1 to 255 letters, digits, hyphens and underscores", u.Cluster)
-	case !nodeGroupNames.MatchString(u.NodeGroup):
+	case u.NodeGroup != "" && !nodeGroupNames.MatchString(u.NodeGroup):
 		return fmt.Errorf("the node group is %q, expected 1 to 63 letters, digits, hyphens and underscores", u.NodeGroup)
 	case u.ReleaseVersion != "" && u.LaunchTemplateVersion != "":
 		return fmt.Errorf("--launch-template-version is %q, expected none beside --release-version: the template names the image", u.LaunchTemplateVersion)
