@@ -18,6 +18,19 @@ func (w *world) provide(id, provider string, n int64) {
 	w.pump()
 }
 
+// associate gives the cluster capacity providers that nobody scales.
+func (w *world) associate(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		if _, err := w.api.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, Scaling: cluster.DefaultScaling}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := w.api.PutClusterProviders(ctx, prod, names, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestPlacement_Providers(t *testing.T) {
 	mixed := []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "demand", Base: 2, Weight: 1}}
 	service := func(n int) cluster.ServiceSpec {
@@ -31,6 +44,7 @@ func TestPlacement_Providers(t *testing.T) {
 	}
 	begin := func(t *testing.T, spot, demand int64, change ...func(*handler.Settings)) *world {
 		w := newWorld(t, change...)
+		w.associate("spot", "demand")
 		w.provide("s", "spot", spot)
 		w.provide("d", "demand", demand)
 		w.provide("o", "", 20)
@@ -89,6 +103,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("ByAttribute", func(t *testing.T) {
 		w := newWorld(t)
+		w.associate("spot")
 		i := zoned("s", "zone-a")
 		i.Attributes[cluster.AttributeProvider] = "spot"
 		w.ecs.register(i)
