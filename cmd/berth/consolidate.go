@@ -64,10 +64,14 @@ func (c *consolidateCommand) Run(ctx context.Context, s *streams) error {
 	}
 	name := cluster.LastPart(c.Provider)
 	if names := slices.Sorted(maps.Keys(k.Providers)); !c.DryRun && name == "" {
-		if len(names) != 1 {
+		switch len(names) {
+		case 0:
+			return fmt.Errorf("cluster %s has no capacity provider", c.Cluster)
+		case 1:
+			name = names[0]
+		default:
 			return fmt.Errorf("%w: name the capacity provider, one of: %s", errUsage, strings.Join(names, ", "))
 		}
-		name = names[0]
 	}
 	if !c.DryRun && k.Providers[name] != nil {
 		if err := c.change(ctx, api, k.Providers[name]); err != nil {

@@ -28,6 +28,15 @@ func ScalingInput(
 // Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
 func Movers(snap *cluster.Snapshot) map[string]placement.Mover { return moversOf(snap, newSpecs(), "") }
 
+// NextProvider is the capacity provider that a REPLICA service's next task goes to, as its strategy says (S14); empty for any
+// instance.
+func NextProvider(snap *cluster.Snapshot, s *cluster.Service) string {
+	if len(s.Providers) == 0 || s.Strategy == cluster.Daemon {
+		return ""
+	}
+	return (&scalingRound{snap: snap}).allotted(s, s.Deployment.ID, 0)
+}
+
 // frozen is a clock that shows one time.
 type frozen time.Time
 

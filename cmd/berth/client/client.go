@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/cluster"
@@ -28,7 +29,7 @@ import (
 
 // Endpoint is the flag of every command that talks to a running Berth.
 type Endpoint struct {
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
 }
 
 // Client calls one endpoint.
@@ -81,12 +82,14 @@ func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
 }
 
 // AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself says: at
-// AWS_ENDPOINT_URL_AUTO_SCALING, or beside the API where that is on this machine, or in the account.
+// AWS_ENDPOINT_URL_AUTO_SCALING or AWS_ENDPOINT_URL, or else beside the API where that is on this machine, or in the account.
 func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	conf := aws.Config{Region: "us-east-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
+	// Nobody checks signatures on this machine, but by them it is told which service is called.
+	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
+	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
 	if c.aws != nil {
 		conf = c.aws.Copy()
 		u, err := url.Parse(c.endpoint)
@@ -94,7 +97,7 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 			return nil, err
 		}
 		conf.Region = cmp.Or(conf.Region, regionOf(u.Hostname()))
-	} else if other := os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"); other != "" {
+	} else if other := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"), os.Getenv("AWS_ENDPOINT_URL")); other != "" {
 		conf.BaseEndpoint = &other
 	}
 	groups, err := autoscaling.New(conf).DescribeGroups(ctx, names)

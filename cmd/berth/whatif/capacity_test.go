@@ -237,3 +237,19 @@ func TestWhyInstance(t *testing.T) {
 		}
 	})
 }
+
+// Tasks of a service with a capacity provider go to instances of it alone.
+func TestAskOfAProvidersService(t *testing.T) {
+	rows, _ := fleet()
+	rows[1].(*cluster.Service).Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	rows[8].(*cluster.Instance).Provider = "spot"
+	got, err := whatif.Ask(snapshot(t, rows), &whatif.Question{Service: "web", Count: 3})
+	if err != nil || got.Unplaced > 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, p := range got.Placed {
+		if p.Instance != "n-4" {
+			t.Errorf("to %s", p.Instance)
+		}
+	}
+}
