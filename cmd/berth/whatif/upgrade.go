@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -77,6 +78,7 @@ func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now tim
 	}
 	nodes := handler.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
+	u.Target.Image = cmp.Or(u.Target.Image, imageOf(nodes, u.Target))
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
 	order := nodegroup.Order(u, nodes)
 	out := &UpgradeAnswer{
@@ -104,6 +106,17 @@ func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now tim
 		}
 	}
 	return out, err
+}
+
+// imageOf is the image of a launch template version that a node was made from; empty where none was. Nobody has read the
+// template yet.
+func imageOf(nodes []nodegroup.Instance, of cluster.UpdateTarget) string {
+	for _, n := range nodes {
+		if n.Row != nil && n.Row.Attributes[nodegroup.LabelSourceTemplate] == of.SourceTemplate && n.Row.Attributes[nodegroup.LabelSourceVersion] == of.SourceVersion {
+			return n.Row.Attributes[nodegroup.LabelImage]
+		}
+	}
+	return ""
 }
 
 func strategyOf(u *cluster.Update) cluster.UpdateStrategy {

@@ -75,6 +75,19 @@ func TestPlanUpgrade(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("LeavesWhatALaunchTemplateMade", func(t *testing.T) {
+		rows, k := fleet()
+		made := update(t, func(_ *cluster.NodeGroup, r *nodegroup.Request) {
+			r.Target = cluster.UpdateTarget{Image: "ami-3", SourceTemplate: "lt-7", SourceVersion: "2"}
+		})
+		for name, value := range nodegroup.Labels(made) {
+			rows[6].(*cluster.Instance).Attributes[name] = value
+		}
+		made.Target.Image = "" // it is read when the update begins
+		if got, _ := planned(t, rows, k, made); len(got.Nodes) != 3 || got.UpToDate != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
 	t.Run("NoRoomWithoutNewNodesFirst", func(t *testing.T) {
 		rows, k := fleet()
 		for n := range 8 { // all four are full of tasks as large as an instance
