@@ -123,7 +123,7 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
-	cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
+	cluster.PrefixMeta, cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
 	cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
 }
 

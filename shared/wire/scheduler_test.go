@@ -38,6 +38,7 @@ type scheduler struct {
 	revisions []*cluster.RevisionDetail
 	stopped   []string
 	throttle  *cluster.Throttle
+	capacity  []cluster.Row
 	protected map[string]time.Duration // by task id
 	lastList  cluster.DeploymentQuery
 
@@ -459,4 +460,8 @@ func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []c
 		}
 	}
 	return rows, false, s.in(clusterName)
+}
+
+func (s *scheduler) Capacity(_ context.Context, clusterName string) ([]cluster.Row, error) {
+	return s.capacity, s.in(clusterName)
 }

@@ -58,6 +58,8 @@ type Scheduler interface {
 	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
 	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
 	Rows(ctx context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error)
+	// Capacity are the rows of what the cluster's instances come from.
+	Capacity(ctx context.Context, clusterName string) (rows []cluster.Row, err error)
 
 	Providers
 	ClusterCreated(ctx context.Context, name string) error
@@ -118,7 +120,7 @@ func NewServer(o ServerOptions) *Mux {
 			operations[name] = s.logged(name, f)
 		}
 	}
-	maps.Copy(operations, s.ownOperations())
+	maps.Copy(operations, s.ownOperations(o.NodeGroups))
 	m := &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
 	if o.NodeGroups != nil {
 		m.eks = s.eksRoutes(o.NodeGroups)
