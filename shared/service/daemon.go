@@ -152,7 +152,7 @@ func (c *census) turned(ids []string, g *group) []string {
 // of them, another each time.
 func (c *census) startDaemons(short []string) {
 	p := c.newest()
-	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() })
+	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() || c.isRefused(id) })
 	if len(short) == 0 || p.State == cluster.RolloutFailed {
 		return
 	}

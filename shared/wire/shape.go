@@ -69,7 +69,7 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 		Group: text(t.Group), StartedBy: text(startedBy), LaunchType: types.LaunchTypeEc2, HealthStatus: health(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
 		CreatedAt: instant(t.CreatedAt.Time()), StartedAt: instant(t.Started.Time()), StoppedAt: instant(t.Stopped.Time()),
-		StopCode: types.TaskStopCode(t.StopCode), StoppedReason: text(t.Reason), Version: t.Rev,
+		StopCode: stopCode(t), StoppedReason: text(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: TaskOverride(t.Overrides),
 	}
@@ -113,11 +113,19 @@ func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefi
 		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
 			own.ExitCode, exit = new(int32(*exit)), nil
 		}
-		if t.StopCode == cluster.StopFailedToStart {
+		if stopCode(t) == types.TaskStopCodeTaskFailedToStart {
 			own.Reason = text(t.Reason)
 		}
 		v.Containers = append(v.Containers, own)
 	}
+}
+
+// stopCode is why a task stopped, in ECS's words.
+func stopCode(t *cluster.Task) types.TaskStopCode {
+	if t.Refused() {
+		return types.TaskStopCodeTaskFailedToStart
+	}
+	return types.TaskStopCode(t.StopCode)
 }
 
 // containerStatus is the status of a task's containers, which have three.
