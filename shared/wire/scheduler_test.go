@@ -339,7 +339,7 @@ var shop = types.TaskDefinition{
 // special are definitions that tasks cannot be started of, or not by everybody.
 var special = map[string]types.TaskDefinition{
 	"fargate": {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
-	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc},
+	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
 	"bound":   {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
 	"roles":   {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
 }
