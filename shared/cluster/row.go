@@ -83,7 +83,7 @@ type Entry struct {
 }
 
 // Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited in PROVISIONING
-// and so has another id.
+// and so has another id; without an Owner, from the id of an EC2 instance to the container instance on it.
 type Alias struct {
 	Head
 	Derived string `json:"dv"`

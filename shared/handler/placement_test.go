@@ -237,7 +237,7 @@ func TestPlacement_Waiting(t *testing.T) {
 			want(t, "has ECS's id", task.ECSID != "", true)
 		}
 		wantCount(t, "tasks", w.tasks(), 2)
-		wantCount(t, "alias rows", rows[*cluster.Alias](w, cluster.PrefixAlias), 2)
+		wantCount(t, "alias rows", w.taskAliases(), 2)
 	})
 	t.Run("RetiresTheAliasOnceTheTaskHasStopped", func(t *testing.T) {
 		w := newWorld(t)
@@ -247,7 +247,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.advance(10 * time.Second)
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.pump()
-		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		aliases := w.taskAliases()
 		wantCount(t, "alias rows", aliases, 1)
 		want(t, "expires", aliases[0].Expires, w.clock.now.Add(time.Hour).Unix())
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
