@@ -193,6 +193,9 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 	next := log.service
 	about := service.Placing + cause(next.Blocked)
 	lasting := []string{about}
+	if log.limited {
+		lasting = append(lasting, provisioningLimit)
+	}
 	if next.Rebalancing {
 		lasting = append(lasting, noRoomInZone)
 	}

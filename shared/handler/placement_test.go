@@ -208,6 +208,14 @@ func TestPlacement_Waiting(t *testing.T) {
 		want(t, "pending", s.Pending, 3)
 		want(t, "unplaced", s.Blocked.Unplaced, 5)
 		wantEvent(t, w.events("web"), "unable to place a task")
+		limit := "(service web) was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded."
+		wantEvent(t, w.events("web"), limit)
+		n := len(w.events("web"))
+		w.advance(10 * time.Minute)
+		w.scale("web", 6)
+		w.pump()
+		want(t, "events where it goes on", len(w.events("web")), n)
+		w.scale("web", 5)
 		w.instances("i", 1, 4096, 8192)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 5)
 		if s := w.service("web"); s.Blocked != nil || !s.Steady {
