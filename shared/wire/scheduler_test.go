@@ -30,6 +30,7 @@ type scheduler struct {
 	lastQuery cluster.TaskQuery
 	told      []string // what the API made known
 	failures  []cluster.Failure
+	providers map[string]string // of tasks, by id
 
 	configured *cluster.Configuration
 	reported   []cluster.LoadReport
@@ -218,6 +219,10 @@ func (s *scheduler) DescribeTasks(_ context.Context, clusterName string, ids []s
 		}
 	}
 	return found, missing, s.in(clusterName)
+}
+
+func (s *scheduler) TaskProviders(context.Context, []*cluster.Task) (map[string]string, error) {
+	return s.providers, nil
 }
 
 func (s *scheduler) ListTasks(_ context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {

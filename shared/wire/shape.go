@@ -35,12 +35,14 @@ func (s *server) failures(clusterName, kind string, failed []cluster.Failure) []
 }
 
 // tasks are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
-// answer they are left out.
+// answer they are left out, as capacity providers are that cannot be read.
 func (s *server) tasks(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := s.zones(ctx, clusterName, tasks)
+	providers, _ := s.scheduler.TaskProviders(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := s.taskShape(t)
+		v.CapacityProviderName = text(providers[t.ID])
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(s.account.ARN("container-instance", clusterName, t.Instance))
 			v.AvailabilityZone = text(zones[t.Instance])
