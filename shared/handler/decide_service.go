@@ -21,6 +21,7 @@ const rowsPerService = 6
 // service brings one service closer to what its row asks for: stops first, then what waits, then what is missing.
 func (d *decider) service(s *cluster.Service) {
 	p := service.Reconcile(d.input(s))
+	d.shut[s.Short] = p.Refused
 	log := newEventLog(s, p.Next)
 	for _, t := range p.Lost {
 		d.plan.room(1)
@@ -192,6 +193,9 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 	next := log.service
 	about := service.Placing + cause(next.Blocked)
 	lasting := []string{about}
+	if log.limited {
+		lasting = append(lasting, provisioningLimit)
+	}
 	if next.Rebalancing {
 		lasting = append(lasting, noRoomInZone)
 	}

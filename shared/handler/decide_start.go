@@ -132,6 +132,8 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 	}
 	for range w.start.Count {
 		if d.full() {
+			log.say(provisioningLimit, d.now, service.Event{Message: service.ProvisioningLimit(s.Name)})
+			log.limited = true
 			break
 		}
 		d.provision(d.serviceTask(s, w.revision, def), d.waitingID(s, w.revision))

@@ -196,23 +196,33 @@ func TestPlacement_Protected(t *testing.T) {
 
 func TestPlacement_MostUnhealthy(t *testing.T) {
 	for _, c := range []struct {
+		name               string
+		tasks, unchecked   int
 		unhealthy, running int
-	}{{11, 12}, {6, 15}} { // a wave is a fifth of the tasks, rounded up
-		t.Run(fmt.Sprint(c.unhealthy), func(t *testing.T) {
+	}{
+		{"MostOfThemAreLeft", 12, 0, 11, 12},
+		{"HalfOfThemAreReplacedInWaves", 12, 0, 6, 15}, // a wave is a fifth of the tasks, rounded up
+		{"TenAreReplacedWhateverShareTheyAre", 10, 0, 10, 12},
+		{"TasksWithoutACheckLookNeitherWay", 12, 30, 11, 42},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			def := definition("checked", 1, 256, 512)
 			def.HealthChecked = true
 			w.ecs.define(def)
 			w.instances("i", 4, 8192, 16384)
-			w.create("web", "checked", 12)
+			w.create("web", "checked", c.tasks)
 			w.pump()
-			for _, id := range w.ecs.live() {
+			checked := w.ecs.live()
+			w.create("worker", "web", c.unchecked)
+			w.pump()
+			for _, id := range checked {
 				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
 			}
 			w.pump()
 			want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
 			w.placementAsleep = true
-			for _, id := range w.ecs.live()[:c.unhealthy] {
+			for _, id := range checked[:c.unhealthy] {
 				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
 			}
 			w.pump()

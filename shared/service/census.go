@@ -113,6 +113,7 @@ func take(in Input) *census {
 		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
 	}
 	c.plan.Unthrottled = in.Throttle != nil && len(in.Throttle.Revisions) > 0 && len(c.backoffs) == 0
+	c.plan.Refused, c.later = refusals(in.Tasks, in.Limits, in.Now)
 	c.slab = make([]member, 0, len(in.Tasks))
 	c.regroup()
 	for _, t := range in.Tasks {

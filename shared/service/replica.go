@@ -300,7 +300,7 @@ func (c *census) ready(g *group, n int) int {
 func (c *census) moves(desired int) {
 	p := c.primary()
 	c.plan.Replacing = p.pairs()
-	if !c.alone() || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
+	if len(c.plan.Refused) > 0 || !c.alone() || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
 		return
 	}
 	c.plan.Moves = max(0, c.ceiling-c.active)
