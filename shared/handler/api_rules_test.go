@@ -190,7 +190,7 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "pages", pages, 2)
 	want(t, "in order", slices.IsSorted(sorts), true)
 	want(t, "each once", len(slices.Compact(slices.Clone(sorts))), len(sorts))
-	want(t, "rows", len(sorts), 1+30+1+1+1201)
+	want(t, "rows", len(sorts), 2+30+1+1+1201)
 }
 
 // A service that the cluster has no capacity for is refused with the numbers, when it is made and when it grows (P11).
