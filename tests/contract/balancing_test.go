@@ -62,7 +62,7 @@ func fleetBalancer(t *testing.T) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(f.Balancing(f.Endpoint()))
+	server := httptest.NewServer(f.Protocols(f.Endpoint()))
 	t.Cleanup(server.Close)
 	return &balancer{
 		config: configOf(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",

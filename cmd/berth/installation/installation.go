@@ -112,7 +112,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource}
+	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource, "ScalingSources": FleetSource}
 	for k, v := range o.Parameters {
 		parameters[k] = v
 	}
@@ -142,7 +142,7 @@ func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 func (i *Installation) openFleet() error {
 	o := i.options.Fleet
 	o.Clock = loopClock{i.Loop}
-	o.Source, o.AlarmSource, o.Account, o.Seed = FleetSource, FleetSource, i.options.Account, i.options.Seed
+	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource, i.options.Account, i.options.Seed
 	o.Path = i.options.file("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
@@ -188,7 +188,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
-	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
+	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
 		Account: i.options.Account, Scheduler: i.API, NodeGroups: &handler.NodeGroups{API: i.API}, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
@@ -282,7 +282,7 @@ func (i *Installation) managedScaling() *handler.ManagedScaling {
 	const name = "managed-scaling"
 	return &handler.ManagedScaling{
 		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Groups: i.Fleet, Metrics: i.Fleet, Clock: i.clock(name),
-		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 
