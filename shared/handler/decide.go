@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -242,11 +243,13 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
+// serviceRequest asks for n tasks of the service with any capacity provider of its strategy; with any instance where it has none.
 func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	return d.requestWith("", s, def, n)
+	return d.requestWith(strings.Join(providersOf(s), "|"), s, def, n)
 }
 
-// requestWith asks for n tasks of the service with a capacity provider; with any instance where it is empty.
+// requestWith asks for n tasks of the service with a capacity provider, or several with | between them; with any instance where
+// it is empty.
 func (d *decider) requestWith(provider string, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
 	return placement.Request{
 		Spec: d.specs.with(provider, s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name),
