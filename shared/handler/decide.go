@@ -60,8 +60,13 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 	for _, name := range sortedKeys(w.services) {
 		if s := d.snap.Services[name]; s != nil && s.Strategy == strategy {
+			kept := d.snap.Reservations(s.Short)
 			d.service(s)
+			d.released(s, kept, w)
 		}
+	}
+	if strategy == cluster.Daemon {
+		d.wakeBlocked(w)
 	}
 }
 
@@ -74,6 +79,11 @@ func (d *decider) wake(w *work) {
 		}
 	}
 	d.wakeZones(w)
+	d.wakeBlocked(w)
+}
+
+// wakeBlocked adds the services that have room now.
+func (d *decider) wakeBlocked(w *work) {
 	for _, s := range d.snap.Blocked() {
 		if !w.services[s.Name] && d.unblocked(s, w) {
 			w.services[s.Name] = true
@@ -270,7 +280,7 @@ func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
 	d.shut[s.Short] = p.Refused
 	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
-		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending || d.unbalanced(s, p) {
 		return true
 	}
 	if s.Strategy == cluster.Daemon {
