@@ -158,13 +158,15 @@ func (a *UpgradeProgress) nodeNews(before *UpgradeProgress) (out []string) {
 			say(n, "left in service")
 		}
 	}
+	replaced := before.Replaced
 	for i := range before.Nodes {
-		if n := &before.Nodes[i]; was[n.EC2] != nil {
-			if n.Old {
-				say(n, "gone, %d of %d replaced", a.Replaced, a.Old)
-			} else {
-				say(n, "gone")
-			}
+		switch n := &before.Nodes[i]; {
+		case was[n.EC2] == nil:
+		case n.Old:
+			replaced++
+			say(n, "gone, %d of %d replaced", replaced, a.Old)
+		default:
+			say(n, "gone")
 		}
 	}
 	return out
