@@ -68,7 +68,7 @@ func (e *explainService) Help() string {
 rules no moves mend. Nothing is changed.
 
 JSON: service, schedulingStrategy, status, taskDefinition, desiredCount, runningCount, pendingCount, missingCount, instances
-[instance, tasks], decided (a diagnosis), now (as of berth whatif), heldUntil, moving, underWay, planned, unrepaired,
+[instance, tasks], decided (a diagnosis), now (as of berth whatif), failed, heldUntil, moving, underWay, planned, unrepaired,
 unrepairedNow.
 
 Examples:

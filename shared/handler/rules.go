@@ -42,9 +42,6 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 	if text == "" {
 		return nil
 	}
-	if len(text) > cluster.MaxExpression {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "%s has %d characters, at most %d are allowed.", what, len(text), cluster.MaxExpression)
-	}
 	if _, err := parse(text); err != nil {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "%s is not valid: %s", what, err)
 	}
