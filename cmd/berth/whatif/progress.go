@@ -55,6 +55,9 @@ func ProgressOf(k *Capacity, group, id string, snap *cluster.Snapshot, before *U
 	if err != nil {
 		return nil, err
 	}
+	if auto == nil {
+		auto = &cluster.AutoScalingGroup{} // then the update will soon have failed
+	}
 	u := k.Updates[g.Name]
 	if u == nil || u.ID != id {
 		return nil, &NotFound{"update", id, []string{g.Update}}
