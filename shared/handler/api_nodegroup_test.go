@@ -219,7 +219,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := *n.API
+		raced := another(n.API)
 		raced.State = &racedState{State: w.state, before: func(c cluster.Commit) {
 			if !beaten {
 				beaten = true
@@ -229,7 +229,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 			}
 		}}
 		second := *n
-		second.API = &raced
+		second.API = raced
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g, _ := n.NodeGroup(ctx, prod, "own")

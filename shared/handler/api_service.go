@@ -36,6 +36,9 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 		if made, err = a.newService(spec, def, old); err != nil {
 			return err
 		}
+		if err := a.another(ctx, spec.Cluster); err != nil {
+			return err
+		}
 		if err := a.usable(ctx, made, nil); err != nil {
 			return err
 		}
