@@ -116,21 +116,20 @@ func (s *capacity) scaled(what string, done func() bool) {
 // looking waits while a function looks, for as long as three awaits take.
 func (s *capacity) looking(function, schedule, what string, done func() bool) {
 	s.t.Helper()
+	var last error // what fails is tried again, as each minute
 	for range 3 {
 		ended := s.tier.Await(func() bool {
 			if done() {
 				return true
 			}
-			if err := s.tier.Look(s.t.Context(), function, schedule); err != nil {
-				s.t.Fatal(err)
-			}
+			last = s.tier.Look(s.t.Context(), function, schedule)
 			return done()
 		})
 		if ended {
 			return
 		}
 	}
-	s.t.Fatalf("waited too long for %s", what)
+	s.t.Fatalf("waited too long for %s: %v", what, last)
 }
 
 const provider = "forge-provider"

@@ -49,7 +49,11 @@ func (l *local) Balancing() aws.Config {
 
 // LookNow has health-check look, which otherwise does so each minute.
 func (l *local) LookNow() error {
-	answer, err := l.Schedule(context.Background(), "health-check", "health")
+	return l.Look(context.Background(), "health-check", "health")
+}
+
+func (l *local) Look(ctx context.Context, function, schedule string) error {
+	answer, err := l.Schedule(ctx, function, schedule)
 	if err == nil && answer != "null" {
 		err = errors.New(answer)
 	}
@@ -90,7 +94,7 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	o := binaries(t)
 	l := &local{log: &logBuffer{}}
 	o.Log = l.log
-	o.FleetArguments = []string{"--nodes", "0", "--speed", "5"}
+	o.FleetArguments = []string{"--nodes", "0", "--speed", "5", "--launch", "5"}
 	o.Parameters = map[string]string{"ThrottleLadderSeconds": "1", "RestartGapSeconds": "1", "SettleSeconds": "3"}
 	if change != nil {
 		change(&o)

@@ -60,6 +60,15 @@ type losses struct {
 	mu         sync.Mutex
 	operations []string
 	events     bool
+	refused    string // an operation that a function may not call
+	caller     func(accessKey string) string
+}
+
+// refuse has ECS refuse an operation to node-group-upgrade, as it would without the right; none where that is empty.
+func (l *losses) refuse(operation string, caller func(accessKey string) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused, l.caller = operation, caller
 }
 
 func (l *losses) loseEvents(yes bool) {
@@ -68,10 +77,13 @@ func (l *losses) loseEvents(yes bool) {
 	l.events = yes
 }
 
-// before takes the fleet's events and forgets them.
+// before takes the fleet's events and forgets them, and refuses what is to be refused.
 func (l *losses) before(call cloud.Call) (status int, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.refused != "" && call.Operation == l.refused && l.caller(call.AccessKey) == "node-group-upgrade" {
+		return http.StatusBadRequest, `{"__type": "AccessDeniedException", "message": "it is not in the role"}`
+	}
 	if !l.events || call.Operation != "PutEvents" {
 		return 0, ""
 	}
