@@ -65,6 +65,31 @@ func TestPlacement_Providers(t *testing.T) {
 			want(t, fmt.Sprint("of ", c.desired, ", then 10"), on(w), "spot 6, demand 4, other 0")
 		}
 	})
+	t.Run("AreShownWithTheTasks", func(t *testing.T) {
+		w := begin(t, 2, 20)
+		w.createAs(service(3))
+		w.pump()
+		w.create("plain", "web", 1)
+		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: handler.WaitForever})
+		tasks := w.tasks()
+		got, err := w.api.TaskProviders(ctx, tasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			of := map[string]string{"s": "spot", "d": "demand"}[task.Instance]
+			switch {
+			case task.Service == "plain":
+				of = ""
+			case task.Instance == "":
+				of = "spot" // the one that it waits for
+			}
+			want(t, "provider of "+task.ID, got[task.ID], of)
+		}
+		if len(w.with(cluster.TaskProvisioning)) == 0 {
+			t.Error("no task waits")
+		}
+	})
 	t.Run("WaitsForItsProvider", func(t *testing.T) {
 		w := begin(t, 1, 20)
 		w.createAs(service(10))
