@@ -64,7 +64,7 @@ type losses struct {
 	caller     func(accessKey string) string
 }
 
-// refuse has ECS refuse an operation to node-group-upgrade, as it would without the right; none where that is empty.
+// refuse has ECS refuse an operation to node-group-upgrade once, as it would without the right.
 func (l *losses) refuse(operation string, caller func(accessKey string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,6 +82,7 @@ func (l *losses) before(call cloud.Call) (status int, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused != "" && call.Operation == l.refused && l.caller(call.AccessKey) == "node-group-upgrade" {
+		l.refused = ""
 		return http.StatusBadRequest, `{"__type": "AccessDeniedException", "message": "it is not in the role"}`
 	}
 	if !l.events || call.Operation != "PutEvents" {
