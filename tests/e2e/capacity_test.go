@@ -140,7 +140,7 @@ const provider = "forge-provider"
 func (s *capacity) provide() {
 	ctx := s.t.Context()
 	s.machines(0)
-	s.register("web", 1024, 512)
+	s.register(s.cluster, 1024, 512)
 	made := must(s.api.CreateCapacityProvider(ctx, &ecs.CreateCapacityProviderInput{
 		Name: aws.String(provider), AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: s.asg().AutoScalingGroupARN, ManagedDraining: types.ManagedDrainingEnabled,
@@ -190,7 +190,7 @@ func (s *capacity) attachments() *string {
 
 func (s *capacity) load() {
 	must(s.api.CreateService(s.t.Context(), &ecs.CreateServiceInput{
-		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(6),
+		Cluster: &s.cluster, ServiceName: aws.String("web"), TaskDefinition: &s.cluster, DesiredCount: aws.Int32(6),
 		DeploymentConfiguration: percentages(200, 50),
 	}))(&s.story)
 	s.scaled("six tasks", func() bool { return len(s.tasks("web")) == 6 })

@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +10,12 @@ import (
 // TestNodeGroupByTheAWSCLI makes a group of machines and updates its nodes with the real AWS CLI, on the endpoint that
 // `berth up` serves: update-nodegroup-version, and describe-update until it is Successful. Time passes between the calls only.
 func TestNodeGroupByTheAWSCLI(t *testing.T) {
-	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
-		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
-	}
+	needsAWS(t)
 	v := newVirtual(t)
 	server := httptest.NewServer(v.Server)
 	t.Cleanup(server.Close)
-	s := &shell{t: t, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
-		"AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_DEFAULT_REGION=us-east-1")}
+	s := newShell(t, 2*time.Minute)
+	s.env = append(s.env, "AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_DEFAULT_REGION=us-east-1")
 	// after runs a command each five minutes until it says something.
 	after := func(command, want string) {
 		t.Helper()

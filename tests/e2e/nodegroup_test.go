@@ -101,13 +101,13 @@ func (n *nodeGroup) state() string {
 
 func (n *nodeGroup) create() {
 	n.machines(2)
-	n.register("web", 512, 512)
+	n.register(n.cluster, 512, 512)
 	if err := n.tier.AddInstances(n.cluster, 2, "t3.medium", zones); err != nil { // which are in no group
 		n.t.Fatal(err)
 	}
 	n.await("four instances", func() bool { return len(n.instances()) == 4 })
 	must(n.api.CreateService(n.t.Context(), &ecs.CreateServiceInput{
-		Cluster: &n.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(4),
+		Cluster: &n.cluster, ServiceName: aws.String("web"), TaskDefinition: &n.cluster, DesiredCount: aws.Int32(4),
 		DeploymentConfiguration: percentages(200, 50),
 	}))(&n.story)
 	n.steady("web", 4)
