@@ -226,10 +226,11 @@ func (s *capacity) byHand() {
 	s.scaled("six tasks again", func() bool { return len(s.tasks("web")) == 6 })
 }
 
-// consolidated has half of the tasks go, so that instances are half empty, and consolidation switched on.
+// consolidated has half of the tasks go, so that instances are half empty, and consolidation switched on, long before the
+// metric has been low for long enough.
 func (s *capacity) consolidated() {
 	ctx := s.t.Context()
-	s.tag(map[string]string{cluster.TagConsolidation: "true", cluster.TagConsolidationPercent: "100", cluster.TagConsolidationWindow: "1s"})
+	s.tag(map[string]string{cluster.TagScaleInDatapoints: "15", cluster.TagConsolidation: "true", cluster.TagConsolidationPercent: "100", cluster.TagConsolidationWindow: "1s"})
 	must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(3)}))(&s.story)
 	s.scaled("two instances", func() bool {
 		g := s.asg()
@@ -250,6 +251,7 @@ func (s *capacity) tag(tags map[string]string) {
 }
 
 func (s *capacity) unload() {
+	s.tag(map[string]string{cluster.TagScaleInDatapoints: "1"})
 	must(s.api.DeleteService(s.t.Context(), &ecs.DeleteServiceInput{Cluster: &s.cluster, Service: aws.String("web"), Force: aws.Bool(true)}))(&s.story)
 	s.scaled("an empty group", func() bool { return !s.patient || len(s.asg().Instances) == 0 && *s.asg().DesiredCapacity == 0 })
 }

@@ -198,7 +198,9 @@ var notSeen = map[string]string{
 	"route53:GetHealthCheck":           "Cloud Map's services with health checks of Route 53",
 	"route53:UpdateHealthCheck":        "Cloud Map's services with health checks of Route 53",
 
-	"iam:PassRole":     "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
+	"iam:PassRole": "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
+	"autoscaling:RecordLifecycleActionHeartbeat": "a drain that takes half an hour",
+
 	"ec2:CreateTags":   "Auto Scaling asks it of who has a group launch by a template with tags",
 	"ec2:RunInstances": "Auto Scaling asks it of who has a group launch by a template",
 	"sqs:SendMessage":  "the event source mapping reports records that it gave up",
