@@ -259,7 +259,7 @@ func (s *scalingSuite) strictClauses() []clause {
 				return err
 			}
 			sizes := ""
-			for n, percent := range append([]float64{200, 250}, make([]float64, 15)...) {
+			for n, percent := range append([]float64{200, 200, 200, 250, 95}, make([]float64, 15)...) {
 				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
 				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent, At: at}}); err != nil {
 					return err
@@ -271,7 +271,7 @@ func (s *scalingSuite) strictClauses() []clause {
 				}
 				sizes += fmt.Sprint(g.Desired)
 			}
-			return equal("sizes", sizes, "25555555555555550")
+			return equal("sizes", sizes, "00255555555555555550")
 		}},
 		{"ALaunchThatFailedIsTold", func() error {
 			name, err := s.group(0)
