@@ -16,15 +16,15 @@ func TestNodeGroupByTheAWSCLI(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := newShell(t, 2*time.Minute)
 	s.env = append(s.env, "AWS_ENDPOINT_URL="+server.URL, "AWS_ACCESS_KEY_ID=any", "AWS_SECRET_ACCESS_KEY=any", "AWS_DEFAULT_REGION=us-east-1")
-	// after runs a command each five minutes until it says something.
+	// after runs a command each twenty minutes until it says something.
 	after := func(command, want string) {
 		t.Helper()
 		got := ""
-		for range 20 {
+		for range 6 {
 			if got = s.run(command); strings.Contains(got, want) {
 				return
 			}
-			v.Loop.RunUntil(v.Loop.Now().Add(5 * time.Minute))
+			v.Loop.RunUntil(v.Loop.Now().Add(20 * time.Minute))
 		}
 		t.Fatalf("%s: %s, want %s", command, got, want)
 	}
