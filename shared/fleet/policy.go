@@ -97,7 +97,7 @@ func (f *Fleet) follow(g *group, p *policy, of *series, now time.Time) {
 		}
 	}
 	value := of.last(1, 60, p.Statistic, true)[0]
-	sized := func(n int) int { return int(math.Ceil(float64(max(1, n)) * value / p.Target)) }
+	sized := func(n int) int { return int(min(float64(g.Max), math.Ceil(float64(max(1, n))*value/p.Target))) }
 	names := p.alarms(g)
 	desired := g.Desired
 	switch {
