@@ -83,10 +83,13 @@ func lifecycle(state string) nodegroup.Lifecycle {
 	return nodegroup.Terminating
 }
 
-// blocks says why a service may not let a task go, where its percentages say so.
+// blocks says why a service may not let a task go, where its percentages say so, or there is no room for another.
 func blocks(s *cluster.Service) string {
 	if s == nil || s.Strategy == cluster.Daemon {
 		return ""
+	}
+	if s.Blocked != nil {
+		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
 	least := (s.Desired*s.MinHealthy + 99) / 100
 	if most := s.Desired * s.MaxPercent / 100; s.Running <= least && most <= s.Running {

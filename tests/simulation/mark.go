@@ -107,6 +107,17 @@ var Marks = []Mark{
 	MarkSick, MarkMendedRevision, MarkBalanced, MarkDrained, MarkTargetUnhealthy, MarkAlarm, MarkRebalanced,
 }
 
+// Marks of runs in which a node group is updated.
+const (
+	MarkUpdate    Mark = "upgrade: an update began"
+	MarkInUse     Mark = "upgrade: an update was refused as another was in progress"
+	MarkScaledOut Mark = "upgrade: managed scaling enlarged the group"
+	MarkStopped   Mark = "upgrade: an update left other sizes and said why"
+)
+
+// UpgradeMarks are all of them.
+var UpgradeMarks = []Mark{MarkUpdate, MarkInUse, MarkScaledOut, MarkStopped}
+
 // Coverage counts what happened over any number of runs.
 type Coverage struct {
 	Marks map[Mark]int
