@@ -207,8 +207,7 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		State: i.state("api"), ECS: i.ecs("api"), Groups: i.groups("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
-	groups := i.groups("api")
-	i.NodeGroups = &handler.NodeGroups{API: i.API, Auto: groups, Updates: groups, Templates: groups}
+	i.NodeGroups = &handler.NodeGroups{API: i.API}
 	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
 		Account: i.options.Account, Scheduler: i.API, NodeGroups: i.NodeGroups, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
