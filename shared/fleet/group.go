@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -103,6 +104,22 @@ func (f *Fleet) AddGroup(s GroupSpec) (arn string, err error) {
 	return f.groupARN(s.Name), err
 }
 
+// DeleteGroup takes a group away with its instances, as its owner does with force.
+func (f *Fleet) DeleteGroup(name string) error {
+	return f.change(func(now time.Time) error {
+		g := f.groups[name]
+		if g == nil {
+			return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - %.255s", name)
+		}
+		for n := range g.Members {
+			f.end(&g.Members[n], now)
+		}
+		delete(f.groups, name)
+		f.forget(g)
+		return nil
+	})
+}
+
 func (f *Fleet) groupARN(name string) string {
 	return f.arn("autoscaling", "autoScalingGroup:"+hyphened(cluster.Digest("group", name))+":autoScalingGroupName/"+name)
 }
@@ -149,6 +166,9 @@ func (f *Fleet) begin(g *group, now time.Time) bool {
 	var fault LaunchFault
 	if f.launches != nil {
 		fault = f.launches(g.Name, g.Launches)
+	}
+	if id, _, _ := strings.Cut(g.Template, ":"); f.templates[id] == nil {
+		fault.Reason = "InvalidLaunchTemplateId.NotFound"
 	}
 	if g.Failure = fault.Reason; fault.Reason != "" {
 		g.failed(now, fault.Reason)

@@ -39,6 +39,18 @@ func (f *Fleet) AddTemplate(name, image string) (id string, err error) {
 	return id, err
 }
 
+// DeleteTemplate takes a launch template away: groups that use it launch nothing any more.
+func (f *Fleet) DeleteTemplate(id string) error {
+	return f.change(func(time.Time) error {
+		t, err := f.template(cluster.TemplateRef{ID: id})
+		if err == nil {
+			delete(f.templates, id)
+			f.forget(t)
+		}
+		return err
+	})
+}
+
 func (f *Fleet) addTemplate(name, image string) *launchTemplate {
 	t := &launchTemplate{ID: "lt-" + cluster.Digest("template", name)[:17], Name: name, Versions: []templateVersion{{Image: image}}}
 	f.templates[t.ID] = t

@@ -21,8 +21,9 @@ func templateOf(s string) cluster.TemplateRef {
 
 // act does what an update wants done, its row being written. What fails for now is done at the next look; what is refused
 // for good ends the update's way forward.
-func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action) error {
+func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action, sizes cluster.Sizes) error {
 	var failed []error
+	var last *cluster.UpdateError
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
@@ -30,13 +31,15 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 			return errors.Join(append(failed, err)...)
 		}
 		err = n.do(ctx, g, u, a)
-		if why := refusedFor(a, err); why != nil && u.Phase != cluster.PhaseRestore {
-			next := nodegroup.Fail(u, *why)
-			next.Rev = u.Rev + 1
-			_, err := n.State.Write(ctx, cluster.Write{Put: next})
-			return errors.Join(append(failed, ignoreConflict(err))...)
+		why := refusedFor(g, a, err)
+		if why != nil && u.Phase != cluster.PhaseRestore {
+			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
 		}
+		last = cmp.Or(why, last)
 		failed = append(failed, wrap(err, "%s", a))
+	}
+	if last != nil {
+		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
 	}
 	return errors.Join(failed...)
 }
@@ -151,12 +154,12 @@ func labelled(i *cluster.Instance, labels map[string]string) bool {
 
 // refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of
 // single nodes only a lack of rights is for good: they may have gone meanwhile.
-func refusedFor(a nodegroup.Action, err error) *cluster.UpdateError {
+func refusedFor(g *cluster.NodeGroup, a nodegroup.Action, err error) *cluster.UpdateError {
 	why := forGood(err)
 	if why == nil || a.Instance != "" && !denies(why.Code) {
 		return nil
 	}
-	out := updateError(why, cmp.Or(a.Instance, a.Template))
+	out := updateError(why, cmp.Or(a.Instance, a.Template, g.AutoScalingGroup))
 	out.Message = fmt.Sprintf("%s: %s", a, out.Message)
 	return &out
 }

@@ -112,6 +112,8 @@ type upgrading struct {
 	blocks []func()
 	deny   map[string]bool // operations refused for lack of rights
 	launch func() fleet.LaunchFault
+	sick   bool // agents leave as soon as they have come
+	lost   bool // the group, or what it launches from, is gone for good
 	// strikes counts the calls of node-group-upgrade that change something; it dies after the one numbered dieAfter.
 	strikes, dieAfter int
 }

@@ -140,9 +140,14 @@ func (u *upgrading) burst(a Action) {
 	}
 }
 
-// launchFaults are the ways in which launches fail for a while, with EC2's codes.
+// launchFaults are the ways in which launches fail for a while, in Auto Scaling's words.
 var launchFaults = []fleet.LaunchFault{
-	{Reason: "InsufficientInstanceCapacity"}, {Reason: "InstanceLimitExceeded"}, {Reason: "VcpuLimitExceeded"}, {Silent: true},
+	{Reason: "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity in the " +
+		"Availability Zone you requested. Launching EC2 instance failed."},
+	{Reason: "Could not launch On-Demand Instances. InstanceLimitExceeded - Your quota allows for 0 more running instance(s). Launching EC2 instance failed."},
+	{Reason: "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your current vCPU limit. " +
+		"Launching EC2 instance failed."},
+	{Silent: true},
 }
 
 // failLaunches has all launches fail in one way, for long enough to be noticed or not.
@@ -182,7 +187,7 @@ func (u *upgrading) registered(i *cluster.Instance) {
 		u.placed++
 		u.attribute(i.ID, cluster.AttributeUpgrade, fmt.Sprint("ud", 8+u.placed%u.pool.Domains))
 	}
-	if u.chaos.hit(LaunchSick) {
+	if u.sick || u.chaos.hit(LaunchSick) {
 		u.judge.disturbed = true
 		_ = u.Fleet.Disconnect(i.ID)
 	}

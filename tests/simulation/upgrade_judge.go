@@ -244,7 +244,7 @@ func (j *upgradeJudge) terminates(function, id string, lower bool) {
 	if n == nil || u == nil || g == nil || n.leaving() {
 		return
 	}
-	if n.serving() || n.draining() {
+	if known := n.row != nil && j.checker.known[n.row.ID] != nil; known && (n.serving() || n.draining()) {
 		j.ours[n.ID] = true
 	}
 	if lower && g.Desired <= j.sizes.Desired && j.scaledAt.IsZero() {
@@ -379,7 +379,7 @@ func (j *upgradeJudge) look() {
 
 // longestDrain is 15 minutes, and what the last steps take; longer where some looks come to nothing.
 func (j *upgradeJudge) longestDrain() time.Duration {
-	if j.chaos.struckAny() {
+	if j.chaos.struckAny() || j.denied {
 		return 45 * time.Minute
 	}
 	return 18 * time.Minute
@@ -432,7 +432,7 @@ func (j *upgradeJudge) first(u *cluster.Update) {
 // end looks at what an update leaves.
 func (j *upgradeJudge) end(u *cluster.Update) {
 	j.ends = append(j.ends, u)
-	j.note("update %s: %s, errors %+v, stopped %q", u.ID, u.Status, u.Errors, u.Stopped)
+	j.note("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, j.zones(), u.Zones, u.Final, u.Errors, u.Stopped)
 	j.mark(Mark("upgrade: " + string(u.Status)))
 	for _, e := range u.Errors {
 		j.mark(Mark("upgrade: " + string(e.Code)))
@@ -463,7 +463,7 @@ func (j *upgradeJudge) endSizes(u *cluster.Update, now cluster.Sizes) {
 		return e.Code == cluster.PodEvictionFailure && strings.Contains(e.Message, "nodes more than")
 	})
 	switch {
-	case kept && j.blocked, !j.scaledAt.IsZero() && u.Stopped != "":
+	case kept && j.blocked, j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
 	case !j.scaledAt.IsZero() && j.Loop.Now().Sub(j.scaledAt) < lately: // just now
 	default:
 		j.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, j.sizes, u.Stopped, u.Kept, u.Errors)
@@ -477,7 +477,7 @@ func (j *upgradeJudge) succeeded(u *cluster.Update) {
 			j.checker.fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
 		}
 	}
-	if now := j.zones(); !j.disturbed && !j.strange && j.scaledAt.IsZero() && !maps.Equal(now, j.count) && j.group().Desired == j.sizes.Desired {
+	if now := j.zones(); !j.disturbed && !j.strange && len(u.Kept) == 0 && j.scaledAt.IsZero() && !maps.Equal(now, j.count) && j.group().Desired == j.sizes.Desired {
 		j.checker.fail("N2: the zones have %v, had %v", now, j.count)
 	}
 }
@@ -499,7 +499,9 @@ func (j *upgradeJudge) justified(u *cluster.Update, e cluster.UpdateError) {
 			j.checker.fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
 		}
 	default:
-		j.checker.fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
+		if !j.lost {
+			j.checker.fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
+		}
 	}
 	if len(e.Resources) == 0 {
 		j.checker.fail("N6: the error %+v names no resource", e)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -30,12 +31,11 @@ func (g *faultyGroups) call(ctx context.Context, op string, change func() error)
 	if p == nil || w.upgrades == nil {
 		return change()
 	}
+	if err := g.denied(op); err != nil {
+		return err
+	}
 	c := w.chaos
 	switch {
-	case w.upgrades.deny[op], g.function == upgrader && c.hit(GroupDenied):
-		w.mark(MarkDenied)
-		w.upgrades.judge.denied = true
-		return cluster.Errorf("AccessDenied", "User is not authorized to perform: %s", op)
 	case c.hitPart(GroupAmbiguous, 0.5):
 		return fmt.Errorf("calling %s: timed out: %w", op, cluster.ErrAmbiguous)
 	case c.hit(GroupLate):
@@ -55,6 +55,17 @@ func (g *faultyGroups) call(ctx context.Context, op string, change func() error)
 	return err
 }
 
+// denied is the error of a call that node-group-upgrade has no right to make.
+func (g *faultyGroups) denied(op string) error {
+	u := g.world.upgrades
+	if u == nil || g.function != upgrader || !u.deny[op] && !u.chaos.hit(GroupDenied) {
+		return nil
+	}
+	u.mark(MarkDenied)
+	u.judge.denied = true
+	return cluster.Errorf("AccessDenied", "User is not authorized to perform: %s", op)
+}
+
 // struck counts the calls of node-group-upgrade that have changed something, and has it die after the one that is to be
 // its last.
 func (u *upgrading) struck(p *process, function string) error {
@@ -68,8 +79,8 @@ func (u *upgrading) struck(p *process, function string) error {
 }
 
 // read makes a call that changes nothing.
-func read[T any](g *faultyGroups, ctx context.Context, call func() (T, error)) (out T, err error) {
-	if err := processOf(ctx).pause(); err != nil {
+func read[T any](ctx context.Context, g *faultyGroups, op string, call func() (T, error)) (out T, err error) {
+	if err := cmp.Or(processOf(ctx).pause(), g.denied(op)); err != nil {
 		return out, err
 	}
 	return call()
@@ -83,15 +94,15 @@ func (g *faultyGroups) judge() *upgradeJudge {
 }
 
 func (g *faultyGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
-	return read(g, ctx, func() ([]*cluster.AutoScalingGroup, error) { return g.Groups.DescribeGroups(ctx, names) })
+	return read(ctx, g, "DescribeAutoScalingGroups", func() ([]*cluster.AutoScalingGroup, error) { return g.Groups.DescribeGroups(ctx, names) })
 }
 
 func (g *faultyGroups) FailedLaunches(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error) {
-	return read(g, ctx, func() ([]cluster.FailedLaunch, error) { return g.Groups.FailedLaunches(ctx, group, since) })
+	return read(ctx, g, "DescribeScalingActivities", func() ([]cluster.FailedLaunch, error) { return g.Groups.FailedLaunches(ctx, group, since) })
 }
 
 func (g *faultyGroups) FindVersion(ctx context.Context, template, description string) (*cluster.LaunchTemplate, error) {
-	return read(g, ctx, func() (*cluster.LaunchTemplate, error) { return g.Groups.FindVersion(ctx, template, description) })
+	return read(ctx, g, "DescribeLaunchTemplateVersions", func() (*cluster.LaunchTemplate, error) { return g.Groups.FindVersion(ctx, template, description) })
 }
 
 func (g *faultyGroups) SetDesired(ctx context.Context, group string, n int) error {
