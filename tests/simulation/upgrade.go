@@ -269,9 +269,13 @@ func (u *upgrading) unblock() {
 	for _, end := range u.blocks {
 		end()
 	}
-	for _, id := range u.client.tasks {
-		u.client.stopOne(id)
+	stop := func() {
+		for _, id := range u.client.tasks {
+			u.client.stopOne(id)
+		}
 	}
+	stop()
+	u.Loop.After(5*time.Minute, stop) // those that were only just asked for
 	u.blocks, u.launch = nil, nil
 	clear(u.deny)
 }

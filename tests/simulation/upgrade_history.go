@@ -18,7 +18,7 @@ var upgradeKinds = []struct {
 }{
 	{"update-nodes", 5}, {"scale", 5}, {"crash-task", 3}, {"kill-instance", 2}, {"crash-instance", 1}, {"disconnect", 2}, {"reconnect", 3},
 	{"block-standalone", 2}, {"block-protected", 2}, {"block-percentages", 2}, {"block-foreign", 1}, {"fail-launches", 2}, {"deploy", 2},
-	{"unhealthy", 1}, {"protect", 1}, {"run-task", 1}, {"burst", 3},
+	{"unhealthy", 1}, {"protect", 1}, {"run-task", 1}, {"burst", 8},
 }
 
 // drawUpgrade makes the history of a seed: an update first, and then whatever happens.

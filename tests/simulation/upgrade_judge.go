@@ -498,6 +498,10 @@ func (j *upgradeJudge) justified(u *cluster.Update, e cluster.UpdateError) {
 		if !j.denied && j.chaos.hits[ECSDenied] == 0 {
 			j.checker.fail("update %s failed, and nothing was denied: %s", u.ID, e.Message)
 		}
+	case cluster.UnknownUpdateError:
+		if !chaotic {
+			j.checker.fail("update %s failed: %s", u.ID, e.Message)
+		}
 	default:
 		if !j.lost {
 			j.checker.fail("update %s failed by %s: %s", u.ID, e.Code, e.Message)
@@ -508,8 +512,16 @@ func (j *upgradeJudge) justified(u *cluster.Update, e cluster.UpdateError) {
 	}
 }
 
-// atRest checks what no update may leave.
+// atRest checks what no update may leave, and what the last has made of the node group, having succeeded.
 func (j *upgradeJudge) atRest() {
+	j.usable()
+	if image, u := j.nodeGroup().Target.Image, j.last(); image != u.Target.Image {
+		j.checker.fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
+	}
+}
+
+// usable checks what no update may leave.
+func (j *upgradeJudge) usable() {
 	ng, u := j.nodeGroup(), j.last()
 	if ng.Status != cluster.NodeGroupActive || !u.Ended() {
 		j.checker.fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
@@ -522,9 +534,6 @@ func (j *upgradeJudge) atRest() {
 		if j.ours[n.ID] && n.draining() {
 			j.checker.fail("N6: node %s is left DRAINING", n.ID)
 		}
-	}
-	if ng.Target.Image != u.Target.Image {
-		j.checker.fail("N6: the node group's image is %s, the update's was %s", ng.Target.Image, u.Target.Image)
 	}
 }
 

@@ -23,8 +23,15 @@ type faultyGroups struct {
 const upgrader = "node-group-upgrade"
 
 // call makes one call. What changes something is shown to the judge when it takes effect.
-func (g *faultyGroups) call(ctx context.Context, op string, change func() error) error {
+func (g *faultyGroups) call(ctx context.Context, op, subject string, act func() error) error {
 	p, w := processOf(ctx), g.world
+	change := func() error {
+		err := act()
+		if verbose {
+			w.note("  %s: %s %s: %v", g.function, op, subject, err)
+		}
+		return err
+	}
 	if err := p.pause(); err != nil {
 		return err
 	}
@@ -106,14 +113,14 @@ func (g *faultyGroups) FindVersion(ctx context.Context, template, description st
 }
 
 func (g *faultyGroups) SetDesired(ctx context.Context, group string, n int) error {
-	return g.call(ctx, "SetDesiredCapacity", func() error {
+	return g.call(ctx, "SetDesiredCapacity", fmt.Sprint(n), func() error {
 		g.judge().desired(g.function, n)
 		return g.Groups.SetDesired(ctx, group, n)
 	})
 }
 
 func (g *faultyGroups) SetSizes(ctx context.Context, group string, s cluster.Sizes) error {
-	return g.call(ctx, "UpdateAutoScalingGroup", func() error {
+	return g.call(ctx, "UpdateAutoScalingGroup", fmt.Sprintf("%+v", s), func() error {
 		err := g.Groups.SetSizes(ctx, group, s)
 		g.judge().sized(g.function, s)
 		return err
@@ -121,11 +128,11 @@ func (g *faultyGroups) SetSizes(ctx context.Context, group string, s cluster.Siz
 }
 
 func (g *faultyGroups) UseTemplate(ctx context.Context, group, template string) error {
-	return g.call(ctx, "UseTemplate", func() error { return g.Groups.UseTemplate(ctx, group, template) })
+	return g.call(ctx, "UseTemplate", template, func() error { return g.Groups.UseTemplate(ctx, group, template) })
 }
 
 func (g *faultyGroups) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
-	err = g.call(ctx, "CreateLaunchTemplateVersion", func() error {
+	err = g.call(ctx, "CreateLaunchTemplateVersion", v.Description, func() error {
 		out, err = g.Groups.CreateVersion(ctx, v)
 		return err
 	})
@@ -133,11 +140,11 @@ func (g *faultyGroups) CreateVersion(ctx context.Context, v cluster.NewTemplateV
 }
 
 func (g *faultyGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
-	return g.call(ctx, "SetInstanceProtection", func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
+	return g.call(ctx, "SetInstanceProtection", fmt.Sprint(ids, protected), func() error { return g.Groups.SetInstanceProtection(ctx, group, ids, protected) })
 }
 
 func (g *faultyGroups) TerminateInstance(ctx context.Context, id string, lower bool) error {
-	return g.call(ctx, "TerminateInstanceInAutoScalingGroup", func() error {
+	return g.call(ctx, "TerminateInstanceInAutoScalingGroup", fmt.Sprint(id, lower), func() error {
 		g.judge().terminates(g.function, id, lower)
 		err := g.Groups.TerminateInstance(ctx, id, lower)
 		g.judge().acted(g.function)
@@ -146,15 +153,15 @@ func (g *faultyGroups) TerminateInstance(ctx context.Context, id string, lower b
 }
 
 func (g *faultyGroups) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
-	return g.call(ctx, "PutAttributes", func() error { return g.Groups.PutAttribute(ctx, clusterName, id, name, value) })
+	return g.call(ctx, "PutAttributes", fmt.Sprint(id, name, value), func() error { return g.Groups.PutAttribute(ctx, clusterName, id, name, value) })
 }
 
 func (g *faultyGroups) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
-	return g.call(ctx, "DeleteAttributes", func() error { return g.Groups.RemoveAttribute(ctx, clusterName, id, name) })
+	return g.call(ctx, "DeleteAttributes", fmt.Sprint(id, name), func() error { return g.Groups.RemoveAttribute(ctx, clusterName, id, name) })
 }
 
 func (g *faultyGroups) ActivateInstance(ctx context.Context, clusterName, id string) error {
-	return g.call(ctx, "UpdateContainerInstancesState", func() error {
+	return g.call(ctx, "UpdateContainerInstancesState", id+" ACTIVE", func() error {
 		err := g.Groups.ActivateInstance(ctx, clusterName, id)
 		if err == nil && g.function == upgrader {
 			g.judge().released(id)
@@ -163,13 +170,21 @@ func (g *faultyGroups) ActivateInstance(ctx context.Context, clusterName, id str
 	})
 }
 
+func (g *faultyGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
+	return g.call(ctx, "CompleteLifecycleAction", id, func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
+}
+
+func (g *faultyGroups) RecordHeartbeat(ctx context.Context, group, hook, id string) error {
+	return g.call(ctx, "RecordLifecycleActionHeartbeat", id, func() error { return g.Groups.RecordHeartbeat(ctx, group, hook, id) })
+}
+
 // DrainInstance is a call of ECS; what befalls it is the same.
 func (e *faultyECS) DrainInstance(ctx context.Context, clusterName, id string) error {
 	if e.world.upgrades == nil {
 		return e.ECS.DrainInstance(ctx, clusterName, id)
 	}
 	g := &faultyGroups{world: e.world, function: e.function}
-	return g.call(ctx, "UpdateContainerInstancesState", func() error {
+	return g.call(ctx, "UpdateContainerInstancesState", id+" DRAINING", func() error {
 		g.judge().drains(e.function, id)
 		err := e.ECS.DrainInstance(ctx, clusterName, id)
 		g.judge().acted(e.function)

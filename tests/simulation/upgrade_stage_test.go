@@ -98,6 +98,9 @@ func (s *upgradeStage) failsBy(code cluster.UpdateErrorCode, parts ...string) *c
 	if u.Status != cluster.UpdateFailed || len(u.Errors) == 0 || u.Errors[0].Code != code {
 		s.t.Fatalf("the update is %s, errors %+v; want %s", u.Status, u.Errors, code)
 	}
+	if s.pass(2 * time.Minute); !s.lost && u.Stopped == "" {
+		s.judge.usable()
+	}
 	for _, part := range parts {
 		if !slices.ContainsFunc(u.Errors, func(e cluster.UpdateError) bool {
 			return strings.Contains(e.Message, part) || slices.Contains(e.Resources, part)
