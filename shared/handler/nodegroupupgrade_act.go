@@ -119,15 +119,15 @@ func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *clus
 	return nil
 }
 
-// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them, so that the
-// next look finds them.
+// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them: they are Ready
+// with that.
 func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, instances []nodegroup.Instance) error {
 	labels := maps.Clone(g.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, nodegroup.Labels(u))
-	for _, i := range instances {
+	for k, i := range instances {
 		if u.Template == "" || i.Template != u.Template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
 			continue
 		}
@@ -139,6 +139,13 @@ func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *c
 		if err := n.api().InstancesChanged(ctx, g.Cluster, []string{i.Row.ID}); err != nil {
 			return err
 		}
+		row := *i.Row
+		row.Attributes = maps.Clone(row.Attributes)
+		if row.Attributes == nil {
+			row.Attributes = map[string]string{}
+		}
+		maps.Copy(row.Attributes, labels)
+		instances[k].Row = &row
 	}
 	return nil
 }
