@@ -208,6 +208,10 @@ func (u *upgrading) watch(records []cluster.Record) {
 			if r.Old == nil {
 				u.Loop.After(0, func() { u.registered(row) })
 			}
+		case *cluster.Task:
+			if old, ok := r.Old.(*cluster.Task); ok && old.Desired != row.Desired {
+				u.judge.stopped(row)
+			}
 		case *cluster.Update:
 			old, _ := r.Old.(*cluster.Update)
 			u.judge.update(old, row)

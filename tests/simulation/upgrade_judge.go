@@ -277,6 +277,14 @@ func (j *upgradeJudge) tasksOn(n *node, u *cluster.Update) {
 	}
 }
 
+// stopped checks a task that an update has stopped by force (invariant 7).
+func (j *upgradeJudge) stopped(t *cluster.Task) {
+	u := j.last()
+	if t.Desired == cluster.TaskStopped && u != nil && strings.HasSuffix(t.Reason, "by update "+u.ID) && j.checker.protects(t) && !u.ForceProtected {
+		j.checker.fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
+	}
+}
+
 // forces reports whether an update may stop whatever runs on a container instance.
 func (u *upgrading) forces(id string) bool {
 	if u == nil || u.last() == nil || !u.last().Force {

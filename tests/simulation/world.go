@@ -155,7 +155,7 @@ func newWorld(r Run) (*World, error) {
 			return &faultyECS{world: w, function: function, ECS: e}
 		},
 		WrapGroups: func(function string, g installation.Groups) installation.Groups {
-			return &faultyGroups{Groups: g, world: w, function: function}
+			return w.Plant.upgradeGroups(function, &faultyGroups{Groups: g, world: w, function: function})
 		},
 		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
 		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
