@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 	"berth/shared/wire"
@@ -16,7 +15,7 @@ import (
 func main() {
 	e := environment.Load()
 	h := &handler.API{
-		State: e.State(), ECS: e.ECS(), Groups: autoscaling.New(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
+		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
 		Account: e.Account(), Scheduler: h, NodeGroups: &handler.NodeGroups{API: h}, ECS: e.Forwarder(), Logger: e.Log,

@@ -107,8 +107,10 @@ type VersionChange struct {
 	Template       *TemplateRef
 	Force          bool
 	ForceProtected bool
-	Token          string
-	Params         string
+	// DryRun has the update made and not begun.
+	DryRun bool
+	Token  string
+	Params string
 }
 
 // NodeGroupQuery selects node groups in order of name, or the updates of a node group in order of id.

@@ -28,23 +28,22 @@ func noProvider() error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
 }
 
-// CreateCapacityProvider writes a new capacity provider, whose group must be there and fit for it (C6, C7). The group is
-// tagged, so that others leave its size alone.
+// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
+// managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
 func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
 	if err := providerName(p.Name); err != nil {
 		return nil, err
 	}
-	group, err := a.group(ctx, p)
-	if err != nil {
-		return nil, err
-	}
 	made := *p
 	made.Head = cluster.Head{Cluster: cluster.Directory}
-	made.UpdateStatus = cluster.CreateComplete
+	made.UpdateStatus, made.Look = cluster.ProviderCreating, true
+	if err := protectable(&made); err != nil {
+		return nil, err
+	}
 	if err := scaledBy(&made); err != nil {
 		return nil, err
 	}
-	err = retry("creating capacity provider "+p.Name, func() error {
+	err := retry("creating capacity provider "+p.Name, func() error {
 		if err := a.groupFree(ctx, &made); err != nil {
 			return err
 		}
@@ -65,11 +64,6 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 	if err != nil {
 		return nil, err
 	}
-	if group.Tags[cluster.ManagedTag] == "" {
-		if err := a.Groups.TagGroup(ctx, group.Name, cluster.ManagedTag, "true"); err != nil {
-			return nil, fmt.Errorf("tagging Auto Scaling group %s: %w", group.Name, err)
-		}
-	}
 	return &made, nil
 }
 
@@ -84,39 +78,17 @@ func providerName(name string) error {
 	return nil
 }
 
-// group is the provider's, as far as it is fit for it: it may have instances, of no weight where managed scaling is on, and
-// protects new ones where instances are to be protected.
-func (a *API) group(ctx context.Context, p *cluster.CapacityProvider) (*cluster.AutoScalingGroup, error) {
-	if a.Groups == nil {
-		return nil, cluster.Errorf(cluster.CodeUnsupported, "Capacity providers are not supported by this installation.")
-	}
-	got, err := a.Groups.DescribeGroups(ctx, []string{p.Group})
-	if err != nil {
-		return nil, fmt.Errorf("describing Auto Scaling group %s: %w", p.Group, err)
-	}
-	if len(got) == 0 {
-		return nil, cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
-	}
-	return got[0], fit(p, got[0])
-}
-
-func fit(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
-	switch {
-	case p.Protection && !p.Scaling.Enabled:
+// protectable refuses to protect instances that nobody scales (C6).
+func protectable(p *cluster.CapacityProvider) error {
+	if p.Protection && !p.Scaling.Enabled {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
-	case g.Max < 1:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The Auto Scaling group %s has a maximum size of 0. Raise it and try again.", g.Name)
-	case p.Protection && !g.Protects:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled.")
-	case p.Scaling.Enabled && g.Weighted:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
 	}
 	return nil
 }
 
 // groupFree refuses a group that another capacity provider has: two would size it.
 func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) error {
-	all, err := a.providers(ctx)
+	all, err := providers(ctx, a.State)
 	if err != nil {
 		return err
 	}
@@ -128,8 +100,9 @@ func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) error 
 	return nil
 }
 
-func (a *API) providers(ctx context.Context) (out []*cluster.CapacityProvider, err error) {
-	rows, err := a.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
+// providers are all capacity providers, deleted ones included.
+func providers(ctx context.Context, state State) (out []*cluster.CapacityProvider, err error) {
+	rows, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
 	if err != nil {
 		return nil, fmt.Errorf("listing capacity providers: %w", err)
 	}
@@ -142,18 +115,29 @@ func (a *API) providers(ctx context.Context) (out []*cluster.CapacityProvider, e
 }
 
 // UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
+// What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
+// back where it is not.
 func (a *API) UpdateCapacityProvider(ctx context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
+		if p.Look {
+			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
+		}
+		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
 		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
 			return err
 		}
 		p.Protection, p.Draining = value(c.Protection, p.Protection), value(c.Draining, p.Draining)
-		p.UpdateStatus, p.UpdateReason = cluster.UpdateComplete, ""
+		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
+		switch {
+		case p.Unfit != "":
+			p.UpdateStatus, p.Look = cluster.ProviderCreating, true
+		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:
+			p.UpdateStatus, p.Look, p.Before = cluster.ProviderUpdating, true, &before
+		}
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
 		}
-		_, err = a.group(ctx, p)
-		return err
+		return protectable(p)
 	})
 	if err != nil {
 		return nil, err
@@ -207,11 +191,11 @@ func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.Cap
 func (a *API) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
 	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		if len(p.Clusters) > 0 {
-			p.UpdateStatus = cluster.DeleteFailed
+			p.UpdateStatus = cluster.ProviderDeleteFailed
 			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with cluster: %s. Remove the capacity provider from the cluster and try again.", strings.Join(p.Clusters, ", "))
 			return nil
 		}
-		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.DeleteComplete, ""
+		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""
 		p.Expires = a.expiry(a.Settings.KeepStopped)
 		return nil
 	})
@@ -220,7 +204,7 @@ func (a *API) DeleteCapacityProvider(ctx context.Context, name string) (*cluster
 // CapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
 // not there as failures.
 func (a *API) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
-	all, err := a.providers(ctx)
+	all, err := providers(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -435,7 +419,7 @@ func (a *API) claimProvider(ctx context.Context, clusterName, name string) error
 
 // associated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
 func (a *API) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
-	if len(shares) == 0 || a.Groups == nil {
+	if len(shares) == 0 {
 		return nil
 	}
 	of, err := clusterProviders(ctx, a.State, clusterName)

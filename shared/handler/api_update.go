@@ -34,6 +34,9 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 	if err != nil {
 		return nil, err
 	}
+	if change.DryRun {
+		return u, nil
+	}
 	u.Digest = change.Params
 	next := *g
 	next.Status, next.Update = cluster.NodeGroupUpdating, u.ID

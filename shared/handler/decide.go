@@ -24,13 +24,15 @@ type decider struct {
 	settings Settings
 	plan     *planner
 	waiting  int // tasks in PROVISIONING
+	// shut are the instances that get no task of a service now, as ECS refused one there, by its short key.
+	shut map[string][]string
 }
 
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 	snap := warm.snap
 	return &decider{
 		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
-		waiting: len(snap.Waiting()),
+		waiting: len(snap.Waiting()), shut: map[string][]string{},
 	}
 }
 
@@ -248,6 +250,7 @@ func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition
 func (d *decider) requestWith(provider string, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
 	return placement.Request{
 		Spec: d.specs.with(provider, s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name),
+		Refused: d.shut[s.Short],
 	}
 }
 
@@ -262,6 +265,7 @@ func (d *decider) seed(of string) uint64 {
 // differs reports whether the service's rows ask for something to be done that could be done.
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
+	d.shut[s.Short] = p.Refused
 	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
 		return true

@@ -11,16 +11,17 @@ import (
 
 // fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so, and CloudWatch.
 type fakeGroups struct {
-	w       *world
-	groups  map[string]*cluster.AutoScalingGroup
-	hooks   map[string]cluster.LifecycleHook
-	policy  map[string]cluster.TrackingPolicy
-	alarms  map[string]cluster.MetricAlarm
-	points  []cluster.Datapoint
-	calls   []string
-	refuse  error // of the next call that protects
-	release func()
-	n       int
+	w          *world
+	groups     map[string]*cluster.AutoScalingGroup
+	hooks      map[string]cluster.LifecycleHook
+	policy     map[string]cluster.TrackingPolicy
+	alarms     map[string]cluster.MetricAlarm
+	points     []cluster.Datapoint
+	calls      []string
+	refuse     error // of the next call that protects
+	untaggable error // of the next that tags
+	release    func()
+	n          int
 }
 
 func newGroups(w *world) *fakeGroups {
@@ -111,6 +112,10 @@ func (f *fakeGroups) end(g *cluster.AutoScalingGroup, n int) {
 }
 
 func (f *fakeGroups) TagGroup(_ context.Context, name, key, value string) error {
+	if err := f.untaggable; err != nil {
+		f.untaggable = nil
+		return err
+	}
 	g, err := f.group(name)
 	if err == nil {
 		g.Tags = map[string]string{key: value}

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -112,7 +113,56 @@ func TestPlacement_Disconnected(t *testing.T) {
 	})
 }
 
+// taskAliases are the aliases of tasks; those without an owner are of instances.
+func (w *world) taskAliases() []*cluster.Alias {
+	return slices.DeleteFunc(rows[*cluster.Alias](w, cluster.PrefixAlias), func(a *cluster.Alias) bool { return a.Owner == "" })
+}
+
 func TestTaskStateChange_Spot(t *testing.T) {
+	warning := func(ec2 string) []byte {
+		return []byte(`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"` + ec2 + `","instance-action":"terminate"}}`)
+	}
+	begin := func(t *testing.T, n int) (*world, *spyState) {
+		w := newWorld(t)
+		w.observer.Decoder = awsevent.Decoder{}
+		w.instances("i", n, 4096, 8192)
+		spy := &spyState{Store: w.store}
+		w.observer.State = spy
+		return w, spy
+	}
+	t.Run("ReadsNoMoreInALargerCluster", func(t *testing.T) {
+		units := func(n int) float64 {
+			w, spy := begin(t, n)
+			before := w.store.Usage().ReadUnits
+			w.observe(warning("i-i001"))
+			want(t, "reads of a range, the clusters' alone", spy.lists, 1)
+			used := w.store.Usage().ReadUnits - before
+			w.pump()
+			want(t, "status", w.instance("i001").Status, cluster.InstanceDraining)
+			return used
+		}
+		want(t, "read units", units(200), units(2))
+	})
+	t.Run("OfAnInstanceThatHasRegisteredAnew", func(t *testing.T) {
+		w, _ := begin(t, 1)
+		again := *w.ecs.instances["i000"]
+		again.ID = "i999"
+		w.ecs.register(&again)
+		w.pump()
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		w.pump()
+		w.observe(warning("i-i000"))
+		w.pump()
+		want(t, "status", w.instance("i999").Status, cluster.InstanceDraining)
+	})
+	t.Run("IsForgottenWithTheInstance", func(t *testing.T) {
+		w, _ := begin(t, 1)
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		w.pump()
+		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		wantCount(t, "aliases", aliases, 1)
+		want(t, "expires", aliases[0].Expires, w.instance("i000").Expires)
+	})
 	for _, kind := range []string{"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)

@@ -31,12 +31,13 @@ type ManagedScaling struct {
 	rotation rotation
 }
 
-// Schedule looks at every cluster that has capacity providers, as far as its time goes.
+// Schedule looks at the capacity providers that are new, and then at every cluster that has some, as far as its time goes.
 func (h *ManagedScaling) Schedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
-	return h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) })
+	err := h.lookAtNew(ctx)
+	return errors.Join(err, h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) }))
 }
 
 // Messages handles events of alarms and of instances whose termination the lifecycle hook holds up, and returns the ids of
@@ -123,19 +124,26 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	for _, p := range of.Leaving {
 		failed = append(failed, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
 	}
+	waits := false // for a look at a group
 	if len(of.Providers) > 0 {
 		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
 		if err := r.read(); err != nil {
 			return err
 		}
 		for _, p := range of.Providers {
+			if row := r.rows[p]; row != nil && row.Look {
+				waits = true
+				continue
+			}
 			failed = append(failed, wrap(r.provider(p), "capacity provider %s", p))
 		}
 		if len(r.points) > 0 {
 			failed = append(failed, wrap(h.Metrics.PutReservation(ctx, r.points), "publishing %s", cluster.ReservationMetric))
 		}
 	}
-	err = errors.Join(failed...)
+	if err = errors.Join(failed...); waits {
+		return err
+	}
 	return errors.Join(err, h.conclude(ctx, of, err))
 }
 
@@ -216,6 +224,9 @@ func (r *scalingRound) provider(name string) error {
 	p := r.rows[name]
 	if p == nil {
 		return errors.New("it does not exist")
+	}
+	if p.Unfit != "" {
+		return errors.New(p.Unfit)
 	}
 	g := r.groups[p.Group]
 	if g == nil {

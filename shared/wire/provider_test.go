@@ -20,7 +20,7 @@ func (p *providerRows) CreateCapacityProvider(_ context.Context, row *cluster.Ca
 	if p.rows == nil {
 		p.rows = map[string]*cluster.CapacityProvider{}
 	}
-	row.UpdateStatus = cluster.CreateComplete
+	row.UpdateStatus = cluster.ProviderCreated
 	p.rows[row.Name] = row
 	return row, nil
 }
@@ -44,7 +44,7 @@ func (p *providerRows) UpdateCapacityProvider(_ context.Context, c cluster.Provi
 func (p *providerRows) DeleteCapacityProvider(_ context.Context, name string) (*cluster.CapacityProvider, error) {
 	row, err := p.provider(name)
 	if err == nil {
-		row.Inactive, row.UpdateStatus = true, cluster.DeleteComplete
+		row.Inactive, row.UpdateStatus = true, cluster.ProviderDeleted
 	}
 	return row, err
 }

@@ -134,8 +134,8 @@ func (l *upgradeLiar) update(u *cluster.Update) {
 	case NoCordonWait:
 		u.Waits.Cordon = 1
 	case KeepSurge:
-		if u.Phase == cluster.PhaseScaleDown && u.Floor == nil {
-			u.Original = &cluster.Sizes{Min: u.Original.Min, Max: u.Original.Max + u.Surge, Desired: u.Original.Desired + u.Surge}
+		if had := l.world.upgrades.judge.sizes; u.Phase == cluster.PhaseUpgrade {
+			u.Original = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
 		}
 	case SurplusAnywhere:
 		if u.Phase == cluster.PhaseScaleDown {

@@ -35,8 +35,8 @@ type Pool struct {
 	Scaled bool
 	// Outside is how many instances there are beside the group.
 	Outside int
-	// Quiet has no services and no load.
-	Quiet bool
+	// Rebalances has the group even its zones out by itself, tasks or not.
+	Rebalances bool
 }
 
 // drawPool makes the shape of a seed's node group: most are small, one in many is that of the issue.
@@ -60,7 +60,8 @@ func drawPool(rng *rand.Rand) Pool {
 	if p.Scaled {
 		p.Outside = 0 // the model of services knows no capacity providers
 	}
-	if rng.IntN(200) == 0 {
+	p.Rebalances = rng.IntN(6) == 0
+	if rng.IntN(400) == 0 {
 		p.Zones, p.Nodes, p.Config = 5, 20, cluster.UpdateConfig{MaxUnavailable: 20}
 	}
 	return p
@@ -129,6 +130,7 @@ func (w *World) shape() Pool {
 func newUpgrades(w *World, p Pool) *upgrading {
 	u := &upgrading{World: w, pool: p, deny: map[string]bool{}}
 	u.judge = newUpgradeJudge(u)
+	u.judge.disturbed, u.judge.blocked = p.Rebalances, p.Rebalances
 	return u
 }
 
@@ -145,7 +147,7 @@ func (u *upgrading) furnish() error {
 	s := u.pool.sizes()
 	arn, err := u.Fleet.AddGroup(fleet.GroupSpec{
 		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired, Image: firstImage,
-		Protects: u.pool.Scaled,
+		Protects: u.pool.Scaled, Rebalances: u.pool.Rebalances,
 	})
 	if err != nil {
 		return err
@@ -231,9 +233,6 @@ func (u *upgrading) live() {
 
 // populate makes services: some replicas, and a daemon in most runs. Their percentages let tasks leave nodes.
 func (u *upgrading) populate() {
-	if u.pool.Quiet {
-		return
-	}
 	nodes := u.pool.Zones * u.pool.Nodes
 	for n := range 1 + u.rng.IntN(2) {
 		p := [][2]int{{100, 200}, {50, 200}, {0, 100}}[u.rng.IntN(3)]

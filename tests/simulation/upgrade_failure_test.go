@@ -2,6 +2,9 @@ package simulation
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -99,10 +102,7 @@ func TestUpgradeFailures(t *testing.T) {
 			s := newUpgradeStage(t, pool)
 			s.start(cluster.VersionChange{})
 			s.phase(phase)
-			if err := s.Fleet.DeleteGroup(groupName); err != nil {
-				t.Fatal(err)
-			}
-			s.lost = true
+			s.remove(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"}, "AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
 			s.failsBy(cluster.OperationNotPermitted, "is not there any more", groupName)
 		}
 	})
@@ -110,10 +110,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		id, _, _ := strings.Cut(s.judge.group().Template, ":")
 		s.start(cluster.VersionChange{})
-		if err := s.Fleet.DeleteTemplate(id); err != nil {
-			t.Fatal(err)
-		}
-		s.lost = true
+		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
 		s.failsBy(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")
 		if g := s.judge.group(); g.Desired != s.judge.sizes.Desired || g.Max != s.judge.sizes.Max {
 			t.Errorf("the group has %d of %d", g.Desired, g.Max)
@@ -124,13 +121,23 @@ func TestUpgradeFailures(t *testing.T) {
 		id, _, _ := strings.Cut(s.judge.group().Template, ":")
 		s.start(cluster.VersionChange{})
 		s.phase(cluster.PhaseUpgrade)
-		if err := s.Fleet.DeleteTemplate(id); err != nil {
-			t.Fatal(err)
-		}
-		s.lost = true
+		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
 		s.judge.codes["template"] = true
 		s.failsBy(cluster.NodeCreationFailure, "InvalidLaunchTemplateId.NotFound")
 	})
+}
+
+// remove takes away what an update needs.
+func (s *upgradeStage) remove(form url.Values) {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 any")
+	w := httptest.NewRecorder()
+	if s.Server.ServeHTTP(w, r); w.Code != http.StatusOK {
+		s.t.Fatalf("%s: %s", form.Get("Action"), w.Body)
+	}
+	s.lost = true
 }
 
 // failing has all launches fail in one of the ways.

@@ -268,7 +268,7 @@ func (j *upgradeJudge) tasksOn(n *node, u *cluster.Update) {
 			j.checker.fail("N4: node %s is terminated with task %s (%s)", n.ID, t.ID, t.Last)
 		}
 	}
-	wait := u.Waits.Cordon
+	const wait = time.Minute
 	if j.chaos.rates[Skew] > 0 || j.chaos.rates[Linger] > 0 || u.Force || !n.live() {
 		return
 	}
@@ -460,6 +460,11 @@ func (j *upgradeJudge) end(u *cluster.Update) {
 	if u.Status == cluster.UpdateSuccessful {
 		j.succeeded(u)
 	}
+	j.Loop.After(5*time.Minute, func() { // what was late has happened
+		if j.last() == u && (u.Stopped == "" || !j.denied) && !j.lost {
+			j.usable()
+		}
+	})
 }
 
 // endSizes checks that the group has its sizes again, or that there is a reason that it has not, and is told.

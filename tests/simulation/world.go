@@ -152,7 +152,7 @@ func newWorld(r Run) (*World, error) {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {
-			return &faultyECS{world: w, function: function, ECS: e}
+			return w.Plant.upgradeECS(w, function, &faultyECS{world: w, function: function, ECS: e})
 		},
 		WrapGroups: func(function string, g installation.Groups) installation.Groups {
 			return w.Plant.upgradeGroups(function, &faultyGroups{Groups: g, world: w, function: function})
