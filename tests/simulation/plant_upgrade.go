@@ -132,7 +132,7 @@ func (l *upgradeLiar) update(u *cluster.Update) {
 	case NoDrainTimeOut:
 		u.Waits.Drain = 1 << 50
 	case NoCordonWait:
-		u.Waits.Cordon = 1
+		u.Waits.Cordon = -1
 	case KeepSurge:
 		if had := l.world.upgrades.judge.sizes; u.Phase == cluster.PhaseUpgrade {
 			u.Original = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
