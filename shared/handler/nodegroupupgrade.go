@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -75,17 +76,13 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 	if err != nil {
 		return err
 	}
-	in, err := n.look(ctx, g, asked)
+	next, actions, in, err := n.decide(ctx, g, asked)
 	if why := forGood(err); why != nil {
 		return n.refused(ctx, g, asked, updateError(why, g.AutoScalingGroup), in.sizes())
 	}
 	if err != nil {
 		return err
 	}
-	if in.gone {
-		asked = nodegroup.Fail(asked, groupGone(g))
-	}
-	next, actions := nodegroup.Next(asked, in.group, in.instances, n.Clock.Now())
 	if next.Ended() {
 		return n.finish(ctx, g, next)
 	}
@@ -96,6 +93,42 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 		}
 	}
 	return n.act(ctx, g, next, actions, in.group.Sizes)
+}
+
+// decide looks at what is there and decides what comes next. Before the end it asks ECS: what nobody has heard of, as of a call
+// that timed out, is not left behind.
+func (n *NodeGroupUpgrade) decide(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (next *cluster.Update, actions []nodegroup.Action, in *seen, err error) {
+	for look := 0; ; look++ {
+		if in, err = n.look(ctx, g, u); err != nil {
+			return nil, nil, in, err
+		}
+		if in.gone {
+			u = nodegroup.Fail(u, groupGone(g))
+		}
+		next, actions = nodegroup.Next(u, in.group, in.instances, n.Clock.Now())
+		if in.gone || !next.Ended() || look > 0 {
+			return next, actions, in, nil
+		}
+		if err := n.refresh(ctx, g.Cluster, in.instances); err != nil {
+			return nil, nil, in, err
+		}
+	}
+}
+
+// refresh has the state know what ECS says of nodes.
+func (n *NodeGroupUpgrade) refresh(ctx context.Context, clusterName string, instances []nodegroup.Instance) error {
+	var ids []string
+	for _, i := range instances {
+		if i.Row != nil && !i.Row.Gone() {
+			ids = append(ids, i.Row.ID)
+		}
+	}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		if err := n.api().InstancesChanged(ctx, clusterName, batch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refused ends an update's way forward where something was refused for good. What is then put back may be refused, too: for

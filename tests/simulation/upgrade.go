@@ -273,8 +273,9 @@ func (u *upgrading) unblock() {
 			u.client.stopOne(id)
 		}
 	}
-	stop()
-	u.Loop.After(5*time.Minute, stop) // those that were only just asked for
+	for n := range 6 { // some were only just asked for
+		u.Loop.After(time.Duration(n)*5*time.Minute, stop)
+	}
 	u.blocks, u.launch = nil, nil
 	clear(u.deny)
 }

@@ -280,7 +280,11 @@ func (j *upgradeJudge) tasksOn(n *node, u *cluster.Update) {
 // stopped checks a task that an update has stopped by force (invariant 7).
 func (j *upgradeJudge) stopped(t *cluster.Task) {
 	u := j.last()
-	if t.Desired == cluster.TaskStopped && u != nil && strings.HasSuffix(t.Reason, "by update "+u.ID) && j.checker.protects(t) && !u.ForceProtected {
+	if t.Desired != cluster.TaskStopped || u == nil || !strings.HasSuffix(t.Reason, "by update "+u.ID) {
+		return
+	}
+	j.mark(MarkForced)
+	if j.checker.protects(t) && !u.ForceProtected {
 		j.checker.fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
 	}
 }
@@ -428,7 +432,7 @@ func (j *upgradeJudge) first(u *cluster.Update) {
 	j.mark(MarkUpdate)
 	if g := j.group(); g != nil && (u.Before == nil || u.Left == nil || *u.Left != (cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})) {
 		if !j.scaledAt.IsZero() {
-			j.sizes.Desired = g.Desired
+			j.sizes.Desired = min(g.Desired, j.sizes.Max) // an update may have left it room for more
 		}
 		if u.Before == nil {
 			j.count = j.zones()
