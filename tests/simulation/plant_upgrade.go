@@ -39,6 +39,8 @@ const (
 	ForceProtectedTasks Bug = "upgrade: force stops protected tasks"
 	// BothInCharge has managed scaling not know of the upgrade.
 	BothInCharge Bug = "upgrade: managed scaling takes nodes at the same time"
+	// AllDomains replaces nodes of all upgrade domains together.
+	AllDomains Bug = "upgrade: upgrade domains are not kept apart"
 	// MarksStay leaves old nodes unschedulable when an update has failed.
 	MarksStay Bug = "upgrade: nodes stay unschedulable"
 )
@@ -49,7 +51,7 @@ var UpgradeBugs = map[Bug]string{
 	NoReplacement: "are in service, of", NoDrainTimeOut: "has been DRAINING for", NoCordonWait: "after its last task stopped",
 	KeepSurge: "nothing justifies that", RaiseMinimum: "minimum is", SurplusAnywhere: "the zones have", DaemonStays: "nothing kept tasks",
 	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7", BothInCharge: "takes nodes of a group under update",
-	MarksStay: "is left unschedulable",
+	MarksStay: "is left unschedulable", AllDomains: "are replaced at once",
 }
 
 // upgradeState puts such a bug around a function's State.
@@ -114,6 +116,8 @@ func (l *upgradeLiar) instance(i *cluster.Instance) *cluster.Instance {
 		next.Attributes[cluster.AttributeUnschedulable] = "somebody"
 	case l.bug == MarksStay && u.Phase == cluster.PhaseRestore:
 		delete(next.Attributes, cluster.AttributeUnschedulable)
+	case l.bug == AllDomains && next.Attributes[cluster.AttributeUpgrade] != "":
+		next.Attributes[cluster.AttributeUpgrade] = "any"
 	case l.bug == UpdatedAgain && l.world.upgrades.judge.upToDate[i.EC2InstanceID]:
 		next.Attributes[nodegroup.LabelImage] = "another"
 	}

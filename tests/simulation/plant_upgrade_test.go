@@ -11,6 +11,7 @@ import (
 var findUpgrade = map[Bug]uint64{
 	OldNodesSchedulable: 7, DrainAllAtOnce: 7, OneTooMany: 7, NoReplacement: 7, NoDrainTimeOut: 15, NoCordonWait: 7, KeepSurge: 7, RaiseMinimum: 7,
 	SurplusAnywhere: 63, DaemonStays: 23, UpdatedAgain: 71, ForceProtectedTasks: 7, BothInCharge: 87, MarksStay: 55,
+	AllDomains: 87,
 }
 
 // mostUpgrades is how many seeds such a bug may take.

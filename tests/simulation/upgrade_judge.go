@@ -313,8 +313,27 @@ func (j *upgradeJudge) update(old, now *cluster.Update) {
 		j.entered[now.Phase] = j.Loop.Now()
 		j.note("update %s: %s", now.ID, now.Phase)
 	}
+	j.domains(now)
 	if now.Ended() && (old == nil || !old.Ended()) {
 		j.end(now)
+	}
+}
+
+// domains checks that the nodes being replaced are of one upgrade domain (N7).
+func (j *upgradeJudge) domains(u *cluster.Update) {
+	if !u.ByDomain || u.Phase != cluster.PhaseUpgrade {
+		return
+	}
+	of := map[string]bool{}
+	for _, w := range u.Work {
+		if n := j.instance(w.Instance); n != nil {
+			if d, known := n.attribute(cluster.AttributeUpgrade); known {
+				of[d] = true
+			}
+		}
+	}
+	if len(of) > 1 {
+		j.checker.fail("N7: nodes of upgrade domains %v are replaced at once", slices.Sorted(maps.Keys(of)))
 	}
 }
 
@@ -377,7 +396,7 @@ func (j *upgradeJudge) endSizes(u *cluster.Update, now cluster.Sizes) {
 		return e.Code == cluster.PodEvictionFailure && strings.Contains(e.Message, "nodes more than")
 	})
 	switch {
-	case kept && j.blocked, j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
+	case kept && (j.blocked || j.chaos.struckAny()), j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
 	case !j.scaledAt.IsZero() && j.Loop.Now().Sub(j.scaledAt) < lately: // just now
 	default:
 		j.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, j.sizes, u.Stopped, u.Kept, u.Errors)
