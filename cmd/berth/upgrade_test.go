@@ -110,6 +110,20 @@ func TestUpgradeInProgress(t *testing.T) {
 	b.mu.Unlock()
 }
 
+// A node group that is not there yet, or never will be, says so.
+func TestUpgradeOfWhatIsNotMade(t *testing.T) {
+	b, endpoint := newBackend(t)
+	b.group.Status = cluster.NodeGroupCreating
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "node group workers is CREATING, which takes a minute") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	b.group.Status = cluster.NodeGroupCreateFailed
+	b.group.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueGroupNotFound, Message: "There is no Auto Scaling group asg"}}
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "node group workers is CREATE_FAILED: AutoScalingGroupNotFound: There is no Auto Scaling group asg") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
 func TestUpgradeDryRun(t *testing.T) {
 	b, endpoint := newBackend(t)
 	code, out, errs := berth("upgrade", "workers", "--release-version", "ami-2", "--max-unavailable", "2", "--dry-run", "--endpoint", endpoint)

@@ -4,8 +4,8 @@ package main
 
 import (
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/awsapi/balancing"
+	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"

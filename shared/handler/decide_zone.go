@@ -148,6 +148,27 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 	}
 }
 
+// unbalanced reports whether the service has come to rest with its zones out of balance, and something could be done about it.
+func (d *decider) unbalanced(s *cluster.Service, p service.Plan) bool {
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	if !p.Steady || p.Replacing > 0 || p.Moves == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !d.rebalances(s, def) {
+		return false
+	}
+	counts := d.zones(s, d.serviceRequest(s, def, 1))
+	if !uneven(counts) || len(d.movable(s, richest(counts))) == 0 {
+		return false
+	}
+	if !s.Rebalancing {
+		return true
+	}
+	for id := range d.snap.Instances {
+		if d.poorer(s, map[string]bool{id: true}, true) {
+			return true
+		}
+	}
+	return false
+}
+
 // endRebalancing ends what was begun and cannot be brought to its end.
 func (d *decider) endRebalancing(log *eventLog) {
 	if log.service.Rebalancing {

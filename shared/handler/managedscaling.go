@@ -31,12 +31,12 @@ type ManagedScaling struct {
 	rotation rotation
 }
 
-// Schedule looks at the capacity providers that are new, and then at every cluster that has some, as far as its time goes.
+// Schedule looks at the capacity providers, and then at every cluster that has some, as far as its time goes.
 func (h *ManagedScaling) Schedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
-	err := h.lookAtNew(ctx)
+	err := h.lookAtProviders(ctx)
 	return errors.Join(err, h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) }))
 }
 

@@ -114,21 +114,28 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 	if err != nil {
 		return err
 	}
-	if history.Attached.Group != "" {
-		off := &cluster.CapacityProvider{Name: name, Group: history.Attached.Group}
-		if _, err := r.attach(off, history.Attached); err != nil {
-			return err
-		}
-	}
-	api := &API{State: h.State, Clock: h.Clock, Settings: h.Settings}
-	_, err = api.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
-		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == of.Cluster })
-		return nil
-	})
-	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+	if err := r.letGo(name, history.Attached); err != nil {
 		return err
 	}
 	key := history.Key()
 	_, err = h.State.Write(ctx, cluster.Write{Delete: &key})
 	return wrap(err, "forgetting what was remembered")
+}
+
+// letGo takes back what was made for a provider, and notes that the cluster does not have it.
+func (r *scalingRound) letGo(name string, made cluster.Attached) error {
+	if made.Group != "" {
+		if _, err := r.attach(&cluster.CapacityProvider{Name: name, Group: made.Group}, made); err != nil {
+			return err
+		}
+	}
+	api := &API{State: r.State, Clock: r.Clock, Settings: r.Settings}
+	_, err := api.editProvider(r.ctx, name, func(p *cluster.CapacityProvider) error {
+		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
+		return nil
+	})
+	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+		return err
+	}
+	return nil
 }

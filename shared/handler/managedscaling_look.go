@@ -8,23 +8,41 @@ import (
 	"berth/shared/cluster"
 )
 
-// lookAtNew looks whether the groups of capacity providers that were made or changed are fit for them, whether a cluster has
-// them or not. The groups of those that are get the tag of managed scaling, so that others leave their size alone (C7).
-func (h *ManagedScaling) lookAtNew(ctx context.Context) error {
+// lookAtProviders looks at the capacity providers themselves, whether a cluster has them or not: whether the groups of those
+// that were made or changed are fit for them, and whether the clusters that have them are still there.
+func (h *ManagedScaling) lookAtProviders(ctx context.Context) error {
 	all, err := providers(ctx, h.State)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, p := range all {
-		if p.Look && !p.Inactive {
+		if p.Inactive {
+			continue
+		}
+		if p.Look {
 			failed = append(failed, wrap(h.lookAt(ctx, p), "looking at the group of capacity provider %s", p.Name))
+		}
+		for _, name := range p.Clusters {
+			failed = append(failed, wrap(h.abandoned(ctx, p, name), "taking capacity provider %s from cluster %s", p.Name, name))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// lookAt notes what has become of a provider's last change. An error is of a look to be taken again.
+// abandoned takes a provider from a cluster that was deleted. What was made for it was forgotten with the cluster: all that
+// there may be is taken back.
+func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
+	row, err := h.State.Get(ctx, cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta})
+	if meta, ok := row.(*cluster.Meta); err != nil || ok && meta != nil {
+		return err
+	}
+	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
+	return r.letGo(p.Name, cluster.Attached{Group: p.Group, Alarms: "forgotten", Policy: "forgotten", Hook: true})
+}
+
+// lookAt notes what has become of a provider's last change. The group of one that is fit gets the tag of managed scaling, so that
+// others leave its size alone (C7). An error is of a look to be taken again.
 func (h *ManagedScaling) lookAt(ctx context.Context, p *cluster.CapacityProvider) error {
 	why, err := h.unfit(ctx, p)
 	if err != nil {

@@ -93,6 +93,21 @@ func TestManagedScaling(t *testing.T) {
 		}
 		wantCount(t, "failures", missing, 1)
 	})
+	t.Run("LetsGoOfADeletedCluster", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.ecs.clusters[prod] = false
+		if err := s.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "alarms and hooks at first", len(s.alarms)+len(s.hooks), 3)
+		s.look(t)
+		want(t, "alarms and hooks left", len(s.alarms)+len(s.hooks), 0)
+		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
+		gone, err := s.api.DeleteCapacityProvider(ctx, "p")
+		want(t, "error", err, nil)
+		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
+	})
 	t.Run("PolicyInsteadOfAlarms", func(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
 		s.minute(1)
@@ -430,6 +445,20 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		wantCode(t, err, cluster.CodeInvalidParameter, "enable managed scaling")
 		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
+	})
+	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
+		s := newScaled(t, nil)
+		check := func(name string, providers []string, strategy ...cluster.ProviderShare) error {
+			return s.api.CheckClusterProviders(ctx, name, providers, strategy)
+		}
+		wantCode(t, check("new", []string{"q"}), cluster.CodeInvalidParameter, "does not exist")
+		wantCode(t, check("new", []string{"p"}), cluster.CodeInvalidParameter, "cannot be associated with another")
+		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter, "not associated with the cluster: p")
+		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "of one that is free", check("new", []string{"q"}, cluster.ProviderShare{Provider: "q", Weight: 1}), nil)
 	})
 	t.Run("InUse", func(t *testing.T) {
 		s := newScaled(t, nil)

@@ -90,6 +90,25 @@ func TestPlacement_Providers(t *testing.T) {
 			t.Error("no task waits")
 		}
 	})
+	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {
+		w := newWorld(t)
+		w.associate("spot", "demand", "other")
+		for id, provider := range map[string]string{"s": "spot", "d": "demand", "o": "", "p": "other"} {
+			w.provide(id, provider, 20)
+			w.attribute(id, "berth.property.Disk", "ssd")
+		}
+		spec := service(4)
+		spec.Rules = cluster.Rules{NodeConstraint: "Disk == ssd", DomainPolicy: cluster.PolicyNone}
+		spec.Providers = &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}, {Provider: "demand", Weight: 0}}
+		w.createAs(spec)
+		w.advance(2 * time.Minute)
+		want(t, "tasks on spot", placed(w.with(cluster.TaskRunning))["s"], 4)
+		w.attribute("s", "berth.property.Disk", "hdd")
+		w.advance(20 * time.Minute)
+		at := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks on demand", at["d"], 4)
+		want(t, "tasks elsewhere", at["o"]+at["p"], 0)
+	})
 	t.Run("WaitsForItsProvider", func(t *testing.T) {
 		w := begin(t, 1, 20)
 		w.createAs(service(10))

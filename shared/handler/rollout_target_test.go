@@ -251,6 +251,26 @@ func TestPlacement_Zones(t *testing.T) {
 		w.advance(5 * time.Minute)
 		return w, from
 	}
+	t.Run("TheSweepFindsAWakeUpThatWasLost", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.register(zoned("a", "zone-a"))
+		w.pump()
+		w.create("web", "web", 4)
+		w.advance(2 * time.Minute)
+		w.placementAsleep = true
+		w.ecs.register(zoned("b", "zone-b"))
+		w.pump()
+		w.decide, w.placementAsleep = nil, false
+		w.placement = w.newPlacement("env-2", w.placement.Settings)
+		w.advance(10 * time.Minute)
+		want(t, "tasks in the new zone before the sweep", placed(w.with(cluster.TaskRunning))["b"], 0)
+		w.sweep()
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the new zone", placed(w.with(cluster.TaskRunning))["b"], 2)
+		dues := len(w.dues())
+		w.sweep()
+		want(t, "due rows where there is nothing to do", len(w.dues()), dues)
+	})
 	t.Run("BalancesOverANewZone", func(t *testing.T) {
 		w, from := begin(t, nil)
 		on := placed(w.with(cluster.TaskRunning))

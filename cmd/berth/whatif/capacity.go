@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -63,17 +64,19 @@ func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	return k, err
 }
 
-// NodeGroup is a node group with its Auto Scaling group; one that is not there is a [*NotFound].
+// NodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group that is not there is a
+// [*NotFound]; one that is not made yet, or could not be, an error, too.
 func (k *Capacity) NodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
 	g := k.NodeGroups[name]
-	if g == nil {
+	switch {
+	case g == nil:
 		return nil, nil, &NotFound{"node group", name, slices.Collect(maps.Keys(k.NodeGroups))}
+	case len(g.Issues) > 0:
+		return nil, nil, fmt.Errorf("node group %s is %s: %s: %s", name, g.Status, g.Issues[0].Code, g.Issues[0].Message)
+	case g.Status == cluster.NodeGroupCreating:
+		return nil, nil, fmt.Errorf("node group %s is %s, which takes a minute", name, g.Status)
 	}
-	auto := k.Groups[g.AutoScalingGroup]
-	if auto == nil {
-		return nil, nil, &NotFound{"Auto Scaling group", g.AutoScalingGroup, slices.Collect(maps.Keys(k.Groups))}
-	}
-	return g, auto, nil
+	return g, k.Groups[g.AutoScalingGroup], nil
 }
 
 // nodeGroupOf is the node group that an Auto Scaling group is; nil for none.

@@ -229,6 +229,14 @@ func TestWhyInstance(t *testing.T) {
 			t.Errorf("%q, want %q", out, want)
 		}
 	})
+	t.Run("OneThatIsGone", func(t *testing.T) {
+		rows, k := fleet()
+		rows[8].(*cluster.Instance).Status = cluster.InstanceInactive
+		k.Groups["group"].Instances = k.Groups["group"].Instances[:3]
+		if _, out := explained(t, rows, k, "i-4"); out != "Instance n-4 (i-4) has left the cluster.\n" {
+			t.Errorf("%q", out)
+		}
+	})
 	t.Run("Unknown", func(t *testing.T) {
 		rows, k := fleet()
 		_, err := whatif.WhyInstance(snapshot(t, rows), k, "i-99", noon)

@@ -75,6 +75,9 @@ func (k *Capacity) plan(snap *cluster.Snapshot, p *cluster.CapacityProvider, now
 	case !s.Enabled:
 		out.Why = "managed scaling is off"
 		return out
+	case p.Unfit != "":
+		out.Why = p.Unfit
+		return out
 	case k.Groups[p.Group] == nil:
 		out.Why = "there is no Auto Scaling group " + p.Group
 		return out

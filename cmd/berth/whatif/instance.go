@@ -120,6 +120,9 @@ func instanceOf(snap *cluster.Snapshot, id string) (found *cluster.InstanceView)
 func (w *world) describe(a *InstanceAnswer, v *cluster.InstanceView, now time.Time) {
 	a.Instance, a.EC2, a.Status, a.AgentConnected = v.ID, v.EC2InstanceID, string(v.Status), v.AgentConnected
 	a.Zone, a.CapacityProvider = v.Zone(), v.CapacityProvider()
+	if v.Gone() {
+		return
+	}
 	_, a.Unschedulable = v.Attributes[cluster.AttributeUnschedulable]
 	a.Resources = append(a.Resources,
 		Amount{"CPU", float64(v.Registered.CPU) / cluster.CPUUnit, float64(v.CPU) / cluster.CPUUnit},
@@ -147,6 +150,9 @@ func (w *world) describe(a *InstanceAnswer, v *cluster.InstanceView, now time.Ti
 
 // exclusions asks for one more task of each service.
 func (w *world) exclusions(a *InstanceAnswer, v *cluster.InstanceView) error {
+	if v.Gone() {
+		return nil
+	}
 	services, err := w.services()
 	if err != nil {
 		return err
@@ -215,6 +221,8 @@ func (a *InstanceAnswer) Print(w io.Writer) error {
 	switch {
 	case a.Instance == "":
 		p.line("EC2 instance %s in %s has not registered with the cluster.", a.EC2, a.Zone)
+	case a.Status == string(cluster.InstanceInactive):
+		p.line("Instance %s (%s) has left the cluster.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"))
 	default:
 		p.line("Instance %s (%s) in %s: %s.", a.Instance, cmp.Or(a.EC2, "no EC2 instance"), cmp.Or(a.Zone, "no zone"), a.state())
 		var free []string

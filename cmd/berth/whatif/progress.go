@@ -55,6 +55,9 @@ func ProgressOf(k *Capacity, group, id string, snap *cluster.Snapshot, before *U
 	if err != nil {
 		return nil, err
 	}
+	if auto == nil {
+		auto = &cluster.AutoScalingGroup{} // then the update will soon have failed
+	}
 	u := k.Updates[g.Name]
 	if u == nil || u.ID != id {
 		return nil, &NotFound{"update", id, []string{g.Update}}
@@ -158,13 +161,15 @@ func (a *UpgradeProgress) nodeNews(before *UpgradeProgress) (out []string) {
 			say(n, "left in service")
 		}
 	}
+	replaced := before.Replaced
 	for i := range before.Nodes {
-		if n := &before.Nodes[i]; was[n.EC2] != nil {
-			if n.Old {
-				say(n, "gone, %d of %d replaced", a.Replaced, a.Old)
-			} else {
-				say(n, "gone")
-			}
+		switch n := &before.Nodes[i]; {
+		case was[n.EC2] == nil:
+		case n.Old:
+			replaced++
+			say(n, "gone, %d of %d replaced", replaced, a.Old)
+		default:
+			say(n, "gone")
 		}
 	}
 	return out

@@ -72,9 +72,12 @@ func (a *UpgradeAnswer) Ready() bool {
 // PlanUpgrade plays an update that has not begun on the snapshot, which is not as before when it returns: new nodes are taken
 // to be like the old ones of their zone, and Ready as soon as they are launched.
 func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
-	_, auto, err := k.NodeGroup(u.NodeGroup)
+	g, auto, err := k.NodeGroup(u.NodeGroup)
 	if err != nil {
 		return nil, err
+	}
+	if auto == nil {
+		return nil, fmt.Errorf("node group %s: there is no Auto Scaling group %s any more", g.Name, g.AutoScalingGroup)
 	}
 	nodes := handler.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
