@@ -38,19 +38,12 @@ func (r *scalingRound) remember(old, next *cluster.ScalingHistory) error {
 func (r *scalingRound) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
 	in := scaling.Input{
 		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: r.busy[p.Group],
-		Movers: map[string]placement.Mover{}, Waiting: r.waiting(p.Name),
+		Movers: moversOf(r.snap, r.specs, p.Name), Waiting: r.waiting(p.Name),
 	}
 	for _, name := range sortedKeys(r.snap.Services) {
 		s := r.snap.Services[name]
-		def := r.snap.Definitions[s.Deployment.TaskDefinition]
-		switch {
-		case s.Status != cluster.ServiceActive || def == nil:
-		case s.Strategy == cluster.Daemon:
+		if def := r.snap.Definitions[s.Deployment.TaskDefinition]; s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
 			in.Daemons = append(in.Daemons, r.specs.service(s, def, ""))
-		default:
-			in.Movers[s.Short] = placement.Mover{
-				Name: "service " + s.Name, Spec: r.specs.with(shareOf(s.Providers, p.Name), s, def, r.snap.Configuration.DomainPolicy), Target: s.Desired,
-			}
 		}
 	}
 	return in

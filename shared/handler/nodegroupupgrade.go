@@ -143,7 +143,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	if err != nil {
 		return nil, err
 	}
-	in.group.Sick = world.sick()
+	in.group.Sick, in.group.Room = world.sick(), n.room(ctx, g.Cluster)
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,4 +259,30 @@ func TestNodeGroupUpgrade(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// The four nodes and four new ones are full: there is no room for a domain of two until the service is smaller.
+func TestUpgradeDomainWaitsForRoom(t *testing.T) {
+	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	g := pool.groups["a"]
+	for k := range g.Instances {
+		w.ecs.change(g.Instances[k].ID[2:], func(i *cluster.Instance) { i.Attributes[cluster.AttributeUpgrade] = fmt.Sprint("ud", k%2) })
+	}
+	w.pump()
+	w.scale("web", 32)
+	waited := 0
+	u := pool.runs(upgrade, 120, func(minute int) {
+		row := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+		if strings.Contains(row.Waiting, "room for the load of upgrade domain ud0: task ") {
+			waited++
+			want(t, "DRAINING", pool.drains, 0)
+		}
+		if waited == 5 {
+			w.scale("web", 6)
+		}
+	})
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	if waited < 5 {
+		t.Errorf("waited for room at %d looks", waited)
+	}
 }

@@ -72,14 +72,16 @@ func (w *work) begin(domain string) bool {
 
 // full says why the other domains cannot hold a domain's load; empty where they can.
 func (w *work) full(domain string) string {
-	if w.group.Holds == nil {
+	if w.group.Room == nil {
 		return ""
 	}
-	ok, why := w.group.Holds(domain)
-	if ok {
-		return ""
+	var leaving []string
+	for _, i := range w.old() {
+		if i.domain() == domain && i.node() != "" {
+			leaving = append(leaving, i.node())
+		}
 	}
-	return cmp.Or(why, "there is not enough room")
+	return w.group.Room(leaving)
 }
 
 func (w *work) healthError() cluster.UpdateError {

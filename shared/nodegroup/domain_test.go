@@ -73,7 +73,6 @@ func TestOnlyTheDomainAtTurnIsUnschedulable(t *testing.T) {
 }
 
 func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
-	full := func(domain string) (bool, string) { return domain != "ud9", "12 GiB of memory are missing" }
 	for name, c := range map[string]struct {
 		force bool
 		lasts time.Duration // of the lack
@@ -85,7 +84,14 @@ func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
-			w.group.Holds = full
+			w.group.Room = func(leaving []string) string {
+				for _, v := range w.vms {
+					if slices.Contains(leaving, v.Row.ID) && v.Row.Attributes[cluster.AttributeUpgrade] == "ud9" {
+						return "12 GiB of memory are missing"
+					}
+				}
+				return ""
+			}
 			w.begin(func(r *nodegroup.Request) { r.Force = c.force })
 			var asked time.Time
 			u := w.until(func(u *cluster.Update) bool {
@@ -93,7 +99,7 @@ func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
 					asked = w.now
 				}
 				if !asked.IsZero() && w.now.Sub(asked) >= c.lasts-time.Hour {
-					w.group.Holds = nil
+					w.group.Room = nil
 				}
 				return u.Ended()
 			})

@@ -27,8 +27,9 @@ type Group struct {
 	Growing bool
 	// Sick are what is unhealthy in the cluster, in words: looked at after each upgrade domain (N7).
 	Sick []string
-	// Holds reports whether the other upgrade domains can hold the load of one, and if not why (N7); nil: they can.
-	Holds func(domain string) (bool, string)
+	// Room says why the rest of the cluster has no room for the load of some nodes, by container instance id; empty where it
+	// has (N7). nil: it always has.
+	Room func(leaving []string) string
 }
 
 // LaunchFailure is an instance that the Auto Scaling group could not launch.

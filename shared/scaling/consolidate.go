@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/placement"
 )
 
 const (
@@ -413,8 +412,7 @@ func (p *consolidation) begin(m *member, out *Candidate) {
 func (p *consolidation) empty(m *member) (moves []Relocation, why string) {
 	mark := len(p.try.steps)
 	p.try.drain(m.view)
-	load := slices.SortedStableFunc(slices.Values(m.load), func(a, b *cluster.Task) int { return harder(a.Needs, b.Needs) })
-	for _, t := range load {
+	for _, t := range slices.SortedFunc(slices.Values(m.load), hardest) {
 		if !t.Active() {
 			continue
 		}
@@ -435,11 +433,10 @@ func (p *consolidation) relocate(t *cluster.Task) (to, problem string) {
 	if !ok || !t.Active() {
 		return "", "task " + t.ID + " stays"
 	}
-	found := p.try.engine.Place(placement.Request{Spec: mover.Spec, Count: 1, Target: mover.Target})
-	if len(found.Placed) == 0 {
-		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, found.Diagnosis)
+	at, why := p.try.find(mover)
+	if why != nil {
+		return "", fmt.Sprintf("task %s of service %s fits nowhere else: %s", t.ID, t.Service, why)
 	}
-	at := found.Placed[0]
 	if !p.used(p.Snapshot.Instances[at.Instance]) {
 		return "", fmt.Sprintf("task %s of service %s would go to %s, which is empty", t.ID, t.Service, at.Instance)
 	}

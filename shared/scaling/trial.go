@@ -41,6 +41,15 @@ func (t *trial) task(spec *placement.Spec, at placement.Placement, old *cluster.
 	t.steps = append(t.steps, trialStep{row: next})
 }
 
+// find is where placement would put one more of the tasks that may be moved; why is that it would nowhere.
+func (t *trial) find(of placement.Mover) (at placement.Placement, why *cluster.Diagnosis) {
+	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
+	if len(found.Placed) == 0 {
+		return at, found.Diagnosis
+	}
+	return found.Placed[0], nil
+}
+
 // drain has the instance DRAINING.
 func (t *trial) drain(v *cluster.InstanceView) {
 	if v.Status == cluster.InstanceDraining {
@@ -80,4 +89,9 @@ func (t *trial) settle(w Waiting, instances []string) int {
 // harder has tasks first that find room less easily.
 func harder(a, b cluster.Resources) int {
 	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Memory, a.Memory))
+}
+
+// hardest has tasks first that find room less easily, and else in order of id.
+func hardest(a, b *cluster.Task) int {
+	return cmp.Or(harder(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID))
 }
