@@ -300,6 +300,8 @@ type Attached struct {
 	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
 	Policy string `json:"po,omitempty"` // the same of the target tracking policy
 	Hook   bool   `json:"ho,omitempty"`
+	// Begun reports that a change was begun: what there is besides the group's name is not known.
+	Begun bool `json:"bg,omitempty"`
 }
 
 // Drain is an instance that consolidation empties.

@@ -21,6 +21,16 @@ type fakeGroups struct {
 	refuse  error // of the next call that protects
 	release func()
 	n       int
+	silent  map[string]bool         // instances that never register
+	deaf    bool                    // no event says that instances register
+	failing func(call string) error // of CloudWatch's calls
+}
+
+func (f *fakeGroups) fails(call string) error {
+	if f.failing == nil {
+		return nil
+	}
+	return f.failing(call)
 }
 
 func newGroups(w *world) *fakeGroups {
@@ -158,11 +168,17 @@ func (f *fakeGroups) DeletePolicy(_ context.Context, _, name string) error {
 }
 
 func (f *fakeGroups) PutReservation(_ context.Context, points []cluster.Datapoint) error {
+	if err := f.fails("PutReservation"); err != nil {
+		return err
+	}
 	f.points = append(f.points, points...)
 	return nil
 }
 
 func (f *fakeGroups) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
+	if err := f.fails("PutMetricAlarm " + a.Name); err != nil {
+		return err
+	}
 	f.alarms[a.Name] = a
 	return nil
 }
@@ -178,6 +194,9 @@ func (f *fakeGroups) DeleteAlarms(_ context.Context, names []string) error {
 
 func (f *fakeGroups) ActivateInstance(_ context.Context, _, id string) error {
 	f.note("activate %s", id)
+	if f.w.ecs.instances[id] == nil {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "instance %s is not there", id)
+	}
 	f.w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceActive })
 	return nil
 }
@@ -238,7 +257,13 @@ func (f *fakeGroups) step() {
 			})
 			c := zoned("h-"+id, "zone-a")
 			c.EC2InstanceID, c.Registered.CPU = id, 4*256*cluster.CPUUnit
-			f.w.ecs.register(c)
+			if f.silent[id] {
+				continue
+			}
+			events := len(f.w.ecs.events)
+			if f.w.ecs.register(c); f.deaf {
+				f.w.ecs.events = f.w.ecs.events[:events]
+			}
 		}
 	}
 	f.w.pump()

@@ -121,7 +121,7 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	}
 	var failed []error
 	for _, p := range of.Leaving {
-		failed = append(failed, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
+		failed = append(failed, attaching(wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p)))
 	}
 	if len(of.Providers) > 0 {
 		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
@@ -136,15 +136,34 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 		}
 	}
 	err = errors.Join(failed...)
+	var lost *cluster.Conflict
+	if errors.As(err, &lost) {
+		logger(h.Log).Info("another environment scales the cluster at the same time, and goes on", "cluster", name)
+		return nil
+	}
 	return errors.Join(err, h.conclude(ctx, of, err))
 }
 
-// conclude says what has become of the attachments, if that was asked or has changed.
+// unattached is the failure to make or take back what belongs to a provider: users see it in the attachments' status.
+type unattached struct{ error }
+
+func (u unattached) Unwrap() error { return u.error }
+
+func attaching(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unattached{err}
+}
+
+// conclude says what has become of the attachments, if that was asked or has changed. What failed otherwise is tried again
+// the next minute, and no matter of theirs.
 func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
 	next := *of
 	next.Status, next.Reason = cluster.AttachmentsComplete, ""
-	if failed != nil {
-		next.Status, next.Reason = cluster.AttachmentsFailed, failed.Error()
+	var u unattached
+	if errors.As(failed, &u) {
+		next.Status, next.Reason = cluster.AttachmentsFailed, u.Error()
 	} else {
 		next.Leaving = nil
 	}
@@ -215,19 +234,19 @@ func (r *scalingRound) upgrading() error {
 func (r *scalingRound) provider(name string) error {
 	p := r.rows[name]
 	if p == nil {
-		return errors.New("it does not exist")
+		return attaching(errors.New("it does not exist"))
 	}
 	g := r.groups[p.Group]
 	if g == nil {
-		return fmt.Errorf("there is no Auto Scaling group %s", p.Group)
+		return attaching(fmt.Errorf("there is no Auto Scaling group %s", p.Group))
 	}
 	old, err := r.history(name)
 	if err != nil {
-		return err
+		return attaching(err)
 	}
-	attached, err := r.attach(p, old.Attached)
+	attached, err := r.attach(p, old)
 	if err != nil {
-		return err
+		return attaching(err)
 	}
 	d := scaling.Decide(r.input(p, g, *old))
 	next := d.History
