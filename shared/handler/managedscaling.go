@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/placement"
 	"berth/shared/scaling"
 )
 
@@ -186,6 +187,9 @@ type scalingRound struct {
 	rows   map[string]*cluster.CapacityProvider
 	busy   map[string]bool // Auto Scaling groups whose nodes are being upgraded
 	points []cluster.Datapoint
+	// waiting are the tasks that wait, by capacity provider; daemons what DAEMON services need.
+	waiting map[string][]scaling.Waiting
+	daemons []*placement.Spec
 }
 
 // read reads the providers, the groups, and the cluster, this last: what has changed meanwhile is then known.
@@ -212,6 +216,7 @@ func (r *scalingRound) read() error {
 	if r.snap, err = loadSnapshot(r.ctx, r.State, r.of.Cluster); err != nil {
 		return err
 	}
+	r.waiting, r.daemons = r.waitingOf(), r.daemonsOf()
 	return r.upgrading()
 }
 

@@ -151,11 +151,13 @@ func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.Au
 		member[i.ID] = true
 	}
 	var failed []error
-	for _, id := range sortedKeys(r.snap.Instances) {
-		v := r.snap.Instances[id]
-		if v.Instance == nil || v.Gone() || !member[v.EC2InstanceID] || v.CapacityProvider() == p.Name || v.Provider != "" {
-			continue
+	unnamed := map[string]bool{}
+	for id, v := range r.snap.Instances {
+		if v.Instance != nil && !v.Gone() && member[v.EC2InstanceID] && v.CapacityProvider() != p.Name && v.Provider == "" {
+			unnamed[id] = true
 		}
+	}
+	for _, id := range sortedKeys(unnamed) {
 		failed = append(failed, wrap(r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name), "marking instance %s", id))
 	}
 	return errors.Join(failed...)
