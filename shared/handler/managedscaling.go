@@ -253,6 +253,7 @@ func (r *scalingRound) provider(name string) error {
 	if err != nil {
 		return attaching(err)
 	}
+	claimed := r.claimInstances(p, g)
 	d := scaling.Decide(r.input(p, g, *old))
 	next := d.History
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
@@ -266,5 +267,5 @@ func (r *scalingRound) provider(name string) error {
 			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation, At: r.Clock.Now(),
 		})
 	}
-	return errors.Join(r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.claimInstances(p, g), r.tell(p, news))
+	return errors.Join(claimed, r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.tell(p, news))
 }

@@ -28,6 +28,9 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("having instance %s take tasks again: %w", id, err)
 		}
 	}
+	if err := r.takeIn(d.Undrain); err != nil {
+		return err
+	}
 	for _, id := range d.Drain {
 		if err := r.ECS.DrainInstance(r.ctx, r.of.Cluster, id); err != nil {
 			return fmt.Errorf("draining instance %s: %w", id, err)
@@ -144,23 +147,47 @@ func (r *scalingRound) undisturbed(g *cluster.AutoScalingGroup, d *scaling.Decis
 }
 
 // claimInstances names the provider on those of its group's instances that ECS names none for, so that tasks are placed
-// there.
+// there. That comes before any decision: what is not the provider's yet looks as if no task fitted there.
 func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
 	member := map[string]bool{}
 	for _, i := range g.Instances {
 		member[i.ID] = true
 	}
-	var failed []error
 	unnamed := map[string]bool{}
 	for id, v := range r.snap.Instances {
 		if v.Instance != nil && !v.Gone() && member[v.EC2InstanceID] && v.CapacityProvider() != p.Name && v.Provider == "" {
 			unnamed[id] = true
 		}
 	}
-	for _, id := range sortedKeys(unnamed) {
-		failed = append(failed, wrap(r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name), "marking instance %s", id))
+	ids := sortedKeys(unnamed)
+	for _, id := range ids {
+		if err := r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name); err != nil {
+			return fmt.Errorf("marking instance %s: %w", id, err)
+		}
 	}
-	return errors.Join(failed...)
+	return r.takeIn(ids)
+}
+
+// takeIn takes in instances that were just changed: no event tells of an ACTIVE one that has tasks.
+func (r *scalingRound) takeIn(ids []string) error {
+	if err := r.observe(ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, err := r.State.Get(r.ctx, cluster.InstanceKey(r.of.Cluster, id))
+		if err != nil {
+			return fmt.Errorf("reading instance %s: %w", id, err)
+		}
+		if i, ok := row.(*cluster.Instance); ok && i != nil {
+			r.snap.Put(i)
+		}
+	}
+	return nil
+}
+
+func (r *scalingRound) observe(ids []string) error {
+	o := &observer{state: r.State, now: r.Clock.Now(), settings: r.Settings, log: logger(r.Log)}
+	return o.instances(r.ctx, r.ECS, r.of.Cluster, ids)
 }
 
 // waitsToTerminate is the state of an instance whose termination the lifecycle hook holds up.

@@ -143,6 +143,9 @@ func (r *scalingRound) takeBack(name string, history *cluster.ScalingHistory) er
 		if err != nil {
 			return fmt.Errorf("having instance %s take tasks again: %w", d.Instance, err)
 		}
+		if err := r.observe([]string{d.Instance}); err != nil {
+			return err
+		}
 	}
 	if history.Attached.Group == "" {
 		return nil

@@ -29,7 +29,11 @@ func (c *census) sample() {
 		}
 		seen[k] = true
 		attributes := maps.Clone(m.view.Attributes)
-		delete(attributes, cluster.AttributeUnschedulable) // a new instance has no such mark
+		delete(attributes, cluster.AttributeUnschedulable) // a new instance has no such mark, and is the provider's
+		if attributes == nil {
+			attributes = map[string]string{}
+		}
+		attributes[cluster.AttributeProvider] = c.Provider.Name
 		out = append(out, cluster.InstanceSample{
 			AgentVersion: m.view.AgentVersion, Registered: m.view.Registered, Attributes: attributes,
 		})
