@@ -30,10 +30,9 @@ const (
 
 // ScaledRun is what to simulate of managed scaling.
 type ScaledRun struct {
-	Seed  uint64
-	Plant ScalingBug
-	// Calm has no faults.
-	Calm bool
+	Seed uint64
+	// Plant puts a bug in, in a world of a shape in which it can show; Shape has that shape without the bug.
+	Plant, Shape ScalingBug
 }
 
 // scaledShape is what a seed's group and its capacity provider are like.
@@ -80,8 +79,8 @@ type scaled struct {
 	bug   ScalingBug
 	load  int // tasks wanted
 	// draw decides on the load and on what befalls launches and calls of Auto Scaling, by rates of the seed.
-	draw                          *rand.Rand
-	fails, slow, silent, ambivers float64
+	draw                         *rand.Rand
+	fails, slow, silent, unclear float64
 }
 
 // SimulateScaling runs a seed to its end and tells what broke.
@@ -107,13 +106,14 @@ func newScaled(r ScaledRun) (*scaled, error) {
 		Run: Run{Seed: r.Seed}, rng: rand.New(rand.NewPCG(r.Seed, 0x7363)), alive: map[string]int{}, stubborn: map[string]bool{},
 		marks: map[Mark]int{}, chaos: newChaos(r.Seed, nil), span: scaledDay,
 	}
-	if r.Calm || r.Seed%4 == 3 {
+	calm := r.Seed%4 == 3 // these find what happens without any fault
+	if calm {
 		w.chaos = newChaos(r.Seed, AllFaults)
 	}
 	s := &scaled{World: w, bug: r.Plant, draw: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
 	s.shape = drawScaled(s.draw)
-	if s.shape = r.Plant.shape(s.shape); !r.Calm && r.Seed%4 != 3 {
-		s.fails, s.slow, s.silent, s.ambivers = 0.3*s.draw.Float64(), 0.3*s.draw.Float64(), 0.1*s.draw.Float64(), 0.1*s.draw.Float64()
+	if s.shape = r.Shape.shape(r.Plant.shape(s.shape)); !calm {
+		s.fails, s.slow, s.silent, s.unclear = 0.3*s.draw.Float64(), 0.3*s.draw.Float64(), 0.1*s.draw.Float64(), 0.1*s.draw.Float64()
 	}
 	w.client = &customer{world: w, stops: map[string]bool{}}
 	w.outage = w.chaos.outage()
@@ -152,7 +152,7 @@ func (s *scaled) groupFault(operation, subject string) fleet.CallFault {
 	switch {
 	case s.running == nil || !s.chaos.active:
 		return fleet.CallFault{}
-	case strings.HasPrefix(operation, "Describe") || subject != scaledGroup || s.draw.Float64() >= s.ambivers:
+	case strings.HasPrefix(operation, "Describe") || subject != scaledGroup || s.draw.Float64() >= s.unclear:
 		return s.callFault(operation, subject)
 	}
 	s.note("%s times out", operation)

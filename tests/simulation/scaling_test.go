@@ -27,3 +27,16 @@ func TestScaling(t *testing.T) {
 		}
 	}
 }
+
+// TestSameScalingSeedSameHistory runs seeds twice.
+func TestSameScalingSeedSameHistory(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for seed := range uint64(2) {
+		a, b := SimulateScaling(ScaledRun{Seed: seed}), SimulateScaling(ScaledRun{Seed: seed})
+		if a.Hash != b.Hash || a.Steps != b.Steps || !slices.Equal(a.Notes, b.Notes) {
+			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
+		}
+	}
+}
