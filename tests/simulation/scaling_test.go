@@ -1,31 +1,38 @@
 package simulation
 
 import (
-	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// scaledSeeds is how many seeds of managed scaling a plain go test runs.
-const scaledSeeds = 20
-
-// TestScaling has managed scaling follow a day's load under faults, and come to rest where the arithmetic has it.
+// TestScaling has managed scaling follow a day's load under faults, and come to rest where the arithmetic has it. A day takes
+// as long as a dozen other runs.
 func TestScaling(t *testing.T) {
 	first, last := seeds(t)
-	if !replaying() && os.Getenv("SEEDS") == "" {
-		last = scaledSeeds
+	if !replaying() {
+		last = max(10, last/12)
 	}
-	for seed := first; seed < last; seed++ {
-		out := SimulateScaling(ScaledRun{Seed: seed})
-		if replaying() {
-			for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
-				t.Log(line)
+	var next atomic.Uint64
+	next.Store(first)
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for seed := next.Add(1) - 1; seed < last; seed = next.Add(1) - 1 {
+				out := SimulateScaling(ScaledRun{Seed: seed})
+				if replaying() {
+					for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
+						t.Log(line)
+					}
+				}
+				if len(out.Broken) > 0 {
+					t.Errorf("seed %d: %q; SEED=%d go test -run TestScaling -v ./tests/simulation shows it", seed, out.Broken, seed)
+				}
 			}
-		}
-		if len(out.Broken) > 0 {
-			t.Errorf("seed %d: %q; SEED=%d go test -run TestScaling -v ./tests/simulation shows it", seed, out.Broken, seed)
-		}
+		})
 	}
+	working.Wait()
 }
 
 // TestSameScalingSeedSameHistory runs seeds twice.

@@ -267,15 +267,15 @@ func (r *scaledRun) drive(ctx context.Context) error {
 				r.Progress(r.arrived, r.ended)
 			}
 			done := r.ended == len(r.arrivals)
-			if r.Days > 0 && r.Loop.Now().Sub(epoch) > time.Duration(r.Days*24*float64(time.Hour)) {
-				return nil
-			}
 			if done && r.instances() == 0 || done && r.Loop.Now().Sub(r.last) > settled {
 				return nil
 			}
 		}
 		if r.failed != nil {
 			return r.failed
+		}
+		if r.Days > 0 && r.Loop.Now().Sub(epoch) > time.Duration(r.Days*24*float64(time.Hour)) {
+			return nil
 		}
 		if !r.Loop.Step() {
 			return errors.New("the loop has nothing left to do")

@@ -22,7 +22,7 @@ func upTo(tasks []trace.Pod, n int, most time.Duration) (out []trace.Pod) {
 // has to run the same tasks on at least 15 % fewer instance-hours, with no percentage violated.
 func TestConsolidationSaves(t *testing.T) {
 	nodes, tasks := shipped(t)
-	o := Options{Nodes: every(nodes, 20), Tasks: upTo(tasks, 600, 24*time.Hour), Compress: 20000, Seed: 1}
+	o := Options{Nodes: every(nodes, 50), Tasks: upTo(tasks, 250, 12*time.Hour), Compress: 20000, Seed: 1}
 	var got [2]Scaled
 	for n, consolidate := range []bool{false, true} {
 		var err error
