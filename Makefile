@@ -2,8 +2,9 @@
 
 SEEDS ?= 300
 SEED ?=
-# As Lambda gets the functions: without what they do not use, stripped.
-LAMBDA_GOFLAGS := -tags=lambda.norpc -trimpath -ldflags=-s
+# As Lambda gets the functions: without what they do not use, stripped. That is Lambda's old RPC mode, and HTTP/2: their calls go
+# to AWS and to Lambda's runtime API, which speak HTTP/1.1, and it is 0.37 MB of each function.
+LAMBDA_GOFLAGS := -tags=lambda.norpc,nethttpomithttp2 -trimpath -ldflags=-s
 
 .DEFAULT_GOAL := help
 .PHONY: help run local invoke deploy destroy test lint bench simulate build clean
@@ -46,8 +47,8 @@ ifndef QUICK
 	go test -run '^$$' -bench . -benchmem ./shared/...
 endif
 
-simulate: ## run whole clusters under faults: SEEDS=300 of them, or the one SEED=N, in full
-	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
+simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on, or the one SEED=N, in full
+	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/
 	go build -trimpath -o bin/berth ./cmd/berth

@@ -12,9 +12,10 @@ import (
 
 // explainCommand says why things are as they are.
 type explainCommand struct {
-	Task    explainTask    `cmd:"" help:"Why a task is where it is, or why it has no instance."`
-	Service explainService `cmd:"" help:"Why tasks of a service have no instance, and what moves wait."`
-	Cluster explainCluster `cmd:"" help:"What the cluster has of each metric, and which instances are of no use."`
+	Task     explainTask     `cmd:"" help:"Why a task is where it is, or why it has no instance."`
+	Service  explainService  `cmd:"" help:"Why tasks of a service have no instance, and what moves wait."`
+	Cluster  explainCluster  `cmd:"" help:"What the cluster has of each metric, and which instances are of no use."`
+	Instance explainInstance `cmd:"" help:"What is on an instance, what it refuses, and why it is not scaled in."`
 }
 
 // Help is the end of `berth explain --help`.
@@ -22,6 +23,7 @@ func (e *explainCommand) Help() string {
 	return `Examples:
   berth explain service web
   berth explain task 0b9d6f2f5c1e4a7d9c8b7a6f5e4d3c2b
+  berth explain instance i-0b9d6f2f5c1e4a7d9
   berth explain service web --snapshot now.jsonl --json   of a cluster that berth whatif --save wrote down`
 }
 
@@ -49,8 +51,8 @@ func (e *explainTask) Validate() error { return e.check() }
 
 // Run explains the task.
 func (e *explainTask) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) {
-		return whatif.WhyTask(snap, cluster.LastPart(e.ID))
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+		return whatif.WhyTask(src.snap, cluster.LastPart(e.ID))
 	})
 }
 
@@ -66,7 +68,7 @@ func (e *explainService) Help() string {
 rules no moves mend. Nothing is changed.
 
 JSON: service, schedulingStrategy, status, taskDefinition, desiredCount, runningCount, pendingCount, missingCount, instances
-[instance, tasks], decided (a diagnosis), now (as of berth whatif), heldUntil, moving, underWay, planned, unrepaired,
+[instance, tasks], decided (a diagnosis), now (as of berth whatif), failed, heldUntil, moving, underWay, planned, unrepaired,
 unrepairedNow.
 
 Examples:
@@ -79,8 +81,8 @@ func (e *explainService) Validate() error { return e.check() }
 
 // Run explains the service.
 func (e *explainService) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) {
-		return whatif.WhyService(snap, cluster.LastPart(e.Name))
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+		return whatif.WhyService(src.snap, cluster.LastPart(e.Name))
 	})
 }
 
@@ -107,21 +109,60 @@ func (e *explainCluster) Validate() error { return e.check() }
 
 // Run explains the cluster.
 func (e *explainCluster) Run(ctx context.Context, s *streams) error {
-	return explained(ctx, s, &e.sourceFlags, e.JSON, func(snap *cluster.Snapshot) (printable, error) { return whatif.WhyCluster(snap) })
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) { return whatif.WhyCluster(src.snap) })
+}
+
+type explainInstance struct {
+	sourceFlags
+	ID   string `arg:"" help:"Id or ARN of the container instance, or EC2's id."`
+	JSON bool   `help:"As JSON."`
+}
+
+// Help is the end of `berth explain instance --help`.
+func (e *explainInstance) Help() string {
+	return `What is on the instance and what is free; whether it is draining, protected or being upgraded; why managed scaling does not
+take it, and what consolidation would do with it; and for each service what keeps its next task off. Of a cluster in a file
+only tasks and services are known. Nothing is changed.
+
+JSON: instance, ec2InstanceId, status, agentConnected, availabilityZone, capacityProvider, unschedulable, resources [name, total,
+free], tasks [task, service, status, daemon, foreign, protectedUntil], excluded [service, refused, text], managedScaling
+(capacityProvider, autoScalingGroup, lifecycleState, protectedFromScaleIn, why, consolidation), update (nodegroup, id, phase,
+step, since, waiting).
+
+Examples:
+  berth explain instance 4f6a0b91c2d34e5f8a7b6c5d4e3f2a1b
+  berth explain instance i-0b9d6f2f5c1e4a7d9 --cluster prod --json`
+}
+
+// Validate names the flag that is wrong.
+func (e *explainInstance) Validate() error { return e.check() }
+
+// Run explains the instance.
+func (e *explainInstance) Run(ctx context.Context, s *streams) error {
+	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
+		var capacity *whatif.Capacity
+		if src.live != nil {
+			var err error
+			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil {
+				return nil, err
+			}
+		}
+		return whatif.WhyInstance(src.snap, capacity, e.ID, time.Now())
+	})
 }
 
 // printable is an answer that people can read.
 type printable interface{ Print(io.Writer) error }
 
 // explained reads the cluster, asks and prints.
-func explained(ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*cluster.Snapshot) (printable, error)) error {
+func explained(ctx context.Context, s *streams, from *sourceFlags, asJSON bool, ask func(*source) (printable, error)) error {
 	say := newTeller(s.err, time.Now)
 	defer say.done()
 	src, err := from.open(ctx, say)
 	if err != nil {
 		return err
 	}
-	answer, err := ask(src.snap)
+	answer, err := ask(src)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type fleetCommand struct {
 	Type    string  `default:"m5.large" help:"EC2 type of new instances."`
 	Cluster string  `default:"default" help:"Name of the cluster."`
 	Seed    uint64  `default:"1" help:"What the fleet does by chance follows from this."`
-	Speed   float64 `default:"1" help:"How many times faster tasks start and targets become healthy; at 1 that takes 1 to 3 s, and 10 s (0.1-1000)."`
+	Speed   float64 `default:"1" help:"How many times faster tasks start, targets become healthy and groups launch; at 1 that takes 1 to 3 s, 10 s and 40 s (0.1-1000)."`
 	Source  string  `default:"berth.fleet" help:"Source of the events; template.yaml's parameter EventSources must name it."`
 	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0 takes a free one. Loopback only."`
 	Data    string  `help:"Folder that the fleet is kept in; without it, it lives in memory." type:"path"`
@@ -44,6 +44,19 @@ func (f *fleetCommand) Help() string {
 	return `It speaks ECS's protocol and reports task and instance state changes to EventBridge at AWS_ENDPOINT_URL (or
 AWS_ENDPOINT_URL_EVENTBRIDGE), under --source: nobody but AWS may send events of aws.ecs. Berth's functions find it by
 AWS_ENDPOINT_URL_ECS.
+
+It also has Auto Scaling groups (AWS_ENDPOINT_URL_AUTO_SCALING), launch templates (AWS_ENDPOINT_URL_EC2), CloudWatch's
+metrics and alarms (AWS_ENDPOINT_URL_CLOUDWATCH), target groups and Cloud Map, as far as Berth needs them. A group's
+instances register with the cluster that the launch template's user data names (ECS_CLUSTER=NAME), default where it names
+none. Its subnets are in the Region's zones a, b, c ... in turn. Tags of a group have its launches go wrong:
+
+  berth-fleet:launch-failure=InsufficientInstanceCapacity              they fail, with this code of EC2
+  berth-fleet:launch-failure=InsufficientInstanceCapacity@us-east-1a   in this zone
+  berth-fleet:launch-seconds=300               they take so much longer
+  berth-fleet:launch-zone=us-east-1f           they are in a zone that the group does not have
+  berth-fleet:launched-machines=never-register or never-healthy (the agent stays disconnected)
+
+berth up has all of this too, on its one endpoint.
 
 Examples:
   AWS_ENDPOINT_URL=http://127.0.0.1:4566 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test berth fleet
@@ -94,8 +107,8 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
 		Fleet: fleet.Options{
-			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, Path: path,
-			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second),
+			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, ScalingSource: f.Source, Path: path,
+			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second), LaunchAfter: fast(40 * time.Second),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
 		Machine: fleet.Machine{Type: f.Type, Zones: f.up().zones()},

@@ -18,16 +18,18 @@ import (
 
 // commands are what berth can do.
 type commands struct {
-	Up       upCommand       `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
-	Replay   replayCommand   `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
-	Import   importCommand   `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
-	Fleet    fleetCommand    `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
-	Pack     packCommand     `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
-	Whatif   whatifCommand   `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
-	Explain  explainCommand  `cmd:"" help:"Say why a task is where it is, or why tasks of a service have no instance."`
-	Rollback rollbackCommand `cmd:"" help:"Stop the deployment of a service that is under way, and take the service back to the one before."`
-	Throttle throttleCommand `cmd:"" help:"Say how the starts of a service are slowed down, and until when."`
-	Version  versionCommand  `cmd:"" help:"Print the version."`
+	Up          upCommand          `cmd:"" help:"Run Berth in this process: API, functions, queues, state and a simulated fleet."`
+	Replay      replayCommand      `cmd:"" help:"Replay a trace of nodes and tasks through the whole pipeline, in virtual time."`
+	Import      importCommand      `cmd:"" help:"Make a cluster what Service Fabric's ClusterManifest.xml or ClusterConfig.json describes."`
+	Fleet       fleetCommand       `cmd:"" help:"Run the simulated fleet alone, for a Berth on an emulator of AWS."`
+	Pack        packCommand        `cmd:"" help:"Fill the GPU nodes of a trace with its tasks, and print how much of them is used."`
+	Whatif      whatifCommand      `cmd:"" help:"Say where tasks would go, and why not elsewhere. Changes nothing."`
+	Upgrade     upgradeCommand     `cmd:"" help:"Replace the nodes of a node group by new ones, and follow it node by node."`
+	Consolidate consolidateCommand `cmd:"" help:"Empty instances whose tasks fit elsewhere; with --dry-run, say which."`
+	Explain     explainCommand     `cmd:"" help:"Say why a task is where it is, why tasks of a service have no instance, or why an instance stays."`
+	Rollback    rollbackCommand    `cmd:"" help:"Stop the deployment of a service that is under way, and take the service back to the one before."`
+	Throttle    throttleCommand    `cmd:"" help:"Say how the starts of a service are slowed down, and until when."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
 const description = `Berth is an event-driven scheduler for containers on your own machines, speaking the Amazon ECS API.
@@ -38,7 +40,8 @@ Examples:
   berth replay --compress 20000             the shipped trace, arriving 20,000 times faster
   berth replay --json | jq .stateHash
   berth pack --tasks gpuspec33              how full GPUs get, and how fast
-  berth whatif --service web --count 3      where three more tasks would go, and why`
+  berth whatif --service web --count 3      where three more tasks would go, and why
+  berth upgrade workers --release-version ami-0b9d6f2f5c1e4a7d9 --dry-run   what an update of the nodes would do`
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -48,7 +51,7 @@ func main() {
 var errUsage = errors.New("usage")
 
 // run is the whole program: exit code 0 for success, 1 for failure, 2 for a command line that makes no sense, 130 for
-// work that was interrupted, 3 where `berth whatif` finds no instance for all tasks. To interrupt `berth up` once it serves is how one ends it, and a success; a second
+// work that was interrupted, 3 where `berth whatif` finds no instance for all tasks, or `berth upgrade --dry-run` foresees a failure. To interrupt `berth up` once it serves is how one ends it, and a success; a second
 // interrupt ends any command at once.
 func run(args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -85,7 +88,7 @@ func exitCode(err error, ctx context.Context, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "berth: interrupted")
 		return 130
-	case errors.Is(err, errUnplaced):
+	case errors.Is(err, errUnplaced), errors.Is(err, errUnready):
 		return 3
 	case errors.Is(err, errUsage):
 		fmt.Fprintln(stderr, "berth:", err)

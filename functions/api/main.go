@@ -1,5 +1,5 @@
-// Command api is the Lambda function behind the function URL: the ECS API. Services and tasks are Berth's own; all else
-// is passed on to ECS.
+// Command api is the Lambda function behind the function URL: the ECS API, and of the EKS API what concerns node groups.
+// Services, tasks, capacity providers and node groups are Berth's own; all else is passed on to ECS.
 package main
 
 import (
@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
 	"berth/shared/wire"
@@ -16,10 +15,10 @@ import (
 func main() {
 	e := environment.Load()
 	h := &handler.API{
-		State: e.State(), ECS: e.ECS(), Groups: autoscaling.New(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
+		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
-		Account: e.Account(), Scheduler: h, ECS: e.Forwarder(), Logger: e.Log,
+		Account: e.Account(), Scheduler: h, NodeGroups: &handler.NodeGroups{API: h}, ECS: e.Forwarder(), Logger: e.Log,
 		PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
 	})
 	e.Start(&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal}, nil)

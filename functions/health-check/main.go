@@ -4,8 +4,8 @@ package main
 
 import (
 	"berth/functions/internal/environment"
-	"berth/shared/awsapi/alarm"
 	"berth/shared/awsapi/balancing"
+	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
@@ -15,7 +15,7 @@ func main() {
 	e := environment.Load()
 	h := &handler.HealthCheck{
 		State: e.State(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
-		Alarms: alarm.New(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+		Alarms: cloudwatch.NewAlarms(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES")}, Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)

@@ -5,6 +5,7 @@ package main
 import (
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/autoscaling"
+	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
@@ -14,9 +15,9 @@ func main() {
 	e := environment.Load()
 	ecs := e.ECS()
 	h := &handler.ManagedScaling{
-		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: autoscaling.NewMetrics(e.AWS()),
+		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: cloudwatch.NewMetrics(e.AWS()),
 		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
-		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES")}, Figures: &handler.Figures{},
+		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES"), ScalingSources: e.List("SCALING_SOURCES")}, Figures: &handler.Figures{},
 	}
 	e.Start(&eventsource.Function{Messages: h.Messages, Schedule: h.Schedule}, h.Figures)
 }

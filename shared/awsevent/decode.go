@@ -34,8 +34,8 @@ type Event struct {
 
 // Decoder reads events. ECSSources are the sources whose task and instance events count; where empty, ECS's alone.
 // An installation with a simulated fleet names the fleet's source too. AlarmSources are the same for alarms, CloudWatch's
-// own where empty.
-type Decoder struct{ ECSSources, AlarmSources []string }
+// own where empty, and ScalingSources for Auto Scaling's lifecycle actions.
+type Decoder struct{ ECSSources, AlarmSources, ScalingSources []string }
 
 // Decode is [Decoder.Decode] of a decoder that knows ECS's own source only.
 func Decode(data []byte) (Event, error) { return Decoder{}.Decode(data) }
@@ -53,7 +53,7 @@ type envelope struct {
 	Schedule string `json:"schedule"`
 }
 
-// origin is who sends a kind of event; the sources of ECS events are configured.
+// origin is who sends a kind of event; which sources stand for ECS, CloudWatch and Auto Scaling is configured.
 type origin string
 
 const (
@@ -108,7 +108,7 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 	if e.Source == "" || e.DetailType == "" {
 		return Event{}, malformed("event", "source or detail-type is missing")
 	}
-	read := table[kind{d.origin(e.Source), e.DetailType}]
+	read := d.reader(e.Source, e.DetailType)
 	if read == nil {
 		return event, nil
 	}
@@ -120,17 +120,26 @@ func (d Decoder) Decode(data []byte) (Event, error) {
 	return event, nil
 }
 
-func (d Decoder) origin(source string) origin {
-	if slices.Contains(d.ECSSources, source) || len(d.ECSSources) == 0 && source == SourceECS {
-		return fromECS
+// reader is how the detail of a kind of event is read; nil where it means nothing.
+func (d Decoder) reader(source, detailType string) func(*envelope) (any, error) {
+	for _, o := range []struct {
+		origin  origin
+		sources []string
+		own     string
+	}{
+		{fromECS, d.ECSSources, SourceECS}, {fromCloudWatch, d.AlarmSources, string(fromCloudWatch)},
+		{fromAutoScaling, d.ScalingSources, string(fromAutoScaling)},
+	} {
+		read := table[kind{o.origin, detailType}]
+		if read != nil && (slices.Contains(o.sources, source) || len(o.sources) == 0 && source == o.own) {
+			return read
+		}
 	}
-	if slices.Contains(d.AlarmSources, source) {
-		return fromCloudWatch
+	switch o := origin(source); o {
+	case fromEC2, fromEvents, fromTasks:
+		return table[kind{o, detailType}]
 	}
-	if origin(source) == fromCloudWatch && len(d.AlarmSources) > 0 {
-		return ""
-	}
-	return origin(source)
+	return nil
 }
 
 // into reads the event's detail.

@@ -25,17 +25,35 @@ type CapacityProvider struct {
 	// UpdateStatus says what became of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
 	UpdateStatus ProviderStatus `json:"us"`
 	UpdateReason string         `json:"ur,omitempty"`
+	// Look has managed scaling look whether the group is fit for what was changed. Before is what then holds again if it is
+	// not; nil of a new provider.
+	Look   bool              `json:"lk,omitempty"`
+	Before *ProviderSettings `json:"be,omitempty"`
+	// Unfit says why the group of a new provider is not fit for it: it is not scaled.
+	Unfit string `json:"uf,omitempty"`
+}
+
+// ProviderSettings are what an update of a capacity provider changes.
+type ProviderSettings struct {
+	Protection bool           `json:"pr,omitempty"`
+	Draining   bool           `json:"dr,omitempty"`
+	Scaling    ManagedScaling `json:"ms"`
 }
 
 // ProviderStatus is the updateStatus of a capacity provider, in ECS's words.
 type ProviderStatus string
 
-// Changes take effect at once, so none is ever seen in progress.
+// The statuses of a change: IN_PROGRESS until managed scaling has looked at the group, where that must be asked. A deletion
+// takes effect at once.
 const (
-	CreateComplete ProviderStatus = "CREATE_COMPLETE"
-	UpdateComplete ProviderStatus = "UPDATE_COMPLETE"
-	DeleteComplete ProviderStatus = "DELETE_COMPLETE"
-	DeleteFailed   ProviderStatus = "DELETE_FAILED"
+	ProviderCreating     ProviderStatus = "CREATE_IN_PROGRESS"
+	ProviderCreated      ProviderStatus = "CREATE_COMPLETE"
+	ProviderCreateFailed ProviderStatus = "CREATE_FAILED"
+	ProviderUpdating     ProviderStatus = "UPDATE_IN_PROGRESS"
+	ProviderUpdated      ProviderStatus = "UPDATE_COMPLETE"
+	ProviderUpdateFailed ProviderStatus = "UPDATE_FAILED"
+	ProviderDeleted      ProviderStatus = "DELETE_COMPLETE"
+	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
 // ProviderChange is what UpdateCapacityProvider was given; nil where the caller said nothing.

@@ -29,6 +29,7 @@ const (
 	FilterStatus        Filter = "not active"
 	FilterAgent         Filter = "agent disconnected"
 	FilterUnschedulable Filter = "unschedulable"
+	FilterRefused       Filter = "refused by ECS a while ago"
 	FilterAttribute     Filter = "missing attribute"
 	FilterConstraint    Filter = "constraint not met"
 	FilterOccupied      Filter = "already has one" // DAEMON, distinctInstance, domain policies

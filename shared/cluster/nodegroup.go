@@ -15,15 +15,19 @@ type NodeGroup struct {
 	ModifiedAt time.Time       `json:"ma"`
 	// AutoScalingGroup is the group's name.
 	AutoScalingGroup string `json:"ag"`
-	// Target is what its nodes are to be made of: that of the last update that succeeded.
+	// Target is what its nodes are to be made of: that of the last update that succeeded; while CREATING, what was asked for.
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
-	// Sizes are the scalingConfig that the user gave.
-	Sizes  Sizes             `json:"sz"`
+	// Sizes are the scalingConfig that the user gave; while CREATING those of the Auto Scaling group where Max is 0.
+	Sizes Sizes `json:"sz"`
+	// Issues are why it is CREATE_FAILED.
+	Issues []NodeGroupIssue  `json:"is,omitempty"`
 	Labels map[string]string `json:"lb,omitempty"`
 	Tags   map[string]string `json:"tg,omitempty"`
-	// Update is the id of the update that is in progress, or of the last one that changed the nodes.
-	Update string `json:"up,omitempty"`
+	// Update is the id of the update of the nodes that is in progress, or of the last one; ConfigUpdate that of the update
+	// of the sizes while it is in progress.
+	Update       string `json:"up,omitempty"`
+	ConfigUpdate string `json:"cu,omitempty"`
 	// Subnets and Role are as the user gave them; those of the Auto Scaling group and its launch template count.
 	Subnets []string `json:"sn,omitempty"`
 	Role    string   `json:"ro,omitempty"`
@@ -44,6 +48,27 @@ const (
 	NodeGroupCreateFailed NodeGroupStatus = "CREATE_FAILED"
 	NodeGroupDeleteFailed NodeGroupStatus = "DELETE_FAILED"
 	NodeGroupDegraded     NodeGroupStatus = "DEGRADED"
+)
+
+// NodeGroupIssue is what is wrong with a node group (EKS API reference, Issue). Resources are the Auto Scaling group's name or
+// a launch template's id or name.
+type NodeGroupIssue struct {
+	Code      IssueCode `json:"c"`
+	Message   string    `json:"m"`
+	Resources []string  `json:"r,omitempty"`
+}
+
+// IssueCode is the code of an issue, in EKS's words.
+type IssueCode string
+
+// The issue codes of the EKS API that a node group which cannot be created has.
+const (
+	IssueGroupNotFound   IssueCode = "AutoScalingGroupNotFound"
+	IssueGroup           IssueCode = "AutoScalingGroupInvalidConfiguration"
+	IssueNoTemplate      IssueCode = "Ec2LaunchTemplateNotFound"
+	IssueTemplateVersion IssueCode = "Ec2LaunchTemplateVersionMismatch"
+	IssueTemplate        IssueCode = "Ec2LaunchTemplateInvalidConfiguration"
+	IssueAccessDenied    IssueCode = "AccessDenied"
 )
 
 // Sizes are those of an Auto Scaling group, in instances.
@@ -73,11 +98,11 @@ const (
 
 // UpdateTarget is what nodes are to be made of.
 type UpdateTarget struct {
-	Image          string `json:"im"` // the AMI's name
+	Image          string `json:"im"` // the AMI's name; empty while that of SourceTemplate is to be read
 	Version        string `json:"ve,omitempty"`
 	ReleaseVersion string `json:"rv,omitempty"`
 	// SourceTemplate and SourceVersion are the user's own launch template (its id) and the version of it; empty for a
-	// regular node group.
+	// regular node group. Before it was read one of id and name may be empty, and the version, for the default, or in words.
 	SourceTemplate string `json:"lt,omitempty"`
 	SourceName     string `json:"ln,omitempty"`
 	SourceVersion  string `json:"lv,omitempty"`
@@ -203,6 +228,8 @@ type Update struct {
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
 	Force  bool         `json:"fo,omitempty"`
+	// Sizes are what an update of the configuration makes of the group's sizes.
+	Sizes *SizesChange `json:"sz,omitempty"`
 	// ForceProtected has Force stop protected tasks, too.
 	ForceProtected bool        `json:"fp,omitempty"`
 	Seed           uint64      `json:"se,omitempty"` // decides what chance decides

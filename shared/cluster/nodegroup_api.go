@@ -62,16 +62,40 @@ type NodeGroupChange struct {
 }
 
 // SizesChange are the members of a scalingConfig; nil leaves one.
-type SizesChange struct{ Min, Max, Desired *int }
+type SizesChange struct {
+	Min     *int `json:"mi,omitempty"`
+	Max     *int `json:"ma,omitempty"`
+	Desired *int `json:"de,omitempty"`
+}
 
-// Apply is s after the change.
-func (c SizesChange) Apply(s Sizes) Sizes {
+// Apply is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling. Sizes that
+// cannot be are an InvalidParameterException.
+func (c SizesChange) Apply(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
 			*m.to = *m.from
 		}
 	}
-	return s
+	if c.Desired == nil {
+		s.Desired = max(s.Min, min(s.Desired, s.Max))
+	}
+	return s, s.Check()
+}
+
+// Check refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API reference,
+// NodegroupScalingConfig).
+func (s Sizes) Check() error {
+	switch {
+	case s.Min < 0 || s.Max < 1:
+		return Errorf(CodeInvalidParameter, "minSize must be at least 0 and maxSize at least 1")
+	case s.Min > s.Max:
+		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
+	case s.Desired < s.Min:
+		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than desired size %d", s.Min, s.Desired)
+	case s.Desired > s.Max:
+		return Errorf(CodeInvalidParameter, "desired capacity %d can't be greater than max size %d", s.Desired, s.Max)
+	}
+	return nil
 }
 
 // VersionChange is what UpdateNodegroupVersion was given.
@@ -83,8 +107,10 @@ type VersionChange struct {
 	Template       *TemplateRef
 	Force          bool
 	ForceProtected bool
-	Token          string
-	Params         string
+	// DryRun has the update made and not begun.
+	DryRun bool
+	Token  string
+	Params string
 }
 
 // NodeGroupQuery selects node groups in order of name, or the updates of a node group in order of id.

@@ -48,6 +48,9 @@ func TestNeverRan(t *testing.T) {
 	expect(t, "failed", failed.NeverRan(), true)
 	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = cluster.At(noon) }).NeverRan(), false)
 	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)
+	for _, code := range []string{cluster.StopRefused, cluster.StopInfrastructure} {
+		expect(t, code, edit(failed, func(t *cluster.Task) { t.StopCode = code }).NeverRan(), false)
+	}
 	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)
 }
 

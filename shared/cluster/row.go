@@ -83,7 +83,7 @@ type Entry struct {
 }
 
 // Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited in PROVISIONING
-// and so has another id.
+// and so has another id; without an Owner, from the id of an EC2 instance to the container instance on it.
 type Alias struct {
 	Head
 	Derived string `json:"dv"`
@@ -139,10 +139,12 @@ type StopItem struct {
 	Drain bool `json:"d,omitempty"`
 }
 
-// TargetItem names a task whose [Target] row is to be acted on.
+// TargetItem names a task whose [Target] row is to be acted on; with Again registrations that have failed are tried once
+// more.
 type TargetItem struct {
 	Owner string `json:"o"`
 	ID    string `json:"i"`
+	Again bool   `json:"a,omitempty"`
 }
 
 // PublishedEvent is a service event as it goes to the event bus (S12), with the source berth.ecs.

@@ -21,7 +21,6 @@ const (
 const (
 	MaxStrategies  = 5
 	MaxConstraints = 10
-	MaxExpression  = 2000 // characters
 	MaxMetrics     = 20
 	maxMetricName  = 128
 	maxLoad        = 1<<31 - 1

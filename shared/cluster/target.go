@@ -45,7 +45,8 @@ type RegistrationState string
 const (
 	Registered   RegistrationState = "REGISTERED"
 	Deregistered RegistrationState = "DEREGISTERED"
-	// RegistrationFailed is final for this task: the target group does not exist, or refuses it. Reason says why.
+	// RegistrationFailed: the target group does not exist, or refuses the task. Reason says why. It is tried again every few
+	// minutes while there is such a target group.
 	RegistrationFailed RegistrationState = "FAILED"
 )
 

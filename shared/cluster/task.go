@@ -19,6 +19,9 @@ const (
 	StopUserInitiated   = "UserInitiated"
 	StopByScheduler     = "ServiceSchedulerInitiated"
 	StopInfrastructure  = "InfrastructureHealth"
+	// StopRefused is Berth's own: ECS refused to start the task on its instance, and it never was ECS's. Users see
+	// [StopFailedToStart].
+	StopRefused = "StartRefused"
 )
 
 // Task is one task: what was decided (written by placement alone), who started it (dispatch alone) and what ECS
@@ -116,10 +119,14 @@ func (t *Task) Active() bool {
 // reported it STOPPED, stopping included.
 func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
 
-// NeverRan reports whether the task ended without ever having been RUNNING, and not because Berth wanted it to.
+// NeverRan reports whether the task ended without ever having been RUNNING, by its own fault: Berth did not want it to, ECS
+// did not refuse it, and its instance was not lost (S7).
 func (t *Task) NeverRan() bool {
-	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning
+	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && t.StopCode != StopInfrastructure
 }
+
+// Refused reports whether ECS refused to start the task on its instance (S7): that says nothing of the task.
+func (t *Task) Refused() bool { return t.StopCode == StopRefused }
 
 // Overrides change a task definition for one task; Berth keeps and passes them, and reads only what counts for
 // placement into [Task.Needs].

@@ -61,7 +61,6 @@ type Observation struct {
 	StopCode string // kept only where the row has none
 	Reason   string // kept only where the row has none
 	ExitCode *int
-	Counted  bool  // of a STOPPED task: no circuit breaker is to count it
 	Expires  int64 // Unix seconds, for a STOPPED task; 0 leaves the row's
 }
 
@@ -132,7 +131,6 @@ func (o *Observation) apply(t *Task) bool {
 	}
 	if o.Last == TaskStopped {
 		t.Stopped, t.ExitCode = At(o.Stopped), o.ExitCode
-		t.Counted = t.Counted || o.Counted
 		if t.StopCode == "" {
 			t.StopCode = o.StopCode
 		}

@@ -239,9 +239,6 @@ func (e *expressions) ended(o *cluster.Observation) {
 	} else {
 		e.assign("ex", number(int64(*o.ExitCode)), false)
 	}
-	if o.Counted {
-		e.assign("cd", &types.AttributeValueMemberBOOL{Value: true}, false)
-	}
 	e.keep("sc", o.StopCode)
 	e.keep("rs", o.Reason)
 }

@@ -182,6 +182,9 @@ func TestTemplateRules(t *testing.T) {
 		alarm := edited(t, "alarm-state-change", "berth.fleet", fields{"state": fields{"value": "ALARM"}})
 		equal(t, "alarms by default", sent(t, nil, alarm), 0)
 		equal(t, "alarms named", sent(t, map[string]string{"AlarmSources": "aws.cloudwatch,berth.fleet"}, alarm), 1)
+		ending := edited(t, "instance-terminate-lifecycle", "berth.fleet", nil)
+		equal(t, "terminations by default", sent(t, nil, ending), 0)
+		equal(t, "terminations named", sent(t, map[string]string{"ScalingSources": "aws.autoscaling,berth.fleet"}, ending), 1)
 	})
 }
 

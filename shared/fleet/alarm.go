@@ -10,15 +10,19 @@ import (
 	"berth/shared/cluster"
 )
 
-// alarm is a CloudWatch alarm, as stored. It watches nothing: [Fleet.SetAlarm] says what state it is in.
+// alarm is a CloudWatch alarm on one metric, as stored. Its state follows the datapoints that come, or is what
+// [Fleet.SetAlarm] says.
 type alarm struct {
-	Name, ARN     string
-	State, Reason string
-	Since         time.Time
-	Period, Times int // seconds, evaluation periods
-	Namespace     string
-	Metric        string
-	Version       int64
+	Name, ARN, Description string
+	State, Reason          string
+	Since                  time.Time
+	Period, Times          int // seconds, evaluation periods
+	Metric                 metric
+	Statistic              string
+	Threshold              float64
+	Compare                string // as CloudWatch's ComparisonOperator
+	Missing                string // TreatMissingData
+	Version                int64
 }
 
 func (a *alarm) row() (string, string, any) { return bucketAlarms, a.Name, a }
@@ -33,13 +37,16 @@ const (
 // PutAlarm makes an alarm that is OK, or changes how long it takes one to see something: period × times.
 func (f *Fleet) PutAlarm(name string, period time.Duration, times int) error {
 	return f.change(func(now time.Time) error {
-		return f.putAlarm(alarm{Name: name, Period: int(period / time.Second), Times: times, State: alarmOK}, now)
+		return f.putAlarm(alarm{Name: name, Period: int(period / time.Second), Times: times, State: alarmOK, Compare: above}, now)
 	})
 }
 
 func (f *Fleet) putAlarm(a alarm, now time.Time) error {
 	if a.Name == "" || len(a.Name) > 255 || a.Times < 1 {
 		return cluster.Errorf("ValidationError", "an alarm needs a name and at least one evaluation period")
+	}
+	if comparisons[a.Compare] == nil {
+		return cluster.Errorf("ValidationError", "The simulated fleet does not know the comparison %.64q", a.Compare)
 	}
 	if old := f.alarms[a.Name]; old != nil {
 		a.State, a.Since, a.Reason, a.Version = old.State, old.Since, old.Reason, old.Version
@@ -109,11 +116,16 @@ func (f *Fleet) DescribeAlarms(_ context.Context, names []string) (alarms []clus
 	return alarms, err
 }
 
-// PutMetricAlarm makes an alarm of managed scaling, which nothing but [Fleet.SetAlarm] has fire.
+// PutMetricAlarm makes an alarm of managed scaling.
 func (f *Fleet) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
+	compare := above
+	if a.Below {
+		compare = below
+	}
 	return f.change(func(now time.Time) error {
 		return f.putAlarm(alarm{
-			Name: a.Name, Period: 60, Times: a.Times, State: alarmUnknown, Namespace: a.Namespace, Metric: cluster.ReservationMetric,
+			Name: a.Name, Period: 60, Times: a.Times, State: alarmUnknown, Metric: reservation(a.Namespace, a.Cluster, a.Provider),
+			Statistic: average, Threshold: a.Threshold, Compare: compare, Missing: "ignore",
 		}, now)
 	})
 }
@@ -132,20 +144,12 @@ func (f *Fleet) deleteAlarms(names []string) {
 	}
 }
 
-// PutReservation keeps the last datapoint of each capacity provider, for [Fleet.Reservation].
+// PutReservation publishes datapoints of managed scaling's metric.
 func (f *Fleet) PutReservation(_ context.Context, points []cluster.Datapoint) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, p := range points {
-		f.reservations[p.Cluster+"/"+p.Provider] = p
-	}
-	return nil
-}
-
-// Reservation is the last datapoint that managed scaling published of a capacity provider.
-func (f *Fleet) Reservation(clusterName, provider string) (p cluster.Datapoint, known bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p, known = f.reservations[clusterName+"/"+provider]
-	return p, known
+	return f.change(func(now time.Time) error {
+		for _, p := range points {
+			f.publish(reservation(p.Namespace, p.Cluster, p.Provider), sample{At: p.At, Sum: p.Percent, Least: p.Percent, Most: p.Percent, N: 1}, now)
+		}
+		return nil
+	})
 }

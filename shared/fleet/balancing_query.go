@@ -3,10 +3,8 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/xml"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,8 +12,6 @@ import (
 
 	"berth/shared/cluster"
 )
-
-const elbNamespace = "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/"
 
 type (
 	xmlGroup struct {
@@ -42,73 +38,40 @@ type (
 	}
 )
 
-// query answers a call of Elastic Load Balancing: the Query protocol, answers in XML.
-func (f *Fleet) query(w http.ResponseWriter, body []byte) {
-	form, err := url.ParseQuery(string(body))
-	var result *xmlResult
-	action := form.Get("Action")
-	if err == nil {
-		result, err = f.queryAction(action, form)
-	}
-	if err != nil {
-		e, status := asError(err)
-		var failure struct {
-			XMLName   xml.Name `xml:"ErrorResponse"`
-			Type      string   `xml:"Error>Type"`
-			Code      string   `xml:"Error>Code"`
-			Message   string   `xml:"Error>Message"`
-			RequestID string   `xml:"RequestId"`
-		}
-		failure.Type, failure.Code, failure.Message, failure.RequestID = "Sender", string(e.Code), e.Message, "fleet"
-		f.replyXML(w, status, failure)
-		return
-	}
-	inner, err := xml.Marshal(result)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	inner = inner[len("<xmlResult>") : len(inner)-len("</xmlResult>")]
-	reply(w, http.StatusOK, "text/xml", fmt.Appendf(nil, "<%[1]sResponse xmlns=%[2]q><%[1]sResult>%[3]s</%[1]sResult>"+
-		"<ResponseMetadata><RequestId>fleet</RequestId></ResponseMetadata></%[1]sResponse>", action, elbNamespace, inner))
-}
-
-func (f *Fleet) replyXML(w http.ResponseWriter, status int, body any) {
-	data, err := xml.Marshal(body)
-	if err != nil {
-		status = http.StatusInternalServerError
-	}
-	reply(w, status, "text/xml", data)
-}
-
-func (f *Fleet) queryAction(action string, form url.Values) (*xmlResult, error) {
-	ctx, arn := context.Background(), form.Get("TargetGroupArn")
-	switch action {
-	case "CreateTargetGroup":
-		return f.createTargetGroup(form)
-	case "DescribeTargetGroups":
-		return f.describeTargetGroups(form)
-	case "DeleteTargetGroup":
-		return &xmlResult{}, f.DeleteTargetGroup(arn)
-	case "ModifyTargetGroupAttributes":
-		return f.modifyTargetGroup(arn, form)
-	case "DescribeTargetGroupAttributes":
-		delay, err := f.DeregistrationDelay(ctx, arn)
+// balancingActions are the operations of Elastic Load Balancing that the fleet knows.
+var balancingActions = map[string]queryAction{
+	"CreateTargetGroup":    func(f *Fleet, _ context.Context, form url.Values) (any, error) { return f.createTargetGroup(form) },
+	"DescribeTargetGroups": func(f *Fleet, _ context.Context, form url.Values) (any, error) { return f.describeTargetGroups(form) },
+	"DeleteTargetGroup": func(f *Fleet, _ context.Context, form url.Values) (any, error) {
+		return nil, f.DeleteTargetGroup(form.Get(groupARN))
+	},
+	"ModifyTargetGroupAttributes": func(f *Fleet, _ context.Context, form url.Values) (any, error) {
+		return f.modifyTargetGroup(form.Get(groupARN), form)
+	},
+	"DescribeTargetGroupAttributes": func(f *Fleet, ctx context.Context, form url.Values) (any, error) {
+		delay, err := f.DeregistrationDelay(ctx, form.Get(groupARN))
 		return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
-	case "RegisterTargets", "DeregisterTargets":
-		targets, err := f.formTargets(arn, form)
+	},
+	"RegisterTargets": func(f *Fleet, ctx context.Context, form url.Values) (any, error) {
+		targets, err := f.formTargets(form.Get(groupARN), form)
 		if err != nil {
 			return nil, err
 		}
-		if action == "RegisterTargets" {
-			return &xmlResult{}, f.RegisterTargets(ctx, arn, targets)
+		return nil, f.RegisterTargets(ctx, form.Get(groupARN), targets)
+	},
+	"DeregisterTargets": func(f *Fleet, ctx context.Context, form url.Values) (any, error) {
+		targets, err := f.formTargets(form.Get(groupARN), form)
+		if err != nil {
+			return nil, err
 		}
-		return &xmlResult{}, f.DeregisterTargets(ctx, arn, targets)
-	case "DescribeTargetHealth":
-		return f.describeTargetHealth(arn, form)
-	}
-	return nil, unknownOperation(action)
+		return nil, f.DeregisterTargets(ctx, form.Get(groupARN), targets)
+	},
+	"DescribeTargetHealth": func(f *Fleet, _ context.Context, form url.Values) (any, error) {
+		return f.describeTargetHealth(form.Get(groupARN), form)
+	},
 }
+
+const groupARN = "TargetGroupArn"
 
 const delayAttribute = "deregistration_delay.timeout_seconds"
 
@@ -130,17 +93,6 @@ func (f *Fleet) createTargetGroup(form url.Values) (*xmlResult, error) {
 		return err
 	})
 	return &result, err
-}
-
-// members are the values PREFIX.member.N.FIELD of a form, in order.
-func members(form url.Values, prefix, field string) (values []string) {
-	for n := 1; ; n++ {
-		name := fmt.Sprintf("%s.member.%d%s", prefix, n, field)
-		if !form.Has(name) {
-			return values
-		}
-		values = append(values, form.Get(name))
-	}
 }
 
 func (f *Fleet) describeTargetGroups(form url.Values) (*xmlResult, error) {

@@ -37,7 +37,7 @@ func (f *Fleet) terminate(i *instance, now time.Time) {
 	}, now)
 	for _, g := range f.groups {
 		if g.member(i.EC2) != nil {
-			f.opt.Clock.After(launchAgainAfter, func() { f.rebalance(g.Name) })
+			f.lookAgain(g)
 		}
 	}
 }

@@ -37,6 +37,11 @@ type Options struct {
 	HealthyAfter time.Duration
 	// AlarmSource is the source of the events of alarms: aws.cloudwatch where empty.
 	AlarmSource string
+	// ScalingSource is the source of the events of Auto Scaling groups: aws.autoscaling where empty.
+	ScalingSource string
+	// LaunchAfter is how long a group's launch takes until the instance is in service: 40 s where zero. One that failed is
+	// made again after half as long again.
+	LaunchAfter time.Duration
 	// KeepStopped is how long stopped tasks and gone instances stay visible: an hour where zero.
 	KeepStopped time.Duration
 }
@@ -50,12 +55,12 @@ type Fleet struct {
 	families     map[string]*family
 	instances    map[string]*instance
 	tasks        map[string]*task
-	targetGroups map[string]*targetGroup      // by ARN
-	registries   map[string]*registry         // by id
-	alarms       map[string]*alarm            // by name
-	groups       map[string]*group            // by name
-	templates    map[string]*launchTemplate   // by id
-	reservations map[string]cluster.Datapoint // by cluster and capacity provider
+	targetGroups map[string]*targetGroup    // by ARN
+	registries   map[string]*registry       // by id
+	alarms       map[string]*alarm          // by name
+	groups       map[string]*group          // by name
+	templates    map[string]*launchTemplate // by id
+	series       map[string]*series         // by metric
 	launches     func(group string, n int64) LaunchFault
 	gone         []purgeable // oldest first
 	counters     counters
@@ -69,7 +74,7 @@ type Fleet struct {
 }
 
 // counters name what the fleet makes; they are stored.
-type counters struct{ Instances, Tasks int64 }
+type counters struct{ Instances, Tasks, Launches, Templates, Activities int64 }
 
 // purgeable is something that ended and is still visible for a while.
 type purgeable struct {
@@ -93,6 +98,12 @@ func Open(o Options) (*Fleet, error) {
 	if o.AlarmSource == "" {
 		o.AlarmSource = "aws.cloudwatch"
 	}
+	if o.ScalingSource == "" {
+		o.ScalingSource = "aws.autoscaling"
+	}
+	if o.LaunchAfter == 0 {
+		o.LaunchAfter = 40 * time.Second
+	}
 	if o.KeepStopped == 0 {
 		o.KeepStopped = time.Hour
 	}
@@ -103,7 +114,7 @@ func Open(o Options) (*Fleet, error) {
 		opt: o, clusters: map[string]*ecsCluster{}, families: map[string]*family{}, instances: map[string]*instance{},
 		tasks: map[string]*task{}, dirty: map[storedRow]bool{},
 		targetGroups: map[string]*targetGroup{}, registries: map[string]*registry{}, alarms: map[string]*alarm{},
-		groups: map[string]*group{}, templates: map[string]*launchTemplate{}, reservations: map[string]cluster.Datapoint{},
+		groups: map[string]*group{}, templates: map[string]*launchTemplate{}, series: map[string]*series{},
 	}
 	if o.Path == "" {
 		return f, nil

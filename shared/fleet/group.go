@@ -2,79 +2,89 @@ package fleet
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"berth/shared/cluster"
 )
 
-// group is an Auto Scaling group, as stored: it launches machines of one kind into one cluster, and terminates them.
+// group is an Auto Scaling group, as stored: it launches machines by a launch template, and terminates them.
 type group struct {
-	Name, Cluster     string
-	Machine           Machine
+	Name              string
 	Min, Max, Desired int
 	Protects          bool
-	Tags              map[string]string
-	Hooks             map[string]time.Duration // heartbeats, by name
-	Members           []member
-	Launches          int64
-	// Failure is why the last launch failed, empty where it did not.
-	Failure string
-	// Template is the launch template version that it launches from, as ID:VERSION. Failed are the last failed launches.
+	CreatedAt         time.Time
+	// Template is the launch template version that it launches from, as ID:VERSION. Types are those of a mixed instances
+	// policy, in order of preference.
 	Template string
-	Failed   []cluster.FailedLaunch
+	Types    []weightedType `json:",omitempty"`
+	Mixed    bool           `json:",omitempty"`
+	// Cluster and Machine, where they are set, count instead of what the launch template says.
+	Cluster string
+	Machine Machine
+	Subnets string `json:",omitempty"`
+	Tags    map[string]string
+	// Own are the tags that instances do not get.
+	Own        map[string]bool `json:",omitempty"`
+	Hooks      map[string]lifecycleHook
+	Policies   map[string]*policy `json:",omitempty"`
+	Members    []member
+	Launches   int64
+	Activities []activity
+	// Rebalances has it even its zones out (AZRebalance); Moving is the instance that is launched for it.
+	Rebalances bool
+	Moving     string `json:",omitempty"`
+
+	again bool // a look is due
+}
+
+// weightedType is an instance type that a group may launch, and what one counts as, 1 where empty.
+type weightedType struct{ Type, Weight string }
+
+type lifecycleHook struct {
+	Heartbeat time.Duration
+	Result    string
 }
 
 // member is one instance of a group.
 type member struct {
 	Instance   string // container instance id; empty until it has registered
 	EC2, Zone  string
+	Type       string // instance type
 	Template   string // launch template version that it was made from
 	Lifecycle  string
 	Protected  bool
 	LaunchedAt time.Time
-	// Until is when what the member waits for is over: its launch, or the heartbeat of its termination.
-	Until  time.Time
-	Silent bool // it never registers
+	// Until is when its launch is over. Waits are the hooks that hold up its termination, which began at LeavingAt, and until
+	// when.
+	Until     time.Time
+	Waits     map[string]time.Time `json:",omitempty"`
+	LeavingAt time.Time
+	Activity  string // that of its launch
+	Silent    bool   // it never registers
+	Sick      bool   // its agent is never connected
 }
 
 func (g *group) row() (string, string, any) { return bucketGroups, g.Name, g }
 
 // The states of a group's instances.
 const (
-	pending          = "Pending"
-	inService        = "InService"
-	terminatingWait  = "Terminating:Wait"
-	launchAfter      = 40 * time.Second
-	launchAgainAfter = time.Minute
+	pending         = "Pending"
+	inService       = "InService"
+	terminatingWait = "Terminating:Wait"
 )
 
-// LaunchFault is what goes wrong with one launch of a group; the zero value is nothing.
-type LaunchFault struct {
-	Reason string        // it fails, and is tried again after a minute
-	Slow   time.Duration // it takes longer by so much
-	Zone   string        // it is in this zone, whatever the group's are
-	Silent bool          // the machine runs, and never registers with the cluster
-}
-
-// SetLaunchFaults has launches go wrong, for tests: f gets the group and the number of the launch, from 1. It must not call
-// the fleet; nil ends the faults.
-func (f *Fleet) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.launches = fault
-}
+// present reports whether the group counts the instance as one of its capacity.
+func (m *member) present() bool { return m.Lifecycle == pending || m.Lifecycle == inService }
 
 // GroupSpec is what a group is made of.
 type GroupSpec struct {
 	Name, Cluster     string
 	Machine           Machine
 	Min, Max, Desired int
-	// Protects has new instances protected from scale-in.
-	Protects bool
+	// Protects has new instances protected from scale-in, Rebalances has the group even its zones out.
+	Protects, Rebalances bool
 	// Image is that of the launch template that is made for the group, ami-1 where empty.
 	Image string
 }
@@ -88,26 +98,56 @@ func (f *Fleet) AddGroup(s GroupSpec) (arn string, err error) {
 		if _, err := f.cluster(s.Cluster); err != nil {
 			return err
 		}
-		if s.Name == "" || f.groups[s.Name] != nil || s.Min < 0 || s.Desired < s.Min || s.Max < s.Desired {
-			return cluster.Errorf("ValidationError", "group %.255q cannot be made: its name is taken, or its sizes are in disorder", s.Name)
-		}
 		g := &group{
 			Name: s.Name, Cluster: s.Cluster, Machine: s.Machine, Min: s.Min, Max: s.Max, Desired: s.Desired, Protects: s.Protects,
-			Tags: map[string]string{}, Hooks: map[string]time.Duration{},
+			Rebalances: s.Rebalances,
 		}
-		g.Template = f.addTemplate("berth/"+s.Name, cmp.Or(s.Image, "ami-1")).version(1).String()
-		f.groups[s.Name] = g
-		f.balance(g, now)
+		if err := f.fresh(g); err != nil {
+			return err
+		}
+		g.Template = f.addTemplate("berth/"+s.Name, templateVersion{Data: data{"ImageId": cmp.Or(s.Image, "ami-1")}}, now).version(1).String()
+		f.add(g, now)
 		return nil
 	})
 	return f.groupARN(s.Name), err
+}
+
+// fresh refuses a group that cannot be made.
+func (f *Fleet) fresh(g *group) error {
+	switch {
+	case g.Name == "" || len(g.Name) > 255:
+		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
+	case f.groups[g.Name] != nil:
+		return cluster.Errorf("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
+	}
+	return sizes(g.Min, g.Max, g.Desired)
+}
+
+// sizes refuses sizes that are in disorder, in Auto Scaling's words.
+func sizes(least, most, desired int) error {
+	switch {
+	case least < 0 || most < least:
+		return cluster.Errorf("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", most, least)
+	case desired < least || desired > most:
+		return cluster.Errorf("ValidationError", "Desired capacity:%d must be between the specified min size:%d and max size:%d", desired, least, most)
+	}
+	return nil
+}
+
+func (f *Fleet) add(g *group, now time.Time) {
+	g.CreatedAt, g.Hooks, g.Policies = now, map[string]lifecycleHook{}, map[string]*policy{}
+	if g.Tags == nil {
+		g.Tags, g.Own = map[string]string{}, map[string]bool{}
+	}
+	f.groups[g.Name] = g
+	f.balance(g, now)
 }
 
 func (f *Fleet) groupARN(name string) string {
 	return f.arn("autoscaling", "autoScalingGroup:"+hyphened(cluster.Digest("group", name))+":autoScalingGroupName/"+name)
 }
 
-// balance launches what the group wants and has not, and terminates what is too many: the oldest that are not protected.
+// balance launches what the group wants and has not, and terminates what is too many. Whoever calls deletes no member.
 func (f *Fleet) balance(g *group, now time.Time) {
 	f.touch(g)
 	have := 0
@@ -116,63 +156,85 @@ func (f *Fleet) balance(g *group, now time.Time) {
 		if i := f.instances[m.Instance]; m.Instance != "" && (i == nil || i.Status == cluster.InstanceInactive) {
 			m.Lifecycle = "" // somebody else has terminated it
 		}
-		if m.Lifecycle == pending || m.Lifecycle == inService {
+		if m.present() {
 			have++
 		}
 	}
-	for n := range g.Members {
-		if m := &g.Members[n]; have > g.Desired && !m.Protected && (m.Lifecycle == pending || m.Lifecycle == inService) {
-			f.leave(g, m, now)
-			have--
+	wanted := g.Desired
+	if m := g.member(g.Moving); m != nil && m.Lifecycle == pending {
+		wanted++
+	} else {
+		g.Moving = ""
+	}
+	for ; have > wanted; have-- {
+		m := f.victim(g)
+		if m == nil {
+			break
 		}
+		f.leave(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have, g.Desired))
 	}
 	g.Members = slices.DeleteFunc(g.Members, func(m member) bool { return m.Lifecycle == "" })
 	for ; have < g.Desired; have++ {
-		if !f.begin(g, now) {
-			f.opt.Clock.After(launchAgainAfter, func() { f.rebalance(g.Name) })
+		if f.begin(g, now, f.byNeed(g)) == "" {
+			f.lookAgain(g)
 			return
 		}
 	}
+	f.evenOut(g, now, have)
 }
 
-func (f *Fleet) rebalance(name string) {
+// launchAfter is how long a launch takes, launchAgainAfter when one that failed is made again.
+func (f *Fleet) launchAfter() time.Duration { return f.opt.LaunchAfter }
+
+func (f *Fleet) launchAgainAfter() time.Duration { return f.opt.LaunchAfter * 3 / 2 }
+
+// lookAgain has the group balanced in a while.
+func (f *Fleet) lookAgain(g *group) {
+	if !g.again {
+		g.again = true
+		f.opt.Clock.After(f.launchAgainAfter(), func() { f.rebalance(g) })
+	}
+}
+
+func (f *Fleet) rebalance(g *group) {
 	f.progress(func(now time.Time) {
-		if g := f.groups[name]; g != nil {
+		g.again = false
+		if f.groups[g.Name] == g {
 			f.balance(g, now)
 		}
 	})
 }
 
-// begin begins a launch, in the zone that has the fewest.
-func (f *Fleet) begin(g *group, now time.Time) bool {
+// begin begins a launch in the first zone that lets it, and gives the instance's id; empty where none does.
+func (f *Fleet) begin(g *group, now time.Time, zones []string) (ec2 string) {
 	g.Launches++
-	var fault LaunchFault
-	if f.launches != nil {
-		fault = f.launches(g.Name, g.Launches)
+	fault := f.fault(g)
+	plan, err := f.launchPlan(g, g.Template)
+	if err != nil {
+		fault = LaunchFault{Reason: err.Error()}
 	}
-	if g.Failure = fault.Reason; fault.Reason != "" {
-		g.failed(now, fault.Reason)
-		return false
+	for _, zone := range zones {
+		if fault.Reason != "" && (fault.In == "" || fault.In == zone) {
+			f.tellActivity(g, activity{Zone: zone, Start: now, End: now, Status: activityFailed, Description: "Launching a new EC2 instance", Message: fault.Reason})
+			if fault.In == "" {
+				return ""
+			}
+			continue
+		}
+		f.counters.Launches++
+		m := member{
+			EC2: "i-" + f.id("launch", f.counters.Launches)[:17], Zone: cmp.Or(fault.Zone, zone), Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
+			Protected: g.Protects, LaunchedAt: now, Until: now.Add(f.launchAfter() + fault.Slow), Silent: fault.Silent, Sick: fault.Sick,
+		}
+		m.Activity = f.tellActivity(g, activity{
+			Zone: m.Zone, Start: now, Status: activityRuns, Description: "Launching a new EC2 instance: " + m.EC2,
+			Cause: fmt.Sprintf("The group has a desired capacity of %d.", g.Desired),
+		})
+		g.Members = append(g.Members, m)
+		f.opt.Clock.After(m.Until.Sub(now), func() { f.arrive(g, m.EC2) })
+		return m.EC2
 	}
-	m := member{
-		EC2: "i-" + f.id("group "+g.Name, g.Launches)[:17], Zone: fault.Zone, Template: g.Template, Lifecycle: pending, Protected: g.Protects, LaunchedAt: now,
-		Until: now.Add(launchAfter + fault.Slow), Silent: fault.Silent,
-	}
-	if m.Zone == "" {
-		m.Zone = f.poorest(g)
-	}
-	g.Members = append(g.Members, m)
-	f.opt.Clock.After(m.Until.Sub(now), func() { f.arrive(g.Name, m.EC2) })
-	return true
-}
-
-func (f *Fleet) poorest(g *group) string {
-	zones := f.zones(g.Machine)
-	count := map[string]int{}
-	for _, m := range g.Members {
-		count[m.Zone]++
-	}
-	return slices.MinFunc(zones, func(a, b string) int { return count[a] - count[b] })
+	return ""
 }
 
 // member is the group's instance of that id; nil for none.
@@ -184,39 +246,60 @@ func (g *group) member(ec2 string) *member {
 	return &g.Members[i]
 }
 
-// arrive ends a launch: the instance is in service, and registers.
-func (f *Fleet) arrive(name, ec2 string) {
+// arrive ends a launch: the instance is in service, and registers, if its user data lets it.
+func (f *Fleet) arrive(g *group, ec2 string) {
 	f.progress(func(now time.Time) {
-		g := f.groups[name]
-		if g == nil {
-			return
-		}
 		m := g.member(ec2)
-		if m == nil || m.Lifecycle != pending || m.Until.After(now) {
+		if f.groups[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
 			return
 		}
 		m.Lifecycle = inService
-		if c, err := f.cluster(g.Cluster); err == nil && !m.Silent {
-			if i, err := f.launch(c, g.Machine, launched{m.Zone, m.EC2, now}); err == nil {
-				m.Instance = i.ID
-			}
+		g.ended(m.Activity, now)
+		if !m.Silent {
+			f.join(g, m, now)
 		}
 		f.touch(g)
+		if g.Moving == ec2 {
+			f.balance(g, now)
+		}
 	})
 }
 
-// leave begins the termination of a member; a hook holds it up.
-func (f *Fleet) leave(g *group, m *member, now time.Time) {
-	var wait time.Duration
-	for _, d := range g.Hooks {
-		wait = max(wait, d)
+// join has a machine register with its cluster. One whose cluster is not there, or whose user data its agent cannot read,
+// does not.
+func (f *Fleet) join(g *group, m *member, now time.Time) {
+	plan, err := f.launchPlan(g, m.Template)
+	if err != nil || plan.broken {
+		return
 	}
-	if wait == 0 || m.Lifecycle == pending {
+	c, err := f.cluster(plan.cluster)
+	if err != nil {
+		return
+	}
+	i, err := f.launch(c, plan.machine, launched{zone: m.Zone, ec2: m.EC2, image: plan.image, at: now})
+	if err != nil {
+		return
+	}
+	m.Instance = i.ID
+	if m.Sick {
+		f.disconnect(i, now)
+	}
+}
+
+// leave begins the termination of a member; hooks hold it up.
+func (f *Fleet) leave(g *group, m *member, now time.Time, cause string) {
+	f.tellActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone, Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
+	if len(g.Hooks) == 0 || m.Lifecycle == pending {
+		g.ended(m.Activity, now)
 		f.end(m, now)
 		return
 	}
-	m.Lifecycle, m.Until = terminatingWait, now.Add(wait)
-	f.opt.Clock.After(wait, func() { f.overdue(g.Name, m.EC2) })
+	m.Lifecycle, m.LeavingAt, m.Waits = terminatingWait, now, map[string]time.Time{}
+	for name, h := range g.Hooks {
+		m.Waits[name] = now.Add(h.Heartbeat)
+		f.opt.Clock.After(h.Heartbeat, func() { f.overdue(g, m.EC2) })
+	}
+	f.emitTermination(g, m, now)
 }
 
 // end takes the machine away; whoever calls deletes the member.
@@ -227,199 +310,42 @@ func (f *Fleet) end(m *member, now time.Time) {
 	m.Lifecycle = ""
 }
 
-// overdue lets a termination go on whose heartbeat is over.
-func (f *Fleet) overdue(name, ec2 string) {
+// release lets a termination go on that a hook held up, if it was the last.
+func (f *Fleet) release(m *member, hook string, now time.Time) {
+	delete(m.Waits, hook)
+	if len(m.Waits) == 0 {
+		f.end(m, now)
+	}
+}
+
+// overdue lets a termination go on whose heartbeats are over.
+func (f *Fleet) overdue(g *group, ec2 string) {
 	f.progress(func(now time.Time) {
-		g := f.groups[name]
-		if g == nil {
+		m := g.member(ec2)
+		if f.groups[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
 			return
 		}
-		if m := g.member(ec2); m != nil && m.Lifecycle == terminatingWait && !m.Until.After(now) {
-			f.end(m, now)
-			f.balance(g, now)
+		for hook, until := range m.Waits {
+			if !until.After(now) {
+				f.release(m, hook, now)
+			}
 		}
+		f.balance(g, now)
 	})
 }
 
 // resumeGroups goes on with what the groups were about when the file was closed.
 func (f *Fleet) resumeGroups() {
+	now := f.opt.Clock.Now()
 	for _, g := range f.groups {
 		for _, m := range g.Members {
-			wait := max(0, m.Until.Sub(f.opt.Clock.Now()))
-			switch m.Lifecycle {
-			case pending:
-				f.opt.Clock.After(wait, func() { f.arrive(g.Name, m.EC2) })
-			case terminatingWait:
-				f.opt.Clock.After(wait, func() { f.overdue(g.Name, m.EC2) })
+			if m.Lifecycle == pending {
+				f.opt.Clock.After(max(0, m.Until.Sub(now)), func() { f.arrive(g, m.EC2) })
+			}
+			for _, until := range m.Waits {
+				f.opt.Clock.After(max(0, until.Sub(now)), func() { f.overdue(g, m.EC2) })
 			}
 		}
-		f.opt.Clock.After(launchAgainAfter, func() { f.rebalance(g.Name) })
+		f.lookAgain(g)
 	}
 }
-
-// onGroup changes a group by a call of its API.
-func (f *Fleet) onGroup(operation, name string, change func(g *group, now time.Time) error) error {
-	apply := func() error {
-		return f.change(func(now time.Time) error {
-			g := f.groups[name]
-			if g == nil {
-				return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - %.255s", name)
-			}
-			if err := change(g, now); err != nil {
-				return err
-			}
-			f.balance(g, now)
-			return nil
-		})
-	}
-	if proceed, err := f.faulty(operation, name, apply); !proceed {
-		return err
-	}
-	return apply()
-}
-
-// DescribeGroups gives those of the groups named that are there.
-func (f *Fleet) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
-	if proceed, err := f.faulty("DescribeAutoScalingGroups", fmt.Sprint(names), func() error { return nil }); !proceed {
-		return nil, err
-	}
-	err = f.look(func(time.Time) error {
-		for _, name := range names {
-			g := f.groups[name]
-			if g == nil {
-				continue
-			}
-			d := &cluster.AutoScalingGroup{
-				Name: name, ARN: f.groupARN(name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects, Tags: maps.Clone(g.Tags),
-				Zones: slices.Clone(f.zones(g.Machine)), Template: g.Template,
-			}
-			for _, m := range g.Members {
-				d.Instances = append(d.Instances, cluster.GroupInstance{
-					ID: m.EC2, Type: g.Machine.Type, Zone: m.Zone, Lifecycle: m.Lifecycle, Protected: m.Protected, Template: m.Template,
-				})
-			}
-			out = append(out, d)
-		}
-		return nil
-	})
-	return out, err
-}
-
-// SetDesired sets the desired capacity, within the group's minimum and maximum.
-func (f *Fleet) SetDesired(_ context.Context, name string, n int) error {
-	return f.onGroup("SetDesiredCapacity", name, func(g *group, _ time.Time) error {
-		if n < g.Min || n > g.Max {
-			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is outside the minimum %d and the maximum %d of the group", n, g.Min, g.Max)
-		}
-		g.Desired = n
-		return nil
-	})
-}
-
-// SetInstanceProtection protects instances in service from scale-in, or releases them: all or none.
-func (f *Fleet) SetInstanceProtection(_ context.Context, name string, ids []string, protected bool) error {
-	return f.onGroup("SetInstanceProtection", name, func(g *group, _ time.Time) error {
-		for _, id := range ids {
-			if m := g.member(id); m == nil || m.Lifecycle != inService {
-				return cluster.Errorf("ValidationError", "The instance %.32s is not in InService", id)
-			}
-		}
-		for _, id := range ids {
-			g.member(id).Protected = protected
-		}
-		return nil
-	})
-}
-
-// TerminateInstance terminates an instance; lower takes it off the desired capacity, else it is replaced.
-func (f *Fleet) TerminateInstance(_ context.Context, id string, lower bool) error {
-	name := ""
-	_ = f.look(func(time.Time) error {
-		for _, g := range f.groups {
-			if g.member(id) != nil {
-				name = g.Name
-			}
-		}
-		return nil
-	})
-	return f.onGroup("TerminateInstanceInAutoScalingGroup", name, func(g *group, now time.Time) error {
-		m := g.member(id)
-		if m == nil || m.Lifecycle == terminatingWait {
-			return nil
-		}
-		if lower && g.Desired <= g.Min {
-			return cluster.Errorf("ValidationError", "Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint", g.Min)
-		}
-		if lower {
-			g.Desired--
-		}
-		f.leave(g, m, now)
-		return nil
-	})
-}
-
-// TagGroup sets a tag of the group.
-func (f *Fleet) TagGroup(_ context.Context, name, key, value string) error {
-	return f.onGroup("CreateOrUpdateTags", name, func(g *group, _ time.Time) error {
-		g.Tags[key] = value
-		return nil
-	})
-}
-
-// PutLifecycleHook holds up terminations from now on.
-func (f *Fleet) PutLifecycleHook(_ context.Context, h cluster.LifecycleHook) error {
-	return f.onGroup("PutLifecycleHook", h.Group, func(g *group, _ time.Time) error {
-		g.Hooks[h.Name] = h.Heartbeat
-		return nil
-	})
-}
-
-// DeleteLifecycleHook no longer does.
-func (f *Fleet) DeleteLifecycleHook(_ context.Context, name, hook string) error {
-	return f.onGroup("DeleteLifecycleHook", name, func(g *group, _ time.Time) error {
-		delete(g.Hooks, hook)
-		return nil
-	})
-}
-
-// held is the member whose termination a hook holds up.
-func (g *group) held(hook, id string) (*member, error) {
-	m := g.member(id)
-	if m == nil || m.Lifecycle != terminatingWait {
-		return nil, cluster.Errorf("ValidationError", "No active Lifecycle Action found with instance ID %.32s and hook %.255s", id, hook)
-	}
-	return m, nil
-}
-
-// CompleteLifecycleAction lets a termination go on.
-func (f *Fleet) CompleteLifecycleAction(_ context.Context, name, hook, id string) error {
-	return f.onGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
-		m, err := g.held(hook, id)
-		if err == nil {
-			f.end(m, now)
-		}
-		return err
-	})
-}
-
-// RecordHeartbeat has a termination wait for another heartbeat's time.
-func (f *Fleet) RecordHeartbeat(_ context.Context, name, hook, id string) error {
-	return f.onGroup("RecordLifecycleActionHeartbeat", name, func(g *group, now time.Time) error {
-		m, err := g.held(hook, id)
-		if err != nil {
-			return err
-		}
-		wait := g.Hooks[hook]
-		m.Until = now.Add(wait)
-		f.opt.Clock.After(wait, func() { f.overdue(g.Name, id) })
-		return nil
-	})
-}
-
-// PutTrackingPolicy refuses: the fleet's alarms watch nothing.
-func (f *Fleet) PutTrackingPolicy(context.Context, cluster.TrackingPolicy) error {
-	return cluster.Errorf("ValidationError", "the simulated fleet has no target tracking policies")
-}
-
-// DeletePolicy has nothing to delete.
-func (f *Fleet) DeletePolicy(context.Context, string, string) error { return nil }

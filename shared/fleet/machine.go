@@ -105,10 +105,10 @@ func (f *Fleet) zones(m Machine) []string {
 	return []string{f.opt.Account.Region + "a", f.opt.Account.Region + "b", f.opt.Account.Region + "c"}
 }
 
-// launched is where and when a machine was launched, and what EC2 calls it where that is settled already.
+// launched is where and when a machine was launched, from what image, and what EC2 calls it where that is settled already.
 type launched struct {
-	zone, ec2 string
-	at        time.Time
+	zone, ec2, image string
+	at               time.Time
 }
 
 // launch has a machine register with the cluster.
@@ -130,7 +130,7 @@ func (f *Fleet) launch(c *ecsCluster, m Machine, l launched) (*instance, error) 
 	for g := range gpus {
 		i.GPUs = append(i.GPUs, "GPU-"+hyphened(cluster.Digest(i.ID, strconv.Itoa(g))))
 	}
-	i.Attributes = append(builtIn(i.Zone, m.Type), custom...)
+	i.Attributes = append(builtIn(i.Zone, m.Type, l.image), custom...)
 	slices.SortFunc(i.Attributes, byName)
 	f.register(i)
 	f.instanceChanged(i, l.at)
@@ -153,14 +153,14 @@ func (m Machine) size() (cpu, memory int64, gpus int, err error) {
 	return cpu, m.Memory, m.GPUs, nil
 }
 
-func builtIn(zone, machine string) []attribute {
+func builtIn(zone, machine, image string) []attribute {
 	arch := "x86_64"
 	if strings.HasPrefix(machine, "t4g.") || strings.HasPrefix(machine, "m6g.") {
 		arch = "arm64"
 	}
 	out := []attribute{
 		{Name: cluster.AttributeZone, Value: zone}, {Name: cluster.AttributeInstanceType, Value: machine},
-		{Name: "ecs.os-type", Value: "linux"}, {Name: "ecs.ami-id", Value: "ami-0be47000000000001"},
+		{Name: "ecs.os-type", Value: "linux"}, {Name: "ecs.ami-id", Value: cmp.Or(image, firstImage)},
 		{Name: "ecs.cpu-architecture", Value: arch},
 	}
 	for _, name := range capabilities {

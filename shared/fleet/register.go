@@ -41,7 +41,7 @@ func (f *Fleet) RegisterContainerInstance(
 		machine, zone := attributes[cluster.AttributeInstanceType], attributes[cluster.AttributeZone]
 		i.Zone = cmp.Or(zone, i.Zone, f.opt.Account.Region+"a")
 		i.CPU, i.Memory, i.GPUs, i.Metrics, i.ENIs = size.CPU, size.Memory, size.GPUs, size.Metrics, size.ENIs
-		i.Attributes = builtIn(i.Zone, cmp.Or(machine, "m5.large"))
+		i.Attributes = builtIn(i.Zone, cmp.Or(machine, "m5.large"), "")
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {
 			i.Attributes = slices.DeleteFunc(i.Attributes, func(a attribute) bool { return a.Name == name })
 			custom := name != cluster.AttributeZone && name != cluster.AttributeInstanceType

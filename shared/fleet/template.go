@@ -2,45 +2,73 @@ package fleet
 
 import (
 	"context"
+	"encoding/base64"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"berth/shared/cluster"
 )
 
-// launchTemplate is an EC2 launch template, as stored: its versions from 1, of which only the image counts.
+// launchTemplate is an EC2 launch template, as stored: its versions from 1. Default is the number of $Default.
 type launchTemplate struct {
-	ID, Name string
-	Versions []templateVersion
+	ID, Name  string
+	CreatedAt time.Time
+	Default   int64
+	Versions  []templateVersion
+	Tags      map[string]string `json:",omitempty"`
 }
 
-type templateVersion struct{ Image, Description string }
+// templateVersion is what one version of a launch template says.
+type templateVersion struct {
+	Description string
+	CreatedAt   time.Time
+	Data        data
+}
+
+// data are launch template data as EC2's API has them, by the names of requests: values are texts, data and lists of either.
+type data map[string]any
+
+// text is a member that is a text; empty where there is none.
+func (d data) text(name string) string {
+	s, _ := d[name].(string)
+	return s
+}
 
 func (t *launchTemplate) row() (string, string, any) { return bucketTemplates, t.ID, t }
 
 func (t *launchTemplate) version(n int64) *cluster.LaunchTemplate {
-	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: t.Versions[n-1].Image}
+	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: t.Versions[n-1].Data.text("ImageId")}
 }
-
-// failedLaunches is how many failed launches of a group are remembered.
-const failedLaunches = 20
 
 // AddTemplate makes a launch template with one version, and returns its id.
 func (f *Fleet) AddTemplate(name, image string) (id string, err error) {
-	err = f.change(func(time.Time) error {
-		if t, _ := f.template(cluster.TemplateRef{Name: name}); name == "" || t != nil {
-			return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name %.128q is already in use, or empty", name)
+	err = f.change(func(now time.Time) error {
+		if err := f.newTemplateName(name); err != nil {
+			return err
 		}
-		id = f.addTemplate(name, image).ID
+		id = f.addTemplate(name, templateVersion{Data: data{"ImageId": image}}, now).ID
 		return nil
 	})
 	return id, err
 }
 
-func (f *Fleet) addTemplate(name, image string) *launchTemplate {
-	t := &launchTemplate{ID: "lt-" + cluster.Digest("template", name)[:17], Name: name, Versions: []templateVersion{{Image: image}}}
+// newTemplateName refuses a name that a template has already, or none can have.
+func (f *Fleet) newTemplateName(name string) error {
+	if len(name) < 3 || len(name) > 128 {
+		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name has 3 to 128 characters.")
+	}
+	if t, _ := f.template(cluster.TemplateRef{Name: name}); t != nil {
+		return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+	}
+	return nil
+}
+
+func (f *Fleet) addTemplate(name string, v templateVersion, now time.Time) *launchTemplate {
+	v.CreatedAt = now
+	f.counters.Templates++
+	t := &launchTemplate{ID: "lt-" + f.id("template", f.counters.Templates)[:17], Name: name, CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
 	f.templates[t.ID] = t
 	f.touch(t)
 	return t
@@ -59,23 +87,23 @@ func (f *Fleet) template(ref cluster.TemplateRef) (*launchTemplate, error) {
 	return nil, cluster.Errorf("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %.128s, does not exist.", ref.Name)
 }
 
-// at is one version of the template named; $Default is always the first, as nobody sets another.
-func (f *Fleet) templateAt(ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
+// templateAt is the template named, and the number of the version named: $Default where none is.
+func (f *Fleet) templateAt(ref cluster.TemplateRef) (*launchTemplate, int64, error) {
 	t, err := f.template(ref)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	n := int64(1)
 	switch ref.Version {
 	case "", "$Default":
+		return t, t.Default, nil
 	case "$Latest":
-		n = int64(len(t.Versions))
-	default:
-		if n, err = strconv.ParseInt(ref.Version, 10, 64); err != nil || n < 1 || n > int64(len(t.Versions)) {
-			return nil, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %.20s of launch template %s.", ref.Version, t.ID)
-		}
+		return t, int64(len(t.Versions)), nil
 	}
-	return t.version(n), nil
+	n, err := strconv.ParseInt(ref.Version, 10, 64)
+	if err != nil || n < 1 || n > int64(len(t.Versions)) {
+		return nil, 0, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %.20s for the launch template with ID %s.", ref.Version, t.ID)
+	}
+	return t, n, nil
 }
 
 // LaunchTemplate is one version of a launch template.
@@ -84,7 +112,10 @@ func (f *Fleet) LaunchTemplate(_ context.Context, ref cluster.TemplateRef) (out 
 		return nil, err
 	}
 	err = f.look(func(time.Time) error {
-		out, err = f.templateAt(ref)
+		t, n, err := f.templateAt(ref)
+		if err == nil {
+			out = t.version(n)
+		}
 		return err
 	})
 	return out, err
@@ -114,18 +145,18 @@ func (f *Fleet) FindVersion(_ context.Context, id, description string) (out *clu
 // CreateVersion makes a version of a template, like another but for the image.
 func (f *Fleet) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
 	apply := func() error {
-		return f.change(func(time.Time) error {
-			t, err := f.template(cluster.TemplateRef{ID: v.Template})
+		return f.change(func(now time.Time) error {
+			from, n, err := f.templateAt(v.From)
 			if err != nil {
 				return err
 			}
-			if _, err := f.templateAt(v.From); err != nil {
-				return err
+			t, err := f.addVersion(cluster.TemplateRef{ID: v.Template}, templateVersion{
+				Description: v.Description, Data: from.Versions[n-1].Data.with(data{"ImageId": v.Image}),
+			}, now)
+			if err == nil {
+				out = t.version(int64(len(t.Versions)))
 			}
-			t.Versions = append(t.Versions, templateVersion{Image: v.Image, Description: v.Description})
-			f.touch(t)
-			out = t.version(int64(len(t.Versions)))
-			return nil
+			return err
 		})
 	}
 	if proceed, err := f.faulty("CreateLaunchTemplateVersion", v.Template, apply); !proceed {
@@ -135,54 +166,49 @@ func (f *Fleet) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (
 	return out, err
 }
 
-// SetSizes sets minimum, maximum and desired capacity of a group at once.
-func (f *Fleet) SetSizes(_ context.Context, name string, s cluster.Sizes) error {
-	return f.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
-		if s.Min < 0 || s.Desired < s.Min || s.Max < s.Desired {
-			return cluster.Errorf("ValidationError", "Desired capacity %d must be between the specified min size %d and max size %d", s.Desired, s.Min, s.Max)
-		}
-		g.Min, g.Max, g.Desired = s.Min, s.Max, s.Desired
-		return nil
-	})
+// with are the data with some members replaced.
+func (d data) with(some data) data {
+	out := maps.Clone(d)
+	if out == nil {
+		out = data{}
+	}
+	maps.Copy(out, some)
+	return out
 }
 
-// UseTemplate has a group launch from a launch template version.
-func (f *Fleet) UseTemplate(_ context.Context, name, template string) error {
-	return f.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
-		id, version, _ := strings.Cut(template, ":")
-		t, err := f.templateAt(cluster.TemplateRef{ID: id, Version: version})
-		if err != nil {
-			return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", err)
-		}
-		g.Template = t.String()
-		return nil
-	})
-}
-
-// FailedLaunches are those of a group since a time, the newest first.
-func (f *Fleet) FailedLaunches(_ context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
-	if proceed, err := f.faulty("DescribeScalingActivities", name, func() error { return nil }); !proceed {
+func (f *Fleet) addVersion(ref cluster.TemplateRef, v templateVersion, now time.Time) (*launchTemplate, error) {
+	t, err := f.template(ref)
+	if err != nil {
 		return nil, err
 	}
-	err = f.look(func(time.Time) error {
-		g := f.groups[name]
-		if g == nil {
-			return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - %.255s", name)
-		}
-		for _, l := range slices.Backward(g.Failed) {
-			if !l.At.Before(since) {
-				out = append(out, l)
-			}
-		}
-		return nil
-	})
-	return out, err
+	v.CreatedAt = now
+	t.Versions = append(t.Versions, v)
+	f.touch(t)
+	return t, nil
 }
 
-// failed remembers a launch that failed.
-func (g *group) failed(now time.Time, reason string) {
-	l := cluster.LaunchFailure(reason)
-	l.At = now
-	g.Failed = append(g.Failed, l)
-	g.Failed = g.Failed[max(0, len(g.Failed)-failedLaunches):]
+// check refuses data that EC2 does: members that it does not have, user data that are not base64, or too many.
+func (d data) check() error {
+	for name := range d {
+		if !slices.Contains(dataMembers, name) {
+			return cluster.Errorf("UnknownParameter", "The parameter LaunchTemplateData.%.64s is not recognized", name)
+		}
+	}
+	raw, err := base64.StdEncoding.DecodeString(d.text("UserData"))
+	switch {
+	case err != nil:
+		return cluster.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
+	case len(raw) > 16<<10:
+		return cluster.Errorf("InvalidUserData.Malformed", "User data is limited to 16384 bytes")
+	}
+	return nil
+}
+
+// dataMembers are those of EC2's RequestLaunchTemplateData.
+var dataMembers = []string{
+	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop", "DisableApiTermination",
+	"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnclaveOptions", "HibernationOptions", "IamInstanceProfile", "ImageId",
+	"InstanceInitiatedShutdownBehavior", "InstanceMarketOptions", "InstanceRequirements", "InstanceType", "KernelId", "KeyName", "LicenseSpecification",
+	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "NetworkPerformanceOptions", "Operator", "Placement",
+	"PrivateDnsNameOptions", "RamDiskId", "SecondaryInterface", "SecurityGroup", "SecurityGroupId", "TagSpecification", "UserData",
 }

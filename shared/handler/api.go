@@ -13,10 +13,8 @@ import (
 // API answers the operations of the ECS API that are Berth's own: services and tasks. It writes what is wanted and
 // reads what is; what has to be decided is placement's. Errors are [cluster.Error] with the API's own codes.
 type API struct {
-	State State
-	ECS   ECS
-	// Groups are for capacity providers; nil supports none of Berth's own.
-	Groups   AutoScaling
+	State    State
+	ECS      ECS
 	Clock    Clock
 	Settings Settings
 	Log      *slog.Logger

@@ -23,6 +23,7 @@ func (w *world) balanced() *cluster.Service {
 	def := definition("vpc", 1, 256, 512)
 	def.Needs.ENIs = 1
 	w.ecs.define(def)
+	w.associate("spot")
 	w.createAs(cluster.ServiceSpec{
 		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet, ServiceParameters: cluster.ServiceParameters{
 			LoadBalancers: &[]cluster.LoadBalancer{group}, Registries: &[]cluster.Registry{registry}, Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}},

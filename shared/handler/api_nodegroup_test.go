@@ -91,10 +91,11 @@ func (a *autoGroups) CreateVersion(_ context.Context, v cluster.NewTemplateVersi
 	return &a.templates[len(a.templates)-1], nil
 }
 
-// groupsOf is the API of node groups on two Auto Scaling groups of three instances, a and b, both of the template lt-1.
-func groupsOf(w *world) (*handler.NodeGroups, *autoGroups) {
+// groupsOf is the API of node groups on three Auto Scaling groups of three instances, a, b and c, all of the template lt-1, and
+// the function that carries out what it writes.
+func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 	a := &autoGroups{groups: map[string]*cluster.AutoScalingGroup{}, described: map[int]string{}}
-	for _, name := range []string{"a", "b"} {
+	for _, name := range []string{"a", "b", "c"} {
 		a.groups[name] = &cluster.AutoScalingGroup{Name: name, Min: 1, Max: 5, Desired: 3, Template: "lt-1:4"}
 	}
 	a.groups["latest"] = &cluster.AutoScalingGroup{Name: "latest", Max: 1, Template: "lt-1:$Latest"}
@@ -103,7 +104,45 @@ func groupsOf(w *world) (*handler.NodeGroups, *autoGroups) {
 		{ID: "lt-1", Name: "nodes", Version: 4, Image: "ami-1"}, {ID: "lt-2", Name: "own", Version: 1, Image: "ami-7"},
 		{ID: "lt-2", Name: "own", Version: 2, Image: "ami-8"}, {ID: "lt-3", Name: "bare", Version: 1},
 	}
-	return &handler.NodeGroups{API: w.api, Auto: a, Updates: sizes{a}, Templates: a}, a
+	n := &nodeAPI{NodeGroups: &handler.NodeGroups{API: w.api}, t: w.t}
+	n.function = &handler.NodeGroupUpgrade{
+		State: w.state, ECS: w.ecs, Auto: a, Updates: sizes{a}, Templates: a, Clock: w.clock, Settings: handler.DefaultSettings(),
+	}
+	return n, a
+}
+
+// nodeAPI is the API with the function behind it.
+type nodeAPI struct {
+	*handler.NodeGroups
+	function *handler.NodeGroupUpgrade
+	t        testing.TB
+}
+
+// look has the function look once.
+func (n *nodeAPI) look() {
+	n.t.Helper()
+	if err := n.function.Schedule(ctx, "node-groups"); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// made creates a node group and has the function look at it.
+func (n *nodeAPI) made(s cluster.NodeGroupSpec) *cluster.NodeGroup {
+	n.t.Helper()
+	if _, err := n.CreateNodeGroup(ctx, s); err != nil {
+		n.t.Fatal(err)
+	}
+	n.look()
+	return n.described(s.Name)
+}
+
+func (n *nodeAPI) described(name string) *cluster.NodeGroup {
+	n.t.Helper()
+	g, err := n.NodeGroup(ctx, prod, name)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return g
 }
 
 // sizes adds what no test here needs.
@@ -131,9 +170,12 @@ func TestNodeGroups_Create(t *testing.T) {
 	token := func(s *cluster.NodeGroupSpec) { s.Token = "t" }
 	made, err := n.CreateNodeGroup(ctx, spec("web", "a", token))
 	want(t, "error", err, nil)
-	want(t, "status", made.Status, cluster.NodeGroupActive)
-	want(t, "sizes", made.Sizes, cluster.Sizes{Min: 1, Max: 5, Desired: 3})
-	want(t, "image", made.Target.Image, "ami-1")
+	want(t, "status", made.Status, cluster.NodeGroupCreating)
+	n.look()
+	got := n.described("web")
+	want(t, "status", got.Status, cluster.NodeGroupActive)
+	want(t, "sizes", got.Sizes, cluster.Sizes{Min: 1, Max: 5, Desired: 3})
+	want(t, "image", got.Target.Image, "ami-1")
 	wantCount(t, "calls without sizes", auto.calls, 0)
 	t.Run("GivesTheSameAgainForItsToken", func(t *testing.T) {
 		got, err := n.CreateNodeGroup(ctx, spec("web", "a", token))
@@ -144,34 +186,23 @@ func TestNodeGroups_Create(t *testing.T) {
 		_, err = n.CreateNodeGroup(ctx, spec("web", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "already exists")
 	})
-	t.Run("Refuses", func(t *testing.T) {
+	t.Run("RefusesWhatNeedsNoLook", func(t *testing.T) {
 		_, err := n.CreateNodeGroup(ctx, spec("two", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group web already")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "none"))
-		wantCode(t, err, cluster.CodeInvalidParameter, "There is no Auto Scaling group none")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "plain"))
-		wantCode(t, err, cluster.CodeInvalidParameter, "has no launch template")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "latest"))
-		wantCode(t, err, cluster.CodeInvalidParameter, "must name a version")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-9"} }))
-		wantCode(t, err, cluster.CodeInvalidRequest, "InvalidLaunchTemplateId.NotFound")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-3"} }))
-		wantCode(t, err, cluster.CodeInvalidParameter, "names no image")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Config.MaxUnavailable = 101 }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "Minimum capacity 3 can't be greater than desired size 2")
-		auto.err = nil
 		_, err = n.CreateNodeGroup(ctx, cluster.NodeGroupSpec{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		names, _, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 10})
 		want(t, "left", fmt.Sprint(names, err), "[web] <nil>")
 	})
 	t.Run("TakesAnImageAndSizes", func(t *testing.T) {
-		got, err := n.CreateNodeGroup(ctx, spec("own", "b", func(s *cluster.NodeGroupSpec) {
+		got := n.made(spec("own", "b", func(s *cluster.NodeGroupSpec) {
 			s.Template, s.Sizes = &cluster.TemplateRef{Name: "own"}, &cluster.Sizes{Min: 0, Max: 9, Desired: 4}
 		}))
-		want(t, "error", err, nil)
+		want(t, "status", got.Status, cluster.NodeGroupActive)
 		want(t, "target", got.Target, cluster.UpdateTarget{Image: "ami-8", SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
 		want(t, "calls", fmt.Sprint(auto.calls), "[b{0 9 4}]")
 	})
@@ -183,27 +214,92 @@ func TestNodeGroups_Create(t *testing.T) {
 	})
 }
 
+// What a look at AWS finds wrong is an issue of the node group, in EKS's codes; it can then be deleted, and made anew.
+func TestNodeGroups_CreateFails(t *testing.T) {
+	template := func(ref cluster.TemplateRef) func(*cluster.NodeGroupSpec) {
+		return func(s *cluster.NodeGroupSpec) { s.Template = &ref }
+	}
+	sizes := func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Max: 2} }
+	for name, c := range map[string]struct {
+		group  string
+		change func(*cluster.NodeGroupSpec)
+		err    error // of a call
+		skip   int   // calls before it
+		want   string
+	}{
+		"NoGroup":      {group: "none", want: "AutoScalingGroupNotFound [none] There is no Auto Scaling group none"},
+		"NoTemplate":   {group: "plain", want: "AutoScalingGroupInvalidConfiguration [plain] The Auto Scaling group plain has no launch template"},
+		"Latest":       {group: "latest", want: "AutoScalingGroupInvalidConfiguration [latest] The Auto Scaling group latest launches $Latest of its launch template; it must name a version"},
+		"OwnNotFound":  {group: "a", change: template(cluster.TemplateRef{ID: "lt-9"}), want: "Ec2LaunchTemplateNotFound [lt-9] InvalidLaunchTemplateId.NotFound: no {lt-9  }"},
+		"OwnByName":    {group: "a", change: template(cluster.TemplateRef{Name: "nil"}), want: "Ec2LaunchTemplateNotFound [nil] InvalidLaunchTemplateId.NotFound: no { nil }"},
+		"NoImage":      {group: "a", change: template(cluster.TemplateRef{ID: "lt-3"}), want: "Ec2LaunchTemplateInvalidConfiguration [lt-3] InvalidParameterException: Version 1 of launch template lt-3 names no image, and the request no releaseVersion"},
+		"NoVersion":    {group: "a", err: cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "none"), skip: 1, want: "Ec2LaunchTemplateVersionMismatch [lt-1] InvalidLaunchTemplateId.VersionNotFound: none"},
+		"MayNotLook":   {group: "a", err: cluster.Errorf("AccessDenied", "no"), want: "AccessDenied [a] AccessDenied: no"},
+		"MayNotRead":   {group: "a", err: cluster.Errorf("UnauthorizedOperation", "no"), skip: 1, want: "AccessDenied [lt-1] UnauthorizedOperation: no"},
+		"MayNotResize": {group: "a", change: sizes, err: cluster.Errorf("ValidationError", "no"), skip: 2, want: "AutoScalingGroupInvalidConfiguration [a] ValidationError: no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, auto := groupsOf(newWorld(t))
+			change := c.change
+			if change == nil {
+				change = func(*cluster.NodeGroupSpec) {}
+			}
+			auto.err, auto.skip = c.err, c.skip
+			g := n.made(spec("web", c.group, change))
+			want(t, "status", g.Status, cluster.NodeGroupCreateFailed)
+			want(t, "issue", fmt.Sprint(g.Issues[0].Code, " ", g.Issues[0].Resources, " ", g.Issues[0].Message), c.want)
+			_, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", ""))
+			wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
+			if _, err := n.DeleteNodeGroup(ctx, prod, "web"); err != nil {
+				t.Fatal(err)
+			}
+			n.look()
+			want(t, "status of the next", n.made(spec("web", "b")).Status, cluster.NodeGroupActive)
+		})
+	}
+	t.Run("WaitsWhileAWSIsBusy", func(t *testing.T) {
+		for _, err := range []error{cluster.Errorf("Throttling", "later"), fmt.Errorf("no answer: %w", cluster.ErrAmbiguous)} {
+			for skip := range 3 {
+				n, auto := groupsOf(newWorld(t))
+				if _, err := n.CreateNodeGroup(ctx, spec("web", "a", sizes)); err != nil {
+					t.Fatal(err)
+				}
+				auto.err, auto.skip = err, skip
+				if n.function.Schedule(ctx, "node-groups") == nil {
+					t.Errorf("nothing is said of %v", err)
+				}
+				want(t, "status", n.described("web").Status, cluster.NodeGroupCreating)
+				n.look()
+				want(t, "status after it", n.described("web").Status, cluster.NodeGroupActive)
+			}
+		}
+	})
+	t.Run("AFailedOneHoldsNoGroup", func(t *testing.T) {
+		n, auto := groupsOf(newWorld(t))
+		auto.err = cluster.Errorf("AccessDenied", "no")
+		n.made(spec("web", "a"))
+		want(t, "status of another", n.made(spec("two", "a")).Status, cluster.NodeGroupActive)
+	})
+}
+
 func TestNodeGroups_UpdateVersion(t *testing.T) {
 	w := newWorld(t)
 	n, _ := groupsOf(w)
-	for name, group := range map[string]string{"web": "a", "own": "b"} {
-		if _, err := n.CreateNodeGroup(ctx, spec(name, group, func(s *cluster.NodeGroupSpec) {
-			if name == "own" {
-				s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"}
-			}
-		})); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := n.UpdateNodeGroupVersion(ctx, version("web", "", ""))
+	n.made(spec("web", "a"))
+	_, err := n.CreateNodeGroup(ctx, spec("own", "b", func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }))
+	want(t, "error", err, nil)
+	_, err = n.UpdateNodeGroupVersion(ctx, version("own", "", ""))
+	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
+	n.look()
+	_, err = n.UpdateNodeGroupVersion(ctx, version("web", "", ""))
 	wantCode(t, err, cluster.CodeInvalidParameter, "must name a releaseVersion")
 	_, err = n.UpdateNodeGroupVersion(ctx, version("none", "ami-2", ""))
 	wantCode(t, err, cluster.CodeResourceNotFound, "No node group found for name: none.")
 	u, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "t"))
 	want(t, "error", err, nil)
 	want(t, "update", fmt.Sprint(u.Status, " ", u.Type, " ", u.Target.Image, " ", u.Phase, " ", u.Params), "InProgress VersionUpdate ami-2 setup [{ReleaseVersion ami-2}]")
-	g, err := n.NodeGroup(ctx, prod, "web")
-	want(t, "node group", fmt.Sprint(g.Status, " ", g.Update == u.ID, " ", g.Target.Image, " ", err), "UPDATING true ami-1 <nil>")
+	g := n.described("web")
+	want(t, "node group", fmt.Sprint(g.Status, " ", g.Update == u.ID, " ", g.Target.Image), "UPDATING true ami-1")
 	t.Run("IsOneAtATime", func(t *testing.T) {
 		again, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "t"))
 		want(t, "error", err, nil)
@@ -228,27 +324,26 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := *n
-		second.API = &raced
+		second := handler.NodeGroups{API: &raced}
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
-		g, _ := n.NodeGroup(ctx, prod, "own")
+		g := n.described("own")
 		want(t, "node group", fmt.Sprint(g.Status, " ", g.Config.MaxUnavailable, " ", g.Update), "ACTIVE 3 ")
 	})
 	t.Run("KeepsItsLaunchTemplate", func(t *testing.T) {
 		change := version("web", "", "")
 		change.Template = &cluster.TemplateRef{ID: "lt-2"}
+		n.made(spec("plain", "c"))
+		change.NodeGroup = "plain"
 		_, err := n.UpdateNodeGroupVersion(ctx, change)
 		wantCode(t, err, cluster.CodeInvalidRequest, "was created without one")
 		change = cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-1"}}
 		_, err = n.UpdateNodeGroupVersion(ctx, change)
 		wantCode(t, err, cluster.CodeInvalidRequest, "only its version")
-		_, err = n.UpdateNodeGroupVersion(ctx, version("own", "ami-9", ""))
-		wantCode(t, err, cluster.CodeInvalidRequest, "the launch template names an image")
 		change.Template = &cluster.TemplateRef{Name: "own", Version: "2"}
 		got, err := n.UpdateNodeGroupVersion(ctx, change)
 		want(t, "error", err, nil)
-		want(t, "image", got.Target.Image, "ami-8")
+		want(t, "target before it was looked at", got.Target, cluster.UpdateTarget{SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
 	})
 }
 
@@ -263,12 +358,10 @@ func (s *racedState) Commit(ctx context.Context, c cluster.Commit) error {
 	return s.State.Commit(ctx, c)
 }
 
-func TestNodeGroups_UpdateConfigAndDelete(t *testing.T) {
+func TestNodeGroups_UpdateConfig(t *testing.T) {
 	w := newWorld(t)
 	n, auto := groupsOf(w)
-	if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
-		t.Fatal(err)
-	}
+	n.made(spec("web", "a"))
 	auto.groups["a"].Desired = 4 // by managed scaling
 	most := 8
 	change := cluster.NodeGroupChange{
@@ -277,27 +370,97 @@ func TestNodeGroups_UpdateConfigAndDelete(t *testing.T) {
 	}
 	u, err := n.UpdateNodeGroupConfig(ctx, change)
 	want(t, "error", err, nil)
-	want(t, "update", fmt.Sprint(u.Status, u.Type, u.Params), "SuccessfulConfigUpdate[{MaxSize 8} {MaxUnavailablePercentage 50} {UpdateStrategy MINIMAL}]")
+	want(t, "update", fmt.Sprint(u.Status, u.Type, u.Params), "InProgressConfigUpdate[{MaxSize 8} {MaxUnavailablePercentage 50} {UpdateStrategy MINIMAL}]")
+	g := n.described("web")
+	want(t, "node group", fmt.Sprint(g.Status, " ", g.Sizes, g.Config), "UPDATING {1 5 3} {0 0 }")
+	_, err = n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", ""))
+	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
+	_, err = n.DeleteNodeGroup(ctx, prod, "web")
+	wantCode(t, err, cluster.CodeResourceInUse, "update "+u.ID+" is in progress")
+	n.look()
 	want(t, "group", fmt.Sprint(auto.calls), "[a{1 8 4}]")
-	g, _ := n.NodeGroup(ctx, prod, "web")
-	want(t, "node group", fmt.Sprint(g.Status, " ", g.Sizes, g.Config, g.Update), "ACTIVE {1 8 4} {0 50 MINIMAL}")
+	g = n.described("web")
+	want(t, "node group", fmt.Sprint(g.Status, " ", g.Sizes, g.Config, g.Update, g.ConfigUpdate), "ACTIVE {1 8 4} {0 50 MINIMAL}")
 	again, err := n.UpdateNodeGroupConfig(ctx, change)
-	want(t, "again", fmt.Sprint(again.ID == u.ID, len(auto.calls), err), "true 1 <nil>")
-	t.Run("KeepsTheStrategy", func(t *testing.T) {
-		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
+	want(t, "again", fmt.Sprint(again.ID == u.ID, again.Status, len(auto.calls), err), "trueSuccessful1 <nil>")
+	t.Run("IsDoneAtOnceWhereTheSizesStay", func(t *testing.T) {
+		u, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
 		want(t, "error", err, nil)
-		g, _ := n.NodeGroup(ctx, prod, "web")
-		want(t, "config", g.Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateMinimal})
+		want(t, "update", u.Status, cluster.UpdateSuccessful)
+		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateMinimal})
 	})
-	t.Run("LeavesTheRowsWhereTheGroupIsNotResized", func(t *testing.T) {
+	resize := func(desired int) (*cluster.Update, error) {
+		return n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Desired: &desired}, Config: &cluster.UpdateConfig{MaxUnavailable: 7},
+		})
+	}
+	ended := func(id string) *cluster.Update {
+		got, err := n.NodeGroupUpdate(ctx, prod, "web", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	t.Run("WaitsWhileTheGroupIsBusy", func(t *testing.T) {
+		u, err := resize(5)
+		want(t, "error", err, nil)
 		auto.err = cluster.Errorf("ScalingActivityInProgress", "not now")
-		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Desired: new(5)}})
-		wantCode(t, err, cluster.CodeInvalidRequest, "ScalingActivityInProgress: not now")
-		_, err = n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Desired: new(9)}})
-		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
-		g, _ := n.NodeGroup(ctx, prod, "web")
-		want(t, "sizes", g.Sizes, cluster.Sizes{Min: 1, Max: 8, Desired: 4})
+		if n.function.Schedule(ctx, "node-groups") == nil {
+			t.Error("nothing is said of it")
+		}
+		want(t, "status", ended(u.ID).Status, cluster.UpdateInProgress)
+		n.look()
+		want(t, "status after it", ended(u.ID).Status, cluster.UpdateSuccessful)
+		want(t, "desired", auto.groups["a"].Desired, 5)
 	})
+	t.Run("FailsWhereTheGroupRefuses", func(t *testing.T) {
+		_, err := resize(9)
+		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
+		for text, before := range map[string]func(){
+			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
+			"AccessDenied [a] AccessDenied: no":             func() { auto.err = cluster.Errorf("AccessDenied", "no") },
+			"OperationNotPermitted [a] InvalidParameterException: desired capacity 6 can't be greater than max size 4": func() { auto.groups["a"].Max = 4 },
+			"OperationNotPermitted [a] ResourceNotFoundException: The Auto Scaling group is not there any more":        func() { auto.groups["kept"] = auto.groups["a"]; delete(auto.groups, "a") },
+		} {
+			u, err := resize(6)
+			want(t, "error", err, nil)
+			before()
+			n.look()
+			got, g := ended(u.ID), n.described("web")
+			want(t, "update", fmt.Sprint(got.Status, " ", got.Errors[0].Code, " ", got.Errors[0].Resources, " ", got.Errors[0].Message), "Failed "+text)
+			want(t, "node group", fmt.Sprint(g.Status, g.Sizes, g.Config.MaxUnavailable), "ACTIVE{1 8 5} 7")
+			if auto.groups["kept"] != nil {
+				auto.groups["a"] = auto.groups["kept"]
+				delete(auto.groups, "kept")
+			}
+			auto.groups["a"].Max = 8
+		}
+	})
+	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
+		u, err := resize(7)
+		want(t, "error", err, nil)
+		state := &racedState{State: w.state, before: func(cluster.Commit) { panic("crash") }}
+		n.function.State = state
+		func() {
+			defer func() { _ = recover() }()
+			n.look()
+		}()
+		want(t, "desired", auto.groups["a"].Desired, 7)
+		n.function.State = w.state
+		n.look()
+		want(t, "status", ended(u.ID).Status, cluster.UpdateSuccessful)
+	})
+}
+
+func TestNodeGroups_Delete(t *testing.T) {
+	w := newWorld(t)
+	n, auto := groupsOf(w)
+	n.made(spec("web", "a"))
+	u, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}, Params: "p"})
+	want(t, "error", err, nil)
+	if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
+		t.Fatal(err)
+	}
 	ids, more, err := n.ListNodeGroupUpdates(ctx, cluster.NodeGroupQuery{Cluster: prod, NodeGroup: "web", Limit: 1})
 	want(t, "updates", fmt.Sprint(len(ids), more, err), "1 true <nil>")
 	got, err := n.NodeGroupUpdate(ctx, prod, "web", u.ID)
@@ -306,17 +469,37 @@ func TestNodeGroups_UpdateConfigAndDelete(t *testing.T) {
 	_, err = n.NodeGroupUpdate(ctx, prod, "web", strings.Repeat("0", 36))
 	wantCode(t, err, cluster.CodeResourceNotFound, "No update found for ID: 0000")
 
+	left := func() int {
+		return len(rows[*cluster.NodeGroup](w, cluster.PrefixNodeGroup)) + len(rows[*cluster.Update](w, cluster.PrefixUpdate))
+	}
 	gone, err := n.DeleteNodeGroup(ctx, prod, "web")
 	want(t, "deleting", fmt.Sprint(gone.Status, " ", err), "DELETING <nil>")
-	wantCount(t, "rows", append(toRows(rows[*cluster.NodeGroup](w, cluster.PrefixNodeGroup)), toRows(rows[*cluster.Update](w, cluster.PrefixUpdate))...), 0)
-	want(t, "group that stays", auto.groups["a"].Desired, 4)
+	again, err := n.DeleteNodeGroup(ctx, prod, "web")
+	want(t, "again", fmt.Sprint(again.Rev == gone.Rev, " ", err), "true <nil>")
+	_, err = n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", ""))
+	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
+	for range 2 { // it breaks off after each row
+		n.function.State = &dyingState{State: w.state, writes: 1}
+		_ = n.function.Schedule(ctx, "node-groups")
+		want(t, "status while rows are left", n.described("web").Status, cluster.NodeGroupDeleting)
+	}
+	n.function.State = w.state
+	n.look()
+	want(t, "rows", left(), 0)
+	want(t, "group that stays", auto.groups["a"].Desired, 3)
 	_, err = n.DeleteNodeGroup(ctx, prod, "web")
 	wantCode(t, err, cluster.CodeResourceNotFound, "")
 }
 
-func toRows[R cluster.Row](in []R) (out []cluster.Row) {
-	for _, r := range in {
-		out = append(out, r)
+// dyingState makes so many writes and no more.
+type dyingState struct {
+	handler.State
+	writes int
+}
+
+func (s *dyingState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	if s.writes--; s.writes < 0 {
+		return nil, errStore
 	}
-	return out
+	return s.State.Write(ctx, w)
 }

@@ -28,23 +28,22 @@ func noProvider() error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
 }
 
-// CreateCapacityProvider writes a new capacity provider, whose group must be there and fit for it (C6, C7). The group is
-// tagged, so that others leave its size alone.
+// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
+// managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
 func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
 	if err := providerName(p.Name); err != nil {
 		return nil, err
 	}
-	group, err := a.group(ctx, p)
-	if err != nil {
-		return nil, err
-	}
 	made := *p
 	made.Head = cluster.Head{Cluster: cluster.Directory}
-	made.UpdateStatus = cluster.CreateComplete
+	made.UpdateStatus, made.Look = cluster.ProviderCreating, true
+	if err := protectable(&made); err != nil {
+		return nil, err
+	}
 	if err := scaledBy(&made); err != nil {
 		return nil, err
 	}
-	err = retry("creating capacity provider "+p.Name, func() error {
+	err := retry("creating capacity provider "+p.Name, func() error {
 		if err := a.groupFree(ctx, &made); err != nil {
 			return err
 		}
@@ -65,11 +64,6 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 	if err != nil {
 		return nil, err
 	}
-	if group.Tags[cluster.ManagedTag] == "" {
-		if err := a.Groups.TagGroup(ctx, group.Name, cluster.ManagedTag, "true"); err != nil {
-			return nil, fmt.Errorf("tagging Auto Scaling group %s: %w", group.Name, err)
-		}
-	}
 	return &made, nil
 }
 
@@ -84,39 +78,17 @@ func providerName(name string) error {
 	return nil
 }
 
-// group is the provider's, as far as it is fit for it: it may have instances, of no weight where managed scaling is on, and
-// protects new ones where instances are to be protected.
-func (a *API) group(ctx context.Context, p *cluster.CapacityProvider) (*cluster.AutoScalingGroup, error) {
-	if a.Groups == nil {
-		return nil, cluster.Errorf(cluster.CodeUnsupported, "Capacity providers are not supported by this installation.")
-	}
-	got, err := a.Groups.DescribeGroups(ctx, []string{p.Group})
-	if err != nil {
-		return nil, fmt.Errorf("describing Auto Scaling group %s: %w", p.Group, err)
-	}
-	if len(got) == 0 {
-		return nil, cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
-	}
-	return got[0], fit(p, got[0])
-}
-
-func fit(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
-	switch {
-	case p.Protection && !p.Scaling.Enabled:
+// protectable refuses to protect instances that nobody scales (C6).
+func protectable(p *cluster.CapacityProvider) error {
+	if p.Protection && !p.Scaling.Enabled {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
-	case g.Max < 1:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The Auto Scaling group %s has a maximum size of 0. Raise it and try again.", g.Name)
-	case p.Protection && !g.Protects:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled.")
-	case p.Scaling.Enabled && g.Weighted:
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
 	}
 	return nil
 }
 
 // groupFree refuses a group that another capacity provider has: two would size it.
 func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) error {
-	all, err := a.providers(ctx)
+	all, err := providers(ctx, a.State)
 	if err != nil {
 		return err
 	}
@@ -128,8 +100,9 @@ func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) error 
 	return nil
 }
 
-func (a *API) providers(ctx context.Context) (out []*cluster.CapacityProvider, err error) {
-	rows, err := a.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
+// providers are all capacity providers, deleted ones included.
+func providers(ctx context.Context, state State) (out []*cluster.CapacityProvider, err error) {
+	rows, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
 	if err != nil {
 		return nil, fmt.Errorf("listing capacity providers: %w", err)
 	}
@@ -142,18 +115,29 @@ func (a *API) providers(ctx context.Context) (out []*cluster.CapacityProvider, e
 }
 
 // UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
+// What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
+// back where it is not.
 func (a *API) UpdateCapacityProvider(ctx context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
+		if p.Look {
+			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
+		}
+		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
 		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
 			return err
 		}
 		p.Protection, p.Draining = value(c.Protection, p.Protection), value(c.Draining, p.Draining)
-		p.UpdateStatus, p.UpdateReason = cluster.UpdateComplete, ""
+		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
+		switch {
+		case p.Unfit != "":
+			p.UpdateStatus, p.Look = cluster.ProviderCreating, true
+		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:
+			p.UpdateStatus, p.Look, p.Before = cluster.ProviderUpdating, true, &before
+		}
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
 		}
-		_, err = a.group(ctx, p)
-		return err
+		return protectable(p)
 	})
 	if err != nil {
 		return nil, err
@@ -207,11 +191,11 @@ func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.Cap
 func (a *API) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
 	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		if len(p.Clusters) > 0 {
-			p.UpdateStatus = cluster.DeleteFailed
+			p.UpdateStatus = cluster.ProviderDeleteFailed
 			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with cluster: %s. Remove the capacity provider from the cluster and try again.", strings.Join(p.Clusters, ", "))
 			return nil
 		}
-		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.DeleteComplete, ""
+		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""
 		p.Expires = a.expiry(a.Settings.KeepStopped)
 		return nil
 	})
@@ -220,7 +204,7 @@ func (a *API) DeleteCapacityProvider(ctx context.Context, name string) (*cluster
 // CapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
 // not there as failures.
 func (a *API) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
-	all, err := a.providers(ctx)
+	all, err := providers(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -279,213 +263,4 @@ func (a *API) CapacityProviderTags(ctx context.Context, name string) (map[string
 		return nil, err
 	}
 	return maps.Clone(p.Tags), nil
-}
-
-// clusterProviders are those of the cluster; where none were ever set a row of Rev 0.
-func clusterProviders(ctx context.Context, state State, clusterName string) (*cluster.ClusterProviders, error) {
-	row, err := state.Get(ctx, cluster.ClusterProvidersKey(clusterName))
-	if err != nil {
-		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)
-	}
-	if c, ok := row.(*cluster.ClusterProviders); ok && c != nil {
-		return c, nil
-	}
-	return &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}, nil
-}
-
-// Attachments are a cluster's capacity providers with their rows.
-func (a *API) Attachments(ctx context.Context, clusterName string) (*cluster.ClusterAttachments, error) {
-	of, err := clusterProviders(ctx, a.State, clusterName)
-	if err != nil {
-		return nil, err
-	}
-	out := &cluster.ClusterAttachments{ClusterProviders: *of}
-	for _, name := range of.Providers {
-		p, err := provider(ctx, a.State, name)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			out.Rows = append(out.Rows, p)
-		}
-	}
-	return out, nil
-}
-
-// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). A provider is claimed before the
-// cluster has it, and let go of after, so that no two clusters ever have one with managed scaling on.
-func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
-		return nil, err
-	}
-	old, err := clusterProviders(ctx, a.State, clusterName)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.replaceable(ctx, old, names, strategy); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if err := a.claimProvider(ctx, clusterName, name); err != nil {
-			return nil, err
-		}
-	}
-	next := &cluster.ClusterProviders{
-		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy, Status: cluster.AttachmentsInProgress,
-	}
-	var gone []string
-	for _, name := range slices.Concat(old.Providers, old.Leaving) {
-		if !slices.Contains(names, name) && !slices.Contains(gone, name) {
-			gone = append(gone, name)
-		}
-	}
-	next.Leaving = gone
-	if len(names)+len(gone) == 0 {
-		next.Status = cluster.AttachmentsComplete
-	}
-	_, err = a.State.Write(ctx, cluster.Write{Put: next})
-	var c *cluster.Conflict
-	if errors.As(err, &c) {
-		return nil, updateInProgress()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing the capacity providers of cluster %s: %w", clusterName, err)
-	}
-	return a.Attachments(ctx, clusterName)
-}
-
-func updateInProgress() error {
-	return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified cluster is in a busy state. Cannot perform the update until it is complete.")
-}
-
-// replaceable refuses a change of a cluster's providers that is not possible now.
-func (a *API) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
-	if old.Status == cluster.AttachmentsInProgress {
-		return updateInProgress()
-	}
-	for _, share := range strategy {
-		if !slices.Contains(names, share.Provider) {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The default capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it and try again.", share.Provider)
-		}
-	}
-	used, err := a.usedProviders(ctx, old.Cluster)
-	if err != nil {
-		return err
-	}
-	for _, name := range old.Providers {
-		if !slices.Contains(names, name) && used[name] {
-			return cluster.Errorf(cluster.CodeResourceInUse, "The specified capacity provider is in use and cannot be removed.")
-		}
-	}
-	return nil
-}
-
-// usedProviders are those that services of the cluster name, and tasks that have not ended.
-func (a *API) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
-	used := map[string]bool{}
-	for _, prefix := range []string{cluster.PrefixService, cluster.PrefixTask} {
-		rows, err := a.State.List(ctx, cluster.Prefix(clusterName, prefix))
-		if err != nil {
-			return nil, fmt.Errorf("listing the %s rows of cluster %s: %w", prefix, clusterName, err)
-		}
-		for _, row := range rows {
-			var shares []cluster.ProviderShare
-			switch r := row.(type) {
-			case *cluster.Service:
-				if r.Status != cluster.ServiceInactive {
-					shares = r.Providers
-				}
-			case *cluster.Task:
-				if r.Rules != nil && !r.Ended() {
-					shares = r.Rules.Providers
-				}
-			}
-			for _, s := range shares {
-				used[s.Provider] = true
-			}
-		}
-	}
-	return used, nil
-}
-
-// claimProvider notes that the cluster has the provider.
-func (a *API) claimProvider(ctx context.Context, clusterName, name string) error {
-	p, err := provider(ctx, a.State, name)
-	if err != nil {
-		return err
-	}
-	if p == nil {
-		return noProvider()
-	}
-	if slices.Contains(p.Clusters, clusterName) {
-		return nil
-	}
-	_, err = a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
-		if slices.Contains(p.Clusters, clusterName) {
-			return nil
-		}
-		if p.Scaling.Enabled && len(p.Clusters) > 0 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", name, p.Clusters[0])
-		}
-		p.Clusters = append(slices.Clone(p.Clusters), clusterName)
-		return nil
-	})
-	return err
-}
-
-// associated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
-func (a *API) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
-	if len(shares) == 0 || a.Groups == nil {
-		return nil
-	}
-	of, err := clusterProviders(ctx, a.State, clusterName)
-	if err != nil {
-		return err
-	}
-	for _, s := range shares {
-		if slices.Contains(of.Providers, s.Provider) {
-			continue
-		}
-		p, err := provider(ctx, a.State, s.Provider)
-		switch {
-		case err != nil:
-			return err
-		case p == nil:
-			return noProvider()
-		}
-		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
-	}
-	return nil
-}
-
-// route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
-// whether a provider that they may go to is scaled for them.
-func (a *API) route(ctx context.Context, spec *cluster.TaskSpec) (managed bool, err error) {
-	if spec.Kind != cluster.RunTask {
-		return false, nil
-	}
-	if len(spec.Rules.Providers) == 0 && !spec.OnEC2 {
-		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
-			return false, err
-		}
-	} else if err := a.associated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
-		return false, err
-	}
-	for _, s := range spec.Rules.Providers {
-		p, err := provider(ctx, a.State, s.Provider)
-		if err != nil {
-			return false, err
-		}
-		managed = managed || p != nil && p.Scaling.Enabled
-	}
-	return managed, nil
-}
-
-// defaultStrategy is the cluster's, for those who name neither a launch type nor a strategy.
-func (a *API) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
-	of, err := clusterProviders(ctx, a.State, clusterName)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(of.Default), nil
 }

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 		has   string
 	}{
 		"Query":       {cluster.Rules{Constraints: expressions(1, "attribute:disk = ssd")}, "Placement constraint expression is not valid: column 16"},
+		"Long":        {cluster.Rules{Constraints: expressions(1, "attribute:disk == "+strings.Repeat("ä", 1983))}, "at most 2000 characters"},
 		"TooMany":     {cluster.Rules{Constraints: expressions(11, "attribute:disk == ssd")}, "at most 10"},
 		"Syntax":      {cluster.Rules{NodeConstraint: "a =="}, "Constraint is not valid"},
 		"NoProperty":  {cluster.Rules{NodeConstraint: "Colour == red"}, "Colour"},
@@ -47,6 +49,13 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 			wantCount(t, "services", rows[*cluster.Service](w, cluster.PrefixService), 0)
 		})
 	}
+	t.Run("ExpressionsAreBoundedInCharacters", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		if _, err := w.ruled(1, cluster.Rules{Constraints: expressions(1, "attribute:disk == "+strings.Repeat("ä", 1982))}); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("DaemonsHaveNoDomains", func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
@@ -181,7 +190,7 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "pages", pages, 2)
 	want(t, "in order", slices.IsSorted(sorts), true)
 	want(t, "each once", len(slices.Compact(slices.Clone(sorts))), len(sorts))
-	want(t, "rows", len(sorts), 1+30+1+1+1201)
+	want(t, "rows", len(sorts), 2+30+1+1+1201)
 }
 
 // A service that the cluster has no capacity for is refused with the numbers, when it is made and when it grows (P11).

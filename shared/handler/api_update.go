@@ -21,10 +21,10 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
 		return old, err
 	}
-	if g.Status == cluster.NodeGroupDeleting {
-		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being deleted", g.Name)
+	if err := notActive(g); err != nil {
+		return nil, err
 	}
-	target, err := n.newTarget(ctx, g, change)
+	target, err := newTarget(g, change)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,9 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 	if err != nil {
 		return nil, err
 	}
+	if change.DryRun {
+		return u, nil
+	}
 	u.Digest = change.Params
 	next := *g
 	next.Status, next.Update = cluster.NodeGroupUpdating, u.ID
@@ -42,28 +45,32 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 
 // newTarget is what an update's nodes are to be made of. A node group stays with a launch template of the user's own, or
 // without one (EKS API reference, UpdateNodegroupVersion).
-func (n *NodeGroups) newTarget(ctx context.Context, g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.UpdateTarget, err error) {
-	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion, Image: change.ReleaseVersion}
-	ref := change.Template
+func newTarget(g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.UpdateTarget, err error) {
+	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
+	ref, own := change.Template, g.Target.SourceTemplate
 	switch {
-	case ref != nil && g.Target.SourceTemplate == "":
+	case ref != nil && own == "":
 		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify a launch template: node group %s was created without one", g.Name)
-	case ref != nil && (ref.ID != "" && ref.ID != g.Target.SourceTemplate || ref.Name != "" && ref.Name != g.Target.SourceName):
-		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot change the launch template of node group %s, only its version: it is %s", g.Name, g.Target.SourceTemplate)
-	case ref != nil:
-		return n.custom(ctx, *ref, t)
-	case g.Target.SourceTemplate != "":
-		return n.custom(ctx, cluster.TemplateRef{ID: g.Target.SourceTemplate, Version: g.Target.SourceVersion}, t)
-	case t.Image == "":
+	case ref != nil && (ref.ID != "" && ref.ID != own || ref.Name != "" && ref.Name != g.Target.SourceName):
+		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
+	case own == "" && t.ReleaseVersion == "":
 		return t, cluster.Errorf(cluster.CodeInvalidParameter, "The update must name a releaseVersion, the image of the new nodes")
+	case own == "":
+		t.Image = t.ReleaseVersion
+		return t, nil
+	}
+	t.SourceTemplate, t.SourceName, t.SourceVersion = own, g.Target.SourceName, g.Target.SourceVersion
+	if ref != nil {
+		t.SourceVersion = ref.Version
 	}
 	return t, nil
 }
 
-// UpdateNodeGroupConfig changes sizes and update configuration of a node group at once; the update is Successful when it is
-// answered. It fails with ResourceInUseException while nodes are updated.
+// UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is Successful at once where it
+// leaves the sizes; node-group-upgrade carries out one that does not. It fails with ResourceInUseException while another is in
+// progress.
 func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error) {
-	g, last, err := n.read(ctx, change.Cluster, change.NodeGroup)
+	g, err := n.NodeGroup(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -71,34 +78,31 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.N
 	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
 		return old, err
 	}
-	if g.Status == cluster.NodeGroupDeleting || last != nil && !last.Ended() {
-		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
+	if err := notActive(g); err != nil {
+		return nil, err
 	}
-	now := n.Clock.Now()
-	next := *g
 	u := &cluster.Update{
-		Head: cluster.Head{Cluster: g.Cluster, Rev: 1, Expires: n.expiry(keepUpdate)}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateSuccessful,
-		Type: cluster.UpdateConfiguration, CreatedAt: now, EndedAt: now, Digest: change.Params, Params: configParams(change),
+		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress, CreatedAt: n.Clock.Now(),
+		Type: cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change), Config: g.Config, Sizes: change.Sizes,
 	}
 	if change.Config != nil {
-		if next.Config = *change.Config; next.Config.Strategy == "" {
-			next.Config.Strategy = g.Config.Strategy
+		if u.Config = *change.Config; u.Config.Strategy == "" {
+			u.Config.Strategy = g.Config.Strategy
 		}
-		if err := nodegroup.CheckConfig(next.Config); err != nil {
+		if err := nodegroup.CheckConfig(u.Config); err != nil {
 			return nil, err
 		}
 	}
-	if change.Sizes != nil {
-		// What managed scaling has made of the desired capacity stays unless the caller says otherwise.
-		group, err := n.group(ctx, g.AutoScalingGroup)
-		if err != nil {
-			return nil, err
-		}
-		next.Sizes = change.Sizes.Apply(cluster.Sizes{Min: group.Min, Max: group.Max, Desired: group.Desired})
-		if err := n.resize(ctx, g.AutoScalingGroup, next.Sizes); err != nil {
-			return nil, err
-		}
+	next := *g
+	if change.Sizes == nil {
+		next.Config = u.Config
+		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiry(keepUpdate)
+		return u, n.begin(ctx, &next, u)
 	}
+	if _, err := change.Sizes.Apply(g.Sizes); err != nil {
+		return nil, err
+	}
+	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID
 	return u, n.begin(ctx, &next, u)
 }
 

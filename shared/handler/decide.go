@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -24,13 +25,15 @@ type decider struct {
 	settings Settings
 	plan     *planner
 	waiting  int // tasks in PROVISIONING
+	// shut are the instances that get no task of a service now, as ECS refused one there, by its short key.
+	shut map[string][]string
 }
 
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 	snap := warm.snap
 	return &decider{
 		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
-		waiting: len(snap.Waiting()),
+		waiting: len(snap.Waiting()), shut: map[string][]string{},
 	}
 }
 
@@ -57,8 +60,13 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 	for _, name := range sortedKeys(w.services) {
 		if s := d.snap.Services[name]; s != nil && s.Strategy == strategy {
+			kept := d.snap.Reservations(s.Short)
 			d.service(s)
+			d.released(s, kept, w)
 		}
+	}
+	if strategy == cluster.Daemon {
+		d.wakeBlocked(w)
 	}
 }
 
@@ -71,6 +79,11 @@ func (d *decider) wake(w *work) {
 		}
 	}
 	d.wakeZones(w)
+	d.wakeBlocked(w)
+}
+
+// wakeBlocked adds the services that have room now.
+func (d *decider) wakeBlocked(w *work) {
 	for _, s := range d.snap.Blocked() {
 		if !w.services[s.Name] && d.unblocked(s, w) {
 			w.services[s.Name] = true
@@ -240,14 +253,17 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
+// serviceRequest asks for n tasks of the service with any capacity provider of its strategy; with any instance where it has none.
 func (d *decider) serviceRequest(s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
-	return d.requestWith("", s, def, n)
+	return d.requestWith(strings.Join(providersOf(s), "|"), s, def, n)
 }
 
-// requestWith asks for n tasks of the service with a capacity provider; with any instance where it is empty.
+// requestWith asks for n tasks of the service with a capacity provider, or several with | between them; with any instance where
+// it is empty.
 func (d *decider) requestWith(provider string, s *cluster.Service, def *cluster.TaskDefinition, n int) placement.Request {
 	return placement.Request{
 		Spec: d.specs.with(provider, s, def, d.snap.Configuration.DomainPolicy), Count: n, Target: s.Desired, Seed: d.seed(s.Name),
+		Refused: d.shut[s.Short],
 	}
 }
 
@@ -262,8 +278,9 @@ func (d *decider) seed(of string) uint64 {
 // differs reports whether the service's rows ask for something to be done that could be done.
 func (d *decider) differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
+	d.shut[s.Short] = p.Refused
 	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
-		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending {
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending || d.unbalanced(s, p) {
 		return true
 	}
 	if s.Strategy == cluster.Daemon {

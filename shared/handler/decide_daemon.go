@@ -55,6 +55,16 @@ func (d *decider) reserve(s *cluster.Service) {
 	d.snap.Reserve(s.Short, on)
 }
 
+// released notes the instances on which less is kept free for the service than was.
+func (d *decider) released(s *cluster.Service, was map[*cluster.InstanceView]cluster.Resources, w *work) {
+	is := d.snap.Reservations(s.Short)
+	for v, had := range was {
+		if has := is[v]; has.CPU < had.CPU || has.Memory < had.Memory || has.ENIs < had.ENIs {
+			w.freed[v.ID] = true
+		}
+	}
+}
+
 // couldHold reports whether the instance, were it empty, would have room for a task of the service: for one that can never come
 // nothing is kept.
 func (d *decider) couldHold(v *cluster.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {

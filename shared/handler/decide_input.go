@@ -44,7 +44,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 
 // limits are the settings that bound what a decision about a service does.
 func (s *Settings) limits() service.Limits {
-	return service.Limits{Ladder: s.Ladder, SettleHealthy: s.SettleHealthy, RestartGap: s.RestartGap, Wave: s.Wave}
+	return service.Limits{Ladder: s.Ladder, SettleHealthy: s.SettleHealthy, RestartGap: s.RestartGap, Wave: s.Wave, Retry: s.Recheck, RetryMax: s.RecheckMax}
 }
 
 // concerning are the service's tasks that its next plan can depend on. Those that ran and ended are history, but for those
@@ -53,7 +53,7 @@ func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
 	owned := d.snap.Owned(s.Short)
 	var failing cluster.Instant
 	for _, t := range owned {
-		if t.NeverRan() && (failing.IsZero() || t.Stopped < failing) {
+		if (t.NeverRan() || t.Refused()) && (failing.IsZero() || t.Stopped < failing) {
 			failing = t.Stopped
 		}
 	}
@@ -62,7 +62,7 @@ func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
 	var out []*cluster.Task
 	for _, t := range owned {
 		switch {
-		case !t.Ended() || t.NeverRan(), t.Started > recent, throttled && !t.Started.IsZero():
+		case !t.Ended() || t.NeverRan() || t.Refused(), t.Started > recent, throttled && !t.Started.IsZero():
 		case !failing.IsZero() && t.Started >= failing:
 		case d.snap.Target(s.Short, t.ID) != nil:
 		default:

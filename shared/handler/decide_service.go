@@ -21,6 +21,7 @@ const rowsPerService = 6
 // service brings one service closer to what its row asks for: stops first, then what waits, then what is missing.
 func (d *decider) service(s *cluster.Service) {
 	p := service.Reconcile(d.input(s))
+	d.shut[s.Short] = p.Refused
 	log := newEventLog(s, p.Next)
 	for _, t := range p.Lost {
 		d.plan.room(1)
@@ -192,6 +193,9 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 	next := log.service
 	about := service.Placing + cause(next.Blocked)
 	lasting := []string{about}
+	if log.limited {
+		lasting = append(lasting, provisioningLimit)
+	}
 	if next.Rebalancing {
 		lasting = append(lasting, noRoomInZone)
 	}
@@ -208,6 +212,9 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) {
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
 		log.events = append(log.events, service.Event{Message: service.SteadyState(s.Name), Name: "SERVICE_STEADY_STATE"})
+		if d.snap.Governed()[s.Name] != nil { // those that went may have left the others where a rule is broken
+			d.plan.due(cluster.DueService, s.Name, d.now)
+		}
 	}
 	log.service.Steady = p.Steady
 }

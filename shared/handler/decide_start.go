@@ -132,6 +132,8 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 	}
 	for range w.start.Count {
 		if d.full() {
+			log.say(provisioningLimit, d.now, service.Event{Message: service.ProvisioningLimit(s.Name)})
+			log.limited = true
 			break
 		}
 		d.provision(d.serviceTask(s, w.revision, def), d.waitingID(s, w.revision))
@@ -164,14 +166,21 @@ func (d *decider) toTargets(s *cluster.Service, def *cluster.TaskDefinition, w *
 		log.service.GaveUp = true
 		return
 	}
-	r := d.serviceRequest(s, def, min(w.count(), len(s.Targets)))
-	r.Instances, r.Unexplained = s.Targets, true
-	placed := d.engine.Place(r).Placed
-	d.startPlaced(s, def, w, placed, log)
 	left := slices.Clone(s.Targets)
-	for _, p := range placed {
-		if i := slices.Index(left, p.Instance); i >= 0 {
-			left = slices.Delete(left, i, i+1)
+	for _, unbuffered := range []bool{true, false} {
+		r := d.serviceRequest(s, def, min(w.count(), len(left)))
+		r.Instances, r.Unexplained, r.Unbuffered = left, true, unbuffered
+		placed := d.engine.Place(r).Placed
+		if len(placed) == 0 {
+			continue
+		}
+		if unbuffered || !d.fitsUnbuffered(s, def) { // the rules may be others than those that the move was planned by
+			d.startPlaced(s, def, w, placed, log)
+		}
+		for _, p := range placed {
+			if i := slices.Index(left, p.Instance); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
 		}
 	}
 	held := min(w.start.Count, len(left))
@@ -180,6 +189,13 @@ func (d *decider) toTargets(s *cluster.Service, def *cluster.TaskDefinition, w *
 		d.plan.due(cluster.DueService, s.Name, s.TargetsUntil)
 	}
 	w.start.Count -= held
+}
+
+// fitsUnbuffered reports whether some instance has room for a task without its buffer (P14).
+func (d *decider) fitsUnbuffered(s *cluster.Service, def *cluster.TaskDefinition) bool {
+	r := d.serviceRequest(s, def, 1)
+	r.Unbuffered, r.Unexplained = true, true
+	return len(d.engine.Place(r).Placed) > 0
 }
 
 // waitingID is the id of a service's next task that waits. It differs from all others: no other commit makes the same

@@ -80,10 +80,10 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 	})
 }
 
-// scattered reports whether a service lacks capacity of a metric: tasks move to make room for it (P11).
+// scattered reports whether a REPLICA service lacks capacity of a metric: tasks move to make room for it (P11).
 func (d *decider) scattered() bool {
 	for _, s := range d.snap.Blocked() {
-		if lacksMetric(s.Blocked) {
+		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
 			return true
 		}
 	}
@@ -146,6 +146,27 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 			Name:    placementFailed,
 		})
 	}
+}
+
+// unbalanced reports whether the service has come to rest with its zones out of balance, and something could be done about it.
+func (d *decider) unbalanced(s *cluster.Service, p service.Plan) bool {
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	if !p.Steady || p.Replacing > 0 || p.Moves == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !d.rebalances(s, def) {
+		return false
+	}
+	counts := d.zones(s, d.serviceRequest(s, def, 1))
+	if !uneven(counts) || len(d.movable(s, richest(counts))) == 0 {
+		return false
+	}
+	if !s.Rebalancing {
+		return true
+	}
+	for id := range d.snap.Instances {
+		if d.poorer(s, map[string]bool{id: true}, true) {
+			return true
+		}
+	}
+	return false
 }
 
 // endRebalancing ends what was begun and cannot be brought to its end.
@@ -214,7 +235,9 @@ func (d *decider) toPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, 
 	if len(old) == 0 {
 		return nil
 	}
-	where := d.engine.Place(d.requestWith(d.providerOf(s, old[0]), s, def, 1))
+	one := d.requestWith(d.providerOf(s, old[0]), s, def, 1)
+	one.Unbuffered = true // the buffer is not for balance (P14)
+	where := d.engine.Place(one)
 	if len(where.Placed) == 0 {
 		return nil
 	}

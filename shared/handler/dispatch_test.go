@@ -113,7 +113,7 @@ func TestDispatch_Starts(t *testing.T) {
 		stopped := w.with(cluster.TaskStopped)
 		wantCount(t, "stopped tasks", stopped, 1)
 		want(t, "instance", stopped[0].Instance, "i001")
-		want(t, "code", stopped[0].StopCode, cluster.StopFailedToStart)
+		want(t, "code", stopped[0].StopCode, cluster.StopRefused)
 		want(t, "reason", stopped[0].Reason, "TaskFailedToStart: RESOURCE:MEMORY")
 		wantCount(t, "tasks", r.Tasks, 3)
 		w.agree(t, 2)

@@ -21,7 +21,8 @@ type eventLog struct {
 	// counted are failures that the row has counted, told registrations that the events tell of.
 	counted []*cluster.Task
 	told    []*cluster.Target
-	coming  int // events that are yet to come
+	coming  int  // events that are yet to come
+	limited bool // tasks cannot even wait for an instance
 }
 
 // rows is how many rows one commit has to take for the service's row and what goes with it. Very many events are written
@@ -79,6 +80,9 @@ func serviceEvent(s *cluster.Service, message string, at time.Time) *cluster.Ser
 // placementFailed is the eventName of tasks that found no instance.
 const placementFailed = "SERVICE_TASK_PLACEMENT_FAILURE"
 
+// provisioningLimit is what is said of tasks that cannot even wait.
+const provisioningLimit = service.Placing + "limit"
+
 // The detail-types of ECS's service events.
 const (
 	serviceAction    = "ECS Service Action"
@@ -88,6 +92,7 @@ const (
 // eventTypes are the eventTypes of events that are not INFO.
 var eventTypes = map[string]string{
 	"SERVICE_TASK_START_IMPAIRED": "WARN", placementFailed: "ERROR", "SERVICE_DEPLOYMENT_FAILED": "ERROR",
+	"SERVICE_DISCOVERY_INSTANCE_UNHEALTHY": "WARN", "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED": "ERROR",
 }
 
 // eventDetail is the detail of a service event as ECS has it; whoever sends it adds the ARN of the cluster.

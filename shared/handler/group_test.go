@@ -11,19 +11,21 @@ import (
 
 // fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so, and CloudWatch.
 type fakeGroups struct {
-	w       *world
-	groups  map[string]*cluster.AutoScalingGroup
-	hooks   map[string]cluster.LifecycleHook
-	policy  map[string]cluster.TrackingPolicy
-	alarms  map[string]cluster.MetricAlarm
-	points  []cluster.Datapoint
-	calls   []string
-	refuse  error // of the next call that protects
-	release func()
-	n       int
-	silent  map[string]bool         // instances that never register
-	deaf    bool                    // no event says that instances register
-	failing func(call string) error // of CloudWatch's calls
+	w      *world
+	groups map[string]*cluster.AutoScalingGroup
+	hooks  map[string]cluster.LifecycleHook
+	policy map[string]cluster.TrackingPolicy
+	alarms map[string]cluster.MetricAlarm
+	points []cluster.Datapoint
+	calls  []string
+	refuse error // of the next call that protects
+	// untaggable is the error of the next that tags
+	untaggable error
+	release    func()
+	n          int
+	silent     map[string]bool         // instances that never register
+	deaf       bool                    // no event says that instances register
+	failing    func(call string) error // of CloudWatch's calls
 }
 
 func (f *fakeGroups) fails(call string) error {
@@ -121,6 +123,10 @@ func (f *fakeGroups) end(g *cluster.AutoScalingGroup, n int) {
 }
 
 func (f *fakeGroups) TagGroup(_ context.Context, name, key, value string) error {
+	if err := f.untaggable; err != nil {
+		f.untaggable = nil
+		return err
+	}
 	g, err := f.group(name)
 	if err == nil {
 		g.Tags = map[string]string{key: value}

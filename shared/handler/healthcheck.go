@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
@@ -29,6 +30,7 @@ type HealthCheck struct {
 
 	rotation rotation
 	watched  map[string]*watchList // by cluster
+	tried    map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
 }
 
 // Schedule looks at every cluster, as far as its time goes.
@@ -93,12 +95,13 @@ func (h *HealthCheck) targets(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("listing registrations: %w", err)
 	}
-	groups, registry := map[string]bool{}, map[string]bool{}
+	groups, registry, again := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
 		if t, ok := row.(*cluster.Target); ok {
 			for _, g := range t.Registrations {
-				switch {
-				case g.State != cluster.Registered:
+				failed := g.State == cluster.RegistrationFailed && (again[g.ARN] || h.triesAgain(name, g.ARN))
+				switch again[g.ARN] = failed || again[g.ARN]; {
+				case g.State != cluster.Registered && !failed:
 				case g.Registry:
 					registry[g.ARN] = true
 				default:
@@ -122,7 +125,7 @@ func (h *HealthCheck) targets(ctx context.Context, name string) error {
 			failed = append(failed, h.write(ctx, t, &seen))
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, h.retry(ctx, name, rows, func(arn string) bool { return again[arn] && seen.there(arn) }))...)
 }
 
 // sightings are what load balancers and Cloud Map said, by ARN; nothing of those that could not be asked.
@@ -147,6 +150,13 @@ func (s *sightings) miss(arn string, err error) error {
 	delete(s.groups, arn)
 	delete(s.registries, arn)
 	return fmt.Errorf("asking about %s: %w", arn, err)
+}
+
+// there reports whether a target group or Cloud Map service could be asked and exists.
+func (s *sightings) there(arn string) bool {
+	_, group := s.groups[arn]
+	_, registry := s.registries[arn]
+	return !s.gone[arn] && (group || registry)
 }
 
 // of is what was said of a registration; known false where nobody could be asked, here false where it is not there.

@@ -30,6 +30,9 @@ func (b *balanced) healthCheck() *handler.HealthCheck {
 	}
 }
 
+// tryAgain is how often registrations that have failed are tried again.
+const tryAgain = 5 * time.Minute
+
 func (b *balanced) looks(h *handler.HealthCheck) {
 	b.t.Helper()
 	if err := h.Schedule(ctx, "health"); err != nil {
@@ -135,6 +138,59 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b.pump()
 		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
 		want(t, "targets", len(b.elb.groups[groupOne]), 2)
+	})
+	t.Run("WhatHasFailedIsTriedAgainOnceThereIsSuchATargetGroup", func(t *testing.T) {
+		b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
+		delete(b.elb.groups, groupOne)
+		b.asks(cluster.Outbox{Targets: b.items()})
+		h := b.healthCheck()
+		b.looks(h)
+		b.advance(5 * time.Minute)
+		before := b.units()
+		for range 12 {
+			b.advance(time.Minute)
+			b.looks(h)
+		}
+		want(t, "write units where there is none", b.units(), before)
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
+		b.elb.groups[groupOne] = map[cluster.Address]cluster.TargetHealth{}
+		b.advance(tryAgain)
+		b.looks(h)
+		b.pump()
+		for _, id := range b.ids {
+			g := b.target(id)
+			want(t, "state", g.Registrations[0].State, cluster.Registered)
+			want(t, "reason", g.Registrations[0].Reason, "")
+		}
+		want(t, "targets", len(b.elb.groups[groupOne]), 2)
+	})
+	t.Run("WhatIsRefusedAgainIsNotWrittenAgain", func(t *testing.T) {
+		b := newBalanced(t, 1, inGroup(groupOne))
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings[1].HostPort = 0
+		b.asks(cluster.Outbox{Targets: b.items()})
+		h := b.healthCheck()
+		calls, rev := b.elb.count("RegisterTargets"), b.target(b.ids[0]).Rev
+		for range 10 {
+			b.looks(h)
+			b.pump()
+			b.advance(time.Minute)
+		}
+		want(t, "tried again", b.elb.count("RegisterTargets")-calls, 2)
+		want(t, "row", b.target(b.ids[0]).Rev, rev)
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
+		wantCount(t, "outbox rows", b.outbox(), 0)
+	})
+	t.Run("APortThatComesToBeBoundIsFoundAgain", func(t *testing.T) {
+		b := newBalanced(t, 1, inGroup(groupOne))
+		bindings := b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings = nil
+		b.asks(cluster.Outbox{Targets: b.items()})
+		want(t, "state at first", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
+		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings = bindings
+		b.looks(b.healthCheck())
+		b.pump()
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Registered)
+		wantEvent(t, b.world.events("web"), "(service web) registered 1 targets in (target-group "+groupOne+")")
 	})
 	t.Run("LosesARaceAgainstDispatch", func(t *testing.T) {
 		b, h := checked(t, 1, inGroup(groupOne))

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -112,7 +113,56 @@ func TestPlacement_Disconnected(t *testing.T) {
 	})
 }
 
+// taskAliases are the aliases of tasks; those without an owner are of instances.
+func (w *world) taskAliases() []*cluster.Alias {
+	return slices.DeleteFunc(rows[*cluster.Alias](w, cluster.PrefixAlias), func(a *cluster.Alias) bool { return a.Owner == "" })
+}
+
 func TestTaskStateChange_Spot(t *testing.T) {
+	warning := func(ec2 string) []byte {
+		return []byte(`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"` + ec2 + `","instance-action":"terminate"}}`)
+	}
+	begin := func(t *testing.T, n int) (*world, *spyState) {
+		w := newWorld(t)
+		w.observer.Decoder = awsevent.Decoder{}
+		w.instances("i", n, 4096, 8192)
+		spy := &spyState{Store: w.store}
+		w.observer.State = spy
+		return w, spy
+	}
+	t.Run("ReadsNoMoreInALargerCluster", func(t *testing.T) {
+		units := func(n int) float64 {
+			w, spy := begin(t, n)
+			before := w.store.Usage().ReadUnits
+			w.observe(warning("i-i001"))
+			want(t, "reads of a range, the clusters' alone", spy.lists, 1)
+			used := w.store.Usage().ReadUnits - before
+			w.pump()
+			want(t, "status", w.instance("i001").Status, cluster.InstanceDraining)
+			return used
+		}
+		want(t, "read units", units(200), units(2))
+	})
+	t.Run("OfAnInstanceThatHasRegisteredAnew", func(t *testing.T) {
+		w, _ := begin(t, 1)
+		again := *w.ecs.instances["i000"]
+		again.ID = "i999"
+		w.ecs.register(&again)
+		w.pump()
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		w.pump()
+		w.observe(warning("i-i000"))
+		w.pump()
+		want(t, "status", w.instance("i999").Status, cluster.InstanceDraining)
+	})
+	t.Run("IsForgottenWithTheInstance", func(t *testing.T) {
+		w, _ := begin(t, 1)
+		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
+		w.pump()
+		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		wantCount(t, "aliases", aliases, 1)
+		want(t, "expires", aliases[0].Expires, w.instance("i000").Expires)
+	})
 	for _, kind := range []string{"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
@@ -184,6 +234,30 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
 	})
+	t.Run("AnAttributeThatIsTakenAwayThroughTheAPIStopsItsTaskAtOnce", func(t *testing.T) { // no rule passes the event
+		w := begin(t)
+		ids := w.instances("i", 2, 2048, 8192)
+		spec := agent
+		spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
+		for _, id := range ids {
+			w.attribute(id, "kind", "a")
+		}
+		w.createAs(spec)
+		w.advance(time.Minute)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
+		w.ecs.mute = true
+		w.ecs.change(ids[0], func(i *cluster.Instance) { delete(i.Attributes, "kind") })
+		w.ecs.mute = false
+		w.advance(10 * time.Minute)
+		wantCount(t, "running tasks while nobody knows", w.with(cluster.TaskRunning), 2)
+		if err := w.api.InstancesChanged(ctx, prod, ids[:1]); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks there", on[ids[0]], 0)
+		want(t, "tasks where it is still met", on[ids[1]], 1)
+	})
 	t.Run("GrowsWithTheTaskDefinition", func(t *testing.T) {
 		w := begin(t)
 		w.instances("i", 1, 2048, 8192)
@@ -202,6 +276,46 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.create("web", "web", 8)
 		w.pump()
 		wantCount(t, "running tasks beside the larger reservation", w.of("web:1", cluster.TaskRunning), 2)
+	})
+	t.Run("FollowsChangedConstraintsAtOnce", func(t *testing.T) {
+		w := begin(t)
+		ids := w.instances("i", 2, 2048, 8192)
+		refuse(w)
+		w.createAs(agent)
+		w.pump()
+		w.create("web", "web", 16) // of 256: 4 fit beside the reservation of each instance
+		w.pump()
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 8)
+		to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "ec2InstanceId == i-" + ids[0]}}
+		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &to}); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "where the daemon is no longer to be", on[ids[1]], 8)
+		want(t, "where it is", on[ids[0]], 4)
+	})
+	t.Run("HoldsNetworkInterfaces", func(t *testing.T) {
+		w := begin(t)
+		for _, name := range []string{"heavy", "web"} {
+			own := definition(name, 1, 256, 256)
+			own.Needs.ENIs = 1
+			w.ecs.define(own)
+		}
+		w.ecs.register(&cluster.Instance{
+			Head: cluster.Head{Cluster: prod}, ID: "a", EC2InstanceID: "i-a", Attributes: map[string]string{cluster.AttributeENIs: "3"},
+			Registered: cluster.Capacity{CPU: 8192 * cluster.CPUUnit, Memory: 8192},
+		})
+		w.pump()
+		refuse(w)
+		network := &cluster.Network{Subnets: []string{"subnet-1"}}
+		spec := agent
+		spec.Network = network
+		w.createAs(spec)
+		w.pump()
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(3), Network: network})
+		w.pump()
+		wantCount(t, "running tasks beside the interface that is kept", w.with(cluster.TaskRunning), 2)
 	})
 	t.Run("ChangedConstraintsActOnRunningTasksWithTheNextDeployment", func(t *testing.T) {
 		w := begin(t)

@@ -32,12 +32,13 @@ type ManagedScaling struct {
 	rotation rotation
 }
 
-// Schedule looks at every cluster that has capacity providers, as far as its time goes.
+// Schedule looks at the capacity providers, and then at every cluster that has some, as far as its time goes.
 func (h *ManagedScaling) Schedule(ctx context.Context, name string) error {
 	if name != "scaling" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
-	return h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) })
+	err := h.lookAtProviders(ctx)
+	return errors.Join(err, h.rotation.each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) }))
 }
 
 // Messages handles events of alarms and of instances whose termination the lifecycle hook holds up, and returns the ids of
@@ -120,41 +121,54 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Leaving) == 0 {
 		return err
 	}
-	var failed []error
+	var failed, unattached []error
 	for _, p := range of.Leaving {
-		failed = append(failed, attaching(wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p)))
+		unattached = append(unattached, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
 	}
+	waits := false // for a look at a group
 	if len(of.Providers) > 0 {
 		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
 		if err := r.read(); err != nil {
 			return err
 		}
 		for _, p := range of.Providers {
-			failed = append(failed, wrap(r.provider(p), "capacity provider %s", p))
+			if row := r.rows[p]; row != nil && row.Look {
+				waits = true
+				continue
+			}
+			err := wrap(r.provider(p), "capacity provider %s", p)
+			if errors.As(err, new(notAttached)) {
+				unattached = append(unattached, err)
+			} else {
+				failed = append(failed, err)
+			}
 		}
 		if len(r.points) > 0 {
 			failed = append(failed, wrap(h.Metrics.PutReservation(ctx, r.points), "publishing %s", cluster.ReservationMetric))
 		}
 	}
-	err = errors.Join(failed...)
+	err = errors.Join(append(failed, unattached...)...)
 	var lost *cluster.Conflict
 	if errors.As(err, &lost) {
 		logger(h.Log).Info("another environment scales the cluster at the same time, and goes on", "cluster", name)
 		return nil
 	}
-	return errors.Join(err, h.conclude(ctx, of, err))
+	if waits {
+		return err
+	}
+	return errors.Join(err, h.conclude(ctx, of, errors.Join(unattached...)))
 }
 
-// unattached is the failure to make or take back what belongs to a provider: users see it in the attachments' status.
-type unattached struct{ error }
+// notAttached is the failure to make or take back what belongs to a provider: users see it in the attachments' status.
+type notAttached struct{ error }
 
-func (u unattached) Unwrap() error { return u.error }
+func (n notAttached) Unwrap() error { return n.error }
 
 func attaching(err error) error {
 	if err == nil {
 		return nil
 	}
-	return unattached{err}
+	return notAttached{err}
 }
 
 // conclude says what has become of the attachments, if that was asked or has changed. What failed otherwise is tried again
@@ -162,9 +176,8 @@ func attaching(err error) error {
 func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
 	next := *of
 	next.Status, next.Reason = cluster.AttachmentsComplete, ""
-	var u unattached
-	if errors.As(failed, &u) {
-		next.Status, next.Reason = cluster.AttachmentsFailed, u.Error()
+	if failed != nil {
+		next.Status, next.Reason = cluster.AttachmentsFailed, failed.Error()
 	} else {
 		next.Leaving = nil
 	}
@@ -185,7 +198,7 @@ type scalingRound struct {
 	specs  *specs
 	groups map[string]*cluster.AutoScalingGroup
 	rows   map[string]*cluster.CapacityProvider
-	busy   map[string]bool // Auto Scaling groups whose nodes are being upgraded
+	busy   map[string]*cluster.Update // of Auto Scaling groups whose nodes are being upgraded
 	points []cluster.Datapoint
 	// waiting are the tasks that wait, by capacity provider; daemons what DAEMON services need.
 	waiting map[string][]scaling.Waiting
@@ -220,17 +233,27 @@ func (r *scalingRound) read() error {
 	return r.upgrading()
 }
 
-// upgrading finds out which groups' nodes are being upgraded: nothing is taken from these.
+// upgrading finds out which groups' nodes are being upgraded: nothing is taken from these, and their maximum is not theirs.
 func (r *scalingRound) upgrading() error {
 	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixNodeGroup))
 	if err != nil {
 		return fmt.Errorf("listing node groups: %w", err)
 	}
-	r.busy = map[string]bool{}
+	r.busy = map[string]*cluster.Update{}
 	for _, row := range rows {
-		if g, ok := row.(*cluster.NodeGroup); ok && g.Status == cluster.NodeGroupUpdating {
-			r.busy[g.AutoScalingGroup] = true
+		g, ok := row.(*cluster.NodeGroup)
+		if !ok || g.Status != cluster.NodeGroupUpdating {
+			continue
 		}
+		row, err := r.State.Get(r.ctx, cluster.UpdateKey(r.of.Cluster, g.Name, g.Update))
+		if err != nil {
+			return fmt.Errorf("reading update %s: %w", g.Update, err)
+		}
+		u, ok := row.(*cluster.Update)
+		if !ok || u == nil {
+			u = &cluster.Update{}
+		}
+		r.busy[g.AutoScalingGroup] = u
 	}
 	return nil
 }
@@ -240,6 +263,9 @@ func (r *scalingRound) provider(name string) error {
 	p := r.rows[name]
 	if p == nil {
 		return attaching(errors.New("it does not exist"))
+	}
+	if p.Unfit != "" {
+		return attaching(errors.New(p.Unfit))
 	}
 	g := r.groups[p.Group]
 	if g == nil {

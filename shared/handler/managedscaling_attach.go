@@ -114,15 +114,10 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 	if err != nil {
 		return err
 	}
-	if err := r.takeBack(name, history); err != nil {
+	if err := r.takeTasksAgain(history.Drains); err != nil {
 		return err
 	}
-	api := &API{State: h.State, Clock: h.Clock, Settings: h.Settings}
-	_, err = api.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
-		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == of.Cluster })
-		return nil
-	})
-	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+	if err := r.letGo(name, history.Attached.Group); err != nil {
 		return err
 	}
 	key := history.Key()
@@ -130,9 +125,9 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 	return wrap(err, "forgetting what was remembered")
 }
 
-// takeBack takes back what was made for a provider, and has the instances take tasks again that consolidation was emptying.
-func (r *scalingRound) takeBack(name string, history *cluster.ScalingHistory) error {
-	for _, d := range history.Drains {
+// takeTasksAgain has the instances take tasks again that consolidation was emptying.
+func (r *scalingRound) takeTasksAgain(drains []cluster.Drain) error {
+	for _, d := range drains {
 		if d.Over {
 			continue
 		}
@@ -147,17 +142,36 @@ func (r *scalingRound) takeBack(name string, history *cluster.ScalingHistory) er
 			return err
 		}
 	}
-	if history.Attached.Group == "" {
+	return nil
+}
+
+// letGo takes back all that may have been made for a provider on the group, and notes that the cluster does not have it.
+func (r *scalingRound) letGo(name, group string) error {
+	if group != "" {
+		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
+			return err
+		}
+	}
+	api := &API{State: r.State, Clock: r.Clock, Settings: r.Settings}
+	_, err := api.editProvider(r.ctx, name, func(p *cluster.CapacityProvider) error {
+		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
 		return nil
+	})
+	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+		return err
 	}
-	off := &cluster.CapacityProvider{Name: name, Group: history.Attached.Group}
+	return nil
+}
+
+// takeBack takes back what a provider that wants nothing may have. With a group that is gone its policy and its hook are.
+func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
 	groups, err := r.Groups.DescribeGroups(r.ctx, []string{off.Group})
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("describing Auto Scaling group %s: %w", off.Group, err)
-	}
-	if len(groups) == 0 { // its policy and its hook are gone with it
+	case len(groups) == 0:
 		return r.attachAlarms(off, false)
 	}
-	_, err = r.attach(off, history)
+	_, err = r.attach(off, &cluster.ScalingHistory{Attached: cluster.Attached{Group: off.Group, Begun: true}})
 	return err
 }

@@ -36,8 +36,14 @@ func (r *scalingRound) remember(old, next *cluster.ScalingHistory) error {
 
 // input is what a decision about the provider rests on.
 func (r *scalingRound) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
+	update := r.busy[p.Group]
+	if update != nil && update.Original != nil {
+		own := *g // the surge has raised the maximum for as long as the update takes
+		own.Max = min(g.Max, update.Original.Max)
+		g = &own
+	}
 	in := scaling.Input{
-		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: r.busy[p.Group],
+		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: update != nil,
 		Waiting: r.waiting[p.Name], Daemons: r.daemons,
 	}
 	if p.Scaling.Consolidation.Enabled {
@@ -138,18 +144,24 @@ func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
 	}
 	out := map[string]string{}
 	for _, key := range order {
-		have := map[string]int{}
-		for _, t := range r.snap.Owned(key.short) {
-			if v := r.snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == key.name && v != nil && v.Instance != nil {
-				have[v.CapacityProvider()]++
-			}
-		}
 		of := tasks[key]
+		have := byProvider(r.snap, key.short, key.name)
 		for n, provider := range allot(r.snap.Services[of[0].Service].Providers, have, len(of)) {
 			out[of[n].ID] = provider
 		}
 	}
 	return out
+}
+
+// byProvider counts a service's tasks of a revision that hold capacity, by the capacity provider that has them.
+func byProvider(snap *cluster.Snapshot, short, revision string) map[string]int {
+	have := map[string]int{}
+	for _, t := range snap.Owned(short) {
+		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil && v.Instance != nil {
+			have[v.CapacityProvider()]++
+		}
+	}
+	return have
 }
 
 // unheard are the events that were not told yet, and the topics that are then told of. An event without a topic is always

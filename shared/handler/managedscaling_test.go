@@ -24,7 +24,7 @@ func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 	w := newWorld(t)
 	f := newGroups(w)
 	f.groups["g"] = &cluster.AutoScalingGroup{Name: "g", Max: 10, Protects: true}
-	w.api.Groups, w.dispatch.Groups = f, f
+	w.dispatch.Groups = f
 	s := &scaled{world: w, fakeGroups: f, function: &handler.ManagedScaling{
 		State: w.store, ECS: w.ecs, Hosts: f, Groups: f, Metrics: f, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}}
@@ -92,6 +92,21 @@ func TestManagedScaling(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCount(t, "failures", missing, 1)
+	})
+	t.Run("LetsGoOfADeletedCluster", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.ecs.clusters[prod] = false
+		if err := s.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "alarms and hooks at first", len(s.alarms)+len(s.hooks), 3)
+		s.look(t)
+		want(t, "alarms and hooks left", len(s.alarms)+len(s.hooks), 0)
+		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
+		gone, err := s.api.DeleteCapacityProvider(ctx, "p")
+		want(t, "error", err, nil)
+		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 	})
 	t.Run("PolicyInsteadOfAlarms", func(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagTargetTracking: "true"} })
@@ -219,6 +234,7 @@ func TestManagedScaling(t *testing.T) {
 	})
 	t.Run("EventsHaveItLookAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
+		s.look(t)
 		event := func(source, kind, detail string) cluster.Message {
 			return cluster.Message{ID: kind, Body: []byte(fmt.Sprintf(
 				`{"id":"e","source":%q,"detail-type":%q,"account":"1","region":"r","time":"2026-11-21T09:00:00Z","resources":[],"detail":%s}`, source, kind, detail))}
@@ -233,7 +249,7 @@ func TestManagedScaling(t *testing.T) {
 		for n, c := range []struct {
 			m    cluster.Message
 			want int
-		}{{other, 0}, {alarm, 1}, {ending, 2}} {
+		}{{other, 1}, {alarm, 2}, {ending, 3}} {
 			wantCount(t, "messages to deliver again", s.function.Messages(ctx, []cluster.Message{c.m}), 0)
 			want(t, fmt.Sprint("looks after event ", n), len(s.points), c.want)
 		}
@@ -247,29 +263,166 @@ func TestManagedScaling(t *testing.T) {
 	})
 }
 
+// described is a capacity provider as the API has it.
+func (s *scaled) described(t *testing.T, name string) *cluster.CapacityProvider {
+	t.Helper()
+	got, _, err := s.api.CapacityProviders(ctx, []string{name})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("providers %v, %v", got, err)
+	}
+	return got[0]
+}
+
+func (s *scaled) look(t *testing.T) {
+	t.Helper()
+	if err := s.function.Schedule(ctx, "scaling"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A group that is not fit is found by managed scaling, for providers of clusters and of none.
+func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
+	unprotected := func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }
+	const protection = "the Auto Scaling group must have instance protection from scale in enabled."
+	for _, c := range []struct {
+		name   string
+		change func(*cluster.CapacityProvider, *cluster.AutoScalingGroup)
+		refuse cluster.Code // of the tag
+		text   string
+	}{
+		{name: "NoGroup", change: func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, text: "ARN is not valid"},
+		{name: "NoRoom", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max = 0 }, text: "maximum size of 0"},
+		{name: "Unprotected", change: unprotected, text: protection},
+		{name: "Weights", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, text: "weights"},
+		{name: "MayNotTag", refuse: "AccessDenied", text: "AccessDenied: no"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScaled(t, nil)
+			s.minute(1)
+			g := &cluster.AutoScalingGroup{Name: "free", Max: 1, Protects: true}
+			s.groups["free"] = g
+			p := providerRow("q", "free")
+			if c.change != nil {
+				c.change(p, g)
+			}
+			made, err := s.api.CreateCapacityProvider(ctx, p)
+			want(t, "error", err, nil)
+			want(t, "status", made.UpdateStatus, cluster.ProviderCreating)
+			if c.refuse != "" {
+				s.untaggable = cluster.Errorf(c.refuse, "no")
+			}
+			s.look(t) // no cluster has it
+			got := s.described(t, "q")
+			want(t, "status", got.UpdateStatus, cluster.ProviderCreateFailed)
+			if !strings.Contains(got.UpdateReason, c.text) {
+				t.Errorf("the reason %q lacks %q", got.UpdateReason, c.text)
+			}
+			s.attach(t, "p", "q")
+			_ = s.function.Schedule(ctx, "scaling")
+			want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
+			a, err := s.api.Attachments(ctx, prod)
+			if err != nil || !strings.Contains(a.Reason, "capacity provider q: "+got.UpdateReason) {
+				t.Errorf("%v: the attachments failed for %q", err, a.Reason)
+			}
+			s.attach(t, "p")
+			s.look(t)
+			want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
+			gone, err := s.api.DeleteCapacityProvider(ctx, "q")
+			want(t, "error", err, nil)
+			want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
+		})
+	}
+	t.Run("Complete", func(t *testing.T) {
+		s := newScaled(t, nil)
+		want(t, "status at first", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
+		_, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Draining: new(false)})
+		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
+		s.look(t)
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "tag", s.groups["g"].Tags[cluster.ManagedTag], "true")
+		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
+	})
+	t.Run("WaitsWhileAWSIsBusy", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.untaggable = cluster.Errorf("Throttling", "later")
+		if s.function.Schedule(ctx, "scaling") == nil {
+			t.Error("nothing is said of it")
+		}
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
+		want(t, "attachments", s.status(t), cluster.AttachmentsInProgress)
+		s.look(t)
+		want(t, "status after it", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "attachments after it", s.status(t), cluster.AttachmentsComplete)
+	})
+	t.Run("AFailedOneIsLookedAtAgainWhenItIsUpdated", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Protects = false
+		_ = s.function.Schedule(ctx, "scaling")
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreateFailed)
+		if _, err := s.api.DeleteCapacityProvider(ctx, "p"); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "status of one that a cluster has", s.described(t, "p").UpdateStatus, cluster.ProviderDeleteFailed)
+		if _, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(false)}); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		want(t, "status after an update", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
+	})
+	t.Run("AnUpdateThatDoesNotFitIsTakenBack", func(t *testing.T) {
+		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection = false })
+		s.groups["g"].Protects = false
+		s.look(t)
+		next, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{
+			Name: "p", Protection: new(true), Draining: new(false), Scaling: cluster.ScalingChange{Target: new(50)},
+		})
+		want(t, "error", err, nil)
+		want(t, "status", next.UpdateStatus, cluster.ProviderUpdating)
+		if err := s.api.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagTargetTracking: "true"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		got := s.described(t, "p")
+		want(t, "after it", fmt.Sprint(got.UpdateStatus, got.Protection, got.Draining, got.Scaling.Target, got.Scaling.TargetTracking), "UPDATE_FAILEDfalse true 100 true")
+		if !strings.Contains(got.UpdateReason, protection) {
+			t.Errorf("the reason is %q", got.UpdateReason)
+		}
+		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
+		s.groups["g"].Protects = true
+		if _, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(true)}); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		got = s.described(t, "p")
+		want(t, "with protection", fmt.Sprint(got.UpdateStatus, got.Protection, got.UpdateReason == ""), "UPDATE_COMPLETEtrue true")
+	})
+	t.Run("AnUpdateThatNeedsNoLookIsDoneAtOnce", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.look(t)
+		next, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Target: new(50)}})
+		want(t, "error", err, nil)
+		want(t, "status", next.UpdateStatus, cluster.ProviderUpdated)
+	})
+}
+
 func TestAPI_CapacityProviders(t *testing.T) {
-	t.Run("RefusesWhatTheGroupIsNotFitFor", func(t *testing.T) {
+	t.Run("Refuses", func(t *testing.T) {
 		for _, c := range []struct {
 			name   string
-			change func(*cluster.CapacityProvider, *cluster.AutoScalingGroup)
+			change func(*cluster.CapacityProvider)
 			code   cluster.Code
 			text   string
 		}{
-			{"NoGroup", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, cluster.CodeClient, "ARN is not valid"},
-			{"NoRoom", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max = 0 }, cluster.CodeInvalidParameter, "maximum size of 0"},
-			{"Unprotected", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Protects = false }, cluster.CodeInvalidParameter, "instance protection"},
-			{"Weights", func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, cluster.CodeInvalidParameter, "weights"},
-			{"ProtectionAlone", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Scaling.Enabled = false }, cluster.CodeInvalidParameter, "enable managed scaling"},
-			{"ReservedName", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Name = "Fargate-like" }, cluster.CodeClient, "must not begin"},
-			{"Taken", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Name = "p" }, cluster.CodeClient, "already exists"},
-			{"GroupTaken", func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "g" }, cluster.CodeClient, "already in use"},
+			{"ProtectionAlone", func(p *cluster.CapacityProvider) { p.Scaling.Enabled = false }, cluster.CodeInvalidParameter, "enable managed scaling"},
+			{"ReservedName", func(p *cluster.CapacityProvider) { p.Name = "Fargate-like" }, cluster.CodeClient, "must not begin"},
+			{"Taken", func(p *cluster.CapacityProvider) { p.Name = "p" }, cluster.CodeClient, "already exists"},
+			{"GroupTaken", func(p *cluster.CapacityProvider) { p.Group = "g" }, cluster.CodeClient, "already in use"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := newScaled(t, nil)
-				g := &cluster.AutoScalingGroup{Name: "free", Max: 1, Protects: true}
-				s.groups["free"] = g
 				p := providerRow("q", "free")
-				c.change(p, g)
+				c.change(p)
 				_, err := s.api.CreateCapacityProvider(ctx, p)
 				wantCode(t, err, c.code, c.text)
 			})
@@ -288,8 +441,24 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		if _, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
 			t.Fatal(err)
 		}
+		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(true)})
+		wantCode(t, err, cluster.CodeInvalidParameter, "enable managed scaling")
 		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
+	})
+	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
+		s := newScaled(t, nil)
+		check := func(name string, providers []string, strategy ...cluster.ProviderShare) error {
+			return s.api.CheckClusterProviders(ctx, name, providers, strategy)
+		}
+		wantCode(t, check("new", []string{"q"}), cluster.CodeInvalidParameter, "does not exist")
+		wantCode(t, check("new", []string{"p"}), cluster.CodeInvalidParameter, "cannot be associated with another")
+		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter, "not associated with the cluster: p")
+		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "of one that is free", check("new", []string{"q"}, cluster.ProviderShare{Provider: "q", Weight: 1}), nil)
 	})
 	t.Run("InUse", func(t *testing.T) {
 		s := newScaled(t, nil)
@@ -303,7 +472,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "update status", p.UpdateStatus, cluster.DeleteFailed)
+		want(t, "update status", p.UpdateStatus, cluster.ProviderDeleteFailed)
 	})
 	t.Run("StrategyNamesWhatIsThere", func(t *testing.T) {
 		s := newScaled(t, nil)

@@ -14,8 +14,8 @@ import (
 // scheduleUpgrade names the schedule of node-group-upgrade.
 const scheduleUpgrade = "node-groups"
 
-// NodeGroupUpgrade carries out updates of node groups (N1 to N6): each minute it looks at what is there, writes how far the
-// update is, and then does what that says. Each of these can be lost or repeated.
+// NodeGroupUpgrade carries out what is asked of node groups. Of updates of the nodes (N1 to N6) it looks each minute at what is
+// there, writes how far the update is, and then does what that says. Each of these can be lost or repeated.
 type NodeGroupUpgrade struct {
 	State     State
 	ECS       ECS
@@ -28,7 +28,7 @@ type NodeGroupUpgrade struct {
 	Log       *slog.Logger
 }
 
-// Schedule takes every update in progress one look further.
+// Schedule takes all that is in progress one look further.
 func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 	if name != scheduleUpgrade {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleUpgrade)}
@@ -40,34 +40,49 @@ func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 		}
 		var failed []error
 		for _, row := range rows {
-			if g, ok := row.(*cluster.NodeGroup); ok && g.Status == cluster.NodeGroupUpdating {
-				failed = append(failed, wrap(n.advance(ctx, g), "updating node group %s", g.Name))
+			if g, ok := row.(*cluster.NodeGroup); ok {
+				failed = append(failed, wrap(n.group(ctx, g), "node group %s", g.Name))
 			}
 		}
 		return errors.Join(failed...)
 	})
 }
 
+func (n *NodeGroupUpgrade) group(ctx context.Context, g *cluster.NodeGroup) error {
+	switch {
+	case g.Status == cluster.NodeGroupCreating:
+		return n.create(ctx, g)
+	case g.Status == cluster.NodeGroupDeleting:
+		return n.remove(ctx, g)
+	case g.Status == cluster.NodeGroupUpdating && g.ConfigUpdate != "":
+		return n.configure(ctx, g)
+	case g.Status == cluster.NodeGroupUpdating:
+		return n.advance(ctx, g)
+	}
+	return nil
+}
+
 // advance takes a node group's update one look further. A lost race is somebody else's look.
 func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) error {
-	u, err := n.row(ctx, g)
+	u, err := n.row(ctx, g, g.Update)
 	if err != nil {
 		return err
 	}
 	if u == nil {
 		return n.finish(ctx, g, nil)
 	}
-	in, err := n.look(ctx, g, u)
+	asked, err := n.resolve(ctx, u)
 	if err != nil {
 		return err
 	}
-	next, actions := u, []nodegroup.Action(nil)
-	if in.gone {
-		next = nodegroup.Fail(u, cluster.UpdateError{
-			Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more", Resources: []string{g.AutoScalingGroup},
-		})
+	in, err := n.look(ctx, g, asked)
+	if err != nil {
+		return err
 	}
-	next, actions = nodegroup.Next(next, in.group, in.instances, n.Clock.Now())
+	if in.gone {
+		asked = nodegroup.Fail(asked, groupGone(g))
+	}
+	next, actions := nodegroup.Next(asked, in.group, in.instances, n.Clock.Now())
 	if next.Ended() {
 		return n.finish(ctx, g, next)
 	}
@@ -80,10 +95,26 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 	return n.act(ctx, g, next, actions)
 }
 
-func (n *NodeGroupUpgrade) row(ctx context.Context, g *cluster.NodeGroup) (*cluster.Update, error) {
-	row, err := n.State.Get(ctx, cluster.UpdateKey(g.Cluster, g.Name, g.Update))
+// resolve reads the launch template of the user's own that an update is made from, once; one that cannot be read ends the
+// update's way forward.
+func (n *NodeGroupUpgrade) resolve(ctx context.Context, u *cluster.Update) (*cluster.Update, error) {
+	if u.Target.Image != "" || u.Phase == cluster.PhaseRestore {
+		return u, nil
+	}
+	target, err := n.custom(ctx, u.Target)
+	if why := forGood(err); why != nil {
+		return nodegroup.Fail(u, updateError(why, u.Target.SourceTemplate)), nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
+		return nil, err
+	}
+	return nodegroup.Resolve(u, target), nil
+}
+
+func (n *NodeGroupUpgrade) row(ctx context.Context, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
+	row, err := n.State.Get(ctx, cluster.UpdateKey(g.Cluster, g.Name, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading update %s: %w", id, err)
 	}
 	u, _ := row.(*cluster.Update)
 	return u, nil
@@ -93,10 +124,10 @@ func (n *NodeGroupUpgrade) row(ctx context.Context, g *cluster.NodeGroup) (*clus
 func (n *NodeGroupUpgrade) finish(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	next := *g
 	next.Rev++
-	next.Status, next.ModifiedAt = cluster.NodeGroupActive, n.Clock.Now()
+	next.Status, next.ConfigUpdate, next.ModifiedAt = cluster.NodeGroupActive, "", n.Clock.Now()
 	writes := []cluster.Write{{Put: &next}}
 	if u != nil {
-		if u.Status == cluster.UpdateSuccessful {
+		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
 			next.Target = u.Target
 		}
 		ended := *u
@@ -152,7 +183,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 
 // launches notes the launch template version that was made, and the launches that failed.
 func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group) error {
-	if u.Template == "" {
+	if u.Template == "" && u.Target.Image != "" {
 		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)

@@ -25,7 +25,7 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	var failed []error
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
-		now, err := n.row(ctx, g)
+		now, err := n.row(ctx, g, g.Update)
 		if err != nil || now == nil || now.Rev != u.Rev {
 			return errors.Join(append(failed, err)...)
 		}
@@ -152,19 +152,32 @@ func labelled(i *cluster.Instance, labels map[string]string) bool {
 // refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of
 // single nodes only a lack of rights is for good: they may have gone meanwhile.
 func refusedFor(a nodegroup.Action, err error) *cluster.UpdateError {
+	why := forGood(err)
+	if why == nil || a.Instance != "" && !denies(why.Code) {
+		return nil
+	}
+	out := updateError(why, cmp.Or(a.Instance, a.Template))
+	out.Message = fmt.Sprintf("%s: %s", a, out.Message)
+	return &out
+}
+
+// forGood is the error of another API that refuses something for good; nil where it may be tried again.
+func forGood(err error) *cluster.Error {
 	var e *cluster.Error
-	if !errors.As(err, &e) || errors.Is(err, cluster.ErrAmbiguous) {
+	if !errors.As(err, &e) || errors.Is(err, cluster.ErrAmbiguous) || passing(e.Code) {
 		return nil
 	}
-	out := &cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s: %s", a, e.Code, e.Message)}
-	if who := cmp.Or(a.Instance, a.Template); who != "" {
-		out.Resources = []string{who}
-	}
-	switch {
-	case denies(e.Code):
+	return e
+}
+
+// updateError is a refusal as an update's error, in EKS's codes, with the resource that it is about.
+func updateError(why *cluster.Error, resource string) cluster.UpdateError {
+	out := cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s", why.Code, why.Message)}
+	if denies(why.Code) {
 		out.Code = cluster.UpdateAccessDenied
-	case a.Instance != "" || passing(e.Code):
-		return nil
+	}
+	if resource != "" {
+		out.Resources = []string{resource}
 	}
 	return out
 }

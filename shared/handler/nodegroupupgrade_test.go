@@ -112,7 +112,7 @@ func (p *nodePool) scale() {
 }
 
 // upgrading is a cluster whose four nodes run a service of six tasks, and the update of their node group to ami-2.
-func upgrading(t *testing.T, change cluster.VersionChange) (*world, *nodePool, *handler.NodeGroups, *handler.NodeGroupUpgrade) {
+func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
 	t.Helper()
 	w := newWorld(t)
 	n, auto := groupsOf(w)
@@ -122,16 +122,14 @@ func upgrading(t *testing.T, change cluster.VersionChange) (*world, *nodePool, *
 	pool.scale()
 	w.create("web", "web", 6)
 	w.advance(time.Minute)
-	n.Auto, n.Updates = pool, pool
-	if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
-		t.Fatal(err)
+	n.function = &handler.NodeGroupUpgrade{
+		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
+	n.made(spec("web", "a", more...))
 	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
 		t.Fatal(err)
 	}
-	return w, pool, n, &handler.NodeGroupUpgrade{
-		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
-	}
+	return w, pool, n, n.function
 }
 
 // runs has the function look each minute until the update has ended; hook is called before each look.
@@ -243,6 +241,38 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		want(t, "error", err, nil)
 		u, err := n.NodeGroupUpdate(ctx, prod, "web", row.Update)
 		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", row.Status, " ", err), "Failed OperationNotPermitted ACTIVE <nil>")
+	})
+	own := func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }
+	t.Run("ReadsTheLaunchTemplateOfTheUser", func(t *testing.T) {
+		change := version("web", "", "")
+		change.Template = &cluster.TemplateRef{ID: "lt-2"}
+		_, pool, n, upgrade := upgrading(t, change, own)
+		pool.err, pool.skip = cluster.Errorf("RequestLimitExceeded", "later"), 0
+		if upgrade.Schedule(ctx, "node-groups") == nil {
+			t.Error("nothing is said of a template that could not be read")
+		}
+		u := pool.runs(upgrade, 120, nothing)
+		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.Params), "Successful[] [{LaunchTemplateName own} {LaunchTemplateVersion 2}]")
+		g, err := n.NodeGroup(ctx, prod, "web")
+		want(t, "error", err, nil)
+		want(t, "target", g.Target, cluster.UpdateTarget{Image: "ami-8", SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
+	})
+	t.Run("FailsWhereTheLaunchTemplateCannotBeRead", func(t *testing.T) {
+		for wanted, err := range map[string]error{
+			"OperationNotPermitted [lt-2] InvalidLaunchTemplateId.VersionNotFound: none": cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "none"),
+			"AccessDenied [lt-2] UnauthorizedOperation: no":                              cluster.Errorf("UnauthorizedOperation", "no"),
+		} {
+			change := version("web", "", "")
+			change.Template = &cluster.TemplateRef{ID: "lt-2", Version: "2"}
+			_, pool, n, upgrade := upgrading(t, change, own)
+			pool.err, pool.skip = err, 0
+			u := pool.runs(upgrade, 5, nothing)
+			want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", u.Errors[0].Resources, " ", u.Errors[0].Message), "Failed "+wanted)
+			want(t, "group", fmt.Sprint(pool.groups["a"].Desired, pool.groups["a"].Template), "4lt-1:4")
+			if _, err := n.UpdateNodeGroupVersion(ctx, version("web", "", "again")); err != nil {
+				t.Fatal(err)
+			}
+		}
 	})
 	t.Run("FailsWhereItMayNot", func(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))

@@ -19,11 +19,15 @@ type nodeWorld struct {
 	protected map[string]bool              // task ids
 }
 
-func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*nodeWorld, error) {
-	w := &nodeWorld{
+func newNodeWorld() *nodeWorld {
+	return &nodeWorld{
 		instances: map[string]*cluster.Instance{}, tasks: map[string][]*cluster.Task{},
 		services: map[string]*cluster.Service{}, protected: map[string]bool{},
 	}
+}
+
+func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*nodeWorld, error) {
+	w := newNodeWorld()
 	for _, prefix := range []string{cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixProtection} {
 		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, prefix))
 		if err != nil {

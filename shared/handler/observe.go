@@ -252,16 +252,43 @@ func (o *observer) disconnectedAt(next, old *cluster.Instance) cluster.Instant {
 }
 
 func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {
+	alias, err := o.aliasOf(ctx, next, old)
+	if err != nil {
+		return err
+	}
 	if old != nil && !narrows(old, next) {
-		_, err := o.state.Write(ctx, cluster.Write{Put: next})
-		return wrap(err, "recording instance %s", next.ID)
+		if len(alias) == 0 {
+			_, err := o.state.Write(ctx, cluster.Write{Put: next})
+			return wrap(err, "recording instance %s", next.ID)
+		}
+		return o.state.Commit(ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: append(alias, cluster.Write{Put: next})})
 	}
 	// A new instance narrows nothing, but this is where an unknown cluster shows.
-	return o.narrow(ctx, next.Cluster, func(stamp int64) (cluster.Row, error) {
+	return narrowAll(ctx, o.state, next.Cluster, func(stamp int64) ([]cluster.Write, error) {
 		row := *next
 		row.Stamp = stamp
-		return &row, nil
+		return append([]cluster.Write{{Put: &row}}, alias...), nil
 	})
+}
+
+// aliasOf is what to write for the instance to be found by the EC2 instance that it is on: nothing where that is known. With
+// the instance the alias goes, unless the EC2 instance has registered anew meanwhile.
+func (o *observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]cluster.Write, error) {
+	known := old != nil && old.EC2InstanceID == next.EC2InstanceID
+	if next.EC2InstanceID == "" || known && !next.Gone() {
+		return nil, nil
+	}
+	alias := &cluster.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID, ID: next.ID}
+	if next.Gone() {
+		row, err := o.state.Get(ctx, alias.Key())
+		if err != nil {
+			return nil, fmt.Errorf("reading the alias of instance %s: %w", next.ID, err)
+		}
+		if now, ok := row.(*cluster.Alias); !ok || now == nil || now.ID != next.ID {
+			return nil, nil
+		}
+	}
+	return []cluster.Write{{Put: alias, Any: true}}, nil
 }
 
 // narrows reports whether less may be done on the instance than before.

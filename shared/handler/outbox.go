@@ -322,13 +322,13 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 		if !refused {
 			continue
 		}
-		// First, so that placement does not choose the same instance again and again: ECS knows something of it that
-		// its row does not say.
+		// First: ECS knows something of the instance that its row does not say. Where that stays so, the service does not
+		// try it again at once.
 		if err := d.observer().recheckAt(d.ctx, d.cluster, t.Instance, d.now); err != nil {
 			return err
 		}
-		// The instance could not take it: that says nothing of the revision, and no circuit breaker counts it (S7).
-		if err := d.writeOff(t, "TaskFailedToStart: "+reason, true); err != nil {
+		// The instance could not take it: that says nothing of the revision (S7).
+		if err := d.writeOff(t, cluster.StopRefused, "TaskFailedToStart: "+reason); err != nil {
 			return err
 		}
 	}
@@ -347,7 +347,7 @@ func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
 		d.Figures.Add(TasksRefused, len(claimed))
 		for _, t := range claimed {
-			if err := d.writeOff(t, "TaskFailedToStart: "+err.Error(), false); err != nil {
+			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
 				return err
 			}
 		}
@@ -373,10 +373,8 @@ func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
 }
 
 // writeOff records a task as STOPPED that ECS refused. One that has changed meanwhile is left as it is.
-func (d *drainer) writeOff(t *cluster.Task, reason string, counted bool) error {
-	obs := d.ended(t, cluster.StopFailedToStart, reason)
-	obs.Counted = counted
-	_, err := d.State.Write(d.ctx, cluster.Write{Observe: obs})
+func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
+	_, err := d.State.Write(d.ctx, cluster.Write{Observe: d.ended(t, code, reason)})
 	return wrap(ignoreConflict(err), "writing off task %s", t.ID)
 }
 

@@ -208,6 +208,14 @@ func TestPlacement_Waiting(t *testing.T) {
 		want(t, "pending", s.Pending, 3)
 		want(t, "unplaced", s.Blocked.Unplaced, 5)
 		wantEvent(t, w.events("web"), "unable to place a task")
+		limit := "(service web) was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded."
+		wantEvent(t, w.events("web"), limit)
+		n := len(w.events("web"))
+		w.advance(10 * time.Minute)
+		w.scale("web", 6)
+		w.pump()
+		want(t, "events where it goes on", len(w.events("web")), n)
+		w.scale("web", 5)
 		w.instances("i", 1, 4096, 8192)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 5)
 		if s := w.service("web"); s.Blocked != nil || !s.Steady {
@@ -237,7 +245,7 @@ func TestPlacement_Waiting(t *testing.T) {
 			want(t, "has ECS's id", task.ECSID != "", true)
 		}
 		wantCount(t, "tasks", w.tasks(), 2)
-		wantCount(t, "alias rows", rows[*cluster.Alias](w, cluster.PrefixAlias), 2)
+		wantCount(t, "alias rows", w.taskAliases(), 2)
 	})
 	t.Run("RetiresTheAliasOnceTheTaskHasStopped", func(t *testing.T) {
 		w := newWorld(t)
@@ -247,7 +255,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.advance(10 * time.Second)
 		w.ecs.exit(w.ecs.live()[0], 0)
 		w.pump()
-		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		aliases := w.taskAliases()
 		wantCount(t, "alias rows", aliases, 1)
 		want(t, "expires", aliases[0].Expires, w.clock.now.Add(time.Hour).Unix())
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)

@@ -18,6 +18,19 @@ func (w *world) provide(id, provider string, n int64) {
 	w.pump()
 }
 
+// associate gives the cluster capacity providers that nobody scales.
+func (w *world) associate(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		if _, err := w.api.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, Scaling: cluster.DefaultScaling}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if _, err := w.api.PutClusterProviders(ctx, prod, names, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestPlacement_Providers(t *testing.T) {
 	mixed := []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "demand", Base: 2, Weight: 1}}
 	service := func(n int) cluster.ServiceSpec {
@@ -31,6 +44,7 @@ func TestPlacement_Providers(t *testing.T) {
 	}
 	begin := func(t *testing.T, spot, demand int64, change ...func(*handler.Settings)) *world {
 		w := newWorld(t, change...)
+		w.associate("spot", "demand")
 		w.provide("s", "spot", spot)
 		w.provide("d", "demand", demand)
 		w.provide("o", "", 20)
@@ -50,6 +64,49 @@ func TestPlacement_Providers(t *testing.T) {
 			w.pump()
 			want(t, fmt.Sprint("of ", c.desired, ", then 10"), on(w), "spot 6, demand 4, other 0")
 		}
+	})
+	t.Run("AreShownWithTheTasks", func(t *testing.T) {
+		w := begin(t, 2, 20)
+		w.createAs(service(3))
+		w.pump()
+		w.create("plain", "web", 1)
+		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: handler.WaitForever})
+		tasks := w.tasks()
+		got, err := w.api.TaskProviders(ctx, tasks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			of := map[string]string{"s": "spot", "d": "demand"}[task.Instance]
+			switch {
+			case task.Service == "plain":
+				of = ""
+			case task.Instance == "":
+				of = "spot" // the one that it waits for
+			}
+			want(t, "provider of "+task.ID, got[task.ID], of)
+		}
+		if len(w.with(cluster.TaskProvisioning)) == 0 {
+			t.Error("no task waits")
+		}
+	})
+	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {
+		w := newWorld(t)
+		for id, provider := range map[string]string{"s": "spot", "d": "demand", "o": "", "p": "other"} {
+			w.provide(id, provider, 20)
+			w.attribute(id, "berth.property.Disk", "ssd")
+		}
+		spec := service(4)
+		spec.Rules = cluster.Rules{NodeConstraint: "Disk == ssd", DomainPolicy: cluster.PolicyNone}
+		spec.Providers = &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}, {Provider: "demand", Weight: 0}}
+		w.createAs(spec)
+		w.advance(2 * time.Minute)
+		want(t, "tasks on spot", placed(w.with(cluster.TaskRunning))["s"], 4)
+		w.attribute("s", "berth.property.Disk", "hdd")
+		w.advance(20 * time.Minute)
+		at := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks on demand", at["d"], 4)
+		want(t, "tasks elsewhere", at["o"]+at["p"], 0)
 	})
 	t.Run("WaitsForItsProvider", func(t *testing.T) {
 		w := begin(t, 1, 20)
@@ -89,6 +146,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("ByAttribute", func(t *testing.T) {
 		w := newWorld(t)
+		w.associate("spot")
 		i := zoned("s", "zone-a")
 		i.Attributes[cluster.AttributeProvider] = "spot"
 		w.ecs.register(i)

@@ -42,9 +42,6 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 	if text == "" {
 		return nil
 	}
-	if len(text) > cluster.MaxExpression {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "%s has %d characters, at most %d are allowed.", what, len(text), cluster.MaxExpression)
-	}
 	if _, err := parse(text); err != nil {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "%s is not valid: %s", what, err)
 	}
@@ -123,7 +120,7 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
-	cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
+	cluster.PrefixMeta, cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
 	cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
 }
 

@@ -43,7 +43,8 @@ type Settings struct {
 	RestartGap time.Duration
 	// Wave is how many percent of a service's tasks are replaced at once for being unhealthy (S6).
 	Wave int
-	// Recheck is how soon an instance that is not available is looked at again; it doubles up to RecheckMax.
+	// Recheck is how soon an instance that is not available, or on which ECS has refused a service's task, is looked at again;
+	// it doubles up to RecheckMax.
 	Recheck, RecheckMax time.Duration
 }
 

@@ -163,7 +163,7 @@ func (c *specs) alone(spec *placement.Spec, conf *cluster.Configuration) *placem
 		return s
 	}
 	bare := *spec
-	if bare.DomainPolicy != "" {
+	if (placement.Rule{Policy: bare.DomainPolicy}).Governs() {
 		bare.DomainPolicy, bare.PerInstance = "", 1
 	}
 	if soft {

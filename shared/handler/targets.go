@@ -128,11 +128,16 @@ type place struct {
 
 func (p place) registration() cluster.Registration { return p.target.Registrations[p.n] }
 
+// wants reports whether a registration is still to be made, or to be tried again.
+func (r *registering) wants(g cluster.Registration) bool {
+	return g.State == "" || r.item.Again && g.State == cluster.RegistrationFailed
+}
+
 // open are the registrations that are still to be made, by position.
 func (r *registering) open() map[int]cluster.Registration {
 	open := map[int]cluster.Registration{}
 	for n, g := range r.target.Registrations {
-		if !r.left && g.State == "" && g.Address != "" && r.failed[n] == "" {
+		if !r.left && r.wants(g) && g.Address != "" && r.failed[n] == "" {
 			open[n] = g
 		}
 	}
@@ -210,12 +215,14 @@ func (d *drainer) registered(r *registering) error {
 			g := &t.Registrations[n]
 			why, failed := r.failed[n]
 			switch {
-			case g.State != "" || !failed && !r.made[n]:
+			case !r.wants(*g) || !failed && !r.made[n], failed && g.State == cluster.RegistrationFailed && g.Reason == why:
 				continue
 			case failed:
 				g.State, g.Reason = cluster.RegistrationFailed, why
 			default:
-				g.State = cluster.Registered
+				others := slices.ContainsFunc(t.Registrations, func(o cluster.Registration) bool { return o.State == cluster.Registered })
+				t.Told = t.Told && (g.State == "" || others) // that it failed was told, of others that they are made
+				g.State, g.Reason = cluster.Registered, ""
 			}
 			changed = true
 		}

@@ -15,7 +15,7 @@ func (d *drainer) locate(wanted []*registering) ([]*registering, error) {
 	var missing []*registering
 	var out []*registering
 	for _, r := range wanted {
-		if slices.ContainsFunc(r.target.Registrations, unlocated) {
+		if slices.ContainsFunc(r.target.Registrations, r.unlocated) {
 			missing = append(missing, r)
 		} else {
 			out = append(out, r)
@@ -44,7 +44,7 @@ func (d *drainer) locate(wanted []*registering) ([]*registering, error) {
 	return out, nil
 }
 
-func unlocated(g cluster.Registration) bool { return g.State == "" && g.Address == "" }
+func (r *registering) unlocated(g cluster.Registration) bool { return r.wants(g) && g.Address == "" }
 
 // describe asks ECS about tasks.
 func (d *drainer) describe(batch []*registering) (map[string]cluster.ECSTask, error) {
@@ -75,19 +75,19 @@ func (d *drainer) locateOne(r *registering, e cluster.ECSTask) (there bool, err 
 		changed := false
 		for n := range t.Registrations {
 			g := &t.Registrations[n]
-			if !unlocated(*g) {
+			if !r.unlocated(*g) {
 				continue
 			}
-			changed = true
 			port, why := portOf(*g, e)
 			if why == "" && host == "" {
 				why = "instance " + r.task.Instance + " is no EC2 instance"
 			}
-			if why != "" {
-				g.State, g.Reason = cluster.RegistrationFailed, why
-				continue
+			switch {
+			case why == "":
+				g.Address, g.Port, changed = host, port, true
+			case g.State == "" || g.Reason != why:
+				g.State, g.Reason, changed = cluster.RegistrationFailed, why, true
 			}
-			g.Address, g.Port = host, port
 		}
 		return changed
 	})

@@ -89,14 +89,19 @@ func (h *TaskStateChange) spot(ctx context.Context, ec2 string) error {
 		return err
 	}
 	for _, name := range names {
-		rows, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixInstance))
+		row, err := h.State.Get(ctx, cluster.AliasKey(name, ec2))
 		if err != nil {
-			return fmt.Errorf("listing the instances of cluster %s: %w", name, err)
+			return fmt.Errorf("looking for EC2 instance %s in cluster %s: %w", ec2, name, err)
 		}
-		for _, row := range rows {
-			if i, ok := row.(*cluster.Instance); ok && i.EC2InstanceID == ec2 && i.Status == cluster.InstanceActive {
-				return h.ECS.DrainInstance(ctx, name, i.ID)
-			}
+		alias, ok := row.(*cluster.Alias)
+		if !ok || alias == nil {
+			continue
+		}
+		if row, err = h.State.Get(ctx, cluster.InstanceKey(name, alias.ID)); err != nil {
+			return fmt.Errorf("reading instance %s: %w", alias.ID, err)
+		}
+		if i, ok := row.(*cluster.Instance); ok && i != nil && i.Status == cluster.InstanceActive {
+			return h.ECS.DrainInstance(ctx, name, i.ID)
 		}
 	}
 	return nil

@@ -155,21 +155,27 @@ func (w *work) terminationError(late []*cluster.NodeWork) cluster.UpdateError {
 
 // blocks says what is left on a node and why it does not leave.
 func (w *work) blocks(n *cluster.NodeWork) string {
-	var order []string
-	count := map[string]int{}
+	var whys []string
 	for _, t := range w.byID[n.Instance].held() {
-		why := w.block(n, t)
-		if count[why] == 0 {
+		whys = append(whys, w.block(n, t))
+	}
+	return list(once(whys))
+}
+
+// once says each thing once, and how many tasks it is said of.
+func once(whys []string) (order []string) {
+	count := map[string]int{}
+	for _, why := range whys {
+		if count[why]++; count[why] == 1 {
 			order = append(order, why)
 		}
-		count[why]++
 	}
 	for k, why := range order {
 		if count[why] > 1 {
 			order[k] = fmt.Sprintf("%s (%d tasks)", why, count[why])
 		}
 	}
-	return list(order)
+	return order
 }
 
 // block says why a task does not leave.

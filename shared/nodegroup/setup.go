@@ -7,6 +7,9 @@ func (w *work) setUp() {
 	if w.Original == nil {
 		w.note()
 	}
+	if w.Target.Image == "" {
+		return // its launch template has yet to be read
+	}
 	if w.Template == "" && w.group.Made != "" {
 		w.adopt(w.group.Made)
 	}
@@ -63,7 +66,10 @@ func (w *work) note() {
 func (w *work) leftOver() int { return max(0, w.group.Desired-w.Original.Desired) }
 
 func (w *work) actSetUp() []Action {
-	if w.Template == "" {
+	switch {
+	case w.Target.Image == "":
+		return nil
+	case w.Template == "":
 		return []Action{{Kind: CreateTemplate}}
 	}
 	return []Action{{Kind: UseTemplate, Template: w.Template}}

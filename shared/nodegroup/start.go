@@ -26,12 +26,13 @@ const maxUnavailableMost = 100
 
 // Start makes an update of a node group (N1). last is the update before it, nil where there was none: what that one left
 // of its surplus is taken back with this one's. It fails with ResourceInUseException while last is in progress, and with
-// InvalidParameterException for a target without an image or an update configuration that [CheckConfig] refuses.
+// InvalidParameterException for a target with neither an image nor a launch template of the user's own, which [Resolve] gets
+// the image from, or an update configuration that [CheckConfig] refuses.
 func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
 	if last != nil && !last.Ended() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 	}
-	if r.Target.Image == "" {
+	if r.Target.Image == "" && r.Target.SourceTemplate == "" {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
 	}
 	if err := CheckConfig(g.Config); err != nil {
@@ -47,6 +48,17 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 		u.Before, u.Left = &before, &left
 	}
 	return u, nil
+}
+
+// Resolve gives an update the target that its launch template stands for, image included: read when the update is first
+// looked at, as whoever asks for it reads no templates (N1). One that has its image, or has ended, stays as it is.
+func Resolve(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
+	if u.Target.Image != "" || u.Ended() {
+		return u
+	}
+	next := clone(u)
+	next.Target, next.Params = t, params(t)
+	return next
 }
 
 // CheckConfig refuses, with InvalidParameterException, an update configuration with both of maxUnavailable and

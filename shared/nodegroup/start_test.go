@@ -54,6 +54,32 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// An update with a launch template of the user's own begins without its image, and waits for it.
+func TestResolve(t *testing.T) {
+	asked := cluster.UpdateTarget{SourceTemplate: "lt-1", SourceVersion: "$Default"}
+	u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: asked}, nil, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := nodegroup.Group{Template: "lt:1", Made: "lt:2", Sizes: cluster.Sizes{Max: 1, Desired: 1}}
+	waits, actions := nodegroup.Next(u, g, nil, noon)
+	if len(actions) > 0 || waits.Template != "" || waits.Phase != cluster.PhaseSetup {
+		t.Errorf("without an image: %v, %+v", actions, waits)
+	}
+	found := cluster.UpdateTarget{Image: newImage, SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
+	next := nodegroup.Resolve(waits, found)
+	want := []cluster.UpdateParam{{Type: "LaunchTemplateName", Value: "mine"}, {Type: "LaunchTemplateVersion", Value: "4"}}
+	if diff := cmp.Diff(want, next.Params); diff != "" || next.Target != found || waits.Target != asked {
+		t.Errorf("target %+v, before %+v, parameters\n%s", next.Target, waits.Target, diff)
+	}
+	if nodegroup.Resolve(next, asked) != next {
+		t.Error("a target is changed twice")
+	}
+	if u, _ := nodegroup.Next(next, g, nil, noon); u.Template != "lt:2" {
+		t.Errorf("template %q after the image was found", u.Template)
+	}
+}
+
 // An update after one that did not come back to the original sizes comes back to them, as far as nobody has changed them.
 func TestSizesToComeBackTo(t *testing.T) {
 	last := &cluster.Update{Status: cluster.UpdateSuccessful, Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}}

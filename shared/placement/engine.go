@@ -1,6 +1,10 @@
 package placement
 
-import "berth/shared/cluster"
+import (
+	"slices"
+
+	"berth/shared/cluster"
+)
 
 // Engine answers requests on one snapshot. It keeps what it worked out from one request to the next, and brings it up to
 // date from the snapshot's journal: a placement costs by what has changed, not by how many instances there are. Its
@@ -29,6 +33,7 @@ type Engine struct {
 	subject     subject
 	note        func(index int, owner string)
 	recast      []int // instances whose row changed, to be settled
+	held        []int // instances that this call gives no task
 	watch       watch
 	// maxMemory, evictEvery and wholeTasks are the constants of these names; tests make them small.
 	maxMemory, evictEvery, wholeTasks int
@@ -172,6 +177,25 @@ func (e *Engine) now(i int) *cluster.InstanceView {
 	}
 	return e.views[i]
 }
+
+// hold has the instances get no task until [Engine.release]. Whatever keeps an order looks at them again, twice.
+func (e *Engine) hold(instances []string) {
+	for _, id := range instances {
+		if v := e.snap.Instances[id]; v != nil && !slices.Contains(e.held, v.Index) {
+			e.held = append(e.held, v.Index)
+			e.log.add(v.Index)
+		}
+	}
+}
+
+func (e *Engine) release() {
+	for _, i := range e.held {
+		e.log.add(i)
+	}
+	e.held = e.held[:0]
+}
+
+func (e *Engine) holds(i int) bool { return len(e.held) > 0 && slices.Contains(e.held, i) }
 
 // logSize is how many changes the engine remembers for classes that were not used meanwhile.
 const logSize = 1 << 14

@@ -43,6 +43,7 @@ type Component struct {
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
 	c := e.explaining(&r)
+	defer e.release()
 	j := judge{class: c, request: &r}
 	best, next := j.two()
 	out := Explanation{Best: j.candidate(best), RunnerUp: j.candidate(next), GivenUp: c.given.rules()}
@@ -63,6 +64,7 @@ func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 		return []cluster.Rejection{{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}}
 	}
 	c := e.explaining(&r)
+	defer e.release()
 	var out []cluster.Rejection
 	for _, at := range c.concerned() {
 		if f := &filters[at]; !f.passes(c, v.Index) {
@@ -79,6 +81,7 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 		return nil
 	}
 	c := e.explaining(&r)
+	defer e.release()
 	if c.refusal(v.Index) != nil {
 		return nil
 	}
@@ -99,9 +102,10 @@ func (e *Engine) Without(t *cluster.Task, f func()) {
 }
 
 // explaining is the class by whose rules the request's next task is placed: soft rules are given up only where no instance
-// passes otherwise, as when placing.
+// passes otherwise, as when placing. The caller releases what the request has held.
 func (e *Engine) explaining(r *Request) *class {
 	e.sync()
+	e.hold(r.Refused)
 	var c *class
 	for step := range relaxations + 1 {
 		given := relaxed(&e.snap.Configuration.Priorities, step)

@@ -22,6 +22,7 @@ var filters = []filter{
 	{cluster.FilterStatus, always, (*class).isActive, (*class).explainStatus},
 	{cluster.FilterAgent, always, (*class).hasAgent, explainNothing},
 	{cluster.FilterUnschedulable, always, (*class).isSchedulable, (*class).explainUnschedulable},
+	{cluster.FilterRefused, (*class).isHeld, (*class).isLetGo, explainNothing},
 	{cluster.FilterAttribute, (*class).wantsAttributes, (*class).hasAttributes, (*class).explainAttribute},
 	{cluster.FilterConstraint, (*class).isConstrained, (*class).meetsConstraints, (*class).explainConstraint},
 	{cluster.FilterOccupied, (*class).isExclusive, (*class).isUnoccupied, explainNothing},
@@ -62,6 +63,10 @@ func (c *class) explainUnschedulable(i int) cluster.Rejection {
 	}
 	return cluster.Rejection{Detail: "to be avoided"}
 }
+
+func (c *class) isHeld() bool { return len(c.held) > 0 }
+
+func (c *class) isLetGo(i int) bool { return !c.holds(i) }
 
 func (c *class) wantsAttributes() bool { return len(c.spec.Attributes) > 0 }
 

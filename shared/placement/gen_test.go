@@ -227,7 +227,10 @@ func genRequest(t *rapid.T, w *world) placement.Request {
 		}).Draw(t, "policy"),
 	}
 	if rapid.IntRange(0, 5).Draw(t, "avoids") == 0 {
-		r.Spec.Avoid = []string{"i-1", "i-2"}
+		r.Spec.Avoid = []string{"i-01", "i-02"}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "refused") == 0 {
+		r.Refused = []string{"i-00", "i-03", "i-unknown"}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "wishes") == 0 {
 		r.Instances = []string{}

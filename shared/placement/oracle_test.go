@@ -182,6 +182,7 @@ func (o *oracle) refusals(i *cluster.Instance, l left) []string {
 	refuse(!i.AgentConnected, cluster.FilterAgent, "")
 	refuse(cordoned(i), cluster.FilterUnschedulable, "")
 	refuse(!cordoned(i) && slices.Contains(r.Avoid, i.ID), cluster.FilterUnschedulable, "to be avoided")
+	refuse(slices.Contains(o.request.Refused, i.ID), cluster.FilterRefused, "")
 	if absent := absent(r, i); absent != "" {
 		refuse(true, cluster.FilterAttribute, absent)
 	}

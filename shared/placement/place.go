@@ -23,6 +23,8 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 		return Result{Placed: dst}
 	}
 	e.sync()
+	e.hold(r.Refused)
+	defer e.release()
 	p := pass{engine: e, request: r, placed: dst, before: len(dst)}
 	p.run()
 	out := Result{Placed: p.placed}
@@ -165,6 +167,8 @@ func (e *Engine) Check(v *cluster.InstanceView, r Request) (gpus []int, rejected
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
 	e.sync()
+	e.hold(r.Refused)
+	defer e.release()
 	for step := range relaxations + 1 {
 		c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, step))
 		f := c.refusal(v.Index)

@@ -148,14 +148,15 @@ func (m *members) has(i int) bool {
 	return true
 }
 
-// missing is the first attribute asked for that the instance has not, or has with another value; empty if none is.
+// missing is the first attribute asked for that the instance has not, or has with another value; empty if none is. Of the
+// capacity provider several values may do, with | between them.
 func missing(v *cluster.InstanceView, attributes []string) string {
 	for _, want := range attributes {
 		name, value, valued := strings.Cut(want, "=")
 		has, ok := v.Attributes[name]
 		if name == cluster.AttributeProvider {
 			has = v.CapacityProvider()
-			ok = has != ""
+			ok, valued = has != "" && (!valued || slices.Contains(strings.Split(value, "|"), has)), false
 		}
 		if !ok || valued && has != value {
 			return want

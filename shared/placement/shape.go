@@ -62,7 +62,7 @@ const (
 
 // fitness is whether the instance has what one more task asks for.
 func (s *shape) fitness(i int) fitness {
-	if !s.hasCPU(i) || !s.hasMemory(i) || !s.open[i] || !s.members.has(i) {
+	if !s.hasCPU(i) || !s.hasMemory(i) || !s.open[i] || !s.members.has(i) || s.holds(i) {
 		return unfit
 	}
 	for _, has := range s.asks {

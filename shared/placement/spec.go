@@ -90,6 +90,8 @@ type Request struct {
 	// Instances, where not nil, are the only ones in question: one task on each, in this order of wish, before any
 	// gets a second.
 	Instances []string
+	// Refused are instances that get no task now: ECS has refused one there, for a reason that the rows do not show (S7).
+	Refused []string
 	// Seed decides what chance decides: the same seed, the same choice.
 	Seed uint64
 	// Unbuffered forbids the buffer and overbooking (P14).

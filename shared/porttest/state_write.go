@@ -257,14 +257,6 @@ func testObserveStopped(t *testing.T, s handler.State) {
 			ExitCode: &code, Expires: 7_000_000_000,
 		}}
 	})
-	t.Run("Counted", func(t *testing.T) {
-		old := task(unique(), "a")
-		after := *old
-		after.Rev, after.Version, after.Last, after.Stopped, after.Counted = 2, 5, cluster.TaskStopped, cluster.At(ended), true
-		attempt(t, s, old, &after, cluster.Write{Observe: &cluster.Observation{
-			Task: old.Key(), Version: 5, Last: cluster.TaskStopped, Stopped: ended, Counted: true,
-		}})
-	})
 	t.Run("InTurn", func(t *testing.T) {
 		name := unique()
 		put(t, s, task(name, "a"))

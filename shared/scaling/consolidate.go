@@ -152,7 +152,7 @@ func (c *census) finish(d *cluster.Drain, m *member) {
 		d.Over = true
 		c.spare(m)
 	case !m.empty() && age < drainPatience:
-		m.obstacle = fmt.Sprintf("it has been drained since %s: waits for %s", stamp(d.At), c.tasks(m))
+		m.obstacle = fmt.Sprintf("it has been drained since %s, and waits for them to leave", stamp(d.At))
 	case !m.empty():
 		c.undrain(d, m, fmt.Sprintf("it was not empty after %s, but has %s", drainPatience, c.tasks(m)))
 		c.spare(m)

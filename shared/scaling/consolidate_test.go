@@ -249,7 +249,7 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 1)
 		d := w.decide()
 		expect(t, "changes", len(d.Terminate)+len(d.Undrain)+len(d.Drain), 0)
-		contains(t, "why", why(d, "i-2"), "it has been drained since 2026-11-21T11:59:00Z: waits for 1 non-daemon task (t2-0 of service web)")
+		contains(t, "why", why(d, "i-2"), "it runs 1 non-daemon task (t2-0 of service web); it has been drained since 2026-11-21T11:59:00Z, and waits for them to leave")
 	})
 	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0)

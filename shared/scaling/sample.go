@@ -29,11 +29,11 @@ func (c *census) sample() {
 		}
 		seen[k] = true
 		attributes := maps.Clone(m.view.Attributes)
-		delete(attributes, cluster.AttributeUnschedulable) // a new instance has no such mark, and is the provider's
+		delete(attributes, cluster.AttributeUnschedulable) // a new instance has no such mark
 		if attributes == nil {
 			attributes = map[string]string{}
 		}
-		attributes[cluster.AttributeProvider] = c.Provider.Name
+		attributes[cluster.AttributeProvider] = c.Provider.Name // and is the provider's, as this one is once it has been claimed
 		out = append(out, cluster.InstanceSample{
 			AgentVersion: m.view.AgentVersion, Registered: m.view.Registered, Attributes: attributes,
 		})

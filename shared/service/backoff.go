@@ -13,7 +13,7 @@ import (
 // nil for no row, and what has happened since to the tasks. An attempt that failed is a task that stopped without ever
 // RUNNING and was begun when the last delay was over: all that were begun before it count as the same attempt. A task that
 // came to be RUNNING since ends the throttle. Delays differ by up to a tenth either way, always the same for the same revision and
-// step. The same tasks again, or in another order, change nothing.
+// step, and are never longer than the ladder's last. The same tasks again, or in another order, change nothing.
 func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string]cluster.Backoff {
 	out := map[string]cluster.Backoff{}
 	if row != nil {
@@ -95,7 +95,8 @@ func climb(b cluster.Backoff, e end, l Limits) cluster.Backoff {
 	b.Step++
 	b.Failures++
 	b.Since, b.Reason = e.at, e.task.Reason
-	b.NextAttemptAt = e.at.Add(jitter(delay(l.Ladder, b.Step), uint64(b.Step), e.task.Revision))
+	wait := jitter(delay(l.Ladder, b.Step), uint64(b.Step), e.task.Revision)
+	b.NextAttemptAt = e.at.Add(min(wait, delay(l.Ladder, len(l.Ladder))))
 	return b
 }
 

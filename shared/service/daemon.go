@@ -18,6 +18,9 @@ func (c *census) daemon() {
 		return
 	}
 	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
+	if c.next.Desired != len(eligible) {
+		c.event(Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"})
+	}
 	c.next.Desired = len(eligible)
 	keep := c.divide()
 	c.renew(keep)
@@ -43,12 +46,14 @@ func (c *census) daemon() {
 func (c *census) divide() map[string]*member {
 	keep := map[string]*member{}
 	var drop []*member
+	violated := false
 	for _, g := range c.groups {
 		for _, m := range g.members {
 			other := keep[m.Instance]
 			switch {
 			case !c.stays(m):
 				drop = append(drop, m)
+				violated = violated || c.unmatched(m)
 			case other == nil:
 				keep[m.Instance] = m
 			case betterDaemon(m, other) < 0:
@@ -58,6 +63,9 @@ func (c *census) divide() map[string]*member {
 				drop = append(drop, m)
 			}
 		}
+	}
+	if violated {
+		c.say("constraint", Event{Name: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"})
 	}
 	slices.SortFunc(drop, func(a, b *member) int { return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.ID, b.ID)) })
 	for _, m := range drop {
@@ -70,12 +78,17 @@ func (c *census) divide() map[string]*member {
 // let it be started there.
 func (c *census) stays(m *member) bool {
 	switch {
-	case m.Instance == "" || c.Matches != nil && !c.Matches(m.Instance) && !c.eligible(m.Instance):
+	case m.Instance == "" || c.unmatched(m):
 		return false
 	case m.leaving:
 		return c.Busy != nil && c.Busy(m.Instance)
 	}
 	return true
+}
+
+// unmatched reports whether a task's instance meets neither the constraints of its deployment nor today's.
+func (c *census) unmatched(m *member) bool {
+	return m.Instance != "" && c.Matches != nil && !c.Matches(m.Instance) && !c.eligible(m.Instance)
 }
 
 // eligible reports whether the instance is one of the eligible, which are in order.
@@ -152,7 +165,7 @@ func (c *census) turned(ids []string, g *group) []string {
 // of them, another each time.
 func (c *census) startDaemons(short []string) {
 	p := c.newest()
-	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() })
+	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() || c.isRefused(id) })
 	if len(short) == 0 || p.State == cluster.RolloutFailed {
 		return
 	}

@@ -65,6 +65,8 @@ type Limits struct {
 	RestartGap time.Duration
 	// Wave is how many percent of a service's tasks, at least one, are replaced at once for being unhealthy (S6).
 	Wave int
+	// Retry is how long an instance on which ECS has refused a task is not tried again; it doubles up to RetryMax (S7).
+	Retry, RetryMax time.Duration
 }
 
 // Plan is what to do about a service. Everything in it is in the same order for the same input, in whatever order the
@@ -78,6 +80,8 @@ type Plan struct {
 	Choices []Choice
 	// Starts are tasks to be started, the more urgent first; those that wait for an instance are not among them.
 	Starts []Start
+	// Refused are instances that get none of the starts, nor of the tasks that wait, in order of id: ECS refused one there.
+	Refused []string
 	// Held are revisions (deployment ids) whose waiting tasks are not to be placed now.
 	Held map[string]bool
 	// Lost are tasks on instances that are gone and of which ECS has not reported, and may never report, that they STOPPED.

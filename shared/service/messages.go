@@ -121,6 +121,11 @@ func UnableToPlace(name string, d *cluster.Diagnosis) string {
 	return bounded(event(name, text))
 }
 
+// ProvisioningLimit is the event of tasks that cannot even wait for an instance, as too many of the cluster do (C4).
+func ProvisioningLimit(name string) string {
+	return event(name, "was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
+}
+
 // lacks says what is wrong with an instance as ECS does, where it has words for it.
 func lacks(f cluster.Filter) string {
 	switch f {

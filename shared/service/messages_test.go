@@ -37,6 +37,8 @@ func TestMessagesAreECSsOwn(t *testing.T) {
 			"(service web) (task " + id + ") (port 8080) is unhealthy in (target-group arn:tg) due to (reason Request timed out)."},
 		{"Protected", Protected("web", "ecs-svc/7", 2),
 			"(service web) was unable to reach steady state because (taskSet ecs-svc/7) was unable to scale in due to (reason 2 tasks under protection)"},
+		{"ProvisioningLimit", ProvisioningLimit("web"),
+			"(service web) was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded."},
 		{"Stopped", Stopped("web", []string{id}), "(service web) has stopped 1 running tasks: (task " + id + ")."},
 		{"StoppedPending", StoppedPending("web", 2), "(service web) stopped 2 pending tasks."},
 		{"DeploymentCompleted", DeploymentCompleted("web", "ecs-svc/7"), "(service web) (deployment ecs-svc/7) deployment completed."},

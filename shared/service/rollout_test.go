@@ -241,6 +241,9 @@ func TestBackoffs(t *testing.T) {
 			if wait < 0.9*float64(want) || wait > 1.1*float64(want) {
 				t.Errorf("step %d: %.2f minutes, want about %d", i+1, wait, want)
 			}
+			if wait > 27 {
+				t.Errorf("step %d: %.2f minutes, which is above the most", i+1, wait)
+			}
 			w.now = b.NextAttemptAt
 		}
 	})

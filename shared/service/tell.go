@@ -86,7 +86,7 @@ func (c *census) see() {
 	for _, g := range c.groups {
 		for _, m := range g.members {
 			if m.state == bad && !m.lost && !c.Unhealthy && seen < mostSeen {
-				c.say("unhealthy/"+m.ID, Event{Message: c.symptom(m)})
+				c.say("unhealthy/"+m.ID, c.symptom(m))
 				seen++
 			}
 		}
@@ -185,6 +185,12 @@ func (c *census) ailment(m *member) string {
 	if m.lost {
 		return "The agent of its container instance has been disconnected for too long."
 	}
+	switch {
+	case c.Unhealthy && m.leaving:
+		return drained
+	case c.Unhealthy: // that is not believed: there is one too many
+		return c.scaling(c.of(m.Task))
+	}
 	if m.Health == cluster.Unhealthy {
 		return "Task failed container health checks"
 	}
@@ -195,11 +201,15 @@ func (c *census) ailment(m *member) string {
 }
 
 // symptom tells that a task is unhealthy.
-func (c *census) symptom(m *member) string {
-	if r := c.sick(m); m.Health != cluster.Unhealthy && r != nil {
-		return UnhealthyTarget(c.Service.Name, m.ID, r)
+func (c *census) symptom(m *member) Event {
+	r := c.sick(m)
+	switch {
+	case m.Health == cluster.Unhealthy || r == nil:
+		return Event{Message: UnhealthyContainer(c.Service.Name, m.ID)}
+	case r.Registry:
+		return Event{Message: UnhealthyTarget(c.Service.Name, m.ID, r), Name: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"}
 	}
-	return UnhealthyContainer(c.Service.Name, m.ID)
+	return Event{Message: UnhealthyTarget(c.Service.Name, m.ID, r)}
 }
 
 // sick is the registration of a task that is unhealthy.

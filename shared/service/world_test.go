@@ -36,7 +36,7 @@ type world struct {
 
 var testLimits = Limits{
 	Ladder:        []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-	SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
+	SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20, Retry: time.Minute, RetryMax: 10 * time.Minute,
 }
 
 func newWorld(t *testing.T, desired int) *world {

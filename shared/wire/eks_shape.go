@@ -102,11 +102,19 @@ func (e *eksServer) nodegroup(g *cluster.NodeGroup) *eksNodegroup {
 		ScalingConfig: eksScalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
 		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
 		Resources:    eksResources{[]eksAutoScalingGroup{{g.AutoScalingGroup}}},
-		Health:       eksHealth{[]eksIssue{}},
+		Health:       issues(g.Issues),
 		UpdateConfig: updateConfigOut(g.Config),
 	}
-	if g.Target.SourceTemplate != "" {
+	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
 		out.LaunchTemplate = &eksLaunchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName, Version: g.Target.SourceVersion}
+	}
+	return out
+}
+
+func issues(of []cluster.NodeGroupIssue) eksHealth {
+	out := eksHealth{Issues: []eksIssue{}}
+	for _, i := range of {
+		out.Issues = append(out.Issues, eksIssue{string(i.Code), i.Message, orEmpty(i.Resources)})
 	}
 	return out
 }

@@ -156,7 +156,19 @@ func TestEKS_Nodegroup(t *testing.T) {
 	expect(t, "update config", group["updateConfig"], any(map[string]any{"maxUnavailablePercentage": 50.0, "updateStrategy": "MINIMAL"}))
 	expect(t, "groups", group["resources"], any(map[string]any{"autoScalingGroups": []any{map[string]any{"name": "asg"}}}))
 
-	n.groups["zap"] = n.groups["web"]
+	expect(t, "health", group["health"], any(map[string]any{"issues": []any{}}))
+
+	failed := *n.groups["web"]
+	failed.Status, failed.Target = cluster.NodeGroupCreateFailed, cluster.UpdateTarget{SourceName: "own"}
+	failed.Issues = []cluster.NodeGroupIssue{{Code: cluster.IssueNoTemplate, Message: "none", Resources: []string{"own"}}}
+	n.groups["zap"] = &failed
+	group = call(t, b.mux, "GET", "/clusters/prod/node-groups/zap", "").body["nodegroup"].(map[string]any)
+	expect(t, "status of one that failed", group["status"], any("CREATE_FAILED"))
+	expect(t, "its launch template", group["launchTemplate"], any(map[string]any{"name": "own"}))
+	expect(t, "its health", group["health"], any(map[string]any{"issues": []any{
+		map[string]any{"code": "Ec2LaunchTemplateNotFound", "message": "none", "resourceIds": []any{"own"}},
+	}}))
+
 	got = call(t, b.mux, "GET", "/clusters/prod/node-groups?maxResults=1", "")
 	expect(t, "first page", got.body["nodegroups"], any([]any{"web"}))
 	next := got.body["nextToken"].(string)

@@ -69,26 +69,31 @@ func (e *eksServer) updateNodegroupVersion(ctx context.Context, c *eksCall) (any
 	if err := decode(c.body, &in); err != nil {
 		return nil, err
 	}
-	if err := c.in(true); err != nil {
-		return nil, err
-	}
-	if in.ForceProtected && !in.Force {
-		return nil, invalid("forceProtected needs force.")
-	}
-	change := cluster.VersionChange{
-		Cluster: c.cluster, NodeGroup: c.nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
-		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,
-	}
-	var err error
-	if change.Template, err = in.LaunchTemplate.read(); err != nil {
-		return nil, err
-	}
-	plain := in
-	plain.ClientRequestToken = ""
-	if change.Params, err = digest(plain); err != nil {
+	change, err := in.change(c)
+	if err != nil {
 		return nil, err
 	}
 	return e.update(e.groups.UpdateNodeGroupVersion(ctx, change))
+}
+
+func (in *eksVersionInput) change(c *eksCall) (change cluster.VersionChange, err error) {
+	if err := c.in(true); err != nil {
+		return change, err
+	}
+	if in.ForceProtected && !in.Force {
+		return change, invalid("forceProtected needs force.")
+	}
+	change = cluster.VersionChange{
+		Cluster: c.cluster, NodeGroup: c.nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
+		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,
+	}
+	if change.Template, err = in.LaunchTemplate.read(); err != nil {
+		return change, err
+	}
+	plain := *in
+	plain.ClientRequestToken = ""
+	change.Params, err = digest(plain)
+	return change, err
 }
 
 func (e *eksServer) update(u *cluster.Update, err error) (any, error) {

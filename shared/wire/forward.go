@@ -53,7 +53,7 @@ func (p passOn[I]) operation(s *server) Operation {
 // forwarded are the operations that ECS carries out, and those on tags, which may be either's.
 func (s *server) forwarded() map[string]Operation {
 	return map[string]Operation{
-		"CreateCluster":    passOn[ecs.CreateClusterInput]{"CreateCluster", s.checkCreateCluster, s.createdCluster}.operation(s),
+		"CreateCluster":    s.createCluster,
 		"DescribeClusters": passOn[ecs.DescribeClustersInput]{"DescribeClusters", s.checkClusters, s.countServices}.operation(s),
 		"ListClusters":     passOn[ecs.ListClustersInput]{op: "ListClusters"}.operation(s),
 		"UpdateCluster":    passOn[ecs.UpdateClusterInput]{op: "UpdateCluster", check: s.checkUpdateCluster}.operation(s),
@@ -101,13 +101,8 @@ func (s *server) checkCreateCluster(_ context.Context, in *ecs.CreateClusterInpu
 	if name := value(in.ClusterName); name != "" && !names.MatchString(name) {
 		return invalid("Invalid cluster name: it must have 1 to 255 letters, digits, hyphens and underscores.")
 	}
-	if _, err := checkTags(in.Tags, nil); err != nil {
-		return err
-	}
-	return refuse(
-		unserved{"capacityProviders", len(in.CapacityProviders) > 0},
-		unserved{"defaultCapacityProviderStrategy", len(in.DefaultCapacityProviderStrategy) > 0},
-	)
+	_, err := checkTags(in.Tags, nil)
+	return err
 }
 
 func (s *server) createdCluster(ctx context.Context, in *ecs.CreateClusterInput, answer []byte) ([]byte, error) {

@@ -55,8 +55,8 @@ func decodeOwn(body []byte, in any) error {
 }
 
 // ownOperations are the operations under [ownTarget], by the whole value of the header.
-func (s *server) ownOperations() map[string]Operation {
-	return map[string]Operation{
+func (s *server) ownOperations(g NodeGroups) map[string]Operation {
+	out := map[string]Operation{
 		ownTarget + "DescribeClusterConfiguration": ownOp(s.describeConfiguration),
 		ownTarget + "PutClusterConfiguration":      s.logged("PutClusterConfiguration", ownOp(s.putConfiguration)),
 		ownTarget + "DescribeServiceRules":         ownOp(s.describeRules),
@@ -64,7 +64,12 @@ func (s *server) ownOperations() map[string]Operation {
 		ownTarget + "DescribeServiceThrottle":      ownOp(s.describeThrottle),
 		ownTarget + "ReportLoad":                   ownOp(s.reportLoad),
 		ownTarget + "ListClusterRows":              ownOp(s.listRows),
+		ownTarget + "DescribeCapacity":             ownOp(s.describeCapacity),
 	}
+	if g != nil {
+		out[ownTarget+"PlanNodegroupUpdate"] = ownOp((&eksServer{s.references, g}).planUpdate)
+	}
+	return out
 }
 
 // RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty one goes back to its
@@ -313,11 +318,11 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 	}
 	out := &RowsOutput{Rows: []Row{}}
 	for _, r := range rows {
-		data, err := cluster.EncodeRow(r)
+		row, err := rowOf(r)
 		if err != nil {
-			return nil, fmt.Errorf("encoding row %s: %w", r.Key().Sort, err)
+			return nil, err
 		}
-		out.Rows = append(out.Rows, Row{Sort: r.Key().Sort, Row: data})
+		out.Rows = append(out.Rows, row)
 	}
 	if more {
 		out.NextToken = value(token(list, rows[len(rows)-1].Key().Sort))

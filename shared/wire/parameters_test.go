@@ -17,6 +17,7 @@ const (
 
 // everything is a service with all parameters that Berth serves.
 func everything(in *ecs.CreateServiceInput) {
+	in.TaskDefinition = new("awsvpc")
 	in.LoadBalancers = []types.LoadBalancer{{TargetGroupArn: new(targetGroup), ContainerName: new("app"), ContainerPort: new(int32(80))}}
 	in.ServiceRegistries = []types.ServiceRegistry{{RegistryArn: new(registryARN), ContainerName: new("app"), ContainerPort: new(int32(80))}}
 	in.HealthCheckGracePeriodSeconds = new(int32(30))
@@ -84,7 +85,7 @@ func TestServiceShape(t *testing.T) {
 	expect(t, "options", []bool{got.EnableECSManagedTags, got.EnableExecuteCommand}, []bool{true, true})
 	expect(t, "deployments", got.Deployments, []types.Deployment{
 		{
-			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"), TaskDefinition: new(account.ARN("task-definition", "shop:3")),
+			Id: new("ecs-svc/1234567890123456789"), Status: new("PRIMARY"), TaskDefinition: new(account.ARN("task-definition", "awsvpc:1")),
 			DesiredCount: 2, RunningCount: 1, PendingCount: 1, CreatedAt: &noon, UpdatedAt: &noon, CapacityProviderStrategy: in.CapacityProviderStrategy,
 			RolloutState: types.DeploymentRolloutStateFailed, RolloutStateReason: new("ECS deployment circuit breaker: tasks failed to start."),
 		}, {
@@ -131,10 +132,10 @@ func TestUpdateService(t *testing.T) {
 		in.DeploymentConfiguration, in.HealthCheckGracePeriodSeconds = c.DeploymentConfiguration, c.HealthCheckGracePeriodSeconds
 		in.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 		in.EnableECSManagedTags, in.EnableExecuteCommand = new(false), new(true)
-		in.ForceNewDeployment, in.TaskDefinition = true, new("shop")
+		in.ForceNewDeployment, in.TaskDefinition = true, new("awsvpc")
 	})
 	expect(t, "force", got.Force, true)
-	expect(t, "task definition", got.TaskDefinition, "shop:3")
+	expect(t, "task definition", got.TaskDefinition, "awsvpc:1")
 	expect(t, "percentages", []int{*got.MinHealthy, *got.MaxPercent}, []int{50, 150})
 	expect(t, "breaker", got.Breaker.Value, 5)
 	expect(t, "rebalancing", *got.ZoneRebalancing, true)
@@ -174,7 +175,8 @@ func TestServiceBounds(t *testing.T) {
 		{"RegistryHalf", reg(`,"containerName":"app"`), invalidParameter, "together"},
 		{"RegistryBoth", reg(`,"containerName":"app","containerPort":80,"port":80`), invalidParameter, "not both"},
 		{"RegistryPort", reg(`,"port":0`), invalidParameter, "serviceRegistries.port is 0"},
-		{"RegistryOnBridge", reg(``), invalidParameter, "'bridge' or 'host'"},
+		{"RegistryOnBridge", reg(``), invalidParameter, "When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition."},
+		{"RegistryOfInstances", reg(`,"containerName":"app","containerPort":80`), notSupported, "serviceRegistries with networkMode bridge is not supported."},
 		{"RegistryContainer", reg(`,"containerName":"web","containerPort":80`), invalidParameter, "The container web does not exist"},
 		{"Grace", `"healthCheckGracePeriodSeconds":-1`, invalidParameter, "healthCheckGracePeriodSeconds is -1"},
 		{"Rebalancing", `"availabilityZoneRebalancing":"MAYBE"`, invalidParameter, "expected one of"},

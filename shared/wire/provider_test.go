@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/wire"
 )
 
 // providerRows keeps capacity providers in memory.
@@ -20,7 +21,7 @@ func (p *providerRows) CreateCapacityProvider(_ context.Context, row *cluster.Ca
 	if p.rows == nil {
 		p.rows = map[string]*cluster.CapacityProvider{}
 	}
-	row.UpdateStatus = cluster.CreateComplete
+	row.UpdateStatus = cluster.ProviderCreated
 	p.rows[row.Name] = row
 	return row, nil
 }
@@ -44,7 +45,7 @@ func (p *providerRows) UpdateCapacityProvider(_ context.Context, c cluster.Provi
 func (p *providerRows) DeleteCapacityProvider(_ context.Context, name string) (*cluster.CapacityProvider, error) {
 	row, err := p.provider(name)
 	if err == nil {
-		row.Inactive, row.UpdateStatus = true, cluster.DeleteComplete
+		row.Inactive, row.UpdateStatus = true, cluster.ProviderDeleted
 	}
 	return row, err
 }
@@ -89,6 +90,15 @@ func (p *providerRows) PutClusterProviders(_ context.Context, _ string, names []
 	return &p.attached, nil
 }
 
+func (p *providerRows) CheckClusterProviders(_ context.Context, _ string, names []string, _ []cluster.ProviderShare) error {
+	for _, name := range names {
+		if _, err := p.provider(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *providerRows) Attachments(context.Context, string) (*cluster.ClusterAttachments, error) {
 	return &p.attached, nil
 }
@@ -97,6 +107,68 @@ const groupARN = "arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:a1
 
 func createProvider(name, more string) string {
 	return fmt.Sprintf(`{"name":%q,"autoScalingGroupProvider":{"autoScalingGroupArn":%q%s}}`, name, groupARN, more)
+}
+
+// creating is ECS as it makes a cluster, with what it was sent.
+type creating struct {
+	sent   string
+	status int
+}
+
+func (c *creating) Forward(_ context.Context, _ string, body []byte) (int, []byte, error) {
+	c.sent = string(body)
+	if c.status != 0 {
+		return c.status, []byte(`{"__type":"ClientException","message":"no"}`), nil
+	}
+	return 200, []byte(`{"cluster":{"clusterName":"prod","status":"ACTIVE"}}`), nil
+}
+
+func TestCreateClusterWithCapacityProviders(t *testing.T) {
+	const body = `{"clusterName":"prod","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`
+	begin := func(t *testing.T) (*berth, *creating) {
+		made := &creating{}
+		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = made })
+		if status, answer := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", ""))); status != 200 {
+			t.Fatalf("%s", answer)
+		}
+		return b, made
+	}
+	b, made := begin(t)
+	status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(body))
+	expect(t, "status", status, 200)
+	expect(t, "sent to ECS", made.sent, `{"clusterName":"prod"}`)
+	for _, text := range []string{`"clusterName":"prod"`, `"capacityProviders":["spot"]`, `"attachmentsStatus":"UPDATE_IN_PROGRESS"`, `"weight":1`} {
+		if !strings.Contains(string(answer), text) {
+			t.Errorf("no %s in %s", text, answer)
+		}
+	}
+	t.Run("ThatIsThereKeepsItsOwn", func(t *testing.T) {
+		again := strings.Replace(body, `["spot"]`, `[]`, 1)
+		status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(again))
+		if status != 200 || !strings.Contains(string(answer), `"capacityProviders":["spot"]`) {
+			t.Errorf("%d %s", status, answer)
+		}
+	})
+	t.Run("ThatECSRefusesGetsNone", func(t *testing.T) {
+		b, made := begin(t)
+		made.status = 400
+		_, code, _ := b.answered(t, "CreateCluster", body)
+		expect(t, "code", code, "ClientException")
+		expect(t, "version of its providers", b.scheduler.attached.Rev, int64(0))
+	})
+	t.Run("IsRefusedBeforeECSMakesIt", func(t *testing.T) {
+		b, made := begin(t)
+		for text, body := range map[string]string{
+			"does not exist": strings.ReplaceAll(body, "spot", "none"), "FARGATE": strings.ReplaceAll(body, "spot", "FARGATE"),
+			"weight above 0": strings.Replace(body, `"weight":1`, `"weight":0`, 1), "twice": strings.Replace(body, `["spot"]`, `["spot","spot"]`, 1),
+		} {
+			_, code, message := b.answered(t, "CreateCluster", body)
+			if code != invalidParameter && code != notSupported || !strings.Contains(message, text) {
+				t.Errorf("got %s: %s, want %q", code, message, text)
+			}
+		}
+		expect(t, "sent to ECS", made.sent, "")
+	})
 }
 
 func TestCapacityProviders(t *testing.T) {

@@ -30,6 +30,7 @@ type scheduler struct {
 	lastQuery cluster.TaskQuery
 	told      []string // what the API made known
 	failures  []cluster.Failure
+	providers map[string]string // of tasks, by id
 
 	configured *cluster.Configuration
 	reported   []cluster.LoadReport
@@ -38,6 +39,7 @@ type scheduler struct {
 	revisions []*cluster.RevisionDetail
 	stopped   []string
 	throttle  *cluster.Throttle
+	capacity  []cluster.Row
 	protected map[string]time.Duration // by task id
 	lastList  cluster.DeploymentQuery
 
@@ -220,6 +222,10 @@ func (s *scheduler) DescribeTasks(_ context.Context, clusterName string, ids []s
 	return found, missing, s.in(clusterName)
 }
 
+func (s *scheduler) TaskProviders(context.Context, []*cluster.Task) (map[string]string, error) {
+	return s.providers, nil
+}
+
 func (s *scheduler) ListTasks(_ context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +345,7 @@ var shop = types.TaskDefinition{
 // special are definitions that tasks cannot be started of, or not by everybody.
 var special = map[string]types.TaskDefinition{
 	"fargate": {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
-	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc},
+	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
 	"bound":   {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
 	"roles":   {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
 }
@@ -459,4 +465,8 @@ func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []c
 		}
 	}
 	return rows, false, s.in(clusterName)
+}
+
+func (s *scheduler) Capacity(_ context.Context, clusterName string) ([]cluster.Row, error) {
+	return s.capacity, s.in(clusterName)
 }

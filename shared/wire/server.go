@@ -43,6 +43,8 @@ type Scheduler interface {
 	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
+	// TaskProviders are the capacity providers of those tasks that were asked for with a strategy, by id.
+	TaskProviders(ctx context.Context, tasks []*cluster.Task) (map[string]string, error)
 	ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error)
 
 	// Tag and Tags are for services and tasks.
@@ -58,6 +60,8 @@ type Scheduler interface {
 	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
 	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
 	Rows(ctx context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error)
+	// Capacity are the rows of what the cluster's instances come from.
+	Capacity(ctx context.Context, clusterName string) (rows []cluster.Row, err error)
 
 	Providers
 	ClusterCreated(ctx context.Context, name string) error
@@ -118,7 +122,7 @@ func NewServer(o ServerOptions) *Mux {
 			operations[name] = s.logged(name, f)
 		}
 	}
-	maps.Copy(operations, s.ownOperations())
+	maps.Copy(operations, s.ownOperations(o.NodeGroups))
 	m := &Mux{Loopback: o.Loopback, Logger: s.log, operations: operations}
 	if o.NodeGroups != nil {
 		m.eks = s.eksRoutes(o.NodeGroups)

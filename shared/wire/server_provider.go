@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type Providers interface {
 	TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error
 	CapacityProviderTags(ctx context.Context, name string) (map[string]string, error)
 	PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error)
+	// CheckClusterProviders refuses what PutClusterProviders would for a cluster that is new.
+	CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error
 	Attachments(ctx context.Context, clusterName string) (*cluster.ClusterAttachments, error)
 }
 
@@ -273,21 +276,8 @@ func (s *server) putClusterCapacityProviders(ctx context.Context, in *ecs.PutClu
 		return nil, invalid("capacityProviders must be given; an empty list takes all away.")
 	case in.DefaultCapacityProviderStrategy == nil:
 		return nil, invalid("defaultCapacityProviderStrategy must be given; an empty list takes it away.")
-	case len(in.CapacityProviders) > cluster.MaxProviders:
-		return nil, invalid("capacityProviders has %d items, but a cluster has at most %d.", len(in.CapacityProviders), cluster.MaxProviders)
 	}
-	var names []string
-	for _, ref := range in.CapacityProviders {
-		p, err := s.provider(ref)
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(names, p) {
-			return nil, invalid("capacityProviders names capacity provider %s twice.", p)
-		}
-		names = append(names, p)
-	}
-	strategy, err := providers(in.DefaultCapacityProviderStrategy)
+	names, strategy, err := s.clusterProviders(in.CapacityProviders, in.DefaultCapacityProviderStrategy)
 	if err != nil {
 		return nil, err
 	}
@@ -299,6 +289,86 @@ func (s *server) putClusterCapacityProviders(ctx context.Context, in *ecs.PutClu
 		return nil, err
 	}
 	return &ecs.PutClusterCapacityProvidersOutput{Cluster: answer}, nil
+}
+
+// clusterProviders reads the capacity providers of a cluster and its default strategy.
+func (s *server) clusterProviders(refs []string, items []types.CapacityProviderStrategyItem) (names []string, strategy []cluster.ProviderShare, err error) {
+	if len(refs) > cluster.MaxProviders {
+		return nil, nil, invalid("capacityProviders has %d items, but a cluster has at most %d.", len(refs), cluster.MaxProviders)
+	}
+	for _, ref := range refs {
+		p, err := s.provider(ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(names, p) {
+			return nil, nil, invalid("capacityProviders names capacity provider %s twice.", p)
+		}
+		names = append(names, p)
+	}
+	strategy, err = providers(items)
+	return names, strategy, err
+}
+
+// createCluster has ECS make a cluster without the capacity providers that it does not know, and gives it these. One that was
+// there with some keeps them, as ECS gives it back unchanged.
+func (s *server) createCluster(ctx context.Context, body []byte) (any, error) {
+	in := new(ecs.CreateClusterInput)
+	if err := decode(body, in); err != nil {
+		return nil, err
+	}
+	pass := passOn[ecs.CreateClusterInput]{"CreateCluster", s.checkCreateCluster, s.createdCluster}.operation(s)
+	if len(in.CapacityProviders)+len(in.DefaultCapacityProviderStrategy) == 0 {
+		return pass(ctx, body)
+	}
+	name, err := s.cluster(in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	names, strategy, err := s.clusterProviders(in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.scheduler.CheckClusterProviders(ctx, name, names, strategy); err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, err
+	}
+	delete(members, "capacityProviders")
+	delete(members, "defaultCapacityProviderStrategy")
+	if body, err = json.Marshal(members); err != nil {
+		return nil, err
+	}
+	out, err := pass(ctx, body)
+	answer, ok := out.(raw)
+	if err != nil || !ok || answer.status != http.StatusOK {
+		return out, err
+	}
+	a, err := s.scheduler.Attachments(ctx, name)
+	if err == nil && a.Rev == 0 {
+		_, err = s.scheduler.PutClusterProviders(ctx, name, names, strategy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.withProviders(ctx, name, answer)
+}
+
+// withProviders puts a cluster's capacity providers into ECS's answer to CreateCluster.
+func (s *server) withProviders(ctx context.Context, name string, answer raw) (any, error) {
+	out := struct {
+		Cluster map[string]json.RawMessage `json:"cluster"`
+	}{map[string]json.RawMessage{}}
+	if err := json.Unmarshal(answer.body, &out); err != nil {
+		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	if err := s.attached(ctx, name, out.Cluster); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(out)
+	return raw{http.StatusOK, body}, err
 }
 
 // describedCluster is a cluster as DescribeClusters shows it.

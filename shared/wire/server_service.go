@@ -253,15 +253,27 @@ func (s *server) checkPorts(ctx context.Context, r *cluster.Revision) error {
 		}
 	}
 	for _, g := range r.Registries {
-		if g.Container == "" && d.NetworkMode != types.NetworkModeAwsvpc {
-			return invalid("When specifying 'bridge' or 'host' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition.")
-		}
-		if g.Container == "" {
-			continue
-		}
-		if err := containerPort(d, g.Container, g.ContainerPort); err != nil {
+		if err := checkRegistry(d, &g); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not known, and by name tasks
+// without an address of their own: that of their instance is not ECS's to tell.
+func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
+	own := d.NetworkMode == types.NetworkModeAwsvpc
+	if r.Container == "" && !own {
+		return invalid("When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition.")
+	}
+	if r.Container != "" {
+		if err := containerPort(d, r.Container, r.ContainerPort); err != nil {
+			return err
+		}
+	}
+	if !own {
+		return unsupported("serviceRegistries with networkMode " + string(cmp.Or(d.NetworkMode, types.NetworkModeBridge)))
 	}
 	return nil
 }

@@ -35,12 +35,14 @@ func (s *server) failures(clusterName, kind string, failed []cluster.Failure) []
 }
 
 // tasks are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
-// answer they are left out.
+// answer they are left out, as capacity providers are that cannot be read.
 func (s *server) tasks(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := s.zones(ctx, clusterName, tasks)
+	providers, _ := s.scheduler.TaskProviders(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := s.taskShape(t)
+		v.CapacityProviderName = text(providers[t.ID])
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(s.account.ARN("container-instance", clusterName, t.Instance))
 			v.AvailabilityZone = text(zones[t.Instance])
@@ -69,7 +71,7 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 		Group: text(t.Group), StartedBy: text(startedBy), LaunchType: types.LaunchTypeEc2, HealthStatus: health(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
 		CreatedAt: instant(t.CreatedAt.Time()), StartedAt: instant(t.Started.Time()), StoppedAt: instant(t.Stopped.Time()),
-		StopCode: types.TaskStopCode(t.StopCode), StoppedReason: text(t.Reason), Version: t.Rev,
+		StopCode: stopCode(t), StoppedReason: text(t.Reason), Version: t.Rev,
 		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
 		Overrides: TaskOverride(t.Overrides),
 	}
@@ -113,11 +115,19 @@ func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefi
 		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
 			own.ExitCode, exit = new(int32(*exit)), nil
 		}
-		if t.StopCode == cluster.StopFailedToStart {
+		if stopCode(t) == types.TaskStopCodeTaskFailedToStart {
 			own.Reason = text(t.Reason)
 		}
 		v.Containers = append(v.Containers, own)
 	}
+}
+
+// stopCode is why a task stopped, in ECS's words.
+func stopCode(t *cluster.Task) types.TaskStopCode {
+	if t.Refused() {
+		return types.TaskStopCodeTaskFailedToStart
+	}
+	return types.TaskStopCode(t.StopCode)
 }
 
 // containerStatus is the status of a task's containers, which have three.

@@ -61,7 +61,8 @@ type Cloud struct {
 // this machine. Nobody pays for invocations here, so batches do not wait for company.
 func Parameters() map[string]string {
 	return map[string]string{
-		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
+		"EventSources": installation.FleetSource, "AlarmSources": installation.FleetSource,
+		"ScalingSources": installation.FleetSource, "DeletionProtection": "false", "RequireTLS": "false",
 		"Architecture": architecture(), "BatchWindow": "0",
 	}
 }

@@ -62,6 +62,7 @@ func (c *Cloud) Function(ctx context.Context, folder string) (lambda.Function, e
 // fleetServices are what the fleet stands in for, by the names that they are signed for and that variables have.
 var fleetServices = map[string]string{
 	"ecs": "ECS", "elasticloadbalancing": "ELASTIC_LOAD_BALANCING_V2", "servicediscovery": "SERVICEDISCOVERY", "monitoring": "CLOUDWATCH",
+	"autoscaling": "AUTO_SCALING", "ec2": "EC2",
 }
 
 // AtTheFleet reports whether a service's calls, by the prefix of IAM's actions, go to the fleet.

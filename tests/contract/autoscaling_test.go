@@ -9,11 +9,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	asg "github.com/aws/aws-sdk-go-v2/service/autoscaling"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
 
 	"berth/shared/awsapi/autoscaling"
+	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/cluster"
 )
 
@@ -22,14 +23,14 @@ type scalingSuite struct {
 	ctx     context.Context
 	client  *asg.Client
 	groups  *autoscaling.Groups
-	metrics *autoscaling.Metrics
+	metrics *cloudwatch.Metrics
 	n       int
 }
 
 func TestAutoScaling(t *testing.T) {
 	config := configOf(moto(t))
-	s := &scalingSuite{ctx: t.Context(), client: asg.NewFromConfig(config), groups: autoscaling.New(config), metrics: autoscaling.NewMetrics(config)}
-	s.metrics.Client = cloudwatch.NewFromConfig(config, func(o *cloudwatch.Options) { // moto knows no CBOR
+	s := &scalingSuite{ctx: t.Context(), client: asg.NewFromConfig(config), groups: autoscaling.New(config), metrics: cloudwatch.NewMetrics(config)}
+	s.metrics.Client = cw.NewFromConfig(config, func(o *cw.Options) { // moto knows no CBOR
 		o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 	})
 	_, err := s.client.CreateLaunchConfiguration(t.Context(), &asg.CreateLaunchConfigurationInput{
@@ -175,7 +176,7 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{point}); err != nil {
 				return err
 			}
-			out, err := s.metrics.Client.DescribeAlarms(s.ctx, &cloudwatch.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
+			out, err := s.metrics.Client.DescribeAlarms(s.ctx, &cw.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
@@ -19,8 +19,8 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
 
-	"berth/shared/awsapi/alarm"
 	"berth/shared/awsapi/balancing"
+	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/fleet"
@@ -34,7 +34,7 @@ type balancer struct {
 	// settle lets happen what was begun.
 	settle func()
 	// cloudWatch changes CloudWatch's client.
-	cloudWatch func(*cloudwatch.Options)
+	cloudWatch func(*cw.Options)
 	// differs are the clauses that it does not keep, with the reason.
 	differs map[string]string
 }
@@ -62,7 +62,7 @@ func fleetBalancer(t *testing.T) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(f.Balancing(f.Endpoint()))
+	server := httptest.NewServer(f.Protocols(f.Endpoint()))
 	t.Cleanup(server.Close)
 	return &balancer{
 		config: configOf(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",
@@ -80,7 +80,7 @@ func motoBalancer(t *testing.T) *balancer {
 	}
 	b := &balancer{
 		config: configOf(endpoint), machine: id, vpc: vpc, settle: func() {},
-		cloudWatch: func(o *cloudwatch.Options) { // moto knows no CBOR; the adapter is the same
+		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
 			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
 		},
 		differs: map[string]string{
@@ -110,10 +110,10 @@ func TestBalancing(t *testing.T) {
 			b := open(t)
 			s := &balancingSuite{
 				balancer: b, ctx: t.Context(), elb: elb.NewFromConfig(b.config), discovery: servicediscovery.NewFromConfig(b.config),
-				groups: balancing.NewLoadBalancers(b.config), registries: balancing.NewRegistries(b.config), alarms: alarm.New(b.config),
+				groups: balancing.NewLoadBalancers(b.config), registries: balancing.NewRegistries(b.config), alarms: cloudwatch.NewAlarms(b.config),
 			}
 			if b.cloudWatch != nil {
-				s.alarms.Client = cloudwatch.NewFromConfig(b.config, b.cloudWatch)
+				s.alarms.Client = cw.NewFromConfig(b.config, b.cloudWatch)
 			}
 			s.metrics = s.alarms.Client
 			hold(t, b.differs, append(append(s.groupClauses(), s.registryClauses()...), s.alarmClauses()...))
@@ -153,10 +153,10 @@ type balancingSuite struct {
 	ctx        context.Context
 	elb        *elb.Client
 	discovery  *servicediscovery.Client
-	metrics    *cloudwatch.Client
+	metrics    *cw.Client
 	groups     *balancing.LoadBalancers
 	registries *balancing.Registries
-	alarms     *alarm.Alarms
+	alarms     *cloudwatch.Alarms
 	n          int
 }
 
@@ -366,14 +366,14 @@ func (s *balancingSuite) registryClauses() []clause {
 
 func (s *balancingSuite) alarmClauses() []clause {
 	put := func(name string) error {
-		_, err := s.metrics.PutMetricAlarm(s.ctx, &cloudwatch.PutMetricAlarmInput{
+		_, err := s.metrics.PutMetricAlarm(s.ctx, &cw.PutMetricAlarmInput{
 			AlarmName: &name, Namespace: aws.String("Berth"), MetricName: aws.String("Errors"), Period: aws.Int32(60), EvaluationPeriods: aws.Int32(3),
 			Threshold: aws.Float64(1), ComparisonOperator: cwtypes.ComparisonOperatorGreaterThanThreshold, Statistic: cwtypes.StatisticSum,
 		})
 		return err
 	}
 	set := func(name string, state cwtypes.StateValue) error {
-		_, err := s.metrics.SetAlarmState(s.ctx, &cloudwatch.SetAlarmStateInput{AlarmName: &name, StateValue: state, StateReason: aws.String("a test")})
+		_, err := s.metrics.SetAlarmState(s.ctx, &cw.SetAlarmStateInput{AlarmName: &name, StateValue: state, StateReason: aws.String("a test")})
 		return err
 	}
 	return []clause{

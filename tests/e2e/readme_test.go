@@ -30,12 +30,10 @@ func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the AWS CLI polls a service every 15 s")
 	}
-	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
-		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
-	}
-	commands := readmeCommands(t)
+	needsAWS(t)
+	commands := commandsOf(t, "README.md")
 	berth := startBerth(t)
-	shell := &shell{t: t, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)}
+	shell := newShell(t, 2*time.Minute)
 	var ran []string
 	for _, command := range commands {
 		out := shell.run(strings.ReplaceAll(command, advertised, berth))
@@ -53,6 +51,13 @@ func TestReadme(t *testing.T) {
 		if !slices.Contains(ran, check.command) {
 			t.Errorf("README.md no longer shows %q", check.command)
 		}
+	}
+}
+
+func needsAWS(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
+		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
 	}
 }
 
@@ -156,19 +161,22 @@ func read(t *testing.T, out string, into any) {
 	}
 }
 
-// readmeCommands are the shell commands of README.md that set up the AWS CLI or use it.
-func readmeCommands(t *testing.T) []string {
+// commandsOf are the shell commands of a document that set up the AWS CLI or use it.
+func commandsOf(t *testing.T, document string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, document))
 	if err != nil {
 		t.Fatal(err)
 	}
 	commands := shellCommands(string(text))
-	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "AWS_ENDPOINT_URL_ECS="+advertised) }) {
-		t.Fatalf("README.md does not say to use %s", advertised)
+	if !slices.ContainsFunc(commands, func(c string) bool { return strings.Contains(c, "="+advertised) }) {
+		t.Fatalf("%s does not say to use %s", document, advertised)
 	}
 	return commands
 }
+
+// usesAWS matches commands that set up the AWS CLI, or use it, or keep what it prints in a variable.
+var usesAWS = regexp.MustCompile(`^(export AWS_|aws [a-z]|[A-Z]+=\$\(aws )`)
 
 // shellCommands finds the commands in the indented blocks of a Markdown text. A line that ends in a backslash goes on in
 // the next.
@@ -176,7 +184,7 @@ func shellCommands(text string) (commands []string) {
 	command := ""
 	for line := range strings.Lines(text) {
 		code, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
-		if !indented || command == "" && !strings.HasPrefix(code, "export AWS_") && !strings.HasPrefix(code, "aws ecs ") {
+		if !indented || command == "" && !usesAWS.MatchString(code) {
 			continue
 		}
 		command += code
@@ -190,8 +198,8 @@ func shellCommands(text string) (commands []string) {
 }
 
 func TestShellCommands(t *testing.T) {
-	got := shellCommands("Text\n\n    make run  # x\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n    aws ecs y\n\n    aws CLI\n\naws ecs none\n")
-	want := []string{"export AWS_A=b   # c", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y"}
+	got := shellCommands("Text\n\n    make run  # x\n    export AWS_A=b   # c\n\n    aws ecs x \\\n        '{\"a\": 1}'\n    aws ecs y\n\n    aws CLI\n    B=$(aws eks z)\n\naws ecs none\n")
+	want := []string{"export AWS_A=b   # c", "aws ecs x \\\n    '{\"a\": 1}'", "aws ecs y", "B=$(aws eks z)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -201,9 +209,18 @@ func TestShellCommands(t *testing.T) {
 type shell struct {
 	t   *testing.T
 	env []string
+	// patience is how long one command may take.
+	patience time.Duration
 }
 
-var exported = regexp.MustCompile(`[A-Z_]+=[^ #]+`)
+func newShell(t *testing.T, patience time.Duration) *shell {
+	return &shell{t, append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull), patience}
+}
+
+var (
+	exported = regexp.MustCompile(`[A-Z_]+=[^ #]+`)
+	assigned = regexp.MustCompile(`^([A-Z]+)=\$\(`)
+)
 
 func (s *shell) run(command string) string {
 	s.t.Helper()
@@ -211,7 +228,12 @@ func (s *shell) run(command string) string {
 		s.env = append(s.env, exported.FindAllString(command, -1)...)
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	if to := assigned.FindStringSubmatch(command); to != nil {
+		out := s.run("printf %s " + strings.TrimPrefix(command, to[1]+"="))
+		s.env = append(s.env, to[1]+"="+out)
+		return out
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Env = s.env

@@ -185,8 +185,10 @@ var notSeen = map[string]string{
 	"route53:GetHealthCheck":           "Cloud Map's services with health checks of Route 53",
 	"route53:UpdateHealthCheck":        "Cloud Map's services with health checks of Route 53",
 
-	"iam:PassRole":    "tasks and task definitions with roles (PassableRoleArns)",
-	"sqs:SendMessage": "the event source mapping reports records that it gave up",
+	"iam:PassRole":     "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
+	"ec2:CreateTags":   "Auto Scaling asks it of who has a group launch by a template with tags",
+	"ec2:RunInstances": "Auto Scaling asks it of who has a group launch by a template",
+	"sqs:SendMessage":  "the event source mapping reports records that it gave up",
 }
 
 // grantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with

@@ -66,7 +66,7 @@ var rules = []rule{
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
+		"", "cmd/...", "shared/handler", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
 		"shared/console", "shared/awsevent", "shared/cluster", "shared/placement", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},

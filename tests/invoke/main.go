@@ -50,7 +50,7 @@ func run(ctx context.Context, function, file string) (err error) {
 	// Whatever the event's source, it is meant.
 	o.Parameters = map[string]string{
 		"EventSources": strings.Join([]string{installation.FleetSource, awsevent.SourceECS}, ","),
-		"AlarmSources": installation.FleetSource + ",aws.cloudwatch",
+		"AlarmSources": installation.FleetSource + ",aws.cloudwatch", "ScalingSources": installation.FleetSource + ",aws.autoscaling",
 	}
 	c, err := cloud.Start(ctx, o)
 	if err != nil {

@@ -30,8 +30,8 @@ type checker struct {
 	courses     map[string]*model.Course
 	definitions map[string]string
 	failures    map[string]map[string]bool
-	// illStops is what [checker.ill] counts.
-	illStops int
+	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
+	wasAmiss bool
 	// asked is when what is wanted of a service last changed, by short key.
 	asked map[string]time.Time
 }
@@ -55,6 +55,7 @@ func (c *checker) change(key cluster.Key) {
 
 // records takes in one commit's records and checks what it changed.
 func (c *checker) records(records []cluster.Record) {
+	c.wasAmiss = slices.ContainsFunc(records, replaces) && c.amiss(nil) != ""
 	for _, r := range records {
 		before := c.put(r.Key, r.New)
 		if r.New == nil {
@@ -87,6 +88,13 @@ func (c *checker) records(records []cluster.Record) {
 			c.mark(MarkForeign)
 		}
 	}
+}
+
+// replaces reports whether the record is of a new task that comes for another.
+func replaces(r cluster.Record) bool {
+	row, ok := r.New.(*cluster.Task)
+	old, _ := r.Old.(*cluster.Task)
+	return ok && row.Replaces != "" && old == nil
 }
 
 // newlyPlaced are the tasks that the commit gives an instance, by id.

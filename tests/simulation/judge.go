@@ -32,6 +32,8 @@ func (l *ledger) refuses(w *law, i *cluster.Instance, p posture) string {
 		return "agent disconnected"
 	case cordoned(i):
 		return "unschedulable"
+	case l.declined(w.owner, i.ID):
+		return "refused by ECS"
 	}
 	if want := lacking(i, w.def); want != "" {
 		return "attribute " + want

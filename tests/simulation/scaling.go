@@ -230,7 +230,7 @@ func (s *scaled) furnish() error {
 	return nil
 }
 
-// minutely has the judge look, and the target tracking policy decide, each minute.
+// minutely has the judge look each minute.
 func (s *scaled) minutely() {
 	s.Loop.After(time.Minute, func() {
 		s.judge.minute()

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -11,12 +10,11 @@ import (
 	"berth/shared/cluster"
 )
 
-// scalingJudge holds every change of the group against C1 to C8, by rules of its own, and stands in for the target tracking
-// policy.
+// scalingJudge holds every change of the group against C1 to C8, by rules of its own.
 type scalingJudge struct {
 	*scaled
-	policy *cluster.TrackingPolicy
-	low    int // minutes that the policy has seen the metric below its target
+	policy *cluster.TrackingPolicy // that the group has
+	metric float64                 // published last
 	// changes counts those of the desired capacity, raised is when managed scaling last raised it.
 	changes int
 	raised  time.Time
@@ -65,39 +63,10 @@ func (j *scalingJudge) now() *groupNow {
 	return out
 }
 
-// minute looks at what always holds, and has the policy decide.
+// minute looks at what always holds.
 func (j *scalingJudge) minute() {
-	g := j.now()
-	if g.Min != j.shape.Min || g.Max != j.shape.Max {
+	if g := j.now(); g.Min != j.shape.Min || g.Max != j.shape.Max {
 		j.checker.fail("C7: the group's minimum and maximum were %d and %d, and are %d and %d", j.shape.Min, j.shape.Max, g.Min, g.Max)
-	}
-	j.track(g)
-}
-
-// track is what a target tracking policy does: at once up, after 15 minutes down.
-func (j *scalingJudge) track(g *groupNow) {
-	point, known := j.Fleet.Reservation(clusterName, scaledProvider)
-	if j.policy == nil || !known {
-		j.low = 0
-		return
-	}
-	n := len(g.Instances)
-	want := int(math.Ceil(float64(n) * point.Percent / j.policy.Target))
-	if n == 0 && point.Percent > j.policy.Target {
-		want = 2
-	}
-	if point.Percent < j.policy.Target {
-		j.low++
-	} else {
-		j.low = 0
-	}
-	warming := slices.ContainsFunc(g.Instances, func(i cluster.GroupInstance) bool { return j.Loop.Now().Sub(j.seen[i.ID]) < j.policy.Warmup })
-	want = min(max(want, g.Min), g.Max)
-	if want > g.Desired && !warming || want < g.Desired && j.low >= 15 {
-		if err := j.Fleet.SetDesired(context.Background(), scaledGroup, want); err != nil {
-			j.checker.fail("the policy: %v", err)
-		}
-		j.now()
 	}
 }
 
@@ -203,7 +172,6 @@ func (j *scalingJudge) unrest(packed bool) string {
 	for _, t := range g.tasks {
 		running += len(t)
 	}
-	point, _ := j.Fleet.Reservation(clusterName, scaledProvider)
 	want := min(max((used*100+j.shape.Target-1)/j.shape.Target, g.Min), g.Max)
 	bound := (j.load + heldByOne - 1) / heldByOne
 	metric := float64(j.shape.Target)
@@ -217,8 +185,8 @@ func (j *scalingJudge) unrest(packed bool) string {
 		return fmt.Sprintf("%d of %d instances are used, %d are wanted, %d have not registered, and the target of %d %% wants %d", used, len(g.Instances), g.Desired, lost, j.shape.Target, want)
 	case packed && used > max(bound+1, min(g.Min, j.load)):
 		return fmt.Sprintf("%d instances are used, and %d tasks fit on %d", used, j.load, bound)
-	case math.Abs(point.Percent-metric) > 0.01:
-		return fmt.Sprintf("the metric is %g, should be %g", point.Percent, metric)
+	case math.Abs(j.metric-metric) > 0.01:
+		return fmt.Sprintf("the metric is %g, should be %g", j.metric, metric)
 	}
 	return ""
 }

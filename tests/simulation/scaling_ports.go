@@ -7,13 +7,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// trackedGroups are the fleet's groups, with a target tracking policy beside them.
+// trackedGroups tell the judge of target tracking policies and of the metric that is published.
 type trackedGroups struct {
 	installation.Groups
 	judge *scalingJudge
 }
 
-func (g *trackedGroups) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) error {
+func (g *trackedGroups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy) error {
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
 	running := g.judge.running
 	g.judge.running = nil
@@ -23,12 +23,19 @@ func (g *trackedGroups) PutTrackingPolicy(_ context.Context, p cluster.TrackingP
 		g.judge.checker.fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
 	}
 	g.judge.policy = &p
-	return nil
+	return g.Groups.PutTrackingPolicy(ctx, p)
 }
 
-func (g *trackedGroups) DeletePolicy(context.Context, string, string) error {
+func (g *trackedGroups) DeletePolicy(ctx context.Context, group, name string) error {
 	g.judge.policy = nil
-	return nil
+	return g.Groups.DeletePolicy(ctx, group, name)
+}
+
+func (g *trackedGroups) PutReservation(ctx context.Context, points []cluster.Datapoint) error {
+	for _, p := range points {
+		g.judge.metric = p.Percent
+	}
+	return g.Groups.PutReservation(ctx, points)
 }
 
 func (g *trackedGroups) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) error {

@@ -21,13 +21,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 
+	"berth/shared/awsapi/autoscaling"
 	"berth/shared/cluster"
 )
 
 // Endpoint is the flag of every command that talks to a running Berth.
 type Endpoint struct {
-	Endpoint string `env:"AWS_ENDPOINT_URL_ECS" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
+	Endpoint string `env:"AWS_ENDPOINT_URL_ECS,AWS_ENDPOINT_URL" default:"http://127.0.0.1:5252" help:"Where Berth's API is. On AWS its function URL; calls are then signed with your credentials."`
 }
 
 // Client calls one endpoint.
@@ -66,25 +68,67 @@ func New(ctx context.Context, e Endpoint) (*Client, error) {
 
 // ECS calls an operation of the ECS API.
 func (c *Client) ECS(ctx context.Context, op string, in, out any) error {
-	return c.call(ctx, ecsTarget, op, in, out)
+	return c.call(ctx, call{op: op, target: ecsTarget + op, in: in, out: out})
 }
 
 // Own calls an operation of Berth's own.
 func (c *Client) Own(ctx context.Context, op string, in, out any) error {
-	return c.call(ctx, ownTarget, op, in, out)
+	return c.call(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
 }
 
-func (c *Client) call(ctx context.Context, target, op string, in, out any) error {
-	body, err := json.Marshal(in)
+// EKS calls an operation of the EKS API that is a POST to the path, such as clusters/prod/node-groups.
+func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
+	return c.call(ctx, call{op: op, path: path, in: in, out: out})
+}
+
+// AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself says: at
+// AWS_ENDPOINT_URL_AUTO_SCALING or AWS_ENDPOINT_URL, or else beside the API where that is on this machine, or in the account.
+func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	// Nobody checks signatures on this machine, but by them it is told which service is called.
+	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
+	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
+	if c.aws != nil {
+		conf = c.aws.Copy()
+		u, err := url.Parse(c.endpoint)
+		if err != nil {
+			return nil, err
+		}
+		conf.Region = cmp.Or(conf.Region, regionOf(u.Hostname()))
+	} else if other := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"), os.Getenv("AWS_ENDPOINT_URL")); other != "" {
+		conf.BaseEndpoint = &other
+	}
+	groups, err := autoscaling.New(conf).DescribeGroups(ctx, names)
+	var e *cluster.Error
+	if errors.As(err, &e) || err == nil {
+		return groups, err
+	}
+	return nil, c.unreachable("DescribeAutoScalingGroups", err)
+}
+
+// call is one request: target names the operation of a JSON protocol, path that of a REST protocol.
+type call struct {
+	op, target, path string
+	in, out          any
+}
+
+func (c *Client) call(ctx context.Context, of call) error {
+	op := of.op
+	body, err := json.Marshal(of.in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint+of.path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("X-Amz-Target", target+op)
+	req.Header.Set("Content-Type", "application/json")
+	if of.target != "" {
+		req.Header.Set("Content-Type", contentType)
+		req.Header.Set("X-Amz-Target", of.target)
+	}
 	if err := c.sign(ctx, req, body); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
@@ -98,12 +142,12 @@ func (c *Client) call(ctx context.Context, target, op string, in, out any) error
 		return fmt.Errorf("%s: reading the answer: %w", op, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return refusal(op, resp.StatusCode, answer)
+		return refusal(op, resp, answer)
 	}
-	if out == nil {
+	if of.out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
+	if err := json.Unmarshal(answer, of.out); err != nil {
 		return fmt.Errorf("%s: the answer cannot be read: %w", op, err)
 	}
 	return nil
@@ -119,13 +163,14 @@ func (c *Client) unreachable(op string, err error) error {
 }
 
 // refusal is an error of the API as [cluster.Error], with the operation's name.
-func refusal(op string, status int, answer []byte) error {
+func refusal(op string, resp *http.Response, answer []byte) error {
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`
 	}
-	if err := json.Unmarshal(answer, &e); err != nil || e.Type == "" {
-		return fmt.Errorf("%s: status %d: %.200q", op, status, answer)
+	err := json.Unmarshal(answer, &e)
+	if e.Type = cmp.Or(e.Type, resp.Header.Get("X-Amzn-ErrorType")); err != nil || e.Type == "" {
+		return fmt.Errorf("%s: status %d: %.200q", op, resp.StatusCode, answer)
 	}
 	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message))
 }

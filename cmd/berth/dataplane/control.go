@@ -22,14 +22,14 @@ import (
 //	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task ends by itself
 //	POST   /fleet/tasks/ID/target           {"reason"}: it fails the checks of its target groups; passes them where empty
 //
-// At / it also answers Elastic Load Balancing's, Cloud Map's and CloudWatch's protocols, as far as [fleet.Fleet.Balancing] does.
+// At / it also answers other protocols, as far as [fleet.Fleet.Protocols] does.
 //
 // Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps web pages out.
 func newHandler(f *fleet.Fleet, log *slog.Logger) http.Handler {
 	ecs := f.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
 	mux := http.NewServeMux()
-	mux.Handle("/", f.Balancing(ecs))
+	mux.Handle("/", f.Protocols(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
 	mux.HandleFunc("DELETE /fleet/instances/{id}", on(f.KillInstance))
 	mux.HandleFunc("POST /fleet/instances/{id}/crash", on(f.CrashInstance))

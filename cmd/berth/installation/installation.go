@@ -125,7 +125,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource}
+	parameters := map[string]string{"EventSources": FleetSource, "AlarmSources": FleetSource, "ScalingSources": FleetSource}
 	for k, v := range o.Parameters {
 		parameters[k] = v
 	}
@@ -155,7 +155,7 @@ func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 func (i *Installation) openFleet() error {
 	o := i.options.Fleet
 	o.Clock = loopClock{i.Loop}
-	o.Source, o.AlarmSource, o.Account, o.Seed = FleetSource, FleetSource, i.options.Account, i.options.Seed
+	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource, i.options.Account, i.options.Seed
 	o.Path = i.options.file("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
@@ -205,12 +205,11 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = &handler.API{
-		State: i.state("api"), ECS: i.ecs("api"), Groups: i.groups("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
+		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
-	groups := i.groups("api")
-	i.NodeGroups = &handler.NodeGroups{API: i.API, Auto: groups, Updates: groups, Templates: groups}
-	i.Server = i.Fleet.Balancing(wire.NewServer(wire.ServerOptions{
+	i.NodeGroups = &handler.NodeGroups{API: i.API}
+	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
 		Account: i.options.Account, Scheduler: i.API, NodeGroups: i.NodeGroups, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
@@ -305,7 +304,7 @@ func (i *Installation) managedScaling() *handler.ManagedScaling {
 	groups := i.groups(name)
 	return &handler.ManagedScaling{
 		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clock(name),
-		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 

@@ -48,6 +48,8 @@ type ServiceAnswer struct {
 	// Decided is why tasks found no instance when placement last looked; Now why they would find none now.
 	Decided *wire.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer         `json:"now,omitempty"`
+	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is another.
+	Failed string `json:"failed,omitempty"`
 	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never ran; empty for no such
 	// time.
 	HeldUntil string `json:"heldUntil,omitempty"`
@@ -181,7 +183,9 @@ func WhyService(snap *cluster.Snapshot, name string) (*ServiceAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if out.Missing > 0 {
+	if s.Deployment.State == cluster.RolloutFailed {
+		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
+	} else if out.Missing > 0 {
 		for _, r := range wire.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
 			if r.Status == "PRIMARY" {
 				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)

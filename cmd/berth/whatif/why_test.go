@@ -153,6 +153,23 @@ None of 2 tasks of service big would find an instance.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none could take it, closest is i-1 (insufficient memory)
 `)
 	})
+	t.Run("WhoseDeploymentHasFailed", func(t *testing.T) {
+		failed := rows()
+		big := failed[7].(*cluster.Service)
+		big.Blocked = nil
+		big.Deployment.ID, big.Deployment.State = "ecs-svc/1", cluster.RolloutFailed
+		big.Deployment.Reason = "ECS deployment circuit breaker: tasks failed to start."
+		failed = append(failed, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
+			"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
+		}})
+		golden(t, whyService(t, snapshot(t, failed), "big"), `
+Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
+  They are on i-1.
+Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.
+  ECS deployment circuit breaker: tasks failed to start.
+  To go on, deploy again: aws ecs update-service --service big with --task-definition of a revision that works, or --force-new-deployment.
+`)
+	})
 	t.Run("WhoseRoomHasComeSince", func(t *testing.T) {
 		golden(t, whyService(t, snapshot(t, rows()), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.

@@ -244,6 +244,11 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 	if a.Decided != nil {
 		p.line("  When placement last looked: %s", a.Decided.Text)
 	}
+	if a.Failed != "" {
+		p.line("Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.")
+		p.line("  %s", a.Failed)
+		p.line("  To go on, deploy again: aws ecs update-service --service %s with --task-definition of a revision that works, or --force-new-deployment.", a.Service)
+	}
 	if a.HeldUntil != "" {
 		p.line("  Tasks never ran: nothing is started before %s.", a.HeldUntil)
 	}

@@ -1,5 +1,5 @@
-// Package autoscaling calls Amazon EC2 Auto Scaling for the size of groups, and CloudWatch for the metric and the alarms of
-// managed scaling. It is apart from package awsapi so that only the functions that need them carry these clients.
+// Package autoscaling calls Amazon EC2 Auto Scaling for the size of groups. It is apart from package awsapi so that only the
+// functions that need it carry its client.
 package autoscaling
 
 import (

@@ -112,7 +112,7 @@ func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(s
 
 // stalled checks a service whose deployment failed for good: it launches nothing, what there was of others goes on.
 func (s Service) stalled(c *Course, seen Seen, fail func(string, ...any)) {
-	if len(seen.Tasks) > max(s.Desired, s.Ceiling(s.Desired)) {
+	if !s.Daemon && len(seen.Tasks) > max(s.Desired, s.Ceiling(s.Desired)) {
 		fail("it has %d tasks and wants %d", len(seen.Tasks), s.Desired)
 	}
 	for _, t := range seen.Tasks {

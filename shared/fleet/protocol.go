@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
@@ -10,18 +12,20 @@ import (
 	"berth/shared/wire"
 )
 
-// maxRequest is how large a request of [Fleet.Balancing] may be.
+// maxRequest is how large a request of [Fleet.Protocols] may be.
 const maxRequest = 1 << 20
 
-// Balancing speaks, as far as a service scheduler needs them, the protocols of Elastic Load Balancing (version 2), Cloud Map
-// and CloudWatch's alarms, and leaves all other requests to next. It takes calls by names of this machine alone, and signed
-// ones, whatever the signature: a web page can send neither.
-func (f *Fleet) Balancing(next http.Handler) http.Handler {
+// Protocols speaks, as far as Berth and who sets up its machines need them, the protocols of Auto Scaling, EC2 (launch
+// templates), Elastic Load Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), and leaves all other requests
+// to next. It takes calls by names of this machine alone, and signed ones, whatever the signature: a web page can send
+// neither. What it does not know, operation or parameter, it refuses by name.
+func (f *Fleet) Protocols(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
 		alarm, alarms := strings.CutPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/operation/")
+		metrics, plain := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "GraniteServiceVersion20100801.")
 		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-		if r.Method != http.MethodPost || !discovery && !alarms && !form {
+		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !form {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -29,18 +33,33 @@ func (f *Fleet) Balancing(next http.Handler) http.Handler {
 			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		body, err := requestBody(w, r)
 		switch {
 		case err != nil:
-			http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
+			http.Error(w, "the request cannot be read, or is too large", http.StatusRequestEntityTooLarge)
 		case discovery:
 			f.discovery(w, target, body)
 		case alarms:
 			f.cloudWatch(w, alarm, body)
+		case plain:
+			f.cloudWatchJSON(w, metrics, body)
 		default:
-			f.query(w, body)
+			f.query(w, r.Context(), body)
 		}
 	})
+}
+
+// requestBody reads a request, which the SDK may have compressed where it has many datapoints.
+func requestBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil || r.Header.Get("Content-Encoding") != "gzip" {
+		return body, err
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(plain, maxRequest))
 }
 
 // asError is any error as one of an API; those that are none say nothing of themselves.

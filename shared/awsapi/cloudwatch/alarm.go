@@ -1,6 +1,6 @@
-// Package alarm calls CloudWatch for the state of alarms. It is apart from package awsapi so that only the function that
-// needs it carries CloudWatch's client.
-package alarm
+// Package cloudwatch calls CloudWatch for the state of alarms, and for the metric and the alarms of managed scaling. It is apart
+// from package awsapi so that only the functions that need it carry its client.
+package cloudwatch
 
 import (
 	"context"
@@ -21,10 +21,10 @@ type Alarms struct {
 	Client *cloudwatch.Client
 }
 
-// New calls CloudWatch by a configuration of the SDK.
-func New(c aws.Config) *Alarms { return &Alarms{Client: cloudwatch.NewFromConfig(c)} }
+// NewAlarms calls CloudWatch by a configuration of the SDK.
+func NewAlarms(c aws.Config) *Alarms { return &Alarms{Client: cloudwatch.NewFromConfig(c)} }
 
-// alarmBatch is how many alarms CloudWatch describes in one call.
+// alarmBatch is how many alarms CloudWatch describes, or deletes, in one call.
 const alarmBatch = 100
 
 // DescribeAlarms gives those of the alarms named that are there, metric alarms and composite ones.

@@ -1,13 +1,15 @@
-package autoscaling
+package cloudwatch
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 
+	"berth/shared/awsapi"
 	"berth/shared/cluster"
 )
 
@@ -19,8 +21,8 @@ type Metrics struct {
 // NewMetrics calls CloudWatch by a configuration of the SDK.
 func NewMetrics(c aws.Config) *Metrics { return &Metrics{Client: cloudwatch.NewFromConfig(c)} }
 
-// metricBatch is how many datapoints go into one call, alarmBatch how many alarms are deleted by one.
-const metricBatch, alarmBatch = 500, 100
+// metricBatch is how many datapoints go into one call.
+const metricBatch = 500
 
 func dimensions(clusterName, provider string) []types.Dimension {
 	return []types.Dimension{
@@ -68,4 +70,11 @@ func (m *Metrics) DeleteAlarms(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+func failed(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, awsapi.CallError(err))...)
 }

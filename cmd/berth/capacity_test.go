@@ -1,0 +1,203 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/wire"
+)
+
+// backend answers what the commands on capacity ask of Berth and of Auto Scaling, with a cluster of its own making: node group
+// and capacity provider workers of the Auto Scaling group asg, and service web.
+type backend struct {
+	mu    sync.Mutex
+	rows  []cluster.Row // of ListClusterRows
+	group *cluster.NodeGroup
+	last  *cluster.Update // of the node group
+	spot  *cluster.CapacityProvider
+	auto  *cluster.AutoScalingGroup
+	// looks are changes of all this, one before each answer of DescribeCapacity.
+	looks []func(*backend)
+	asked []string // calls that change something, with their bodies
+}
+
+func newBackend(t *testing.T) (*backend, string) {
+	t.Helper()
+	at := time.Now().Add(-time.Hour)
+	head := cluster.Head{Cluster: "default", Rev: 1}
+	b := &backend{
+		group: &cluster.NodeGroup{Head: head, Name: "workers", ID: "ng-1", Status: cluster.NodeGroupActive, AutoScalingGroup: "asg"},
+		spot:  &cluster.CapacityProvider{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "spot", Group: "asg", Scaling: cluster.DefaultScaling},
+		auto:  &cluster.AutoScalingGroup{Name: "asg", Max: 4, Desired: 2, Zones: []string{"us-east-1a"}, Template: "lt-1:1"},
+		rows: []cluster.Row{
+			&cluster.TaskDefinition{Head: head, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}},
+			&cluster.Service{
+				Head: head, Name: "web", Short: "web-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 2, MinHealthy: 100, MaxPercent: 200,
+				Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: "web:1"}},
+			},
+		},
+	}
+	b.spot.Scaling.Enabled = true
+	for n := range 2 {
+		ec2, id := fmt.Sprintf("i-%d", n+1), fmt.Sprintf("node-%d", n+1)
+		b.auto.Instances = append(b.auto.Instances, cluster.GroupInstance{ID: ec2, Zone: "us-east-1a", Lifecycle: "InService", Template: "lt-1:1"})
+		b.rows = append(b.rows, &cluster.Instance{
+			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: at,
+			Attributes: map[string]string{cluster.AttributeZone: "us-east-1a"}, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 4096},
+		}, &cluster.Task{
+			Head: head, ID: fmt.Sprintf("task-%d", n+1), Owner: "web-short", Service: "web", Group: "service:web", TaskDefinition: "web:1", Instance: id,
+			Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+		})
+	}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	return b, server.URL
+}
+
+func rowsOut(t http.ResponseWriter, rows ...cluster.Row) {
+	out := wire.RowsOutput{Rows: []wire.Row{}}
+	for _, r := range rows {
+		data, err := cluster.EncodeRow(r)
+		if err != nil {
+			http.Error(t, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		out.Rows = append(out.Rows, wire.Row{Sort: r.Key().Sort, Row: data})
+	}
+	_ = json.NewEncoder(t).Encode(out)
+}
+
+// update is the row of an update that the requests' body asks for.
+func (b *backend) update(release string) *cluster.Update {
+	return &cluster.Update{
+		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateInProgress, Phase: cluster.PhaseSetup,
+		Params: []cluster.UpdateParam{{Type: "ReleaseVersion", Value: release}}, Target: cluster.UpdateTarget{Image: release},
+	}
+}
+
+// ServeHTTP answers one call.
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	op := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "Berth_20261121.")
+	switch {
+	case strings.Contains(string(body), "Action=DescribeAutoScalingGroups"):
+		b.describeGroups(w)
+	case op == "ListClusterRows":
+		rowsOut(w, b.rows...)
+	case op == "DescribeCapacity":
+		if len(b.looks) > 0 {
+			b.looks[0](b)
+			b.looks = b.looks[1:]
+		}
+		rows := []cluster.Row{b.group, b.spot}
+		if b.last != nil {
+			rows = append(rows, b.last)
+		}
+		rowsOut(w, rows...)
+	case op == "PlanNodegroupUpdate":
+		u := b.update("ami-2")
+		data, _ := cluster.EncodeRow(u)
+		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: u.Key().Sort, Row: data}})
+	case strings.HasSuffix(op, "DescribeCapacityProviders"):
+		fmt.Fprint(w, `{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
+	default:
+		b.change(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
+	}
+}
+
+func (b *backend) change(w http.ResponseWriter, what, body string) {
+	b.asked = append(b.asked, what+" "+body)
+	switch {
+	case strings.Contains(body, "ami-refused"):
+		w.Header().Set("X-Amzn-ErrorType", "InvalidParameterException")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"message":"no such image"}`)
+		return
+	case strings.HasSuffix(what, "update-version"):
+		b.last, b.group.Update, b.group.Status = b.update("ami-2"), "u-1", cluster.NodeGroupUpdating
+	}
+	fmt.Fprint(w, `{"update":{"id":"u-1"}}`)
+}
+
+// describeGroups answers in Auto Scaling's query protocol.
+func (b *backend) describeGroups(w http.ResponseWriter) {
+	g := b.auto
+	fmt.Fprintf(w, `<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups><member>
+		<AutoScalingGroupName>%s</AutoScalingGroupName><MinSize>%d</MinSize><MaxSize>%d</MaxSize><DesiredCapacity>%d</DesiredCapacity>
+		<AvailabilityZones><member>us-east-1a</member></AvailabilityZones>
+		<LaunchTemplate><LaunchTemplateId>lt-1</LaunchTemplateId><Version>1</Version></LaunchTemplate><Instances>`, g.Name, g.Min, g.Max, g.Desired)
+	for _, i := range g.Instances {
+		fmt.Fprintf(w, `<member><InstanceId>%s</InstanceId><AvailabilityZone>%s</AvailabilityZone><LifecycleState>%s</LifecycleState></member>`,
+			i.ID, i.Zone, i.Lifecycle)
+	}
+	fmt.Fprint(w, `</Instances></member></AutoScalingGroups></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>`)
+}
+
+func TestConsolidate(t *testing.T) {
+	b, endpoint := newBackend(t)
+	code, out, errs := berth("consolidate", "--dry-run", "--endpoint", endpoint)
+	for _, want := range []string{
+		"Capacity provider spot (Auto Scaling group asg): consolidation is off, with 10 % of the group in 10m0s.\n",
+		"  node-1 (i-1) would be emptied now: there is room for its 1 task elsewhere, at a cost of 1.\n    task task-1 of service web to node-2\n",
+		"  node-2 (i-2) stays: it takes tasks of i-1.\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not said:\n%s", want, out)
+		}
+	}
+	if code != 0 || errs != "" || len(b.asked) > 0 {
+		t.Errorf("exit code %d, %s, asked for %q", code, errs, b.asked)
+	}
+	if code, out, errs = berth("consolidate", "--endpoint", endpoint); code != 0 || !strings.Contains(out, "consolidation is on") {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+	if code, out, errs = berth("consolidate", "spot", "--off", "--json", "--endpoint", endpoint); code != 0 || !strings.Contains(out, `"enabled":false`) {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+	want := []string{
+		`AmazonEC2ContainerServiceV20141113.TagResource {"resourceArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot","tags":[{"key":"berth:consolidation","value":"true"}]}`,
+		`AmazonEC2ContainerServiceV20141113.UntagResource {"resourceArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot","tagKeys":["berth:consolidation"]}`,
+	}
+	if fmt.Sprint(b.asked) != fmt.Sprint(want) {
+		t.Errorf("asked for %q", b.asked)
+	}
+	b.spot.Scaling.Enabled = false
+	if code, _, errs := berth("consolidate", "spot", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "managed scaling of capacity provider spot is off") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	if code, _, errs := berth("consolidate", "sport", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `capacity provider "sport" is not in the cluster, expected one of: spot`) {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	if code, _, errs := berth("consolidate", "--off", "--dry-run", "--endpoint", endpoint); code != 2 || !strings.Contains(errs, "--off is given") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+func TestExplainInstance(t *testing.T) {
+	_, endpoint := newBackend(t)
+	for _, id := range []string{"node-1", "i-1"} {
+		code, out, errs := berth("explain", "instance", id, "--endpoint", endpoint)
+		if code != 0 || errs != "" || !strings.Contains(out, "Instance node-1 (i-1) in us-east-1a: ACTIVE.\n") ||
+			!strings.Contains(out, "Managed scaling (capacity provider spot, Auto Scaling group asg): it runs 1 non-daemon task (task-1 of service web)") {
+			t.Errorf("exit code %d, %s%s", code, out, errs)
+		}
+	}
+	if code, out, errs := berth("explain", "instance", "i-2", "--json", "--endpoint", endpoint); code != 0 || !strings.Contains(out, `"managedScaling":{"capacityProvider":"spot"`) {
+		t.Errorf("exit code %d, %s%s", code, out, errs)
+	}
+	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}

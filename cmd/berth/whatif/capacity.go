@@ -1,0 +1,98 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/cmd/berth/client"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/scaling"
+	"berth/shared/wire"
+)
+
+// Capacity is what a cluster's instances come from.
+type Capacity struct {
+	Providers  map[string]*cluster.CapacityProvider
+	Histories  map[string]*cluster.ScalingHistory // by provider
+	NodeGroups map[string]*cluster.NodeGroup
+	Updates    map[string]*cluster.Update // the last one of each node group
+	Groups     map[string]*cluster.AutoScalingGroup
+}
+
+// LiveCapacity reads it from a running Berth and from Auto Scaling.
+func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
+	var out wire.CapacityOutput
+	if err := c.Own(ctx, "DescribeCapacity", wire.CapacityInput{Cluster: clusterName}, &out); err != nil {
+		return nil, err
+	}
+	k := &Capacity{
+		Providers: map[string]*cluster.CapacityProvider{}, Histories: map[string]*cluster.ScalingHistory{},
+		NodeGroups: map[string]*cluster.NodeGroup{}, Updates: map[string]*cluster.Update{}, Groups: map[string]*cluster.AutoScalingGroup{},
+	}
+	var names []string
+	for _, r := range out.Rows {
+		row, err := cluster.DecodeRow(r.Sort, r.Row)
+		if err != nil {
+			return nil, err
+		}
+		switch r := row.(type) {
+		case *cluster.CapacityProvider:
+			k.Providers[r.Name] = r
+		case *cluster.ScalingHistory:
+			k.Histories[r.Provider] = r
+		case *cluster.NodeGroup:
+			k.NodeGroups[r.Name] = r
+		case *cluster.Update:
+			k.Updates[r.NodeGroup] = r
+		}
+	}
+	for _, p := range k.Providers {
+		names = append(names, p.Group)
+	}
+	for _, g := range k.NodeGroups {
+		names = append(names, g.AutoScalingGroup)
+	}
+	slices.Sort(names)
+	groups, err := c.AutoScalingGroups(ctx, slices.Compact(names))
+	for _, g := range groups {
+		k.Groups[g.Name] = g
+	}
+	return k, err
+}
+
+// NodeGroup is a node group with its Auto Scaling group, nil where that is gone. A node group that is not there is a
+// [*NotFound]; one that is not made yet, or could not be, an error, too.
+func (k *Capacity) NodeGroup(name string) (*cluster.NodeGroup, *cluster.AutoScalingGroup, error) {
+	g := k.NodeGroups[name]
+	switch {
+	case g == nil:
+		return nil, nil, &NotFound{"node group", name, slices.Collect(maps.Keys(k.NodeGroups))}
+	case len(g.Issues) > 0:
+		return nil, nil, fmt.Errorf("node group %s is %s: %s: %s", name, g.Status, g.Issues[0].Code, g.Issues[0].Message)
+	case g.Status == cluster.NodeGroupCreating:
+		return nil, nil, fmt.Errorf("node group %s is %s, which takes a minute", name, g.Status)
+	}
+	return g, k.Groups[g.AutoScalingGroup], nil
+}
+
+// nodeGroupOf is the node group that an Auto Scaling group is; nil for none.
+func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
+	for _, g := range k.NodeGroups {
+		if g.AutoScalingGroup == group {
+			return g
+		}
+	}
+	return nil
+}
+
+// decidedOn is what managed scaling would decide on about a provider; its group is there.
+func (k *Capacity) decidedOn(snap *cluster.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
+	in := handler.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
+	g := k.nodeGroupOf(p.Group)
+	in.Upgrading = g != nil && g.Status == cluster.NodeGroupUpdating
+	return in
+}

@@ -1,0 +1,143 @@
+package whatif
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/scaling"
+)
+
+// ConsolidationAnswer is which instances can be emptied, by capacity provider.
+type ConsolidationAnswer struct {
+	Providers []ProviderPlan `json:"capacityProviders"`
+}
+
+// ProviderPlan is what consolidation would do with a capacity provider's instances.
+type ProviderPlan struct {
+	Provider string `json:"capacityProvider"`
+	Group    string `json:"autoScalingGroup"`
+	Enabled  bool   `json:"enabled"` // whether consolidation is on
+	Managed  bool   `json:"managedScaling"`
+	// Why is why nothing is planned at all; empty where the instances say it.
+	Why string `json:"why,omitempty"`
+	// Percent and Window are the disruption budget: how much of the group may begin to be emptied within which time.
+	Percent int    `json:"percent"`
+	Window  string `json:"window"`
+	// Instances are those that have tasks of services, the cheapest first.
+	Instances []Emptying `json:"instances"`
+	// Draining are container instances that are being emptied already.
+	Draining []string `json:"draining"`
+}
+
+// Emptying is what would become of an instance and its tasks.
+type Emptying struct {
+	Instance string     `json:"instance"`
+	EC2      string     `json:"ec2InstanceId"`
+	Cost     int        `json:"cost"`
+	Fits     bool       `json:"fits"`
+	Drain    bool       `json:"drain"` // now; where it fits and this is false, the budget has no room
+	Moves    []TaskMove `json:"moves"`
+	Why      string     `json:"why"`
+}
+
+// TaskMove is where a task would run.
+type TaskMove struct {
+	Task    string `json:"task"`
+	Service string `json:"service"`
+	To      string `json:"to"`
+}
+
+// PlanConsolidation says what consolidation would do now with the instances of a capacity provider, or of all where none is
+// named, whether it is on or not. One that is not there is a [*NotFound].
+func PlanConsolidation(snap *cluster.Snapshot, k *Capacity, provider string, now time.Time) (*ConsolidationAnswer, error) {
+	if provider != "" && k.Providers[provider] == nil {
+		return nil, &NotFound{"capacity provider", provider, slices.Collect(maps.Keys(k.Providers))}
+	}
+	out := &ConsolidationAnswer{Providers: []ProviderPlan{}}
+	for _, name := range slices.Sorted(maps.Keys(k.Providers)) {
+		if provider == "" || name == provider {
+			out.Providers = append(out.Providers, k.plan(snap, k.Providers[name], now))
+		}
+	}
+	return out, nil
+}
+
+func (k *Capacity) plan(snap *cluster.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
+	s := p.Scaling
+	out := ProviderPlan{
+		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled, Percent: s.Consolidation.Share,
+		Window: s.Consolidation.Window.String(), Instances: []Emptying{}, Draining: []string{},
+	}
+	switch {
+	case !s.Enabled:
+		out.Why = "managed scaling is off"
+		return out
+	case p.Unfit != "":
+		out.Why = p.Unfit
+		return out
+	case k.Groups[p.Group] == nil:
+		out.Why = "there is no Auto Scaling group " + p.Group
+		return out
+	}
+	names := newWorld(snap).names()
+	for _, c := range scaling.Consolidate(k.decidedOn(snap, p, now)) {
+		e := Emptying{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain, Moves: []TaskMove{}, Why: c.Why}
+		for _, m := range c.Moves {
+			e.Moves = append(e.Moves, TaskMove{m.Task, names[m.Owner], m.To})
+		}
+		out.Instances = append(out.Instances, e)
+	}
+	if h := k.Histories[p.Name]; h != nil {
+		for _, d := range h.Drains {
+			if !d.Over && !d.Ended {
+				out.Draining = append(out.Draining, d.Instance)
+			}
+		}
+	}
+	if len(out.Instances)+len(out.Draining) == 0 {
+		out.Why = "no instance has tasks that could be moved"
+	}
+	return out
+}
+
+// Print writes the plans for people.
+func (a *ConsolidationAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	if len(a.Providers) == 0 {
+		p.line("The cluster has no capacity provider.")
+	}
+	for i := range a.Providers {
+		p.plan(&a.Providers[i])
+	}
+	return p.err
+}
+
+func (p *printer) plan(a *ProviderPlan) {
+	state := "off"
+	if a.Enabled {
+		state = "on"
+	}
+	p.line("Capacity provider %s (Auto Scaling group %s): consolidation is %s, with %d %% of the group in %s.", a.Provider, a.Group, state, a.Percent, a.Window)
+	if a.Why != "" {
+		p.line("  Nothing would be emptied: %s.", a.Why)
+	}
+	for _, id := range a.Draining {
+		p.line("  %s is being emptied.", id)
+	}
+	for _, e := range a.Instances {
+		what := "stays"
+		switch {
+		case e.Drain:
+			what = "would be emptied now"
+		case e.Fits:
+			what = "would be emptied later"
+		}
+		p.line("  %s (%s) %s: %s.", e.Instance, e.EC2, what, e.Why)
+		for _, m := range e.Moves {
+			p.line("    task %s of service %s to %s", m.Task, m.Service, m.To)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/nodegroup"
+)
+
+// UpgradeProgress is how far an update of a node group is.
+type UpgradeProgress struct {
+	ID        string `json:"id"`
+	NodeGroup string `json:"nodegroup"`
+	Status    string `json:"status"`
+	Phase     string `json:"phase"`
+	Waiting   string `json:"waiting,omitempty"`
+	Desired   int    `json:"desiredCapacity"`
+	// Old is how many nodes had to be replaced when the update was first looked at, Replaced how many of them are gone.
+	Old      int            `json:"old"`
+	Replaced int            `json:"replaced"`
+	Nodes    []ProgressNode `json:"nodes"`
+	Errors   []UpgradeError `json:"errors"`
+	// Stopped is why the group has not its former sizes, though nothing failed.
+	Stopped string `json:"stopped,omitempty"`
+
+	target string
+	old    []string // EC2 ids
+}
+
+// ProgressNode is one instance of the group.
+type ProgressNode struct {
+	EC2       string     `json:"instanceId"`
+	Zone      string     `json:"availabilityZone"`
+	Lifecycle string     `json:"lifecycleState"`
+	Old       bool       `json:"old"`
+	Step      string     `json:"step,omitempty"` // what is done with it
+	Since     *time.Time `json:"since,omitempty"`
+}
+
+// UpgradeError is why an update failed.
+type UpgradeError struct {
+	Code      string   `json:"errorCode"`
+	Message   string   `json:"errorMessage"`
+	Resources []string `json:"resourceIds"`
+}
+
+// ProgressOf is how far an update is. Which nodes are old it takes from what it said before, or at the first look from the
+// snapshot. An update that is no longer its node group's last one is a [*NotFound].
+func ProgressOf(k *Capacity, group, id string, snap *cluster.Snapshot, before *UpgradeProgress) (*UpgradeProgress, error) {
+	g, auto, err := k.NodeGroup(group)
+	if err != nil {
+		return nil, err
+	}
+	if auto == nil {
+		auto = &cluster.AutoScalingGroup{} // then the update will soon have failed
+	}
+	u := k.Updates[g.Name]
+	if u == nil || u.ID != id {
+		return nil, &NotFound{"update", id, []string{g.Update}}
+	}
+	out := &UpgradeProgress{
+		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.Waiting, Desired: auto.Desired,
+		Nodes: []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.Stopped, target: TargetOf(u),
+	}
+	if before != nil {
+		out.old = before.old
+	} else {
+		out.old = nodegroup.Order(u, handler.NodesOf(auto, rowsOf(snap), u.LookedAt))
+	}
+	out.Old, out.Replaced = len(out.old), len(out.old)
+	for _, i := range auto.Instances {
+		n := ProgressNode{EC2: i.ID, Zone: i.Zone, Lifecycle: i.Lifecycle, Old: slices.Contains(out.old, i.ID)}
+		if n.Old {
+			out.Replaced--
+		}
+		if w := u.At(i.ID); w != nil {
+			n.Step = string(w.Step)
+			if !w.Since.IsZero() {
+				n.Since = &w.Since
+			}
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	for _, e := range u.Errors {
+		out.Errors = append(out.Errors, UpgradeError{string(e.Code), e.Message, append([]string{}, e.Resources...)})
+	}
+	return out, nil
+}
+
+// TargetOf is what an update is to, in words that follow the node group's name: " to ReleaseVersion ami-2"; empty where the launch
+// template that the node group has says it.
+func TargetOf(u *cluster.Update) string {
+	var out []string
+	for _, p := range u.Params {
+		out = append(out, p.Type+" "+p.Value)
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " to " + strings.Join(out, ", ")
+}
+
+// News is what has changed since an earlier look, in lines; before is nil at the first.
+func (a *UpgradeProgress) News(before *UpgradeProgress) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if before == nil {
+		say("update %s of node group %s%s: %s, %d of %d nodes are old", a.ID, a.NodeGroup, a.target, a.Status, a.Old-a.Replaced, len(a.Nodes))
+		before = &UpgradeProgress{Nodes: slices.Clone(a.Nodes), Desired: a.Desired}
+		for i := range before.Nodes {
+			before.Nodes[i].Step = "" // what is done with nodes already is news
+		}
+	}
+	if a.Phase != before.Phase && a.Status == string(cluster.UpdateInProgress) {
+		say("phase: %s", a.Phase)
+	}
+	if a.Desired != before.Desired {
+		say("desired capacity %d, was %d", a.Desired, before.Desired)
+	}
+	out = append(out, a.nodeNews(before)...)
+	for _, e := range a.Errors[min(len(before.Errors), len(a.Errors)):] {
+		say("%s: %s (%s)", e.Code, e.Message, strings.Join(e.Resources, ", "))
+	}
+	if a.Waiting != "" && a.Waiting != before.Waiting {
+		say("waits for %s", a.Waiting)
+	}
+	if a.Status != string(cluster.UpdateInProgress) {
+		say("%s: %d of %d old nodes replaced, desired capacity %d", a.Status, a.Replaced, a.Old, a.Desired)
+		if a.Stopped != "" {
+			say("%s", a.Stopped)
+		}
+	}
+	return out
+}
+
+func (a *UpgradeProgress) nodeNews(before *UpgradeProgress) (out []string) {
+	say := func(n *ProgressNode, format string, args ...any) {
+		kind := "new"
+		if n.Old {
+			kind = "old"
+		}
+		out = append(out, fmt.Sprintf("%s node %s in %s: ", kind, n.EC2, n.Zone)+fmt.Sprintf(format, args...))
+	}
+	was := map[string]*ProgressNode{}
+	for i := range before.Nodes {
+		was[before.Nodes[i].EC2] = &before.Nodes[i]
+	}
+	for i := range a.Nodes {
+		n := &a.Nodes[i]
+		old := was[n.EC2]
+		delete(was, n.EC2)
+		switch {
+		case old == nil || n.Lifecycle != old.Lifecycle:
+			say(n, "%s", n.Lifecycle)
+		case n.Step != old.Step && n.Step != "":
+			say(n, "%s", n.Step)
+		case n.Step != old.Step:
+			say(n, "left in service")
+		}
+	}
+	replaced := before.Replaced
+	for i := range before.Nodes {
+		switch n := &before.Nodes[i]; {
+		case was[n.EC2] == nil:
+		case n.Old:
+			replaced++
+			say(n, "gone, %d of %d replaced", replaced, a.Old)
+		default:
+			say(n, "gone")
+		}
+	}
+	return out
+}

@@ -1,0 +1,320 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/nodegroup"
+	"berth/shared/placement"
+	"berth/shared/scaling"
+)
+
+// UpgradeAnswer is what an update of a node group would do.
+type UpgradeAnswer struct {
+	NodeGroup      string        `json:"nodegroup"`
+	Group          string        `json:"autoScalingGroup"`
+	Params         []Param       `json:"params"`
+	Strategy       string        `json:"strategy"`
+	MaxUnavailable int           `json:"maxUnavailable"`
+	Surge          int           `json:"surge"`
+	Sizes          Sizes         `json:"sizes"`
+	Nodes          []UpgradeNode `json:"nodes"`    // in the order in which they are replaced
+	UpToDate       int           `json:"upToDate"` // nodes that are left alone
+	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can hold the load throughout.
+	NoRoom []NoRoom `json:"noRoom"`
+
+	target string
+}
+
+// Param is what an update was asked to change.
+type Param struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+// Sizes are an Auto Scaling group's.
+type Sizes struct {
+	Min     int `json:"minSize"`
+	Max     int `json:"maxSize"`
+	Desired int `json:"desiredSize"`
+}
+
+// UpgradeNode is an old node.
+type UpgradeNode struct {
+	EC2      string `json:"instanceId"`
+	Instance string `json:"instance,omitempty"`
+	Zone     string `json:"availabilityZone"`
+	Domain   string `json:"upgradeDomain,omitempty"`
+	Turn     int    `json:"turn"` // nodes with the same turn are out of service together; from 1
+	Tasks    int    `json:"tasks"`
+	// Stays are the tasks that would not leave the node, each with why.
+	Stays []string `json:"stays"`
+}
+
+// NoRoom is why tasks of a turn's nodes would find no other.
+type NoRoom struct {
+	Turn int    `json:"turn"`
+	Why  string `json:"why"`
+}
+
+// Ready reports that nothing is foreseen that would have the update fail.
+func (a *UpgradeAnswer) Ready() bool {
+	return len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
+}
+
+// PlanUpgrade plays an update that has not begun on the snapshot, which is not as before when it returns: new nodes are taken
+// to be like the old ones of their zone, and Ready as soon as they are launched.
+func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
+	g, auto, err := k.NodeGroup(u.NodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	if auto == nil {
+		return nil, fmt.Errorf("node group %s: there is no Auto Scaling group %s any more", g.Name, g.AutoScalingGroup)
+	}
+	nodes := handler.NodesOf(auto, rowsOf(snap), now)
+	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
+	u.Target.Image = cmp.Or(u.Target.Image, imageOf(nodes, u.Target))
+	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
+	order := nodegroup.Order(u, nodes)
+	out := &UpgradeAnswer{
+		NodeGroup: u.NodeGroup, Group: auto.Name, Params: []Param{}, Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
+		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
+	}
+	for _, p := range u.Params {
+		out.Params = append(out.Params, Param(p))
+	}
+	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
+	for _, n := range nodes {
+		r.nodes[n.ID] = n
+	}
+	r.shut(order)
+	if len(order) > 0 {
+		err = r.launch(u.Surge)
+	}
+	movers := handler.Movers(snap)
+	for k, turn := range r.turns(order) {
+		for _, id := range turn {
+			out.Nodes = append(out.Nodes, r.node(id, k+1))
+		}
+		if why := r.room(movers, turn, order); why != "" {
+			out.NoRoom = append(out.NoRoom, NoRoom{k + 1, why})
+		}
+	}
+	return out, err
+}
+
+// imageOf is the image of a launch template version that a node was made from; empty where none was. Nobody has read the
+// template yet.
+func imageOf(nodes []nodegroup.Instance, of cluster.UpdateTarget) string {
+	for _, n := range nodes {
+		if n.Row != nil && n.Row.Attributes[nodegroup.LabelSourceTemplate] == of.SourceTemplate && n.Row.Attributes[nodegroup.LabelSourceVersion] == of.SourceVersion {
+			return n.Row.Attributes[nodegroup.LabelImage]
+		}
+	}
+	return ""
+}
+
+func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
+	if u.Config.Strategy == "" {
+		return cluster.UpdateDefault
+	}
+	return u.Config.Strategy
+}
+
+// rowsOf are the rows that nodes are made of.
+func rowsOf(snap *cluster.Snapshot) iter.Seq[cluster.Row] {
+	return func(yield func(cluster.Row) bool) {
+		for _, v := range snap.Instances {
+			if v.Instance != nil && !yield(v.Instance) {
+				return
+			}
+		}
+		for _, s := range snap.Services {
+			if !yield(s) {
+				return
+			}
+		}
+		for t := range snap.Tasks() {
+			if !yield(t) {
+				return
+			}
+			if p := snap.Protection(t.Owner, t.ID); p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// rehearsal is an update played on a snapshot.
+type rehearsal struct {
+	*world
+	update *cluster.Update
+	group  *cluster.AutoScalingGroup
+	nodes  map[string]nodegroup.Instance // by EC2 id
+}
+
+// turns are the nodes that are out of service together.
+func (r *rehearsal) turns(order []string) (out [][]string) {
+	for _, id := range order {
+		last := len(out) - 1
+		if last < 0 || len(out[last]) >= r.update.MaxUnavailable || r.update.ByDomain && r.domain(out[last][0]) != r.domain(id) {
+			out = append(out, nil)
+			last++
+		}
+		out[last] = append(out[last], id)
+	}
+	return out
+}
+
+func (r *rehearsal) domain(id string) string {
+	if row := r.nodes[id].Row; row != nil {
+		return row.Attributes[cluster.AttributeUpgrade]
+	}
+	return ""
+}
+
+func (r *rehearsal) node(id string, turn int) UpgradeNode {
+	n := r.nodes[id]
+	out := UpgradeNode{
+		EC2: id, Zone: n.Zone, Domain: r.domain(id), Turn: turn, Tasks: len(n.Tasks),
+		Stays: append([]string{}, nodegroup.Stays(n, r.update.Force, r.update.ForceProtected)...),
+	}
+	if n.Row != nil {
+		out.Instance = n.Row.ID
+	}
+	return out
+}
+
+// shut keeps new tasks off old nodes, as the update does where new ones are launched first; where there are upgrade domains the
+// nodes of the others take the tasks of one.
+func (r *rehearsal) shut(order []string) {
+	if r.update.ByDomain || strategyOf(r.update) == cluster.UpdateMinimal {
+		return
+	}
+	for _, id := range order {
+		row := r.nodes[id].Row
+		if row == nil || row.Gone() {
+			continue
+		}
+		next := *row
+		next.Rev++
+		next.Attributes = maps.Clone(row.Attributes)
+		if next.Attributes == nil {
+			next.Attributes = map[string]string{}
+		}
+		next.Attributes[cluster.AttributeUnschedulable] = r.update.ID
+		r.snap.Put(&next)
+	}
+}
+
+// room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade domain; empty where it has.
+func (r *rehearsal) room(movers map[string]placement.Mover, turn, order []string) string {
+	var leaving []string
+	for _, id := range order {
+		together := slices.Contains(turn, id) || r.update.ByDomain && r.domain(id) == r.domain(turn[0])
+		if row := r.nodes[id].Row; row != nil && together {
+			leaving = append(leaving, row.ID)
+		}
+	}
+	return scaling.Room(r.snap, movers, leaving)
+}
+
+// launch adds new nodes, each to the zone with the fewest and like the old ones there, with the daemons that belong there.
+func (r *rehearsal) launch(n int) error {
+	services, err := r.services()
+	if err != nil {
+		return err
+	}
+	zones, have := slices.Sorted(slices.Values(r.group.Zones)), maps.Clone(r.update.Zones)
+	for k := range n {
+		if len(zones) == 0 {
+			break
+		}
+		zone := slices.MinFunc(zones, func(a, b string) int { return have[a] - have[b] })
+		have[zone]++
+		like := r.like(zone)
+		if like == nil {
+			break
+		}
+		node := *like
+		node.Head = cluster.Head{Cluster: like.Cluster, Rev: 1}
+		node.ID, node.EC2InstanceID = fmt.Sprintf("new node %d in %s", k+1, zone), ""
+		node.Status, node.AgentConnected, node.DisconnectedAt = cluster.InstanceActive, true, 0
+		node.Attributes = map[string]string{}
+		maps.Copy(node.Attributes, like.Attributes)
+		maps.Copy(node.Attributes, nodegroup.Labels(r.update))
+		delete(node.Attributes, cluster.AttributeUnschedulable)
+		node.Attributes[cluster.AttributeZone] = zone
+		r.snap.Put(&node)
+		r.daemons(services, &node)
+	}
+	return nil
+}
+
+// daemons has a task of each DAEMON service on a new node that it matches.
+func (r *rehearsal) daemons(services []placement.Mover, node *cluster.Instance) {
+	for _, m := range services {
+		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
+			continue
+		}
+		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID}, Unexplained: true})
+		for _, at := range found.Placed {
+			r.snap.Put(&cluster.Task{
+				Head: cluster.Head{Cluster: node.Cluster, Rev: 1}, ID: m.Name + " on " + node.ID, Owner: m.Spec.Owner, Service: m.Name, Group: m.Spec.Group,
+				Needs: m.Spec.Needs, Ports: m.Spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			})
+		}
+	}
+}
+
+// like is a node that a new one in the zone is like: one of that zone, or any.
+func (r *rehearsal) like(zone string) (found *cluster.Instance) {
+	for _, id := range slices.Sorted(maps.Keys(r.nodes)) {
+		if n := r.nodes[id]; n.Row != nil && (found == nil || found.Zone() != zone && n.Zone == zone) {
+			found = n.Row
+		}
+	}
+	return found
+}
+
+// Print writes the plan for people.
+func (a *UpgradeAnswer) Print(w io.Writer) error {
+	p := &printer{w: w}
+	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
+		a.NodeGroup, a.target, a.Group, counted(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
+	if a.Surge > 0 && len(a.Nodes) > 0 {
+		p.line("The group would grow from %d to %d nodes before the first is taken out, and shrink back after the last.", a.Sizes.Desired, a.Sizes.Desired+a.Surge)
+	}
+	for _, n := range a.Nodes {
+		domain := ""
+		if n.Domain != "" {
+			domain = ", upgrade domain " + n.Domain
+		}
+		p.line("  %d. %s in %s%s: %s", n.Turn, n.EC2, n.Zone, domain, counted(n.Tasks, "task"))
+		for _, text := range n.Stays {
+			p.line("       does not leave: %s", text)
+		}
+	}
+	for _, n := range a.NoRoom {
+		p.line("At turn %d the rest of the cluster cannot hold the load: %s.", n.Turn, n.Why)
+	}
+	if len(a.NoRoom) == 0 && len(a.Nodes) > 0 {
+		p.line("At each turn the rest of the cluster can hold the load.")
+	}
+	return p.err
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,78 @@
+package handler_test
+
+import (
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/scaling"
+)
+
+// What others are told of a cluster's capacity is what managed scaling decides on itself.
+func TestAPI_Capacity(t *testing.T) {
+	s := newScaled(t, nil)
+	n := 10
+	s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+	s.minute(1)
+	rows, err := s.api.Capacity(ctx, prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, "rows", rows, 2)
+	p, history := rows[0].(*cluster.CapacityProvider), rows[1].(*cluster.ScalingHistory)
+	want(t, "provider", p.Name, "p")
+	snap := cluster.NewSnapshot()
+	for after := ""; ; {
+		page, more, err := s.api.Rows(ctx, prod, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page {
+			snap.Put(r)
+			after = r.Key().Sort
+		}
+		if !more {
+			break
+		}
+	}
+	d := scaling.Decide(handler.ScalingInput(snap, p, s.groups["g"], history, s.clock.Now()))
+	want(t, "reservation", d.Reservation, s.reservation())
+	_, err = s.api.Capacity(ctx, "nothing")
+	wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
+}
+
+// A dry run makes the update that would begin, and begins none.
+func TestNodeGroups_DryRun(t *testing.T) {
+	w := newWorld(t)
+	n := &handler.NodeGroups{API: w.api}
+	g := &cluster.NodeGroup{
+		Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", ID: "id", Status: cluster.NodeGroupActive, AutoScalingGroup: "a",
+		Config: cluster.UpdateConfig{MaxUnavailable: 3}, Target: cluster.UpdateTarget{Image: "ami-1"},
+	}
+	if _, err := w.store.Write(ctx, cluster.Write{Put: g}); err != nil {
+		t.Fatal(err)
+	}
+	change := version("web", "ami-2", "token")
+	change.DryRun = true
+	dry, err := n.UpdateNodeGroupVersion(ctx, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := w.api.Capacity(ctx, prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, "rows after it", rows, 1)
+	change.DryRun = false
+	began, err := n.UpdateNodeGroupVersion(ctx, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "id and seed", [2]any{dry.ID, dry.Seed}, [2]any{began.ID, began.Seed})
+	want(t, "most at a time", dry.Config.MaxUnavailable, 3)
+	if rows, err = w.api.Capacity(ctx, prod); err != nil {
+		t.Fatal(err)
+	}
+	wantCount(t, "rows after it began", rows, 2)
+	want(t, "update", rows[1].(*cluster.Update).ID, began.ID)
+}

@@ -1,0 +1,106 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/shared/cluster"
+)
+
+// lookAtProviders looks at the capacity providers themselves, whether a cluster has them or not: whether the groups of those
+// that were made or changed are fit for them, and whether the clusters that have them are still there.
+func (h *ManagedScaling) lookAtProviders(ctx context.Context) error {
+	all, err := providers(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, p := range all {
+		if p.Inactive {
+			continue
+		}
+		if p.Look {
+			failed = append(failed, wrap(h.lookAt(ctx, p), "looking at the group of capacity provider %s", p.Name))
+		}
+		for _, name := range p.Clusters {
+			failed = append(failed, wrap(h.abandoned(ctx, p, name), "taking capacity provider %s from cluster %s", p.Name, name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// abandoned takes a provider from a cluster that was deleted. What was made for it was forgotten with the cluster: all that
+// there may be is taken back.
+func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
+	row, err := h.State.Get(ctx, cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta})
+	if meta, ok := row.(*cluster.Meta); err != nil || ok && meta != nil {
+		return err
+	}
+	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
+	return r.letGo(p.Name, p.Group)
+}
+
+// lookAt notes what has become of a provider's last change. The group of one that is fit gets the tag of managed scaling, so that
+// others leave its size alone (C7). An error is of a look to be taken again.
+func (h *ManagedScaling) lookAt(ctx context.Context, p *cluster.CapacityProvider) error {
+	why, err := h.unfit(ctx, p)
+	if err != nil {
+		return err
+	}
+	next := *p
+	next.Rev++
+	next.Look, next.Before, next.Unfit, next.UpdateReason = false, nil, "", why
+	switch before := p.Before; {
+	case why == "" && before == nil:
+		next.UpdateStatus = cluster.ProviderCreated
+	case why == "":
+		next.UpdateStatus = cluster.ProviderUpdated
+	case before == nil:
+		next.UpdateStatus, next.Unfit = cluster.ProviderCreateFailed, why
+	default:
+		next.UpdateStatus, next.Protection, next.Draining, next.Scaling = cluster.ProviderUpdateFailed, before.Protection, before.Draining, before.Scaling
+		if err := scaledBy(&next); err != nil { // the tags may have changed since
+			return err
+		}
+	}
+	_, err = h.State.Write(ctx, cluster.Write{Put: &next})
+	return ignoreConflict(err)
+}
+
+// unfit says why a provider's group is not fit for it, empty where it is; it is tagged then.
+func (h *ManagedScaling) unfit(ctx context.Context, p *cluster.CapacityProvider) (string, error) {
+	got, err := h.Groups.DescribeGroups(ctx, []string{p.Group})
+	switch {
+	case err != nil:
+		return because(err)
+	case len(got) == 0:
+		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.", nil
+	}
+	if why := misfit(p, got[0]); why != "" || got[0].Tags[cluster.ManagedTag] != "" {
+		return why, nil
+	}
+	return because(h.Groups.TagGroup(ctx, p.Group, cluster.ManagedTag, "true"))
+}
+
+// because is the reason of what Auto Scaling refuses for good, and any other error as it is.
+func because(err error) (string, error) {
+	if why := forGood(err); why != nil {
+		return fmt.Sprintf("%s: %s", why.Code, why.Message), nil
+	}
+	return "", err
+}
+
+// misfit says what a group lacks: it may have instances, of no weight where managed scaling is on, and protects new ones where
+// instances are to be protected (C6, C7).
+func misfit(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
+	switch {
+	case g.Max < 1:
+		return fmt.Sprintf("The Auto Scaling group %s has a maximum size of 0. Raise it and try again.", g.Name)
+	case p.Protection && !g.Protects:
+		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
+	case p.Scaling.Enabled && g.Weighted:
+		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
+	}
+	return ""
+}

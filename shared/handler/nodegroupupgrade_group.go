@@ -1,0 +1,193 @@
+package handler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// create looks at what a CREATING node group is to be made of, sets the sizes that it is to have, and says what became of
+// it.
+func (n *NodeGroupUpgrade) create(ctx context.Context, g *cluster.NodeGroup) error {
+	next := *g
+	next.Rev++
+	issue, err := n.made(ctx, &next)
+	if err != nil {
+		return err
+	}
+	next.Status, next.Issues, next.ModifiedAt = cluster.NodeGroupActive, nil, n.Clock.Now()
+	if issue != nil {
+		next.Status, next.Issues = cluster.NodeGroupCreateFailed, []cluster.NodeGroupIssue{*issue}
+	}
+	_, err = n.State.Write(ctx, cluster.Write{Put: &next})
+	return ignoreConflict(err)
+}
+
+// made completes a new node group: its sizes and target. An issue says why it cannot be, an error why it cannot be yet.
+func (n *NodeGroupUpgrade) made(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroupIssue, error) {
+	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return groupIssue(err, g.AutoScalingGroup)
+	}
+	if why := unfit(g.AutoScalingGroup, groups); why != nil {
+		return why, nil
+	}
+	auto := groups[0]
+	target, of := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
+	switch {
+	case of != "":
+		target, err = n.custom(ctx, target)
+	case target.Image == "":
+		of = templateOf(auto.Template).ID
+		var lt *cluster.LaunchTemplate
+		if lt, err = n.Templates.LaunchTemplate(ctx, templateOf(auto.Template)); err == nil {
+			target.Image = lt.Image
+		}
+	}
+	if err != nil {
+		return templateIssue(err, of)
+	}
+	g.Target = target
+	if g.Sizes.Max == 0 {
+		g.Sizes = cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
+		return nil, nil
+	}
+	return groupIssue(n.Updates.SetSizes(ctx, auto.Name, g.Sizes), auto.Name)
+}
+
+// unfit says why an Auto Scaling group cannot be a node group's.
+func unfit(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGroupIssue {
+	issue := &cluster.NodeGroupIssue{Code: cluster.IssueGroup, Resources: []string{name}}
+	switch {
+	case len(found) == 0:
+		issue.Code, issue.Message = cluster.IssueGroupNotFound, "There is no Auto Scaling group "+name
+	case found[0].Template == "":
+		issue.Message = fmt.Sprintf("The Auto Scaling group %s has no launch template", name)
+	case templateOf(found[0].Template).Version == "$Latest":
+		// The version that an update makes would be the latest at once, before its time and after its failure.
+		issue.Message = fmt.Sprintf("The Auto Scaling group %s launches $Latest of its launch template; it must name a version", name)
+	default:
+		return nil
+	}
+	return issue
+}
+
+// groupIssue is what Auto Scaling refuses for good as an issue, and any other error as it is.
+func groupIssue(err error, group string) (*cluster.NodeGroupIssue, error) {
+	return issueOf(err, cluster.IssueGroup, group)
+}
+
+// templateIssue is the same of a launch template.
+func templateIssue(err error, template string) (*cluster.NodeGroupIssue, error) {
+	code := cluster.IssueTemplate
+	switch text := string(cluster.ErrorCode(err)); {
+	case strings.HasPrefix(text, "InvalidLaunchTemplate") && strings.Contains(text, "Version"):
+		code = cluster.IssueTemplateVersion
+	case strings.HasPrefix(text, "InvalidLaunchTemplate"):
+		code = cluster.IssueNoTemplate
+	}
+	return issueOf(err, code, template)
+}
+
+func issueOf(err error, code cluster.IssueCode, resource string) (*cluster.NodeGroupIssue, error) {
+	why := forGood(err)
+	if why == nil {
+		return nil, err
+	}
+	if denies(why.Code) {
+		code = cluster.IssueAccessDenied
+	}
+	return &cluster.NodeGroupIssue{Code: code, Message: fmt.Sprintf("%s: %s", why.Code, why.Message), Resources: []string{resource}}, nil
+}
+
+// custom is a target of a launch template version of the user's own, which names the image itself (EKS user guide, custom
+// launch templates), or leaves it to the releaseVersion.
+func (n *NodeGroupUpgrade) custom(ctx context.Context, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
+	if ref.ID == "" {
+		ref.Name = t.SourceName
+	}
+	lt, err := n.Templates.LaunchTemplate(ctx, ref)
+	switch {
+	case err != nil:
+		return t, fmt.Errorf("describing the launch template: %w", err)
+	case lt.Image == "" && t.ReleaseVersion == "":
+		return t, cluster.Errorf(cluster.CodeInvalidParameter, "Version %d of launch template %s names no image, and the request no releaseVersion", lt.Version, lt.ID)
+	case lt.Image != "" && (t.ReleaseVersion != "" || t.Version != ""):
+		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify version or releaseVersion: the launch template names an image")
+	}
+	t.Image = cmp.Or(lt.Image, t.ReleaseVersion)
+	t.SourceTemplate, t.SourceName, t.SourceVersion = lt.ID, lt.Name, strconv.FormatInt(lt.Version, 10)
+	return t, nil
+}
+
+// configure carries out an update of the sizes.
+func (n *NodeGroupUpgrade) configure(ctx context.Context, g *cluster.NodeGroup) error {
+	u, err := n.row(ctx, g, g.ConfigUpdate)
+	if err != nil || u == nil || u.Sizes == nil {
+		if err != nil {
+			return err
+		}
+		return n.finish(ctx, g, nil)
+	}
+	ended, next := *u, *g
+	ended.EndedAt = n.Clock.Now()
+	sizes, err := n.resized(ctx, g, *u.Sizes)
+	if why := forGood(err); why != nil {
+		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{updateError(why, g.AutoScalingGroup)}
+		return n.finish(ctx, &next, &ended)
+	}
+	if err != nil {
+		return err
+	}
+	ended.Status, next.Sizes, next.Config = cluster.UpdateSuccessful, sizes, u.Config
+	return n.finish(ctx, &next, &ended)
+}
+
+// resized gives the group its new sizes. What managed scaling has made of the desired capacity stays unless the caller says
+// otherwise.
+func (n *NodeGroupUpgrade) resized(ctx context.Context, g *cluster.NodeGroup, c cluster.SizesChange) (s cluster.Sizes, err error) {
+	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return s, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
+	}
+	if len(groups) == 0 {
+		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group is not there any more")
+	}
+	auto := groups[0]
+	if s, err = c.Apply(cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}); err != nil {
+		return s, err
+	}
+	return s, wrap(n.Updates.SetSizes(ctx, auto.Name, s), "resizing Auto Scaling group %s", auto.Name)
+}
+
+// groupGone is the error of an update whose Auto Scaling group was deleted.
+func groupGone(g *cluster.NodeGroup) cluster.UpdateError {
+	return cluster.UpdateError{
+		Code: cluster.OperationNotPermitted, Message: "The Auto Scaling group is not there any more", Resources: []string{g.AutoScalingGroup},
+	}
+}
+
+// remove deletes the rows of a DELETING node group, its own last: what is left over is found again.
+func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) error {
+	updates, err := n.State.List(ctx, cluster.Prefix(g.Cluster, cluster.PrefixUpdate+g.Name+"#"))
+	if err != nil {
+		return fmt.Errorf("listing its updates: %w", err)
+	}
+	// Another may have deleted it meanwhile, and somebody made one of the same name.
+	row, err := n.State.Get(ctx, g.Key())
+	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
+		return wrap(err, "reading it again")
+	}
+	for _, row := range append(updates, g) {
+		key := row.Key()
+		if _, err := n.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting %s: %w", key.Sort, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// refusal is that ECS refuses a service's tasks on an instance, for a reason that no row shows.
+type refusal struct {
+	attempts int
+	until    time.Time // no task of the service is tried there
+}
+
+// refusals says which instances are not tried now as ECS refused a task there, in order of id, and when the first may be
+// again. A refusal is no failed start (S7): it says something of the instance, and the service goes on elsewhere. Each that
+// was begun when the last delay was over doubles it; a task that came to be RUNNING there since ends it.
+func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
+	var refused []*cluster.Task
+	for _, t := range tasks {
+		if t.Refused() {
+			refused = append(refused, t)
+		}
+	}
+	if len(refused) == 0 {
+		return nil, time.Time{}
+	}
+	slices.SortFunc(refused, func(a, b *cluster.Task) int {
+		return cmp.Or(cmp.Compare(a.Stopped, b.Stopped), cmp.Compare(a.ID, b.ID))
+	})
+	ran := map[string]cluster.Instant{}
+	for _, t := range tasks {
+		ran[t.Instance] = max(ran[t.Instance], t.Started)
+	}
+	by := map[string]refusal{}
+	for _, t := range refused {
+		r := by[t.Instance]
+		if t.Stopped <= ran[t.Instance] || cmp.Or(t.ClaimedAt, t.CreatedAt).Time().Before(r.until) {
+			continue
+		}
+		wait := min(l.Retry<<min(r.attempts, 10), l.RetryMax)
+		by[t.Instance] = refusal{r.attempts + 1, t.Stopped.Time().Add(wait)}
+	}
+	for _, id := range sortedKeys(by) {
+		if until := by[id].until; until.After(now) {
+			instances = append(instances, id)
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+		}
+	}
+	return instances, next
+}
+
+// isRefused reports whether the instance is not tried now.
+func (c *census) isRefused(instance string) bool {
+	_, found := slices.BinarySearch(c.plan.Refused, instance)
+	return found
+}

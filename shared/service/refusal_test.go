@@ -1,0 +1,75 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+func TestRefusals(t *testing.T) {
+	limits := Limits{Retry: time.Minute, RetryMax: 10 * time.Minute}
+	at := func(d time.Duration) cluster.Instant { return cluster.At(noon.Add(d)) }
+	n := 0
+	refused := func(instance string, began, ended time.Duration) *cluster.Task {
+		n++
+		return &cluster.Task{
+			ID: fmt.Sprint(n), Instance: instance, Desired: cluster.TaskRunning, Last: cluster.TaskStopped, ClaimedAt: at(began), Stopped: at(ended),
+			StopCode: cluster.StopRefused,
+		}
+	}
+	ran := func(instance string, started time.Duration) *cluster.Task {
+		n++
+		return &cluster.Task{ID: fmt.Sprint(n), Instance: instance, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: at(started)}
+	}
+	for _, c := range []struct {
+		name  string
+		tasks []*cluster.Task
+		now   time.Duration
+		on    []string
+		next  time.Duration
+	}{
+		{"None", []*cluster.Task{ran("a", 0)}, 0, nil, 0},
+		{"OneIsHeldForAMinute", []*cluster.Task{refused("a", 0, 0)}, 59 * time.Second, []string{"a"}, time.Minute},
+		{"ThenItIsTriedAgain", []*cluster.Task{refused("a", 0, 0)}, time.Minute, nil, 0},
+		{"SeveralAtOnceAreOneAttempt", []*cluster.Task{refused("a", 0, 0), refused("a", 0, time.Second)}, 0, []string{"a"}, time.Minute},
+		{"TheNextTakesTwice", []*cluster.Task{refused("a", 0, 0), refused("a", time.Minute, time.Minute)}, time.Minute, []string{"a"}, 3 * time.Minute},
+		{"TasksThatRanThereEndIt", []*cluster.Task{refused("a", 0, 0), ran("a", time.Second)}, 2 * time.Second, nil, 0},
+		{"EachInstanceForItself", []*cluster.Task{refused("b", 0, 0), refused("a", 0, 30*time.Second), ran("c", 0)}, 30 * time.Second, []string{"a", "b"}, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on, next := refusals(c.tasks, limits, noon.Add(c.now))
+			if !slices.Equal(on, c.on) {
+				t.Errorf("held are %v, want %v", on, c.on)
+			}
+			if want := noon.Add(c.next); len(c.on) > 0 && !next.Equal(want) {
+				t.Errorf("until %v, want %v", next, want)
+			}
+			slices.Reverse(c.tasks)
+			if again, _ := refusals(c.tasks, limits, noon.Add(c.now)); !slices.Equal(again, on) {
+				t.Errorf("in another order %v", again)
+			}
+		})
+	}
+	t.Run("NeverLongerThanTheMost", func(t *testing.T) {
+		var tasks []*cluster.Task
+		for k := range 20 {
+			tasks = append(tasks, refused("a", time.Duration(k)*time.Hour, time.Duration(k)*time.Hour))
+		}
+		if _, next := refusals(tasks, limits, noon.Add(19*time.Hour)); next.Sub(noon) != 19*time.Hour+10*time.Minute {
+			t.Errorf("until %v", next.Sub(noon))
+		}
+	})
+	t.Run("MoveNothing", func(t *testing.T) {
+		w := newWorld(t, 2)
+		w.rest(20)
+		expect(t, "moves", w.step().Moves > 0, true)
+		w.tasks["x"] = refused("a", time.Hour, w.now.Sub(noon))
+		w.tasks["x"].Revision = w.service.Deployment.ID
+		p := w.step()
+		expect(t, "moves", p.Moves, 0)
+		expect(t, "looks again", p.LookAgain, w.now.Add(testLimits.Retry))
+	})
+}
