@@ -63,7 +63,8 @@ func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
 	if !ok || got == nil {
 		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
 	}
-	return got, a.sweep().Sweep(ctx, name)
+	_, err = a.sweep().compare(ctx, name)
+	return got, err
 }
 
 // sweep compares a cluster with ECS at once.

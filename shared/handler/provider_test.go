@@ -92,6 +92,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {
 		w := newWorld(t)
+		w.associate("spot", "demand", "other")
 		for id, provider := range map[string]string{"s": "spot", "d": "demand", "o": "", "p": "other"} {
 			w.provide(id, provider, 20)
 			w.attribute(id, "berth.property.Disk", "ssd")

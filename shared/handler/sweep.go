@@ -17,24 +17,30 @@ const describeBatch = 100
 // Sweep compares one cluster's rows with ECS itself and writes what lost events would have written; a service whose
 // counts differ gets a due row that has placement look again. A cluster in which nothing was lost gets no write.
 func (h *TaskStateChange) Sweep(ctx context.Context, clusterName string) error {
-	snap, err := loadSnapshot(ctx, h.State, clusterName)
+	s, err := h.compare(ctx, clusterName)
 	if err != nil {
 		return err
 	}
-	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName, figures: h.Figures}
+	return s.lookAgain(ctx)
+}
+
+// compare is the part of a sweep that takes in what ECS has, and asks nothing of placement's decisions: the API carries no more.
+func (h *TaskStateChange) compare(ctx context.Context, clusterName string) (*sweep, error) {
+	snap, err := loadSnapshot(ctx, h.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	s := &sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName, figures: h.Figures}
 	if err := s.instances(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.tasks(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.targets(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.retireEvents(ctx); err != nil {
-		return err
-	}
-	return s.lookAgain(ctx)
+	return s, s.retireEvents(ctx)
 }
 
 type sweep struct {
