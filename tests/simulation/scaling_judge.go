@@ -96,8 +96,8 @@ func (j *scalingJudge) sets(saw *cluster.AutoScalingGroup, n int) {
 		}
 		j.raised = j.Loop.Now()
 	}
-	if n < is && n < saw.Desired && n < is-max(1, saw.Desired/2) {
-		j.checker.fail("C5: scaled in from %d to %d, by more than half", is, n)
+	if n < saw.Desired-max(1, saw.Desired/2) {
+		j.checker.fail("C5: scaled in from %d to %d, by more than half", saw.Desired, n)
 	}
 	if since := j.Loop.Now().Sub(j.raised); n < is && !j.raised.IsZero() && since < cluster.DefaultScaling.Cooldown-scaledTolerance {
 		j.checker.fail("C8: scaled in to %d, %s after a scale-out", n, since)
