@@ -80,6 +80,19 @@ const (
 	CostHigh   MoveCost = "High"
 )
 
+// Units are what a move costs, in Service Fabric's numbers (P10).
+func (c MoveCost) Units() int {
+	switch c {
+	case CostZero:
+		return 0
+	case CostMedium:
+		return 15
+	case CostHigh:
+		return 40
+	}
+	return 1
+}
+
 // MoveCosts are all move costs, the lowest first.
 var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
 

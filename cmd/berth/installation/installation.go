@@ -63,6 +63,7 @@ type Groups interface {
 	handler.GroupUpdates
 	handler.LaunchTemplates
 	handler.Hosts
+	handler.Metrics
 }
 
 // Installation is an embedded Berth.
@@ -302,7 +303,7 @@ func (i *Installation) managedScaling() *handler.ManagedScaling {
 	const name = "managed-scaling"
 	groups := i.groups(name)
 	return &handler.ManagedScaling{
-		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: i.Fleet, Clock: i.clock(name),
+		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
