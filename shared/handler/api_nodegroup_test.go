@@ -315,7 +315,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := *n.API
+		raced := another(n.API)
 		raced.State = &racedState{State: w.state, before: func(c cluster.Commit) {
 			if !beaten {
 				beaten = true
@@ -324,7 +324,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := handler.NodeGroups{API: &raced}
+		second := handler.NodeGroups{API: raced}
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
