@@ -23,7 +23,8 @@ type decider struct {
 	now      time.Time
 	settings Settings
 	plan     *planner
-	waiting  int // tasks in PROVISIONING
+	waiting  int  // tasks in PROVISIONING
+	placed   bool // tasks of a service whose tasks a rule could make leave
 }
 
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
