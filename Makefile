@@ -46,8 +46,8 @@ ifndef QUICK
 	go test -run '^$$' -bench . -benchmem ./shared/...
 endif
 
-simulate: ## run whole clusters under faults: SEEDS=300 of them, or the one SEED=N, in full
-	@SEEDS=$(SEEDS) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
+simulate: ## run whole clusters under faults: SEEDS=300 of them, from FROM=0 on, or the one SEED=N, in full
+	@SEEDS=$(SEEDS) FROM=$(FROM) SEED=$(SEED) go test -count=1 -timeout 60m -v ./tests/simulation
 
 build: ## build bin/berth, and each function as Lambda runs it into bin/functions/
 	go build -trimpath -o bin/berth ./cmd/berth

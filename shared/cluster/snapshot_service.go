@@ -34,6 +34,11 @@ func (s *Snapshot) Protection(owner, id string) *Protection {
 	return s.beside.protections[owner][id]
 }
 
+// Protections are those of a service's tasks, by task id; they may be over. The caller changes nothing.
+func (s *Snapshot) Protections(owner string) map[string]*Protection {
+	return s.beside.protections[owner]
+}
+
 // Throttle is how the starts of a service are slowed down; nil for not at all.
 func (s *Snapshot) Throttle(owner string) *Throttle { return s.beside.throttles[owner] }
 

@@ -24,7 +24,8 @@ type decider struct {
 	now      time.Time
 	settings Settings
 	plan     *planner
-	waiting  int // tasks in PROVISIONING
+	waiting  int  // tasks in PROVISIONING
+	placed   bool // tasks of a service whose tasks a rule could make leave
 	// shut are the instances that get no task of a service now, as ECS refused one there, by its short key.
 	shut map[string][]string
 }

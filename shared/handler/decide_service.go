@@ -212,6 +212,9 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) {
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
 		log.events = append(log.events, service.Event{Message: service.SteadyState(s.Name), Name: "SERVICE_STEADY_STATE"})
+		if d.snap.Governed()[s.Name] != nil { // those that went may have left the others where a rule is broken
+			d.plan.due(cluster.DueService, s.Name, d.now)
+		}
 	}
 	log.service.Steady = p.Steady
 }

@@ -166,14 +166,21 @@ func (d *decider) toTargets(s *cluster.Service, def *cluster.TaskDefinition, w *
 		log.service.GaveUp = true
 		return
 	}
-	r := d.serviceRequest(s, def, min(w.count(), len(s.Targets)))
-	r.Instances, r.Unexplained = s.Targets, true
-	placed := d.engine.Place(r).Placed
-	d.startPlaced(s, def, w, placed, log)
 	left := slices.Clone(s.Targets)
-	for _, p := range placed {
-		if i := slices.Index(left, p.Instance); i >= 0 {
-			left = slices.Delete(left, i, i+1)
+	for _, unbuffered := range []bool{true, false} {
+		r := d.serviceRequest(s, def, min(w.count(), len(left)))
+		r.Instances, r.Unexplained, r.Unbuffered = left, true, unbuffered
+		placed := d.engine.Place(r).Placed
+		if len(placed) == 0 {
+			continue
+		}
+		if unbuffered || !d.fitsUnbuffered(s, def) { // the rules may be others than those that the move was planned by
+			d.startPlaced(s, def, w, placed, log)
+		}
+		for _, p := range placed {
+			if i := slices.Index(left, p.Instance); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
 		}
 	}
 	held := min(w.start.Count, len(left))
@@ -182,6 +189,13 @@ func (d *decider) toTargets(s *cluster.Service, def *cluster.TaskDefinition, w *
 		d.plan.due(cluster.DueService, s.Name, s.TargetsUntil)
 	}
 	w.start.Count -= held
+}
+
+// fitsUnbuffered reports whether some instance has room for a task without its buffer (P14).
+func (d *decider) fitsUnbuffered(s *cluster.Service, def *cluster.TaskDefinition) bool {
+	r := d.serviceRequest(s, def, 1)
+	r.Unbuffered, r.Unexplained = true, true
+	return len(d.engine.Place(r).Placed) > 0
 }
 
 // waitingID is the id of a service's next task that waits. It differs from all others: no other commit makes the same
@@ -228,6 +242,7 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 	}
 	if len(started) > 0 {
 		log.add(service.Started(s.Name, started, replaced))
+		d.placed = d.placed || d.snap.Governed()[s.Name] != nil
 	}
 }
 

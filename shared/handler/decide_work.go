@@ -19,6 +19,8 @@ type work struct {
 	// daemons looks at all DAEMON services, zones at all that keep their zones in balance, waiting at all tasks without an
 	// instance, moves at where all tasks are that a rule could make leave.
 	daemons, zones, waiting, moves bool
+	// revisit are services that may have come to break a rule, or whose tasks may now leave, though nothing else has changed.
+	revisit map[string]bool
 	// ended are tasks of services that have STOPPED.
 	ended []*cluster.Task
 	// fired are timers that have gone off.
@@ -28,6 +30,7 @@ type work struct {
 func newWork() *work {
 	return &work{
 		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, hosts: map[string]bool{}, came: map[string]bool{},
+		revisit: map[string]bool{},
 	}
 }
 
@@ -53,7 +56,7 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 		w.services[row.Service] = true
 	case *cluster.Protection:
 		if t := snap.Task(row.Owner, row.Task); t != nil {
-			w.services[t.Service] = true
+			w.services[t.Service], w.revisit[t.Service] = true, true
 		}
 	case *cluster.Due:
 		if r.Op == cluster.Remove {
@@ -104,7 +107,7 @@ func busy(snap *cluster.Snapshot, v *cluster.InstanceView) bool {
 
 // configured looks at everything: any instance may now take what it did not, or have too much.
 func (w *work) configured(snap *cluster.Snapshot) {
-	w.daemons, w.waiting, w.moves = true, true, true
+	w.daemons, w.waiting, w.moves, w.zones = true, true, true, true
 	for id := range snap.Instances {
 		w.freed[id] = true
 	}
@@ -133,7 +136,7 @@ func (w *work) due(d *cluster.Due, snap *cluster.Snapshot) {
 	w.fired = append(w.fired, timer{d.Kind, d.Subject})
 	switch d.Kind {
 	case cluster.DueService:
-		w.services[d.Subject] = true
+		w.services[d.Subject], w.revisit[d.Subject] = true, true
 	case cluster.DueRequest:
 		w.requests[d.Subject] = true
 	case cluster.DueWaiting:

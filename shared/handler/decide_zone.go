@@ -80,10 +80,10 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 	})
 }
 
-// scattered reports whether a service lacks capacity of a metric: tasks move to make room for it (P11).
+// scattered reports whether a REPLICA service lacks capacity of a metric: tasks move to make room for it (P11).
 func (d *decider) scattered() bool {
 	for _, s := range d.snap.Blocked() {
-		if lacksMetric(s.Blocked) {
+		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
 			return true
 		}
 	}
@@ -235,7 +235,9 @@ func (d *decider) toPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, 
 	if len(old) == 0 {
 		return nil
 	}
-	where := d.engine.Place(d.requestWith(d.providerOf(s, old[0]), s, def, 1))
+	one := d.requestWith(d.providerOf(s, old[0]), s, def, 1)
+	one.Unbuffered = true // the buffer is not for balance (P14)
+	where := d.engine.Place(one)
 	if len(where.Placed) == 0 {
 		return nil
 	}

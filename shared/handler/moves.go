@@ -38,8 +38,8 @@ func (d *decider) moves(w *work) {
 		return
 	}
 	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements}
-	if len(busy.owners) > 0 {
-		ask.Keep = busy.holds
+	if len(busy.owners) > 0 || slices.ContainsFunc(movers, func(m *mover) bool { return len(d.snap.Protections(m.service.Short)) > 0 }) {
+		ask.Keep = func(t *cluster.Task) bool { return busy.holds(t) || d.protected(t) }
 	}
 	for _, m := range movers {
 		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
@@ -77,9 +77,30 @@ func (d *decider) conclude(movers []*mover, busy *wave, plan *placement.Plan, ch
 	}
 }
 
+// protected reports whether the task may not be stopped, and so not moved (S5).
+func (d *decider) protected(t *cluster.Task) bool {
+	p := d.snap.Protection(t.Owner, t.ID)
+	return p != nil && p.Until.After(d.now)
+}
+
+// unprotected is when the first protection of the service's tasks ends; zero where there is none.
+func (d *decider) unprotected(s *cluster.Service) (first time.Time) {
+	for id, p := range d.snap.Protections(s.Short) {
+		t := d.snap.Task(s.Short, id)
+		if t != nil && t.Active() && d.protected(t) && (first.IsZero() || p.Until.Before(first)) {
+			first = p.Until
+		}
+	}
+	return first
+}
+
 // stirred reports whether something has happened to a service whose moves are under way, or that room may have come free
-// for those that nothing could mend.
+// for those that nothing could mend, or that tasks were placed, perhaps into a buffer, or a service was to be looked at now.
 func (d *decider) stirred(w *work) bool {
+	governed := d.snap.Governed()
+	if d.placed || anyKey(w.revisit, func(name string) bool { return governed[name] != nil }) {
+		return true
+	}
 	for name := range w.services {
 		if s := d.snap.Services[name]; s != nil && s.Moving {
 			return true
@@ -88,7 +109,7 @@ func (d *decider) stirred(w *work) bool {
 	if len(w.freed) == 0 {
 		return false
 	}
-	for _, s := range d.snap.Governed() {
+	for _, s := range governed {
 		if s.Unrepaired != "" || s.Blocked != nil && lacksMetric(s.Blocked) {
 			return true
 		}
@@ -249,6 +270,9 @@ func (d *decider) moved(m *mover, broken string, changed bool) {
 	next := *s
 	next.Moving, next.Unrepaired = m.moving, broken
 	next.GaveUp = s.GaveUp && !changed
+	if end := d.unprotected(s); broken != "" && !end.IsZero() {
+		d.plan.due(cluster.DueService, s.Name, end)
+	}
 	if len(m.targets) > 0 {
 		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), d.now.Add(targetsHold)
 	}
@@ -279,4 +303,20 @@ func (d *decider) unrepaired(plan *placement.Plan, owner string) string {
 func (d *decider) has(instance, owner string) bool {
 	v := d.snap.Instances[instance]
 	return v != nil && slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Owner == owner })
+}
+
+// unmoved are the services whose row a look at moves would change, in order of name: the sweep asks, as the change that a
+// rule is broken by may have been missed.
+func (d *decider) unmoved() (names []string) {
+	w, were := newWork(), map[string]int64{}
+	for name, s := range d.snap.Governed() {
+		w.revisit[name], were[name] = true, s.Rev
+	}
+	d.moves(w)
+	for _, name := range sortedKeys(were) {
+		if s := d.snap.Services[name]; s != nil && s.Rev != were[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -350,4 +351,164 @@ func TestAWaitingTaskKeepsItsRules(t *testing.T) {
 	w.attribute("j001", "disk", "ssd")
 	w.advance(time.Minute)
 	want(t, "instance", w.task(r.Tasks[0]).Instance, "j001")
+}
+
+func TestMovesAndProtection(t *testing.T) {
+	begin := func(t *testing.T, minHealthy, maxPercent int) (*world, []string) {
+		w := newWorld(t)
+		ids := w.instances("i", 4, 4096, 8192)
+		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &minHealthy, MaxPercent: &maxPercent,
+			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
+		})
+		want(t, "error", err, nil)
+		w.advance(time.Minute)
+		w.protect(w.clock.now.Add(10 * time.Minute))
+		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		want(t, "error", err, nil)
+		w.advance(9 * time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "protected tasks that stay", on[ids[0]]+on[ids[1]], 2)
+		wantEvent(t, w.events("web"), "no moves mend it")
+		return w, ids
+	}
+	for name, percent := range map[string]struct{ min, max int }{"StartFirst": {100, 200}, "StopFirst": {50, 100}} {
+		t.Run(name+"OnceItEnds", func(t *testing.T) {
+			w, ids := begin(t, percent.min, percent.max)
+			w.advance(5 * time.Minute)
+			on := w.rest(2)
+			want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
+		})
+		t.Run(name+"OnceItIsEnded", func(t *testing.T) {
+			w, ids := begin(t, percent.min, percent.max)
+			var all []string
+			for _, task := range w.with(cluster.TaskRunning) {
+				all = append(all, task.ID)
+			}
+			_, failed, err := w.api.ProtectTasks(ctx, prod, all, 0)
+			want(t, "error", err, nil)
+			want(t, "failures", len(failed), 0)
+			w.advance(5 * time.Minute)
+			on := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
+		})
+	}
+}
+
+// A service that says that no domain policy governs it may have several tasks on an instance, and they move there too.
+func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 3, 4096, 8192)
+	w.governed(3, cluster.Rules{NodeConstraint: "NodeName != nobody", DomainPolicy: cluster.PolicyNone})
+	_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i000", "berth:domain-policy": "none"})
+	want(t, "error", err, nil)
+	want(t, "tasks where they may be", w.rest(3)[ids[0]], 3)
+}
+
+// What a deployment stops may leave the tasks that came uneven over the domains.
+func TestMovesOnceADeploymentIsOver(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 5, 4096, 8192)
+	for n, id := range ids {
+		w.attribute(id, "berth.fault-domain", []string{"fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c"}[n])
+		w.attribute(id, "berth.upgrade-domain", "all")
+	}
+	least, most := 100, 125
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), MinHealthy: &least, MaxPercent: &most,
+		Rules: cluster.Rules{DomainPolicy: cluster.PolicyDifference},
+	})
+	want(t, "error", err, nil)
+	w.advance(2 * time.Minute)
+	for range 4 {
+		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Force: true})
+		want(t, "error", err, nil)
+		w.advance(20 * time.Minute)
+		on := w.rest(4)
+		a, b, c := on[ids[0]]+on[ids[1]], on[ids[2]]+on[ids[3]], on[ids[4]]
+		if max(a, b, c)-min(a, b, c) > 1 {
+			t.Fatalf("%d, %d and %d tasks in the three domains", a, b, c)
+		}
+	}
+}
+
+// What told of a change is lost for good: the sweep finds that tasks have to move.
+func TestTheSweepFindsWhatHasToMove(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 2, 4096, 8192)
+	w.attribute(ids[0], "berth.property.Disk", "ssd")
+	w.attribute(ids[1], "berth.property.Disk", "ssd")
+	w.governed(1, cluster.Rules{NodeConstraint: "Disk == ssd"})
+	on := w.with(cluster.TaskRunning)[0].Instance
+	w.placementAsleep = true
+	w.attribute(on, "berth.property.Disk", "hdd")
+	w.pump()
+	w.placementAsleep, w.decide = false, nil
+	w.advance(5 * time.Minute)
+	want(t, "tasks that stay while nobody knows", placed(w.with(cluster.TaskRunning))[on], 1)
+	w.sweep()
+	want(t, "tasks that stay once it was found", w.rest(1)[on], 0)
+}
+
+// While most of the cluster's tasks look unhealthy, and none is replaced for that, those that break a rule move all the same.
+func TestMovesWhileMostLookUnhealthy(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 4, 40960, 81920)
+	checked := definition("checked", 1, 256, 512)
+	checked.HealthChecked = true
+	w.ecs.define(checked)
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "checked", Desired: new(12), Rules: cluster.Rules{NodeConstraint: "NodeName != i003"},
+	})
+	want(t, "error", err, nil)
+	w.advance(time.Minute)
+	for _, id := range w.ecs.live() {
+		w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+	}
+	w.advance(time.Minute)
+	wantEvent(t, w.events("web"), "too many tasks of the cluster look unhealthy")
+	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName != i000"})
+	want(t, "error", err, nil)
+	for range 10 {
+		w.advance(time.Minute)
+		for _, id := range w.ecs.live() {
+			w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cmp.Or(t.Health, cluster.Healthy) })
+		}
+	}
+	want(t, "tasks where none may be", placed(w.with(cluster.TaskRunning))[ids[0]], 0)
+}
+
+// The instance that a task was stopped for is not worth its buffer once the rules are others and there is room elsewhere.
+func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
+	w := newWorld(t)
+	ids := w.instances("i", 3, 4096, 8192)
+	for n, id := range ids {
+		w.ecs.change(id, func(i *cluster.Instance) {
+			i.Registered.Metrics = map[string]int64{"connections": []int64{100, 8, 8}[n]}
+		})
+	}
+	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{
+		Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
+	}), nil)
+	none, all := 0, 100
+	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), MinHealthy: &none, MaxPercent: &all,
+		Rules: cluster.Rules{NodeConstraint: "NodeName == i000"},
+	})
+	want(t, "error", err, nil)
+	w.advance(time.Minute)
+	w.observerAsleep = true
+	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
+	want(t, "error", err, nil)
+	w.advance(time.Second)
+	to := w.service("web").Targets
+	want(t, "instances that a task was stopped for", len(to), 1)
+	w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
+	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})
+	want(t, "error", err, nil)
+	w.observerAsleep = false
+	w.advance(2 * time.Minute)
+	on := placed(w.with(cluster.TaskRunning))
+	want(t, "tasks in the buffer", fmt.Sprint(on[to[0]], on[ids[0]]), "0 1")
+	wantCount(t, "tasks that there ever were", w.tasks(), 2)
 }

@@ -316,6 +316,73 @@ func TestPlacement_Zones(t *testing.T) {
 			want(t, "tasks in the old zone", placed(w.with(cluster.TaskRunning))["a"], 4)
 		})
 	}
+	t.Run("BesideADaemonThatLacksCapacity", func(t *testing.T) {
+		w, _ := begin(t, func(s *cluster.ServiceSpec) {
+			s.Rules.Metrics = []cluster.Metric{{Name: "connections", Load: 1}}
+		})
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "2 2")
+		for _, id := range []string{"a", "b"} {
+			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 10} })
+		}
+		w.createAs(cluster.ServiceSpec{
+			Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon,
+			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 5000}}},
+		})
+		w.advance(time.Minute)
+		w.drain("b")
+		w.advance(5 * time.Minute)
+		w.ecs.register(zoned("c", "zone-b"))
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the zone", placed(w.with(cluster.TaskRunning))["c"] >= 2, true)
+	})
+	t.Run("OnceTheConfigurationHasNoDomainPolicy", func(t *testing.T) {
+		w := newWorld(t)
+		config := func(p cluster.DomainPolicy) {
+			want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, DomainPolicy: p}), nil)
+		}
+		config(cluster.PolicyDifference)
+		for _, id := range []string{"a", "b", "c", "d"} {
+			i := zoned(id, "zone-a")
+			i.Attributes[cluster.AttributeFaultDomain] = "fd:/all"
+			w.ecs.register(i)
+		}
+		w.pump()
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.advance(2 * time.Minute)
+		wantCount(t, "running tasks at first", w.with(cluster.TaskRunning), 4)
+		i := zoned("e", "zone-b")
+		i.Attributes[cluster.AttributeFaultDomain] = "fd:/all"
+		w.ecs.register(i)
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the new zone under the policy", placed(w.with(cluster.TaskRunning))["e"] < 2, true)
+		config(cluster.PolicyNone)
+		w.advance(5 * time.Minute)
+		want(t, "tasks in the new zone", placed(w.with(cluster.TaskRunning))["e"], 2)
+	})
+	t.Run("NotIntoTheBuffer", func(t *testing.T) {
+		w := newWorld(t)
+		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{
+			Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
+		}), nil)
+		metered := func(id, zone string, n int64) {
+			i := zoned(id, zone)
+			i.Registered.Metrics, i.Registered.CPU = map[string]int64{"connections": n}, 4*256*cluster.CPUUnit
+			w.ecs.register(i)
+		}
+		metered("a", "zone-a", 480)
+		w.pump()
+		w.createAs(cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 60}}},
+		})
+		w.advance(2 * time.Minute)
+		metered("b", "zone-b", 120)
+		w.advance(5 * time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "3 1")
+		wantCount(t, "tasks that there ever were", w.tasks(), 5)
+		wantEvent(t, w.events("web"), "(service web) is unable to place a task in zone-b")
+	})
 	t.Run("NotWhileAllAreProtected", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))

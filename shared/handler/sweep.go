@@ -272,6 +272,9 @@ func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []dif
 			out = append(out, difference{cluster.DueService, svc.Name})
 		}
 	}
+	for _, name := range d.unmoved() {
+		out = append(out, difference{cluster.DueService, name})
+	}
 	if d.waitingDiffers() {
 		out = append(out, difference{kind: cluster.DueWaiting})
 	}

@@ -121,8 +121,11 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		avoided: func(i int) bool { return avoid[i] },
 		matches: p.matcher(m.Spec),
 	}
+	o.suits = o.matches
 	if rule := RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = p.domainsOf(&o, rule)
+	} else if p.levels.placement < 0 {
+		o.suits = p.matcher(&Spec{Attributes: m.Spec.Attributes})
 	}
 	p.owners = append(p.owners, o)
 }

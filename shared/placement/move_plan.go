@@ -3,7 +3,7 @@ package placement
 // Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked at.
 const (
 	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
-	exactSteps = 400_000 // per stage
+	exactSteps = 50_000  // per stage
 	nearSteps  = 2000    // per violation and stage
 	moreSteps  = 200     // once there is some solution
 	planSteps  = 600_000 // for all violations

@@ -86,9 +86,10 @@ type moveOwner struct {
 	most    int // tasks that may share an instance, 0 for any number
 	tasks   []int32
 	domains *Domains // nil where no rule concerns its tasks
-	// matches reports that the instance has what a task must find, avoided that it gets none of these all the same.
-	matches, avoided func(i int) bool
-	eligible         []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
+	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.
+	// avoided reports that it gets none of these all the same.
+	matches, suits, avoided func(i int) bool
+	eligible                []uint8 // what was asked so far, per instance: 0 unknown, 1 no, 2 yes
 }
 
 func (p *moveProblem) dims() int { return len(p.names) }
@@ -103,7 +104,7 @@ func (p *moveProblem) takes(owner, i int32) bool {
 	}
 	if o.eligible[i] == 0 {
 		o.eligible[i] = 1
-		if p.instances[i].takes && !o.avoided(int(i)) && o.matches(int(i)) {
+		if p.instances[i].takes && !o.avoided(int(i)) && o.suits(int(i)) {
 			o.eligible[i] = 2
 		}
 	}

@@ -169,6 +169,21 @@ func TestPlanMoves(t *testing.T) {
 		p := plan(rows, movers(fast, other))
 		expectMoves(t, p, "t1: a > b, t2: b > a")
 	})
+	t.Run("ToWhereConstraintsDoNotHoldIfThoseAreIgnored", func(t *testing.T) {
+		x, err := constraint.ParseQuery("attribute:disk == ssd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
+		rows := []cluster.Row{
+			configuration(cluster.Configuration{}), instance("a", attribute("disk", "ssd"), capacity("m", 10)), instance("b"), task("t1", "a", load(20)),
+		}
+		expectMoves(t, plan(rows, movers(spec)), "")
+		rows[0] = configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
+		expectMoves(t, plan(rows, movers(spec)), "t1: a > b")
+		spec.Attributes = []string{"disk=ssd"} // what the task definition requires, not a rule
+		expectMoves(t, plan(rows, movers(spec)), "")
+	})
 	t.Run("LeavesWhatGroupsForbid", func(t *testing.T) {
 		x, err := constraint.ParseQuery("not(task:group == service:db)")
 		if err != nil {

@@ -44,7 +44,9 @@ type group struct {
 	// count is how many of each state the plan leaves, out of them leavers those that have to leave their instance.
 	count   [good + 1]int
 	leavers [good + 1]int
-	dying   int // tasks that ran and have only just ended: what takes their place has to wait
+	// abandoned reports that it is an older one that has failed, or never was completed and has nothing that works.
+	abandoned bool
+	dying     int // tasks that ran and have only just ended: what takes their place has to wait
 }
 
 // left is how many members the plan leaves.

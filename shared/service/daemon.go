@@ -174,9 +174,8 @@ func (c *census) startDaemons(short []string) {
 	if n <= 0 {
 		return
 	}
-	if n < len(short) {
-		short = c.turned(short, p)[:n]
-		slices.Sort(short)
+	if n < len(short) { // on those that have room: it may be that one never has
+		short = c.turned(short, p)
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, On: short})
 	c.active += n

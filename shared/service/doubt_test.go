@@ -286,3 +286,80 @@ func TestAThrottleEndsForGood(t *testing.T) {
 	in.Tasks = nil
 	expect(t, "unthrottled by nothing", Reconcile(in).Unthrottled, false)
 }
+
+// While most of the cluster looks unhealthy, a service goes on as if its own tasks were well.
+func TestWhileChecksAreDoubted(t *testing.T) {
+	doubted := func(desired, minHealthy, maxPercent int) Input {
+		in := with(desired, minHealthy, maxPercent, task("t1"), task("t2", sickTask), task("t3", sickTask))
+		in.Unhealthy = true
+		return in
+	}
+	t.Run("NothingIsReplaced", func(t *testing.T) {
+		expect(t, "plan", says(Reconcile(doubted(3, 100, 200))), "")
+	})
+	t.Run("TasksMayMove", func(t *testing.T) {
+		expect(t, "moves", Reconcile(doubted(3, 100, 200)).Moves, 3)
+		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).MoveStops, 0) // one of three is known to be well
+	})
+	t.Run("WhatIsTooManyGoesForThat", func(t *testing.T) {
+		p := Reconcile(doubted(1, 100, 200))
+		expect(t, "stops", len(p.Stops), 2)
+		for _, s := range p.Stops {
+			expect(t, "reason", s.Reason, "Scaling activity initiated by (deployment ecs-svc/a)")
+		}
+	})
+	for name, of := range map[string]struct {
+		host   Host
+		reason string
+	}{
+		"ADrainingInstanceIsLeft": {HostDraining, drained},
+		"ALostInstanceIsLeft":     {HostLost, "The agent of its container instance has been disconnected for too long."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := func(id string) Host {
+				if id == "i-t3" {
+					return of.host
+				}
+				return HostHere
+			}
+			in := doubted(3, 100, 200)
+			in.Host = host
+			expect(t, "plan", says(Reconcile(in)), "start")
+			for seed := range uint64(20) { // whatever is drawn
+				in.Seed = seed
+				in.Tasks = append(in.Tasks[:3:3], task("t4"))
+				p := Reconcile(in)
+				expect(t, "plan", says(p), "stop t3")
+				expect(t, "reason", p.Stops[0].Reason, of.reason)
+			}
+			in = doubted(3, 50, 100)
+			in.Host = host
+			expect(t, "where nothing may start first", says(Reconcile(in)), "stop t3; start")
+		})
+	}
+}
+
+// An older deployment that was never completed and has nothing that works is not tried again: the new one may wait for long.
+func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
+	older := func(state cluster.RolloutState, tasks ...*cluster.Task) Input {
+		in := with(2, 100, 200, append(tasks, task("b1", waitingTask, of("b")), task("b2", of("b")))...)
+		old := in.Service.Deployment
+		old.State, old.Desired = state, 1
+		in.Service.Older = []cluster.Deployment{old}
+		in.Service.Deployment = cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/b", TaskDefinition: "web:b"}, State: cluster.RolloutInProgress, Desired: 2}
+		return in
+	}
+	failed := task("a1", func(t *cluster.Task) {
+		t.Last, t.Started, t.Stopped, t.Counted = cluster.TaskStopped, 0, cluster.At(noon.Add(-time.Hour)), true
+	})
+	sick := task("a2", sickTask)
+	expect(t, "that failed to start", says(Reconcile(older(cluster.RolloutInProgress, failed))), "")
+	expect(t, "that never was healthy", says(Reconcile(older(cluster.RolloutInProgress, sick))), "stop a2")
+	expect(t, "that worked once", says(Reconcile(older(cluster.RolloutCompleted, failed))), "start")
+	expect(t, "that still works", says(Reconcile(older(cluster.RolloutInProgress, task("a3"), failed))), "")
+	expect(t, "that was cut off", says(Reconcile(older(cluster.RolloutInProgress))), "start")
+}
+
+func of(revision string) about {
+	return func(t *cluster.Task) { t.Revision, t.TaskDefinition = "ecs-svc/"+revision, "web:"+revision }
+}

@@ -246,6 +246,21 @@ func TestDaemon(t *testing.T) {
 		in.Matches = func(instance string) bool { return instance == "a" }
 		expect(t, "idle", idle(Reconcile(in)), true)
 	})
+	t.Run("OneOfThoseThatHaveRoomIsTriedAfterAFailure", func(t *testing.T) {
+		w := daemon(t, "a")
+		w.eligible = []string{"a", "b", "c", "d"}
+		w.broken["ecs-svc/a"] = true
+		w.rest(2) // the first attempt has failed
+		for range 40 {
+			if p := w.step(); len(p.Starts) > 0 {
+				expect(t, "starts at once", p.Starts[0].Count, 1)
+				expect(t, "instances to choose from", len(p.Starts[0].On), 3)
+				return
+			}
+			w.pass(5 * time.Second)
+		}
+		t.Fatal("nothing was tried again")
+	})
 	t.Run("AnotherInstanceIsTriedAfterAFailure", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}

@@ -59,7 +59,8 @@ func (c *census) rescale(desired int) {
 			g.Desired += grown
 			grown = 0
 		}
-		if g.State == cluster.RolloutFailed { // launches no new tasks
+		g.abandoned = g.State == cluster.RolloutFailed || c.hopeless(g)
+		if g.abandoned { // launches no new tasks
 			g.Desired = min(g.Desired, g.left())
 		}
 	}
@@ -68,6 +69,13 @@ func (c *census) rescale(desired int) {
 		c.groups[i].Desired = min(c.groups[i].Desired, desired)
 		desired -= c.groups[i].Desired
 	}
+}
+
+// hopeless reports whether an older deployment, that was never completed, has nothing that works, and failed to get any: to
+// keep trying would help nobody.
+func (c *census) hopeless(g *group) bool {
+	up := slices.ContainsFunc(g.members, (*member).up)
+	return g.State == cluster.RolloutInProgress && !up && (c.backoffs[g.ID].Step > 0 || !c.Unhealthy && g.count[bad]-g.lost() > 0)
 }
 
 // overflow stops tasks that wait for an instance and that maximumPercent leaves no room for: fewer are desired than when they
@@ -83,15 +91,14 @@ func (c *census) overflow() {
 }
 
 // evacuate stops what is not RUNNING yet on instances that are draining (S11), and what never will be of use: tasks of a
-// deployment that has failed and was rolled back.
+// deployment that was given up.
 func (c *census) evacuate() {
 	for _, g := range c.groups {
-		failed := g.State == cluster.RolloutFailed && !g.primary
 		for _, m := range g.members {
 			switch {
 			case m.state == pending && m.leaving:
 				c.stop(m, drained)
-			case failed && m.state < settling:
+			case g.abandoned && m.state < settling:
 				if c.stop(m, c.scaling(g)) {
 					g.Desired = max(0, g.Desired-1)
 				}
@@ -175,7 +182,7 @@ func (c *census) maintain(g *group, want int) {
 	if short <= 0 || c.ceiling > c.active || g.State == cluster.RolloutFailed && !g.primary {
 		return
 	}
-	if settled && g.count[bad] > 0 && !c.Unhealthy {
+	if settled && c.outgoing(g) > 0 {
 		short -= c.stopBad(g, 1, c.ailment)
 	}
 	c.stopLeaving(g, short)
@@ -206,11 +213,17 @@ func (c *census) retire(g *group, want int) {
 	c.stopLeaving(g, extra)
 }
 
-// stopBad stops up to n unhealthy tasks, at random, each for its reason.
+// stopBad stops up to n unhealthy tasks, at random, each for its reason; those first that have to leave their instance.
 func (c *census) stopBad(g *group, n int, why func(*member) string) (stopped int) {
 	sick := append(g.like(bad, true), g.like(bad, false)...)
+	rank := func(m *member) int {
+		if m.lost || m.leaving {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(sick, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(draw(c.Seed, a.ID), draw(c.Seed, b.ID)), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(draw(c.Seed, a.ID), draw(c.Seed, b.ID)), cmp.Compare(a.ID, b.ID))
 	})
 	for _, m := range sick {
 		if stopped == n {
@@ -240,7 +253,7 @@ func (c *census) stopLeaving(g *group, n int) {
 // start plans the starts that a deployment is short of, as far as maximumPercent, its throttle and the bound on
 // replacements of unhealthy tasks allow.
 func (c *census) start(g *group, want int) {
-	if g.State == cluster.RolloutFailed || g.primary && c.exhausted() {
+	if g.State == cluster.RolloutFailed || g.abandoned || g.primary && c.exhausted() {
 		c.hold(g)
 		return
 	}
@@ -249,7 +262,7 @@ func (c *census) start(g *group, want int) {
 	leaving := max(0, min(g.leaving(), short-missing))
 	sick := max(0, min(g.count[bad], short-missing-leaving))
 	replaced := g.count[bad] - sick
-	if doubted := max(0, sick-g.lost()); c.Unhealthy && doubted > 0 {
+	if doubted := sick - c.outgoing(g); doubted > 0 {
 		c.unhealthy += doubted
 		sick -= doubted
 	}
@@ -261,6 +274,15 @@ func (c *census) start(g *group, want int) {
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, Replaced: min(n, sick)})
 	c.active += n
+}
+
+// outgoing is how many of the unhealthy members are to be replaced: where checks are not believed, those whose instance is lost
+// or drains.
+func (c *census) outgoing(g *group) int {
+	if c.Unhealthy {
+		return g.lost() + g.leavers[bad]
+	}
+	return g.count[bad]
 }
 
 // lost is how many of the members left are on instances that are lost.
@@ -300,7 +322,8 @@ func (c *census) ready(g *group, n int) int {
 func (c *census) moves(desired int) {
 	p := c.primary()
 	c.plan.Replacing = p.pairs()
-	if len(c.plan.Refused) > 0 || !c.alone() || !c.idle() || p.fresh() != desired || p.count[bad]+p.leaving() > 0 {
+	doubted := p.count[bad] - c.outgoing(p) // they stay, and count as those that work
+	if len(c.plan.Refused) > 0 || !c.alone() || !c.idle() || p.fresh()+doubted != desired || c.outgoing(p)+p.leaving() > 0 {
 		return
 	}
 	c.plan.Moves = max(0, c.ceiling-c.active)

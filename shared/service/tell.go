@@ -185,6 +185,12 @@ func (c *census) ailment(m *member) string {
 	if m.lost {
 		return "The agent of its container instance has been disconnected for too long."
 	}
+	switch {
+	case c.Unhealthy && m.leaving:
+		return drained
+	case c.Unhealthy: // that is not believed: there is one too many
+		return c.scaling(c.of(m.Task))
+	}
 	if m.Health == cluster.Unhealthy {
 		return "Task failed container health checks"
 	}

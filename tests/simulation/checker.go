@@ -30,8 +30,11 @@ type checker struct {
 	courses     map[string]*model.Course
 	definitions map[string]string
 	failures    map[string]map[string]bool
-	// illStops is what [checker.ill] counts.
-	illStops int
+	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
+	wasAmiss bool
+	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
+	alarmed bool
+	halted  map[string]bool
 	// asked is when what is wanted of a service last changed, by short key.
 	asked map[string]time.Time
 }
@@ -39,7 +42,7 @@ type checker struct {
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
 	return &checker{
 		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
-		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{},
+		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{}, halted: map[string]bool{},
 	}
 }
 
@@ -55,6 +58,7 @@ func (c *checker) change(key cluster.Key) {
 
 // records takes in one commit's records and checks what it changed.
 func (c *checker) records(records []cluster.Record) {
+	c.wasAmiss = slices.ContainsFunc(records, replaces) && c.amiss(nil) != ""
 	for _, r := range records {
 		before := c.put(r.Key, r.New)
 		if r.New == nil {
@@ -87,6 +91,13 @@ func (c *checker) records(records []cluster.Record) {
 			c.mark(MarkForeign)
 		}
 	}
+}
+
+// replaces reports whether the record is of a new task that comes for another.
+func replaces(r cluster.Record) bool {
+	row, ok := r.New.(*cluster.Task)
+	old, _ := r.Old.(*cluster.Task)
+	return ok && row.Replaces != "" && old == nil
 }
 
 // newlyPlaced are the tasks that the commit gives an instance, by id.

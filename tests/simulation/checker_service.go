@@ -61,21 +61,6 @@ func (c *checker) believed() bool {
 	return bad <= aFew || 2*bad <= all
 }
 
-// ill counts the tasks that were stopped for their health, one after the other, while most of the cluster's looked unhealthy.
-func (c *checker) ill(one bool) int {
-	switch {
-	case c.believed():
-		c.illStops = 0
-	case one:
-		c.illStops++
-		return c.illStops
-	}
-	return 0
-}
-
-// begun is how many may have had their replacements started before so many were known to be unhealthy.
-const begun = 8
-
 // aFew is how many unhealthy tasks are replaced whatever share they are.
 const aFew = 10
 
@@ -109,13 +94,13 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	}
 	task := c.told(s, old)
 	settled := c.settled(now.Key()) && c.steadyHost(now)
-	amiss := task.Revision != s.Deployment.ID || task.Leaving || task.Going || task.Unhealthy(asked(s), c.now())
+	amiss := task.Revision != s.Deployment.ID || task.Leaving || task.Going || task.Unhealthy(asked(s), c.now()) && c.believed()
 	if task.Protected && !task.Leaving && !task.Unhealthy(asked(s), c.now()) && c.now().Sub(c.old[cluster.ProtectionKey(now.Cluster, now.Owner, now.ID)].at) >= c.tolerance {
 		c.fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
 	}
 	if ill := strings.Contains(now.Reason, "health checks"); ill && c.graced(s, old) {
 		c.fail("invariant 3: task %s of service %s was stopped within its grace period: %s", now.ID, s.Name, now.Reason)
-	} else if c.ill(ill && settled) > begun {
+	} else if ill && settled && !c.believed() {
 		c.fail("invariant 3: task %s of service %s was stopped for its health, and most of the cluster's look unhealthy: %s", now.ID, s.Name, now.Reason)
 	}
 	// A task that has to leave may stop first where its replacement cannot start first.

@@ -159,7 +159,7 @@ func (w *World) rested(s *wanted, row *cluster.Service) {
 		return
 	}
 	is := asked(row)
-	if s.desired != unknown {
+	if s.desired != unknown && !s.daemon {
 		is.Desired = s.desired
 	}
 	for _, why := range is.Rest(course, w.around(row), w.seen(row)) {
@@ -168,7 +168,7 @@ func (w *World) rested(s *wanted, row *cluster.Service) {
 	if row.Strategy == cluster.Replica && row.Blocked != nil && row.Running < row.Desired {
 		w.said(row)
 	}
-	if course.Primary.State == model.Completed && row.Running == row.Desired && !row.Steady {
+	if course.Primary.State == model.Completed && row.Running == row.Desired && row.Pending == 0 && !row.Steady {
 		w.checker.fail("invariant 8: service %s runs all its %d tasks and is not said to be steady", s.name, row.Running)
 	}
 }
@@ -181,16 +181,19 @@ func (w *World) prompt() {
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptly {
 			continue
 		}
-		is, active, own := asked(row), 0, 0
+		is, active, own, fixed := asked(row), 0, 0, 0
 		for _, t := range w.checker.owned[row.Short] {
 			if t.Active() {
 				active++
+			}
+			if t.Active() && w.checker.protected(t) {
+				fixed++
 			}
 			if t.Revision == row.Deployment.ID {
 				own++
 			}
 		}
-		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > is.Floor(is.Desired)
+		open := active < max(is.Ceiling(is.Desired), is.Desired) || active > max(fixed, is.Floor(is.Desired))
 		if own == 0 && is.Desired > 0 && open && !w.checker.lastFailure(row).IsZero() && w.room(w.checker.serviceLaw(row), "") {
 			w.checker.fail("invariant 8: service %s was given a new revision %s ago, and nothing of it was started", row.Name, promptly)
 		}
@@ -210,17 +213,17 @@ func (w *World) around(s *cluster.Service) model.Surroundings {
 	if s.Strategy == cluster.Replica && zonal(s, law) {
 		out.Zones = map[string]bool{}
 	}
+	starts := w.checker.launches(s)
 	for _, i := range w.instances() {
-		room := w.checker.refuses(law, i, posture{soft: !law.daemon}) == ""
-		if out.Zones != nil && i.Available() {
-			out.Zones[i.Zone()] = out.Zones[i.Zone()] || room
+		if out.Zones != nil && i.Available() { // no rule is given up for balance, and no buffer used (P14)
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.refuses(law, i, posture{unbuffered: true}) == ""
 		}
 		if !law.daemon {
 			continue
 		}
 		if suits := lacking(i, law.def) == ""; suits && i.Status == cluster.InstanceActive {
 			out.Eligible = append(out.Eligible, i.ID)
-			if room {
+			if starts != nil && w.checker.refuses(starts, i, posture{}) == "" {
 				out.Roomy = append(out.Roomy, i.ID)
 			}
 		} else if suits && i.Status == cluster.InstanceDraining && w.checker.others(i, s.Short) {
@@ -228,6 +231,17 @@ func (w *World) around(s *cluster.Service) model.Surroundings {
 		}
 	}
 	return out
+}
+
+// launches is the law of the tasks that a DAEMON service starts: of a deployment that has failed none, but of the one before.
+func (l *ledger) launches(s *cluster.Service) *law {
+	switch {
+	case s.Deployment.State != cluster.RolloutFailed:
+		return l.serviceLaw(s)
+	case len(s.Older) > 0 && s.Older[0].State != cluster.RolloutFailed:
+		return l.revisionLaw(s, s.Older[0].TaskDefinition)
+	}
+	return nil
 }
 
 // zonal reports that the service's zones are balanced (S13).
@@ -311,9 +325,10 @@ func (w *World) daemons(s *cluster.Service, running map[string]int, reruled bool
 	if law == nil {
 		return
 	}
+	starts := w.checker.launches(s)
 	for _, i := range w.instances() {
 		n := running[i.ID]
-		if n > 1 || n == 0 && w.room(law, i.ID) {
+		if n > 1 || n == 0 && w.room(starts, i.ID) && w.room(law, i.ID) {
 			w.checker.fail("invariant 8: daemon %s runs %d tasks on instance %s", s.Name, n, i.ID)
 		}
 		if n > 0 && lacking(i, law.def) != "" {

@@ -87,7 +87,7 @@ func (c *checker) domains(p *placing) {
 	case priorities.FaultDomain > 0 || priorities.UpgradeDomain > 0:
 		c.givenUp(p, why)
 		return
-	case p.Replaces != "" && c.amiss(p.later) != "":
+	case p.Replaces != "" && c.astray(p.later):
 		return // the first step of an exchange that mends something else; what it leaves behind shows at rest
 	}
 	c.fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.ID, p.Service, p.law.policy, p.law.target, p.on.ID, why)
@@ -151,7 +151,7 @@ func (c *checker) metrics(p *placing) {
 func (c *checker) buffer(p *placing, metric string) {
 	c.mark(MarkBuffer)
 	if p.Replaces != "" {
-		if c.amiss(p.later) == "" {
+		if !c.astray(p.later) {
 			c.fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and nothing had to be mended", p.ID, p.Service, metric, p.on.ID)
 		}
 		return

@@ -33,7 +33,7 @@ func (c *checker) moved(p *placing) {
 		c.mark(MarkRebalanced)
 		return
 	}
-	if c.amiss(p.later) == "" && !c.shortOfMetrics() {
+	if !c.astray(p.later) && !c.shortOfMetrics() {
 		c.fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Replaces, p.Service, old.Instance, p.Instance)
 	}
 }
@@ -67,6 +67,9 @@ func (l *ledger) taskOf(owner, id string) *cluster.Task {
 	}
 	return nil
 }
+
+// astray reports whether a rule is broken, or was before the commit.
+func (c *checker) astray(later map[string]bool) bool { return c.wasAmiss || c.amiss(later) != "" }
 
 // amiss is a rule that some task breaks where it is, empty where none does. What was so until lately counts.
 func (l *ledger) amiss(without map[string]bool) string {
@@ -166,8 +169,12 @@ func (w *World) mended() {
 	}
 }
 
-// mayMove reports whether the service's percentages let one of its tasks start anew elsewhere before it stops.
+// mayMove reports whether the service's percentages let one of its tasks start anew elsewhere before it stops. While there are
+// tasks of other deployments these are replaced, and a deployment that has failed starts none.
 func (l *ledger) mayMove(s *cluster.Service) bool {
+	if len(s.Older) > 0 || s.Deployment.State == cluster.RolloutFailed {
+		return false
+	}
 	active := 0
 	for _, t := range l.owned[s.Short] {
 		if t.Active() {
@@ -182,7 +189,7 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 	priorities := c.configuration().Priorities
 	for _, t := range c.owned[s.Short] { // in any order: what is said of each is sorted
 		from := c.known[t.Instance]
-		if !t.Active() || t.Last != cluster.TaskRunning || t.Health == cluster.Unhealthy || from == nil || !from.Available() || cordoned(from) {
+		if !t.Active() || t.Last != cluster.TaskRunning || c.protected(t) || t.Health == cluster.Unhealthy || from == nil || !from.Available() || cordoned(from) {
 			continue
 		}
 		if c.misfit(law, from) && law.rules.NodeConstraint != "" && priorities.Placement == 0 {
@@ -202,8 +209,13 @@ func (w *World) shouldMove(s *cluster.Service, law *law, t *cluster.Task, why st
 	c := w.checker
 	grown := *law
 	grown.rules.Metrics = nil
-	for _, m := range law.rules.Metrics { // it may bring more than it would start with
-		m.Load = max(m.Load, t.Reported[m.Name])
+	for _, name := range metricNames { // it may bring more than it would start with
+		m := cluster.Metric{Name: name, Load: t.Reported[name]}
+		for _, own := range law.rules.Metrics {
+			if own.Name == name {
+				m.Load = max(m.Load, own.Load)
+			}
+		}
 		grown.rules.Metrics = append(grown.rules.Metrics, m)
 	}
 	without := map[string]bool{t.ID: true}

@@ -19,6 +19,17 @@ var regressions = []struct {
 	{368, "a cheap read that missed an instance ended a registration for good", false},
 	{465, "a task that had come for another was never moved again", false},
 	{61, "an older revision that kept failing took the only room again and again that the new one waited for", true},
+	{1493, "protected tasks were moved", false},
+	{1597, "tasks stayed uneven over their domains after a deployment", false},
+	{663, "none moved while most of the cluster looked unhealthy, nor to where another of the service was", false},
+	{1065, "an older revision that never worked was started for ever, as the new one found no room", false},
+	{1879, "what was too many was said to go for its health, which was not believed", false},
+	{1880, "a DAEMON that fits nowhere kept zones from being balanced", false},
+	{2123, "none moved to where a constraint does not hold that is ignored", false},
+	{2526, "zones were not balanced once the configuration had no domain policy", false},
+	{5384, "the instance that a task was stopped for took the next into its buffer, after the rules had changed", false},
+	{7123, "a task that was placed in a buffer was told of by the next sweep only", false},
+	{7843, "a DAEMON that failed on one instance waited for room on another, though a third had some", false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 

@@ -16,24 +16,39 @@ func TestMain(m *testing.M) {
 // defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
 const defaultSeeds = 300
 
-// seeds are the seeds to run: SEED alone, or the first SEEDS.
+// seeds are the seeds to run: SEED alone, or SEEDS of them, those from FROM on.
 func seeds(t *testing.T) (first, last uint64) {
-	if one := os.Getenv("SEED"); one != "" {
-		n, err := strconv.ParseUint(one, 10, 63)
-		if err != nil {
-			t.Fatalf("SEED is %q, expected a number", one)
-		}
-		return n, n + 1
+	if replaying() {
+		one := number(t, "SEED", 0)
+		return one, one + 1
 	}
-	many := os.Getenv("SEEDS")
-	if many == "" {
-		return 0, defaultSeeds
+	many := number(t, "SEEDS", defaultSeeds)
+	if many < 1 {
+		t.Fatal("SEEDS is 0, expected a number above that")
 	}
-	n, err := strconv.ParseUint(many, 10, 63)
-	if err != nil || n < 1 {
-		t.Fatalf("SEEDS is %q, expected a number above 0", many)
+	first = number(t, "FROM", 0)
+	return first, first + many
+}
+
+// fewer are a fifth of the seeds, 20 at least: of what takes longer.
+func fewer(t *testing.T) (first, last uint64) {
+	first, last = seeds(t)
+	if replaying() {
+		return first, last
 	}
-	return 0, n
+	return first / 5, max(first/5+20, last/5)
+}
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatalf("%s is %q, expected a number", name, text)
+	}
+	return n
 }
 
 // replaying reports whether one seed is to be shown; what has seeds of its own has nothing to add then.
@@ -70,20 +85,14 @@ func TestSeeds(t *testing.T) {
 
 // TestSweepAlone loses every event and every message: the sweep has to find out what happened.
 func TestSweepAlone(t *testing.T) {
-	first, last := seeds(t)
-	if !replaying() {
-		last = max(20, last/5)
-	}
+	first, last := fewer(t)
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, LoseEvents: true} })
 }
 
 // TestAway has no function run for two hours while tasks, instances and their health change: on return nothing healthy is
 // stopped that need not be, and the cluster converges.
 func TestAway(t *testing.T) {
-	first, last := seeds(t)
-	if !replaying() {
-		last = max(20, last/5)
-	}
+	first, last := fewer(t)
 	runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Away: true} })
 }
 
