@@ -56,9 +56,21 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 }
 
 func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
-	for _, name := range sortedKeys(w.services) {
-		if s := d.snap.Services[name]; s != nil && s.Strategy == strategy {
+	done := map[string]bool{}
+	for again := true; again; {
+		again = false
+		for _, name := range sortedKeys(w.services) {
+			s := d.snap.Services[name]
+			if s == nil || s.Strategy != strategy || done[name] {
+				continue
+			}
+			kept := d.snap.Reservations(s.Short)
 			d.service(s)
+			done[name] = true
+			if d.released(s, kept, w) {
+				d.wakeBlocked(w)
+				again = true
+			}
 		}
 	}
 }
@@ -72,6 +84,10 @@ func (d *decider) wake(w *work) {
 		}
 	}
 	d.wakeZones(w)
+	d.wakeBlocked(w)
+}
+
+func (d *decider) wakeBlocked(w *work) {
 	for _, s := range d.snap.Blocked() {
 		if !w.services[s.Name] && d.unblocked(s, w) {
 			w.services[s.Name] = true
