@@ -18,7 +18,6 @@ func (c *census) daemon() {
 		return
 	}
 	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
-	c.next.Desired = len(eligible)
 	keep := c.divide()
 	c.renew(keep)
 	var short []string
