@@ -18,10 +18,9 @@ func (c *census) daemon() {
 		return
 	}
 	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
-	if c.next.Desired != len(eligible) {
+	if c.Service.Desired != len(eligible) {
 		c.event(Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"})
 	}
-	c.next.Desired = len(eligible)
 	keep := c.divide()
 	c.renew(keep)
 	var short []string

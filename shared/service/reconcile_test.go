@@ -246,6 +246,16 @@ func TestDaemon(t *testing.T) {
 		in.Matches = func(instance string) bool { return instance == "a" }
 		expect(t, "idle", idle(Reconcile(in)), true)
 	})
+	t.Run("TheBreakerCountsTheInstancesThereAreNow", func(t *testing.T) {
+		w := daemon(t, "a", "b", "c", "d")
+		w.deploy("b")
+		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Type: cluster.ThresholdUnboundedPercent, Value: 50}
+		w.service.Deployment.Failed = 2
+		w.eligible = []string{"a", "b", "c", "d", "e"}
+		expect(t, "state", Reconcile(w.input()).Next.Deployment.State, cluster.RolloutInProgress)
+		w.eligible = w.eligible[:4]
+		expect(t, "state", Reconcile(w.input()).Next.Deployment.State, cluster.RolloutFailed)
+	})
 	t.Run("OneOfThoseThatHaveRoomIsTriedAfterAFailure", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}
