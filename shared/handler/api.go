@@ -20,6 +20,8 @@ type API struct {
 	Log      *slog.Logger
 	// NewID gives 32 hex digits that nobody else has: the id of a request without a clientToken.
 	NewID func() string
+
+	quotas quotas
 }
 
 // known makes sure that Berth knows the cluster, and takes it in if only ECS does.
