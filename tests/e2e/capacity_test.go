@@ -145,11 +145,11 @@ func (s *capacity) provide() {
 		Name: aws.String(provider), AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: s.asg().AutoScalingGroupARN, ManagedDraining: types.ManagedDrainingEnabled,
 			ManagedTerminationProtection: types.ManagedTerminationProtectionEnabled,
-			ManagedScaling:               &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled},
+			ManagedScaling:               &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled, InstanceWarmupPeriod: aws.Int32(10)},
 		},
 		Tags: []types.Tag{
 			{Key: aws.String(cluster.TagScaleInDatapoints), Value: aws.String("1")}, {Key: aws.String(cluster.TagScaleInPercent), Value: aws.String("100")},
-			{Key: aws.String(cluster.TagScaleInCooldown), Value: aws.String("0")}, {Key: aws.String(cluster.TagWarmupUntilRegistered), Value: aws.String("true")},
+			{Key: aws.String(cluster.TagScaleInCooldown), Value: aws.String("0")},
 		},
 	}))(&s.story)
 	if made.CapacityProvider.Status != types.CapacityProviderStatusActive {
@@ -213,7 +213,7 @@ func hasAttribute(i types.ContainerInstance, name, value string) bool {
 func (s *capacity) byHand() {
 	victim := *s.asg().Instances[0].InstanceId
 	must(s.groups.TerminateInstanceInAutoScalingGroup(s.t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
-		InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(false),
+		InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(true), // what is needed is scaled out again
 	}))(&s.story)
 	healthy := 6
 	s.scaled("its end", func() bool {
@@ -223,7 +223,7 @@ func (s *capacity) byHand() {
 	if healthy < 3 {
 		s.t.Errorf("only %d tasks ran meanwhile", healthy)
 	}
-	s.scaled("six tasks again", func() bool { return len(s.tasks("web")) == 6 })
+	s.scaled("six tasks again", func() bool { return len(s.tasks("web")) == 6 && len(s.asg().Instances) == 3 })
 }
 
 // consolidated has half of the tasks go, so that instances are half empty, and consolidation switched on, long before the
