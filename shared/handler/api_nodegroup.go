@@ -34,9 +34,6 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroup
 	if err := nodegroup.CheckConfig(spec.Config); err != nil {
 		return nil, err
 	}
-	if err := n.free(ctx, spec); err != nil {
-		return nil, err
-	}
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: uuid(n.NewID()), Status: cluster.NodeGroupCreating,
@@ -49,13 +46,35 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroup
 		}
 		g.Sizes = *spec.Sizes
 	}
-	_, err := n.State.Write(ctx, cluster.Write{Put: g})
-	var c *cluster.Conflict
-	if errors.As(err, &c) {
-		old, _ := c.Row.(*cluster.NodeGroup)
-		return againNodeGroup(old, spec, nil)
+	err := retry("creating node group "+spec.Name, func() error { return n.write(ctx, g) })
+	if errors.Is(err, errNameTaken) {
+		old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name)
+		return againNodeGroup(old, spec, err)
 	}
-	return g, wrap(err, "creating node group %s", spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+var errNameTaken = errors.New("the name is taken")
+
+// write writes a new node group as the one that has its Auto Scaling group.
+func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
+	use, err := groupUse(ctx, n.State, g.AutoScalingGroup)
+	if err != nil {
+		return err
+	}
+	if err := n.free(ctx, use); err != nil {
+		return err
+	}
+	take := taken(use, func(u *cluster.GroupUse) { u.NodeGroup = g.Ref() })
+	err = n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: g}, take}})
+	var c *cluster.Conflict
+	if errors.As(err, &c) && c.Key == g.Key() {
+		return errNameTaken
+	}
+	return err
 }
 
 // firstTarget is what the caller says of the nodes.
@@ -80,18 +99,18 @@ func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err erro
 	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s", spec.Name, spec.Cluster)
 }
 
-// free refuses an Auto Scaling group that another node group of the cluster has.
-func (n *NodeGroups) free(ctx context.Context, spec cluster.NodeGroupSpec) error {
-	rows, err := n.State.List(ctx, cluster.Prefix(spec.Cluster, cluster.PrefixNodeGroup))
-	if err != nil {
-		return fmt.Errorf("listing node groups: %w", err)
+// free refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
+// be created has none.
+func (n *NodeGroups) free(ctx context.Context, use *cluster.GroupUse) error {
+	of := use.NodeGroup
+	if of.ID == "" {
+		return nil
 	}
-	for _, row := range rows {
-		if g, ok := row.(*cluster.NodeGroup); ok && g.AutoScalingGroup == spec.AutoScalingGroup && g.Status != cluster.NodeGroupCreateFailed {
-			return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s already", g.AutoScalingGroup, g.Name)
-		}
+	g, err := n.nodeGroup(ctx, of.Cluster, of.Name)
+	if err != nil || g == nil || g.ID != of.ID || g.Status == cluster.NodeGroupCreateFailed {
+		return err
 	}
-	return nil
+	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already", use.Group, g.Name, g.Cluster)
 }
 
 // NodeGroup is one node group.

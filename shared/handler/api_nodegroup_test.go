@@ -188,7 +188,7 @@ func TestNodeGroups_Create(t *testing.T) {
 	})
 	t.Run("RefusesWhatNeedsNoLook", func(t *testing.T) {
 		_, err := n.CreateNodeGroup(ctx, spec("two", "a"))
-		wantCode(t, err, cluster.CodeResourceInUse, "is node group web already")
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Config.MaxUnavailable = 101 }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
@@ -315,7 +315,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := *n.API
+		raced := another(n.API)
 		raced.State = &racedState{State: w.state, before: func(c cluster.Commit) {
 			if !beaten {
 				beaten = true
@@ -324,7 +324,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := handler.NodeGroups{API: &raced}
+		second := handler.NodeGroups{API: raced}
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
@@ -486,9 +486,94 @@ func TestNodeGroups_Delete(t *testing.T) {
 	n.function.State = w.state
 	n.look()
 	want(t, "rows", left(), 0)
+	use, err := w.state.Get(ctx, cluster.GroupUseKey("a"))
+	want(t, "who has the group", fmt.Sprint(use, err), "<nil> <nil>")
 	want(t, "group that stays", auto.groups["a"].Desired, 3)
 	_, err = n.DeleteNodeGroup(ctx, prod, "web")
 	wantCode(t, err, cluster.CodeResourceNotFound, "")
+}
+
+// afterGet lets something happen once a row was read.
+type afterGet struct {
+	handler.State
+	key  cluster.Key
+	then func()
+}
+
+func (a *afterGet) Get(c context.Context, k cluster.Key) (cluster.Row, error) {
+	row, err := a.State.Get(c, k)
+	if then := a.then; then != nil && k == a.key {
+		a.then = nil
+		then()
+	}
+	return row, err
+}
+
+// Two environments delete a node group, and somebody makes another of its name before the second is done.
+func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
+	w := newWorld(t)
+	n, _ := groupsOf(w)
+	n.made(spec("web", "a"))
+	if _, err := n.DeleteNodeGroup(ctx, prod, "web"); err != nil {
+		t.Fatal(err)
+	}
+	slow := *n.function
+	slow.State = &afterGet{State: n.function.State, key: cluster.NodeGroupKey(prod, "web"), then: func() {
+		n.look()
+		if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	if err := slow.Schedule(ctx, "node-groups"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", n.described("web").Status, cluster.NodeGroupCreating)
+	_, err := n.CreateNodeGroup(ctx, spec("other", "a"))
+	wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
+}
+
+func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
+	begin := func(t *testing.T) (*world, *nodeAPI) {
+		w := newWorld(t)
+		w.ecs.clusters["other"] = true
+		n, _ := groupsOf(w)
+		return w, n
+	}
+	other := spec("web", "a")
+	other.Cluster = "other"
+	t.Run("OfAllClusters", func(t *testing.T) {
+		w, n := begin(t)
+		n.made(spec("web", "a"))
+		_, err := n.CreateNodeGroup(ctx, other)
+		wantCode(t, err, cluster.CodeResourceInUse, "The Auto Scaling group a is node group web of cluster prod already")
+		_, err = w.api.CreateCapacityProvider(ctx, providerRow("p", "a"))
+		want(t, "error of a capacity provider", err, nil)
+		_, err = w.api.DeleteCapacityProvider(ctx, "p")
+		want(t, "error of its deletion", err, nil)
+		_, err = n.CreateNodeGroup(ctx, other)
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
+	})
+	t.Run("AtTheSameTime", func(t *testing.T) {
+		w, n := begin(t)
+		slow := *w.api
+		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("a"), then: func() {
+			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		_, err := (&handler.NodeGroups{API: &slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
+	})
+	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {
+		w, n := begin(t)
+		n.made(spec("web", "a"))
+		w.ecs.clusters[prod] = false
+		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		_, err := n.CreateNodeGroup(ctx, other)
+		want(t, "error", err, nil)
+	})
 }
 
 // dyingState makes so many writes and no more.
@@ -502,4 +587,11 @@ func (s *dyingState) Write(ctx context.Context, w cluster.Write) (cluster.Row, e
 		return nil, errStore
 	}
 	return s.State.Write(ctx, w)
+}
+
+func (s *dyingState) Commit(ctx context.Context, c cluster.Commit) error {
+	if s.writes--; s.writes < 0 {
+		return errStore
+	}
+	return s.State.Commit(ctx, c)
 }
