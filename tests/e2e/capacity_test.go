@@ -59,6 +59,7 @@ func runCapacityScenario(t *testing.T, tier capacityTier, time bool) {
 		{"ItIsScaledOutForWaitingTasks", s.load},
 		{"AnInstanceStoppedByHandIsDrainedFirst", s.byHand},
 		{"HalfEmptyInstancesAreConsolidated", s.consolidated},
+		{"AnInstanceIsProtectedAgainBeforeATaskStartsThere", s.released},
 		{"ItIsScaledIn", s.unload},
 		{"AnUnscaledGroupKeepsNothingOfBerths", s.detached},
 	})
@@ -236,6 +237,23 @@ func (s *capacity) consolidated() {
 		g := s.asg()
 		return len(s.tasks("web")) == 3 && len(g.Instances) == 2 && *g.DesiredCapacity == 2
 	})
+}
+
+// released has all tasks go, so that the instances may, and then some come.
+func (s *capacity) released() {
+	ctx := s.t.Context()
+	protected := func() (n int) {
+		for _, i := range s.asg().Instances {
+			if *i.ProtectedFromScaleIn {
+				n++
+			}
+		}
+		return n
+	}
+	must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(0)}))(&s.story)
+	s.scaled("no protection of what is empty", func() bool { return protected() == 0 })
+	must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(2)}))(&s.story)
+	s.await("two tasks, and protection without a look", func() bool { return len(s.tasks("web")) == 2 && protected() > 0 })
 }
 
 // tag sets tags of the capacity provider.
