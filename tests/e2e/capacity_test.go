@@ -51,9 +51,9 @@ func TestCapacityScenario(t *testing.T) { runCapacityScenario(t, newVirtual(t), 
 
 // runCapacityScenario is the life of a capacity provider: from no instance to as many as its services need, emptied by
 // consolidation and, where there is time, to nothing when they are gone. Of a t3.medium (2 vCPU) a task takes half.
-func runCapacityScenario(t *testing.T, tier capacityTier, time bool) {
+func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s := newCapacity(t, tier, "forge")
-	s.patient = time
+	s.patient = patient
 	s.steps([]step{
 		{"AnEmptyGroupHasACapacityProvider", s.provide},
 		{"ItIsScaledOutForWaitingTasks", s.load},
