@@ -106,36 +106,72 @@ func (r *scalingRound) deleteAlarms(provider string) error {
 	return wrap(r.Metrics.DeleteAlarms(r.ctx, []string{low, high}), "deleting the alarms of capacity provider %s", provider)
 }
 
+// unreadable concludes attachments for which not even the groups can be described, where that is refused for good.
+func (h *ManagedScaling) unreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
+	if forGood(err) == nil {
+		return nil
+	}
+	return h.conclude(ctx, of, err)
+}
+
 // detach takes back all that was made for a provider that the cluster no longer has, and then lets go of it: another cluster
-// may have it.
+// may have it. Whoever has it put back meanwhile has all of it made again, as nothing is remembered of it.
 func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
+	p, err := provider(ctx, h.State, name)
+	if err != nil || p == nil {
+		return err
+	}
 	history, err := r.history(name)
 	if err != nil {
 		return err
 	}
-	if err := r.letGo(name, history.Attached); err != nil {
-		return err
-	}
-	key := history.Key()
-	_, err = h.State.Write(ctx, cluster.Write{Delete: &key})
-	return wrap(err, "forgetting what was remembered")
-}
-
-// letGo takes back what was made for a provider, and notes that the cluster does not have it.
-func (r *scalingRound) letGo(name string, made cluster.Attached) error {
-	if made.Group != "" {
-		if _, err := r.attach(&cluster.CapacityProvider{Name: name, Group: made.Group}, made); err != nil {
+	if forgotten := *history; history.Rev > 0 {
+		forgotten.Attached = cluster.Attached{}
+		if err := r.remember(history, &forgotten); err != nil {
 			return err
 		}
+		history = &forgotten
 	}
-	api := &API{State: r.State, Clock: r.Clock, Settings: r.Settings}
-	_, err := api.editProvider(r.ctx, name, func(p *cluster.CapacityProvider) error {
-		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
-		return nil
-	})
-	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
+	if err := r.takeBack(p); err != nil {
 		return err
 	}
-	return nil
+	next := *of
+	next.Rev++
+	next.Leaving = slices.DeleteFunc(slices.Clone(of.Leaving), func(n string) bool { return n == name })
+	writes := []cluster.Write{{Put: &next}, r.unclaimed(p)}
+	if key := history.Key(); history.Rev > 0 {
+		writes = append(writes, cluster.Write{Delete: &key, Rev: history.Rev})
+	}
+	err = h.State.Commit(ctx, cluster.Commit{Cluster: of.Cluster, Version: cluster.NoVersion, Writes: writes})
+	if err == nil {
+		*of = next
+	}
+	return wrap(err, "letting go of it")
+}
+
+// takeBack takes back all that there may be for a provider at CloudWatch and Auto Scaling. For one whose group was never fit
+// nothing was made; of a group that is gone only the alarms are left.
+func (r *scalingRound) takeBack(p *cluster.CapacityProvider) error {
+	if p.Unfit != "" {
+		return nil
+	}
+	there, err := r.Groups.DescribeGroups(r.ctx, []string{p.Group})
+	if err != nil {
+		return fmt.Errorf("describing Auto Scaling group %s: %w", p.Group, err)
+	}
+	if len(there) == 0 {
+		return r.deleteAlarms(p.Name)
+	}
+	made := cluster.Attached{Group: p.Group, Alarms: "forgotten", Policy: "forgotten", Hook: true}
+	_, err = r.attach(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}, made)
+	return err
+}
+
+// unclaimed is the write by which the cluster does not have the provider any more.
+func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) cluster.Write {
+	next := *p
+	next.Rev++
+	next.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
+	return cluster.Write{Put: &next}
 }

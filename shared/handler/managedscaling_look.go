@@ -38,7 +38,11 @@ func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvi
 		return err
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
-	return r.letGo(p.Name, cluster.Attached{Group: p.Group, Alarms: "forgotten", Policy: "forgotten", Hook: true})
+	if err := r.takeBack(p); err != nil {
+		return err
+	}
+	_, err = h.State.Write(ctx, r.unclaimed(p))
+	return ignoreConflict(err) // a cluster of that name may be there again, and have it
 }
 
 // lookAt notes what has become of a provider's last change. The group of one that is fit gets the tag of managed scaling, so that
