@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,38 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 		want(t, "alarms left", len(s.alarms), 0)
 		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
+	})
+}
+
+func TestManagedScaling_TagOfItsGroup(t *testing.T) {
+	s := newScaled(t, nil)
+	g := s.groups["g"]
+	t.Run("StaysWhateverItsValue", func(t *testing.T) {
+		for _, value := range []string{"", "yes"} {
+			g.Tags = map[string]string{cluster.ManagedTag: value}
+			s.minute(1)
+			want(t, "tag", g.Tags[cluster.ManagedTag], value)
+		}
+	})
+	t.Run("ComesBack", func(t *testing.T) {
+		g.Tags = nil
+		s.minute(1)
+		want(t, "tag", g.Tags[cluster.ManagedTag], "true")
+	})
+	t.Run("IsNamedWhereItCannotBeSet", func(t *testing.T) {
+		g.Tags = nil
+		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
+		_ = s.function.Schedule(ctx, "scaling")
+		a, err := s.api.Attachments(ctx, prod)
+		if err != nil || !strings.Contains(a.Reason, "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
+			t.Errorf("%v: the attachments failed for %q", err, a.Reason)
+		}
+	})
+	t.Run("ComesBackBeforeAllIsTakenBack", func(t *testing.T) {
+		g.Tags = nil
+		s.attach(t)
+		s.minute(1)
+		want(t, "tag", g.Tags[cluster.ManagedTag], "true")
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 	})
 }

@@ -18,6 +18,11 @@ func (r *scalingRound) attach(p *cluster.CapacityProvider, old cluster.Attached)
 	now := old
 	now.Group = p.Group
 	own := p.Scaling.Enabled && !p.Scaling.TargetTracking
+	if g := r.groups[p.Group]; g != nil { // whoever made the group may have taken the tag away again
+		if err := r.tag(r.ctx, g); err != nil {
+			return now, err
+		}
+	}
 	if err := r.attachPolicy(p, &now); err != nil {
 		return now, err
 	}
@@ -162,6 +167,9 @@ func (r *scalingRound) takeBack(p *cluster.CapacityProvider) error {
 	}
 	if len(there) == 0 {
 		return r.deleteAlarms(p.Name)
+	}
+	if err := r.tag(r.ctx, there[0]); err != nil {
+		return err
 	}
 	made := cluster.Attached{Group: p.Group, Alarms: "forgotten", Policy: "forgotten", Hook: true}
 	_, err = r.attach(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}, made)
