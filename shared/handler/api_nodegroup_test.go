@@ -414,7 +414,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "desired", auto.groups["a"].Desired, 5)
 	})
 	t.Run("FailsWhereTheGroupRefuses", func(t *testing.T) {
-		_, err := resize(9)
+		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
+		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
 		for text, before := range map[string]func(){
 			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
@@ -435,6 +437,15 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			}
 			auto.groups["a"].Max = 8
 		}
+	})
+	t.Run("IsHeldToTheSizesThatTheGroupHas", func(t *testing.T) {
+		auto.groups["a"].Max = 20 // by its owner
+		u, err := resize(9)
+		want(t, "error", err, nil)
+		n.look()
+		want(t, "status", ended(u.ID).Status, cluster.UpdateSuccessful)
+		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 20 9}")
+		auto.groups["a"].Max = 8
 	})
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
 		u, err := resize(7)
