@@ -31,7 +31,8 @@ type fleetCommand struct {
 	Type    string  `default:"m5.large" help:"EC2 type of new instances."`
 	Cluster string  `default:"default" help:"Name of the cluster."`
 	Seed    uint64  `default:"1" help:"What the fleet does by chance follows from this."`
-	Speed   float64 `default:"1" help:"How many times faster tasks start, targets become healthy and groups launch; at 1 that takes 1 to 3 s, 10 s and 40 s (0.1-1000)."`
+	Speed   float64 `default:"1" help:"How many times faster tasks start, targets become healthy and groups launch; at 1 that takes 1 to 3 s, 10 s and --launch (0.1-1000)."`
+	Launch  float64 `default:"40" help:"Seconds from an Auto Scaling group's launch of an instance until it registers, at speed 1 (1-3600)."`
 	Source  string  `default:"berth.fleet" help:"Source of the events; template.yaml's parameter EventSources must name it."`
 	Listen  string  `default:"127.0.0.1:5253" help:"Address of the ECS protocol; port 0 takes a free one. Loopback only."`
 	Data    string  `help:"Folder that the fleet is kept in; without it, it lives in memory." type:"path"`
@@ -81,6 +82,8 @@ func (f *fleetCommand) Validate() error {
 		return fmt.Errorf("--nodes is %d, expected 0 to 5000", f.Nodes)
 	case !(f.Speed >= 0.1 && f.Speed <= 1000):
 		return fmt.Errorf("--speed is %g, expected 0.1 to 1000", f.Speed)
+	case !(f.Launch >= 1 && f.Launch <= 3600):
+		return fmt.Errorf("--launch is %g, expected 1 to 3600", f.Launch)
 	case f.Source == "":
 		return errors.New("--source is empty")
 	}
@@ -108,7 +111,7 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	return dataplane.Serve(ctx, dataplane.Options{
 		Fleet: fleet.Options{
 			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, ScalingSource: f.Source, Path: path,
-			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second), LaunchAfter: fast(40 * time.Second),
+			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second), LaunchAfter: fast(time.Duration(f.Launch * float64(time.Second))),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
 		Machine: fleet.Machine{Type: f.Type, Zones: f.up().zones()},

@@ -28,6 +28,8 @@ type replayCommand struct {
 	EveryNth int     `default:"1" name:"every-nth-node" help:"Use only every n-th node."`
 	Seed     uint64  `default:"1" help:"What the simulated fleet does by chance follows from this."`
 	Strategy string  `help:"What decides where a task goes: ${scorings}, the values of the tag berth:strategy; where empty ECS's spread."`
+	Scale    string  `help:"Run on Auto Scaling groups that managed scaling sizes, one for each kind of node, and measure instance-hours: by ECS's rules (original), with consolidation (consolidate), or first the one and then the other (both)." enum:",original,consolidate,both" default:""`
+	Days     float64 `help:"With --scale: end after so many days of virtual time; 0 is once all tasks have ended."`
 	JSON     bool    `help:"Print the result as JSON."`
 }
 
@@ -36,7 +38,8 @@ func (r *replayCommand) Help() string {
 	return `Examples:
   berth replay                                              149 days of a production cluster
   berth replay --compress 100000 --every-nth-node 2         more tasks than half of its nodes hold
-  berth replay --nodes nodes.csv --tasks tasks.csv --json   traces of your own`
+  berth replay --nodes nodes.csv --tasks tasks.csv --json   traces of your own
+  berth replay --compress 20000 --scale both                what consolidation saves`
 }
 
 // Validate refuses what cannot work, naming the flag.
@@ -49,6 +52,9 @@ func (r *replayCommand) Validate() error {
 	}
 	if r.Strategy != "" && !slices.Contains(placement.Scorings(), r.Strategy) {
 		return fmt.Errorf("--strategy is %q, expected one of %s", r.Strategy, strings.Join(placement.Scorings(), ", "))
+	}
+	if r.Days < 0 || r.Days > 0 && r.Scale == "" {
+		return fmt.Errorf("--days is %g, expected at least 0, and --scale beside it", r.Days)
 	}
 	return nil
 }
@@ -69,10 +75,13 @@ func (r *replayCommand) Run(ctx context.Context, s *streams) error {
 	}
 	// A replay makes a lot of short-lived rows and has memory to spare.
 	debug.SetGCPercent(400)
+	options := replay.Options{Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy, Days: r.Days}
+	if r.Scale != "" {
+		return r.scaled(ctx, s, options)
+	}
 	progress, done := progressBar(s.err, len(tasks))
-	result, err := replay.Run(ctx, replay.Options{
-		Nodes: used, Tasks: tasks, Compress: r.Compress, Seed: r.Seed, Strategy: r.Strategy, Progress: progress,
-	})
+	options.Progress = progress
+	result, err := replay.Run(ctx, options)
 	done(err == nil)
 	if err != nil {
 		return err

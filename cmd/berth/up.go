@@ -44,6 +44,8 @@ func (u *upCommand) Help() string {
   berth up --ephemeral                          all is gone when it ends
 
 Started again on the same data, it goes on where it was; the simulated tasks have gone on meanwhile.
+The same address has EKS's node groups and the simulated fleet's Auto Scaling, launch templates, CloudWatch, target groups
+and Cloud Map (berth fleet --help): export AWS_ENDPOINT_URL=http://127.0.0.1:5252
 Ctrl-C ends it.`
 }
 

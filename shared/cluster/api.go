@@ -19,8 +19,8 @@ type ServiceSpec struct {
 	Token          string // clientToken
 	Params         string // digest of all parameters, see Digest
 	CreatedBy      string // principal
-	// OnEC2 reports that the caller named the launch type EC2: then the cluster's default strategy does not hold.
-	OnEC2 bool
+	// Launched reports that the caller named a launch type: then the cluster's default strategy does not hold.
+	Launched bool
 	ServiceParameters
 }
 
@@ -59,6 +59,8 @@ type ServiceParameters struct {
 
 // Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).
 const (
+	// MaxServices is the most services of one cluster.
+	MaxServices = 5000
 	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud Map.
 	MaxDesired       = 5000
 	MaxDiscovered    = 1000
@@ -118,6 +120,7 @@ type ServiceDetail struct {
 type ServiceQuery struct {
 	Cluster  string
 	Strategy SchedulingStrategy // any where empty
+	External *bool              // of the launch type EXTERNAL, or not; nil: any
 	After    string             // name
 	Limit    int
 }
@@ -139,8 +142,14 @@ type TaskSpec struct {
 	Tags   map[string]string
 	Token  string
 	Params string
-	// OnEC2 reports that the caller named the launch type EC2: then the cluster's default strategy does not hold.
-	OnEC2 bool
+	// Launched reports that the caller named a launch type: then the cluster's default strategy does not hold.
+	Launched bool
+}
+
+// TaskLaunch is what a task was asked for with beside its definition: a capacity provider (S14), or the launch type EXTERNAL.
+type TaskLaunch struct {
+	Provider string
+	External bool
 }
 
 // TaskQuery selects tasks of ListTasks, in order of key. Desired is RUNNING where empty.
@@ -151,6 +160,7 @@ type TaskQuery struct {
 	Instance  string
 	StartedBy string
 	Desired   TaskStatus
+	External  *bool  // of the launch type EXTERNAL, or not; nil: any
 	After     string // task id
 	Limit     int
 }

@@ -296,6 +296,8 @@ type ScalingHistory struct {
 	// LastOut and LastIn are when the desired capacity was last raised and lowered (C8).
 	LastOut time.Time `json:"ou,omitzero"`
 	LastIn  time.Time `json:"in,omitzero"`
+	// LastReplaced is when instances that never registered were last replaced.
+	LastReplaced time.Time `json:"re,omitzero"`
 	// FirstSeen is when instances of which the launch time is not known were first seen, by EC2 id, while they warm up.
 	FirstSeen map[string]time.Time `json:"fs,omitempty"`
 	// Samples are what the group's instances are like: the last ones known while there is none.
@@ -318,6 +320,8 @@ type Attached struct {
 	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
 	Policy string `json:"po,omitempty"` // the same of the target tracking policy
 	Hook   bool   `json:"ho,omitempty"`
+	// Begun reports that a change was begun: what there is besides the group's name is not known.
+	Begun bool `json:"bg,omitempty"`
 }
 
 // Drain is an instance that consolidation empties.

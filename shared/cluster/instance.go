@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,8 @@ const (
 	AttributeUpgrade      = "berth.upgrade-domain"
 	// AttributeProvider names the capacity provider of an instance for which ECS names none (S14).
 	AttributeProvider = "berth.capacity-provider"
+	// AttributeExternal is on instances outside of EC2 (ECS Anywhere).
+	AttributeExternal = "ecs.capability.external"
 	// AttributeUnschedulable, whatever its value, keeps new tasks off the instance; those there stay (N3).
 	AttributeUnschedulable = "berth.unschedulable"
 )
@@ -58,6 +61,12 @@ func (i *Instance) Zone() string { return i.Attributes[AttributeZone] }
 // CapacityProvider is the one that the instance belongs to, as ECS says or else its attribute; empty for none.
 func (i *Instance) CapacityProvider() string {
 	return cmp.Or(i.Provider, i.Attributes[AttributeProvider])
+}
+
+// External reports whether the instance is outside of EC2: by ECS's attribute, or as a managed instance of Systems Manager.
+func (i *Instance) External() bool {
+	_, external := i.Attributes[AttributeExternal]
+	return external || strings.HasPrefix(i.EC2InstanceID, "mi-")
 }
 
 // Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.

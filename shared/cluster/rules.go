@@ -80,6 +80,19 @@ const (
 	CostHigh   MoveCost = "High"
 )
 
+// Units are what a move costs, in Service Fabric's numbers (P10).
+func (c MoveCost) Units() int {
+	switch c {
+	case CostZero:
+		return 0
+	case CostMedium:
+		return 15
+	case CostHigh:
+		return 40
+	}
+	return 1
+}
+
 // MoveCosts are all move costs, the lowest first.
 var MoveCosts = []MoveCost{CostZero, CostLow, CostMedium, CostHigh}
 
@@ -97,6 +110,8 @@ type Rules struct {
 	Scoring string `json:"g,omitempty"`
 	// Providers is a standalone task's capacity provider strategy (S14); a service's stands in its row.
 	Providers []ProviderShare `json:"v,omitempty"`
+	// External has tasks go to instances outside of EC2 alone: the launch type EXTERNAL.
+	External bool `json:"x,omitempty"`
 }
 
 // NodeType is what instances of one type have in common unless they say otherwise themselves (P9, P16).

@@ -188,7 +188,7 @@ const maxOverbooking = 1000
 // Empty reports whether the rules say nothing.
 func (r *Rules) Empty() bool {
 	return len(r.Constraints)+len(r.Strategies)+len(r.Metrics) == 0 && r.NodeConstraint == "" && r.DomainPolicy == "" &&
-		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0
+		r.MoveCost == "" && r.Scoring == "" && len(r.Providers) == 0 && !r.External
 }
 
 // Govern reports whether tasks under these rules may have to leave an instance that they are on (P3, P8, P10): without any of

@@ -237,3 +237,30 @@ func TestGroupCallsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestMetricCallsAreRefused(t *testing.T) {
+	w := newGroupWorld(t, 0, nil)
+	alarm := `"AlarmName": "a", "Namespace": "n", "MetricName": "m", "Statistic": "Sum", "Threshold": 1, "ComparisonOperator": "GreaterThanThreshold"`
+	for _, c := range []struct{ name, operation, in, want string }{
+		{"NoData", "PutMetricData", `{"Namespace": "n", "MetricData": []}`, "InvalidParameterValue"},
+		{"NoValue", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m"}]}`, "InvalidParameterCombination"},
+		{"TooLargeANumber", "PutMetricData", `{"Namespace": "n", "MetricData": [{"MetricName": "m", "Value": 1e999}]}`, "InvalidParameterValue"},
+		{"LooksBackTooFar", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1441, ` + alarm + `}`, "more than a day"},
+		{"Actions", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 1, "AlarmActions": [], ` + alarm + `}`, "AlarmActions"},
+		{"SomeDatapoints", "PutMetricAlarm", `{"Period": 60, "EvaluationPeriods": 3, "DatapointsToAlarm": 2, ` + alarm + `}`, "DatapointsToAlarm"},
+		{"NoJSON", "PutMetricAlarm", `{`, "SerializationException"},
+		{"UnknownOperation", "PutDashboard", `{}`, "PutDashboard"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/", strings.NewReader(c.in))
+			r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+			r.Header.Set("X-Amz-Target", "GraniteServiceVersion20100801."+c.operation)
+			r.Header.Set("Authorization", "AWS4-HMAC-SHA256 any")
+			got := httptest.NewRecorder()
+			w.Protocols(http.NotFoundHandler()).ServeHTTP(got, r)
+			if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), c.want) {
+				t.Errorf("%d %s", got.Code, got.Body)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -86,11 +87,17 @@ func readAlarm(in cbor.Map) (alarm, error) {
 	if m := number(in["DatapointsToAlarm"]); m > 0 && m != a.Times {
 		return a, cluster.Errorf("ValidationError", "In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
 	}
+	if a.Period < 1 || a.Period*a.Times > longestAlarm {
+		return a, cluster.Errorf("ValidationError", "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be <= %d)", longestAlarm)
+	}
 	if statistics[a.Statistic] == nil || a.Metric.Name == "" || a.Metric.Namespace == "" {
 		return a, cluster.Errorf("ValidationError", "An alarm of the simulated fleet watches one metric by a statistic")
 	}
 	return a, nil
 }
+
+// longestAlarm is how many seconds an alarm may look back.
+const longestAlarm = keptSamples * 60
 
 // readMetric reads a metric: its namespace is in the call, its name and dimensions are in the call or in a part of it.
 func readMetric(call, part cbor.Map) metric {
@@ -118,8 +125,12 @@ func (f *Fleet) putMetricData(in cbor.Map) error {
 	return f.change(func(now time.Time) error {
 		for _, item := range list {
 			d, _ := item.(cbor.Map)
-			if d["Value"] == nil || text(d["MetricName"]) == "" {
+			value := decimal(d["Value"])
+			switch {
+			case d["Value"] == nil || text(d["MetricName"]) == "":
 				return cluster.Errorf("InvalidParameterCombination", "A datapoint of the simulated fleet has a MetricName and a Value")
+			case math.IsNaN(value) || math.IsInf(value, 0):
+				return cluster.Errorf("InvalidParameterValue", "The value %g for parameter MetricData.Value is invalid", value)
 			}
 		}
 		for _, item := range list {

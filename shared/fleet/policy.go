@@ -24,7 +24,8 @@ type policy struct {
 	OutOnly   bool // DisableScaleIn
 }
 
-// The alarms of a policy: it scales out when the metric was too high for so many minutes, in when it was too low.
+// The alarms of a policy: it scales out when the metric was above the target for so many minutes, in when it was below that
+// share of the target.
 const (
 	highTimes = 3
 	lowTimes  = 15
@@ -44,8 +45,7 @@ func (f *Fleet) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) e
 	})
 }
 
-// putPolicy keeps a policy and its alarms. Those on managed scaling's metric are as ECS makes them (C1): 1 minute above the
-// target, 15 below it.
+// putPolicy keeps a policy and its alarms: those that Auto Scaling makes for any customized metric, managed scaling's too.
 func (f *Fleet) putPolicy(name string, p policy) error {
 	return f.onGroup("PutScalingPolicy", name, func(g *group, now time.Time) error {
 		switch {
@@ -56,17 +56,13 @@ func (f *Fleet) putPolicy(name string, p policy) error {
 		case statistics[p.Statistic] == nil:
 			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q", p.Statistic)
 		}
-		times, least := highTimes, lowShare*p.Target
-		if p.Metric.Name == cluster.ReservationMetric {
-			times, least = 1, p.Target
-		}
 		names := p.alarms(g)
 		high := alarm{
-			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name, State: alarmUnknown, Period: 60, Times: times,
+			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name, State: alarmUnknown, Period: 60, Times: highTimes,
 			Metric: p.Metric, Statistic: p.Statistic, Threshold: p.Target, Compare: above, Missing: "missing",
 		}
 		low := high
-		low.Name, low.Times, low.Threshold, low.Compare = names[1], lowTimes, least, below
+		low.Name, low.Times, low.Threshold, low.Compare = names[1], lowTimes, lowShare*p.Target, below
 		for _, a := range []alarm{high, low} {
 			if err := f.putAlarm(a, now); err != nil {
 				return err
@@ -101,7 +97,7 @@ func (f *Fleet) follow(g *group, p *policy, of *series, now time.Time) {
 		}
 	}
 	value := of.last(1, 60, p.Statistic, true)[0]
-	sized := func(n int) int { return int(math.Ceil(float64(max(1, n)) * value / p.Target)) }
+	sized := func(n int) int { return int(min(float64(g.Max), math.Ceil(float64(max(1, n))*value/p.Target))) }
 	names := p.alarms(g)
 	desired := g.Desired
 	switch {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -142,8 +143,14 @@ func (f *Fleet) FindVersion(_ context.Context, id, description string) (out *clu
 	return out, err
 }
 
-// CreateVersion makes a version of a template, like another but for the image.
+// CreateVersion makes a version of a template, like another but for the image, given by id or name.
 func (f *Fleet) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
+	if !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
+		name := v.Image
+		if v.Image = images[name]; v.Image == "" {
+			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s", name)
+		}
+	}
 	apply := func() error {
 		return f.change(func(now time.Time) error {
 			from, n, err := f.templateAt(v.From)

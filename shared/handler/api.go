@@ -20,6 +20,8 @@ type API struct {
 	Log      *slog.Logger
 	// NewID gives 32 hex digits that nobody else has: the id of a request without a clientToken.
 	NewID func() string
+
+	quotas quotas
 }
 
 // known makes sure that Berth knows the cluster, and takes it in if only ECS does.
@@ -122,17 +124,8 @@ func (a *API) ServiceCount(ctx context.Context, name string) (active int, err er
 
 // InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
 func (a *API) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
-	got, err := a.ECS.DescribeInstances(ctx, clusterName, ids)
-	if err != nil {
-		return fmt.Errorf("describing instances: %w", err)
-	}
 	o := &observer{state: a.State, now: a.Clock.Now(), settings: a.Settings, log: logger(a.Log)}
-	for _, i := range got {
-		if err := ignoreDrop(o.instance(ctx, i, nil)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o.instances(ctx, a.ECS, clusterName, ids)
 }
 
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.

@@ -223,7 +223,7 @@ func (a *API) route(ctx context.Context, spec *cluster.TaskSpec) (managed bool, 
 	if spec.Kind != cluster.RunTask {
 		return false, nil
 	}
-	if len(spec.Rules.Providers) == 0 && !spec.OnEC2 {
+	if len(spec.Rules.Providers) == 0 && !spec.Launched {
 		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
 			return false, err
 		}

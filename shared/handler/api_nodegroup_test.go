@@ -315,7 +315,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := *n.API
+		raced := another(n.API)
 		raced.State = &racedState{State: w.state, before: func(c cluster.Commit) {
 			if !beaten {
 				beaten = true
@@ -324,7 +324,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := handler.NodeGroups{API: &raced}
+		second := handler.NodeGroups{API: raced}
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
@@ -566,13 +566,13 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 	})
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w, n := begin(t)
-		slow := *w.api
+		slow := another(w.api)
 		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("a"), then: func() {
 			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
 				t.Fatal(err)
 			}
 		}}
-		_, err := (&handler.NodeGroups{API: &slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		_, err := (&handler.NodeGroups{API: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
 	})
 	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 			}
 			return nil
 		}
-		api := *w.api
+		api := another(w.api)
 		api.State = spy
 		_, failed, err := api.ProtectTasks(ctx, prod, ids[1:2], time.Hour)
 		want(t, "error", err, nil)

@@ -14,7 +14,7 @@ import (
 func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
-		slow := *w.api
+		slow := another(w.api)
 		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("g"), then: func() {
 			if _, err := w.api.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
 			t.Fatal(err)
 		}
-		slow := *s.api
+		slow := another(s.api)
 		slow.State = &afterGet{State: s.state, key: cluster.ProviderKey("q"), then: func() { s.attach(t, "p") }}
 		_, err := slow.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")

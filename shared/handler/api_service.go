@@ -36,6 +36,9 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 		if made, err = a.newService(spec, def, old); err != nil {
 			return err
 		}
+		if err := a.another(ctx, spec.Cluster); err != nil {
+			return err
+		}
 		if err := a.usable(ctx, made, nil); err != nil {
 			return err
 		}
@@ -55,7 +58,7 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 // strategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
 // type (S14). DAEMON services have none.
 func (a *API) strategy(ctx context.Context, spec cluster.ServiceSpec) (*[]cluster.ProviderShare, error) {
-	if given := listed(spec.Providers); given != nil || spec.OnEC2 || spec.Strategy == cluster.Daemon {
+	if given := listed(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
 		return spec.Providers, a.associated(ctx, spec.Cluster, given)
 	}
 	shares, err := a.defaultStrategy(ctx, spec.Cluster)
@@ -387,7 +390,7 @@ func (a *API) ListServices(ctx context.Context, q cluster.ServiceQuery) (names [
 	}
 	for _, row := range rows {
 		s, ok := row.(*cluster.Service)
-		if !ok || s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy {
+		if !ok || s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil && *q.External != s.Rules.External {
 			continue
 		}
 		if q.Limit > 0 && len(names) == q.Limit {

@@ -141,7 +141,7 @@ func TestAPI_CreateService(t *testing.T) {
 	t.Run("TwoAtOnceMakeOne", func(t *testing.T) {
 		w := newWorld(t)
 		spy := &spyState{Store: w.store}
-		other := *w.api
+		other := another(w.api)
 		spy.beforeCommit = func(cluster.Commit) error {
 			spy.beforeCommit = nil
 			_, err := other.CreateService(ctx, spec)

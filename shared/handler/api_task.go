@@ -317,11 +317,21 @@ func (a *API) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string,
 	if err != nil {
 		return nil, false, fmt.Errorf("listing tasks: %w", err)
 	}
-	desired := cmp.Or(q.Desired, cluster.TaskRunning)
+	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning), &askedFor{API: a, known: map[string]*cluster.Service{}}
 	for _, row := range rows {
-		if t, ok := row.(*cluster.Task); ok && t.ID > q.After && matches(t, q, desired) {
-			ids = append(ids, t.ID)
+		t, ok := row.(*cluster.Task)
+		if !ok || t.ID <= q.After || !matches(t, q, desired) {
+			continue
 		}
+		if q.External != nil {
+			if _, external, err := asked.of(ctx, t); err != nil || external != *q.External {
+				if err != nil {
+					return nil, false, err
+				}
+				continue
+			}
+		}
+		ids = append(ids, t.ID)
 	}
 	slices.Sort(ids)
 	if q.Limit > 0 && len(ids) > q.Limit {

@@ -7,58 +7,74 @@ import (
 	"berth/shared/cluster"
 )
 
-// TaskProviders are the capacity providers of those tasks that were asked for with a strategy (S14), by id: that of their
+// TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity provider (S14), that of their
 // instance, before they have one that which they wait for, where it is known.
-func (a *API) TaskProviders(ctx context.Context, tasks []*cluster.Task) (map[string]string, error) {
-	out, shares, instances := map[string]string{}, map[string][]cluster.ProviderShare{}, map[string]string{}
+func (a *API) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]cluster.TaskLaunch, error) {
+	out, instances := map[string]cluster.TaskLaunch{}, map[string]string{}
+	asked := &askedFor{API: a, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
-		of, err := a.sharesOf(ctx, t, shares)
-		switch {
-		case err != nil:
+		of, external, err := asked.of(ctx, t)
+		if err != nil {
 			return nil, err
+		}
+		launch := cluster.TaskLaunch{External: external}
+		switch {
 		case len(of) == 0:
-			continue
-		case t.Instance == "":
-			if t.Service == "" || len(of) == 1 {
-				out[t.ID] = of[0].Provider
+		case t.Instance != "":
+			if launch.Provider, err = a.providerThere(ctx, t, instances); err != nil {
+				return nil, err
 			}
-			continue
+		case t.Service == "" || len(of) == 1:
+			launch.Provider = of[0].Provider
 		}
-		name, known := instances[t.Instance]
-		if !known {
-			row, err := a.State.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
-			if err != nil {
-				return nil, fmt.Errorf("reading instance %s: %w", t.Instance, err)
-			}
-			if i, ok := row.(*cluster.Instance); ok && i != nil {
-				name = i.CapacityProvider()
-			}
-			instances[t.Instance] = name
-		}
-		if name != "" {
-			out[t.ID] = name
+		if launch != (cluster.TaskLaunch{}) {
+			out[t.ID] = launch
 		}
 	}
 	return out, nil
 }
 
-// sharesOf is the strategy that the task was asked for with; a service is read once.
-func (a *API) sharesOf(ctx context.Context, t *cluster.Task, known map[string][]cluster.ProviderShare) ([]cluster.ProviderShare, error) {
+// providerThere is the capacity provider of the task's instance; one that is known is not read again.
+func (a *API) providerThere(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
+	if name, ok := known[t.Instance]; ok {
+		return name, nil
+	}
+	row, err := a.State.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
+	if err != nil {
+		return "", fmt.Errorf("reading instance %s: %w", t.Instance, err)
+	}
+	if i, ok := row.(*cluster.Instance); ok && i != nil {
+		known[t.Instance] = i.CapacityProvider()
+	}
+	return known[t.Instance], nil
+}
+
+// askedFor knows what tasks were asked for with. Each service is read once.
+type askedFor struct {
+	*API
+	known map[string]*cluster.Service // by short key; nil for one that is gone
+}
+
+func (a *askedFor) of(ctx context.Context, t *cluster.Task) (shares []cluster.ProviderShare, external bool, err error) {
 	if t.Service == "" {
 		if t.Rules == nil {
-			return nil, nil
+			return nil, false, nil
 		}
-		return t.Rules.Providers, nil
+		return t.Rules.Providers, t.Rules.External, nil
 	}
-	if of, ok := known[t.Owner]; ok {
-		return of, nil
+	s, known := a.known[t.Owner]
+	if !known {
+		row, err := a.State.Peek(ctx, cluster.ServiceKey(t.Cluster, t.Service))
+		if err != nil {
+			return nil, false, fmt.Errorf("reading service %s: %w", t.Service, err)
+		}
+		if s, _ = row.(*cluster.Service); s != nil && s.Short != t.Owner {
+			s = nil
+		}
+		a.known[t.Owner] = s
 	}
-	row, err := a.State.Peek(ctx, cluster.ServiceKey(t.Cluster, t.Service))
-	if err != nil {
-		return nil, fmt.Errorf("reading service %s: %w", t.Service, err)
+	if s == nil {
+		return nil, false, nil
 	}
-	if s, ok := row.(*cluster.Service); ok && s != nil && s.Short == t.Owner {
-		known[t.Owner] = s.Providers
-	}
-	return known[t.Owner], nil
+	return s.Providers, s.Rules.External, nil
 }

@@ -22,11 +22,14 @@ func ScalingInput(
 	if history == nil {
 		history = &cluster.ScalingHistory{Provider: p.Name}
 	}
-	return r.input(p, g, *history)
+	r.waiting, r.daemons = r.waitingOf(), r.daemonsOf()
+	in := r.input(p, g, *history)
+	in.Movers = moversOf(snap, r.specs, p.Name, r.owners(g)) // who asks wants to know what consolidation would do, too
+	return in
 }
 
 // Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
-func Movers(snap *cluster.Snapshot) map[string]placement.Mover { return moversOf(snap, newSpecs(), "") }
+func Movers(snap *cluster.Snapshot) map[string]placement.Mover { return moversOf(snap, newSpecs(), "", nil) }
 
 // NextProvider is the capacity provider that a REPLICA service's next task goes to, as its strategy says (S14); empty for any
 // instance.
@@ -34,7 +37,7 @@ func NextProvider(snap *cluster.Snapshot, s *cluster.Service) string {
 	if len(s.Providers) == 0 || s.Strategy == cluster.Daemon {
 		return ""
 	}
-	return (&scalingRound{snap: snap}).allotted(s, s.Deployment.ID, 0)
+	return allot(s.Providers, byProvider(snap, s.Short, s.Deployment.ID), 1)[0]
 }
 
 // frozen is a clock that shows one time.

@@ -11,17 +11,28 @@ import (
 
 // fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so, and CloudWatch.
 type fakeGroups struct {
-	w          *world
-	groups     map[string]*cluster.AutoScalingGroup
-	hooks      map[string]cluster.LifecycleHook
-	policy     map[string]cluster.TrackingPolicy
-	alarms     map[string]cluster.MetricAlarm
-	points     []cluster.Datapoint
-	calls      []string
-	refuse     error // of the next call that protects
-	untaggable error // of the next that tags
+	w      *world
+	groups map[string]*cluster.AutoScalingGroup
+	hooks  map[string]cluster.LifecycleHook
+	policy map[string]cluster.TrackingPolicy
+	alarms map[string]cluster.MetricAlarm
+	points []cluster.Datapoint
+	calls  []string
+	refuse error // of the next call that protects
+	// untaggable is the error of the next that tags
+	untaggable error
 	release    func()
 	n          int
+	silent     map[string]bool         // instances that never register
+	deaf       bool                    // no event says that instances register
+	failing    func(call string) error // of CloudWatch's calls
+}
+
+func (f *fakeGroups) fails(call string) error {
+	if f.failing == nil {
+		return nil
+	}
+	return f.failing(call)
 }
 
 func newGroups(w *world) *fakeGroups {
@@ -163,11 +174,17 @@ func (f *fakeGroups) DeletePolicy(_ context.Context, _, name string) error {
 }
 
 func (f *fakeGroups) PutReservation(_ context.Context, points []cluster.Datapoint) error {
+	if err := f.fails("PutReservation"); err != nil {
+		return err
+	}
 	f.points = append(f.points, points...)
 	return nil
 }
 
 func (f *fakeGroups) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
+	if err := f.fails("PutMetricAlarm " + a.Name); err != nil {
+		return err
+	}
 	f.alarms[a.Name] = a
 	return nil
 }
@@ -183,6 +200,9 @@ func (f *fakeGroups) DeleteAlarms(_ context.Context, names []string) error {
 
 func (f *fakeGroups) ActivateInstance(_ context.Context, _, id string) error {
 	f.note("activate %s", id)
+	if f.w.ecs.instances[id] == nil {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "instance %s is not there", id)
+	}
 	f.w.ecs.change(id, func(i *cluster.Instance) { i.Status = cluster.InstanceActive })
 	return nil
 }
@@ -243,7 +263,13 @@ func (f *fakeGroups) step() {
 			})
 			c := zoned("h-"+id, "zone-a")
 			c.EC2InstanceID, c.Registered.CPU = id, 4*256*cluster.CPUUnit
-			f.w.ecs.register(c)
+			if f.silent[id] {
+				continue
+			}
+			events := len(f.w.ecs.events)
+			if f.w.ecs.register(c); f.deaf {
+				f.w.ecs.events = f.w.ecs.events[:events]
+			}
 		}
 	}
 	f.w.pump()

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/placement"
 	"berth/shared/scaling"
 )
 
@@ -120,9 +121,9 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Leaving) == 0 {
 		return err
 	}
-	var failed []error
+	var failed, unattached []error
 	for _, p := range of.Leaving {
-		failed = append(failed, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
+		unattached = append(unattached, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
 	}
 	waits := false // for a look at a group
 	if len(of.Providers) > 0 {
@@ -135,19 +136,43 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 				waits = true
 				continue
 			}
-			failed = append(failed, wrap(r.provider(p), "capacity provider %s", p))
+			err := wrap(r.provider(p), "capacity provider %s", p)
+			if errors.As(err, new(notAttached)) {
+				unattached = append(unattached, err)
+			} else {
+				failed = append(failed, err)
+			}
 		}
 		if len(r.points) > 0 {
 			failed = append(failed, wrap(h.Metrics.PutReservation(ctx, r.points), "publishing %s", cluster.ReservationMetric))
 		}
 	}
-	if err = errors.Join(failed...); waits {
+	err = errors.Join(append(failed, unattached...)...)
+	var lost *cluster.Conflict
+	if errors.As(err, &lost) {
+		logger(h.Log).Info("another environment scales the cluster at the same time, and goes on", "cluster", name)
+		return nil
+	}
+	if waits {
 		return err
 	}
-	return errors.Join(err, h.conclude(ctx, of, err))
+	return errors.Join(err, h.conclude(ctx, of, errors.Join(unattached...)))
 }
 
-// conclude says what has become of the attachments, if that was asked or has changed.
+// notAttached is the failure to make or take back what belongs to a provider: users see it in the attachments' status.
+type notAttached struct{ error }
+
+func (n notAttached) Unwrap() error { return n.error }
+
+func attaching(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notAttached{err}
+}
+
+// conclude says what has become of the attachments, if that was asked or has changed. What failed otherwise is tried again
+// the next minute, and no matter of theirs.
 func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
 	next := *of
 	next.Status, next.Reason = cluster.AttachmentsComplete, ""
@@ -173,8 +198,11 @@ type scalingRound struct {
 	specs  *specs
 	groups map[string]*cluster.AutoScalingGroup
 	rows   map[string]*cluster.CapacityProvider
-	busy   map[string]bool // Auto Scaling groups whose nodes are being upgraded
+	busy   map[string]*cluster.Update // of Auto Scaling groups whose nodes are being upgraded
 	points []cluster.Datapoint
+	// waiting are the tasks that wait, by capacity provider; daemons what DAEMON services need.
+	waiting map[string][]scaling.Waiting
+	daemons []*placement.Spec
 }
 
 // read reads the providers, the groups, and the cluster, this last: what has changed meanwhile is then known.
@@ -201,20 +229,31 @@ func (r *scalingRound) read() error {
 	if r.snap, err = loadSnapshot(r.ctx, r.State, r.of.Cluster); err != nil {
 		return err
 	}
+	r.waiting, r.daemons = r.waitingOf(), r.daemonsOf()
 	return r.upgrading()
 }
 
-// upgrading finds out which groups' nodes are being upgraded: nothing is taken from these.
+// upgrading finds out which groups' nodes are being upgraded: nothing is taken from these, and their maximum is not theirs.
 func (r *scalingRound) upgrading() error {
 	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixNodeGroup))
 	if err != nil {
 		return fmt.Errorf("listing node groups: %w", err)
 	}
-	r.busy = map[string]bool{}
+	r.busy = map[string]*cluster.Update{}
 	for _, row := range rows {
-		if g, ok := row.(*cluster.NodeGroup); ok && g.Status == cluster.NodeGroupUpdating {
-			r.busy[g.AutoScalingGroup] = true
+		g, ok := row.(*cluster.NodeGroup)
+		if !ok || g.Status != cluster.NodeGroupUpdating {
+			continue
 		}
+		row, err := r.State.Get(r.ctx, cluster.UpdateKey(r.of.Cluster, g.Name, g.Update))
+		if err != nil {
+			return fmt.Errorf("reading update %s: %w", g.Update, err)
+		}
+		u, ok := row.(*cluster.Update)
+		if !ok || u == nil {
+			u = &cluster.Update{}
+		}
+		r.busy[g.AutoScalingGroup] = u
 	}
 	return nil
 }
@@ -223,23 +262,24 @@ func (r *scalingRound) upgrading() error {
 func (r *scalingRound) provider(name string) error {
 	p := r.rows[name]
 	if p == nil {
-		return errors.New("it does not exist")
+		return attaching(errors.New("it does not exist"))
 	}
 	if p.Unfit != "" {
-		return errors.New(p.Unfit)
+		return attaching(errors.New(p.Unfit))
 	}
 	g := r.groups[p.Group]
 	if g == nil {
-		return fmt.Errorf("there is no Auto Scaling group %s", p.Group)
+		return attaching(fmt.Errorf("there is no Auto Scaling group %s", p.Group))
 	}
 	old, err := r.history(name)
 	if err != nil {
-		return err
+		return attaching(err)
 	}
-	attached, err := r.attach(p, old.Attached)
+	attached, err := r.attach(p, old)
 	if err != nil {
-		return err
+		return attaching(err)
 	}
+	claimed := r.claimInstances(p, g)
 	d := scaling.Decide(r.input(p, g, *old))
 	next := d.History
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
@@ -253,5 +293,5 @@ func (r *scalingRound) provider(name string) error {
 			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation, At: r.Clock.Now(),
 		})
 	}
-	return errors.Join(r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.claimInstances(p, g), r.tell(p, news))
+	return errors.Join(claimed, r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.tell(p, news))
 }

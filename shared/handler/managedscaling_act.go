@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -27,6 +28,9 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("having instance %s take tasks again: %w", id, err)
 		}
 	}
+	if err := r.takeIn(d.Undrain); err != nil {
+		return err
+	}
 	for _, id := range d.Drain {
 		if err := r.ECS.DrainInstance(r.ctx, r.of.Cluster, id); err != nil {
 			return fmt.Errorf("draining instance %s: %w", id, err)
@@ -37,11 +41,55 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("terminating instance %s: %w", id, err)
 		}
 	}
+	if err := r.replace(d.Replace); err != nil {
+		return err
+	}
 	if d.Desired == g.Desired-len(d.Terminate) {
 		return nil
 	}
 	logger(r.Log).Info("desired capacity", "cluster", r.of.Cluster, "provider", p.Name, "from", g.Desired, "to", d.Desired, "why", d.Why)
 	return wrap(r.Groups.SetDesired(r.ctx, g.Name, d.Desired), "setting the desired capacity of group %s to %d", g.Name, d.Desired)
+}
+
+// replace terminates instances that never registered, and the group launches others. One that ECS knows did register, and
+// the events that said so were lost: it stays, and the sweep makes up for them.
+func (r *scalingRound) replace(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := r.registered()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if known[id] {
+			logger(r.Log).Warn("an instance that is not known has registered", "cluster", r.of.Cluster, "instance", id)
+			continue
+		}
+		if err := r.Groups.TerminateInstance(r.ctx, id, false); err != nil {
+			return fmt.Errorf("replacing instance %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// registered are the EC2 instances that have registered with the cluster, as ECS says itself.
+func (r *scalingRound) registered() (map[string]bool, error) {
+	ids, err := r.ECS.ListInstances(r.ctx, r.of.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("listing instances: %w", err)
+	}
+	out := map[string]bool{}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		got, err := r.ECS.DescribeInstances(r.ctx, r.of.Cluster, batch)
+		if err != nil {
+			return nil, fmt.Errorf("describing instances: %w", err)
+		}
+		for _, i := range got {
+			out[i.EC2InstanceID] = true
+		}
+	}
+	return out, nil
 }
 
 // release lets the group take instances without tasks. That is written first, under the placement version that the decision
@@ -99,21 +147,47 @@ func (r *scalingRound) undisturbed(g *cluster.AutoScalingGroup, d *scaling.Decis
 }
 
 // claimInstances names the provider on those of its group's instances that ECS names none for, so that tasks are placed
-// there.
+// there. That comes before any decision: what is not the provider's yet looks as if no task fitted there.
 func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) error {
 	member := map[string]bool{}
 	for _, i := range g.Instances {
 		member[i.ID] = true
 	}
-	var failed []error
-	for _, id := range sortedKeys(r.snap.Instances) {
-		v := r.snap.Instances[id]
-		if v.Instance == nil || v.Gone() || !member[v.EC2InstanceID] || v.CapacityProvider() == p.Name || v.Provider != "" {
-			continue
+	unnamed := map[string]bool{}
+	for id, v := range r.snap.Instances {
+		if v.Instance != nil && !v.Gone() && member[v.EC2InstanceID] && v.CapacityProvider() != p.Name && v.Provider == "" {
+			unnamed[id] = true
 		}
-		failed = append(failed, wrap(r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name), "marking instance %s", id))
 	}
-	return errors.Join(failed...)
+	ids := sortedKeys(unnamed)
+	for _, id := range ids {
+		if err := r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name); err != nil {
+			return fmt.Errorf("marking instance %s: %w", id, err)
+		}
+	}
+	return r.takeIn(ids)
+}
+
+// takeIn takes in instances that were just changed: no event tells of an ACTIVE one that has tasks.
+func (r *scalingRound) takeIn(ids []string) error {
+	if err := r.observe(ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		row, err := r.State.Get(r.ctx, cluster.InstanceKey(r.of.Cluster, id))
+		if err != nil {
+			return fmt.Errorf("reading instance %s: %w", id, err)
+		}
+		if i, ok := row.(*cluster.Instance); ok && i != nil {
+			r.snap.Put(i)
+		}
+	}
+	return nil
+}
+
+func (r *scalingRound) observe(ids []string) error {
+	o := &observer{state: r.State, now: r.Clock.Now(), settings: r.Settings, log: logger(r.Log)}
+	return o.instances(r.ctx, r.ECS, r.of.Cluster, ids)
 }
 
 // waitsToTerminate is the state of an instance whose termination the lifecycle hook holds up.

@@ -13,102 +13,102 @@ import (
 const hookHeartbeat = time.Hour
 
 // attach makes at CloudWatch and Auto Scaling what the provider needs, and takes back what it does not: two alarms of
-// Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6).
-func (r *scalingRound) attach(p *cluster.CapacityProvider, old cluster.Attached) (cluster.Attached, error) {
-	now := old
-	now.Group = p.Group
-	own := p.Scaling.Enabled && !p.Scaling.TargetTracking
+// Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). That something
+// changes is remembered first: whoever comes after a round that was cut off makes it anew, or takes it back.
+func (r *scalingRound) attach(p *cluster.CapacityProvider, old *cluster.ScalingHistory) (cluster.Attached, error) {
+	was, now := old.Attached, r.wanted(p)
 	if g := r.groups[p.Group]; g != nil { // whoever made the group may have taken the tag away again
 		if err := r.tag(r.ctx, g); err != nil {
 			return now, err
 		}
 	}
-	if err := r.attachPolicy(p, &now); err != nil {
-		return now, err
+	if was == now {
+		return now, nil
 	}
-	if err := r.attachAlarms(p, own, &now); err != nil {
-		return now, err
+	if !was.Begun {
+		begun := *old
+		begun.Attached.Group, begun.Attached.Begun = p.Group, true
+		if err := r.remember(old, &begun); err != nil {
+			return now, err
+		}
+		*old = begun
+	}
+	if was.Begun || was.Policy != now.Policy {
+		if err := r.attachPolicy(p, now.Policy != ""); err != nil {
+			return now, err
+		}
+	}
+	if was.Begun || was.Alarms != now.Alarms {
+		if err := r.attachAlarms(p, now.Alarms != ""); err != nil {
+			return now, err
+		}
 	}
 	switch {
-	case p.Draining && !old.Hook:
+	case now.Hook && (was.Begun || !was.Hook):
 		err := r.Groups.PutLifecycleHook(r.ctx, cluster.LifecycleHook{Group: p.Group, Name: cluster.DrainingHook, Heartbeat: hookHeartbeat})
-		if err != nil {
-			return now, fmt.Errorf("making lifecycle hook %s: %w", cluster.DrainingHook, err)
-		}
-	case !p.Draining && old.Hook:
-		if err := r.Groups.DeleteLifecycleHook(r.ctx, p.Group, cluster.DrainingHook); err != nil {
-			return now, fmt.Errorf("deleting lifecycle hook %s: %w", cluster.DrainingHook, err)
-		}
+		return now, wrap(err, "making lifecycle hook %s", cluster.DrainingHook)
+	case !now.Hook && (was.Begun || was.Hook):
+		return now, wrap(r.Groups.DeleteLifecycleHook(r.ctx, p.Group, cluster.DrainingHook), "deleting lifecycle hook %s", cluster.DrainingHook)
 	}
-	now.Hook = p.Draining
 	return now, nil
 }
 
-// attachPolicy hands the group's size to a target tracking policy, or takes it back.
-func (r *scalingRound) attachPolicy(p *cluster.CapacityProvider, now *cluster.Attached) error {
-	policy := cluster.TrackingPolicy{
+// wanted is what the provider is to have.
+func (r *scalingRound) wanted(p *cluster.CapacityProvider) cluster.Attached {
+	out := cluster.Attached{Group: p.Group, Hook: p.Draining}
+	switch {
+	case !p.Scaling.Enabled:
+	case p.Scaling.TargetTracking:
+		out.Policy = cluster.Digest(fmt.Sprint(r.policy(p)))
+	default:
+		out.Alarms = cluster.Digest(fmt.Sprint(r.alarms(p)))
+	}
+	return out
+}
+
+func (r *scalingRound) policy(p *cluster.CapacityProvider) cluster.TrackingPolicy {
+	return cluster.TrackingPolicy{
 		Group: p.Group, Name: cluster.ScalingPolicy(r.of.Cluster, p.Name), Namespace: r.Settings.ScalingNamespace,
 		Cluster: r.of.Cluster, Provider: p.Name, Target: float64(p.Scaling.Target), Warmup: p.Scaling.Warmup,
 	}
-	digest := ""
-	if p.Scaling.Enabled && p.Scaling.TargetTracking {
-		digest = cluster.Digest(fmt.Sprint(policy))
-	}
-	if digest == now.Policy {
-		return nil
-	}
-	if digest == "" {
-		if err := r.Groups.DeletePolicy(r.ctx, p.Group, policy.Name); err != nil {
-			return fmt.Errorf("deleting policy %s: %w", policy.Name, err)
-		}
-	} else {
-		if err := r.deleteAlarms(p.Name); err != nil {
-			return err
-		}
-		now.Alarms = ""
-		if err := r.Groups.PutTrackingPolicy(r.ctx, policy); err != nil {
-			return fmt.Errorf("making policy %s: %w", policy.Name, err)
-		}
-	}
-	now.Policy = digest
-	return nil
 }
 
-// attachAlarms keeps the two alarms of Berth's own: 1 datapoint above the target, and as many below it as scaling in wants.
-func (r *scalingRound) attachAlarms(p *cluster.CapacityProvider, wanted bool, now *cluster.Attached) error {
+// alarms are the two of Berth's own: 1 datapoint above the target, and as many below it as scaling in wants.
+func (r *scalingRound) alarms(p *cluster.CapacityProvider) []cluster.MetricAlarm {
 	low, high := cluster.ScalingAlarms(r.of.Cluster, p.Name)
-	alarm := cluster.MetricAlarm{
+	above := cluster.MetricAlarm{
 		Name: high, Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: p.Name, Threshold: float64(p.Scaling.Target), Times: 1,
 	}
-	below := alarm
+	below := above
 	below.Name, below.Below, below.Times = low, true, p.Scaling.Datapoints
-	digest := ""
-	if wanted {
-		digest = cluster.Digest(fmt.Sprint(alarm, below))
+	return []cluster.MetricAlarm{above, below}
+}
+
+// attachPolicy hands the group's size to a target tracking policy once the alarms are gone, or takes it back before there
+// are any.
+func (r *scalingRound) attachPolicy(p *cluster.CapacityProvider, wanted bool) error {
+	policy := r.policy(p)
+	if !wanted {
+		return wrap(r.Groups.DeletePolicy(r.ctx, p.Group, policy.Name), "deleting policy %s", policy.Name)
 	}
-	if digest == now.Alarms {
-		return nil
+	if err := r.attachAlarms(p, false); err != nil {
+		return err
 	}
-	if digest == "" {
-		if err := r.deleteAlarms(p.Name); err != nil {
-			return err
-		}
+	return wrap(r.Groups.PutTrackingPolicy(r.ctx, policy), "making policy %s", policy.Name)
+}
+
+// attachAlarms keeps the two alarms, or takes them away.
+func (r *scalingRound) attachAlarms(p *cluster.CapacityProvider, wanted bool) error {
+	if !wanted {
+		low, high := cluster.ScalingAlarms(r.of.Cluster, p.Name)
+		return wrap(r.Metrics.DeleteAlarms(r.ctx, []string{low, high}), "deleting the alarms of capacity provider %s", p.Name)
 	}
-	for _, a := range []cluster.MetricAlarm{alarm, below} {
-		if digest == "" {
-			break
-		}
+	for _, a := range r.alarms(p) {
 		if err := r.Metrics.PutMetricAlarm(r.ctx, a); err != nil {
 			return fmt.Errorf("making alarm %s: %w", a.Name, err)
 		}
 	}
-	now.Alarms = digest
 	return nil
-}
-
-func (r *scalingRound) deleteAlarms(provider string) error {
-	low, high := cluster.ScalingAlarms(r.of.Cluster, provider)
-	return wrap(r.Metrics.DeleteAlarms(r.ctx, []string{low, high}), "deleting the alarms of capacity provider %s", provider)
 }
 
 // unreadable concludes attachments for which not even the groups can be described, where that is refused for good.
@@ -120,60 +120,51 @@ func (h *ManagedScaling) unreadable(ctx context.Context, of *cluster.ClusterProv
 }
 
 // detach takes back all that was made for a provider that the cluster no longer has, and then lets go of it: another cluster
-// may have it. Whoever has it put back meanwhile has all of it made again, as nothing is remembered of it.
+// may have it. A cluster that has it again meanwhile keeps it, and has all of it made anew.
 func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
 	p, err := provider(ctx, h.State, name)
-	if err != nil || p == nil {
+	if err != nil {
 		return err
 	}
 	history, err := r.history(name)
 	if err != nil {
 		return err
 	}
-	if forgotten := *history; history.Rev > 0 {
-		forgotten.Attached = cluster.Attached{}
-		if err := r.remember(history, &forgotten); err != nil {
-			return err
-		}
-		history = &forgotten
-	}
-	if err := r.takeBack(p); err != nil {
+	if err := r.takeTasksAgain(history.Drains); err != nil {
 		return err
 	}
-	next := *of
+	if group := history.Attached.Group; group != "" {
+		begun := *history
+		begun.Attached = cluster.Attached{Group: group, Begun: true}
+		if err := r.remember(history, &begun); err != nil {
+			return err
+		}
+		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
+			return err
+		}
+		history = &begun
+	}
+	return r.letGo(p, name, history)
+}
+
+// letGo commits that the cluster has a provider no longer, as far as nobody has changed its providers meanwhile.
+func (r *scalingRound) letGo(p *cluster.CapacityProvider, name string, history *cluster.ScalingHistory) error {
+	next := *r.of
 	next.Rev++
-	next.Leaving = slices.DeleteFunc(slices.Clone(of.Leaving), func(n string) bool { return n == name })
-	writes := []cluster.Write{{Put: &next}, r.unclaimed(p)}
+	next.Leaving = slices.DeleteFunc(slices.Clone(next.Leaving), func(n string) bool { return n == name })
+	writes := []cluster.Write{{Put: &next}}
+	if p != nil {
+		writes = append(writes, r.unclaimed(p))
+	}
 	if key := history.Key(); history.Rev > 0 {
 		writes = append(writes, cluster.Write{Delete: &key, Rev: history.Rev})
 	}
-	err = h.State.Commit(ctx, cluster.Commit{Cluster: of.Cluster, Version: cluster.NoVersion, Writes: writes})
+	err := r.State.Commit(r.ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: writes})
 	if err == nil {
-		*of = next
+		*r.of = next
 	}
 	return wrap(err, "letting go of it")
-}
-
-// takeBack takes back all that there may be for a provider at CloudWatch and Auto Scaling. For one whose group was never fit
-// nothing was made; of a group that is gone only the alarms are left.
-func (r *scalingRound) takeBack(p *cluster.CapacityProvider) error {
-	if p.Unfit != "" {
-		return nil
-	}
-	there, err := r.Groups.DescribeGroups(r.ctx, []string{p.Group})
-	if err != nil {
-		return fmt.Errorf("describing Auto Scaling group %s: %w", p.Group, err)
-	}
-	if len(there) == 0 {
-		return r.deleteAlarms(p.Name)
-	}
-	if err := r.tag(r.ctx, there[0]); err != nil {
-		return err
-	}
-	made := cluster.Attached{Group: p.Group, Alarms: "forgotten", Policy: "forgotten", Hook: true}
-	_, err = r.attach(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}, made)
-	return err
 }
 
 // unclaimed is the write by which the cluster does not have the provider any more.
@@ -182,4 +173,40 @@ func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) cluster.Write {
 	next.Rev++
 	next.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
 	return cluster.Write{Put: &next}
+}
+
+// takeTasksAgain has the instances take tasks again that consolidation was emptying.
+func (r *scalingRound) takeTasksAgain(drains []cluster.Drain) error {
+	for _, d := range drains {
+		if d.Over {
+			continue
+		}
+		err := r.Hosts.ActivateInstance(r.ctx, r.of.Cluster, d.Instance)
+		if code := cluster.ErrorCode(err); code == cluster.CodeClient || code == cluster.CodeInvalidParameter {
+			continue // it is gone
+		}
+		if err != nil {
+			return fmt.Errorf("having instance %s take tasks again: %w", d.Instance, err)
+		}
+		if err := r.observe([]string{d.Instance}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBack takes back what a provider that wants nothing may have. With a group that is gone its policy and its hook are.
+func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
+	groups, err := r.Groups.DescribeGroups(r.ctx, []string{off.Group})
+	switch {
+	case err != nil:
+		return fmt.Errorf("describing Auto Scaling group %s: %w", off.Group, err)
+	case len(groups) == 0:
+		return r.attachAlarms(off, false)
+	}
+	if err := r.tag(r.ctx, groups[0]); err != nil {
+		return err
+	}
+	_, err = r.attach(off, &cluster.ScalingHistory{Attached: cluster.Attached{Group: off.Group, Begun: true}})
+	return err
 }

@@ -36,17 +36,48 @@ func (r *scalingRound) remember(old, next *cluster.ScalingHistory) error {
 
 // input is what a decision about the provider rests on.
 func (r *scalingRound) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
-	in := scaling.Input{
-		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: r.busy[p.Group],
-		Movers: moversOf(r.snap, r.specs, p.Name), Waiting: r.waiting(p.Name),
+	update := r.busy[p.Group]
+	if update != nil && update.Original != nil {
+		own := *g // the surge has raised the maximum for as long as the update takes
+		own.Max = min(g.Max, update.Original.Max)
+		g = &own
 	}
+	in := scaling.Input{
+		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: update != nil,
+		Waiting: r.waiting[p.Name], Daemons: r.daemons,
+	}
+	if p.Scaling.Consolidation.Enabled {
+		in.Movers = moversOf(r.snap, r.specs, p.Name, r.owners(g))
+	}
+	return in
+}
+
+// owners are those of the tasks on the group's instances, by short key.
+func (r *scalingRound) owners(g *cluster.AutoScalingGroup) map[string]bool {
+	member, out := map[string]bool{}, map[string]bool{}
+	for _, i := range g.Instances {
+		member[i.ID] = true
+	}
+	for _, v := range r.snap.Instances {
+		if v.Instance == nil || !member[v.EC2InstanceID] {
+			continue
+		}
+		for _, t := range v.Tasks {
+			out[t.Owner] = true
+		}
+	}
+	return out
+}
+
+// daemonsOf are what the tasks of DAEMON services need.
+func (r *scalingRound) daemonsOf() (out []*placement.Spec) {
 	for _, name := range sortedKeys(r.snap.Services) {
 		s := r.snap.Services[name]
 		if def := r.snap.Definitions[s.Deployment.TaskDefinition]; s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
-			in.Daemons = append(in.Daemons, r.specs.service(s, def, ""))
+			out = append(out, r.specs.service(s, def, ""))
 		}
 	}
-	return in
+	return out
 }
 
 // shareOf is the provider's name if the strategy has it, else empty.
@@ -57,47 +88,80 @@ func shareOf(shares []cluster.ProviderShare, name string) string {
 	return ""
 }
 
-// waiting are the tasks in PROVISIONING that go to the provider, by owner and what they need, in order of what they need.
-func (r *scalingRound) waiting(name string) []scaling.Waiting {
-	var out []scaling.Waiting
-	add := func(owner string, spec *placement.Spec, target int) {
-		i := slices.IndexFunc(out, func(w scaling.Waiting) bool { return w.Spec == spec })
-		if i < 0 {
-			i = len(out)
-			out = append(out, scaling.Waiting{Name: owner, Spec: spec, Target: target})
-		}
-		out[i].Count++
+// waitingOf are the tasks in PROVISIONING by the capacity provider that they go to; those of one by owner and what they need,
+// the oldest first.
+func (r *scalingRound) waitingOf() map[string][]scaling.Waiting {
+	out := map[string][]scaling.Waiting{}
+	type line struct {
+		provider string
+		spec     *placement.Spec
 	}
-	revisions := map[string]int{} // of services: how many of each revision wait
-	for _, t := range sortedTasks(r.snap.Waiting()) {
+	at := map[line]int{}
+	add := func(provider, owner string, spec *placement.Spec, target int) {
+		list := out[provider]
+		i, known := at[line{provider, spec}]
+		if !known {
+			i = len(list)
+			at[line{provider, spec}] = i
+			list = append(list, scaling.Waiting{Name: owner, Spec: spec, Target: target})
+			out[provider] = list
+		}
+		list[i].Count++
+	}
+	waiting := sortedTasks(r.snap.Waiting())
+	allotted := r.allot(waiting)
+	for _, t := range waiting {
 		def := r.snap.Definitions[t.TaskDefinition]
 		switch s := r.snap.Services[t.Service]; {
 		case def == nil:
 		case t.Service == "":
-			if firstProvider(t.Rules) == name {
-				add("standalone tasks of group "+t.Group, r.specs.standalone(shapeOf(t), def, r.snap.Meta.Short), 0)
+			if name := firstProvider(t.Rules); name != "" {
+				add(name, "standalone tasks of group "+t.Group, r.specs.standalone(shapeOf(t), def, r.snap.Meta.Short), 0)
 			}
-		case s != nil && s.Short == t.Owner && len(s.Providers) > 0:
-			key := s.Short + "#" + t.Revision
-			n := revisions[key]
-			revisions[key]++
-			if r.allotted(s, t.Revision, n) == name {
-				add("service "+s.Name, r.specs.with(name, s, def, r.snap.Configuration.DomainPolicy), s.Desired)
-			}
+		case allotted[t.ID] != "":
+			name := allotted[t.ID]
+			add(name, "service "+s.Name, r.specs.with(name, s, def, r.snap.Configuration.DomainPolicy), s.Desired)
 		}
 	}
 	return out
 }
 
-// allotted is the provider that the n-th of a service's waiting tasks of a revision goes to.
-func (r *scalingRound) allotted(s *cluster.Service, revision string, n int) string {
+// allot is the provider that each of the services' waiting tasks goes to, by id: of each revision one after the other.
+func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
+	type revision struct{ short, name string }
+	tasks := map[revision][]*cluster.Task{}
+	var order []revision
+	for _, t := range waiting {
+		s := r.snap.Services[t.Service]
+		if t.Service == "" || s == nil || s.Short != t.Owner || len(s.Providers) == 0 {
+			continue
+		}
+		key := revision{s.Short, t.Revision}
+		if tasks[key] == nil {
+			order = append(order, key)
+		}
+		tasks[key] = append(tasks[key], t)
+	}
+	out := map[string]string{}
+	for _, key := range order {
+		of := tasks[key]
+		have := byProvider(r.snap, key.short, key.name)
+		for n, provider := range allot(r.snap.Services[of[0].Service].Providers, have, len(of)) {
+			out[of[n].ID] = provider
+		}
+	}
+	return out
+}
+
+// byProvider counts a service's tasks of a revision that hold capacity, by the capacity provider that has them.
+func byProvider(snap *cluster.Snapshot, short, revision string) map[string]int {
 	have := map[string]int{}
-	for _, t := range r.snap.Owned(s.Short) {
-		if v := r.snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil && v.Instance != nil {
+	for _, t := range snap.Owned(short) {
+		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil && v.Instance != nil {
 			have[v.CapacityProvider()]++
 		}
 	}
-	return allot(s.Providers, have, n+1)[n]
+	return have
 }
 
 // unheard are the events that were not told yet, and the topics that are then told of. An event without a topic is always

@@ -38,8 +38,10 @@ func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvi
 		return err
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
-	if err := r.takeBack(p); err != nil {
-		return err
+	if p.Unfit == "" {
+		if err := r.takeBack(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}); err != nil {
+			return err
+		}
 	}
 	_, err = h.State.Write(ctx, r.unclaimed(p))
 	return ignoreConflict(err) // a cluster of that name may be there again, and have it

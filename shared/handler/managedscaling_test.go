@@ -484,7 +484,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 			})
 			wantCode(t, err, cluster.CodeInvalidParameter, text)
 		}
-		d, err := s.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, OnEC2: true})
+		d, err := s.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -77,14 +78,13 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 	if err != nil {
 		return err
 	}
-	in, err := n.look(ctx, g, asked)
+	next, actions, in, err := n.decide(ctx, g, asked)
+	if why := forGood(err); why != nil {
+		return n.refused(ctx, g, asked, updateError(why, g.AutoScalingGroup), in.sizes())
+	}
 	if err != nil {
 		return err
 	}
-	if in.gone {
-		asked = nodegroup.Fail(asked, groupGone(g))
-	}
-	next, actions := nodegroup.Next(asked, in.group, in.instances, n.Clock.Now())
 	if next.Ended() {
 		return n.finish(ctx, g, next)
 	}
@@ -94,7 +94,60 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 			return ignoreConflict(err)
 		}
 	}
-	return n.act(ctx, g, next, actions)
+	return n.act(ctx, g, next, actions, in.group.Sizes)
+}
+
+// decide looks at what is there and decides what comes next. Before the end it asks ECS: what nobody has heard of, as of a call
+// that timed out, is not left behind.
+func (n *NodeGroupUpgrade) decide(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (next *cluster.Update, actions []nodegroup.Action, in *seen, err error) {
+	for look := 0; ; look++ {
+		if in, err = n.look(ctx, g, u); err != nil {
+			return nil, nil, in, err
+		}
+		if in.gone {
+			u = nodegroup.Fail(u, groupGone(g))
+		}
+		next, actions = nodegroup.Next(u, in.group, in.instances, n.Clock.Now())
+		if in.gone || !next.Ended() || look > 0 {
+			return next, actions, in, nil
+		}
+		if err := n.refresh(ctx, g.Cluster, in.instances); err != nil {
+			return nil, nil, in, err
+		}
+	}
+}
+
+// refresh has the state know what ECS says of nodes.
+func (n *NodeGroupUpgrade) refresh(ctx context.Context, clusterName string, instances []nodegroup.Instance) error {
+	var ids []string
+	for _, i := range instances {
+		if i.Row != nil && !i.Row.Gone() {
+			ids = append(ids, i.Row.ID)
+		}
+	}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		if err := n.api().InstancesChanged(ctx, clusterName, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused ends an update's way forward where something was refused for good. What is then put back may be refused, too: for
+// that there is a time.
+func (n *NodeGroupUpgrade) refused(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, why cluster.UpdateError, sizes *cluster.Sizes) error {
+	next := *u
+	if u.Phase == cluster.PhaseRestore {
+		next = *nodegroup.GiveUp(u, why.Message, sizes, n.Clock.Now())
+	} else {
+		next = *nodegroup.Fail(u, why)
+	}
+	if next.Ended() {
+		return n.finish(ctx, g, &next)
+	}
+	next.Rev = u.Rev + 1
+	_, err := n.State.Write(ctx, cluster.Write{Put: &next})
+	return ignoreConflict(err)
 }
 
 // resolve reads the launch template of the user's own that an update is made from, once; one that cannot be read ends the
@@ -148,7 +201,15 @@ type seen struct {
 	gone      bool // the Auto Scaling group
 }
 
-// look reads what is there. Nodes made by the update get its labels here, so that users' own user data stays as it is.
+// sizes are the group's, nil where it was not seen.
+func (s *seen) sizes() *cluster.Sizes {
+	if s == nil {
+		return nil
+	}
+	return &s.group.Sizes
+}
+
+// look reads what is there; with an error comes as much as was read. Nodes made by the update get its labels here, so that users' own user data stays as it is.
 func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*seen, error) {
 	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
@@ -166,25 +227,36 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 		Name: auto.Name, Sizes: cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}, Zones: auto.Zones, Template: auto.Template,
 	}}
 	if err := n.launches(ctx, u, auto, &in.group); err != nil {
-		return nil, err
+		return in, err
 	}
 	world, err := n.world(ctx, g.Cluster)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	in.group.Growing, err = n.growing(ctx, g.Cluster, auto.Name)
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	in.group.Sick, in.group.Room = world.sick(), n.room(ctx, g.Cluster)
+	if err := n.introduce(ctx, g.Cluster, auto, world); err != nil {
+		return in, err
+	}
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}
-	return in, n.label(ctx, g, u, in.instances)
+	err = n.label(ctx, g, u, in.instances)
+	if u.Phase == cluster.PhaseRestore && forGood(err) != nil {
+		err = nil // what is to be put back needs no labels
+	}
+	return in, err
 }
 
-// launches notes the launch template version that was made, and the launches that failed.
+// launches notes the launch template version that was made, and the launches that failed: an update that has failed needs
+// neither.
 func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group) error {
+	if u.Phase == cluster.PhaseRestore {
+		return nil
+	}
 	if u.Template == "" && u.Target.Image != "" {
 		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u))
 		if err != nil {

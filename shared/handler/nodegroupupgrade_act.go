@@ -21,8 +21,9 @@ func templateOf(s string) cluster.TemplateRef {
 
 // act does what an update wants done, its row being written. What fails for now is done at the next look; what is refused
 // for good ends the update's way forward.
-func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action) error {
+func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action, sizes cluster.Sizes) error {
 	var failed []error
+	var last *cluster.UpdateError
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
@@ -30,13 +31,15 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 			return errors.Join(append(failed, err)...)
 		}
 		err = n.do(ctx, g, u, a)
-		if why := refusedFor(a, err); why != nil && u.Phase != cluster.PhaseRestore {
-			next := nodegroup.Fail(u, *why)
-			next.Rev = u.Rev + 1
-			_, err := n.State.Write(ctx, cluster.Write{Put: next})
-			return errors.Join(append(failed, ignoreConflict(err))...)
+		why := refusedFor(g, a, err)
+		if why != nil && u.Phase != cluster.PhaseRestore {
+			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
 		}
+		last = cmp.Or(why, last)
 		failed = append(failed, wrap(err, "%s", a))
+	}
+	if last != nil {
+		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
 	}
 	return errors.Join(failed...)
 }
@@ -116,15 +119,15 @@ func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *clus
 	return nil
 }
 
-// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them, so that the
-// next look finds them.
+// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them: they are Ready
+// with that.
 func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, instances []nodegroup.Instance) error {
 	labels := maps.Clone(g.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, nodegroup.Labels(u))
-	for _, i := range instances {
+	for k, i := range instances {
 		if u.Template == "" || i.Template != u.Template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
 			continue
 		}
@@ -136,6 +139,13 @@ func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *c
 		if err := n.api().InstancesChanged(ctx, g.Cluster, []string{i.Row.ID}); err != nil {
 			return err
 		}
+		row := *i.Row
+		row.Attributes = maps.Clone(row.Attributes)
+		if row.Attributes == nil {
+			row.Attributes = map[string]string{}
+		}
+		maps.Copy(row.Attributes, labels)
+		instances[k].Row = &row
 	}
 	return nil
 }
@@ -151,12 +161,12 @@ func labelled(i *cluster.Instance, labels map[string]string) bool {
 
 // refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of
 // single nodes only a lack of rights is for good: they may have gone meanwhile.
-func refusedFor(a nodegroup.Action, err error) *cluster.UpdateError {
+func refusedFor(g *cluster.NodeGroup, a nodegroup.Action, err error) *cluster.UpdateError {
 	why := forGood(err)
 	if why == nil || a.Instance != "" && !denies(why.Code) {
 		return nil
 	}
-	out := updateError(why, cmp.Or(a.Instance, a.Template))
+	out := updateError(why, cmp.Or(a.Instance, a.Template, g.AutoScalingGroup))
 	out.Message = fmt.Sprintf("%s: %s", a, out.Message)
 	return &out
 }

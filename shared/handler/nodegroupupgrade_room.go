@@ -26,7 +26,7 @@ func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(le
 			if err != nil {
 				return "the cluster could not be read: " + err.Error()
 			}
-			snap, movers = loaded, moversOf(loaded, newSpecs(), "")
+			snap, movers = loaded, moversOf(loaded, newSpecs(), "", nil)
 		}
 		said[key] = scaling.Room(snap, movers, leaving)
 		return said[key]
@@ -34,13 +34,14 @@ func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(le
 }
 
 // moversOf are the cluster's REPLICA services as placement would start their tasks, by short key; those with the capacity
-// provider in their strategy start them there. No provider is the empty name: then they start them where there is room.
-func moversOf(snap *cluster.Snapshot, specs *specs, provider string) map[string]placement.Mover {
+// provider in their strategy start them there. No provider is the empty name: then they start them where there is room. Where
+// owners are named, by short key, only those count.
+func moversOf(snap *cluster.Snapshot, specs *specs, provider string, owners map[string]bool) map[string]placement.Mover {
 	out := map[string]placement.Mover{}
 	for _, name := range sortedKeys(snap.Services) {
 		s := snap.Services[name]
 		def := snap.Definitions[s.Deployment.TaskDefinition]
-		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon {
+		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon || owners != nil && !owners[s.Short] {
 			continue
 		}
 		out[s.Short] = placement.Mover{

@@ -40,6 +40,32 @@ func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*node
 	return w, nil
 }
 
+// introduce takes in instances that are in service and that nobody has told of: ECS may know them, the event that said so
+// being lost.
+func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, w *nodeWorld) error {
+	unknown := func(i cluster.GroupInstance) bool {
+		return lifecycle(i.Lifecycle) == nodegroup.InService && w.instances[i.ID] == nil
+	}
+	if !slices.ContainsFunc(auto.Instances, unknown) {
+		return nil
+	}
+	ids, err := n.ECS.ListInstances(ctx, clusterName)
+	if err != nil {
+		return fmt.Errorf("listing container instances: %w", err)
+	}
+	known := map[string]bool{}
+	for _, i := range w.instances {
+		known[i.ID] = true
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] })
+	for batch := range slices.Chunk(ids, describeBatch) {
+		if err := n.api().InstancesChanged(ctx, clusterName, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *nodeWorld) add(row cluster.Row, now time.Time) {
 	switch r := row.(type) {
 	case *cluster.Instance:
@@ -87,10 +113,13 @@ func lifecycle(state string) nodegroup.Lifecycle {
 	return nodegroup.Terminating
 }
 
-// blocks says why a service may not let a task go, where its percentages say so.
+// blocks says why a service may not let a task go, where its percentages say so, or there is no room for another.
 func blocks(s *cluster.Service) string {
 	if s == nil || s.Strategy == cluster.Daemon {
 		return ""
+	}
+	if s.Blocked != nil {
+		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
 	least := (s.Desired*s.MinHealthy + 99) / 100
 	if most := s.Desired * s.MaxPercent / 100; s.Running <= least && most <= s.Running {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -180,6 +181,22 @@ func (o *observer) instance(ctx context.Context, i *cluster.Instance, known *clu
 		known, _ = c.Row.(*cluster.Instance)
 	}
 	return fmt.Errorf("recording instance %s: lost %d races", i.ID, maxRaces)
+}
+
+// instances takes in instances as ECS has them now.
+func (o *observer) instances(ctx context.Context, ecs ECS, clusterName string, ids []string) error {
+	for batch := range slices.Chunk(ids, describeBatch) {
+		got, err := ecs.DescribeInstances(ctx, clusterName, batch)
+		if err != nil {
+			return fmt.Errorf("describing instances: %w", err)
+		}
+		for _, i := range got {
+			if err := ignoreDrop(o.instance(ctx, i, nil)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (o *observer) writeInstance(ctx context.Context, i, old *cluster.Instance) error {

@@ -72,7 +72,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w.create("plain", "web", 1)
 		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: handler.WaitForever})
 		tasks := w.tasks()
-		got, err := w.api.TaskProviders(ctx, tasks)
+		got, err := w.api.TaskLaunches(ctx, tasks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestPlacement_Providers(t *testing.T) {
 			case task.Instance == "":
 				of = "spot" // the one that it waits for
 			}
-			want(t, "provider of "+task.ID, got[task.ID], of)
+			want(t, "provider of "+task.ID, got[task.ID].Provider, of)
 		}
 		if len(w.with(cluster.TaskProvisioning)) == 0 {
 			t.Error("no task waits")

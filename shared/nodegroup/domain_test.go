@@ -32,10 +32,10 @@ func TestUpgradeDomains(t *testing.T) {
 		t.Run(string(strategy), func(t *testing.T) {
 			w := newWorldOf(t, 2, 6, 4, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: strategy})
 			w.slow = 10 * time.Minute
-			u := w.begin(pause(30 * time.Minute))
+			w.begin(pause(30 * time.Minute))
 			var turns []string
 			var left time.Time
-			u = w.until(func(u *cluster.Update) bool {
+			u := w.until(func(u *cluster.Update) bool {
 				out := w.out()
 				switch {
 				case len(out) > 1:

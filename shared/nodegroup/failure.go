@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -33,6 +34,55 @@ func (w *work) fail(errors ...cluster.UpdateError) {
 	for k := range w.Work {
 		w.release(&w.Work[k])
 	}
+}
+
+// GiveUp is called where something that a failed update has to put back is refused for good, or cannot even be looked at.
+// After as long as tasks have to leave a node it leaves the sizes as they are and only puts nodes back into service; after as
+// long again it ends, and says what it leaves. The sizes are the group's, nil where they are not known: then they are taken to
+// be those that it was given last.
+func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
+	if u.Ended() {
+		return u
+	}
+	w := newWork(u, nil)
+	w.now = now
+	w.look()
+	w.Waiting, w.LookAgain = "to be allowed to put back what was changed: "+why, w.LookedAt.Add(tick)
+	switch {
+	case w.Since.IsZero():
+		w.Since = now
+	case !w.over(w.Since, w.Waits.Drain):
+	case w.Stopped == "":
+		w.Since, w.Stopped = zero, "What was changed could not be put back: "+why
+	default:
+		w.group.Sizes = w.lastSizes(sizes)
+		w.Stopped += w.leaves()
+		w.Waiting, w.LookAgain = "", zero
+		w.end(cluster.UpdateFailed)
+	}
+	return w.Update
+}
+
+func (w *work) lastSizes(known *cluster.Sizes) cluster.Sizes {
+	switch {
+	case known != nil:
+		return *known
+	case w.Original == nil:
+		return cluster.Sizes{}
+	}
+	return w.enlarged()
+}
+
+// leaves names the nodes that an update leaves out of service.
+func (w *work) leaves() string {
+	var ids []string
+	for _, n := range w.Work {
+		ids = append(ids, n.Instance)
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; nodes may be left out of service: " + list(ids)
 }
 
 // creationErrors say why there are fewer new nodes than there should be (N2).

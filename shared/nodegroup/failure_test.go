@@ -200,7 +200,7 @@ func TestTaskThatMatchesEverything(t *testing.T) {
 	w.tick()
 	w.start(v, func(x *nodegroup.Task) { x.Group = "family:job" })
 	began := u.Work[0].DrainingAt
-	u = w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore })
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore })
 	if waited := w.now.Sub(began); waited != 15*time.Minute {
 		t.Errorf("it was given up after %v", waited)
 	}
@@ -309,12 +309,11 @@ func TestFailGivesUp(t *testing.T) {
 	for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseScaleUp, cluster.PhaseUpgrade, cluster.PhaseScaleDown, cluster.PhaseRestore} {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
-			u := w.begin()
+			w.begin()
+			u := w.update()
 			w.blocked["web"] = phase == cluster.PhaseRestore
 			if phase != cluster.PhaseSetup {
 				u = w.until(func(u *cluster.Update) bool { return u.Phase == phase })
-			} else {
-				u = w.update()
 			}
 			if got := nodegroup.Fail(u, denied); got == u || u.Phase != phase || len(got.Errors) != len(u.Errors)+1 {
 				t.Errorf("%+v became %+v", u.Errors, got.Errors)
@@ -328,5 +327,45 @@ func TestFailGivesUp(t *testing.T) {
 			}
 			w.check()
 		})
+	}
+}
+
+// What may not be put back is tried for as long as a drain may take, then the sizes are left, then the rest, and each is told.
+func TestGivingUp(t *testing.T) {
+	w := newWorld(t, 2, 2, cluster.UpdateConfig{MaxUnavailable: 1})
+	w.begin()
+	u := nodegroup.Fail(w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Work) > 0 }), cluster.UpdateError{
+		Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{groupName},
+	})
+	for _, c := range []struct {
+		name string
+		in   time.Duration
+		ends bool
+		says string
+	}{
+		{"First", 0, false, ""},
+		{"Soon", 14 * time.Minute, false, ""},
+		{"LeavesTheSizes", 2 * time.Minute, false, "could not be put back: denied"},
+		{"AgainFirst", time.Minute, false, "could not be put back: denied"},
+		{"LeavesTheRest", 16 * time.Minute, true, "nodes may be left out of service: " + u.Work[0].Instance},
+	} {
+		for range int(c.in / time.Minute) {
+			w.now = w.now.Add(time.Minute)
+			if u = nodegroup.GiveUp(u, "denied", nil, w.now); u.Ended() {
+				break
+			}
+		}
+		u = nodegroup.GiveUp(u, "denied", nil, w.now)
+		if u.Ended() != c.ends || !strings.Contains(u.Stopped, c.says) || c.says == "" && u.Stopped != "" {
+			t.Fatalf("%s: %s, stopped %q", c.name, u.Status, u.Stopped)
+		}
+	}
+	if want := (cluster.Sizes{Min: u.Original.Min, Max: u.Original.Max + u.Surge, Desired: u.Original.Desired + u.Surge}); *u.Final != want || u.Status != cluster.UpdateFailed {
+		t.Errorf("%s with %+v, want the sizes that it was given last, %+v", u.Status, u.Final, want)
+	}
+	w.store(u)
+	w.begin()
+	if again := w.run(); again.Status != cluster.UpdateSuccessful || *again.Final != *u.Original {
+		t.Errorf("run again: %s with %+v, want %+v (errors %+v)", again.Status, again.Final, u.Original, again.Errors)
 	}
 }

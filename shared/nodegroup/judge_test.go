@@ -131,7 +131,7 @@ func (j *judge) after(w *world, u *cluster.Update) {
 		if v.ours && (v.Lifecycle == nodegroup.Terminating || live && v.Row.Status == cluster.InstanceDraining) && v.Row != nil && v.Row.AgentConnected {
 			out++
 		}
-		if v.ours && live && v.Row.Status == cluster.InstanceDraining && !u.Force {
+		if v.ours && live && v.Row.Status == cluster.InstanceDraining && !u.Force && len(v.Tasks) > 0 {
 			v.drained += step               // while somebody is awake
 			if v.drained > 18*time.Minute { // 15, and what the last steps take
 				j.fail("%s is DRAINING for %v", v.ID, v.drained)

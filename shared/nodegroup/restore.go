@@ -12,7 +12,7 @@ var zero time.Time
 // taken out of service and is not being terminated is back, no node is unschedulable by its doing, and the surplus is
 // taken back as after an update that succeeded, what never came into service first.
 
-// takeBroken terminates new nodes that are not Ready and have no task. What is not surplus is replaced, from the template
+// takeBroken terminates new nodes that never came into service and have no task. What is not surplus is replaced, from the template
 // that the group had before.
 func (w *work) takeBroken() {
 	free := w.surplus() - w.leaving()
@@ -32,8 +32,8 @@ func (w *work) takeBroken() {
 	}
 }
 
-// broken reports whether nothing is lost with a new node.
-func (w *work) broken(i *Instance) bool { return !w.ready(i) && len(i.held()) == 0 }
+// broken reports whether nothing is lost with a new node. One that only lacks its labels takes tasks: it is emptied first.
+func (w *work) broken(i *Instance) bool { return !i.connected() && len(i.held()) == 0 }
 
 // mend leaves alone a node that has come into service after all.
 func (w *work) mend() {

@@ -21,6 +21,9 @@ func (w *work) shrink() {
 	if w.group.Growing && w.Stopped == "" {
 		w.yield()
 	}
+	if w.Stopped != "" {
+		w.releaseAll()
+	}
 	w.mend()
 	for k := range w.Work {
 		if n := &w.Work[k]; !w.step(n) {
@@ -72,8 +75,12 @@ func (w *work) setFloor() {
 func (w *work) yield() {
 	w.Stopped = fmt.Sprintf("Managed scaling is growing the group: it stays at maximum %d and desired %d, originally %d and %d",
 		w.group.Max, w.group.Desired, w.Original.Max, w.Original.Desired)
+}
+
+// releaseAll puts back into service what is not being terminated yet.
+func (w *work) releaseAll() {
 	for k := range w.Work {
-		if n := &w.Work[k]; w.byID[n.Instance].Lifecycle != Terminating {
+		if n := &w.Work[k]; n.Step != cluster.StepRelease && w.byID[n.Instance].Lifecycle != Terminating {
 			w.to(n, cluster.StepRelease)
 		}
 	}

@@ -40,17 +40,18 @@ func (w *work) adopt(template string) {
 
 // note takes down the group as it is, less what an earlier update has left of its surplus.
 func (w *work) note() {
-	original := w.group.Sizes
+	original, zones := w.group.Sizes, map[string]int{}
 	if w.Before != nil && w.Left.Max == original.Max {
 		original.Max = w.Before.Max
 		if w.Left.Desired == original.Desired {
-			original.Desired = w.Before.Desired
+			original.Desired, zones = w.Before.Desired, w.Zones // those that the earlier one was to come back to
 		}
 		original.Desired = min(original.Desired, original.Max)
 	}
-	w.Original, w.OriginalTemplate, w.Zones = &original, w.group.Template, map[string]int{}
+	noted := len(zones) > 0
+	w.Original, w.OriginalTemplate, w.Zones = &original, w.group.Template, zones
 	for _, i := range w.members {
-		if i.Lifecycle != Terminating {
+		if i.Lifecycle != Terminating && !noted {
 			w.Zones[i.Zone]++
 		}
 		w.ByDomain = w.ByDomain || i.Row != nil && i.Row.Attributes[cluster.AttributeUpgrade] != ""

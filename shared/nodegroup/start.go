@@ -2,6 +2,7 @@ package nodegroup
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"berth/shared/cluster"
@@ -45,7 +46,7 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 	}
 	if last != nil && last.Original != nil && last.Final != nil && *last.Original != *last.Final {
 		before, left := *last.Original, *last.Final
-		u.Before, u.Left = &before, &left
+		u.Before, u.Left, u.Zones = &before, &left, maps.Clone(last.Zones)
 	}
 	return u, nil
 }

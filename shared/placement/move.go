@@ -120,8 +120,3 @@ func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
 	e.sound(&m) // who has what is broken
 	return e.newMoveProblem(m, &r).plan()
 }
-
-// moveCosts are Service Fabric's.
-var moveCosts = map[cluster.MoveCost]int{
-	cluster.CostZero: 0, "": 1, cluster.CostLow: 1, cluster.CostMedium: 15, cluster.CostHigh: 40,
-}

@@ -224,7 +224,7 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[st
 		case moves:
 			p.tasks = append(p.tasks, moveTask{
 				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
-				cost:    moveCosts[m.costOf(t, p.owners[o].spec)],
+				cost:    m.costOf(t, p.owners[o].spec).Units(),
 				movable: !t.Foreign && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})
 		}

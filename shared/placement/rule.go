@@ -154,6 +154,9 @@ func missing(v *cluster.InstanceView, attributes []string) string {
 	for _, want := range attributes {
 		name, value, valued := strings.Cut(want, "=")
 		has, ok := v.Attributes[name]
+		if name == cluster.AttributeExternal {
+			ok = v.External()
+		}
 		if name == cluster.AttributeProvider {
 			has = v.CapacityProvider()
 			ok, valued = has != "" && (!valued || slices.Contains(strings.Split(value, "|"), has)), false

@@ -43,6 +43,9 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 		Needs: def.Needs, Ports: def.Ports, Attributes: def.Attributes, Loads: rules.Metrics, Owner: owner, Group: group,
 		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring, MoveCost: rules.MoveCost,
 	}
+	if rules.External {
+		s.Attributes = append(slices.Clone(s.Attributes), cluster.AttributeExternal)
+	}
 	for _, c := range slices.Concat(def.Constraints, rules.Constraints) {
 		if c.Type == cluster.DistinctInstance {
 			s.PerInstance = 1

@@ -2,7 +2,6 @@ package scaling
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -75,12 +74,12 @@ func (c *census) registered() map[string]*cluster.InstanceView {
 	for _, i := range c.Group.Instances {
 		out[i.ID] = nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.Snapshot.Instances)) {
-		v := c.Snapshot.Instances[id]
+	for _, v := range c.Snapshot.Instances {
 		if v.Instance == nil || v.Gone() {
 			continue
 		}
-		if old, ok := out[v.EC2InstanceID]; ok && (old == nil || !v.RegisteredAt.Before(old.RegisteredAt)) {
+		old, ok := out[v.EC2InstanceID]
+		if ok && (old == nil || cmp.Or(v.RegisteredAt.Compare(old.RegisteredAt), cmp.Compare(v.ID, old.ID)) > 0) {
 			out[v.EC2InstanceID] = v
 		}
 	}

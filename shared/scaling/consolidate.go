@@ -278,15 +278,10 @@ func (p *consolidation) candidates() (out []*member) {
 	return out
 }
 
-// moveCosts are Service Fabric's.
-var moveCosts = map[cluster.MoveCost]int{
-	cluster.CostZero: 0, "": 1, cluster.CostLow: 1, cluster.CostMedium: 15, cluster.CostHigh: 40,
-}
-
 func (c *census) cost(m *member) (sum int) {
 	for _, t := range m.load {
 		if mover, ok := c.Movers[t.Owner]; ok && t.Active() {
-			sum += moveCosts[mover.Spec.MoveCost]
+			sum += mover.Spec.MoveCost.Units()
 		}
 	}
 	return sum

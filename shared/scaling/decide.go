@@ -43,7 +43,7 @@ type Waiting struct {
 }
 
 // Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Release,
-// Undrain, Drain, Terminate, then the desired capacity; so the group never takes an instance that is about to get a task.
+// Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
 // Lists are in order of id, where nothing else is said.
 type Decision struct {
 	// Published reports that there is a metric: Reservation, CapacityProviderReservation in percent, made of Needed (M) and
@@ -61,6 +61,9 @@ type Decision struct {
 	Drain, Undrain []string
 	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
 	Terminate []string
+	// Replace are EC2 instances that never registered, to be terminated and launched anew by the group: the desired capacity
+	// stays. Whoever carries it out makes sure first that ECS does not know them.
+	Replace []string
 	// Demands are the waiting tasks by what they need, those first that find room less easily (C2).
 	Demands []Demand
 	// Consolidation is what came of the look for instances that can be emptied, the cheapest first; none where it is off.
@@ -97,6 +100,7 @@ func Decide(in Input) Decision {
 		c.protect()
 		c.measure()
 		c.size()
+		c.replace()
 		c.consolidate()
 	} else {
 		c.out.Why = "managed scaling is off"

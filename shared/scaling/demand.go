@@ -64,7 +64,7 @@ func (c *census) guess(groups []*group) {
 		g.Instances = 1
 		c.out.Demands = append(c.out.Demands, g.Demand)
 	}
-	if c.running == 0 {
+	if c.running == c.gone {
 		c.add = min(c.settings.MinStep, c.settings.MaxStep)
 	}
 }

@@ -164,6 +164,14 @@ func TestDemandOfACordonedGroup(t *testing.T) {
 	expect(t, "instances", got.Instances, 1)
 }
 
+// An instance that has registered and is not yet claimed for the provider says what a new one is like, too.
+func TestDemandOfAnUnclaimedInstance(t *testing.T) {
+	ofTheProvider := func(s *placement.Spec) { s.Attributes = []string{cluster.AttributeProvider + "=spot"} }
+	got := demand(t, newWorld(waits(4, small, ofTheProvider)))
+	expect(t, "left out", got.LeftOut, "")
+	expect(t, "instances", got.Instances, 1)
+}
+
 func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 	large := []size{kind("m5.2xlarge"), with(func(c *cluster.Capacity) { c.CPU, c.Memory = 8*cluster.VCPU, 32768 })}
 	tiny := []size{kind("t3.small"), with(func(c *cluster.Capacity) { c.Memory = 1024 })}

@@ -30,12 +30,6 @@ func (c *census) measure() {
 	default:
 		c.out.Reservation = float64(c.settings.Target)
 	}
-	for _, m := range c.members {
-		if m.lost() {
-			c.event("", "never registered "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s has not registered with the cluster %s after it was launched: it counts as empty.",
-				c.Provider.Name, m.ID, c.Now.Sub(m.launched).Truncate(time.Second)))
-		}
-	}
 }
 
 // waits reports whether tasks wait that count: for instances, or for placement to come to them.

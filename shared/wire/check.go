@@ -156,15 +156,23 @@ func oneOf[T ~string](member string, got T, known []T) error {
 	return invalid("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
 }
 
-// launchType lets EC2 pass, the only one that there is here.
+// launchType lets EC2 and EXTERNAL pass.
 func launchType(t types.LaunchType) error {
 	if err := oneOf("launchType", t, t.Values()); err != nil {
 		return err
 	}
-	if t != "" && t != types.LaunchTypeEc2 {
+	if t != "" && t != types.LaunchTypeEc2 && t != types.LaunchTypeExternal {
 		return unsupported("launchType " + string(t))
 	}
 	return nil
+}
+
+// external says which of those of a launch type are asked for; nobody reports that there can be none.
+func external(t types.LaunchType) (is *bool, nobody bool) {
+	if t == "" {
+		return nil, false
+	}
+	return new(t == types.LaunchTypeExternal), launchType(t) != nil
 }
 
 var tokens = regexp.MustCompile(`^[!-~]{0,64}$`)

@@ -121,14 +121,22 @@ func (s *server) usable(ctx context.Context, ref string, o *cluster.Overrides) (
 	if err := s.pass(roles); err != nil {
 		return "", err
 	}
-	noEC2 := len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, types.CompatibilityEc2)
-	if noEC2 {
-		return "", invalid("Task definition does not support launch_type EC2.")
-	}
 	return cluster.TaskDefinitionName(value(d.Family), int(d.Revision)), refuse(
 		//lint:ignore SA1019 old revisions can still have them, and they are refused by name
 		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},
 	)
+}
+
+// compatible refuses a definition that may not run there, in ECS's words.
+func compatible(d *types.TaskDefinition, external bool) error {
+	want := types.CompatibilityEc2
+	if external {
+		want = types.CompatibilityExternal
+	}
+	if len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, want) {
+		return invalid("Task definition does not support launch_type %s.", want)
+	}
+	return nil
 }
 
 // zones are the availability zones of the tasks' instances, as far as ECS says.

@@ -30,7 +30,7 @@ type scheduler struct {
 	lastQuery cluster.TaskQuery
 	told      []string // what the API made known
 	failures  []cluster.Failure
-	providers map[string]string // of tasks, by id
+	launches  map[string]cluster.TaskLaunch // of tasks, by id
 
 	configured *cluster.Configuration
 	reported   []cluster.LoadReport
@@ -222,8 +222,8 @@ func (s *scheduler) DescribeTasks(_ context.Context, clusterName string, ids []s
 	return found, missing, s.in(clusterName)
 }
 
-func (s *scheduler) TaskProviders(context.Context, []*cluster.Task) (map[string]string, error) {
-	return s.providers, nil
+func (s *scheduler) TaskLaunches(context.Context, []*cluster.Task) (map[string]cluster.TaskLaunch, error) {
+	return s.launches, nil
 }
 
 func (s *scheduler) ListTasks(_ context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
@@ -344,10 +344,11 @@ var shop = types.TaskDefinition{
 
 // special are definitions that tasks cannot be started of, or not by everybody.
 var special = map[string]types.TaskDefinition{
-	"fargate": {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
-	"awsvpc":  {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
-	"bound":   {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
-	"roles":   {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
+	"fargate":  {Compatibilities: []types.Compatibility{types.CompatibilityFargate}},
+	"anywhere": {Compatibilities: []types.Compatibility{types.CompatibilityExternal}, ContainerDefinitions: shop.ContainerDefinitions},
+	"awsvpc":   {NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: shop.ContainerDefinitions},
+	"bound":    {PlacementConstraints: []types.TaskDefinitionPlacementConstraint{{Type: types.TaskDefinitionPlacementConstraintTypeMemberOf}}},
+	"roles":    {TaskRoleArn: new("arn:aws:iam::123456789012:role/task")},
 }
 
 func newCloud() *cloud {

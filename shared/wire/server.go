@@ -43,8 +43,8 @@ type Scheduler interface {
 	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
-	// TaskProviders are the capacity providers of those tasks that were asked for with a strategy, by id.
-	TaskProviders(ctx context.Context, tasks []*cluster.Task) (map[string]string, error)
+	// TaskLaunches say what tasks were asked for with, by id.
+	TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]cluster.TaskLaunch, error)
 	ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error)
 
 	// Tag and Tags are for services and tasks.

@@ -19,9 +19,9 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
-	err = s.checkPorts(ctx, &cluster.Revision{
+	err = s.checkRevision(ctx, &cluster.Revision{
 		TaskDefinition: spec.TaskDefinition, LoadBalancers: value(spec.LoadBalancers), Registries: value(spec.Registries),
-	})
+	}, spec.Rules.External)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,8 @@ func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSp
 	if spec.Token, err = clientToken(in.ClientToken); err != nil {
 		return spec, err
 	}
-	spec.PropagateTags, spec.OnEC2 = string(in.PropagateTags), in.LaunchType != ""
+	spec.PropagateTags, spec.Launched = string(in.PropagateTags), in.LaunchType != ""
+	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	parameters := *in
 	parameters.ClientToken = nil
 	spec.Params, err = digest(parameters)
@@ -135,9 +136,11 @@ func createFeatures(in *ecs.CreateServiceInput) error {
 	case in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0:
 		return invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
+	if err := launchType(in.LaunchType); err != nil {
+		return err
+	}
 	return refuse(
 		unserved{"role", value(in.Role) != ""},
-		unserved{"launchType " + string(in.LaunchType), in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2},
 		unserved{"capacityProviderStrategy with the daemon scheduling strategy", daemon && len(in.CapacityProviderStrategy) > 0},
 	)
 }
@@ -235,17 +238,21 @@ func (s *server) checkChange(ctx context.Context, c cluster.ServiceChange) error
 		now.Registries = *c.Registries
 	}
 	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
-	return s.checkPorts(ctx, &now)
+	return s.checkRevision(ctx, &now, found[0].Rules.External)
 }
 
-// checkPorts refuses load balancers and registries that name a container or a port which the task definition has not.
-func (s *server) checkPorts(ctx context.Context, r *cluster.Revision) error {
-	if !r.Balanced() {
-		return nil
-	}
+// checkRevision refuses a task definition that the launch type has no place for, and load balancers and registries that name
+// a container or a port which the task definition has not; of the launch type EXTERNAL any.
+func (s *server) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
 	d, err := s.described(ctx, r.TaskDefinition)
 	if err != nil {
 		return err
+	}
+	if err := compatible(d, external); err != nil {
+		return err
+	}
+	if external && r.Balanced() {
+		return invalid("The EXTERNAL launch type does not support loadBalancers and serviceRegistries. Remove them and try again.")
 	}
 	for _, l := range r.LoadBalancers {
 		if err := containerPort(d, l.Container, l.Port); err != nil {
@@ -372,7 +379,9 @@ func (s *server) listServices(ctx context.Context, in *ecs.ListServicesInput) (*
 	if err := refuse(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
 		return nil, err
 	}
-	list := "services of " + q.Cluster
+	var nobody bool
+	q.External, nobody = external(in.LaunchType)
+	list := "services of " + q.Cluster + string(in.LaunchType)
 	if q.After, err = after(list, in.NextToken); err != nil {
 		return nil, err
 	}
@@ -381,7 +390,7 @@ func (s *server) listServices(ctx context.Context, in *ecs.ListServicesInput) (*
 		return nil, err
 	}
 	out := &ecs.ListServicesOutput{ServiceArns: []string{}}
-	if len(found) == 0 || in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2 {
+	if len(found) == 0 || nobody {
 		return out, nil
 	}
 	for _, name := range found {

@@ -29,7 +29,8 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if err := runFeatures(in); err != nil {
 		return nil, err
 	}
-	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, OnEC2: in.LaunchType != "", StartedBy: value(in.StartedBy), Group: value(in.Group)}
+	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: value(in.StartedBy), Group: value(in.Group)}
+	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	if in.Count != nil {
 		spec.Count = int(*in.Count)
 	}
@@ -143,9 +144,11 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Wait = spec.Tags[TagWait]; spec.Wait != "" && spec.Kind == cluster.StartTask {
 		return nil, nil, invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
 	}
+	external := spec.Rules.External
 	if spec.Rules, err = placementRules(a.constraints, a.strategies, spec.Tags); err != nil {
 		return nil, nil, err
 	}
+	spec.Rules.External = external
 	if spec.Rules.Providers, err = providers(a.providers); err != nil {
 		return nil, nil, err
 	}
@@ -156,6 +159,13 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 		return nil, nil, err
 	}
 	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+		return nil, nil, err
+	}
+	d, err := s.described(ctx, spec.TaskDefinition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := compatible(d, external); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
 		return nil, nil, err
 	}
 	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)
@@ -231,7 +241,7 @@ func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.Li
 	if err != nil {
 		return nil, err
 	}
-	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy, string(q.Desired)}, "\x00")
+	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy, string(q.Desired), string(in.LaunchType)}, "\x00")
 	if q.After, err = after(list, in.NextToken); err != nil {
 		return nil, err
 	}
@@ -241,8 +251,7 @@ func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.Li
 	}
 	out := &ecs.ListTasksOutput{TaskArns: []string{}}
 	// ECS never sets a desired status of PENDING, and no task here has another launch type.
-	nobody := in.DesiredStatus == types.DesiredStatusPending || in.LaunchType != "" && in.LaunchType != types.LaunchTypeEc2
-	if len(ids) == 0 || nobody {
+	if _, nobody := external(in.LaunchType); len(ids) == 0 || nobody || in.DesiredStatus == types.DesiredStatusPending {
 		return out, nil
 	}
 	for _, id := range ids {
@@ -259,6 +268,7 @@ func (s *server) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err err
 	if q.Cluster, err = s.cluster(in.Cluster); err != nil {
 		return q, err
 	}
+	q.External, _ = external(in.LaunchType)
 	if q.Limit, err = limit(in.MaxResults, pageTasks); err != nil {
 		return q, err
 	}

@@ -228,10 +228,11 @@ func TestTaskLife(t *testing.T) {
 	}))(t)
 	end := got.Tasks[0]
 	expect(t, "ended", []string{*end.LastStatus, string(end.StopCode), *end.StoppedReason, *end.Containers[1].LastStatus}, []string{"STOPPED", "UserInitiated", "enough", "STOPPED"})
-	row.StopCode, b.scheduler.providers = cluster.StopRefused, map[string]string{row.ID: "spot"}
+	row.StopCode, b.scheduler.launches = cluster.StopRefused, map[string]cluster.TaskLaunch{row.ID: {Provider: "spot", External: true}}
 	again := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{row.ID}}))(t)
 	expect(t, "refused", again.Tasks[0].StopCode, types.TaskStopCodeTaskFailedToStart)
 	expect(t, "capacity provider", *again.Tasks[0].CapacityProviderName, "spot")
+	expect(t, "launch type", again.Tasks[0].LaunchType, types.LaunchTypeExternal)
 	expect(t, "exit codes", []*int32{end.Containers[0].ExitCode, end.Containers[1].ExitCode}, []*int32{new(int32(3)), nil})
 	expect(t, "tags", len(end.Tags), 1)
 	expect(t, "missing", got.Failures, []types.Failure{{Arn: new(account.ARN("task", "prod", strings.Repeat("0", 32))), Reason: new("MISSING")}})

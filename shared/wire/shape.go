@@ -38,11 +38,11 @@ func (s *server) failures(clusterName, kind string, failed []cluster.Failure) []
 // answer they are left out, as capacity providers are that cannot be read.
 func (s *server) tasks(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
 	zones := s.zones(ctx, clusterName, tasks)
-	providers, _ := s.scheduler.TaskProviders(ctx, tasks) // not worth an error, either
+	launches, _ := s.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
 	out := make([]types.Task, 0, len(tasks))
 	for _, t := range tasks {
 		v := s.taskShape(t)
-		v.CapacityProviderName = text(providers[t.ID])
+		v.CapacityProviderName, v.LaunchType = text(launches[t.ID].Provider), launchedOn(launches[t.ID].External)
 		if t.Instance != "" {
 			v.ContainerInstanceArn = new(s.account.ARN("container-instance", clusterName, t.Instance))
 			v.AvailabilityZone = text(zones[t.Instance])
@@ -68,7 +68,7 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 		TaskArn: new(s.account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(s.account.ARN("cluster", t.Cluster)),
 		TaskDefinitionArn: new(s.account.ARN("task-definition", t.TaskDefinition)),
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
-		Group: text(t.Group), StartedBy: text(startedBy), LaunchType: types.LaunchTypeEc2, HealthStatus: health(t),
+		Group: text(t.Group), StartedBy: text(startedBy), HealthStatus: health(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
 		CreatedAt: instant(t.CreatedAt.Time()), StartedAt: instant(t.Started.Time()), StoppedAt: instant(t.Stopped.Time()),
 		StopCode: stopCode(t), StoppedReason: text(t.Reason), Version: t.Rev,

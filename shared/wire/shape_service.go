@@ -28,7 +28,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	if d.Grace > 0 || r.Balanced() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Grace))
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(d.Providers)
+	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service)
 	if d.ZoneRebalancing {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
@@ -69,14 +69,22 @@ func (s *server) deployment(v *cluster.Service, d *cluster.Deployment, status st
 	if d.Reason == "" && d.Completed() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(v.Providers)
+	out.LaunchType, out.CapacityProviderStrategy = launched(v)
 	return out
 }
 
+func launchedOn(external bool) types.LaunchType {
+	if external {
+		return types.LaunchTypeExternal
+	}
+	return types.LaunchTypeEc2
+}
+
 // launched is the capacity provider strategy, or else the launch type.
-func launched(shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
+func launched(v *cluster.Service) (types.LaunchType, []types.CapacityProviderStrategyItem) {
+	shares := v.Providers
 	if len(shares) == 0 {
-		return types.LaunchTypeEc2, nil
+		return launchedOn(v.Rules.External), nil
 	}
 	var out []types.CapacityProviderStrategyItem
 	for _, p := range shares {

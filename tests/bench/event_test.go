@@ -34,6 +34,14 @@ func (s *settled) Send(context.Context, []byte, time.Duration) error { return ni
 
 func newSettled(t testing.TB, n int) *settled {
 	t.Helper()
+	s := newSpread(t, n, n/tasksPerInstance)
+	s.event() // reads the cluster
+	return s
+}
+
+// newSpread is a cluster of n RUNNING tasks on so many instances.
+func newSpread(t testing.TB, n, instances int) *settled {
+	t.Helper()
 	store, err := embedded.OpenStore(embedded.StoreOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -46,14 +54,13 @@ func newSettled(t testing.TB, n int) *settled {
 		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
 	}
 	s.put(def)
-	for i := range n / tasksPerInstance {
+	for i := range instances {
 		s.put(s.instance(i))
 	}
 	for i := range n / tasksPerService {
-		s.service(i, n/tasksPerInstance, def)
+		s.service(i, instances, def)
 	}
 	store.OnRecords(func(records []cluster.Record) { s.records = append(s.records, records...) })
-	s.event() // reads the cluster
 	return s
 }
 

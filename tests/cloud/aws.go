@@ -75,19 +75,8 @@ type request struct {
 }
 
 func (c caller) send(ctx context.Context, in request) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, in.method, c.endpoint+in.path, bytes.NewReader(in.body))
+	r, err := c.request(ctx, in)
 	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", in.contentType)
-	if in.target != "" {
-		r.Header.Set("X-Amz-Target", in.target)
-	}
-	as := c.as
-	if as.AccessKeyID == "" {
-		as = rootUser
-	}
-	if err := sign(r, as, in); err != nil {
 		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(r)
@@ -100,6 +89,23 @@ func (c caller) send(ctx context.Context, in request) ([]byte, error) {
 		err = fmt.Errorf("status %d: %s", resp.StatusCode, strings.TrimSpace(string(answer)))
 	}
 	return answer, err
+}
+
+// request is the call, signed.
+func (c caller) request(ctx context.Context, in request) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, in.method, c.endpoint+in.path, bytes.NewReader(in.body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", in.contentType)
+	if in.target != "" {
+		r.Header.Set("X-Amz-Target", in.target)
+	}
+	as := c.as
+	if as.AccessKeyID == "" {
+		as = rootUser
+	}
+	return r, sign(r, as, in)
 }
 
 func sign(r *http.Request, as aws.Credentials, in request) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
@@ -56,6 +57,22 @@ func (c *Cloud) post(ctx context.Context, target, body string) (answer []byte, e
 		err = fmt.Errorf("%s: %w", target, err)
 	}
 	return answer, err
+}
+
+// EKS calls Berth's EKS API, and gives the HTTP status and the answer.
+func (c *Cloud) EKS(ctx context.Context, method, path, body string) (status int, answer []byte, err error) {
+	in := request{service: "lambda", method: method, path: strings.TrimPrefix(path, "/"), body: []byte(body), contentType: "application/json"}
+	r, err := (caller{endpoint: c.API}).request(ctx, in)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }
 
 // AddInstances has n machines of an EC2 type join a cluster of the fleet, their zones taken in turn.

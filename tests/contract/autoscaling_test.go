@@ -9,17 +9,18 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	asg "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	"github.com/aws/smithy-go"
-	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
 
+	"berth/shared/awsapi"
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/cluster"
 )
 
-// scalingSuite is the contract of Auto Scaling and of CloudWatch's metrics, on moto.
+// scalingSuite is the contract of Auto Scaling and of CloudWatch's metrics, on one of them.
 type scalingSuite struct {
+	*scaler
 	ctx     context.Context
 	client  *asg.Client
 	groups  *autoscaling.Groups
@@ -28,18 +29,16 @@ type scalingSuite struct {
 }
 
 func TestAutoScaling(t *testing.T) {
-	config := configOf(moto(t))
-	s := &scalingSuite{ctx: t.Context(), client: asg.NewFromConfig(config), groups: autoscaling.New(config), metrics: cloudwatch.NewMetrics(config)}
-	s.metrics.Client = cw.NewFromConfig(config, func(o *cw.Options) { // moto knows no CBOR
-		o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
+	onScalers(t, func(t *testing.T, b *scaler) []clause {
+		s := &scalingSuite{
+			scaler: b, ctx: t.Context(), client: asg.NewFromConfig(b.config), groups: autoscaling.New(b.config), metrics: cloudwatch.NewMetrics(b.config),
+		}
+		if b.cloudWatch != nil {
+			s.metrics.Client = cw.NewFromConfig(b.config, b.cloudWatch)
+		}
+		b.template(t, "scaling")
+		return append(append(s.sizeClauses(), s.attachmentClauses()...), s.strictClauses()...)
 	})
-	_, err := s.client.CreateLaunchConfiguration(t.Context(), &asg.CreateLaunchConfigurationInput{
-		LaunchConfigurationName: aws.String("scaling"), ImageId: aws.String("ami-12c6146b"), InstanceType: aws.String("t3.micro"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold(t, map[string]string{"NoSuchGroup": "moto fails itself where there is no such group"}, append(s.sizeClauses(), s.attachmentClauses()...))
 }
 
 // group makes a group of n instances.
@@ -47,9 +46,11 @@ func (s *scalingSuite) group(n int32) (string, error) {
 	s.n++
 	name := fmt.Sprint("scaling-", s.n)
 	_, err := s.client.CreateAutoScalingGroup(s.ctx, &asg.CreateAutoScalingGroupInput{
-		AutoScalingGroupName: &name, LaunchConfigurationName: aws.String("scaling"), MinSize: aws.Int32(0), MaxSize: aws.Int32(5),
-		DesiredCapacity: &n, AvailabilityZones: []string{region + "a"}, NewInstancesProtectedFromScaleIn: aws.Bool(true),
+		AutoScalingGroupName: &name, MinSize: aws.Int32(0), MaxSize: aws.Int32(5), DesiredCapacity: &n, AvailabilityZones: []string{region + "a"},
+		LaunchTemplate:                   &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("scaling"), Version: aws.String("1")},
+		NewInstancesProtectedFromScaleIn: aws.Bool(true),
 	})
+	s.settle()
 	return name, err
 }
 
@@ -183,6 +184,111 @@ func (s *scalingSuite) attachmentClauses() []clause {
 			m := out.MetricAlarms[0]
 			return errors.Join(equal("times", *m.EvaluationPeriods, 15), equal("metric", *m.MetricName, cluster.ReservationMetric),
 				equal("dimensions", len(m.Dimensions), 2), s.metrics.DeleteAlarms(s.ctx, []string{a.Name, "none"}))
+		}},
+	}
+}
+
+// strictClauses are those that an Auto Scaling that only remembers does not keep.
+func (s *scalingSuite) strictClauses() []clause {
+	return []clause{
+		{"ADesiredCapacityWithinTheBounds", func() error {
+			name, err := s.group(0)
+			if err != nil {
+				return err
+			}
+			return errors.Join(code(s.groups.SetDesired(s.ctx, name, 6), "ValidationError"),
+				code(s.groups.SetSizes(s.ctx, name, cluster.Sizes{Min: 1, Max: 2, Desired: 3}), "ValidationError"))
+		}},
+		{"NoMoreThanFiftyInstancesAtOnce", func() error {
+			name, err := s.group(0)
+			if err != nil {
+				return err
+			}
+			_, err = s.client.SetInstanceProtection(s.ctx, &asg.SetInstanceProtectionInput{
+				AutoScalingGroupName: &name, InstanceIds: make([]string, 51), ProtectedFromScaleIn: aws.Bool(true),
+			})
+			return code(awsapi.CallError(err), "ValidationError")
+		}},
+		{"ATerminationWaitsForItsHook", func() error {
+			g, err := s.described(2)
+			if err != nil {
+				return err
+			}
+			hook := cluster.LifecycleHook{Group: g.Name, Name: cluster.DrainingHook, Heartbeat: time.Hour}
+			id := g.Instances[0].ID
+			err = errors.Join(s.groups.PutLifecycleHook(s.ctx, hook), s.groups.TerminateInstance(s.ctx, id, true), s.groups.RecordHeartbeat(s.ctx, g.Name, hook.Name, id))
+			if err != nil {
+				return err
+			}
+			held, err := s.again(g.Name)
+			err2 := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
+			after, err3 := s.again(g.Name)
+			again := s.groups.CompleteLifecycleAction(s.ctx, g.Name, hook.Name, id)
+			return errors.Join(err, err2, err3, equal("instances", len(held.Instances), 2), equal("lifecycle", held.Instances[0].Lifecycle, "Terminating:Wait"),
+				equal("instances after it", len(after.Instances), 1), code(again, "ValidationError"))
+		}},
+		{"AnAlarmFiresWhereTheMetricIsLow", func() error {
+			a := cluster.MetricAlarm{Name: "three", Namespace: cluster.DefaultScalingSpace, Cluster: "c", Provider: "three", Below: true, Threshold: 80, Times: 3}
+			if err := s.metrics.PutMetricAlarm(s.ctx, a); err != nil {
+				return err
+			}
+			state := func() string {
+				out, err := s.metrics.Client.DescribeAlarms(s.ctx, &cw.DescribeAlarmsInput{AlarmNames: []string{a.Name}})
+				if err != nil {
+					return err.Error()
+				}
+				return string(out.MetricAlarms[0].StateValue)
+			}
+			states := ""
+			for n, percent := range []float64{50, 50, 50, 90} {
+				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
+				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: a.Namespace, Cluster: "c", Provider: "three", Percent: percent, At: at}}); err != nil {
+					return err
+				}
+				states += state() + " "
+			}
+			return equal("states", states, "INSUFFICIENT_DATA INSUFFICIENT_DATA ALARM OK ")
+		}},
+		{"APolicyHasTheGroupFollowAMetric", func() error {
+			name, err := s.group(0)
+			if err != nil {
+				return err
+			}
+			p := cluster.TrackingPolicy{Group: name, Name: "follow", Namespace: "Berth", Cluster: "c", Provider: "follow", Target: 100, Warmup: time.Minute}
+			if err := s.groups.PutTrackingPolicy(s.ctx, p); err != nil {
+				return err
+			}
+			sizes := ""
+			for n, percent := range append([]float64{200, 200, 200, 250, 95}, make([]float64, 15)...) {
+				at := time.Date(2026, 11, 21, 10, n, 0, 0, time.UTC)
+				if err := s.metrics.PutReservation(s.ctx, []cluster.Datapoint{{Namespace: "Berth", Cluster: "c", Provider: "follow", Percent: percent, At: at}}); err != nil {
+					return err
+				}
+				s.settle()
+				g, err := s.again(name)
+				if err != nil {
+					return err
+				}
+				sizes += fmt.Sprint(g.Desired)
+			}
+			return equal("sizes", sizes, "00255555555555555550")
+		}},
+		{"ALaunchThatFailedIsTold", func() error {
+			name, err := s.group(0)
+			if err != nil {
+				return err
+			}
+			if err := s.groups.TagGroup(s.ctx, name, "berth-fleet:launch-failure", "VcpuLimitExceeded"); err != nil {
+				return err
+			}
+			if err := s.groups.SetDesired(s.ctx, name, 1); err != nil {
+				return err
+			}
+			got, err := s.groups.FailedLaunches(s.ctx, name, time.Time{})
+			if err != nil || len(got) == 0 {
+				return errors.Join(err, errors.New("none has failed"))
+			}
+			return errors.Join(equal("the code", got[0].Code, "VcpuLimitExceeded"), equal("the zone", got[0].Zone, region+"a"))
 		}},
 	}
 }

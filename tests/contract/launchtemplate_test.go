@@ -13,9 +13,11 @@ import (
 )
 
 func TestLaunchTemplates(t *testing.T) {
-	endpoint := moto(t)
-	config := configOf(endpoint)
-	client, templates := ec2.NewFromConfig(config), launchtemplate.New(config)
+	onScalers(t, templateClauses)
+}
+
+func templateClauses(t *testing.T, b *scaler) []clause {
+	client, templates := ec2.NewFromConfig(b.config), launchtemplate.New(b.config)
 	own, group := "", ""
 	for name, id := range map[string]*string{"own": &own, "group": &group} {
 		out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
@@ -40,7 +42,7 @@ func TestLaunchTemplates(t *testing.T) {
 		}
 		return out.LaunchTemplateVersions[0].LaunchTemplateData
 	}
-	hold(t, nil, []clause{
+	return []clause{
 		{"AVersionIsDescribedByIDAndByName", func() error {
 			a, err := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{ID: own, Version: "1"})
 			b, other := templates.LaunchTemplate(t.Context(), cluster.TemplateRef{Name: "own"})
@@ -92,5 +94,5 @@ func TestLaunchTemplates(t *testing.T) {
 			_, none := templates.CreateVersion(t.Context(), cluster.NewTemplateVersion{Template: group, From: cluster.TemplateRef{ID: group, Version: "1"}, Image: "no such image"})
 			return errors.Join(equal("image", made.Image, *images.Images[0].ImageId), equal("the code", cluster.ErrorCode(none), "InvalidAMIID.NotFound"))
 		}},
-	})
+	}
 }

@@ -3,11 +3,6 @@ package contract
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,43 +14,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// launchTemplate has moto's EC2 make a launch template of two versions, and gives its id.
-func launchTemplate(t *testing.T, endpoint, name string) string {
-	t.Helper()
-	id := ""
-	for _, form := range []url.Values{
-		{"Action": {"CreateLaunchTemplate"}, "LaunchTemplateName": {name}},
-		{"Action": {"CreateLaunchTemplateVersion"}, "LaunchTemplateName": {name}},
-	} {
-		form.Set("Version", "2016-11-15")
-		form.Set("LaunchTemplateData.ImageId", "ami-12c6146b")
-		form.Set("LaunchTemplateData.InstanceType", "t3.micro")
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/", strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKIDTEST/20261121/"+region+"/ec2/aws4_request, SignedHeaders=host, Signature=0")
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		found := regexp.MustCompile(`<launchTemplateId>(lt-[0-9a-z]+)<`).FindSubmatch(body)
-		if found == nil {
-			t.Fatalf("%s", body)
-		}
-		id = string(found[1])
-	}
-	return id
+func TestNodeGroups(t *testing.T) {
+	onScalers(t, nodeGroupClauses)
 }
 
-func TestNodeGroups(t *testing.T) {
-	endpoint := moto(t)
-	config := configOf(endpoint)
-	client, groups := asg.NewFromConfig(config), autoscaling.New(config)
-	template := launchTemplate(t, endpoint, "nodes")
+func nodeGroupClauses(t *testing.T, b *scaler) []clause {
+	client, groups := asg.NewFromConfig(b.config), autoscaling.New(b.config)
+	template := b.template(t, "nodes")
 	made := 0
 	group := func(edit func(*asg.CreateAutoScalingGroupInput)) string {
 		made++
@@ -77,7 +42,7 @@ func TestNodeGroups(t *testing.T) {
 		}
 		return got[0]
 	}
-	hold(t, nil, []clause{
+	return []clause{
 		{"AGroupHasZonesAndATemplate", func() error {
 			g := described(group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec }))
 			return errors.Join(equal("zones", len(g.Zones), 2), equal("template", g.Template, template+":1"),
@@ -119,5 +84,9 @@ func TestNodeGroups(t *testing.T) {
 			got, err := groups.FailedLaunches(t.Context(), name, time.Time{})
 			return errors.Join(err, equal("failures", len(got), 0))
 		}},
-	})
+		{"ATemplateThatIsNotThereIsRefused", func() error {
+			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
+			return code(groups.UseTemplate(t.Context(), name, "lt-00000000000000000:1"), "ValidationError")
+		}},
+	}
 }

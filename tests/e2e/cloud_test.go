@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,7 +50,16 @@ func (l *local) Balancing() aws.Config {
 
 // LookNow has health-check look, which otherwise does so each minute.
 func (l *local) LookNow() error {
-	answer, err := l.Schedule(context.Background(), "health-check", "health")
+	return l.Look(context.Background(), "health-check", "health")
+}
+
+// Look comes after a second: what else runs wants the processors, too.
+func (l *local) Look(ctx context.Context, function, schedule string) error {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	answer, err := l.Schedule(ctx, function, schedule)
 	if err == nil && answer != "null" {
 		err = errors.New(answer)
 	}
@@ -90,7 +100,7 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	o := binaries(t)
 	l := &local{log: &logBuffer{}}
 	o.Log = l.log
-	o.FleetArguments = []string{"--nodes", "0", "--speed", "5"}
+	o.FleetArguments = []string{"--nodes", "0", "--speed", "5", "--launch", "5"}
 	o.Parameters = map[string]string{"ThrottleLadderSeconds": "1", "RestartGapSeconds": "1", "SettleSeconds": "3"}
 	if change != nil {
 		change(&o)
@@ -113,6 +123,15 @@ func newLocal(t *testing.T, change func(*cloud.Options)) *local {
 	return l
 }
 
+// TestMain lets scenarios run side by side on few processors: they wait for most of their time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 // TestLocalCloud runs the scenario with every function's role enforced, and then looks at what the functions called.
 func TestLocalCloud(t *testing.T) {
 	if testing.Short() {
@@ -121,13 +140,32 @@ func TestLocalCloud(t *testing.T) {
 	c, lost := &calls{}, &losses{}
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Tap = &cloud.Tap{Before: lost.before, After: c.add, Lose: lost.next}
-		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"] = "1", "1,3"
+		o.Parameters["RecheckSeconds"], o.Parameters["ThrottleLadderSeconds"], o.Parameters["SettleHealthySeconds"] = "1", "1,3", "2"
 	})
-	t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
+	t.Run("Scenarios", func(t *testing.T) {
+		t.Run("Services", func(t *testing.T) {
+			t.Parallel()
+			t.Run("ServiceScenario", func(t *testing.T) { runServiceScenario(t, l) })
+			t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
+		})
+		t.Run("CapacityScenario", func(t *testing.T) {
+			t.Parallel()
+			runCapacityScenario(t, l, false)
+		})
+		t.Run("NodeGroupScenario", func(t *testing.T) {
+			t.Parallel()
+			// MINIMAL, as the surplus of DEFAULT is taken back node by node, at a minute each.
+			runNodeGroupScenario(&nodeGroup{capacity: newCapacity(t, l, "yard"), strategy: "MINIMAL", spoil: func(_ *capacity, spoilt bool) string {
+				if spoilt {
+					lost.refuse("UpdateContainerInstancesState", l.Caller)
+				}
+				return "AccessDenied"
+			}})
+		})
+	})
 	if t.Failed() {
 		return
 	}
-	t.Run("RolloutScenario", func(t *testing.T) { runRolloutScenario(t, l) })
 	t.Run("OperationsPassedOn", func(t *testing.T) { passOn(t, l) })
 	t.Run("LostAnswersAndAgents", func(t *testing.T) { doubt(t, l, c, lost) })
 	t.Run("AClusterDeletedBehindBerthsBack", func(t *testing.T) { forgotten(t, l) })

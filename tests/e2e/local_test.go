@@ -6,12 +6,12 @@ import (
 	"bufio"
 	"bytes"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/tests/ministack"
 )
@@ -24,9 +24,7 @@ func TestMakeLocal(t *testing.T) {
 	if why := ministack.Missing(); why != "" {
 		t.Skip(why)
 	}
-	if out, err := exec.Command("aws", "--version").CombinedOutput(); err != nil {
-		t.Skipf("no aws CLI: %v %s", err, bytes.TrimSpace(out))
-	}
+	needsAWS(t)
 	bin := filepath.Join(t.TempDir(), "local")
 	if out, err := exec.Command("go", "build", "-o", bin, root+"/tests/local").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -42,7 +40,7 @@ func TestMakeLocal(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &shell{t: t, env: append(os.Environ(), "AWS_PAGER=", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull)}
+	s := newShell(t, 2*time.Minute)
 	said := ""
 	for in := bufio.NewScanner(stdout); !strings.Contains(said, "Ctrl-C") && in.Scan(); {
 		line := strings.TrimSpace(in.Text())

@@ -33,10 +33,10 @@ func (v *virtual) EKS(ctx context.Context, method, path, body string) (status in
 
 func TestNodeGroupScenario(t *testing.T) {
 	v := newVirtual(t)
-	runNodeGroupScenario(t, v, func(s *capacity, spoilt bool) string {
+	runNodeGroupScenario(&nodeGroup{capacity: newCapacity(t, v, "yard"), strategy: "DEFAULT", spoil: func(s *capacity, spoilt bool) string {
 		s.launchesFail(spoilt)
 		return "NodeCreationFailure"
-	})
+	}})
 }
 
 // launchesFail has EC2 be out of capacity, or no longer.
@@ -54,13 +54,14 @@ func (s *capacity) launchesFail(yes bool) {
 // nodeGroup is a node group under update.
 type nodeGroup struct {
 	*capacity
+	strategy string
+	// spoil has the next update fail, or no longer, and gives the code.
 	spoil func(s *capacity, spoilt bool) (code string)
 }
 
 // runNodeGroupScenario updates the nodes of a node group to another image while a service of four runs on them: at first it
-// is spoilt, and fails with a code; then it is Successful. spoil has the next update fail, or no longer, and gives the code.
-func runNodeGroupScenario(t *testing.T, tier capacityTier, spoil func(s *capacity, spoilt bool) string) {
-	n := &nodeGroup{newCapacity(t, tier, "yard"), spoil}
+// is spoilt, and fails with a code; then it is Successful.
+func runNodeGroupScenario(n *nodeGroup) {
 	n.steps([]step{
 		{"ANodeGroupOfTwoNodes", n.create},
 		{"AnUpdateFailsWithItsCode", n.fails},
@@ -100,15 +101,18 @@ func (n *nodeGroup) state() string {
 
 func (n *nodeGroup) create() {
 	n.machines(2)
-	n.register("web", 512, 512)
-	n.await("two instances", func() bool { return len(n.instances()) == 2 })
+	n.register(n.cluster, 512, 512)
+	if err := n.tier.AddInstances(n.cluster, 2, "t3.medium", zones); err != nil { // which are in no group
+		n.t.Fatal(err)
+	}
+	n.await("four instances", func() bool { return len(n.instances()) == 4 })
 	must(n.api.CreateService(n.t.Context(), &ecs.CreateServiceInput{
-		Cluster: &n.cluster, ServiceName: aws.String("web"), TaskDefinition: aws.String("web"), DesiredCount: aws.Int32(4),
+		Cluster: &n.cluster, ServiceName: aws.String("web"), TaskDefinition: &n.cluster, DesiredCount: aws.Int32(4),
 		DeploymentConfiguration: percentages(200, 50),
 	}))(&n.story)
 	n.steady("web", 4)
 	made := n.eks(http.MethodPost, "node-groups", `{"nodegroupName": "nodes", "subnets": ["subnet-1"], "nodeRole": "arn:aws:iam::123456789012:role/nodes",
-		"updateConfig": {"maxUnavailable": 2}, "tags": {"`+cluster.AutoScalingTag+`": "`+n.group+`"}}`, "nodegroup")
+		"updateConfig": {"maxUnavailable": 2, "updateStrategy": "`+n.strategy+`"}, "tags": {"`+cluster.AutoScalingTag+`": "`+n.group+`"}}`, "nodegroup")
 	if made["status"] != "CREATING" {
 		n.t.Errorf("the node group is %v", made)
 	}
@@ -168,6 +172,9 @@ func (n *nodeGroup) fails() {
 	}
 }
 
+// secondImage is the id of the fleet's image berth-ecs-2.
+const secondImage = "ami-0be47000000000002"
+
 // nodes counts the nodes by image.
 func (n *nodeGroup) nodes() map[string]int {
 	n.t.Helper()
@@ -183,18 +190,18 @@ func (n *nodeGroup) nodes() map[string]int {
 }
 
 func (n *nodeGroup) succeeds() {
-	if got := n.update("ami-3"); got["status"] != "Successful" {
+	if got := n.update("berth-ecs-2"); got["status"] != "Successful" {
 		n.t.Fatalf("the update is %v", got)
 	}
 	n.await("the sizes from before", func() bool {
 		g := n.asg()
 		return *g.DesiredCapacity == 2 && *g.MaxSize == 6 && len(g.Instances) == 2
 	})
-	if now := n.nodes(); now["ami-3"] != 2 || len(now) != 1 {
+	if now := n.nodes(); now[secondImage] != 2 || now["ami-1"] != 0 {
 		n.t.Errorf("the nodes are %v", now)
 	}
 	n.steady("web", 4)
-	if g := n.eks(http.MethodGet, "node-groups/nodes", "", "nodegroup"); g["releaseVersion"] != "ami-3" {
+	if g := n.eks(http.MethodGet, "node-groups/nodes", "", "nodegroup"); g["releaseVersion"] != "berth-ecs-2" {
 		n.t.Errorf("the node group is %v", g)
 	}
 }
@@ -205,7 +212,7 @@ func (n *nodeGroup) configure() {
 		g := n.asg()
 		return *g.MinSize == 1 && *g.MaxSize == 4 && *g.DesiredCapacity == 3 && n.state() == "ACTIVE"
 	})
-	n.await("a third node", func() bool { return n.nodes()["ami-3"] == 3 })
+	n.await("a third node", func() bool { return n.nodes()[secondImage] == 3 })
 }
 
 func (n *nodeGroup) remove() {

@@ -60,6 +60,15 @@ type losses struct {
 	mu         sync.Mutex
 	operations []string
 	events     bool
+	refused    string // an operation that a function may not call
+	caller     func(accessKey string) string
+}
+
+// refuse has ECS refuse an operation to node-group-upgrade once, as it would without the right.
+func (l *losses) refuse(operation string, caller func(accessKey string) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused, l.caller = operation, caller
 }
 
 func (l *losses) loseEvents(yes bool) {
@@ -68,10 +77,14 @@ func (l *losses) loseEvents(yes bool) {
 	l.events = yes
 }
 
-// before takes the fleet's events and forgets them.
+// before takes the fleet's events and forgets them, and refuses what is to be refused.
 func (l *losses) before(call cloud.Call) (status int, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.refused != "" && call.Operation == l.refused && l.caller(call.AccessKey) == "node-group-upgrade" {
+		l.refused = ""
+		return http.StatusBadRequest, `{"__type": "AccessDeniedException", "message": "it is not in the role"}`
+	}
 	if !l.events || call.Operation != "PutEvents" {
 		return 0, ""
 	}
@@ -185,7 +198,9 @@ var notSeen = map[string]string{
 	"route53:GetHealthCheck":           "Cloud Map's services with health checks of Route 53",
 	"route53:UpdateHealthCheck":        "Cloud Map's services with health checks of Route 53",
 
-	"iam:PassRole":     "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
+	"iam:PassRole": "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
+	"autoscaling:RecordLifecycleActionHeartbeat": "a drain that takes half an hour",
+
 	"ec2:CreateTags":   "Auto Scaling asks it of who has a group launch by a template with tags",
 	"ec2:RunInstances": "Auto Scaling asks it of who has a group launch by a template",
 	"sqs:SendMessage":  "the event source mapping reports records that it gave up",

@@ -54,7 +54,7 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 		return fmt.Errorf("%w (see %s)", err, logName)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	fmt.Printf(usage, c.Endpoint, c.Fleet, c.Endpoint, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, c.Fleet, c.Fleet, c.Fleet, logName)
+	fmt.Printf(usage, c.Endpoint, c.Fleet, c.Endpoint, ministack.AccessKey, ministack.SecretKey, ministack.Region, c.API, c.Fleet, c.Fleet, c.Fleet, c.Fleet, c.Fleet, c.Fleet, logName)
 	<-ctx.Done()
 	fmt.Println("\nTaking it down…")
 	return nil
@@ -67,6 +67,7 @@ In a second terminal:
   export AWS_ENDPOINT_URL=%s AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s AWS_DEFAULT_REGION=%s
   export AWS_ENDPOINT_URL_ECS=%s
   export AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2=%s AWS_ENDPOINT_URL_SERVICEDISCOVERY=%s
+  export AWS_ENDPOINT_URL_AUTO_SCALING=%s AWS_ENDPOINT_URL_EC2=%s AWS_ENDPOINT_URL_CLOUDWATCH=%s
 
   aws ecs create-cluster --cluster-name default
   aws ecs list-container-instances

@@ -68,10 +68,19 @@ var kinds = []struct {
 	{"alarm", 2, (*World).fireAlarm},
 	{"create-checked", 0, func(w *World, a Action) { w.client.plain(fmt.Sprint("c", a.N), "checked:1", 7, false) }},
 	{"protect", 3, func(w *World, a Action) { w.client.protect(a) }},
+	// Where a node group is updated, see [drawUpgrade].
+	{"update-nodes", 0, func(w *World, a Action) { w.upgrades.updateNodes(a) }},
+	{"block-standalone", 0, func(w *World, a Action) { w.upgrades.blockStandalone(a) }},
+	{"block-foreign", 0, func(w *World, a Action) { w.upgrades.blockForeign(a) }},
+	{"block-protected", 0, func(w *World, a Action) { w.upgrades.blockProtected(a) }},
+	{"block-percentages", 0, func(w *World, a Action) { w.upgrades.blockPercentages(a) }},
+	{"fail-launches", 0, func(w *World, a Action) { w.upgrades.failLaunches(a) }},
+	{"burst", 0, func(w *World, a Action) { w.upgrades.burst(a) }},
 }
 
 // act lets an action take place.
 func (w *World) act(a Action) {
+	w.upgrades.happens(a)
 	for _, k := range kinds {
 		if k.name == a.Kind {
 			k.act(w, a)

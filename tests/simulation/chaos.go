@@ -45,7 +45,17 @@ const (
 	CrashLoop
 	FlapHealth
 	IgnoreStop
+	LaunchFails
+	LaunchSilent
+	LaunchSlow
+	LaunchElsewhere
+	LaunchSick
+	GroupAmbiguous
+	GroupLate
+	GroupDenied
 	faultCount
+	// upgradeFault is the first of those that befall node groups alone.
+	upgradeFault = LaunchFails
 )
 
 // faultTable names the faults and says how often each may strike, per occasion; 1 is on or off for the whole run.
@@ -86,6 +96,14 @@ var faultTable = [faultCount]struct {
 	CrashLoop:       {"a task ends soon after RUNNING", 0.15},
 	FlapHealth:      {"the health of a task flaps", 0.15},
 	IgnoreStop:      {"a task ignores that it should stop", 0.15},
+	LaunchFails:     {"an instance cannot be launched", 0.5},
+	LaunchSilent:    {"an instance is launched and never registers", 0.1},
+	LaunchSlow:      {"a launch is late, by up to 10 minutes", 0.3},
+	LaunchElsewhere: {"an instance is launched in another zone", 0.2},
+	LaunchSick:      {"an instance's agent leaves as soon as it has come", 0.1},
+	GroupAmbiguous:  {"a change of a group or an instance times out, applied or not", 0.1},
+	GroupLate:       {"a change of a group or an instance times out and is applied later", 0.05},
+	GroupDenied:     {"a change of a group or an instance is denied", 0.003},
 }
 
 // AllFaults are all of them. Every eighth seed has none of them: in these what a decision knew is known to seconds.

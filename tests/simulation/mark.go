@@ -1,5 +1,7 @@
 package simulation
 
+import "berth/shared/cluster"
+
 // Mark is something that has to have happened in some run, or the simulation does not test what it says: finer than a
 // [Fault], or brought about by the history. The numbers are those of the list of faults that the simulator offers.
 type Mark string
@@ -107,6 +109,25 @@ var Marks = []Mark{
 	MarkSick, MarkMendedRevision, MarkBalanced, MarkDrained, MarkTargetUnhealthy, MarkAlarm, MarkRebalanced,
 }
 
+// Marks of runs in which a node group is updated.
+const (
+	MarkUpdate    Mark = "upgrade: an update began"
+	MarkInUse     Mark = "upgrade: an update was refused as another was in progress"
+	MarkScaledOut Mark = "upgrade: managed scaling enlarged the group"
+	MarkStopped   Mark = "upgrade: an update left other sizes and said why"
+	MarkForced    Mark = "upgrade: a task was stopped by force"
+	MarkGaveUp    Mark = "upgrade: " + Mark(cluster.PodEvictionFailure)
+	MarkNoNodes   Mark = "upgrade: " + Mark(cluster.NodeCreationFailure)
+	MarkNoRights  Mark = "upgrade: " + Mark(cluster.UpdateAccessDenied)
+	MarkSucceeded Mark = "upgrade: " + Mark(cluster.UpdateSuccessful)
+	MarkFailed    Mark = "upgrade: " + Mark(cluster.UpdateFailed)
+)
+
+// UpgradeMarks are all of them.
+var UpgradeMarks = []Mark{
+	MarkUpdate, MarkInUse, MarkScaledOut, MarkStopped, MarkForced, MarkGaveUp, MarkNoNodes, MarkNoRights, MarkSucceeded, MarkFailed,
+}
+
 // Coverage counts what happened over any number of runs.
 type Coverage struct {
 	Marks map[Mark]int
@@ -126,15 +147,15 @@ func (c *Coverage) Add(o Coverage) {
 	}
 }
 
-// Missing is what never happened.
-func (c *Coverage) Missing() []string {
+// Missing is what never happened of these.
+func (c *Coverage) Missing(faults []Fault, marks []Mark) []string {
 	var out []string
-	for f, n := range c.Hits {
-		if n == 0 {
-			out = append(out, Fault(f).String())
+	for _, f := range faults {
+		if c.Hits[f] == 0 {
+			out = append(out, f.String())
 		}
 	}
-	for _, m := range Marks {
+	for _, m := range marks {
 		if c.Marks[m] == 0 {
 			out = append(out, string(m))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -36,14 +37,15 @@ func (w *World) instances() []*cluster.Instance {
 		w.checker.fail("listing instances: %v", err)
 		return nil
 	}
-	if len(ids) == 0 {
-		return nil
+	var all []*cluster.Instance
+	for part := range slices.Chunk(ids, 100) {
+		got, err := w.Fleet.DescribeInstances(context.Background(), clusterName, part)
+		if err != nil {
+			w.checker.fail("describing instances: %v", err)
+		}
+		all = append(all, got...)
 	}
-	got, err := w.Fleet.DescribeInstances(context.Background(), clusterName, ids)
-	if err != nil {
-		w.checker.fail("describing instances: %v", err)
-	}
-	return got
+	return all
 }
 
 // one is the instance that the action hits; where there is none it adds some.
@@ -251,7 +253,7 @@ func (w *World) stopCalled(ecsID string) {
 		w.mark(MarkStopIgnored)
 	}
 	for _, t := range w.Fleet.Truth(clusterName) {
-		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours {
+		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrades.forces(t.Instance) {
 			w.checker.fail("foreign task %s was to be stopped", ecsID)
 		}
 	}

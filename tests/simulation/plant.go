@@ -41,6 +41,9 @@ var Bugs = []Bug{
 
 // state puts the bug around a function's State.
 func (b Bug) state(w *World, function string, s handler.State) handler.State {
+	if UpgradeBugs[b] != "" {
+		return b.upgradeState(w, function, s)
+	}
 	if show := b.lie(); show != nil && function == "placement" {
 		return &liar{s, w, show}
 	}

@@ -86,7 +86,7 @@ var symptoms = map[Bug]string{
 // shown are the broken invariants that show the bug.
 func (b Bug) shown(broken []string) (out []string) {
 	for _, why := range broken {
-		if strings.Contains(why, symptoms[b]) {
+		if strings.Contains(why, symptoms[b]+UpgradeBugs[b]) {
 			out = append(out, why)
 		}
 	}

@@ -126,6 +126,9 @@ func (s *faultyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, 
 			s.world.mark(MarkStaleEvent)
 		}
 	}
+	if dead := s.world.upgrades.struck(processOf(ctx), s.function); dead != nil {
+		return nil, dead
+	}
 	return row, s.after(ctx, err)
 }
 
@@ -136,7 +139,11 @@ func (s *faultyState) Commit(ctx context.Context, c cluster.Commit) error {
 	if err := s.leave(ctx, c.Writes, func() { _ = s.inner.Commit(context.Background(), c) }); err != nil {
 		return err
 	}
-	return s.after(ctx, s.inner.Commit(processOf(ctx).reach(ctx), c))
+	err := s.inner.Commit(processOf(ctx).reach(ctx), c)
+	if dead := s.world.upgrades.struck(processOf(ctx), s.function); dead != nil {
+		return dead
+	}
+	return s.after(ctx, err)
 }
 
 // leave may have the process die with its write under way, to take effect later. A vandal must not come here, but to
@@ -162,7 +169,8 @@ func (s *faultyState) leave(ctx context.Context, writes []cluster.Write, apply f
 
 // faultyECS adds to the fleet's own call faults what befalls the caller: denied, set aside, or dead, before or after.
 type faultyECS struct {
-	world *World
+	world    *World
+	function string
 	handler.ECS
 }
 
@@ -171,7 +179,11 @@ func (e *faultyECS) before(ctx context.Context) error {
 	if err := p.pause(); err != nil {
 		return err
 	}
-	if p != nil && p.mode == function && e.world.chaos.hit(ECSDenied) {
+	part := 1.0
+	if e.function == upgrader { // which gives up at once
+		part = 0.05
+	}
+	if p != nil && p.mode == function && e.world.chaos.hitPart(ECSDenied, part) {
 		e.world.mark(MarkDenied)
 		return cluster.Errorf(cluster.CodeAccessDenied, "The role may not do that.")
 	}

@@ -22,7 +22,7 @@ func (w *World) tell(records []cluster.Record) {
 		case *cluster.ServiceEvent:
 			w.note("  event: %s", row.Message)
 		case *cluster.Instance:
-			w.note("  instance %s in %s: %s, connected %t", row.ID, row.Zone(), row.Status, row.AgentConnected)
+			w.note("  instance %s in %s: %s, connected %t, of provider %q, released in %q, version %d", row.ID, row.Zone(), row.Status, row.AgentConnected, row.CapacityProvider(), row.ReleasedIn, row.Version)
 		case *cluster.Target:
 			w.note("  target %s: %+v", row.Task, row.Registrations)
 		}

@@ -36,6 +36,9 @@ type Run struct {
 	Off []Fault
 	// Plant puts a bug in.
 	Plant Bug
+	// Upgrade has a node group updated. Pool is its shape, the seed's where nil.
+	Upgrade bool
+	Pool    *Pool
 }
 
 // Outcome is what became of a run.
@@ -62,6 +65,7 @@ type World struct {
 	marks    map[Mark]int
 	notes    []string
 	client   *customer
+	upgrades *upgrading // nil where no node group is updated
 	steps    int
 	outage   outage
 	span     time.Duration
@@ -87,9 +91,12 @@ func Simulate(r Run) Outcome {
 		return Outcome{Broken: []string{err.Error()}}
 	}
 	defer w.Close()
-	if w.Away {
+	switch {
+	case w.Away:
 		w.liveAway()
-	} else {
+	case w.Upgrade:
+		w.upgrades.live()
+	default:
 		w.live()
 	}
 	w.count()
@@ -113,7 +120,14 @@ func newWorld(r Run) (*World, error) {
 		w.chaos.hits[LongRun]++
 		w.span = longSpan
 	}
-	if w.Actions == nil {
+	if r.Upgrade {
+		w.span = upgradeSpan
+	}
+	switch {
+	case w.Actions != nil:
+	case r.Upgrade:
+		w.Actions = drawUpgrade(history)
+	default:
 		w.Actions = draw(history, 8+history.IntN(25), w.span)
 		if calm && r.Seed%16 == 7 {
 			w.Actions = append(w.Actions, storm...)
@@ -132,21 +146,37 @@ func newWorld(r Run) (*World, error) {
 	ids := 0
 	var err error
 	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: w.Plant.settings(), Watch: w.checker.records, Log: slog.New(logbook{world: w}),
+		Loop: loop, Seed: r.Seed, Settings: w.Plant.settings(), Watch: w.watch, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(function string, s handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
-		WrapECS:   func(_ string, e handler.ECS) handler.ECS { return &faultyECS{world: w, ECS: e} },
+		WrapECS: func(function string, e handler.ECS) handler.ECS {
+			return w.Plant.upgradeECS(w, function, &faultyECS{world: w, function: function, ECS: e})
+		},
+		WrapGroups: func(function string, g installation.Groups) installation.Groups {
+			return w.Plant.upgradeGroups(function, &faultyGroups{Groups: g, world: w, function: function})
+		},
 		WrapClock: func(string, handler.Clock) handler.Clock { return clock{w} },
 		Runtime:   embedded.RuntimeOptions{Execute: w.execute, Faults: w.messageFaults()},
 	})
 	if err != nil {
 		return nil, err
 	}
+	if r.Upgrade {
+		w.upgrades = newUpgrades(w, w.shape())
+	}
 	w.Fleet.SetCallFaults(w.callFaults())
 	w.Fleet.SetBehaviour(w.behaviour)
 	return w, nil
+}
+
+// watch sees every commit.
+func (w *World) watch(records []cluster.Record) {
+	w.checker.records(records)
+	if w.upgrades != nil {
+		w.upgrades.watch(records)
+	}
 }
 
 func (w *World) note(format string, args ...any) {

@@ -49,10 +49,21 @@ type Options struct {
 	WrapState func(function string, s handler.State) handler.State
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
+	// WrapGroups does the same for what a function calls of Auto Scaling groups and their instances.
+	WrapGroups func(function string, g Groups) Groups
 	// Watch sees the records of every commit before any function does.
 	Watch func([]cluster.Record)
 	// Runtime is passed on: Execute and Faults.
 	Runtime embedded.RuntimeOptions
+}
+
+// Groups are the ports through which Auto Scaling groups, their launch templates and their instances are changed.
+type Groups interface {
+	handler.AutoScaling
+	handler.GroupUpdates
+	handler.LaunchTemplates
+	handler.Hosts
+	handler.Metrics
 }
 
 // Installation is an embedded Berth.
@@ -62,6 +73,8 @@ type Installation struct {
 	Fleet   *fleet.Fleet
 	Runtime *embedded.Runtime
 	API     *handler.API
+	// NodeGroups is the EKS API.
+	NodeGroups *handler.NodeGroups
 	// Server is the ECS API.
 	Server http.Handler
 
@@ -168,6 +181,13 @@ func (i *Installation) ecs(function string) handler.ECS {
 	return i.Fleet
 }
 
+func (i *Installation) groups(function string) Groups {
+	if w := i.options.WrapGroups; w != nil {
+		return w(function, i.Fleet)
+	}
+	return i.Fleet
+}
+
 func (i *Installation) clock(function string) handler.Clock {
 	if w := i.options.WrapClock; w != nil {
 		return w(function, i.Loop)
@@ -188,8 +208,9 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
+	i.NodeGroups = &handler.NodeGroups{API: i.API}
 	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
-		Account: i.options.Account, Scheduler: i.API, NodeGroups: &handler.NodeGroups{API: i.API}, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
+		Account: i.options.Account, Scheduler: i.API, NodeGroups: i.NodeGroups, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
 	}))
@@ -265,7 +286,7 @@ func (i *Installation) log(function string) *slog.Logger {
 
 func (i *Installation) dispatch(name string) *handler.Dispatch {
 	return &handler.Dispatch{
-		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Groups: i.Fleet, Bus: i.options.Bus,
+		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Groups: i.groups(name), Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
@@ -280,16 +301,18 @@ func (i *Installation) healthCheck() *handler.HealthCheck {
 
 func (i *Installation) managedScaling() *handler.ManagedScaling {
 	const name = "managed-scaling"
+	groups := i.groups(name)
 	return &handler.ManagedScaling{
-		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Groups: i.Fleet, Metrics: i.Fleet, Clock: i.clock(name),
+		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 
 func (i *Installation) nodeGroupUpgrade() *handler.NodeGroupUpgrade {
 	const name = "node-group-upgrade"
+	groups := i.groups(name)
 	return &handler.NodeGroupUpgrade{
-		State: i.state(name), ECS: i.ecs(name), Hosts: i.Fleet, Auto: i.Fleet, Updates: i.Fleet, Templates: i.Fleet, Clock: i.clock(name),
+		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name),
 	}
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Compress float64 // arrivals come this many times faster; 1 where 0
 	Seed     uint64
 	Strategy string // a scoring, see [placement.Scorings]; ECS's spread where empty
+	// Days, of virtual time, are when a replay on groups ends at the latest; 0 is once all tasks have ended.
+	Days float64
 	// Progress, where set, is called now and then with the tasks that have arrived and those that have ended.
 	Progress func(arrived, ended int)
 	// Check, where set, is called whenever nothing is pending: no message, no record, no outbox row.
@@ -105,7 +107,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	for _, s := range shapesOf(r.Tasks) {
-		if err := r.register(ctx, s); err != nil {
+		if err := register(ctx, r.Installation, s); err != nil {
 			return err
 		}
 	}

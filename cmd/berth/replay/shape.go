@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"berth/cmd/berth/installation"
 	"berth/cmd/berth/trace"
 )
 
@@ -43,7 +44,7 @@ func (s shape) share() bool { return s.gpus == 1 && s.gpuMilli < 1000 && s.gpuMi
 
 // register makes the shape's task definition, through the ECS API like any user. ECS has whole CPU units and whole
 // GPUs only; what it cannot say stands in tags of Berth's own.
-func (r *run) register(ctx context.Context, s shape) error {
+func register(ctx context.Context, i *installation.Installation, s shape) error {
 	container := map[string]any{
 		"name": "main", "image": "trace", "essential": true, "memory": max(6, s.memory), "cpu": s.cpu * 1024 / 1000,
 	}
@@ -59,7 +60,7 @@ func (r *run) register(ctx context.Context, s shape) error {
 	if err != nil {
 		return err
 	}
-	if status, answer := r.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
+	if status, answer := i.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", body); status != http.StatusOK {
 		return fmt.Errorf("registering %s: %s", s.family(), answer)
 	}
 	return nil

@@ -1,0 +1,43 @@
+package replay
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/trace"
+)
+
+// upTo are those tasks of the first n that live no longer than most.
+func upTo(tasks []trace.Pod, n int, most time.Duration) (out []trace.Pod) {
+	for _, p := range tasks[:n] {
+		if life(p) <= most {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// TestConsolidationSaves replays a part of the trace on groups twice: by the original's rules and with consolidation, which
+// has to run the same tasks on at least 15 % fewer instance-hours, with no percentage violated.
+func TestConsolidationSaves(t *testing.T) {
+	nodes, tasks := shipped(t)
+	o := Options{Nodes: every(nodes, 50), Tasks: upTo(tasks, 250, 12*time.Hour), Compress: 20000, Seed: 1}
+	var got [2]Scaled
+	for n, consolidate := range []bool{false, true} {
+		var err error
+		if got[n], err = RunScaled(context.Background(), o, consolidate); err != nil {
+			t.Fatal(err)
+		}
+		if got[n].Ran != len(o.Tasks) || got[n].Violated > 0 {
+			t.Errorf("consolidate %t: %+v", consolidate, got[n])
+		}
+	}
+	if got[0].Moved > 0 {
+		t.Errorf("%d tasks were moved without consolidation", got[0].Moved)
+	}
+	if got[1].InstanceHours > 0.85*got[0].InstanceHours {
+		t.Errorf("%.1f instance-hours with consolidation, %.1f without", got[1].InstanceHours, got[0].InstanceHours)
+	}
+	t.Logf("%+v, with consolidation %+v", got[0], got[1])
+}

@@ -1,0 +1,76 @@
+package scaling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// patience is how long an instance has to register before it is replaced: its warm-up, and never less than ECS's own.
+func (c *census) patience() time.Duration {
+	return max(c.settings.Warmup, cluster.DefaultScaling.Warmup)
+}
+
+// replace has instances terminated and launched anew that never registered, as far as the group has too few without them:
+// the group counts them, so that nothing else would make up for them while tasks wait. What is not needed is left to the
+// scale-in. In the time that an instance has to register no more are replaced than may be taken in a minute (C5), one at
+// least: who launches what never works should not do it faster.
+func (c *census) replace() {
+	short := c.within(c.want(c.out.Needed)) - (c.running - c.gone)
+	left := min(short, max(1, c.running*c.settings.Share/100))
+	why := ""
+	switch since := c.Now.Sub(c.next.LastReplaced); {
+	case c.Upgrading:
+		why = "the group's nodes are being upgraded"
+	case !c.next.LastReplaced.IsZero() && since < c.patience():
+		why = fmt.Sprintf("others were replaced at %s, and %s have to pass", stamp(c.next.LastReplaced), c.patience())
+	}
+	var replaced []*member
+	for _, m := range c.members {
+		switch age := c.Now.Sub(m.launched); {
+		case !m.lost():
+		case m.Running() && left > 0 && why == "" && age >= c.patience() && (!m.Protected || c.Provider.Protection):
+			left--
+			replaced = append(replaced, m)
+			m.obstacle = "it never registered with the cluster: it is replaced"
+		default:
+			if short > 0 && why != "" {
+				m.obstacle = "it never registered with the cluster, and is not replaced yet: " + why
+			}
+			c.event("", "never registered "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s has not registered with the cluster %s after it was launched: it counts as empty.",
+				c.Provider.Name, m.ID, age.Truncate(time.Second)))
+		}
+	}
+	c.tellReplaced(replaced)
+}
+
+// tellReplaced says which instances are replaced: to the operator, and to those whose tasks wait.
+func (c *census) tellReplaced(replaced []*member) {
+	if len(replaced) == 0 {
+		return
+	}
+	c.next.LastReplaced = c.Now
+	var names []string
+	for _, m := range replaced {
+		c.out.Replace = append(c.out.Replace, m.ID)
+		if len(names) < maxNamed {
+			names = append(names, m.ID)
+		}
+	}
+	text := fmt.Sprintf("%s of capacity provider %s did not register with the cluster within %s, and %s replaced: %s",
+		counted(len(replaced), "instance"), c.Provider.Name, c.patience(), map[bool]string{true: "is", false: "are"}[len(replaced) == 1], strings.Join(names, ", "))
+	if more := len(replaced) - len(names); more > 0 {
+		text += fmt.Sprintf(", %d more", more)
+	}
+	c.event("", "", text+".")
+	var owners []string
+	for _, w := range c.Waiting {
+		if w.Count > 0 && !slices.Contains(owners, w.Name) {
+			owners = append(owners, w.Name)
+			c.event(w.Name, "", fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text))
+		}
+	}
+}

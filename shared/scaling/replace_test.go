@@ -1,0 +1,106 @@
+package scaling_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/scaling"
+)
+
+// silent adds so many instances that were launched so long ago and have not registered.
+func silent(n int, ago time.Duration) option {
+	return func(w *world) {
+		for range n {
+			w.machine(len(w.group.Instances)+1, "InService").LaunchedAt = w.now.Add(-ago)
+		}
+	}
+}
+
+// An instance that never registers counts in N: tasks would wait for it for ever.
+func TestReplace(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	waiting := func(n int) option { return waits(n, half) }
+	warmup := func(d time.Duration) option { return setting(func(s *cluster.ManagedScaling) { s.Warmup = d }) }
+	replacedAgo := func(d time.Duration) option {
+		return func(w *world) { w.history.LastReplaced = w.now.Add(-d) }
+	}
+	for name, c := range map[string]struct {
+		options  []option
+		replaced string
+		desired  int
+	}{
+		"WhatTasksWaitFor":             {[]option{instances(2, 0), full, silent(1, 5*time.Minute), waiting(2)}, "i-3", 3},
+		"AndMoreWhereMoreAreNeeded":    {[]option{instances(2, 0), full, silent(1, 5*time.Minute), waiting(5)}, "i-3", 5},
+		"NotInItsWarmup":               {[]option{instances(2, 0), full, silent(1, 5*time.Minute-1), waiting(2)}, "", 3},
+		"NotInALongerWarmup":           {[]option{instances(2, 0), full, silent(1, 9*time.Minute), waiting(2), warmup(10 * time.Minute)}, "", 3},
+		"NotAtOnceWithoutAWarmup":      {[]option{instances(2, 0), full, silent(1, 4*time.Minute), waiting(2), warmup(0)}, "", 3},
+		"NotWhereNothingWaits":         {[]option{instances(2, 0), silent(1, time.Hour)}, "", 3},
+		"ForTheMinimum":                {[]option{instances(2, 0), silent(1, time.Hour), bounds(3, 9)}, "i-3", 3},
+		"ForTheTarget":                 {[]option{instances(2, 0), silent(1, time.Hour), target(67)}, "i-3", 3},
+		"WhereMinimumIsMaximum":        {[]option{instances(2, 0), silent(2, time.Hour), bounds(4, 4)}, "i-3 i-4", 4},
+		"HalfOfTheGroupAtOnce":         {[]option{silent(8, time.Hour), bounds(8, 8)}, "i-1 i-2 i-3 i-4", 8},
+		"AsManyAsMayGoInAMinute":       {[]option{silent(8, time.Hour), bounds(8, 8), setting(func(s *cluster.ManagedScaling) { s.Share = 25 })}, "i-1 i-2", 8},
+		"OneAtLeast":                   {[]option{silent(2, time.Hour), bounds(2, 2), setting(func(s *cluster.ManagedScaling) { s.Share = 1 })}, "i-1", 2},
+		"OneOfTwoWhereNoneIsKnown":     {[]option{silent(2, 5*time.Minute), waiting(5)}, "i-1", 2},
+		"NotSoonAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5*time.Minute - 1)}, "", 3},
+		"AWarmupAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5 * time.Minute)}, "i-3", 3},
+		"NotInAnUpgrade":               {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.upgrade = true }}, "", 3},
+		"NotWhatSomebodyElseProtects":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protected}, "", 3},
+		"ProtectedByTheProvider":       {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection, protected}, "i-3", 3},
+		"WhereAPolicySizesTheGroup":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-3", 3},
+		"NotWhereManagedScalingIsOff":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Enabled = false })}, "", 3},
+		"NotWhatIsStillBeingLaunched":  {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Pending") }}, "", 3},
+		"NotWhatIsBeingTerminatedOnce": {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Terminating:Wait"); w.group.Desired = 3 }}, "", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(c.options...)
+			d := w.decide()
+			expect(t, "replaced", strings.Join(d.Replace, " "), c.replaced)
+			expect(t, "desired", d.Desired, c.desired)
+			expect(t, "event", strings.Contains(told(d), "did not register"), c.replaced != "")
+			expect(t, "remembered", d.History.LastReplaced.Equal(noon), c.replaced != "")
+		})
+	}
+	t.Run("TellsThoseThatWait", func(t *testing.T) {
+		d := newWorld(instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Share = 100 })).decide()
+		contains(t, "event", told(d), "service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
+		contains(t, "why", why(d, "i-4"), "it never registered with the cluster: it is replaced")
+	})
+	t.Run("SaysWhyNot", func(t *testing.T) {
+		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(time.Minute)).decide()
+		contains(t, "why", why(d, "i-3"), "it never registered with the cluster, and is not replaced yet: others were replaced at 2026-11-21T11:59:00Z, and 5m0s have to pass")
+	})
+}
+
+func protected(w *world) {
+	for n := range w.group.Instances {
+		w.group.Instances[n].Protected = true
+	}
+}
+
+// Whatever the state, what is replaced has never registered, has had its time, and is no more than may go at once.
+func TestReplaceIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := genWorld(t)
+		d := scaling.Decide(w.input())
+		known := map[string]bool{}
+		for _, r := range w.rows {
+			if i, ok := r.(*cluster.Instance); ok {
+				known[i.EC2InstanceID] = true
+			}
+		}
+		for _, id := range d.Replace {
+			if m := w.find(id); known[id] || m.Lifecycle != "InService" || noon.Sub(m.LaunchedAt) < 5*time.Minute {
+				t.Fatalf("%s is replaced: %+v", id, *m)
+			}
+		}
+		if n := len(d.Replace); n > max(1, d.Running*w.provider.Scaling.Share/100) || n > 0 && w.upgrade {
+			t.Fatalf("%d of %d are replaced: %s", n, d.Running, fmt.Sprint(d.Replace))
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+const scaledProvider = "provider"
+
+// sizedGroup is an Auto Scaling group with all instances of a cluster in service, and CloudWatch. What is not here must not be
+// called for a group at rest.
+type sizedGroup struct {
+	handler.AutoScaling
+	group cluster.AutoScalingGroup
+	asked int // for another desired capacity
+}
+
+func (g *sizedGroup) DescribeGroups(context.Context, []string) ([]*cluster.AutoScalingGroup, error) {
+	return []*cluster.AutoScalingGroup{&g.group}, nil
+}
+
+func (g *sizedGroup) SetDesired(context.Context, string, int) error                       { g.asked++; return nil }
+func (g *sizedGroup) SetInstanceProtection(context.Context, string, []string, bool) error { return nil }
+func (g *sizedGroup) PutReservation(context.Context, []cluster.Datapoint) error           { return nil }
+func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
+func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
+
+// drainer is ECS with the only call that consolidation makes.
+type drainer struct {
+	handler.ECS
+	*sizedGroup
+}
+
+func (d drainer) DrainInstance(context.Context, string, string) error { return nil }
+
+// scaledMinute is managed scaling's minute in a cluster of so many instances with two tasks each, of which so many more wait.
+func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func() {
+	t.Helper()
+	s := newSpread(t, 2*instances, instances)
+	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances}}
+	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true, Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
+	p.Scaling.Enabled, p.Scaling.Consolidation.Enabled = true, consolidate
+	p.Cluster = cluster.Directory
+	s.put(p)
+	s.put(&cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: clusterName})
+	s.put(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider}, Status: cluster.AttachmentsComplete})
+	for i := range instances {
+		row := s.instance(i)
+		row.Attributes[cluster.AttributeProvider] = scaledProvider
+		s.put(row)
+		g.group.Instances = append(g.group.Instances, cluster.GroupInstance{
+			ID: row.EC2InstanceID, Type: "m5.large", Zone: row.Zone(), Lifecycle: "InService", Protected: true, LaunchedAt: s.now.AddDate(0, 0, -1),
+		})
+	}
+	s.wait(waiting)
+	h := &handler.ManagedScaling{
+		State: s.store, ECS: drainer{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
+	}
+	return func() {
+		if err := h.Schedule(context.Background(), "scaling"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// wait has so many tasks of one service wait for an instance of the provider.
+func (s *settled) wait(n int) {
+	if n == 0 {
+		return
+	}
+	const name = "waiting"
+	short := cluster.ShortKey(clusterName, name, s.now)
+	id := cluster.DeploymentID(short, s.now)
+	def := &cluster.TaskDefinition{Head: cluster.Head{Cluster: clusterName}, Family: name, Revision: 1, Needs: cluster.Resources{CPU: 2000 * cluster.CPUUnit, Memory: 7000}}
+	s.put(def)
+	s.put(&cluster.Service{
+		Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: n,
+		MinHealthy: 100, MaxPercent: 200, CreatedAt: s.now, Providers: []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}},
+		Deployment: cluster.Deployment{Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, Desired: n},
+	})
+	for k := range n {
+		s.put(&cluster.Task{
+			Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
+			Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, Desired: cluster.TaskRunning, CreatedAt: cluster.At(s.now),
+		})
+	}
+}
+
+// scaledMinutes are the clusters that a minute of managed scaling is measured in.
+var scaledMinutes = []struct {
+	name        string
+	waiting     int
+	consolidate bool
+}{{"Quiet", 0, false}, {"500Waiting", 500, false}, {"Consolidating", 0, true}}
+
+// A minute of managed scaling of a group, with the reading of its cluster.
+func BenchmarkManagedScaling(b *testing.B) {
+	for _, n := range []int{1250, 5000} {
+		for _, m := range scaledMinutes {
+			b.Run(fmt.Sprintf("%dInstances%dTasks/%s", n, 2*n, m.name), func(b *testing.B) {
+				minute := scaledMinute(b, n, m.waiting, m.consolidate)
+				b.ReportAllocs()
+				for b.Loop() {
+					minute()
+				}
+			})
+		}
+	}
+}
+
+// Four times the cluster costs no more than about four times the minute: memory that is taken is counted instead of time.
+func TestManagedScalingIsLinear(t *testing.T) {
+	for _, m := range scaledMinutes {
+		t.Run(m.name, func(t *testing.T) {
+			cost := func(n int) float64 {
+				return testing.AllocsPerRun(2, scaledMinute(t, n, m.waiting*n/5000, m.consolidate))
+			}
+			small, large := cost(500), cost(2000)
+			t.Logf("%.0f allocations at 500 instances, %.0f at 2,000", small, large)
+			if large > 5*small {
+				t.Errorf("a minute takes %.0f allocations at 500 instances and %.0f at 2,000", small, large)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package contract
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	cw "github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/transport/http/protocol/awsquery"
+
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+)
+
+// scaler is Auto Scaling, EC2 and CloudWatch to hold the adapters against.
+type scaler struct {
+	config aws.Config
+	// settle lets happen what was begun.
+	settle func()
+	// cloudWatch changes CloudWatch's client.
+	cloudWatch func(*cw.Options)
+	// differs are the clauses that it does not keep, with the reason.
+	differs map[string]string
+}
+
+func motoScaler(t *testing.T) *scaler {
+	return &scaler{
+		config: configOf(moto(t)), settle: func() {},
+		cloudWatch: func(o *cw.Options) { // moto knows no CBOR; the adapter is the same
+			o.Protocol = awsquery.New(&smithy.ServiceSchema{Version: "2010-08-01"})
+		},
+		differs: map[string]string{
+			"NoSuchGroup":                      "moto fails itself where there is no such group",
+			"ADesiredCapacityWithinTheBounds":  "moto takes any",
+			"ATerminationWaitsForItsHook":      "moto terminates at once",
+			"AnAlarmFiresWhereTheMetricIsLow":  "moto's alarms watch nothing",
+			"APolicyHasTheGroupFollowAMetric":  "moto's policies follow nothing",
+			"ALaunchThatFailedIsTold":          "moto's launches do not fail",
+			"NoMoreThanFiftyInstancesAtOnce":   "moto takes any number",
+			"ATemplateThatIsNotThereIsRefused": "moto answers a validation error of its own",
+		},
+	}
+}
+
+func fleetScaler(t *testing.T) *scaler {
+	t.Helper()
+	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
+	f, err := fleet.Open(fleet.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(f.Protocols(http.NotFoundHandler()))
+	t.Cleanup(server.Close)
+	return &scaler{config: configOf(server.URL), settle: func() { loop.RunUntil(loop.Now().Add(10 * time.Minute)) }}
+}
+
+// onScalers runs a suite on each; a clause that one differs in and that the suite does not have is none of its business.
+func onScalers(t *testing.T, clauses func(*testing.T, *scaler) []clause) {
+	for name, open := range map[string]func(*testing.T) *scaler{"Moto": motoScaler, "Fleet": fleetScaler} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			all, differs := clauses(t, s), map[string]string{}
+			for _, c := range all {
+				if why, ok := s.differs[c.name]; ok {
+					differs[c.name] = why
+				}
+			}
+			hold(t, differs, all)
+		})
+	}
+}
+
+// template makes a launch template of two versions, and gives its id.
+func (s *scaler) template(t *testing.T, name string) string {
+	t.Helper()
+	client := ec2.NewFromConfig(s.config)
+	data := &types.RequestLaunchTemplateData{ImageId: aws.String("ami-12c6146b"), InstanceType: types.InstanceTypeT3Micro}
+	out, err := client.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{LaunchTemplateName: &name, LaunchTemplateData: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *out.LaunchTemplate.LaunchTemplateId
+}

@@ -1,0 +1,200 @@
+package simulation
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/nodegroup"
+)
+
+// Bugs of the upgrades of node groups.
+const (
+	// OldNodesSchedulable makes no old node unschedulable, and believes that all are.
+	OldNodesSchedulable Bug = "upgrade: old nodes are not made unschedulable"
+	// DrainAllAtOnce makes every old node DRAINING with the first.
+	DrainAllAtOnce Bug = "upgrade: all old nodes are DRAINING at once"
+	// OneTooMany takes one node more at a time than may be out of service.
+	OneTooMany Bug = "upgrade: one node too many at a time"
+	// NoReplacement takes the next node though none has come for the last.
+	NoReplacement Bug = "upgrade: replacements are not waited for"
+	// NoDrainTimeOut waits for ever for tasks to leave.
+	NoDrainTimeOut Bug = "upgrade: the drain time-out is off"
+	// NoCordonWait terminates a node with its last task.
+	NoCordonWait Bug = "upgrade: nothing is waited for between the last task and the termination"
+	// KeepSurge takes what was added for what was there.
+	KeepSurge Bug = "upgrade: the surge is not taken back"
+	// RaiseMinimum sets the minimum with the desired capacity.
+	RaiseMinimum Bug = "upgrade: the minimum is changed"
+	// SurplusAnywhere takes the surplus back in any zone.
+	SurplusAnywhere Bug = "upgrade: the surplus is taken in the wrong zone"
+	// DaemonStays has daemons hold up a drain, as any other load.
+	DaemonStays Bug = "upgrade: a daemon counts as load"
+	// UpdatedAgain replaces nodes that are up to date already.
+	UpdatedAgain Bug = "upgrade: nodes that were up to date are replaced"
+	// ForceProtectedTasks stops protected tasks by force that may not be.
+	ForceProtectedTasks Bug = "upgrade: force stops protected tasks"
+	// BothInCharge has managed scaling not know of the upgrade.
+	BothInCharge Bug = "upgrade: managed scaling takes nodes at the same time"
+	// AllDomains replaces nodes of all upgrade domains together.
+	AllDomains Bug = "upgrade: upgrade domains are not kept apart"
+	// MarksStay leaves old nodes unschedulable when an update has failed.
+	MarksStay Bug = "upgrade: nodes stay unschedulable"
+)
+
+// UpgradeBugs are all of them, each with what it has to be found by.
+var UpgradeBugs = map[Bug]string{
+	OldNodesSchedulable: "still takes tasks", DrainAllAtOnce: "out of service at once", OneTooMany: "out of service at once",
+	NoReplacement: "are in service, of", NoDrainTimeOut: "has been DRAINING for", NoCordonWait: "after its last task stopped",
+	KeepSurge: "nothing justifies that", RaiseMinimum: "minimum is", SurplusAnywhere: "the zones have", DaemonStays: "nothing kept tasks",
+	UpdatedAgain: "was up to date when update", ForceProtectedTasks: "invariant 7", BothInCharge: "takes nodes of a group under update",
+	MarksStay: "is left unschedulable", AllDomains: "are replaced at once",
+}
+
+// upgradeState puts such a bug around a function's State.
+func (b Bug) upgradeState(w *World, function string, s handler.State) handler.State {
+	return &upgradeLiar{State: s, world: w, bug: b, function: function}
+}
+
+type upgradeLiar struct {
+	handler.State
+	world    *World
+	bug      Bug
+	function string
+}
+
+func (l *upgradeLiar) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+	row, err := l.State.Get(ctx, key)
+	return l.distort(row), err
+}
+
+func (l *upgradeLiar) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	rows, err := l.State.List(ctx, r)
+	if l.function == "managed-scaling" && l.bug == BothInCharge && strings.HasPrefix(r.From, cluster.PrefixNodeGroup) {
+		return nil, err
+	}
+	var out []cluster.Row
+	for _, row := range rows {
+		if _, ok := row.(*cluster.Protection); ok && l.bug == ForceProtectedTasks && l.function == upgrader {
+			continue
+		}
+		out = append(out, l.distort(row))
+	}
+	return out, err
+}
+
+// distort shows node-group-upgrade a row as the bug makes it look.
+func (l *upgradeLiar) distort(row cluster.Row) cluster.Row {
+	if l.function != upgrader {
+		return row
+	}
+	switch r := row.(type) {
+	case *cluster.Instance:
+		return l.instance(r)
+	case *cluster.Update:
+		if r != nil && !r.Ended() {
+			next := *r
+			l.update(&next)
+			return &next
+		}
+	}
+	return row
+}
+
+func (l *upgradeLiar) instance(i *cluster.Instance) *cluster.Instance {
+	u := l.world.upgrades.last()
+	if i == nil || u == nil {
+		return i
+	}
+	next := *i
+	next.Attributes = maps.Clone(i.Attributes)
+	switch {
+	case l.bug == OldNodesSchedulable:
+		next.Attributes[cluster.AttributeUnschedulable] = "somebody"
+	case l.bug == MarksStay && u.Phase == cluster.PhaseRestore:
+		delete(next.Attributes, cluster.AttributeUnschedulable)
+	case l.bug == AllDomains && next.Attributes[cluster.AttributeUpgrade] != "":
+		next.Attributes[cluster.AttributeUpgrade] = "any"
+	case l.bug == UpdatedAgain && l.world.upgrades.judge.upToDate[i.EC2InstanceID]:
+		next.Attributes[nodegroup.LabelImage] = "another"
+	}
+	return &next
+}
+
+func (l *upgradeLiar) update(u *cluster.Update) {
+	p := l.world.upgrades.pool
+	switch l.bug {
+	case OneTooMany:
+		if u.Original != nil {
+			u.MaxUnavailable = p.parallel(u.Original.Desired) + 1
+		}
+	case NoReplacement:
+		u.Nodes = 0
+	case NoDrainTimeOut:
+		u.Waits.Drain = 1 << 50
+	case NoCordonWait:
+		u.Waits.Cordon = -1
+	case KeepSurge:
+		if had := l.world.upgrades.judge.sizes; u.Phase == cluster.PhaseUpgrade {
+			u.Original = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
+		}
+	case SurplusAnywhere:
+		if u.Phase == cluster.PhaseScaleDown {
+			u.Zones = map[string]int{p.machine().Zones[0]: 100}
+		}
+	}
+}
+
+// upgradeGroups puts such a bug around a function's calls of groups.
+func (b Bug) upgradeGroups(function string, g installation.Groups) installation.Groups {
+	if b == RaiseMinimum && function == upgrader {
+		return &minimumRaiser{g}
+	}
+	return g
+}
+
+type minimumRaiser struct{ installation.Groups }
+
+func (m *minimumRaiser) SetSizes(ctx context.Context, group string, s cluster.Sizes) error {
+	s.Min = s.Desired
+	return m.Groups.SetSizes(ctx, group, s)
+}
+
+// upgradeECS puts such a bug around a function's calls of ECS.
+func (b Bug) upgradeECS(w *World, function string, e handler.ECS) handler.ECS {
+	if b == DrainAllAtOnce && function == upgrader || b == DaemonStays {
+		return &wrongECS{e, w, b}
+	}
+	return e
+}
+
+type wrongECS struct {
+	handler.ECS
+	world *World
+	bug   Bug
+}
+
+func (e *wrongECS) DrainInstance(ctx context.Context, clusterName, id string) error {
+	if u := e.world.upgrades.last(); e.bug == DrainAllAtOnce && u.Phase == cluster.PhaseUpgrade {
+		for _, n := range e.world.upgrades.judge.nodes() {
+			if n.serving() && n.old(u) && n.row.ID != id {
+				_ = e.ECS.DrainInstance(ctx, clusterName, n.row.ID)
+			}
+		}
+	}
+	return e.ECS.DrainInstance(ctx, clusterName, id)
+}
+
+// StopTask has a daemon's task stay where it is.
+func (e *wrongECS) StopTask(ctx context.Context, clusterName, ecsID, reason string) error {
+	row := e.world.checker.byECS(ecsID)
+	if e.bug == DaemonStays && row != nil {
+		if s := e.world.checker.service(row); s != nil && s.Strategy == cluster.Daemon && s.Status == cluster.ServiceActive {
+			return nil
+		}
+	}
+	return e.ECS.StopTask(ctx, clusterName, ecsID, reason)
+}

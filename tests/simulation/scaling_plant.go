@@ -1,0 +1,146 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// ScalingBug is a mistake in managed scaling that the simulation has to find, put into a port around the real code.
+type ScalingBug string
+
+// The bugs.
+const (
+	NoScalingBug ScalingBug = ""
+	// ChangeMinimum and ExceedMaximum change the group's own bounds (C7).
+	ChangeMinimum ScalingBug = "the group's minimum is changed"
+	ExceedMaximum ScalingBug = "the desired capacity goes above the maximum"
+	// CountDaemons has daemons keep an instance (C5).
+	CountDaemons ScalingBug = "a daemon counts as load"
+	// IgnoreWarmup takes every instance for an old one (C3).
+	IgnoreWarmup ScalingBug = "the warm-up is ignored"
+	// BothScalers leaves the target tracking policy when Berth's own alarms take over (C1).
+	BothScalers ScalingBug = "both scalers are in charge"
+	// KeepLowAlarm leaves the low alarm when managed scaling is switched off (C1).
+	KeepLowAlarm ScalingBug = "the low alarm is left"
+	// ReleaseProtected never protects an instance that gets tasks (C6).
+	ReleaseProtected ScalingBug = "a protected instance is released"
+)
+
+// ScalingBugs are all of them.
+var ScalingBugs = []ScalingBug{
+	ChangeMinimum, ExceedMaximum, CountDaemons, IgnoreWarmup, BothScalers, KeepLowAlarm, ReleaseProtected,
+}
+
+// shape is a shape in which the bug can show.
+func (b ScalingBug) shape(s scaledShape) scaledShape {
+	switch b {
+	case ChangeMinimum:
+		s.Min = 3
+	case ExceedMaximum:
+		s.Max = 5
+	case CountDaemons:
+		s.Daemon = true
+	case BothScalers:
+		s.Tracked, s.Consolidating = true, false
+	case ReleaseProtected:
+		s.Protection = true
+	case IgnoreWarmup:
+		s.UntilRegistered = false
+	}
+	return s
+}
+
+// state puts the bug around a function's State.
+func (b ScalingBug) state(function string, s handler.State) handler.State {
+	if b == CountDaemons && function == "managed-scaling" {
+		return &daemonBlind{s}
+	}
+	return s
+}
+
+// daemonBlind shows DAEMON services as REPLICA ones.
+type daemonBlind struct{ handler.State }
+
+func (s *daemonBlind) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	rows, err := s.State.List(ctx, r)
+	for n, row := range rows {
+		if service, ok := row.(*cluster.Service); ok && service.Strategy == cluster.Daemon {
+			next := *service
+			next.Strategy = cluster.Replica
+			rows[n] = &next
+		}
+	}
+	return rows, err
+}
+
+// groups puts the bug around the ports to the group.
+func (b ScalingBug) groups(function string, g installation.Groups) installation.Groups {
+	if b == NoScalingBug || b == CountDaemons || function != "managed-scaling" && b != ReleaseProtected {
+		return g
+	}
+	return &buggyGroups{g, b}
+}
+
+type buggyGroups struct {
+	installation.Groups
+	bug ScalingBug
+}
+
+// farther is how far the bounds of the group seem to be from what they are.
+const farther = 2
+
+func (g *buggyGroups) DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	got, err := g.Groups.DescribeGroups(ctx, names)
+	for _, a := range got {
+		switch g.bug {
+		case ChangeMinimum:
+			a.Min = max(0, a.Min-farther)
+		case ExceedMaximum:
+			a.Max += farther
+		case IgnoreWarmup:
+			a.Instances = slices.Clone(a.Instances)
+			for n := range a.Instances {
+				a.Instances[n].LaunchedAt = epoch.Add(-time.Hour)
+			}
+		}
+	}
+	return got, err
+}
+
+func (g *buggyGroups) SetDesired(ctx context.Context, group string, n int) error {
+	if g.bug == ChangeMinimum || g.bug == ExceedMaximum {
+		got, err := g.Groups.DescribeGroups(ctx, []string{group})
+		if err != nil || len(got) != 1 {
+			return err
+		}
+		return g.SetSizes(ctx, group, cluster.Sizes{Min: min(got[0].Min, n), Max: max(got[0].Max, n), Desired: n})
+	}
+	return g.Groups.SetDesired(ctx, group, n)
+}
+
+func (g *buggyGroups) DeletePolicy(ctx context.Context, group, name string) error {
+	if g.bug == BothScalers {
+		return nil
+	}
+	return g.Groups.DeletePolicy(ctx, group, name)
+}
+
+func (g *buggyGroups) DeleteAlarms(ctx context.Context, names []string) error {
+	if g.bug == KeepLowAlarm {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasSuffix(name, "low") })
+	}
+	return g.Groups.DeleteAlarms(ctx, names)
+}
+
+func (g *buggyGroups) SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error {
+	if g.bug == ReleaseProtected && protected {
+		return nil
+	}
+	return g.Groups.SetInstanceProtection(ctx, group, ids, protected)
+}

@@ -1,0 +1,30 @@
+package simulation
+
+import "testing"
+
+// mostScaledSeeds is how many seeds a bug in managed scaling may take.
+const mostScaledSeeds = 60
+
+// TestPlantedScalingBugsAreFound puts one bug in at a time, each of which some seed must find that passes without it.
+func TestPlantedScalingBugsAreFound(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for _, bug := range ScalingBugs {
+		t.Run(string(bug), func(t *testing.T) {
+			for seed := range uint64(mostScaledSeeds) {
+				// A bug shows in a world of its shape. There the real code must pass.
+				out := SimulateScaling(ScaledRun{Seed: seed, Plant: bug})
+				if len(out.Broken) == 0 {
+					continue
+				}
+				if clean := SimulateScaling(ScaledRun{Seed: seed, Shape: bug}); len(clean.Broken) > 0 {
+					t.Errorf("seed %d fails without the bug: %s", seed, clean.Broken[0])
+				}
+				t.Logf("found by seed %d: %s", seed, out.Broken[0])
+				return
+			}
+			t.Errorf("not found in %d seeds", mostScaledSeeds)
+		})
+	}
+}

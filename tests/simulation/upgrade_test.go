@@ -1,0 +1,56 @@
+package simulation
+
+import "testing"
+
+// defaultUpgrades is how many seeds of node groups a plain go test runs.
+const defaultUpgrades = 200
+
+// TestUpgradeSeeds has node groups updated under faults.
+func TestUpgradeSeeds(t *testing.T) {
+	first, last := seeds(t)
+	if many := number(t, "SEEDS", defaultUpgrades); !replaying() {
+		last = first + many
+	}
+	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
+	t.Run("EveryFaultStrikes", func(t *testing.T) {
+		if last-first < defaultUpgrades {
+			t.Skipf("%d seeds are too few for that", last-first)
+		}
+		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], UpgradeMarks) {
+			t.Errorf("never in %d seeds: %s", last-first, never)
+		}
+	})
+}
+
+// upgradeRegressions are seeds that once found a bug, as [regressions] are.
+var upgradeRegressions = []struct {
+	seed  uint64
+	found string
+}{
+	{1364, "a new node that only lacked its labels was terminated with the tasks that it had just got"},
+}
+
+func TestUpgradeRegressions(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for _, r := range upgradeRegressions {
+		run := Run{Seed: r.seed, Upgrade: true}
+		if out := Simulate(run); len(out.Broken) > 0 {
+			t.Errorf("seed %d, which once found that %s:\n%s", r.seed, r.found, Report(run, out))
+		}
+	}
+}
+
+// TestSameUpgradeSameHistory runs seeds twice.
+func TestSameUpgradeSameHistory(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for seed := range uint64(5) {
+		a, b := Simulate(Run{Seed: seed, Upgrade: true}), Simulate(Run{Seed: seed, Upgrade: true})
+		if a.Hash != b.Hash || a.Steps != b.Steps {
+			t.Errorf("seed %d: %s after %d steps, then %s after %d", seed, a.Hash, a.Steps, b.Hash, b.Steps)
+		}
+	}
+}
