@@ -193,6 +193,14 @@ func TestNodeGroups_Create(t *testing.T) {
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "Minimum capacity 3 can't be greater than desired size 2")
+		labels := map[string]string{"a": "1", "b": "1", "c": "1"}
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) {
+			s.Labels, s.Template = labels, &cluster.TemplateRef{ID: "lt-2"}
+		}))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 3 labels, but at most 2 are possible")
+		labels["d"], labels["e"] = "1", "1"
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Labels = labels }))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 5 labels, but at most 4 are possible")
 		_, err = n.CreateNodeGroup(ctx, cluster.NodeGroupSpec{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		names, _, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 10})
