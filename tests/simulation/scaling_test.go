@@ -12,7 +12,7 @@ import (
 func TestScaling(t *testing.T) {
 	first, last := seeds(t)
 	if !replaying() {
-		last = max(10, last/12)
+		last = first + max(10, (last-first)/12)
 	}
 	var next atomic.Uint64
 	next.Store(first)
