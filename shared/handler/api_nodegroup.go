@@ -34,6 +34,9 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroup
 	if err := nodegroup.CheckConfig(spec.Config); err != nil {
 		return nil, err
 	}
+	if err := labelRoom(spec); err != nil {
+		return nil, err
+	}
 	now := n.Clock.Now()
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: uuid(n.NewID()), Status: cluster.NodeGroupCreating,
@@ -86,6 +89,29 @@ func firstTarget(spec cluster.NodeGroupSpec) cluster.UpdateTarget {
 		t.Image = spec.ReleaseVersion
 	}
 	return t
+}
+
+// maxAttributes is how many custom attributes an instance may have (ECS API reference, PutAttributes). Of these the nodes of a
+// node group need some for what Berth writes on any instance, its capacity provider and that it takes no new task, and for its
+// domains; a launch template of the user's own adds two to the labels by which an update knows its nodes.
+const (
+	maxAttributes = 10
+	nodeMarks     = 4
+	sourceLabels  = 2
+)
+
+// labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
+func labelRoom(spec cluster.NodeGroupSpec) error {
+	room := maxAttributes - nodeMarks - len(nodegroup.Labels(&cluster.Update{}))
+	if spec.Template != nil {
+		room -= sourceLabels
+	}
+	if len(spec.Labels) <= room {
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeInvalidParameter,
+		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
+		len(spec.Labels), room, maxAttributes)
 }
 
 // againNodeGroup answers a CreateNodegroup of a name that is taken.

@@ -193,6 +193,14 @@ func TestNodeGroups_Create(t *testing.T) {
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "Minimum capacity 3 can't be greater than desired size 2")
+		labels := map[string]string{"a": "1", "b": "1", "c": "1"}
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) {
+			s.Labels, s.Template = labels, &cluster.TemplateRef{ID: "lt-2"}
+		}))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 3 labels, but at most 2 are possible")
+		labels["d"], labels["e"] = "1", "1"
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Labels = labels }))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 5 labels, but at most 4 are possible")
 		_, err = n.CreateNodeGroup(ctx, cluster.NodeGroupSpec{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		names, _, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 10})
@@ -414,7 +422,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "desired", auto.groups["a"].Desired, 5)
 	})
 	t.Run("FailsWhereTheGroupRefuses", func(t *testing.T) {
-		_, err := resize(9)
+		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
+		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
 		for text, before := range map[string]func(){
 			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
@@ -435,6 +445,15 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			}
 			auto.groups["a"].Max = 8
 		}
+	})
+	t.Run("IsHeldToTheSizesThatTheGroupHas", func(t *testing.T) {
+		auto.groups["a"].Max = 20 // by its owner
+		u, err := resize(9)
+		want(t, "error", err, nil)
+		n.look()
+		want(t, "status", ended(u.ID).Status, cluster.UpdateSuccessful)
+		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 20 9}")
+		auto.groups["a"].Max = 8
 	})
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
 		u, err := resize(7)
