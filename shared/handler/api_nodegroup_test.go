@@ -555,13 +555,13 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 	})
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w, n := begin(t)
-		slow := *w.api
+		slow := another(w.api)
 		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("a"), then: func() {
 			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
 				t.Fatal(err)
 			}
 		}}
-		_, err := (&handler.NodeGroups{API: &slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		_, err := (&handler.NodeGroups{API: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
 	})
 	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {

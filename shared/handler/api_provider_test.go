@@ -10,7 +10,7 @@ import (
 func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
-		slow := *w.api
+		slow := another(w.api)
 		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("g"), then: func() {
 			if _, err := w.api.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
 				t.Fatal(err)

@@ -95,10 +95,10 @@ func (d *decider) unprotected(s *cluster.Service) (first time.Time) {
 }
 
 // stirred reports whether something has happened to a service whose moves are under way, or that room may have come free
-// for those that nothing could mend, or that a service was to be looked at now.
+// for those that nothing could mend, or that tasks were placed, perhaps into a buffer, or a service was to be looked at now.
 func (d *decider) stirred(w *work) bool {
 	governed := d.snap.Governed()
-	if anyKey(w.revisit, func(name string) bool { return governed[name] != nil }) {
+	if d.placed || anyKey(w.revisit, func(name string) bool { return governed[name] != nil }) {
 		return true
 	}
 	for name := range w.services {

@@ -74,7 +74,7 @@ func (w *World) fireAlarm(a Action) {
 	if w.Fleet.SetAlarm(alarmName, true) != nil {
 		return
 	}
-	w.alarmed = true
+	w.checker.alarmed = true
 	w.mark(MarkAlarm)
 	w.Loop.After(time.Duration(1+a.N)*time.Minute, func() { _ = w.Fleet.SetAlarm(alarmName, false) })
 }

@@ -32,6 +32,9 @@ type checker struct {
 	failures    map[string]map[string]bool
 	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
 	wasAmiss bool
+	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
+	alarmed bool
+	halted  map[string]bool
 	// asked is when what is wanted of a service last changed, by short key.
 	asked map[string]time.Time
 }
@@ -39,7 +42,7 @@ type checker struct {
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
 	return &checker{
 		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
-		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{},
+		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{}, halted: map[string]bool{},
 	}
 }
 

@@ -72,9 +72,8 @@ type World struct {
 	// off has no function run; well are the ECS tasks that nothing was wrong with when that ended.
 	off  bool
 	well []string
-	// ARNs of the target groups and the Cloud Map service; alarmed tells that the alarm was ever on.
+	// ARNs of the target groups and the Cloud Map service.
 	byInstance, byAddress, registry string
-	alarmed                         bool
 }
 
 // How long things happen to the cluster; what follows is calm. In the longer time rows expire, an hour after a task has
