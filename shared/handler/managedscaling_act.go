@@ -36,6 +36,9 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("draining instance %s: %w", id, err)
 		}
 	}
+	if err := r.takeIn(d.Drain); err != nil { // the next provider's decision knows of it
+		return err
+	}
 	for _, id := range d.Terminate {
 		if err := r.Groups.TerminateInstance(r.ctx, id, true); err != nil {
 			return fmt.Errorf("terminating instance %s: %w", id, err)
