@@ -85,7 +85,7 @@ func TestNodeGroups(t *testing.T) {
 		}},
 		{"AllSizesAreSetAtOnce", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
-			if err := groups.SetSizes(t.Context(), name, cluster.Sizes{Min: 2, Max: 12, Desired: 6}); err != nil {
+			if err := groups.SetSizes(t.Context(), name, cluster.SizesChange{Min: new(2), Max: new(12), Desired: new(6)}); err != nil {
 				return err
 			}
 			g := described(name)
