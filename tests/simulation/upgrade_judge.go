@@ -402,6 +402,7 @@ func (j *upgradeJudge) endSizes(u *cluster.Update, now cluster.Sizes) {
 	switch {
 	case kept && (j.blocked || j.chaos.struckAny()), j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
 	case !j.scaledAt.IsZero() && j.Loop.Now().Sub(j.scaledAt) < lately: // just now
+	case !j.scaledAt.IsZero() && u.Original != nil && now == *u.Original: // it was scaled before the update looked at it
 	default:
 		j.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, j.sizes, u.Stopped, u.Kept, u.Errors)
 	}
