@@ -72,7 +72,11 @@ func (w *work) setFloor() {
 	if *w.Floor < w.group.Min {
 		w.Floor = new(w.group.Min)
 	}
-	if w.group.Max > w.Original.Max+w.Surge && w.group.Max > *w.Ceiling {
+	most := w.Original.Max + w.Surge // that an update has set
+	if w.Left != nil {
+		most = max(most, w.Left.Max)
+	}
+	if w.group.Max > max(most, *w.Ceiling) {
 		w.Ceiling = new(w.group.Max)
 	}
 }

@@ -120,3 +120,23 @@ func refusing(t *testing.T, kind nodegroup.Kind) {
 
 func TestRefusedMarkIsNotWaitedForForEver(t *testing.T)  { refusing(t, nodegroup.Mark) }
 func TestRefusedDrainIsNotWaitedForForEver(t *testing.T) { refusing(t, nodegroup.Drain) }
+
+// A maximum that an earlier update has left higher is nobody's wish: it is taken back though nothing is to be replaced.
+func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
+	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
+	had := w.group.Sizes
+	w.begin()
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && u.Floor != nil })
+	w.group.Growing = true
+	if u := w.run(); u.Final.Max <= had.Max {
+		t.Fatalf("it ended with %+v", u.Final)
+	}
+	w.group.Growing, w.group.Desired = false, had.Desired
+	for _, v := range w.sorted()[had.Desired:] {
+		delete(w.vms, v.ID)
+	}
+	w.begin()
+	if u := w.run(); *u.Final != had || u.Stopped != "" {
+		t.Errorf("it ended with %+v, stopped %q, want %+v", u.Final, u.Stopped, had)
+	}
+}
