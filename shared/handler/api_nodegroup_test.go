@@ -42,11 +42,15 @@ func (a *autoGroups) DescribeGroups(_ context.Context, names []string) (out []*c
 	return out, a.fail()
 }
 
-func (a *autoGroups) SetSizes(_ context.Context, group string, s cluster.Sizes) error {
+func (a *autoGroups) SetSizes(_ context.Context, group string, c cluster.SizesChange) error {
 	if err := a.fail(); err != nil {
 		return err
 	}
 	g := a.groups[group]
+	s, err := c.Apply(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	if err != nil {
+		return err
+	}
 	g.Min, g.Max, g.Desired = s.Min, s.Max, s.Desired
 	a.calls = append(a.calls, fmt.Sprint(group, s))
 	return nil

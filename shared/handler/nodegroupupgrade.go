@@ -238,9 +238,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 		return in, err
 	}
 	in.group.Sick, in.group.Room = world.sick(), n.room(ctx, g.Cluster)
-	if err := n.introduce(ctx, g.Cluster, auto, world); err != nil {
-		return in, err
-	}
+	n.introduce(ctx, g.Cluster, auto, world)
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}
@@ -258,7 +256,7 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 		return nil
 	}
 	if u.Template == "" && u.Target.Image != "" {
-		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u))
+		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u, auto.Template))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)
 		}

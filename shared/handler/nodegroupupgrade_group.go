@@ -56,7 +56,7 @@ func (n *NodeGroupUpgrade) made(ctx context.Context, g *cluster.NodeGroup) (*clu
 		g.Sizes = cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
 		return nil, nil
 	}
-	return groupIssue(n.Updates.SetSizes(ctx, auto.Name, g.Sizes), auto.Name)
+	return groupIssue(n.Updates.SetSizes(ctx, auto.Name, cluster.SizesChange{Min: &g.Sizes.Min, Max: &g.Sizes.Max, Desired: &g.Sizes.Desired}), auto.Name)
 }
 
 // unfit says why an Auto Scaling group cannot be a node group's.
@@ -162,7 +162,7 @@ func (n *NodeGroupUpgrade) resized(ctx context.Context, g *cluster.NodeGroup, c 
 	if s, err = c.Apply(cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}); err != nil {
 		return s, err
 	}
-	return s, wrap(n.Updates.SetSizes(ctx, auto.Name, s), "resizing Auto Scaling group %s", auto.Name)
+	return s, wrap(n.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
 }
 
 // groupGone is the error of an update whose Auto Scaling group was deleted.
