@@ -120,7 +120,7 @@ func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup
 // stop stops tasks by force, through the outbox as any other stop.
 func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := n.api().StopTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
+		if _, err := n.api().stopTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
 			return err
 		}
 	}
