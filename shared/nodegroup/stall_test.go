@@ -140,3 +140,20 @@ func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
 		t.Errorf("it ended with %+v, stopped %q, want %+v", u.Final, u.Stopped, had)
 	}
 }
+
+// A new node that only lacks its labels takes tasks: an update that fails empties it before it goes, though it has none now.
+func TestNodeWithoutLabelsIsEmptiedFirst(t *testing.T) {
+	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
+	w.failing = &failure{state: "bare"}
+	w.begin()
+	u := w.until(func(u *cluster.Update) bool {
+		for _, v := range w.vms {
+			if v.image == newImage {
+				v.Tasks = nil
+			}
+		}
+		return u.Ended()
+	})
+	says(t, u, cluster.NodeCreationFailure, "lack the labels")
+	w.check()
+}
