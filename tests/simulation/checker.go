@@ -32,6 +32,8 @@ type checker struct {
 	failures    map[string]map[string]bool
 	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
 	wasAmiss bool
+	// forgottenFailures counts rows of tasks that never ran, and of throttles, that have expired.
+	forgottenFailures int
 	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
 	alarmed bool
 	halted  map[string]bool
@@ -121,7 +123,12 @@ func (c *checker) removed(key cluster.Key, before cluster.Row) {
 	if e := before.Header().Expires; e > 0 && c.now().Unix()-e > 60 {
 		c.mark(MarkTTLLag)
 	}
+	if t, ok := before.(*cluster.Task); ok && t.Started.IsZero() {
+		c.forgottenFailures++
+	}
 	switch row := before.(type) {
+	case *cluster.Throttle:
+		c.forgottenFailures++
 	case *cluster.Task:
 		if row.Last != cluster.TaskStopped {
 			c.fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())

@@ -32,6 +32,7 @@ var regressions = []struct {
 	{7843, "a DAEMON that failed on one instance waited for room on another, though a third had some", false},
 	{8758, "room was kept free for the tasks of a DAEMON's deployment that had failed", false},
 	{4268, "the circuit breaker of a DAEMON took the instances that there were before", false},
+	{4615, "moves of one service waited for an exchange that could not begin", false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 
