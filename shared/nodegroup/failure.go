@@ -29,7 +29,7 @@ func (w *work) fail(errors ...cluster.UpdateError) {
 	}
 	unseen := w.Phase == cluster.PhaseSetup || w.Phase == cluster.PhaseScaleUp || len(w.members) > 0 && w.readyCount() == 0
 	w.Revert = unseen && w.OriginalTemplate != "" && w.OriginalTemplate != w.Template
-	w.Short, w.Stalled, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, "", zero
+	w.Short, w.Stalled, w.Sick, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, nil, "", zero
 	w.enter(cluster.PhaseRestore)
 	for k := range w.Work {
 		w.release(&w.Work[k])

@@ -25,8 +25,8 @@ type Group struct {
 	Failures []LaunchFailure
 	// Growing reports that managed scaling is raising the desired capacity, or would if it were let (N5).
 	Growing bool
-	// Sick are what is unhealthy in the cluster, in words: looked at after each upgrade domain (N7).
-	Sick []string
+	// Sick are what is unhealthy in the cluster, each in words by its name: looked at after each upgrade domain (N7).
+	Sick map[string]string
 	// Room says why the rest of the cluster has no room for the load of some nodes, by container instance id; empty where it
 	// has (N7). nil: it always has.
 	Room func(leaving []string) string
@@ -134,7 +134,7 @@ func newWork(u *cluster.Update, instances []Instance) *work {
 func clone(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
-	c.Unready = slices.Clone(u.Unready)
+	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
 	c.Kept, c.Blocked = slices.Clone(u.Kept), slices.Clone(u.Blocked)
 	return &c
 }
