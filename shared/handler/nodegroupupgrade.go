@@ -226,6 +226,9 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	in := &seen{group: nodegroup.Group{
 		Name: auto.Name, Sizes: cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}, Zones: auto.Zones, Template: auto.Template,
 	}}
+	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
+		return in, cluster.Errorf(cluster.CodeInvalidRequest, "%s", ownTemplates(auto.Name))
+	}
 	if err := n.launches(ctx, u, auto, &in.group); err != nil {
 		return in, err
 	}
