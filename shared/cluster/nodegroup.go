@@ -261,6 +261,10 @@ type Update struct {
 	MaxUnavailable int      `json:"mu,omitempty"`
 	// Surge is how many nodes more there are to be while old ones are replaced.
 	Surge int `json:"su,omitempty"`
+	// Maxima are the maxima that the group had when the update began and that it was given by it; UserMax is one that somebody
+	// else has set since, nil where nobody has: the update comes back to that.
+	Maxima  []int `json:"mx,omitempty"`
+	UserMax *int  `json:"ux,omitempty"`
 	// Nodes is how many nodes were in the group when the first old one was taken out: as many are to be there again before
 	// the next.
 	Nodes int `json:"no,omitempty"`
@@ -281,8 +285,6 @@ type Update struct {
 	Revert bool `json:"rt,omitempty"`
 	// Floor is the desired capacity to come back to; nil before that has begun.
 	Floor *int `json:"fl,omitempty"`
-	// Ceiling is the maximum to come back to; nil before that has begun.
-	Ceiling *int `json:"cl,omitempty"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`

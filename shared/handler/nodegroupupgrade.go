@@ -259,7 +259,11 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 		return nil
 	}
 	if u.Template == "" && u.Target.Image != "" {
-		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u, auto.Template))
+		from, err := n.source(ctx, u, auto)
+		if err != nil {
+			return err
+		}
+		made, err := n.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateName(u, from.ID+":"+from.Version))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)
 		}

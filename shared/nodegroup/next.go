@@ -91,6 +91,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	w := newWork(u, instances)
 	w.group, w.now = g, now
 	w.look()
+	w.watchMax()
 	for range rounds {
 		before := clone(w.Update)
 		w.next = w.LookedAt.Add(tick)
@@ -103,6 +104,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	w.Waiting, w.LookAgain = "", time.Time{}
 	if !w.Ended() {
 		actions = w.act()
+		w.noteMax(actions)
 		w.Waiting, w.LookAgain = w.waiting(), w.next
 	}
 	if reflect.DeepEqual(u, w.Update) {
@@ -135,6 +137,7 @@ func clone(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
 	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
+	c.Maxima = slices.Clone(u.Maxima)
 	c.Kept, c.Blocked = slices.Clone(u.Kept), slices.Clone(u.Blocked)
 	return &c
 }
