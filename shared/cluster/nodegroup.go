@@ -272,6 +272,8 @@ type Update struct {
 	Short NodeShortage `json:"sh,omitzero"`
 	// Stalled is since when no node can be taken, as old ones do not become unschedulable or are neither in service nor gone.
 	Stalled time.Time `json:"sw,omitzero"`
+	// Refused is why ECS has refused what was last wanted of nodes, by EC2 instance id.
+	Refused map[string]string `json:"rf,omitempty"`
 	// Work are the nodes being taken out of service.
 	Work []NodeWork `json:"wo,omitempty"`
 	// ByDomain reports that the nodes have upgrade domains (N7). Domain is the one whose turn it is, DomainDone when its

@@ -25,7 +25,8 @@ func templateOf(s string) cluster.TemplateRef {
 func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action, sizes cluster.Sizes) error {
 	var failed []error
 	var last *cluster.UpdateError
-	seen := sizes // and what this has made of them
+	refusals := map[string]string{} // of single nodes
+	seen := sizes                   // and what this has made of them
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
@@ -38,12 +39,28 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
 		}
 		last = cmp.Or(why, last)
+		if e := forGood(err); e != nil && a.Instance != "" {
+			refusals[a.Instance] = fmt.Sprintf("%s: %s", e.Code, e.Message)
+		}
 		failed = append(failed, wrap(err, "%s", a))
 	}
 	if last != nil {
 		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
+	} else {
+		failed = append(failed, n.note(ctx, u, refusals))
 	}
 	return errors.Join(failed...)
+}
+
+// note writes why single nodes were refused what was wanted of them, once.
+func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string) error {
+	noted := nodegroup.Refuse(u, refusals)
+	if noted == u {
+		return nil
+	}
+	noted.Rev = u.Rev + 1
+	_, err := n.State.Write(ctx, cluster.Write{Put: noted})
+	return ignoreConflict(err)
 }
 
 func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, seen *cluster.Sizes) error {

@@ -161,3 +161,26 @@ func TestNodeGroupUpgrade_RefusesSeveralTemplates(t *testing.T) {
 	g := n.made(spec("other", "b"))
 	want(t, "node group", fmt.Sprint(g.Status, " ", g.Issues[0].Code), "CREATE_FAILED "+string(cluster.IssueGroup))
 }
+
+// full refuses one node another attribute, as ECS does with ten.
+type full struct {
+	*nodePool
+	node string
+}
+
+func (f *full) PutAttribute(c context.Context, clusterName, id, name, value string) error {
+	if id == f.node {
+		return cluster.Errorf("AttributeLimitExceededException", "10 are the most")
+	}
+	return f.nodePool.PutAttribute(c, clusterName, id, name, value)
+}
+
+func TestNodeGroupUpgrade_SaysWhatWasRefused(t *testing.T) {
+	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	upgrade.Hosts = &full{pool, "n001"}
+	u := pool.runs(upgrade, 60, nothing)
+	want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Resources, " ", u.Errors[0].Message),
+		"Failed [i-n001] Nodes cannot be made unschedulable: i-n001 (AttributeLimitExceededException: 10 are the most)")
+	g := pool.groups["a"]
+	want(t, "group", fmt.Sprint(g.Max, g.Desired), "6 4")
+}

@@ -4,6 +4,7 @@
 package nodegroup
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -92,6 +93,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	w.group, w.now = g, now
 	w.look()
 	w.watchMax()
+	maps.DeleteFunc(w.Refused, func(id, _ string) bool { return w.byID[id] == nil })
 	for range rounds {
 		before := clone(w.Update)
 		w.next = w.LookedAt.Add(tick)
@@ -137,7 +139,7 @@ func clone(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
 	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
-	c.Maxima = slices.Clone(u.Maxima)
+	c.Maxima, c.Refused = slices.Clone(u.Maxima), maps.Clone(u.Refused)
 	c.Kept, c.Blocked = slices.Clone(u.Kept), slices.Clone(u.Blocked)
 	return &c
 }
