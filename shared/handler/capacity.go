@@ -29,7 +29,9 @@ func ScalingInput(
 }
 
 // Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
-func Movers(snap *cluster.Snapshot) map[string]placement.Mover { return moversOf(snap, newSpecs(), "", nil) }
+func Movers(snap *cluster.Snapshot) map[string]placement.Mover {
+	return moversOf(snap, newSpecs(), "", nil)
+}
 
 // NextProvider is the capacity provider that a REPLICA service's next task goes to, as its strategy says (S14); empty for any
 // instance.

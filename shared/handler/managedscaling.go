@@ -280,7 +280,10 @@ func (r *scalingRound) provider(name string) error {
 		return attaching(err)
 	}
 	claimed := r.claimInstances(p, g)
-	d := scaling.Decide(r.input(p, g, *old))
+	d, err := r.decide(p, g, old)
+	if err != nil {
+		return err
+	}
 	next := d.History
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
 	var news []scaling.Event

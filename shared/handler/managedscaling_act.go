@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -51,45 +50,14 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 	return wrap(r.Groups.SetDesired(r.ctx, g.Name, d.Desired), "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
-// replace terminates instances that never registered, and the group launches others. One that ECS knows did register, and
-// the events that said so were lost: it stays, and the sweep makes up for them.
+// replace terminates instances that never registered, and the group launches others.
 func (r *scalingRound) replace(ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	known, err := r.registered()
-	if err != nil {
-		return err
-	}
 	for _, id := range ids {
-		if known[id] {
-			logger(r.Log).Warn("an instance that is not known has registered", "cluster", r.of.Cluster, "instance", id)
-			continue
-		}
 		if err := r.Groups.TerminateInstance(r.ctx, id, false); err != nil {
 			return fmt.Errorf("replacing instance %s: %w", id, err)
 		}
 	}
 	return nil
-}
-
-// registered are the EC2 instances that have registered with the cluster, as ECS says itself.
-func (r *scalingRound) registered() (map[string]bool, error) {
-	ids, err := r.ECS.ListInstances(r.ctx, r.of.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("listing instances: %w", err)
-	}
-	out := map[string]bool{}
-	for batch := range slices.Chunk(ids, describeBatch) {
-		got, err := r.ECS.DescribeInstances(r.ctx, r.of.Cluster, batch)
-		if err != nil {
-			return nil, fmt.Errorf("describing instances: %w", err)
-		}
-		for _, i := range got {
-			out[i.EC2InstanceID] = true
-		}
-	}
-	return out, nil
 }
 
 // release lets the group take instances without tasks. That is written first, under the placement version that the decision

@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,35 @@ func TestManagedScaling_Edges(t *testing.T) {
 		for _, c := range s.calls {
 			if strings.HasPrefix(c, "terminate") {
 				t.Error(c)
+			}
+		}
+	})
+	t.Run("LeavesInstancesOfAnotherClusterAlone", func(t *testing.T) {
+		for _, heard := range []bool{true, false} {
+			s := newScaled(t, nil)
+			s.minute(1)
+			s.ecs.clusters["dev"] = true
+			if err := s.api.ClusterCreated(ctx, "dev"); err != nil {
+				t.Fatal(err)
+			}
+			s.silent = map[string]bool{"i-001": true, "i-002": true}
+			n := 2
+			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.pump()
+			s.minute(1)
+			s.step()
+			for id := range s.silent {
+				c := zoned("h-"+id, "zone-a")
+				c.Cluster, c.EC2InstanceID = "dev", id
+				if s.ecs.register(c); !heard {
+					s.ecs.events = nil
+				}
+			}
+			s.pump()
+			s.minute(40)
+			wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
+			for _, i := range s.groups["g"].Instances[:2] {
+				want(t, i.ID, fmt.Sprint(i.Lifecycle, i.Protected), "InServicetrue")
 			}
 		}
 	})

@@ -27,6 +27,9 @@ type Input struct {
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
 	Movers map[string]placement.Mover
+	// Elsewhere are instances of the group that have registered with another cluster, or with this one unheard, by EC2 id: the
+	// cluster's name. Those that no decision named as Silent need not be looked for.
+	Elsewhere map[string]string
 	// Upgrading reports that the group's nodes are being upgraded: then nothing is taken away.
 	Upgrading bool
 	// History is what the last decision remembered; where there was none, only its head is set.
@@ -62,8 +65,11 @@ type Decision struct {
 	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
 	Terminate []string
 	// Replace are EC2 instances that never registered, to be terminated and launched anew by the group: the desired capacity
-	// stays. Whoever carries it out makes sure first that ECS does not know them.
+	// stays.
 	Replace []string
+	// Silent are EC2 instances that the decision takes for of no use, as they have not registered in time. Whoever carries it out
+	// makes sure first that no other cluster has them, and that ECS does not know those of Replace; else it decides anew (Elsewhere).
+	Silent []string
 	// Demands are the waiting tasks by what they need, those first that find room less easily (C2).
 	Demands []Demand
 	// Consolidation is what came of the look for instances that can be emptied, the cheapest first; none where it is off.

@@ -37,7 +37,7 @@ func TestWarmup(t *testing.T) {
 		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
 		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
 		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
-		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = time.Time{} }}, 3},
+		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt, w.history.FirstSeen = time.Time{}, nil }}, 3},
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
 			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
