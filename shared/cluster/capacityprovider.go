@@ -307,6 +307,8 @@ type ScalingHistory struct {
 	// instances that could not be emptied, with when they may be tried again.
 	Drains []Drain              `json:"dr,omitempty"`
 	Spared map[string]time.Time `json:"sr,omitempty"`
+	// Protecting reports that instances may be protected from scale-in that are to be released when that ends.
+	Protecting bool `json:"pr,omitempty"`
 	// Attached is what was made for the provider at CloudWatch and Auto Scaling.
 	Attached Attached `json:"at,omitzero"`
 	// Told are the topics of events that were told, and still hold.

@@ -45,24 +45,34 @@ func (r *scalingRound) elsewhere(names, ids []string, found map[string]string) e
 			if name == r.of.Cluster {
 				continue
 			}
-			row, err := r.State.Get(r.ctx, cluster.AliasKey(name, id))
+			known, err := r.known(name, id)
 			if err != nil {
-				return fmt.Errorf("looking for instance %s in cluster %s: %w", id, name, err)
+				return err
 			}
-			alias, ok := row.(*cluster.Alias)
-			if !ok || alias == nil {
-				continue
-			}
-			row, err = r.State.Get(r.ctx, cluster.InstanceKey(name, alias.ID))
-			if err != nil {
-				return fmt.Errorf("reading instance %s: %w", alias.ID, err)
-			}
-			if i, ok := row.(*cluster.Instance); ok && i != nil && !i.Gone() {
+			if known {
 				found[id] = name
 			}
 		}
 	}
 	return nil
+}
+
+// known reports whether an EC2 instance has registered with a cluster, as Berth knows it, and is still there.
+func (r *scalingRound) known(name, ec2 string) (bool, error) {
+	row, err := r.State.Get(r.ctx, cluster.AliasKey(name, ec2))
+	if err != nil {
+		return false, fmt.Errorf("looking for instance %s in cluster %s: %w", ec2, name, err)
+	}
+	alias, ok := row.(*cluster.Alias)
+	if !ok || alias == nil {
+		return false, nil
+	}
+	row, err = r.State.Get(r.ctx, cluster.InstanceKey(name, alias.ID))
+	if err != nil {
+		return false, fmt.Errorf("reading instance %s: %w", alias.ID, err)
+	}
+	i, ok := row.(*cluster.Instance)
+	return ok && i != nil && !i.Gone(), nil
 }
 
 // registered finds those of the instances that have registered with a cluster, as ECS says itself.

@@ -76,7 +76,7 @@ func put(times *map[string]time.Time, id string, at time.Time) {
 	(*times)[id] = at
 }
 
-// registered are the container instances by EC2 id; of several the one that registered last.
+// registered are the container instances by EC2 id.
 func (c *census) registered() map[string]*cluster.InstanceView {
 	out := make(map[string]*cluster.InstanceView, len(c.Group.Instances))
 	for _, i := range c.Group.Instances {
@@ -86,8 +86,7 @@ func (c *census) registered() map[string]*cluster.InstanceView {
 		if v.Instance == nil || v.Gone() {
 			continue
 		}
-		old, ok := out[v.EC2InstanceID]
-		if ok && (old == nil || cmp.Or(v.RegisteredAt.Compare(old.RegisteredAt), cmp.Compare(v.ID, old.ID)) > 0) {
+		if old, ok := out[v.EC2InstanceID]; ok && (old == nil || v.Supersedes(old.Instance)) {
 			out[v.EC2InstanceID] = v
 		}
 	}
@@ -188,26 +187,63 @@ func (c *census) empties() (n int) {
 }
 
 // protect has instances protected before their first task that is no daemon's starts, and released when none is left
-// (C6). What still warms up is left as it was launched: tasks are about to come.
+// (C6). What still warms up is left as it was launched: tasks are about to come. That the group may take an instance is noted
+// before, and only what a later look finds noted, and still without tasks, is let go of: whoever has placed a task since knows.
 func (c *census) protect() {
 	if !c.Provider.Protection {
+		c.unprotect()
 		return
 	}
+	c.next.Protecting = true
 	for _, m := range c.members {
 		switch {
 		case !m.Running(): // the group refuses to change it
 		case len(m.load) > 0 && !m.Protected:
 			c.out.Protect = append(c.out.Protect, m.ID)
-		case m.empty() && !m.warming && m.Protected:
+		case !m.empty() || m.warming && m.Protected:
+		case !c.noted(m):
+			c.out.Note = append(c.out.Note, m.view.ID)
+			m.obstacle = "it is about to be released from protection"
+		case m.Protected:
 			c.out.Release = append(c.out.Release, m.ID)
 		}
 	}
 }
 
+// unprotect ends the protection of instances once, when it is Berth's no longer: what somebody protects later stays so.
+func (c *census) unprotect() {
+	c.next.Protecting = false
+	for _, m := range c.members {
+		if m.view != nil && m.view.ReleasedIn != "" {
+			c.out.Forget = append(c.out.Forget, m.view.ID)
+		}
+		if c.History.Protecting && m.Running() && m.Protected {
+			c.out.Release = append(c.out.Release, m.ID)
+			c.next.Protecting = true // until they are seen without
+		}
+	}
+}
+
+// noted reports whether those who have a task started on the instance know that it has to be protected first.
+func (c *census) noted(m *member) bool { return m.view == nil || m.view.ReleasedIn == c.Group.Name }
+
 // takeable reports whether the group may take the instance in a scale-in without ending a task: it is empty and not
 // protected, or released by this decision.
 func (c *census) takeable(m *member) bool {
-	return m.Running() && m.empty() && (!m.Protected || c.Provider.Protection && !m.warming)
+	switch {
+	case !m.Running() || !m.empty():
+		return false
+	case !c.Provider.Protection:
+		return !m.Protected
+	}
+	return c.noted(m) && (!m.Protected || !m.warming)
+}
+
+// exposed reports whether the group could take an instance of which nobody noted that it may.
+func (c *census) exposed() bool {
+	return c.Provider.Protection && slices.ContainsFunc(c.members, func(m *member) bool {
+		return m.Running() && !m.Protected && !c.noted(m) && len(m.load) == 0
+	})
 }
 
 func (c *census) engineOf() *placement.Engine {

@@ -232,6 +232,10 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 0, protection)
 		w.group.Instances[1].Protected = true
 		d := w.decide()
+		expect(t, "note", fmt.Sprint(d.Note), "[c-2]")
+		expect(t, "terminate before it is noted", len(d.Terminate), 0)
+		noted(w)
+		d = w.decide()
 		expect(t, "release", fmt.Sprint(d.Release), "[i-2]")
 		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
 	})

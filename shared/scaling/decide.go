@@ -45,8 +45,8 @@ type Waiting struct {
 	Count  int
 }
 
-// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Release,
-// Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
+// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Forget, Note,
+// Release, Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
 // Lists are in order of id, where nothing else is said.
 type Decision struct {
 	// Published reports that there is a metric: Reservation, CapacityProviderReservation in percent, made of Needed (M) and
@@ -60,6 +60,9 @@ type Decision struct {
 	Why     string
 	// Protect and Release are EC2 instances to be protected from scale-in, or no longer (C6).
 	Protect, Release []string
+	// Note are container instances about which is to be written down that the group may take them, so that whoever has a task
+	// started there protects them first; Forget those of which that no longer holds.
+	Note, Forget []string
 	// Drain and Undrain are container instances to become DRAINING, or ACTIVE again.
 	Drain, Undrain []string
 	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
@@ -111,10 +114,13 @@ func Decide(in Input) Decision {
 	} else {
 		c.out.Why = "managed scaling is off"
 		c.endDrains(c.out.Why)
-		c.next = cluster.ScalingHistory{Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains}
+		c.unprotect()
+		c.next = cluster.ScalingHistory{
+			Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains, Protecting: c.next.Protecting,
+		}
 	}
 	c.explain()
-	for _, ids := range [][]string{c.out.Drain, c.out.Undrain, c.out.Terminate} {
+	for _, ids := range [][]string{c.out.Note, c.out.Forget, c.out.Drain, c.out.Undrain, c.out.Terminate} {
 		slices.Sort(ids)
 	}
 	c.out.History = c.next

@@ -80,6 +80,15 @@ func row(n int, options ...size) *cluster.Instance {
 	return i
 }
 
+// noted has it written down of all instances that the group may take them.
+func noted(w *world) {
+	for _, r := range w.rows {
+		if i, ok := r.(*cluster.Instance); ok {
+			i.ReleasedIn = "g"
+		}
+	}
+}
+
 func kind(name string) size {
 	return func(i *cluster.Instance) { i.Attributes[cluster.AttributeInstanceType] = name }
 }
