@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -262,14 +263,23 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 		v := byEC2[id]
 		switch {
 		case v == nil, v.Status == cluster.InstanceDraining && len(v.Tasks) == 0, r.lost(v):
-			failed = append(failed, wrap(r.Groups.CompleteLifecycleAction(r.ctx, g.Name, cluster.DrainingHook, id), "letting instance %s go", id))
+			failed = append(failed, wrap(done(r.Groups.CompleteLifecycleAction(r.ctx, g.Name, cluster.DrainingHook, id)), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:
 			failed = append(failed, wrap(r.ECS.DrainInstance(r.ctx, r.of.Cluster, v.ID), "draining instance %s", id))
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
-			failed = append(failed, wrap(r.Groups.RecordHeartbeat(r.ctx, g.Name, cluster.DrainingHook, id), "having instance %s wait", id))
+			failed = append(failed, wrap(done(r.Groups.RecordHeartbeat(r.ctx, g.Name, cluster.DrainingHook, id)), "having instance %s wait", id))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// done is the error of a call about a lifecycle action, none where the action is over: the instance may wait for a hook of
+// somebody else's.
+func done(err error) error {
+	if e := (*cluster.Error)(nil); errors.As(err, &e) && strings.Contains(e.Message, "No active Lifecycle Action found") {
+		return nil
+	}
+	return err
 }
 
 // lost reports whether the instance's agent has been away for so long that its tasks are given up (S11).

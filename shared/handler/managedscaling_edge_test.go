@@ -210,6 +210,31 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 		})
 	}
+	t.Run("ARaceLostForOneProviderHidesNothingOfAnother", func(t *testing.T) {
+		s := started(t, 1, 0)
+		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		s.attach(t, "p", "q")
+		delete(s.groups, "h")
+		s.advance(time.Minute)
+		s.function.State = losing{s.function.State, "p"}
+		if err := s.function.Schedule(ctx, "scaling"); err == nil || !strings.Contains(err.Error(), "there is no Auto Scaling group h") {
+			t.Errorf("what failed is %v", err)
+		}
+		want(t, "status while the other environment attaches p", s.status(t), cluster.AttachmentsInProgress)
+	})
+	t.Run("AHookOfSomebodyElsesIsWaitedFor", func(t *testing.T) {
+		s := started(t, 1, 0)
+		s.overdue = map[string]bool{"i-001": true}
+		if err := s.TerminateInstance(ctx, "i-001", false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(3) // fails where the function does
+		want(t, "lifecycle", s.groups["g"].Instances[0].Lifecycle, "Terminating:Wait")
+	})
 	t.Run("AlarmsOfARoundThatWasCutOffAreTakenBack", func(t *testing.T) {
 		s := newScaled(t, nil)
 		low, _ := cluster.ScalingAlarms(prod, "p")
@@ -344,4 +369,17 @@ func (s *scaled) version(t *testing.T) int64 {
 		t.Fatal(err)
 	}
 	return row.(*cluster.Meta).Version
+}
+
+// losing is a state in which another environment remembers something of a provider first.
+type losing struct {
+	handler.State
+	provider string
+}
+
+func (l losing) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+	if h, ok := w.Put.(*cluster.ScalingHistory); ok && h.Provider == l.provider {
+		return nil, &cluster.Conflict{}
+	}
+	return l.State.Write(c, w)
 }

@@ -30,6 +30,9 @@ func (c *census) measure() {
 	default:
 		c.out.Reservation = float64(c.settings.Target)
 	}
+	if c.Upgrading && c.settings.TargetTracking { // the update's new nodes are empty at first, and the policy must not take any
+		c.out.Reservation = max(c.out.Reservation, float64(c.settings.Target))
+	}
 }
 
 // waits reports whether tasks wait that count: for instances, or for placement to come to them.
