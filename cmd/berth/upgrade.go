@@ -46,7 +46,8 @@ type updateConfig struct {
 // Help is the end of `berth upgrade --help`.
 func (u *upgradeCommand) Help() string {
 	return `Replaces the nodes of a node group by new ones, as UpdateNodegroupVersion of the EKS API does, and says node by node how far it
-is and what it waits for. Without --release-version and --launch-template-version it follows the update that is in X
+is and what it waits for. Without flags it follows the update that is in progress, and begins none.
+
 Ctrl-C ends only the following: the update goes on. Exit code: 0 when it is Successful, 1 when it has Failed (each error is
 printed with its code and resources) or cannot begin, 2 for bad flags, 130 for Ctrl-C. With --dry-run 0 when nothing is foreseen
 that would have it fail, else 3.
@@ -155,6 +156,8 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it", last.ID, g.Name, whatif.TargetOf(last), g.Name)
 	case last != nil && !last.Ended():
 		id = last.ID
+	case u.ReleaseVersion == "" && u.LaunchTemplateVersion == "":
+		return fmt.Errorf("no update of node group %s is in progress; to begin one, name its --release-version or --launch-template-version", g.Name)
 	case u.DryRun:
 		return u.plan(ctx, s, c, k)
 	default:

@@ -144,6 +144,13 @@ func TestUpgradeDryRun(t *testing.T) {
 	}
 }
 
+func TestUpgradeHelp(t *testing.T) {
+	code, out, _ := berth("upgrade", "--help")
+	if out = strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(out, "it follows the update that is in progress, and begins none. Ctrl-C ends only the following: the update goes on.") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+}
+
 func TestUpgradeRefuses(t *testing.T) {
 	b, endpoint := newBackend(t)
 	for _, c := range []struct {
@@ -153,6 +160,9 @@ func TestUpgradeRefuses(t *testing.T) {
 	}{
 		{"worker", 1, `node group "worker" is not in the cluster, expected one of: workers`},
 		{"workers --release-version ami-refused", 1, "UpdateNodegroupVersion: InvalidParameterException: no such image"},
+		{"workers", 1, "no update of node group workers is in progress; to begin one, name its --release-version or --launch-template-version"},
+		{"workers --force", 1, "no update of node group workers is in progress"},
+		{"workers --dry-run", 1, "no update of node group workers is in progress"},
 		{"workers --launch-template-version 2", 1, "was made without a launch template of its own, expected --release-version"},
 		{"workers --strategy rolling", 2, `--strategy is "rolling", expected DEFAULT or MINIMAL`},
 		{"workers --max-unavailable 0", 2, `--max-unavailable is "0", expected 1 to 100, or 1% to 100%`},
@@ -168,6 +178,10 @@ func TestUpgradeRefuses(t *testing.T) {
 		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit code %d, %s%s, want %q", c.args, code, out, errs, c.want)
 		}
+	}
+	b.group.Target.SourceTemplate = "lt-7"
+	if code, _, errs := berth("upgrade", "workers", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, "no update of node group workers is in progress") {
+		t.Errorf("with a launch template of its own: exit code %d, %s", code, errs)
 	}
 	if slices.ContainsFunc(b.asked, func(s string) bool { return !strings.Contains(s, "ami-refused") }) {
 		t.Errorf("asked for %q", b.asked)

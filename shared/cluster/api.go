@@ -59,8 +59,6 @@ type ServiceParameters struct {
 
 // Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).
 const (
-	// MaxServices is the most services of one cluster.
-	MaxServices = 5000
 	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud Map.
 	MaxDesired       = 5000
 	MaxDiscovered    = 1000

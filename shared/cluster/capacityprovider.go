@@ -113,7 +113,9 @@ type ClusterProviders struct {
 	// Leaving were taken from the cluster; what managed scaling made for them has yet to be taken back.
 	Leaving []string         `json:"lv,omitempty"`
 	Status  AttachmentStatus `json:"as"`
-	Reason  string           `json:"re,omitempty"` // why the attachments failed
+	// Asked is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
+	Asked  time.Time `json:"ak,omitzero"`
+	Reason string    `json:"re,omitempty"` // why the attachments failed
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.

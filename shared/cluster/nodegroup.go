@@ -184,8 +184,8 @@ type NodeWork struct {
 	Instance string   `json:"i"`           // EC2 instance id
 	Node     string   `json:"n,omitempty"` // container instance id; empty where it never registered
 	Step     NodeStep `json:"s"`
-	// Since is when the wait of the step began: of StepDrain and StepTerminate not before their effect was seen; zero until
-	// then.
+	// Since is when the wait of the step began: of StepDrain anew when its effect was seen, of StepTerminate not before that;
+	// zero until then.
 	Since time.Time `json:"at,omitzero"`
 	// DrainingAt is when the node was first seen DRAINING.
 	DrainingAt time.Time `json:"da,omitzero"`
@@ -252,6 +252,8 @@ type Update struct {
 	Original         *Sizes         `json:"or,omitempty"`
 	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
 	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
+	// Previous is the launch template version that the update before made for the same target; empty where it made none.
+	Previous string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
 	// Unready are EC2 instance ids of nodes made from it before the update began that were not Ready: they prove nothing.
@@ -264,6 +266,8 @@ type Update struct {
 	Nodes int `json:"no,omitempty"`
 	// Short is since when there are fewer, and how many new ones were Ready at the last improvement.
 	Short NodeShortage `json:"sh,omitzero"`
+	// Stalled is since when no node can be taken, as old ones do not become unschedulable or are neither in service nor gone.
+	Stalled time.Time `json:"sw,omitzero"`
 	// Work are the nodes being taken out of service.
 	Work []NodeWork `json:"wo,omitempty"`
 	// ByDomain reports that the nodes have upgrade domains (N7). Domain is the one whose turn it is, DomainDone when its
@@ -275,6 +279,8 @@ type Update struct {
 	Revert bool `json:"rt,omitempty"`
 	// Floor is the desired capacity to come back to; nil before that has begun.
 	Floor *int `json:"fl,omitempty"`
+	// Ceiling is the maximum to come back to; nil before that has begun.
+	Ceiling *int `json:"cl,omitempty"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`

@@ -41,6 +41,7 @@ const (
 	PrefixUpdate     = "update#"
 	PrefixProvider   = "provider#"
 	PrefixScaling    = "scaling#"
+	PrefixGroupUse   = "group#"
 	// PrefixProviders is the whole key, as is PrefixConfiguration: there is one of each.
 	PrefixProviders     = "providers"
 	PrefixConfiguration = "configuration"
@@ -318,6 +319,7 @@ var kinds = []struct {
 	{PrefixProvider, func() Row { return new(CapacityProvider) }},
 	{PrefixProviders, func() Row { return new(ClusterProviders) }},
 	{PrefixScaling, func() Row { return new(ScalingHistory) }},
+	{PrefixGroupUse, func() Row { return new(GroupUse) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},
 }

@@ -9,8 +9,9 @@ type Write struct {
 	Put Row
 	// Any makes Put hold whatever is stored; the store then sets Rev.
 	Any bool
-	// Delete removes the row named, if it is there.
+	// Delete removes the row named, if it is there; with a Rev it holds only if the row's Rev is that one.
 	Delete *Key
+	Rev    int64
 	// Stop, Claim and Observe each change their own part of a task's row, without reading it.
 	Stop    *Stop
 	Claim   *Claim
@@ -71,7 +72,7 @@ func (w Write) Apply(old Row) (Row, bool) {
 	case w.Put != nil:
 		return w.applyPut(old)
 	case w.Delete != nil:
-		return nil, true
+		return nil, w.Rev == 0 || old != nil && old.Header().Rev == w.Rev
 	}
 	task, ok := old.(*Task)
 	if !ok || task == nil {

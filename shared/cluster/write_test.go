@@ -57,6 +57,11 @@ func TestApplyDelete(t *testing.T) {
 		}
 	}
 	expect(t, "key", w.Key(), key)
+	w.Rev = 4
+	for old, holds := range map[cluster.Row]bool{nil: false, running("t", "i", 3): false, running("t", "i", 4): true} {
+		_, got := w.Apply(old)
+		expect(t, "holds", got, holds)
+	}
 }
 
 func TestApplyStop(t *testing.T) {

@@ -64,7 +64,9 @@ func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 
 func (s *State) delete(ctx context.Context, st statement) error {
 	out, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.Table, Key: keyItem(st.key), ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+		TableName: &s.Table, Key: keyItem(st.key), ConditionExpression: orNil(st.condition),
+		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
+		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
 	}, once)
 	if err == nil {
 		s.usage.wrote(out.ConsumedCapacity)
@@ -151,7 +153,11 @@ func (s *State) transaction(sts []statement) []types.TransactWriteItem {
 				ReturnValuesOnConditionCheckFailure: allOld,
 			}
 		default:
-			items[i].Delete = &types.Delete{TableName: &s.Table, Key: keyItem(st.key)}
+			items[i].Delete = &types.Delete{
+				TableName: &s.Table, Key: keyItem(st.key), ConditionExpression: orNil(st.condition),
+				ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
+				ReturnValuesOnConditionCheckFailure: allOld,
+			}
 		}
 	}
 	return items

@@ -104,7 +104,7 @@ func newStatement(w cluster.Write) (statement, error) {
 	case w.Put != nil:
 		return put(w.Put)
 	case w.Delete != nil:
-		return statement{key: *w.Delete}, nil
+		return deletion(*w.Delete, w.Rev), nil
 	case w.Stop != nil:
 		return stop(w.Stop), nil
 	case w.Claim != nil:
@@ -164,6 +164,15 @@ func attributes(t reflect.Type) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+func deletion(key cluster.Key, rev int64) statement {
+	if rev == 0 {
+		return statement{key: key}
+	}
+	e := newExpressions()
+	e.require("%s = %s", e.name("rv"), e.value(number(rev)))
+	return e.statement(key)
 }
 
 // notStopped requires that the row has not been reported STOPPED.

@@ -21,7 +21,7 @@ func TestTemplateSettings(t *testing.T) {
 		"LostAfterSeconds": s.LostAfter.Seconds(), "ProviderFallbackSeconds": s.ProviderFallback.Seconds(),
 		"WavePercent": float64(s.Wave), "UnhealthySharePercent": float64(s.UnhealthyShare),
 		"RecheckSeconds": s.Recheck.Seconds(), "RecheckMaxSeconds": s.RecheckMax.Seconds(),
-		"ProvisioningLimit": float64(s.ProvisioningLimit), "StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(), "StartBurst": s.StartBurst,
+		"ProvisioningLimit": float64(s.ProvisioningLimit), "ServiceLimit": float64(s.ServiceLimit), "StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(), "StartBurst": s.StartBurst,
 	} {
 		if got, err := strconv.ParseFloat(p[name], 64); err != nil || got != want {
 			t.Errorf("%s is %q (%v), the code has %v", name, p[name], err, want)

@@ -81,13 +81,23 @@ func (f *Fleet) SetDesired(_ context.Context, name string, n int) error {
 	})
 }
 
-// SetSizes sets minimum, maximum and desired capacity of a group at once.
-func (f *Fleet) SetSizes(_ context.Context, name string, s cluster.Sizes) error {
+// SetSizes sets those of minimum, maximum and desired capacity of a group that are given, at once. A desired capacity that is
+// not stays within the others.
+func (f *Fleet) SetSizes(_ context.Context, name string, s cluster.SizesChange) error {
 	return f.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
-		if err := sizes(s.Min, s.Max, s.Desired); err != nil {
+		least, most, desired := g.Min, g.Max, g.Desired
+		for to, from := range map[*int]*int{&least: s.Min, &most: s.Max, &desired: s.Desired} {
+			if from != nil {
+				*to = *from
+			}
+		}
+		if s.Desired == nil {
+			desired = max(least, min(desired, most))
+		}
+		if err := sizes(least, most, desired); err != nil {
 			return err
 		}
-		g.Min, g.Max, g.Desired = s.Min, s.Max, s.Desired
+		g.Min, g.Max, g.Desired = least, most, desired
 		return nil
 	})
 }

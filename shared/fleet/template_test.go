@@ -41,7 +41,7 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	if err := w.UseTemplate(t.Context(), "g", made.String()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 1, Max: 9, Desired: 4}); err != nil {
+	if err := w.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(4)}); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.advance(launch)
@@ -57,7 +57,7 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 	t.Run("TellsOfLaunchesThatFailed", func(t *testing.T) {
 		full = true
 		since := w.clock.Now()
-		if err := w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 1, Max: 9, Desired: 5}); err != nil {
+		if err := w.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(1), Max: new(9), Desired: new(5)}); err != nil {
 			t.Fatal(err)
 		}
 		w.clock.advance(retry)
@@ -76,9 +76,9 @@ func TestGroupLaunchesFromItsTemplate(t *testing.T) {
 		for err, code := range map[error]cluster.Code{
 			noTemplate: "InvalidLaunchTemplateId.NotFound", noVersion: "InvalidLaunchTemplateId.VersionNotFound",
 			taken: "InvalidLaunchTemplateName.AlreadyExistsException",
-			w.UseTemplate(t.Context(), "g", "lt-0:1"):                               "ValidationError",
-			w.SetSizes(t.Context(), "g", cluster.Sizes{Min: 2, Max: 9, Desired: 1}): "ValidationError",
-			w.SetSizes(t.Context(), "none", cluster.Sizes{Max: 1}):                  "ValidationError",
+			w.UseTemplate(t.Context(), "g", "lt-0:1"):                                                    "ValidationError",
+			w.SetSizes(t.Context(), "g", cluster.SizesChange{Min: new(2), Max: new(9), Desired: new(1)}): "ValidationError",
+			w.SetSizes(t.Context(), "none", cluster.SizesChange{Max: new(1)}):                            "ValidationError",
 		} {
 			if cluster.ErrorCode(err) != code {
 				t.Errorf("got %v, want %s", err, code)

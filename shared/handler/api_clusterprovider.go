@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -40,8 +41,8 @@ func (a *API) Attachments(ctx context.Context, clusterName string) (*cluster.Clu
 	return out, nil
 }
 
-// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). A provider is claimed before the
-// cluster has it, and let go of after, so that no two clusters ever have one with managed scaling on.
+// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
+// commit, and let go of later, so that no two clusters ever have one with managed scaling on.
 func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
@@ -53,13 +54,9 @@ func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names
 	if err := a.replaceable(ctx, old, names, strategy); err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if err := a.claimProvider(ctx, clusterName, name); err != nil {
-			return nil, err
-		}
-	}
 	next := &cluster.ClusterProviders{
-		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy, Status: cluster.AttachmentsInProgress,
+		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy,
+		Status: cluster.AttachmentsInProgress, Asked: a.Clock.Now(),
 	}
 	var gone []string
 	for _, name := range slices.Concat(old.Providers, old.Leaving) {
@@ -71,13 +68,22 @@ func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names
 	if len(names)+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}
-	_, err = a.State.Write(ctx, cluster.Write{Put: next})
-	var c *cluster.Conflict
-	if errors.As(err, &c) {
-		return nil, updateInProgress()
-	}
+	err = retry("writing the capacity providers of cluster "+clusterName, func() error {
+		claims, err := a.claims(ctx, clusterName, names)
+		if err != nil {
+			return err
+		}
+		err = a.State.Commit(ctx, cluster.Commit{
+			Cluster: clusterName, Version: cluster.NoVersion, Writes: append(claims, cluster.Write{Put: next}),
+		})
+		var c *cluster.Conflict
+		if errors.As(err, &c) && c.Key == next.Key() {
+			return updateInProgress()
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("writing the capacity providers of cluster %s: %w", clusterName, err)
+		return nil, err
 	}
 	return a.Attachments(ctx, clusterName)
 }
@@ -92,28 +98,21 @@ func (a *API) CheckClusterProviders(ctx context.Context, clusterName string, nam
 	if err := a.replaceable(ctx, of, names, strategy); err != nil {
 		return err
 	}
-	for _, name := range names {
-		p, err := provider(ctx, a.State, name)
-		switch {
-		case err != nil:
-			return err
-		case p == nil:
-			return noProvider()
-		}
-		if err := claimable(p, clusterName); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = a.claims(ctx, clusterName, names)
+	return err
 }
 
 func updateInProgress() error {
 	return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified cluster is in a busy state. Cannot perform the update until it is complete.")
 }
 
+// attachmentsTake is how long managed scaling may take for a cluster's attachments before they may be changed again: several
+// rounds.
+const attachmentsTake = 5 * time.Minute
+
 // replaceable refuses a change of a cluster's providers that is not possible now.
 func (a *API) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
-	if old.Status == cluster.AttachmentsInProgress {
+	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.Asked.Add(attachmentsTake)) {
 		return updateInProgress()
 	}
 	for _, share := range strategy {
@@ -161,29 +160,28 @@ func (a *API) usedProviders(ctx context.Context, clusterName string) (map[string
 	return used, nil
 }
 
-// claimProvider notes that the cluster has the provider.
-func (a *API) claimProvider(ctx context.Context, clusterName, name string) error {
-	p, err := provider(ctx, a.State, name)
-	if err != nil {
-		return err
-	}
-	if p == nil {
-		return noProvider()
-	}
-	if slices.Contains(p.Clusters, clusterName) {
-		return nil
-	}
-	_, err = a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
-		if slices.Contains(p.Clusters, clusterName) {
-			return nil
+// claims are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
+// let go of one for a cluster that was deleted then does not.
+func (a *API) claims(ctx context.Context, clusterName string, names []string) (out []cluster.Write, err error) {
+	for _, name := range names {
+		p, err := provider(ctx, a.State, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case p == nil:
+			return nil, noProvider()
 		}
 		if err := claimable(p, clusterName); err != nil {
-			return err
+			return nil, err
 		}
-		p.Clusters = append(slices.Clone(p.Clusters), clusterName)
-		return nil
-	})
-	return err
+		next := *p
+		next.Rev++
+		if !slices.Contains(p.Clusters, clusterName) {
+			next.Clusters = append(slices.Clone(p.Clusters), clusterName)
+		}
+		out = append(out, cluster.Write{Put: &next})
+	}
+	return out, nil
 }
 
 // claimable refuses to give a provider with managed scaling on to a second cluster (C7).

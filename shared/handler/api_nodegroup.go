@@ -34,7 +34,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroup
 	if err := nodegroup.CheckConfig(spec.Config); err != nil {
 		return nil, err
 	}
-	if err := n.free(ctx, spec); err != nil {
+	if err := labelRoom(spec); err != nil {
 		return nil, err
 	}
 	now := n.Clock.Now()
@@ -49,13 +49,35 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroup
 		}
 		g.Sizes = *spec.Sizes
 	}
-	_, err := n.State.Write(ctx, cluster.Write{Put: g})
-	var c *cluster.Conflict
-	if errors.As(err, &c) {
-		old, _ := c.Row.(*cluster.NodeGroup)
-		return againNodeGroup(old, spec, nil)
+	err := retry("creating node group "+spec.Name, func() error { return n.write(ctx, g) })
+	if errors.Is(err, errNameTaken) {
+		old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name)
+		return againNodeGroup(old, spec, err)
 	}
-	return g, wrap(err, "creating node group %s", spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+var errNameTaken = errors.New("the name is taken")
+
+// write writes a new node group as the one that has its Auto Scaling group.
+func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
+	use, err := groupUse(ctx, n.State, g.AutoScalingGroup)
+	if err != nil {
+		return err
+	}
+	if err := n.free(ctx, use); err != nil {
+		return err
+	}
+	take := taken(use, func(u *cluster.GroupUse) { u.NodeGroup = g.Ref() })
+	err = n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: g}, take}})
+	var c *cluster.Conflict
+	if errors.As(err, &c) && c.Key == g.Key() {
+		return errNameTaken
+	}
+	return err
 }
 
 // firstTarget is what the caller says of the nodes.
@@ -69,6 +91,29 @@ func firstTarget(spec cluster.NodeGroupSpec) cluster.UpdateTarget {
 	return t
 }
 
+// maxAttributes is how many custom attributes an instance may have (ECS API reference, PutAttributes). Of these the nodes of a
+// node group need some for what Berth writes on any instance, its capacity provider and that it takes no new task, and for its
+// domains; a launch template of the user's own adds two to the labels by which an update knows its nodes.
+const (
+	maxAttributes = 10
+	nodeMarks     = 4
+	sourceLabels  = 2
+)
+
+// labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
+func labelRoom(spec cluster.NodeGroupSpec) error {
+	room := maxAttributes - nodeMarks - len(nodegroup.Labels(&cluster.Update{}))
+	if spec.Template != nil {
+		room -= sourceLabels
+	}
+	if len(spec.Labels) <= room {
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeInvalidParameter,
+		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
+		len(spec.Labels), room, maxAttributes)
+}
+
 // againNodeGroup answers a CreateNodegroup of a name that is taken.
 func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err error) (*cluster.NodeGroup, error) {
 	switch {
@@ -80,18 +125,18 @@ func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err erro
 	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s", spec.Name, spec.Cluster)
 }
 
-// free refuses an Auto Scaling group that another node group of the cluster has.
-func (n *NodeGroups) free(ctx context.Context, spec cluster.NodeGroupSpec) error {
-	rows, err := n.State.List(ctx, cluster.Prefix(spec.Cluster, cluster.PrefixNodeGroup))
-	if err != nil {
-		return fmt.Errorf("listing node groups: %w", err)
+// free refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
+// be created has none.
+func (n *NodeGroups) free(ctx context.Context, use *cluster.GroupUse) error {
+	of := use.NodeGroup
+	if of.ID == "" {
+		return nil
 	}
-	for _, row := range rows {
-		if g, ok := row.(*cluster.NodeGroup); ok && g.AutoScalingGroup == spec.AutoScalingGroup && g.Status != cluster.NodeGroupCreateFailed {
-			return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s already", g.AutoScalingGroup, g.Name)
-		}
+	g, err := n.nodeGroup(ctx, of.Cluster, of.Name)
+	if err != nil || g == nil || g.ID != of.ID || g.Status == cluster.NodeGroupCreateFailed {
+		return err
 	}
-	return nil
+	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already", use.Group, g.Name, g.Cluster)
 }
 
 // NodeGroup is one node group.

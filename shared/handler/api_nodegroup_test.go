@@ -42,11 +42,15 @@ func (a *autoGroups) DescribeGroups(_ context.Context, names []string) (out []*c
 	return out, a.fail()
 }
 
-func (a *autoGroups) SetSizes(_ context.Context, group string, s cluster.Sizes) error {
+func (a *autoGroups) SetSizes(_ context.Context, group string, c cluster.SizesChange) error {
 	if err := a.fail(); err != nil {
 		return err
 	}
 	g := a.groups[group]
+	s, err := c.Apply(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	if err != nil {
+		return err
+	}
 	g.Min, g.Max, g.Desired = s.Min, s.Max, s.Desired
 	a.calls = append(a.calls, fmt.Sprint(group, s))
 	return nil
@@ -188,11 +192,19 @@ func TestNodeGroups_Create(t *testing.T) {
 	})
 	t.Run("RefusesWhatNeedsNoLook", func(t *testing.T) {
 		_, err := n.CreateNodeGroup(ctx, spec("two", "a"))
-		wantCode(t, err, cluster.CodeResourceInUse, "is node group web already")
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Config.MaxUnavailable = 101 }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
 		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "Minimum capacity 3 can't be greater than desired size 2")
+		labels := map[string]string{"a": "1", "b": "1", "c": "1"}
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) {
+			s.Labels, s.Template = labels, &cluster.TemplateRef{ID: "lt-2"}
+		}))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 3 labels, but at most 2 are possible")
+		labels["d"], labels["e"] = "1", "1"
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Labels = labels }))
+		wantCode(t, err, cluster.CodeInvalidParameter, "There are 5 labels, but at most 4 are possible")
 		_, err = n.CreateNodeGroup(ctx, cluster.NodeGroupSpec{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		names, _, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 10})
@@ -414,7 +426,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "desired", auto.groups["a"].Desired, 5)
 	})
 	t.Run("FailsWhereTheGroupRefuses", func(t *testing.T) {
-		_, err := resize(9)
+		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
+		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
 		for text, before := range map[string]func(){
 			"OperationNotPermitted [a] ValidationError: no": func() { auto.err, auto.skip = cluster.Errorf("ValidationError", "no"), 1 },
@@ -435,6 +449,15 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 			}
 			auto.groups["a"].Max = 8
 		}
+	})
+	t.Run("IsHeldToTheSizesThatTheGroupHas", func(t *testing.T) {
+		auto.groups["a"].Max = 20 // by its owner
+		u, err := resize(9)
+		want(t, "error", err, nil)
+		n.look()
+		want(t, "status", ended(u.ID).Status, cluster.UpdateSuccessful)
+		want(t, "group", fmt.Sprint(n.described("web").Sizes), "{1 20 9}")
+		auto.groups["a"].Max = 8
 	})
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
 		u, err := resize(7)
@@ -486,9 +509,94 @@ func TestNodeGroups_Delete(t *testing.T) {
 	n.function.State = w.state
 	n.look()
 	want(t, "rows", left(), 0)
+	use, err := w.state.Get(ctx, cluster.GroupUseKey("a"))
+	want(t, "who has the group", fmt.Sprint(use, err), "<nil> <nil>")
 	want(t, "group that stays", auto.groups["a"].Desired, 3)
 	_, err = n.DeleteNodeGroup(ctx, prod, "web")
 	wantCode(t, err, cluster.CodeResourceNotFound, "")
+}
+
+// afterGet lets something happen once a row was read.
+type afterGet struct {
+	handler.State
+	key  cluster.Key
+	then func()
+}
+
+func (a *afterGet) Get(c context.Context, k cluster.Key) (cluster.Row, error) {
+	row, err := a.State.Get(c, k)
+	if then := a.then; then != nil && k == a.key {
+		a.then = nil
+		then()
+	}
+	return row, err
+}
+
+// Two environments delete a node group, and somebody makes another of its name before the second is done.
+func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
+	w := newWorld(t)
+	n, _ := groupsOf(w)
+	n.made(spec("web", "a"))
+	if _, err := n.DeleteNodeGroup(ctx, prod, "web"); err != nil {
+		t.Fatal(err)
+	}
+	slow := *n.function
+	slow.State = &afterGet{State: n.function.State, key: cluster.NodeGroupKey(prod, "web"), then: func() {
+		n.look()
+		if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
+			t.Fatal(err)
+		}
+	}}
+	if err := slow.Schedule(ctx, "node-groups"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", n.described("web").Status, cluster.NodeGroupCreating)
+	_, err := n.CreateNodeGroup(ctx, spec("other", "a"))
+	wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
+}
+
+func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
+	begin := func(t *testing.T) (*world, *nodeAPI) {
+		w := newWorld(t)
+		w.ecs.clusters["other"] = true
+		n, _ := groupsOf(w)
+		return w, n
+	}
+	other := spec("web", "a")
+	other.Cluster = "other"
+	t.Run("OfAllClusters", func(t *testing.T) {
+		w, n := begin(t)
+		n.made(spec("web", "a"))
+		_, err := n.CreateNodeGroup(ctx, other)
+		wantCode(t, err, cluster.CodeResourceInUse, "The Auto Scaling group a is node group web of cluster prod already")
+		_, err = w.api.CreateCapacityProvider(ctx, providerRow("p", "a"))
+		want(t, "error of a capacity provider", err, nil)
+		_, err = w.api.DeleteCapacityProvider(ctx, "p")
+		want(t, "error of its deletion", err, nil)
+		_, err = n.CreateNodeGroup(ctx, other)
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
+	})
+	t.Run("AtTheSameTime", func(t *testing.T) {
+		w, n := begin(t)
+		slow := another(w.api)
+		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("a"), then: func() {
+			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		_, err := (&handler.NodeGroups{API: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
+	})
+	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {
+		w, n := begin(t)
+		n.made(spec("web", "a"))
+		w.ecs.clusters[prod] = false
+		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+			t.Fatal(err)
+		}
+		_, err := n.CreateNodeGroup(ctx, other)
+		want(t, "error", err, nil)
+	})
 }
 
 // dyingState makes so many writes and no more.
@@ -502,4 +610,11 @@ func (s *dyingState) Write(ctx context.Context, w cluster.Write) (cluster.Row, e
 		return nil, errStore
 	}
 	return s.State.Write(ctx, w)
+}
+
+func (s *dyingState) Commit(ctx context.Context, c cluster.Commit) error {
+	if s.writes--; s.writes < 0 {
+		return errStore
+	}
+	return s.State.Commit(ctx, c)
 }

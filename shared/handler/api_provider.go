@@ -44,7 +44,8 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 		return nil, err
 	}
 	err := retry("creating capacity provider "+p.Name, func() error {
-		if err := a.groupFree(ctx, &made); err != nil {
+		use, err := a.groupFree(ctx, &made)
+		if err != nil {
 			return err
 		}
 		row, err := a.State.Get(ctx, p.Key())
@@ -58,13 +59,18 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 			}
 			made.Rev = old.Rev + 1
 		}
-		_, err = a.State.Write(ctx, cluster.Write{Put: &made})
-		return err
+		return a.writeProvider(ctx, &made, taken(use, func(u *cluster.GroupUse) { u.Provider = made.Name }))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &made, nil
+}
+
+func (a *API) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...cluster.Write) error {
+	return a.State.Commit(ctx, cluster.Commit{
+		Cluster: cluster.Directory, Version: cluster.NoVersion, Writes: append(also, cluster.Write{Put: p}),
+	})
 }
 
 // providerName refuses names that ECS keeps for itself.
@@ -87,17 +93,16 @@ func protectable(p *cluster.CapacityProvider) error {
 }
 
 // groupFree refuses a group that another capacity provider has: two would size it.
-func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) error {
-	all, err := providers(ctx, a.State)
-	if err != nil {
-		return err
+func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*cluster.GroupUse, error) {
+	use, err := groupUse(ctx, a.State, p.Group)
+	if err != nil || use.Provider == "" || use.Provider == p.Name {
+		return use, err
 	}
-	for _, other := range all {
-		if other.Name != p.Name && other.Group == p.Group && !other.Inactive {
-			return cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
-		}
+	other, err := provider(ctx, a.State, use.Provider)
+	if err == nil && other != nil && other.Group == p.Group {
+		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
 	}
-	return nil
+	return use, err
 }
 
 // providers are all capacity providers, deleted ones included.
@@ -159,12 +164,13 @@ func (a *API) attachAgain(ctx context.Context, clusterName string) error {
 		}
 		next := *old
 		next.Rev++
-		next.Status, next.Reason = cluster.AttachmentsInProgress, ""
+		next.Status, next.Reason, next.Asked = cluster.AttachmentsInProgress, "", a.Clock.Now()
 		_, err = a.State.Write(ctx, cluster.Write{Put: &next})
 		return err
 	})
 }
 
+// editProvider changes a provider; one that is deleted lets go of its group.
 func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	err := retry("changing capacity provider "+name, func() error {
@@ -180,8 +186,18 @@ func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.Cap
 		if err := f(&next); err != nil {
 			return err
 		}
-		_, err = a.State.Write(ctx, cluster.Write{Put: &next})
-		return err
+		var also []cluster.Write
+		if next.Inactive {
+			also, err = letGoOf(ctx, a.State, next.Group, func(u *cluster.GroupUse) (was bool) {
+				was = u.Provider == name
+				u.Provider = ""
+				return was
+			})
+		}
+		if err != nil {
+			return err
+		}
+		return a.writeProvider(ctx, &next, also...)
 	})
 	return &next, err
 }

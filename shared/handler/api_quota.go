@@ -24,12 +24,12 @@ type counted struct {
 // countAgain is how long a count is believed: services that others make or delete meanwhile do not show.
 const countAgain = 5 * time.Minute
 
-// another refuses a service beyond what a cluster may have (a quota of ECS), INACTIVE ones not counted.
+// another refuses a service beyond what a cluster may have, INACTIVE ones not counted.
 func (a *API) another(ctx context.Context, clusterName string) error {
 	a.quotas.mu.Lock()
 	defer a.quotas.mu.Unlock()
 	c, known := a.quotas.services[clusterName]
-	if !known || c.n >= cluster.MaxServices || a.Clock.Now().Sub(c.at) > countAgain {
+	if !known || c.n >= a.Settings.ServiceLimit || a.Clock.Now().Sub(c.at) > countAgain {
 		rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixService))
 		if err != nil {
 			return fmt.Errorf("counting services: %w", err)
@@ -44,7 +44,7 @@ func (a *API) another(ctx context.Context, clusterName string) error {
 	if a.quotas.services == nil {
 		a.quotas.services = map[string]counted{}
 	}
-	full := c.n >= cluster.MaxServices
+	full := c.n >= a.Settings.ServiceLimit
 	if !full {
 		c.n++
 	}

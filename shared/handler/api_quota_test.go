@@ -16,7 +16,7 @@ func another(a *handler.API) *handler.API {
 
 func TestAPI_MostServicesOfACluster(t *testing.T) {
 	w := newWorld(t)
-	for n := range cluster.MaxServices {
+	for n := range w.api.Settings.ServiceLimit {
 		s := &cluster.Service{
 			Head: cluster.Head{Cluster: prod}, Name: fmt.Sprintf("s%04d", n), Short: fmt.Sprint(n), Status: cluster.ServiceActive, Strategy: cluster.Replica,
 		}

@@ -238,6 +238,11 @@ func (a *API) StopTask(ctx context.Context, clusterName, id, reason string) (*cl
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
+	return a.stopTask(ctx, clusterName, id, reason)
+}
+
+// stopTask is StopTask in a cluster that Berth keeps.
+func (a *API) stopTask(ctx context.Context, clusterName, id, reason string) (*cluster.Task, error) {
 	var out *cluster.Task
 	err := retry("stopping task "+id, func() error {
 		t, err := a.task(ctx, clusterName, id)

@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"berth/shared/cluster"
@@ -67,8 +68,8 @@ func newTarget(g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.Up
 }
 
 // UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is Successful at once where it
-// leaves the sizes; node-group-upgrade carries out one that does not. It fails with ResourceInUseException while another is in
-// progress.
+// leaves the sizes; node-group-upgrade carries out one that does not, and fails it where the sizes do not go with those that the
+// Auto Scaling group has. It fails with ResourceInUseException while another is in progress.
 func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error) {
 	g, err := n.NodeGroup(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
@@ -99,7 +100,8 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.N
 		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiry(keepUpdate)
 		return u, n.begin(ctx, &next, u)
 	}
-	if _, err := change.Sizes.Apply(g.Sizes); err != nil {
+	// What the group's own sizes are by now node-group-upgrade sees.
+	if _, err := change.Sizes.Apply(cluster.Sizes{Max: math.MaxInt}); err != nil {
 		return nil, err
 	}
 	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID

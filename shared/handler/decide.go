@@ -24,7 +24,8 @@ type decider struct {
 	now      time.Time
 	settings Settings
 	plan     *planner
-	waiting  int // tasks in PROVISIONING
+	waiting  int  // tasks in PROVISIONING
+	placed   bool // tasks of a service whose tasks a rule could make leave
 	// shut are the instances that get no task of a service now, as ECS refused one there, by its short key.
 	shut map[string][]string
 }
@@ -58,15 +59,22 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 }
 
 func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
-	for _, name := range sortedKeys(w.services) {
-		if s := d.snap.Services[name]; s != nil && s.Strategy == strategy {
+	done := map[string]bool{}
+	for again := true; again; {
+		again = false
+		for _, name := range sortedKeys(w.services) {
+			s := d.snap.Services[name]
+			if s == nil || s.Strategy != strategy || done[name] {
+				continue
+			}
 			kept := d.snap.Reservations(s.Short)
 			d.service(s)
-			d.released(s, kept, w)
+			done[name] = true
+			if d.released(s, kept, w) {
+				d.wakeBlocked(w)
+				again = true
+			}
 		}
-	}
-	if strategy == cluster.Daemon {
-		d.wakeBlocked(w)
 	}
 }
 

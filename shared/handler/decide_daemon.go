@@ -24,7 +24,7 @@ func (d *decider) reserveAll(w *work) {
 // reserve keeps free what the service's tasks that are yet to come will need, less what those there hold. Instances that do
 // not qualify any more are released.
 func (d *decider) reserve(s *cluster.Service) {
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	coming, def := d.coming(s)
 	if def == nil || s.Status != cluster.ServiceActive {
 		d.snap.Reserve(s.Short, nil)
 		return
@@ -37,7 +37,7 @@ func (d *decider) reserve(s *cluster.Service) {
 		h := held[t.Instance]
 		h.CPU, h.Memory, h.ENIs = h.CPU+t.Needs.CPU, h.Memory+t.Needs.Memory, h.ENIs+t.Needs.ENIs
 		held[t.Instance] = h
-		current[t.Instance] = current[t.Instance] || t.Active() && t.Revision == s.Deployment.ID
+		current[t.Instance] = current[t.Instance] || t.Active() && t.Revision == coming.ID
 	}
 	on := map[*cluster.InstanceView]cluster.Resources{}
 	for _, id := range d.engine.Eligible(d.specs.service(s, def, "")) {
@@ -55,14 +55,29 @@ func (d *decider) reserve(s *cluster.Service) {
 	d.snap.Reserve(s.Short, on)
 }
 
-// released notes the instances on which less is kept free for the service than was.
-func (d *decider) released(s *cluster.Service, was map[*cluster.InstanceView]cluster.Resources, w *work) {
-	is := d.snap.Reservations(s.Short)
-	for v, had := range was {
-		if has := is[v]; has.CPU < had.CPU || has.Memory < had.Memory || has.ENIs < had.ENIs {
-			w.freed[v.ID] = true
+// released notes where less is kept free for the service than was, for those that wait for room, and reports whether there is
+// any such place.
+func (d *decider) released(s *cluster.Service, kept map[*cluster.InstanceView]cluster.Resources, w *work) (less bool) {
+	for v, was := range kept {
+		is := d.snap.Reservations(s.Short)[v]
+		if is.CPU < was.CPU || is.Memory < was.Memory || is.ENIs < was.ENIs {
+			less, w.freed[v.ID] = true, true
 		}
 	}
+	return less
+}
+
+// coming is the deployment whose tasks a DAEMON service starts, with their task definition: one that has failed starts none. The
+// definition is nil where there are none to come.
+func (d *decider) coming(s *cluster.Service) (*cluster.Deployment, *cluster.TaskDefinition) {
+	next := &s.Deployment
+	if next.State == cluster.RolloutFailed && len(s.Older) > 0 {
+		next = &s.Older[0]
+	}
+	if next.State == cluster.RolloutFailed {
+		return next, nil
+	}
+	return next, d.snap.Definitions[next.TaskDefinition]
 }
 
 // couldHold reports whether the instance, were it empty, would have room for a task of the service: for one that can never come
@@ -84,7 +99,7 @@ func (d *decider) couldHold(v *cluster.InstanceView, s *cluster.Service, def *cl
 // for it.
 func (d *decider) roomKept(s *cluster.Service, id string) bool {
 	v := d.snap.Instances[id]
-	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	_, def := d.coming(s)
 	own, kept := d.snap.Reservations(s.Short)[v]
 	if !kept || def == nil {
 		return false

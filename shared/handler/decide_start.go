@@ -242,6 +242,7 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 	}
 	if len(started) > 0 {
 		log.add(service.Started(s.Name, started, replaced))
+		d.placed = d.placed || d.snap.Governed()[s.Name] != nil
 	}
 }
 

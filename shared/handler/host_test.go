@@ -258,6 +258,21 @@ func TestPlacement_Reservation(t *testing.T) {
 		want(t, "tasks there", on[ids[0]], 0)
 		want(t, "tasks where it is still met", on[ids[1]], 1)
 	})
+	t.Run("IsReleasedWithADeploymentThatFails", func(t *testing.T) {
+		w := begin(t)
+		w.instances("i", 1, 2048, 8192)
+		refuse(w)
+		spec := agent
+		spec.Breaker = &cluster.CircuitBreaker{Enable: true, Type: cluster.ThresholdCount, Value: 3}
+		w.createAs(spec)
+		w.pump()
+		w.create("web", "web", 8)
+		w.pump()
+		wantCount(t, "running tasks at first", w.with(cluster.TaskRunning), 4)
+		w.minutes(20)
+		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
+		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
+	})
 	t.Run("GrowsWithTheTaskDefinition", func(t *testing.T) {
 		w := begin(t)
 		w.instances("i", 1, 2048, 8192)

@@ -133,7 +133,7 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	if len(of.Providers) > 0 {
 		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
 		if err := r.read(); err != nil {
-			return err
+			return errors.Join(err, h.unreadable(ctx, of, err))
 		}
 		for _, p := range of.Providers {
 			if row := r.rows[p]; row != nil && row.Look {

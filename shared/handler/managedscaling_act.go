@@ -39,6 +39,9 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("draining instance %s: %w", id, err)
 		}
 	}
+	if err := r.takeIn(d.Drain); err != nil { // the next provider's decision knows of it
+		return err
+	}
 	return r.resize(p, g, d)
 }
 

@@ -17,6 +17,11 @@ const hookHeartbeat = time.Hour
 // changes is remembered first: whoever comes after a round that was cut off makes it anew, or takes it back.
 func (r *scalingRound) attach(p *cluster.CapacityProvider, old *cluster.ScalingHistory) (cluster.Attached, error) {
 	was, now := old.Attached, r.wanted(p)
+	if g := r.groups[p.Group]; g != nil { // whoever made the group may have taken the tag away again
+		if err := r.tag(r.ctx, g); err != nil {
+			return now, err
+		}
+	}
 	if was == now {
 		return now, nil
 	}
@@ -106,10 +111,22 @@ func (r *scalingRound) attachAlarms(p *cluster.CapacityProvider, wanted bool) er
 	return nil
 }
 
+// unreadable concludes attachments for which not even the groups can be described, where that is refused for good.
+func (h *ManagedScaling) unreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
+	if forGood(err) == nil {
+		return nil
+	}
+	return h.conclude(ctx, of, err)
+}
+
 // detach takes back all that was made for a provider that the cluster no longer has, and then lets go of it: another cluster
-// may have it.
+// may have it. A cluster that has it again meanwhile keeps it, and has all of it made anew.
 func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
+	p, err := provider(ctx, h.State, name)
+	if err != nil {
+		return err
+	}
 	history, err := r.history(name)
 	if err != nil {
 		return err
@@ -117,12 +134,45 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 	if err := r.takeTasksAgain(history.Drains); err != nil {
 		return err
 	}
-	if err := r.letGo(name, history.Attached.Group); err != nil {
-		return err
+	if group := history.Attached.Group; group != "" {
+		begun := *history
+		begun.Attached = cluster.Attached{Group: group, Begun: true}
+		if err := r.remember(history, &begun); err != nil {
+			return err
+		}
+		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
+			return err
+		}
+		history = &begun
 	}
-	key := history.Key()
-	_, err = h.State.Write(ctx, cluster.Write{Delete: &key})
-	return wrap(err, "forgetting what was remembered")
+	return r.letGo(p, name, history)
+}
+
+// letGo commits that the cluster has a provider no longer, as far as nobody has changed its providers meanwhile.
+func (r *scalingRound) letGo(p *cluster.CapacityProvider, name string, history *cluster.ScalingHistory) error {
+	next := *r.of
+	next.Rev++
+	next.Leaving = slices.DeleteFunc(slices.Clone(next.Leaving), func(n string) bool { return n == name })
+	writes := []cluster.Write{{Put: &next}}
+	if p != nil {
+		writes = append(writes, r.unclaimed(p))
+	}
+	if key := history.Key(); history.Rev > 0 {
+		writes = append(writes, cluster.Write{Delete: &key, Rev: history.Rev})
+	}
+	err := r.State.Commit(r.ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: writes})
+	if err == nil {
+		*r.of = next
+	}
+	return wrap(err, "letting go of it")
+}
+
+// unclaimed is the write by which the cluster does not have the provider any more.
+func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) cluster.Write {
+	next := *p
+	next.Rev++
+	next.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
+	return cluster.Write{Put: &next}
 }
 
 // takeTasksAgain has the instances take tasks again that consolidation was emptying.
@@ -145,24 +195,6 @@ func (r *scalingRound) takeTasksAgain(drains []cluster.Drain) error {
 	return nil
 }
 
-// letGo takes back all that may have been made for a provider on the group, and notes that the cluster does not have it.
-func (r *scalingRound) letGo(name, group string) error {
-	if group != "" {
-		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
-			return err
-		}
-	}
-	api := &API{State: r.State, Clock: r.Clock, Settings: r.Settings}
-	_, err := api.editProvider(r.ctx, name, func(p *cluster.CapacityProvider) error {
-		p.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
-		return nil
-	})
-	if err != nil && cluster.ErrorCode(err) != cluster.CodeInvalidParameter { // it may be gone
-		return err
-	}
-	return nil
-}
-
 // takeBack takes back what a provider that wants nothing may have. With a group that is gone its policy and its hook are.
 func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
 	groups, err := r.Groups.DescribeGroups(r.ctx, []string{off.Group})
@@ -171,6 +203,9 @@ func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
 		return fmt.Errorf("describing Auto Scaling group %s: %w", off.Group, err)
 	case len(groups) == 0:
 		return r.attachAlarms(off, false)
+	}
+	if err := r.tag(r.ctx, groups[0]); err != nil {
+		return err
 	}
 	_, err = r.attach(off, &cluster.ScalingHistory{Attached: cluster.Attached{Group: off.Group, Begun: true}})
 	return err

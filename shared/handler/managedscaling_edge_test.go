@@ -312,18 +312,18 @@ func unanswered(call string) func(string) error {
 	}
 }
 
-// racing lets something happen just before a call.
-type racing struct {
+// racingGroups let something happen just before a call.
+type racingGroups struct {
 	*fakeGroups
 	before func(call string)
 }
 
-func (r racing) SetDesired(c context.Context, name string, n int) error {
+func (r racingGroups) SetDesired(c context.Context, name string, n int) error {
 	r.before("desired")
 	return r.fakeGroups.SetDesired(c, name, n)
 }
 
-func (r racing) SetInstanceProtection(c context.Context, name string, ids []string, protected bool) error {
+func (r racingGroups) SetInstanceProtection(c context.Context, name string, ids []string, protected bool) error {
 	r.before("protect")
 	return r.fakeGroups.SetInstanceProtection(c, name, ids, protected)
 }
@@ -331,7 +331,7 @@ func (r racing) SetInstanceProtection(c context.Context, name string, ids []stri
 // race has something happen just before managed scaling's first call for which it says so.
 func (s *scaled) race(happens func(call string) bool) {
 	done := false
-	s.function.Groups = racing{s.fakeGroups, func(call string) { done = done || happens(call) }}
+	s.function.Groups = racingGroups{s.fakeGroups, func(call string) { done = done || happens(call) }}
 }
 
 // moving is a state in which placement commits something whenever tasks are listed: a cluster with traffic.

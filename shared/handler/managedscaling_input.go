@@ -52,14 +52,14 @@ func (r *scalingRound) input(p *cluster.CapacityProvider, g *cluster.AutoScaling
 	return in
 }
 
-// owners are those of the tasks on the group's instances, by short key.
+// owners are those of the tasks that may be moved, by short key: on the group's instances, and on any that drain.
 func (r *scalingRound) owners(g *cluster.AutoScalingGroup) map[string]bool {
 	member, out := map[string]bool{}, map[string]bool{}
 	for _, i := range g.Instances {
 		member[i.ID] = true
 	}
 	for _, v := range r.snap.Instances {
-		if v.Instance == nil || !member[v.EC2InstanceID] {
+		if v.Instance == nil || !member[v.EC2InstanceID] && v.Status != cluster.InstanceDraining {
 			continue
 		}
 		for _, t := range v.Tasks {

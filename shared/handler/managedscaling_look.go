@@ -38,7 +38,13 @@ func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvi
 		return err
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
-	return r.letGo(p.Name, p.Group)
+	if p.Unfit == "" {
+		if err := r.takeBack(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}); err != nil {
+			return err
+		}
+	}
+	_, err = h.State.Write(ctx, r.unclaimed(p))
+	return ignoreConflict(err) // a cluster of that name may be there again, and have it
 }
 
 // lookAt notes what has become of a provider's last change. The group of one that is fit gets the tag of managed scaling, so that
@@ -77,10 +83,18 @@ func (h *ManagedScaling) unfit(ctx context.Context, p *cluster.CapacityProvider)
 	case len(got) == 0:
 		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.", nil
 	}
-	if why := misfit(p, got[0]); why != "" || got[0].Tags[cluster.ManagedTag] != "" {
+	if why := misfit(p, got[0]); why != "" {
 		return why, nil
 	}
-	return because(h.Groups.TagGroup(ctx, p.Group, cluster.ManagedTag, "true"))
+	return because(h.tag(ctx, got[0]))
+}
+
+// tag gives a group the tag of managed scaling, without which it may do nothing there. One that it has stays, whatever its value.
+func (h *ManagedScaling) tag(ctx context.Context, g *cluster.AutoScalingGroup) error {
+	if _, tagged := g.Tags[cluster.ManagedTag]; tagged {
+		return nil
+	}
+	return wrap(h.Groups.TagGroup(ctx, g.Name, cluster.ManagedTag, "true"), "tagging Auto Scaling group %s with %s", g.Name, cluster.ManagedTag)
 }
 
 // because is the reason of what Auto Scaling refuses for good, and any other error as it is.

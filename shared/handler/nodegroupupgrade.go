@@ -27,14 +27,16 @@ type NodeGroupUpgrade struct {
 	Clock     Clock
 	Settings  Settings
 	Log       *slog.Logger
+
+	rotation rotation
 }
 
-// Schedule takes all that is in progress one look further.
+// Schedule takes all that is in progress one look further, as far as its time goes.
 func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 	if name != scheduleUpgrade {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleUpgrade)}
 	}
-	return eachCluster(ctx, n.State, func(clusterName string) error {
+	return n.rotation.each(ctx, n.State, n.Clock.Now, n.Log, func(clusterName string) error {
 		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixNodeGroup))
 		if err != nil {
 			return fmt.Errorf("listing node groups: %w", err)
@@ -236,9 +238,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 		return in, err
 	}
 	in.group.Sick, in.group.Room = world.sick(), n.room(ctx, g.Cluster)
-	if err := n.introduce(ctx, g.Cluster, auto, world); err != nil {
-		return in, err
-	}
+	n.introduce(ctx, g.Cluster, auto, world)
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}
@@ -256,7 +256,7 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 		return nil
 	}
 	if u.Template == "" && u.Target.Image != "" {
-		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u))
+		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u, auto.Template))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)
 		}
@@ -273,22 +273,18 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 
 // growing reports whether managed scaling has just raised the group's desired capacity: it waits for the instances (N5).
 func (n *NodeGroupUpgrade) growing(ctx context.Context, clusterName, group string) (bool, error) {
-	rows, err := n.State.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
+	use, err := groupUse(ctx, n.State, group)
+	if err != nil || use.Provider == "" {
+		return false, err
+	}
+	p, err := provider(ctx, n.State, use.Provider)
+	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
+		return false, err
+	}
+	row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(clusterName, p.Name))
 	if err != nil {
-		return false, fmt.Errorf("listing capacity providers: %w", err)
+		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
 	}
-	for _, row := range rows {
-		p, ok := row.(*cluster.CapacityProvider)
-		if !ok || p.Group != group || !p.Scaling.Enabled || p.Inactive {
-			continue
-		}
-		row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(clusterName, p.Name))
-		if err != nil {
-			return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
-		}
-		if h, ok := row.(*cluster.ScalingHistory); ok && h != nil && !h.LastOut.IsZero() && n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))) {
-			return true, nil
-		}
-	}
-	return false, nil
+	h, ok := row.(*cluster.ScalingHistory)
+	return ok && h != nil && !h.LastOut.IsZero() && n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))), nil
 }

@@ -30,7 +30,7 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 		if err != nil || now == nil || now.Rev != u.Rev {
 			return errors.Join(append(failed, err)...)
 		}
-		err = n.do(ctx, g, u, a)
+		err = n.do(ctx, g, u, a, sizes)
 		why := refusedFor(g, a, err)
 		if why != nil && u.Phase != cluster.PhaseRestore {
 			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
@@ -44,14 +44,14 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	return errors.Join(failed...)
 }
 
-func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action) error {
+func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, sizes cluster.Sizes) error {
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
 		return n.createTemplate(ctx, g, u)
 	case nodegroup.UseTemplate:
 		return n.Updates.UseTemplate(ctx, g.AutoScalingGroup, a.Template)
 	case nodegroup.Resize:
-		return n.resize(ctx, g.AutoScalingGroup, a)
+		return n.resize(ctx, g.AutoScalingGroup, a, sizes)
 	case nodegroup.Terminate:
 		return n.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
 	case nodegroup.StopTasks:
@@ -92,7 +92,7 @@ func (n *NodeGroupUpgrade) createTemplate(ctx context.Context, g *cluster.NodeGr
 		return err
 	}
 	from := templateOf(groups[0].Template)
-	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u), Image: u.Target.Image}
+	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u, groups[0].Template), Image: u.Target.Image}
 	if u.Target.SourceTemplate != "" {
 		version.From = cluster.TemplateRef{ID: u.Target.SourceTemplate, Version: u.Target.SourceVersion}
 	}
@@ -100,19 +100,27 @@ func (n *NodeGroupUpgrade) createTemplate(ctx context.Context, g *cluster.NodeGr
 	return err
 }
 
-// resize sets maximum and desired capacity, and leaves the minimum to whoever has set it.
-func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup.Action) error {
+// resize sets maximum and desired capacity, where they are to change, and leaves the minimum to whoever has set it. Sizes that
+// somebody has changed since they were seen have the next look decide anew.
+func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup.Action, seen cluster.Sizes) error {
 	groups, err := n.Auto.DescribeGroups(ctx, []string{group})
 	if err != nil || len(groups) == 0 {
 		return err
 	}
-	return n.Updates.SetSizes(ctx, group, cluster.Sizes{Min: groups[0].Min, Max: a.Max, Desired: a.Desired})
+	if now := (cluster.Sizes{Min: groups[0].Min, Max: groups[0].Max, Desired: groups[0].Desired}); now != seen {
+		return nil
+	}
+	change := cluster.SizesChange{Max: &a.Max}
+	if a.Desired != seen.Desired {
+		change.Desired = &a.Desired
+	}
+	return n.Updates.SetSizes(ctx, group, change)
 }
 
 // stop stops tasks by force, through the outbox as any other stop.
 func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := n.api().StopTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
+		if _, err := n.api().stopTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func (n *NodeGroupUpgrade) made(ctx context.Context, g *cluster.NodeGroup) (*clu
 		g.Sizes = cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
 		return nil, nil
 	}
-	return groupIssue(n.Updates.SetSizes(ctx, auto.Name, g.Sizes), auto.Name)
+	return groupIssue(n.Updates.SetSizes(ctx, auto.Name, cluster.SizesChange{Min: &g.Sizes.Min, Max: &g.Sizes.Max, Desired: &g.Sizes.Desired}), auto.Name)
 }
 
 // unfit says why an Auto Scaling group cannot be a node group's.
@@ -162,7 +162,7 @@ func (n *NodeGroupUpgrade) resized(ctx context.Context, g *cluster.NodeGroup, c 
 	if s, err = c.Apply(cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}); err != nil {
 		return s, err
 	}
-	return s, wrap(n.Updates.SetSizes(ctx, auto.Name, s), "resizing Auto Scaling group %s", auto.Name)
+	return s, wrap(n.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
 }
 
 // groupGone is the error of an update whose Auto Scaling group was deleted.
@@ -172,7 +172,8 @@ func groupGone(g *cluster.NodeGroup) cluster.UpdateError {
 	}
 }
 
-// remove deletes the rows of a DELETING node group, its own last: what is left over is found again.
+// remove deletes the rows of a DELETING node group, its own last, as it was read: what is left over is found again, and one that
+// somebody made since under the same name stays.
 func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) error {
 	updates, err := n.State.List(ctx, cluster.Prefix(g.Cluster, cluster.PrefixUpdate+g.Name+"#"))
 	if err != nil {
@@ -183,11 +184,21 @@ func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) err
 	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
 		return wrap(err, "reading it again")
 	}
-	for _, row := range append(updates, g) {
+	for _, row := range updates {
 		key := row.Key()
 		if _, err := n.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting %s: %w", key.Sort, err)
 		}
 	}
-	return nil
+	writes, err := letGoOf(ctx, n.State, g.AutoScalingGroup, func(u *cluster.GroupUse) (was bool) {
+		was = u.NodeGroup == g.Ref()
+		u.NodeGroup = cluster.NodeGroupRef{}
+		return was
+	})
+	if err != nil {
+		return err
+	}
+	key := g.Key()
+	writes = append(writes, cluster.Write{Delete: &key, Rev: g.Rev})
+	return ignoreConflict(n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: writes}))
 }

@@ -316,3 +316,43 @@ func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 		t.Errorf("waited for room at %d looks", waited)
 	}
 }
+
+// racing changes the group just before it is described for the n-th time of a look.
+type racing struct {
+	*nodePool
+	calls, at int
+	change    func()
+}
+
+func (r *racing) DescribeGroups(c context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	if r.calls++; r.calls == r.at {
+		r.change()
+	}
+	return r.nodePool.DescribeGroups(c, names)
+}
+
+// What its owner, or managed scaling, has made of a group since it was looked at is not set back.
+func TestResizeSetsNothingBack(t *testing.T) {
+	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	r := &racing{nodePool: pool, at: 2}
+	r.change = func() {
+		if g := pool.groups["a"]; g.Desired < 20 {
+			g.Min, g.Desired, g.Max = 3, 20, 30
+		}
+	}
+	upgrade.Auto = r
+	for range 6 {
+		r.calls = 0
+		if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+			t.Fatal(err)
+		}
+		if g := pool.groups["a"]; g.Desired >= 20 {
+			if g.Min != 3 || g.Max < 30 {
+				t.Errorf("of 20 from 3 to 30 the update made %d from %d to %d", g.Desired, g.Min, g.Max)
+			}
+		}
+	}
+	if g := pool.groups["a"]; g.Desired < 20 || g.Min != 3 {
+		t.Errorf("the group has %d from %d to %d", g.Desired, g.Min, g.Max)
+	}
+}

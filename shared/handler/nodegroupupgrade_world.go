@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,29 +42,26 @@ func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*node
 }
 
 // introduce takes in instances that are in service and that nobody has told of: ECS may know them, the event that said so
-// being lost.
-func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, w *nodeWorld) error {
+// being lost. What cannot be found out now is looked for again at the next look.
+func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, w *nodeWorld) {
 	unknown := func(i cluster.GroupInstance) bool {
 		return lifecycle(i.Lifecycle) == nodegroup.InService && w.instances[i.ID] == nil
 	}
 	if !slices.ContainsFunc(auto.Instances, unknown) {
-		return nil
+		return
 	}
 	ids, err := n.ECS.ListInstances(ctx, clusterName)
-	if err != nil {
-		return fmt.Errorf("listing container instances: %w", err)
-	}
 	known := map[string]bool{}
 	for _, i := range w.instances {
 		known[i.ID] = true
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] })
 	for batch := range slices.Chunk(ids, describeBatch) {
-		if err := n.api().InstancesChanged(ctx, clusterName, batch); err != nil {
-			return err
-		}
+		err = errors.Join(err, n.api().InstancesChanged(ctx, clusterName, batch))
 	}
-	return nil
+	if err != nil {
+		logger(n.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+	}
 }
 
 func (w *nodeWorld) add(row cluster.Row, now time.Time) {

@@ -107,8 +107,8 @@ type AutoScaling interface {
 
 // GroupUpdates is the part of Amazon EC2 Auto Scaling that node groups need beyond [AutoScaling], with the same errors.
 type GroupUpdates interface {
-	// SetSizes sets minimum, maximum and desired capacity at once.
-	SetSizes(ctx context.Context, group string, s cluster.Sizes) error
+	// SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
+	SetSizes(ctx context.Context, group string, s cluster.SizesChange) error
 	// UseTemplate has the group launch from a launch template version, ID:VERSION.
 	UseTemplate(ctx context.Context, group, template string) error
 	// FailedLaunches are those that began at a time or later, the newest first.

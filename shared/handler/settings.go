@@ -18,6 +18,8 @@ type Settings struct {
 	KeepRequests time.Duration
 	// ProvisioningLimit is the most tasks of one cluster that wait for an instance (C4).
 	ProvisioningLimit int
+	// ServiceLimit is the most services of one cluster (quota "Services per cluster" of ECS).
+	ServiceLimit int
 	// ProvisioningTimeout is how long a task of RunTask waits for a capacity provider to be scaled out (C4); 0: for ever.
 	ProvisioningTimeout time.Duration
 	// ScalingNamespace is where managed scaling publishes its metric (C1).
@@ -52,7 +54,7 @@ type Settings struct {
 func DefaultSettings() Settings {
 	return Settings{
 		Settle: time.Minute, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
-		ProvisioningLimit: 100, ProvisioningTimeout: 30 * time.Minute, ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
+		ProvisioningLimit: 100, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute, ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
 		StartRate: 40, StartBurst: 100, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
 		LostAfter: 10 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
 		Ladder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},

@@ -50,7 +50,10 @@ func (w *work) drain(n *cluster.NodeWork, i *Instance) bool {
 		return true
 	}
 	if !i.draining() {
-		return true
+		if n.Since.IsZero() {
+			n.Since = w.now
+		}
+		return !w.over(n.Since, w.Waits.Terminate)
 	}
 	if n.DrainingAt.IsZero() {
 		n.DrainingAt, n.Since = w.now, w.now

@@ -29,7 +29,7 @@ func (w *work) fail(errors ...cluster.UpdateError) {
 	}
 	unseen := w.Phase == cluster.PhaseSetup || w.Phase == cluster.PhaseScaleUp || len(w.members) > 0 && w.readyCount() == 0
 	w.Revert = unseen && w.OriginalTemplate != "" && w.OriginalTemplate != w.Template
-	w.Short, w.Domain, w.DomainDone = cluster.NodeShortage{}, "", zero
+	w.Short, w.Stalled, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, "", zero
 	w.enter(cluster.PhaseRestore)
 	for k := range w.Work {
 		w.release(&w.Work[k])
@@ -185,10 +185,11 @@ func (w *work) wantedLabels() string {
 // evictionErrors name what keeps nodes from getting empty (N4).
 func (w *work) evictionErrors(stuck []*cluster.NodeWork) (out []cluster.UpdateError) {
 	for _, n := range stuck {
-		out = append(out, cluster.UpdateError{
-			Code: cluster.PodEvictionFailure, Resources: []string{n.Instance},
-			Message: fmt.Sprintf("Tasks did not leave node %s: %s", n.Instance, w.blocks(n)),
-		})
+		why := fmt.Sprintf("Tasks did not leave node %s: %s", n.Instance, w.blocks(n))
+		if !w.byID[n.Instance].draining() {
+			why = fmt.Sprintf("Node %s does not become DRAINING", n.Instance)
+		}
+		out = append(out, cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.Instance}, Message: why})
 	}
 	return out
 }

@@ -277,7 +277,7 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 // Nodes that an earlier update left unlabelled are replaced; one with its labels that is not Ready holds nothing up.
 func TestRunAgainWithNodesThatNeverGotReady(t *testing.T) {
 	w := newWorld(t, 1, 4, cluster.UpdateConfig{})
-	w.made[nodegroup.TemplateName(w.begin())] = "lt:2"
+	w.made[nodegroup.TemplateName(w.begin(), w.group.Template)] = "lt:2"
 	bare, sick := w.vms["i-0001"], w.vms["i-0002"]
 	bare.Template, bare.image = "lt:2", newImage
 	sick.Template, sick.image, sick.Row.Attributes[nodegroup.LabelImage], sick.Row.AgentConnected = "lt:2", newImage, newImage, false

@@ -89,6 +89,9 @@ func (j *judge) before(w *world, u *cluster.Update, a nodegroup.Action) {
 		if v != nil && v.Lifecycle != nodegroup.Terminating && v.ours && v.Row != nil && !u.Force && w.now.Sub(v.emptyAt) < time.Minute {
 			j.fail("%s is terminated %v after its last task left", v.ID, w.now.Sub(v.emptyAt))
 		}
+		if v != nil && v.Lifecycle == nodegroup.InService && v.Row != nil && v.Row.Available() {
+			j.fail("%s is terminated while it takes tasks", v.ID)
+		}
 		if v != nil && v.Lifecycle != nodegroup.Terminating && a.Decrement && w.group.Desired <= j.original.Desired {
 			j.fail("%s is terminated, and the desired capacity falls below the original", v.ID)
 		}

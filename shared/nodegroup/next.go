@@ -182,7 +182,7 @@ func (w *work) look() {
 		w.LookedAt = w.now
 	case gap >= asleep:
 		w.LookedAt = w.now
-		for _, t := range []*time.Time{&w.Since, &w.Short.Since, &w.DomainDone} {
+		for _, t := range []*time.Time{&w.Since, &w.Short.Since, &w.Stalled, &w.DomainDone} {
 			shift(t, gap)
 		}
 		for i := range w.Work {

@@ -62,12 +62,22 @@ func (w *work) forget() {
 	})
 }
 
-// setFloor notes the desired capacity to come back to: the original, and what somebody else has added since.
+// setFloor notes the sizes to come back to: the original desired capacity and what somebody else has added since, and the
+// original maximum, or a higher one that somebody has set. A minimum that was raised meanwhile holds.
 func (w *work) setFloor() {
 	if w.Floor == nil {
 		grown := max(0, w.group.Desired-w.Original.Desired-w.Surge)
-		floor := max(w.Original.Desired+grown, w.group.Min)
-		w.Floor = &floor
+		w.Floor, w.Ceiling = new(w.Original.Desired+grown), new(w.Original.Max)
+	}
+	if *w.Floor < w.group.Min {
+		w.Floor = new(w.group.Min)
+	}
+	most := w.Original.Max + w.Surge // that an update has set
+	if w.Left != nil {
+		most = max(most, w.Left.Max)
+	}
+	if w.group.Max > max(most, *w.Ceiling) {
+		w.Ceiling = new(w.group.Max)
 	}
 }
 
@@ -184,7 +194,7 @@ func (w *work) sizes() cluster.Sizes {
 		want.Desired = count
 	}
 	want.Desired = max(want.Desired, *w.Floor)
-	want.Max = max(w.Original.Max+want.Desired-*w.Floor, want.Desired)
+	want.Max = max(min(*w.Ceiling+want.Desired-*w.Floor, w.group.Max), want.Desired)
 	return want
 }
 

@@ -10,6 +10,9 @@ func (w *work) setUp() {
 	if w.Target.Image == "" {
 		return // its launch template has yet to be read
 	}
+	if w.Template == "" && w.Previous != "" && w.Previous == w.group.Template {
+		w.adopt(w.Previous)
+	}
 	if w.Template == "" && w.group.Made != "" {
 		w.adopt(w.group.Made)
 	}

@@ -48,6 +48,9 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 		before, left := *last.Original, *last.Final
 		u.Before, u.Left, u.Zones = &before, &left, maps.Clone(last.Zones)
 	}
+	if last != nil && last.Target == r.Target {
+		u.Previous = last.Template
+	}
 	return u, nil
 }
 
@@ -106,9 +109,10 @@ func parallel(c cluster.UpdateConfig, n int) int {
 	return min(max(most, 1), maxUnavailableMost)
 }
 
-// TemplateName is the description of the launch template version of an update's target: the same for the same target, so
-// that an update run again finds the version of the one that failed.
-func TemplateName(u *cluster.Update) string {
+// TemplateName is the description of the launch template version of an update's target: the same for the same target made
+// from the same version, which is the group's where the update has not noted it yet. So an update run again finds the version
+// of the one that failed, and none finds one that lacks what its user has changed since.
+func TemplateName(u *cluster.Update, group string) string {
 	t := u.Target
-	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion)
+	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion, cmp.Or(u.OriginalTemplate, group))
 }

@@ -38,7 +38,9 @@ func (w *work) upgrade() {
 	if w.ByDomain && !w.turn() {
 		return
 	}
-	w.pick()
+	if w.pick(); w.Phase != cluster.PhaseUpgrade {
+		return
+	}
 	if len(w.old()) == 0 && w.missing() == 0 {
 		w.enter(cluster.PhaseScaleDown)
 	}
@@ -80,7 +82,7 @@ func (w *work) late() (out []*cluster.NodeWork) {
 
 // pick takes old nodes at random, once all that are to be unschedulable are.
 func (w *work) pick() {
-	if len(w.unmarked()) > 0 {
+	if w.stalled() || len(w.unmarked()) > 0 {
 		return
 	}
 	free := w.MaxUnavailable - len(w.Work) - w.missing()
@@ -91,6 +93,34 @@ func (w *work) pick() {
 		w.take(i, false)
 		free--
 	}
+}
+
+// stalled fails an update that waits in vain: for old nodes to be unschedulable, or for those that somebody else is taking out
+// to be gone, as one in Standby never is.
+func (w *work) stalled() bool {
+	of, wait, why := w.unmarked(), w.Waits.Drain, "Nodes cannot be made unschedulable: "
+	if len(of) == 0 && len(w.Work) == 0 && len(w.candidates()) == 0 {
+		of, wait, why = w.oldOfTurn(), w.Waits.Terminate, "Instances are neither in service nor gone: "
+	}
+	switch {
+	case len(of) == 0:
+		w.Stalled = zero
+	case w.Stalled.IsZero():
+		w.Stalled = w.now
+	case w.over(w.Stalled, wait):
+		var ids []string
+		for _, i := range of {
+			ids = append(ids, i.ID)
+		}
+		w.fail(cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: why + list(ids), Resources: ids})
+		return true
+	}
+	return false
+}
+
+// oldOfTurn are the old nodes, those of the upgrade domain whose turn it is where there are any.
+func (w *work) oldOfTurn() []*Instance {
+	return slices.DeleteFunc(w.old(), func(i *Instance) bool { return w.ByDomain && i.domain() != w.Domain })
 }
 
 // candidates are the old nodes whose turn it is and that nobody has taken.

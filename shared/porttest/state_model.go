@@ -166,7 +166,7 @@ func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
 	case kind == 0:
 		return cluster.Write{Put: next, Any: true}
 	case kind == 1:
-		return cluster.Write{Delete: &key}
+		return cluster.Write{Delete: &key, Rev: rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "of")}
 	case kind == 2 && row != "meta":
 		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
 	case kind == 3 && row != "meta":

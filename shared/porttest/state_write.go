@@ -117,6 +117,20 @@ func testDelete(t *testing.T, s handler.State) {
 		t.Errorf("%d rows are left, want 1", len(got))
 	}
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { put(t, s, task(name, "a")) })
+	t.Run("OfOneRevision", func(t *testing.T) {
+		row := task(unique(), "a")
+		key := row.Key()
+		w := cluster.Write{Delete: &key, Rev: 1}
+		attempt(t, s, nil, nil, w)
+		put(t, s, row, task(row.Cluster, "a", rev(2)))
+		_, err := s.Write(t.Context(), w)
+		refused(t, err, key, task(row.Cluster, "a", rev(2)))
+		w.Rev = 2
+		write(t, s, w)
+		if got := get(t, s, key); got != nil {
+			t.Errorf("after deleting revision 2 there is %v", got)
+		}
+	})
 }
 
 // taskCase is one write of a part of a task.

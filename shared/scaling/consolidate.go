@@ -247,7 +247,8 @@ type consolidation struct {
 	full  map[string]string // instances that take tasks of another, by container instance id
 }
 
-// leaving takes in what is on its way: tasks of instances that drain already, or are about to, will want room, too.
+// leaving takes in what is on its way: tasks of instances that drain already, or are about to, will want room, too, whichever
+// group the instances are of.
 func (p *consolidation) leaving() {
 	for _, d := range p.next.Drains {
 		if m := p.member(d.Instance); !d.Over && !d.Ended && m != nil && m.counts {
@@ -257,10 +258,21 @@ func (p *consolidation) leaving() {
 			}
 		}
 	}
-	for _, m := range p.members {
-		if m.view != nil && m.view.Status == cluster.InstanceDraining {
-			for _, t := range m.load {
-				p.relocate(t)
+	var drained []string
+	for id, v := range p.Snapshot.Instances {
+		if v.Instance != nil && v.Status == cluster.InstanceDraining {
+			drained = append(drained, id)
+		}
+	}
+	slices.Sort(drained)
+	for _, id := range drained {
+		load := slices.SortedFunc(slices.Values(p.Snapshot.Instances[id].Tasks), func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) })
+		for _, t := range load {
+			if p.daemon(t) {
+				continue
+			}
+			if to, problem := p.relocate(t); problem == "" {
+				p.full[to] = p.Snapshot.Instances[id].EC2InstanceID
 			}
 		}
 	}

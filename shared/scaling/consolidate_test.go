@@ -74,6 +74,16 @@ func TestConsolidation(t *testing.T) {
 		contains(t, "why not i-3", why(d, "i-3"), "it runs 1 non-daemon task (t3-0 of service web); task t3-0 of service web fits nowhere else: 0/3")
 		contains(t, "why not i-1", why(d, "i-1"), "it takes tasks of i-2")
 	})
+	t.Run("NotIntoTheRoomOfWhatDrainsElsewhere", func(t *testing.T) {
+		w := newWorld(web("web", 5, ""), often)
+		w.instance(1, 3)
+		w.instance(2, 1)
+		w.rows = append(w.rows, row(9, status(cluster.InstanceDraining))) // of another group
+		w.task("t9", 9)
+		d := w.decide()
+		expect(t, "drain", fmt.Sprint(d.Drain), "[]")
+		contains(t, "why", why(d, "i-2"), "task t2-0 of service web fits nowhere else")
+	})
 	t.Run("NotUnlessEnabled", func(t *testing.T) {
 		w := newWorld(lightly, web("web", 5, ""))
 		d := w.decide()

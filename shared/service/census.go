@@ -107,6 +107,9 @@ type census struct {
 func take(in Input) *census {
 	next := *in.Service
 	next.Older = slices.Clone(next.Older)
+	if next.Strategy == cluster.Daemon && next.Status == cluster.ServiceActive {
+		next.Desired = len(in.Eligible)
+	}
 	if next.Release != nil {
 		next.Release = new(*next.Release)
 	}

@@ -18,10 +18,9 @@ func (c *census) daemon() {
 		return
 	}
 	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
-	if c.next.Desired != len(eligible) {
+	if c.Service.Desired != len(eligible) {
 		c.event(Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"})
 	}
-	c.next.Desired = len(eligible)
 	keep := c.divide()
 	c.renew(keep)
 	var short []string
@@ -174,9 +173,8 @@ func (c *census) startDaemons(short []string) {
 	if n <= 0 {
 		return
 	}
-	if n < len(short) {
-		short = c.turned(short, p)[:n]
-		slices.Sort(short)
+	if n < len(short) { // on those that have room: it may be that one never has
+		short = c.turned(short, p)
 	}
 	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, On: short})
 	c.active += n

@@ -124,7 +124,8 @@ type Choice struct {
 	Reason     string
 }
 
-// Start is a number of tasks of one revision to be started; of a DAEMON service one on each of the instances.
+// Start is a number of tasks of one revision to be started; of a DAEMON service at most one on each of the instances, those
+// first that come first.
 type Start struct {
 	Revision *cluster.Revision
 	Count    int

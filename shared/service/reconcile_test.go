@@ -246,6 +246,31 @@ func TestDaemon(t *testing.T) {
 		in.Matches = func(instance string) bool { return instance == "a" }
 		expect(t, "idle", idle(Reconcile(in)), true)
 	})
+	t.Run("TheBreakerCountsTheInstancesThereAreNow", func(t *testing.T) {
+		w := daemon(t, "a", "b", "c", "d")
+		w.deploy("b")
+		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Type: cluster.ThresholdUnboundedPercent, Value: 50}
+		w.service.Deployment.Failed = 2
+		w.eligible = []string{"a", "b", "c", "d", "e"}
+		expect(t, "state", Reconcile(w.input()).Next.Deployment.State, cluster.RolloutInProgress)
+		w.eligible = w.eligible[:4]
+		expect(t, "state", Reconcile(w.input()).Next.Deployment.State, cluster.RolloutFailed)
+	})
+	t.Run("OneOfThoseThatHaveRoomIsTriedAfterAFailure", func(t *testing.T) {
+		w := daemon(t, "a")
+		w.eligible = []string{"a", "b", "c", "d"}
+		w.broken["ecs-svc/a"] = true
+		w.rest(2) // the first attempt has failed
+		for range 40 {
+			if p := w.step(); len(p.Starts) > 0 {
+				expect(t, "starts at once", p.Starts[0].Count, 1)
+				expect(t, "instances to choose from", len(p.Starts[0].On), 3)
+				return
+			}
+			w.pass(5 * time.Second)
+		}
+		t.Fatal("nothing was tried again")
+	})
 	t.Run("AnotherInstanceIsTriedAfterAFailure", func(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b", "c", "d"}

@@ -71,7 +71,7 @@ func (c *census) exhausted() bool {
 }
 
 // threshold is how many failures the circuit breaker takes: half the desired count by default, at least 3 and at most 200.
-func (c *census) threshold() int { return Threshold(c.Service.Breaker, c.wants(c.Service.Desired)) }
+func (c *census) threshold() int { return Threshold(c.Service.Breaker, c.wants(c.next.Desired)) }
 
 // Threshold is how many failures a circuit breaker of a service with a desired count takes (S8): a COUNT, or a percentage
 // of the count, rounded up, which is at least 3 and at most 200 where it is bounded.

@@ -30,6 +30,10 @@ type eksServer struct {
 var (
 	// nodeGroupNames: EKS user guide, "up to 63 characters, starts with a letter or digit".
 	nodeGroupNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
+	// What the name and the value of a container instance's attribute consist of.
+	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]+$`)
+	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@:-]([a-zA-Z0-9_./\\@: -]*[a-zA-Z0-9_./\\@:-])?$`)
+
 	updateIDs      = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
 	subnetIDs      = regexp.MustCompile(`^subnet-[0-9a-z-]{1,64}$`)
 	templateIDs    = regexp.MustCompile(`^lt-[0-9a-z]{1,64}$`)
@@ -39,7 +43,6 @@ var (
 )
 
 const (
-	maxLabels     = 50
 	maxLabelKey   = 63
 	maxLabelValue = 63
 )
@@ -178,13 +181,15 @@ func (in *eksCreateInput) spec(c *eksCall) (*cluster.NodeGroupSpec, error) {
 	return spec, err
 }
 
+// checkLabels holds labels to the lengths of the EKS API, and to the characters that attributes of container instances may have
+// (ECS API reference, Attribute), as nodes have them as such. How many there may be depends on the node group.
 func checkLabels(labels map[string]string) error {
-	if len(labels) > maxLabels {
-		return invalid("There are %d labels, expected %d at most.", len(labels), maxLabels)
-	}
 	for k, v := range labels {
-		if k == "" || len(k) > maxLabelKey || len(v) > maxLabelValue {
+		switch {
+		case len(k) > maxLabelKey || len(v) > maxLabelValue:
 			return invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
+		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):
+			return invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.", k, v)
 		}
 	}
 	return nil

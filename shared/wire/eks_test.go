@@ -234,6 +234,8 @@ func TestEKS_Errors(t *testing.T) {
 		"TwoTemplates":  {"POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"id":"lt-1","name":"abc"}}`, 400, "InvalidParameterException", "either an id or a name"},
 		"OnlyForce":     {"POST", "/clusters/prod/node-groups/web/update-version", `{"forceProtected":true}`, 400, "InvalidParameterException", "needs force"},
 		"NoAutoScaling": {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","subnets":["subnet-1"],"nodeRole":"r"}`, 400, "InvalidParameterException", "berth:auto-scaling-group"},
+		"LabelTooLong":  {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":"` + strings.Repeat("x", 64) + `"}}`, 400, "InvalidParameterException", "more than 63"},
+		"NoAttribute":   {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","tags":{"berth:auto-scaling-group":"a"},"subnets":["subnet-1"],"nodeRole":"r","labels":{"a":""}}`, 400, "InvalidParameterException", "cannot be an attribute"},
 		"Taints":        {"POST", "/clusters/prod/node-groups", `{"nodegroupName":"web","taints":[{}]}`, 400, "InvalidParameterException", "taints is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {

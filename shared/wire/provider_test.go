@@ -211,3 +211,17 @@ func TestCapacityProviders(t *testing.T) {
 		}
 	})
 }
+
+// A scaling policy is shown where there is one: Berth keeps alarms of its own otherwise.
+func TestAttachmentsShowThePolicyThatIsThere(t *testing.T) {
+	for tracking, shown := range map[bool]bool{false: false, true: true} {
+		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = new(creating) })
+		p := &cluster.CapacityProvider{Name: "spot", Scaling: cluster.DefaultScaling}
+		p.Scaling.Enabled, p.Scaling.TargetTracking = true, tracking
+		b.scheduler.rows = map[string]*cluster.CapacityProvider{"spot": p}
+		status, answer := b.mux.Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"prod","capacityProviders":["spot"]}`))
+		expect(t, "status", status, 200)
+		expect(t, "policy shown", strings.Contains(string(answer), `"as_policy"`), shown)
+		expect(t, "name shown", strings.Contains(string(answer), cluster.ScalingPolicy("prod", "spot")), shown)
+	}
+}

@@ -403,7 +403,7 @@ func (s *server) attachments(name string, a *cluster.ClusterAttachments) types.C
 		})
 	}
 	for _, p := range a.Rows {
-		if p.Scaling.Enabled {
+		if p.Scaling.Enabled && p.Scaling.TargetTracking { // otherwise Berth has alarms of its own
 			add("as_policy", p.Name, "scalingPolicyName", cluster.ScalingPolicy(name, p.Name))
 		}
 		if p.Draining {

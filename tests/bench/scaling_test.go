@@ -29,13 +29,17 @@ func (g *sizedGroup) PutReservation(context.Context, []cluster.Datapoint) error 
 func (g *sizedGroup) PutMetricAlarm(context.Context, cluster.MetricAlarm) error           { return nil }
 func (g *sizedGroup) DeleteAlarms(context.Context, []string) error                        { return nil }
 
-// drainer is ECS with the only call that consolidation makes.
+// drainer is ECS with the only calls that consolidation makes; what it drains stays as it is.
 type drainer struct {
 	handler.ECS
 	*sizedGroup
 }
 
 func (d drainer) DrainInstance(context.Context, string, string) error { return nil }
+
+func (d drainer) DescribeInstances(context.Context, string, []string) ([]*cluster.Instance, error) {
+	return nil, nil
+}
 
 // scaledMinute is managed scaling's minute in a cluster of so many instances with two tasks each, of which so many more wait.
 func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func() {

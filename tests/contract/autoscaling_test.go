@@ -197,7 +197,7 @@ func (s *scalingSuite) strictClauses() []clause {
 				return err
 			}
 			return errors.Join(code(s.groups.SetDesired(s.ctx, name, 6), "ValidationError"),
-				code(s.groups.SetSizes(s.ctx, name, cluster.Sizes{Min: 1, Max: 2, Desired: 3}), "ValidationError"))
+				code(s.groups.SetSizes(s.ctx, name, cluster.SizesChange{Min: new(1), Max: new(2), Desired: new(3)}), "ValidationError"))
 		}},
 		{"NoMoreThanFiftyInstancesAtOnce", func() error {
 			name, err := s.group(0)

@@ -50,7 +50,7 @@ func nodeGroupClauses(t *testing.T, b *scaler) []clause {
 		}},
 		{"AllSizesAreSetAtOnce", func() error {
 			name := group(func(in *asg.CreateAutoScalingGroupInput) { in.LaunchTemplate = spec })
-			if err := groups.SetSizes(t.Context(), name, cluster.Sizes{Min: 2, Max: 12, Desired: 6}); err != nil {
+			if err := groups.SetSizes(t.Context(), name, cluster.SizesChange{Min: new(2), Max: new(12), Desired: new(6)}); err != nil {
 				return err
 			}
 			g := described(name)

@@ -51,14 +51,15 @@ func TestCapacityScenario(t *testing.T) { runCapacityScenario(t, newVirtual(t), 
 
 // runCapacityScenario is the life of a capacity provider: from no instance to as many as its services need, emptied by
 // consolidation and, where there is time, to nothing when they are gone. Of a t3.medium (2 vCPU) a task takes half.
-func runCapacityScenario(t *testing.T, tier capacityTier, time bool) {
+func runCapacityScenario(t *testing.T, tier capacityTier, patient bool) {
 	s := newCapacity(t, tier, "forge")
-	s.patient = time
+	s.patient = patient
 	s.steps([]step{
 		{"AnEmptyGroupHasACapacityProvider", s.provide},
 		{"ItIsScaledOutForWaitingTasks", s.load},
 		{"AnInstanceStoppedByHandIsDrainedFirst", s.byHand},
 		{"HalfEmptyInstancesAreConsolidated", s.consolidated},
+		{"AnInstanceIsProtectedAgainBeforeATaskStartsThere", s.released},
 		{"ItIsScaledIn", s.unload},
 		{"AnUnscaledGroupKeepsNothingOfBerths", s.detached},
 	})
@@ -145,11 +146,11 @@ func (s *capacity) provide() {
 		Name: aws.String(provider), AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
 			AutoScalingGroupArn: s.asg().AutoScalingGroupARN, ManagedDraining: types.ManagedDrainingEnabled,
 			ManagedTerminationProtection: types.ManagedTerminationProtectionEnabled,
-			ManagedScaling:               &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled},
+			ManagedScaling:               &types.ManagedScaling{Status: types.ManagedScalingStatusEnabled, InstanceWarmupPeriod: aws.Int32(10)},
 		},
 		Tags: []types.Tag{
 			{Key: aws.String(cluster.TagScaleInDatapoints), Value: aws.String("1")}, {Key: aws.String(cluster.TagScaleInPercent), Value: aws.String("100")},
-			{Key: aws.String(cluster.TagScaleInCooldown), Value: aws.String("0")}, {Key: aws.String(cluster.TagWarmupUntilRegistered), Value: aws.String("true")},
+			{Key: aws.String(cluster.TagScaleInCooldown), Value: aws.String("0")},
 		},
 	}))(&s.story)
 	if made.CapacityProvider.Status != types.CapacityProviderStatusActive {
@@ -213,7 +214,7 @@ func hasAttribute(i types.ContainerInstance, name, value string) bool {
 func (s *capacity) byHand() {
 	victim := *s.asg().Instances[0].InstanceId
 	must(s.groups.TerminateInstanceInAutoScalingGroup(s.t.Context(), &autoscaling.TerminateInstanceInAutoScalingGroupInput{
-		InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(false),
+		InstanceId: &victim, ShouldDecrementDesiredCapacity: aws.Bool(true), // what is needed is scaled out again
 	}))(&s.story)
 	healthy := 6
 	s.scaled("its end", func() bool {
@@ -223,7 +224,7 @@ func (s *capacity) byHand() {
 	if healthy < 3 {
 		s.t.Errorf("only %d tasks ran meanwhile", healthy)
 	}
-	s.scaled("six tasks again", func() bool { return len(s.tasks("web")) == 6 })
+	s.scaled("six tasks again", func() bool { return len(s.tasks("web")) == 6 && len(s.asg().Instances) == 3 })
 }
 
 // consolidated has half of the tasks go, so that instances are half empty, and consolidation switched on, long before the
@@ -236,6 +237,23 @@ func (s *capacity) consolidated() {
 		g := s.asg()
 		return len(s.tasks("web")) == 3 && len(g.Instances) == 2 && *g.DesiredCapacity == 2
 	})
+}
+
+// released has all tasks go, so that the instances may, and then some come.
+func (s *capacity) released() {
+	ctx := s.t.Context()
+	protected := func() (n int) {
+		for _, i := range s.asg().Instances {
+			if *i.ProtectedFromScaleIn {
+				n++
+			}
+		}
+		return n
+	}
+	must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(0)}))(&s.story)
+	s.scaled("no protection of what is empty", func() bool { return protected() == 0 })
+	must(s.api.UpdateService(ctx, &ecs.UpdateServiceInput{Cluster: &s.cluster, Service: aws.String("web"), DesiredCount: aws.Int32(2)}))(&s.story)
+	s.await("two tasks, and protection without a look", func() bool { return len(s.tasks("web")) == 2 && protected() > 0 })
 }
 
 // tag sets tags of the capacity provider.

@@ -200,6 +200,7 @@ var notSeen = map[string]string{
 
 	"iam:PassRole": "tasks and task definitions with roles (PassableRoleArns), launch templates with them (NodeRoleArns)",
 	"autoscaling:RecordLifecycleActionHeartbeat": "a drain that takes half an hour",
+	"ecs:ListContainerInstances":                 "instances of a group that never register, or of whose registration nobody told",
 
 	"ec2:CreateTags":   "Auto Scaling asks it of who has a group launch by a template with tags",
 	"ec2:RunInstances": "Auto Scaling asks it of who has a group launch by a template",

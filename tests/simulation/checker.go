@@ -32,6 +32,11 @@ type checker struct {
 	failures    map[string]map[string]bool
 	// wasAmiss reports that a rule was broken before the commit that is being looked at, where that replaces tasks.
 	wasAmiss bool
+	// forgottenFailures counts rows of tasks that never ran, and of throttles, that have expired.
+	forgottenFailures int
+	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
+	alarmed bool
+	halted  map[string]bool
 	// asked is when what is wanted of a service last changed, by short key.
 	asked map[string]time.Time
 }
@@ -39,7 +44,7 @@ type checker struct {
 func newChecker(now func() time.Time, mark func(Mark)) *checker {
 	return &checker{
 		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
-		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{},
+		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{}, halted: map[string]bool{},
 	}
 }
 
@@ -118,7 +123,12 @@ func (c *checker) removed(key cluster.Key, before cluster.Row) {
 	if e := before.Header().Expires; e > 0 && c.now().Unix()-e > 60 {
 		c.mark(MarkTTLLag)
 	}
+	if t, ok := before.(*cluster.Task); ok && t.Started.IsZero() {
+		c.forgottenFailures++
+	}
 	switch row := before.(type) {
+	case *cluster.Throttle:
+		c.forgottenFailures++
 	case *cluster.Task:
 		if row.Last != cluster.TaskStopped {
 			c.fail("invariant 9: the row of task %s was removed while %s", row.ID, row.Status())

@@ -70,6 +70,12 @@ func (c *checker) failed(course *model.Course, old, now *cluster.Service) {
 		c.fail("invariant 3: deployment %s of service %s failed, and %s took its place; it should be %s",
 			old.Deployment.ID, now.Name, now.Deployment.ID, target)
 	}
+	switch {
+	case cause == model.ByAlarm && !(c.alarmed && old.Alarms.Enable):
+		c.fail("invariant 3: an alarm failed deployment %s of service %s, and none was on that it watches", old.Deployment.ID, now.Name)
+	case cause == model.ByRequest && (old.Release == nil || !c.halted[old.Release.ID]):
+		c.fail("invariant 3: deployment %s of service %s was stopped, and nobody asked for that", old.Deployment.ID, now.Name)
+	}
 	if cause != model.ByBreaker {
 		return
 	}

@@ -174,6 +174,7 @@ func (c *customer) stopDeployment(a Action) {
 		return
 	}
 	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)
+	c.world.checker.halted[row.Release.ID] = true
 	c.call("stop the deployment of "+s.name, func(ctx context.Context) error {
 		return c.ask(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": "ROLLBACK"})
 	}, func(err error) {

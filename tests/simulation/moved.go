@@ -209,8 +209,13 @@ func (w *World) shouldMove(s *cluster.Service, law *law, t *cluster.Task, why st
 	c := w.checker
 	grown := *law
 	grown.rules.Metrics = nil
-	for _, m := range law.rules.Metrics { // it may bring more than it would start with
-		m.Load = max(m.Load, t.Reported[m.Name])
+	for _, name := range metricNames { // it may bring more than it would start with
+		m := cluster.Metric{Name: name, Load: t.Reported[name]}
+		for _, own := range law.rules.Metrics {
+			if own.Name == name {
+				m.Load = max(m.Load, own.Load)
+			}
+		}
 		grown.rules.Metrics = append(grown.rules.Metrics, m)
 	}
 	without := map[string]bool{t.ID: true}

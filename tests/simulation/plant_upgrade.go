@@ -158,7 +158,7 @@ func (b Bug) upgradeGroups(function string, g installation.Groups) installation.
 
 type minimumRaiser struct{ installation.Groups }
 
-func (m *minimumRaiser) SetSizes(ctx context.Context, group string, s cluster.Sizes) error {
+func (m *minimumRaiser) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {
 	s.Min = s.Desired
 	return m.Groups.SetSizes(ctx, group, s)
 }

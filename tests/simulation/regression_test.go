@@ -28,6 +28,11 @@ var regressions = []struct {
 	{2123, "none moved to where a constraint does not hold that is ignored", false},
 	{2526, "zones were not balanced once the configuration had no domain policy", false},
 	{5384, "the instance that a task was stopped for took the next into its buffer, after the rules had changed", false},
+	{7123, "a task that was placed in a buffer was told of by the next sweep only", false},
+	{7843, "a DAEMON that failed on one instance waited for room on another, though a third had some", false},
+	{8758, "room was kept free for the tasks of a DAEMON's deployment that had failed", false},
+	{4268, "the circuit breaker of a DAEMON took the instances that there were before", false},
+	{4615, "moves of one service waited for an exchange that could not begin", false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 

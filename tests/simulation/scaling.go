@@ -131,7 +131,9 @@ func newScaled(r ScaledRun) (*scaled, error) {
 		WrapState: func(function string, state handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: r.Plant.state(function, state)}
 		},
-		WrapECS: func(_ string, e handler.ECS) handler.ECS { return &faultyECS{world: w, ECS: e} },
+		WrapECS: func(function string, e handler.ECS) handler.ECS {
+			return &judgedECS{ECS: &faultyECS{world: w, ECS: e}, judge: s.judge, function: function}
+		},
 		WrapGroups: func(function string, g installation.Groups) installation.Groups {
 			return &judgedGroups{Groups: r.Plant.groups(function, &trackedGroups{Groups: g, judge: s.judge}), judge: s.judge, function: function}
 		},

@@ -119,7 +119,7 @@ func (g *buggyGroups) SetDesired(ctx context.Context, group string, n int) error
 		if err != nil || len(got) != 1 {
 			return err
 		}
-		return g.SetSizes(ctx, group, cluster.Sizes{Min: min(got[0].Min, n), Max: max(got[0].Max, n), Desired: n})
+		return g.SetSizes(ctx, group, cluster.SizesChange{Min: new(min(got[0].Min, n)), Max: new(max(got[0].Max, n)), Desired: &n})
 	}
 	return g.Groups.SetDesired(ctx, group, n)
 }

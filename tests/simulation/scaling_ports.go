@@ -5,6 +5,7 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
 // trackedGroups tell the judge of target tracking policies and of the metric that is published.
@@ -101,4 +102,16 @@ func (g *judgedGroups) TerminateInstance(ctx context.Context, id string, lower b
 
 func (g *judgedGroups) CompleteLifecycleAction(ctx context.Context, group, hook, id string) error {
 	return g.call(ctx, "CompleteLifecycleAction", func() error { return g.Groups.CompleteLifecycleAction(ctx, group, hook, id) })
+}
+
+// judgedECS shows the judge which instances are drained.
+type judgedECS struct {
+	handler.ECS
+	judge    *scalingJudge
+	function string
+}
+
+func (e *judgedECS) DrainInstance(ctx context.Context, clusterName, id string) error {
+	e.judge.drains(e.function, id)
+	return e.ECS.DrainInstance(ctx, clusterName, id)
 }

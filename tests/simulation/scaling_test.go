@@ -1,10 +1,13 @@
 package simulation
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestScaling has managed scaling follow a day's load under faults, and come to rest where the arithmetic has it. A day takes
@@ -12,15 +15,31 @@ import (
 func TestScaling(t *testing.T) {
 	first, last := seeds(t)
 	if !replaying() {
-		last = max(10, last/12)
+		last = first + max(10, (last-first)/12)
 	}
-	var next atomic.Uint64
+	var next, done atomic.Uint64
 	next.Store(first)
+	began := time.Now()
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	over := make(chan struct{})
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				fmt.Fprintf(os.Stderr, "%d of %d days, %.2f a second\n", done.Load(), last-first, float64(done.Load())/time.Since(began).Seconds())
+			}
+		}
+	})
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() {
 			for seed := next.Add(1) - 1; seed < last; seed = next.Add(1) - 1 {
 				out := SimulateScaling(ScaledRun{Seed: seed})
+				done.Add(1)
 				if replaying() {
 					for _, line := range slices.Concat([]string{"faults:"}, out.Faults, []string{"log:"}, out.Notes) {
 						t.Log(line)
@@ -33,6 +52,8 @@ func TestScaling(t *testing.T) {
 		})
 	}
 	working.Wait()
+	close(over)
+	reporting.Wait()
 }
 
 // TestSameScalingSeedSameHistory runs seeds twice.

@@ -278,6 +278,21 @@ func (u *upgrading) unblock() {
 	}
 	u.blocks, u.launch = nil, nil
 	clear(u.deny)
+	for _, s := range u.client.services {
+		u.Loop.After(time.Minute, func() { u.lighten(s) })
+	}
+}
+
+// lighten has a service run one task for each node at most: whatever is drained, there is room.
+func (u *upgrading) lighten(s *wanted) {
+	n := u.pool.Zones * u.pool.Nodes
+	switch {
+	case s.daemon || s.desired <= n:
+	case s.busy:
+		u.Loop.After(5*time.Second, func() { u.lighten(s) })
+	default:
+		u.client.change(s, cluster.ServiceChange{Desired: &n}, func() { s.desired = n })
+	}
 }
 
 // succeed runs updates until one succeeds: the one under way may still suffer from what happened to it, and what is then

@@ -3,6 +3,7 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -119,10 +120,11 @@ func (g *faultyGroups) SetDesired(ctx context.Context, group string, n int) erro
 	})
 }
 
-func (g *faultyGroups) SetSizes(ctx context.Context, group string, s cluster.Sizes) error {
-	return g.call(ctx, "UpdateAutoScalingGroup", fmt.Sprintf("%+v", s), func() error {
+func (g *faultyGroups) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {
+	text, _ := json.Marshal(s) // numbers: it cannot fail
+	return g.call(ctx, "UpdateAutoScalingGroup", string(text), func() error {
 		err := g.Groups.SetSizes(ctx, group, s)
-		g.judge().sized(g.function, s)
+		g.judge().sized(g.function)
 		return err
 	})
 }

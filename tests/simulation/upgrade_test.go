@@ -27,7 +27,7 @@ var upgradeRegressions = []struct {
 	seed  uint64
 	found string
 }{
-	{1364, "a new node that only lacked its labels was terminated with the tasks that it had just got"},
+	{129, "a node was left unschedulable: the mark was made, and looking at it afterwards was denied"},
 }
 
 func TestUpgradeRegressions(t *testing.T) {

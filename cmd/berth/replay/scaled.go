@@ -92,7 +92,7 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 
 func openScaled(o Options) (*scaledRun, error) {
 	settings := handler.DefaultSettings()
-	settings.ProvisioningLimit = len(o.Tasks)
+	settings.ProvisioningLimit, settings.ServiceLimit = len(o.Tasks), len(o.Tasks)
 	r := &scaledRun{Options: o, pools: poolsOf(o.Nodes), services: map[string]*servedPod{}, short: map[string]int{}, last: epoch}
 	ids := 0
 	var err error

@@ -186,6 +186,7 @@ func (e *Environment) Settings() handler.Settings {
 	s.Wave = int(e.number("WAVE_PERCENT", float64(s.Wave), 1, 100))
 	s.PublishEvents = e.flag("PUBLISH_EVENTS")
 	s.ProvisioningLimit = int(e.number("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
+	s.ServiceLimit = int(e.number("SERVICE_LIMIT", float64(s.ServiceLimit), 0, 1e6))
 	s.ProvisioningTimeout = e.seconds("PROVISIONING_TIMEOUT_SECONDS", s.ProvisioningTimeout)
 	s.ScalingNamespace = cmp.Or(e.lookup("SCALING_NAMESPACE"), s.ScalingNamespace)
 	s.StartRate = e.number("START_RATE", s.StartRate, 0.001, 1e6)

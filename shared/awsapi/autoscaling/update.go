@@ -14,12 +14,19 @@ import (
 	"berth/shared/cluster"
 )
 
-// SetSizes sets minimum, maximum and desired capacity at once.
-func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.Sizes) error {
+// SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
+func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.SizesChange) error {
 	_, err := g.Client.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
-		AutoScalingGroupName: &name, MinSize: aws.Int32(int32(s.Min)), MaxSize: aws.Int32(int32(s.Max)), DesiredCapacity: aws.Int32(int32(s.Desired)),
+		AutoScalingGroupName: &name, MinSize: size(s.Min), MaxSize: size(s.Max), DesiredCapacity: size(s.Desired),
 	})
 	return failed(err, "resizing group %s", name)
+}
+
+func size(n *int) *int32 {
+	if n == nil {
+		return nil
+	}
+	return aws.Int32(int32(*n))
 }
 
 // UseTemplate has the group launch from a launch template version, ID:VERSION; a mixed instances policy stays, with the

@@ -54,6 +54,8 @@ func (s Service) Rest(c *Course, around Surroundings, seen Seen) (wrong []string
 	}
 	if s.Daemon {
 		s.daemons(around, seen, fail)
+	} else if n := len(seen.Tasks); n > max(s.Desired, s.Ceiling(s.Desired)) {
+		fail("it has %d tasks, more than the %d that maximumPercent allows", n, s.Ceiling(s.Desired))
 	}
 	if c.Primary.State == Failed {
 		s.stalled(c, seen, fail)
@@ -87,8 +89,6 @@ func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(s
 	all := current + old + leaving + protected
 	excused := seen.Explained && (!around.Room || s.Stuck(s.Desired))
 	switch {
-	case all > max(s.Desired, s.Ceiling(s.Desired)):
-		fail("it has %d tasks, more than the %d that maximumPercent allows", all, s.Ceiling(s.Desired))
 	case all > s.Desired && protected == 0 && !excused:
 		fail("it has %d tasks, and wants %d", all, s.Desired)
 	case all < s.Desired && !excused:
@@ -112,9 +112,6 @@ func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(s
 
 // stalled checks a service whose deployment failed for good: it launches nothing, what there was of others goes on.
 func (s Service) stalled(c *Course, seen Seen, fail func(string, ...any)) {
-	if !s.Daemon && len(seen.Tasks) > max(s.Desired, s.Ceiling(s.Desired)) {
-		fail("it has %d tasks and wants %d", len(seen.Tasks), s.Desired)
-	}
 	for _, t := range seen.Tasks {
 		if t.Revision == c.Primary.ID && c.Primary.Fate == Crashes {
 			fail("a task of the failed deployment %s is there, and none can run", c.Primary.ID)

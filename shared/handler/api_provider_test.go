@@ -1,0 +1,174 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
+	t.Run("AtTheSameTime", func(t *testing.T) {
+		w := newWorld(t)
+		slow := another(w.api)
+		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("g"), then: func() {
+			if _, err := w.api.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		_, err := slow.CreateCapacityProvider(ctx, providerRow("slow", "g"))
+		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider fast")
+	})
+	t.Run("UntilItIsDeleted", func(t *testing.T) {
+		w := newWorld(t)
+		for _, name := range []string{"p", "q", "p"} {
+			if _, err := w.api.CreateCapacityProvider(ctx, providerRow(name, "g")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.api.DeleteCapacityProvider(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+			use, err := w.state.Get(ctx, cluster.GroupUseKey("g"))
+			want(t, "who has the group", fmt.Sprint(use, err), "<nil> <nil>")
+		}
+	})
+}
+
+// hindered are groups that cannot be described while err is set, and where something happens before a hook is deleted.
+type hindered struct {
+	*fakeGroups
+	err    error
+	before func()
+}
+
+func (h *hindered) DescribeGroups(c context.Context, names []string) ([]*cluster.AutoScalingGroup, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.fakeGroups.DescribeGroups(c, names)
+}
+
+func (h *hindered) DeleteLifecycleHook(c context.Context, group, name string) error {
+	if before := h.before; before != nil {
+		h.before = nil
+		before()
+	}
+	return h.fakeGroups.DeleteLifecycleHook(c, group, name)
+}
+
+func TestAPI_ClusterProviders(t *testing.T) {
+	t.Run("ARefusedChangeClaimsNothing", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(1)
+		_, err := s.api.PutClusterProviders(ctx, prod, []string{"p", "q", "none"}, nil)
+		wantCode(t, err, cluster.CodeInvalidParameter, "does not exist")
+		s.ecs.clusters["other"] = true
+		_, err = s.api.PutClusterProviders(ctx, "other", []string{"q"}, nil)
+		want(t, "error of the cluster that may have it", err, nil)
+	})
+	t.Run("TheLoserOfARaceClaimsNothing", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+			t.Fatal(err)
+		}
+		slow := another(s.api)
+		slow.State = &afterGet{State: s.state, key: cluster.ProviderKey("q"), then: func() { s.attach(t, "p") }}
+		_, err := slow.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
+		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
+		gone, err := s.api.DeleteCapacityProvider(ctx, "q")
+		want(t, "error", err, nil)
+		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
+	})
+	t.Run("FailWhileTheGroupsMayNotBeDescribed", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.look(t)
+		s.attach(t, "p")
+		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, err: cluster.Errorf(cluster.CodeAccessDenied, "no")}
+		_ = s.function.Schedule(ctx, "scaling")
+		want(t, "status", s.status(t), cluster.AttachmentsFailed)
+		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		want(t, "error of who takes it away", err, nil)
+		s.function.Groups = s.fakeGroups
+		s.minute(1)
+		want(t, "status without it", s.status(t), cluster.AttachmentsComplete)
+	})
+	t.Run("CanBeChangedWhileNothingGetsOn", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.look(t)
+		s.attach(t, "p")
+		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, err: errors.New("no answer")}
+		for range 5 {
+			_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+			wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
+			_ = s.function.Schedule(ctx, "scaling")
+			s.advance(time.Minute)
+		}
+		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		want(t, "error after five minutes", err, nil)
+	})
+	t.Run("OneThatIsPutBackStays", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		s.attach(t)
+		s.advance(5 * time.Minute)
+		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, before: func() { s.attach(t, "p") }}
+		_ = s.function.Schedule(ctx, "scaling")
+		s.minute(1)
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
+		want(t, "clusters", fmt.Sprint(s.described(t, "p").Clusters), "[prod]")
+		want(t, "alarms and hooks", len(s.alarms)+len(s.hooks), 3)
+	})
+	t.Run("OneWhoseGroupIsGoneCanBeTakenAway", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		delete(s.groups, "g")
+		s.attach(t)
+		s.minute(1)
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
+		want(t, "alarms left", len(s.alarms), 0)
+		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
+	})
+}
+
+func TestManagedScaling_TagOfItsGroup(t *testing.T) {
+	s := newScaled(t, nil)
+	g := s.groups["g"]
+	t.Run("StaysWhateverItsValue", func(t *testing.T) {
+		for _, value := range []string{"", "yes"} {
+			g.Tags = map[string]string{cluster.ManagedTag: value}
+			s.minute(1)
+			want(t, "tag", g.Tags[cluster.ManagedTag], value)
+		}
+	})
+	t.Run("ComesBack", func(t *testing.T) {
+		g.Tags = nil
+		s.minute(1)
+		want(t, "tag", g.Tags[cluster.ManagedTag], "true")
+	})
+	t.Run("IsNamedWhereItCannotBeSet", func(t *testing.T) {
+		g.Tags = nil
+		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
+		_ = s.function.Schedule(ctx, "scaling")
+		a, err := s.api.Attachments(ctx, prod)
+		if err != nil || !strings.Contains(a.Reason, "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
+			t.Errorf("%v: the attachments failed for %q", err, a.Reason)
+		}
+	})
+	t.Run("ComesBackBeforeAllIsTakenBack", func(t *testing.T) {
+		g.Tags = nil
+		s.attach(t)
+		s.minute(1)
+		want(t, "tag", g.Tags[cluster.ManagedTag], "true")
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
+	})
+}

@@ -1,0 +1,82 @@
+package handler_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// slowGroups are rows of which those of a cluster's node groups take 50 seconds to list.
+type slowGroups struct {
+	handler.State
+	list func(clusterName string)
+}
+
+func (s slowGroups) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+	if strings.HasPrefix(r.From, cluster.PrefixNodeGroup) {
+		s.list(r.Cluster)
+	}
+	return s.State.List(ctx, r)
+}
+
+// A cluster whose look takes all the time there is does not keep the others from theirs.
+func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
+	w := emptyWorld(t)
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		w.ecs.clusters[name] = true
+		if err := w.api.ClusterCreated(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var looked []string
+	n, _ := groupsOf(w)
+	n.function.State = slowGroups{w.state, func(name string) {
+		looked = append(looked, name)
+		w.clock.now = w.clock.now.Add(50 * time.Second)
+	}}
+	w.clock.now = time.Now().Add(time.Hour) // a context's deadline is by the machine's clock
+	for range names {
+		limited, cancel := context.WithDeadline(ctx, w.clock.now.Add(60*time.Second))
+		if err := n.function.Schedule(limited, "node-groups"); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	slices.Sort(looked)
+	want(t, "looked at", strings.Join(looked, " "), "a b c")
+}
+
+// A scale-out of managed scaling keeps the nodes that the update has added (N5).
+func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
+	for name, off := range map[string]bool{"On": false, "Off": true} {
+		t.Run(name, func(t *testing.T) {
+			w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+			p := providerRow("p", "a")
+			if p.Scaling.Enabled = !off; off {
+				p.Protection = false
+			}
+			if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+				t.Fatal(err)
+			}
+			u := pool.runs(upgrade, 300, func(int) {
+				u := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+				if u.Phase != cluster.PhaseScaleDown {
+					return
+				}
+				history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
+				if _, err := w.state.Write(ctx, cluster.Write{Put: history, Any: true}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			want(t, "status", u.Status, cluster.UpdateSuccessful)
+			want(t, "stopped", u.Stopped != "", !off)
+			want(t, "nodes", pool.groups["a"].Desired > 4, !off)
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package template
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// code is a package's functions by name, T.Method those of a type: which of the package's functions and of its interfaces'
+// methods each uses, and which operations of AWS it calls.
+type code map[string]*function
+
+type function struct{ uses, calls []string }
+
+// nothing imports no package: what another declares is of no interest, and not known.
+type nothing struct{}
+
+func (nothing) Import(string) (*types.Package, error) { return nil, errors.New("not imported") }
+
+// parse reads the package in a directory.
+func parse(t *testing.T, dir string) code {
+	t.Helper()
+	fset := token.NewFileSet()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, path.Join(dir, e.Name()), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	_, _ = (&types.Config{Importer: nothing{}, Error: func(error) {}}).Check(dir, fset, files, info)
+	out := code{}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
+				out[name(info.Defs[d.Name])] = bodyOf(d, info, service(f))
+			}
+		}
+	}
+	return out
+}
+
+func bodyOf(d *ast.FuncDecl, info *types.Info, service string) *function {
+	f := &function{}
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if used := name(info.Uses[n]); used != "" {
+				f.uses = append(f.uses, used)
+			}
+			if operation, pages := strings.CutSuffix(strings.TrimPrefix(n.Name, "New"), "Paginator"); pages {
+				f.calls = append(f.calls, service+":"+operation)
+			}
+		case *ast.SelectorExpr:
+			if of, ok := n.X.(*ast.SelectorExpr); ok && of.Sel.Name == "Client" && ast.IsExported(n.Sel.Name) {
+				f.calls = append(f.calls, service+":"+n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return f
+}
+
+// service is the prefix that IAM has for the service whose client a file uses.
+func service(f *ast.File) string {
+	for _, i := range f.Imports {
+		if _, name, ok := strings.Cut(strings.Trim(i.Path.Value, `"`), "aws-sdk-go-v2/service/"); ok && !strings.Contains(name, "/") {
+			return strings.NewReplacer("eventbridge", "events", "elasticloadbalancingv2", "elasticloadbalancing").Replace(name)
+		}
+	}
+	return ""
+}
+
+func name(o types.Object) string {
+	f, ok := o.(*types.Func)
+	if !ok {
+		return ""
+	}
+	if recv := f.Signature().Recv(); recv != nil {
+		of := recv.Type()
+		if p, ok := of.(*types.Pointer); ok {
+			of = p.Elem()
+		}
+		if named, ok := of.(*types.Named); ok {
+			return named.Obj().Name() + "." + f.Name()
+		}
+	}
+	return f.Name()
+}
+
+// reach is all that some functions use, directly or not.
+func (c code) reach(from []string) map[string]bool {
+	seen := map[string]bool{}
+	for len(from) > 0 {
+		at := from[0]
+		from = from[1:]
+		if !seen[at] {
+			seen[at] = true
+			if f := c[at]; f != nil {
+				from = append(from, f.uses...)
+			}
+		}
+	}
+	return seen
+}
+
+// operations are what the adapters in some packages call for a port's method, by the method's name.
+func operations(t *testing.T, dirs ...string) map[string][]string {
+	out := map[string][]string{}
+	for _, dir := range dirs {
+		c := parse(t, dir)
+		for method := range c {
+			_, called, ok := strings.Cut(method, ".")
+			if !ok || !ast.IsExported(called) {
+				continue
+			}
+			for of := range c.reach([]string{method}) {
+				if f := c[of]; f != nil {
+					out[called] = append(out[called], f.calls...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// started are the methods of package handler that a function's main has called: those that it names, or all of a value that
+// it gives away.
+func started(t *testing.T, file string, handlers code) (out []string) {
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var of []string
+	named := map[string]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.CompositeLit); ok {
+			if s, ok := lit.Type.(*ast.SelectorExpr); ok && s.X.(*ast.Ident).Name == "handler" {
+				of = append(of, s.Sel.Name)
+			}
+		}
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "h" {
+				named[s.Sel.Name] = true
+			}
+		}
+		return true
+	})
+	for method := range handlers {
+		recv, called, _ := strings.Cut(method, ".")
+		if slices.Contains(of, recv) && ast.IsExported(called) && (len(named) == 0 || named[called]) {
+			out = append(out, method)
+		}
+	}
+	return out
+}
+
+// actions are those that a role allows.
+func actions(n *yaml.Node) (out []string) {
+	for _, a := range content(member(n, "Action")) {
+		out = append(out, a.Value)
+	}
+	for _, below := range n.Content {
+		out = append(out, actions(below)...)
+	}
+	return out
+}
+
+// TestRolesAllowWhatFunctionsCall: an operation that a function's role lacks is refused only once the function gets there.
+func TestRolesAllowWhatFunctionsCall(t *testing.T) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	const awsapi = "../../shared/awsapi/"
+	handlers := parse(t, "../../shared/handler")
+	calls := operations(t, awsapi, awsapi+"autoscaling", awsapi+"launchtemplate", awsapi+"cloudwatch", awsapi+"balancing", awsapi+"eventbus")
+	resources, checked := member(root.Content[0], "Resources"), map[string]bool{}
+	for i := 0; i+1 < len(resources.Content); i += 2 {
+		if member(resources.Content[i+1], "Type").Value != "AWS::Serverless::Function" {
+			continue
+		}
+		p := member(resources.Content[i+1], "Properties")
+		allowed := actions(member(resources, referred(member(p, "Role"))))
+		for used := range handlers.reach(started(t, "../../"+member(p, "CodeUri").Value+"main.go", handlers)) {
+			_, method, _ := strings.Cut(used, ".")
+			if handlers[used] != nil { // a function, no port
+				continue
+			}
+			for _, operation := range calls[method] {
+				checked[operation] = true
+				if !slices.Contains(allowed, operation) {
+					t.Errorf("%s may not call %s, which %s needs", resources.Content[i].Value, operation, used)
+				}
+			}
+		}
+	}
+	for _, operation := range []string{"ecs:StartTask", "ecs:ListContainerInstances", "autoscaling:UpdateAutoScalingGroup", "ec2:CreateLaunchTemplateVersion", "cloudwatch:PutMetricData", "elasticloadbalancing:RegisterTargets"} {
+		if !checked[operation] {
+			t.Errorf("no function is seen to call %s: %v", operation, slices.Sorted(maps.Keys(checked)))
+		}
+	}
+}
