@@ -68,8 +68,9 @@ func (r *scalingRound) resize(p *cluster.CapacityProvider, g *cluster.AutoScalin
 	return wrap(r.Groups.SetDesired(r.ctx, g.Name, d.Desired), "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
-// unchanged reports whether the group's sizes, and whether its nodes are being upgraded, are what the decision rests on: a
-// desired capacity is set as a number, and would undo what an update or the group's owner has made of it meanwhile.
+// unchanged reports whether the group's sizes, whether its nodes are being upgraded, and its instances but for those that have
+// left, are what the decision rests on: a desired capacity is set as a number, and would undo what an update or the group's owner
+// has made of it meanwhile.
 func (r *scalingRound) unchanged(g *cluster.AutoScalingGroup) (bool, error) {
 	was := r.busy[g.Name] != nil
 	if err := r.upgrading(); err != nil {
@@ -80,7 +81,13 @@ func (r *scalingRound) unchanged(g *cluster.AutoScalingGroup) (bool, error) {
 		return false, fmt.Errorf("describing Auto Scaling group %s again: %w", g.Name, err)
 	}
 	if len(got) == 1 && got[0].Desired == g.Desired && got[0].Min == g.Min && got[0].Max == g.Max && was == (r.busy[g.Name] != nil) {
-		return true, nil
+		known := map[string]bool{}
+		for _, i := range g.Instances {
+			known[i.ID] = true
+		}
+		if !slices.ContainsFunc(got[0].Instances, func(i cluster.GroupInstance) bool { return !known[i.ID] }) {
+			return true, nil
+		}
 	}
 	logger(r.Log).Info("the group has changed meanwhile: its size is decided on anew", "cluster", r.of.Cluster, "group", g.Name)
 	return false, nil

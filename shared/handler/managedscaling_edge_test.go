@@ -186,6 +186,10 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	for name, change := range map[string]func(*scaled){
 		"AnUpdatesSurgeIsNotTakenBack": func(s *scaled) { s.groups["g"].Max, s.groups["g"].Desired = 20, 12 },
+		"NothingIsSetOnceInstancesHaveCome": func(s *scaled) {
+			g := s.groups["g"]
+			g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-new", Lifecycle: "Pending"})
+		},
 		"NothingIsSetOnceAnUpdateHasBegun": func(s *scaled) {
 			row := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating}
 			if _, err := s.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
