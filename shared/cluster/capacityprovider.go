@@ -301,7 +301,10 @@ type ScalingHistory struct {
 	LastIn  time.Time `json:"in,omitzero"`
 	// LastReplaced is when instances that never registered were last replaced.
 	LastReplaced time.Time `json:"re,omitzero"`
-	// FirstSeen is when instances of which the launch time is not known were first seen, by EC2 id, while they warm up.
+	// Since is when the group was first looked at.
+	Since time.Time `json:"si,omitzero"`
+	// FirstSeen is when instances were first seen, by EC2 id, while they have not registered, or warm up and it is not known
+	// when they were launched.
 	FirstSeen map[string]time.Time `json:"fs,omitempty"`
 	// Samples are what the group's instances are like: the last ones known while there is none.
 	Samples []InstanceSample `json:"sm,omitempty"`
@@ -309,6 +312,8 @@ type ScalingHistory struct {
 	// instances that could not be emptied, with when they may be tried again.
 	Drains []Drain              `json:"dr,omitempty"`
 	Spared map[string]time.Time `json:"sr,omitempty"`
+	// Protecting reports that instances may be protected from scale-in that are to be released when that ends.
+	Protecting bool `json:"pr,omitempty"`
 	// Attached is what was made for the provider at CloudWatch and Auto Scaling.
 	Attached Attached `json:"at,omitzero"`
 	// Told are the topics of events that were told, and still hold.

@@ -72,6 +72,25 @@ func (i *Instance) External() bool {
 // Available reports whether new tasks may be started here at all: ACTIVE, its agent connected.
 func (i *Instance) Available() bool { return i.Status == InstanceActive && i.AgentConnected }
 
+// Supersedes reports whether i, rather than old, is the container instance that an EC2 instance is now: where its agent has
+// registered anew the old one stays behind, disconnected. It is the one that is not gone, then whose agent is connected, then
+// that registered last. old may be nil.
+func (i *Instance) Supersedes(old *Instance) bool {
+	if old == nil {
+		return true
+	}
+	rank := func(i *Instance) int {
+		switch {
+		case i.Gone():
+			return 0
+		case !i.AgentConnected:
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(i), rank(old)), i.RegisteredAt.Compare(old.RegisteredAt), cmp.Compare(i.ID, old.ID)) > 0
+}
+
 // Gone reports whether the instance has left the cluster, its tasks with it.
 func (i *Instance) Gone() bool { return i.Status == InstanceInactive }
 

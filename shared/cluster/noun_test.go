@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -110,4 +111,25 @@ func TestErrors(t *testing.T) {
 	expect(t, "conflict", (&cluster.Conflict{Key: key}).Error(), "row task#o#t of cluster c has changed")
 	expect(t, "version", (&cluster.Conflict{Key: key, Version: true}).Error(), "cluster c: the placement version has moved on")
 	expect(t, "drop", (&cluster.Drop{Reason: "no JSON"}).Error(), "dropped: no JSON")
+}
+
+// Which container instance an EC2 instance is, where several rows say so: there is an order, and the parts of it.
+func TestInstance_Supersedes(t *testing.T) {
+	at := func(minute int, status cluster.InstanceStatus, connected bool) *cluster.Instance {
+		return &cluster.Instance{
+			ID: "i", Status: status, AgentConnected: connected, RegisteredAt: time.Date(2026, 11, 21, 12, minute, 0, 0, time.UTC),
+		}
+	}
+	gone, left := at(9, cluster.InstanceInactive, false), at(5, cluster.InstanceActive, false)
+	early, late := at(1, cluster.InstanceDraining, true), at(2, cluster.InstanceActive, true)
+	twin := at(2, cluster.InstanceActive, true)
+	twin.ID = "j"
+	order := []*cluster.Instance{nil, gone, left, early, late, twin}
+	for n, of := range order {
+		for m, than := range order {
+			if of != nil && of.Supersedes(than) != (n > m) {
+				t.Errorf("%d supersedes %d: %t", n, m, n <= m)
+			}
+		}
+	}
 }

@@ -25,6 +25,7 @@ type fakeGroups struct {
 	n          int
 	silent     map[string]bool         // instances that never register
 	deaf       bool                    // no event says that instances register
+	overdue    map[string]bool         // instances that another hook than managed scaling's holds up
 	failing    func(call string) error // of CloudWatch's calls
 }
 
@@ -149,6 +150,9 @@ func (f *fakeGroups) CompleteLifecycleAction(_ context.Context, group, _, id str
 	if err != nil {
 		return err
 	}
+	if f.overdue[id] {
+		return cluster.Errorf("ValidationError", "No active Lifecycle Action found with instance ID %s", id)
+	}
 	f.note("complete %s", id)
 	for n := range g.Instances {
 		if g.Instances[n].ID == id {
@@ -159,6 +163,9 @@ func (f *fakeGroups) CompleteLifecycleAction(_ context.Context, group, _, id str
 }
 
 func (f *fakeGroups) RecordHeartbeat(_ context.Context, _, _, id string) error {
+	if f.overdue[id] {
+		return cluster.Errorf("ValidationError", "No active Lifecycle Action found with instance ID %s", id)
+	}
 	f.note("heartbeat %s", id)
 	return nil
 }

@@ -122,10 +122,14 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 		return err
 	}
 	var failed, unattached []error
+	waits := false // for a look at a group, or for another environment that does the same
 	for _, p := range of.Leaving {
-		unattached = append(unattached, wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p))
+		if err := wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p); h.lostTo(name, p, err) {
+			waits = true
+		} else {
+			unattached = append(unattached, err)
+		}
 	}
-	waits := false // for a look at a group
 	if len(of.Providers) > 0 {
 		r := &scalingRound{ManagedScaling: h, ctx: ctx, of: of}
 		if err := r.read(); err != nil {
@@ -136,10 +140,12 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 				waits = true
 				continue
 			}
-			err := wrap(r.provider(p), "capacity provider %s", p)
-			if errors.As(err, new(notAttached)) {
+			switch err := wrap(r.provider(p), "capacity provider %s", p); {
+			case h.lostTo(name, p, err):
+				waits = true
+			case errors.As(err, new(notAttached)):
 				unattached = append(unattached, err)
-			} else {
+			default:
 				failed = append(failed, err)
 			}
 		}
@@ -148,15 +154,20 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 		}
 	}
 	err = errors.Join(append(failed, unattached...)...)
-	var lost *cluster.Conflict
-	if errors.As(err, &lost) {
-		logger(h.Log).Info("another environment scales the cluster at the same time, and goes on", "cluster", name)
-		return nil
-	}
 	if waits {
 		return err
 	}
 	return errors.Join(err, h.conclude(ctx, of, errors.Join(unattached...)))
+}
+
+// lostTo reports whether another environment sees to the provider at the same time: it acts, and concludes.
+func (h *ManagedScaling) lostTo(clusterName, provider string, err error) bool {
+	var lost *cluster.Conflict
+	if !errors.As(err, &lost) {
+		return false
+	}
+	logger(h.Log).Info("another environment scales it at the same time, and goes on", "cluster", clusterName, "provider", provider)
+	return true
 }
 
 // notAttached is the failure to make or take back what belongs to a provider: users see it in the attachments' status.
@@ -280,7 +291,10 @@ func (r *scalingRound) provider(name string) error {
 		return attaching(err)
 	}
 	claimed := r.claimInstances(p, g)
-	d := scaling.Decide(r.input(p, g, *old))
+	d, err := r.decide(p, g, old)
+	if err != nil {
+		return err
+	}
 	next := d.History
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
 	var news []scaling.Event
@@ -293,5 +307,6 @@ func (r *scalingRound) provider(name string) error {
 			Namespace: r.Settings.ScalingNamespace, Cluster: r.of.Cluster, Provider: name, Percent: d.Reservation, At: r.Clock.Now(),
 		})
 	}
-	return errors.Join(claimed, r.act(p, g, &d), r.drainTerminating(p, g, old.Beats, next.Beats), r.tell(p, news))
+	// What is lost in a race from here on is made up for in the next minute, and is no reason to be silent about the rest.
+	return errors.Join(ignoreConflict(claimed), ignoreConflict(r.act(p, g, &d)), r.drainTerminating(p, g, old.Beats, next.Beats), ignoreConflict(r.tell(p, news)))
 }

@@ -3,8 +3,8 @@ package handler
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/shared/cluster"
@@ -19,7 +19,10 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 			return fmt.Errorf("protecting instances: %w", err)
 		}
 	}
-	released, err := r.release(g, d)
+	if err := errors.Join(r.note(d.Forget, ""), r.note(d.Note, g.Name)); err != nil {
+		return err
+	}
+	released, err := r.release(p, g, d.Release)
 	if err != nil || !released {
 		return err
 	}
@@ -39,6 +42,17 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 	if err := r.takeIn(d.Drain); err != nil { // the next provider's decision knows of it
 		return err
 	}
+	return r.resize(p, g, d)
+}
+
+// resize has instances terminated, and sets the desired capacity: if the group still is what the decision rests on.
+func (r *scalingRound) resize(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d *scaling.Decision) error {
+	if d.Desired == g.Desired && len(d.Replace) == 0 {
+		return nil
+	}
+	if same, err := r.unchanged(g); err != nil || !same {
+		return err
+	}
 	for _, id := range d.Terminate {
 		if err := r.Groups.TerminateInstance(r.ctx, id, true); err != nil {
 			return fmt.Errorf("terminating instance %s: %w", id, err)
@@ -54,21 +68,34 @@ func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGr
 	return wrap(r.Groups.SetDesired(r.ctx, g.Name, d.Desired), "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
-// replace terminates instances that never registered, and the group launches others. One that ECS knows did register, and
-// the events that said so were lost: it stays, and the sweep makes up for them.
-func (r *scalingRound) replace(ids []string) error {
-	if len(ids) == 0 {
-		return nil
+// unchanged reports whether the group's sizes, whether its nodes are being upgraded, and its instances but for those that have
+// left, are what the decision rests on: a desired capacity is set as a number, and would undo what an update or the group's owner
+// has made of it meanwhile.
+func (r *scalingRound) unchanged(g *cluster.AutoScalingGroup) (bool, error) {
+	was := r.busy[g.Name] != nil
+	if err := r.upgrading(); err != nil {
+		return false, err
 	}
-	known, err := r.registered()
+	got, err := r.Groups.DescribeGroups(r.ctx, []string{g.Name})
 	if err != nil {
-		return err
+		return false, fmt.Errorf("describing Auto Scaling group %s again: %w", g.Name, err)
 	}
-	for _, id := range ids {
-		if known[id] {
-			logger(r.Log).Warn("an instance that is not known has registered", "cluster", r.of.Cluster, "instance", id)
-			continue
+	if len(got) == 1 && got[0].Desired == g.Desired && got[0].Min == g.Min && got[0].Max == g.Max && was == (r.busy[g.Name] != nil) {
+		known := map[string]bool{}
+		for _, i := range g.Instances {
+			known[i.ID] = true
 		}
+		if !slices.ContainsFunc(got[0].Instances, func(i cluster.GroupInstance) bool { return !known[i.ID] }) {
+			return true, nil
+		}
+	}
+	logger(r.Log).Info("the group has changed meanwhile: its size is decided on anew", "cluster", r.of.Cluster, "group", g.Name)
+	return false, nil
+}
+
+// replace terminates instances that never registered, and the group launches others.
+func (r *scalingRound) replace(ids []string) error {
+	for _, id := range ids {
 		if err := r.Groups.TerminateInstance(r.ctx, id, false); err != nil {
 			return fmt.Errorf("replacing instance %s: %w", id, err)
 		}
@@ -76,77 +103,97 @@ func (r *scalingRound) replace(ids []string) error {
 	return nil
 }
 
-// registered are the EC2 instances that have registered with the cluster, as ECS says itself.
-func (r *scalingRound) registered() (map[string]bool, error) {
-	ids, err := r.ECS.ListInstances(r.ctx, r.of.Cluster)
-	if err != nil {
-		return nil, fmt.Errorf("listing instances: %w", err)
-	}
-	out := map[string]bool{}
-	for batch := range slices.Chunk(ids, describeBatch) {
-		got, err := r.ECS.DescribeInstances(r.ctx, r.of.Cluster, batch)
+// note writes down of instances which group may take them, or that none may. Whoever then places a task there knows of it,
+// and has the instance protected before the task is started (C6): decisions under way do not, so that they are void.
+func (r *scalingRound) note(ids []string, group string) error {
+	for batch := range slices.Chunk(ids, cluster.MaxWrites) {
+		err := retry("noting which instances may be taken", func() error {
+			return narrowAll(r.ctx, r.State, r.of.Cluster, func(stamp int64) (writes []cluster.Write, err error) {
+				for _, id := range batch {
+					i, err := r.instance(id)
+					if err != nil {
+						return nil, err
+					}
+					if i == nil || i.Gone() || i.ReleasedIn == group {
+						continue
+					}
+					next := *i
+					next.Rev++
+					next.Stamp, next.ReleasedIn = stamp, group
+					writes = append(writes, cluster.Write{Put: &next})
+				}
+				return writes, nil
+			})
+		})
 		if err != nil {
-			return nil, fmt.Errorf("describing instances: %w", err)
-		}
-		for _, i := range got {
-			out[i.EC2InstanceID] = true
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
-// release lets the group take instances without tasks. That is written first, under the placement version that the decision
-// rests on: whoever then places a task there knows of it, and has the instance protected before the task is started (C6).
-// Where placement has moved on meanwhile nothing is released, or taken away, this time.
-func (r *scalingRound) release(g *cluster.AutoScalingGroup, d *scaling.Decision) (done bool, err error) {
-	byEC2 := map[string]*cluster.Instance{}
-	for _, v := range r.snap.Instances {
-		if v.Instance != nil && !v.Gone() {
-			byEC2[v.EC2InstanceID] = v.Instance
-		}
+// instance reads an instance's row; nil where there is none.
+func (r *scalingRound) instance(id string) (*cluster.Instance, error) {
+	row, err := r.State.Get(r.ctx, cluster.InstanceKey(r.of.Cluster, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading instance %s: %w", id, err)
 	}
-	for _, id := range d.Release {
-		i := byEC2[id]
-		if i == nil {
-			continue
-		}
-		next := *i
-		next.Rev++
-		next.Stamp, next.ReleasedIn = r.snap.Meta.Version+1, g.Name
-		err := r.State.Commit(r.ctx, cluster.Commit{Cluster: r.of.Cluster, Version: r.snap.Meta.Version, Writes: []cluster.Write{{Put: &next}}})
-		var c *cluster.Conflict
-		if errors.As(err, &c) {
-			logger(r.Log).Info("nothing is released: the cluster has changed meanwhile", "cluster", r.of.Cluster, "instance", id)
-			return d.Desired >= g.Desired && len(d.Terminate) == 0, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("noting that instance %s is released: %w", id, err)
-		}
-		meta := r.snap.Meta
-		meta.Version++
-		r.snap.Put(&meta)
-		r.snap.Put(&next)
-	}
-	if len(d.Release) == 0 {
+	i, _ := row.(*cluster.Instance)
+	return i, nil
+}
+
+// release lets the group take instances without tasks, of which that is noted. One for which dispatch has taken the note back
+// meanwhile is protected again, as dispatch may have protected it just before; then nothing is taken away this time.
+func (r *scalingRound) release(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, ids []string) (done bool, err error) {
+	if len(ids) == 0 {
 		return true, nil
 	}
-	if err := r.Groups.SetInstanceProtection(r.ctx, g.Name, d.Release, false); err != nil {
+	if err := r.Groups.SetInstanceProtection(r.ctx, g.Name, ids, false); err != nil {
 		return false, fmt.Errorf("releasing instances: %w", err)
 	}
-	return r.undisturbed(g, d)
-}
-
-// undisturbed protects again what was released if placement has moved on meanwhile: dispatch may have protected an instance
-// for a task just before it was released.
-func (r *scalingRound) undisturbed(g *cluster.AutoScalingGroup, d *scaling.Decision) (bool, error) {
-	row, err := r.State.Get(r.ctx, r.snap.Meta.Key())
-	if err != nil {
-		return false, fmt.Errorf("reading cluster %s: %w", r.of.Cluster, err)
-	}
-	if meta, ok := row.(*cluster.Meta); ok && meta != nil && meta.Version == r.snap.Meta.Version {
+	if !p.Protection {
 		return true, nil
 	}
-	return false, wrap(r.Groups.SetInstanceProtection(r.ctx, g.Name, d.Release, true), "protecting instances again")
+	registered := r.byEC2()
+	var wanted []string
+	for _, id := range ids {
+		free, err := r.free(id, registered[id], g.Name)
+		if err != nil {
+			return false, err
+		}
+		if !free {
+			wanted = append(wanted, id)
+		}
+	}
+	if len(wanted) == 0 {
+		return true, nil
+	}
+	logger(r.Log).Info("tasks have come to instances that were released", "cluster", r.of.Cluster, "instances", wanted)
+	return false, wrap(r.Groups.SetInstanceProtection(r.ctx, g.Name, wanted, true), "protecting instances again")
+}
+
+// free reports whether the note that the group may take the instance stands; of one that had not registered, that it has not.
+func (r *scalingRound) free(ec2 string, v *cluster.InstanceView, group string) (bool, error) {
+	if v == nil {
+		known, err := r.known(r.of.Cluster, ec2)
+		return !known, err
+	}
+	i, err := r.instance(v.ID)
+	return i == nil || i.ReleasedIn == group, err
+}
+
+// byEC2 are the container instances by EC2 id.
+func (r *scalingRound) byEC2() map[string]*cluster.InstanceView {
+	out := map[string]*cluster.InstanceView{}
+	for _, v := range r.snap.Instances {
+		if v.Instance == nil || v.Gone() {
+			continue
+		}
+		if old := out[v.EC2InstanceID]; old == nil || v.Supersedes(old.Instance) {
+			out[v.EC2InstanceID] = v
+		}
+	}
+	return out
 }
 
 // claimInstances names the provider on those of its group's instances that ECS names none for, so that tasks are placed
@@ -177,11 +224,11 @@ func (r *scalingRound) takeIn(ids []string) error {
 		return err
 	}
 	for _, id := range ids {
-		row, err := r.State.Get(r.ctx, cluster.InstanceKey(r.of.Cluster, id))
+		i, err := r.instance(id)
 		if err != nil {
-			return fmt.Errorf("reading instance %s: %w", id, err)
+			return err
 		}
-		if i, ok := row.(*cluster.Instance); ok && i != nil {
+		if i != nil {
 			r.snap.Put(i)
 		}
 	}
@@ -220,26 +267,29 @@ func (r *scalingRound) beats(p *cluster.CapacityProvider, g *cluster.AutoScaling
 // are none, or nothing is left that could end them: the instance is gone, or its agent has been disconnected for too long
 // (C6).
 func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, before, now map[string]time.Time) error {
-	byEC2 := maps.Collect(func(yield func(string, *cluster.InstanceView) bool) {
-		for _, v := range r.snap.Instances {
-			if v.Instance != nil && !v.Gone() && !yield(v.EC2InstanceID, v) {
-				return
-			}
-		}
-	})
+	byEC2 := r.byEC2()
 	var failed []error
 	for _, id := range sortedKeys(now) {
 		v := byEC2[id]
 		switch {
 		case v == nil, v.Status == cluster.InstanceDraining && len(v.Tasks) == 0, r.lost(v):
-			failed = append(failed, wrap(r.Groups.CompleteLifecycleAction(r.ctx, g.Name, cluster.DrainingHook, id), "letting instance %s go", id))
+			failed = append(failed, wrap(done(r.Groups.CompleteLifecycleAction(r.ctx, g.Name, cluster.DrainingHook, id)), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:
 			failed = append(failed, wrap(r.ECS.DrainInstance(r.ctx, r.of.Cluster, v.ID), "draining instance %s", id))
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
-			failed = append(failed, wrap(r.Groups.RecordHeartbeat(r.ctx, g.Name, cluster.DrainingHook, id), "having instance %s wait", id))
+			failed = append(failed, wrap(done(r.Groups.RecordHeartbeat(r.ctx, g.Name, cluster.DrainingHook, id)), "having instance %s wait", id))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// done is the error of a call about a lifecycle action, none where the action is over: the instance may wait for a hook of
+// somebody else's.
+func done(err error) error {
+	if e := (*cluster.Error)(nil); errors.As(err, &e) && strings.Contains(e.Message, "No active Lifecycle Action found") {
+		return nil
+	}
+	return err
 }
 
 // lost reports whether the instance's agent has been away for so long that its tasks are given up (S11).

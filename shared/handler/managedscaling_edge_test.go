@@ -1,13 +1,16 @@
 package handler_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 )
 
 // What happens to groups and to attachments that nobody planned for.
@@ -52,6 +55,189 @@ func TestManagedScaling_Edges(t *testing.T) {
 				t.Error(c)
 			}
 		}
+	})
+	t.Run("LeavesInstancesOfAnotherClusterAlone", func(t *testing.T) {
+		for _, heard := range []bool{true, false} {
+			s := newScaled(t, nil)
+			s.minute(1)
+			s.ecs.clusters["dev"] = true
+			if err := s.api.ClusterCreated(ctx, "dev"); err != nil {
+				t.Fatal(err)
+			}
+			s.silent = map[string]bool{"i-001": true, "i-002": true}
+			n := 2
+			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.pump()
+			s.minute(1)
+			s.step()
+			for id := range s.silent {
+				c := zoned("h-"+id, "zone-a")
+				c.Cluster, c.EC2InstanceID = "dev", id
+				if s.ecs.register(c); !heard {
+					s.ecs.events = nil
+				}
+			}
+			s.pump()
+			s.minute(40)
+			wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
+			for _, i := range s.groups["g"].Instances[:2] {
+				want(t, i.ID, fmt.Sprint(i.Lifecycle, i.Protected), "InServicetrue")
+			}
+		}
+	})
+	t.Run("AnInstanceLaunchedWithoutProtectionKeepsItsTask", func(t *testing.T) {
+		s := newScaled(t, nil)
+		g := s.groups["g"]
+		g.Protects, g.Desired = false, 2 // from before protection was switched on
+		s.step()
+		g.Protects = true
+		s.minute(1)
+		s.race(func(call string) bool {
+			if call != "desired" {
+				return false
+			}
+			n := 2
+			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.pump()
+			return true
+		})
+		s.minute(40)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 2)
+		on := placed(s.with(cluster.TaskRunning))
+		for _, i := range g.Instances {
+			want(t, "protection of "+i.ID, i.Protected, on["h-"+i.ID] > 0)
+		}
+		for _, c := range s.calls {
+			if strings.HasPrefix(c, "complete") {
+				t.Errorf("an instance with tasks was taken: %s", c)
+			}
+		}
+	})
+	t.Run("TrafficDoesNotKeepEmptyInstances", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Desired = 4
+		s.function.State = moving{s.function.State, s.bump}
+		s.minute(30)
+		want(t, "desired capacity", s.groups["g"].Desired, 0)
+	})
+	t.Run("NotesManyInOneCommit", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Max, s.groups["g"].Min, s.groups["g"].Desired = 60, 60, 60
+		s.minute(4)
+		version := s.version(t)
+		s.minute(3)
+		want(t, "released", s.instance("h-i-060").ReleasedIn, "g")
+		want(t, "versions", s.version(t)-version, 1)
+	})
+	t.Run("OnlyTheFirstStartProtects", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(10)
+		want(t, "released", s.instance("h-i-001").ReleasedIn, "g")
+		s.run(t, cluster.TaskSpec{Count: 1})
+		want(t, "protected", s.groups["g"].Instances[0].Protected, true)
+		s.calls = nil
+		s.refuse = cluster.Errorf(cluster.CodeThrottling, "later")
+		s.run(t, cluster.TaskSpec{Count: 1})
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 2)
+		s.minute(2)
+		want(t, "calls", strings.Join(s.calls, ", "), "")
+	})
+	t.Run("AnAgentThatRegisteredAnewKeepsItsTask", func(t *testing.T) {
+		for range 20 { // the order of a map decides
+			s := started(t, 1, 0)
+			s.connect("h-i-001", false)
+			s.pump()
+			again := zoned("z-i-001", "zone-a")
+			again.EC2InstanceID, again.Registered.CPU = "i-001", 4*256*cluster.CPUUnit
+			s.ecs.register(again)
+			s.pump()
+			s.minute(12)
+			want(t, "released", s.instance("z-i-001").ReleasedIn, "g")
+			s.run(t, cluster.TaskSpec{Count: 1})
+			want(t, "tasks on the new one", placed(s.with(cluster.TaskRunning))["z-i-001"], 1)
+			want(t, "protected", s.groups["g"].Instances[0].Protected, true)
+			if err := s.TerminateInstance(ctx, "i-001", false); err != nil {
+				t.Fatal(err)
+			}
+			s.look(t)
+			if slices.Contains(s.calls, "complete i-001") {
+				t.Fatal("the instance was let go with its task")
+			}
+		}
+	})
+	t.Run("ProtectionThatIsSwitchedOffEnds", func(t *testing.T) {
+		s := started(t, 3, 2)
+		s.minute(10)
+		off := cluster.ProviderChange{Name: "p", Protection: new(false)}
+		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(3)
+		for _, i := range s.groups["g"].Instances {
+			want(t, "protection of "+i.ID, i.Protected, false)
+			want(t, "released", s.instance("h-"+i.ID).ReleasedIn, "")
+		}
+		if err := s.SetInstanceProtection(ctx, "g", []string{"i-001"}, true); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(2)
+		want(t, "protection by its owner", s.groups["g"].Instances[0].Protected, true)
+	})
+	for name, change := range map[string]func(*scaled){
+		"AnUpdatesSurgeIsNotTakenBack": func(s *scaled) { s.groups["g"].Max, s.groups["g"].Desired = 20, 12 },
+		"NothingIsSetOnceInstancesHaveCome": func(s *scaled) {
+			g := s.groups["g"]
+			g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-new", Lifecycle: "Pending"})
+		},
+		"NothingIsSetOnceAnUpdateHasBegun": func(s *scaled) {
+			row := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating}
+			if _, err := s.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection = false })
+			s.groups["g"].Min, s.groups["g"].Desired = 1, 2
+			s.minute(8)
+			n := 12 // three instances
+			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.pump()
+			s.function.State = deciding{s.function.State, func() { change(s) }}
+			s.calls = nil
+			s.look(t)
+			for _, c := range s.calls {
+				if strings.HasPrefix(c, "desired") {
+					t.Errorf("%s, on a group that has changed", c)
+				}
+			}
+		})
+	}
+	t.Run("ARaceLostForOneProviderHidesNothingOfAnother", func(t *testing.T) {
+		s := started(t, 1, 0)
+		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		s.attach(t, "p", "q")
+		delete(s.groups, "h")
+		s.advance(time.Minute)
+		s.function.State = losing{s.function.State, "p"}
+		if err := s.function.Schedule(ctx, "scaling"); err == nil || !strings.Contains(err.Error(), "there is no Auto Scaling group h") {
+			t.Errorf("what failed is %v", err)
+		}
+		want(t, "status while the other environment attaches p", s.status(t), cluster.AttachmentsInProgress)
+	})
+	t.Run("AHookOfSomebodyElsesIsWaitedFor", func(t *testing.T) {
+		s := started(t, 1, 0)
+		s.overdue = map[string]bool{"i-001": true}
+		if err := s.TerminateInstance(ctx, "i-001", false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(3) // fails where the function does
+		want(t, "lifecycle", s.groups["g"].Instances[0].Lifecycle, "Terminating:Wait")
 	})
 	t.Run("AlarmsOfARoundThatWasCutOffAreTakenBack", func(t *testing.T) {
 		s := newScaled(t, nil)
@@ -128,4 +314,76 @@ func unanswered(call string) func(string) error {
 		}
 		return nil
 	}
+}
+
+// racingGroups let something happen just before a call.
+type racingGroups struct {
+	*fakeGroups
+	before func(call string)
+}
+
+func (r racingGroups) SetDesired(c context.Context, name string, n int) error {
+	r.before("desired")
+	return r.fakeGroups.SetDesired(c, name, n)
+}
+
+func (r racingGroups) SetInstanceProtection(c context.Context, name string, ids []string, protected bool) error {
+	r.before("protect")
+	return r.fakeGroups.SetInstanceProtection(c, name, ids, protected)
+}
+
+// race has something happen just before managed scaling's first call for which it says so.
+func (s *scaled) race(happens func(call string) bool) {
+	done := false
+	s.function.Groups = racingGroups{s.fakeGroups, func(call string) { done = done || happens(call) }}
+}
+
+// moving is a state in which placement commits something whenever tasks are listed: a cluster with traffic.
+type moving struct {
+	handler.State
+	bump func()
+}
+
+func (m moving) List(c context.Context, r cluster.Range) ([]cluster.Row, error) {
+	rows, err := m.State.List(c, r)
+	if strings.HasPrefix(r.From, cluster.PrefixTask) {
+		m.bump()
+	}
+	return rows, err
+}
+
+// deciding is a state in which something happens once managed scaling has remembered what it decided.
+type deciding struct {
+	handler.State
+	then func()
+}
+
+func (d deciding) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+	row, err := d.State.Write(c, w)
+	if _, ok := w.Put.(*cluster.ScalingHistory); ok {
+		d.then()
+	}
+	return row, err
+}
+
+func (s *scaled) version(t *testing.T) int64 {
+	t.Helper()
+	row, err := s.store.Get(ctx, cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row.(*cluster.Meta).Version
+}
+
+// losing is a state in which another environment remembers something of a provider first.
+type losing struct {
+	handler.State
+	provider string
+}
+
+func (l losing) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+	if h, ok := w.Put.(*cluster.ScalingHistory); ok && h.Provider == l.provider {
+		return nil, &cluster.Conflict{}
+	}
+	return l.State.Write(c, w)
 }

@@ -158,13 +158,20 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("ProtectsAgainWhereATaskCame", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
-		s.minute(4)
-		s.release = s.bump // placement commits between the note and the release
+		s.minute(5)
+		want(t, "protection once it is noted", s.groups["g"].Instances[0].Protected, true)
+		come := false
+		s.release = func() { // dispatch protects just before managed scaling lets go
+			s.release, come = nil, true
+			s.run(t, cluster.TaskSpec{Count: 1})
+			wantCount(t, "running tasks", s.with(cluster.TaskRunning), 1)
+		}
 		s.minute(1)
-		s.release = nil
+		want(t, "a task came", come, true)
 		want(t, "protection", s.groups["g"].Instances[0].Protected, true)
-		s.minute(1)
-		want(t, "protection a minute later", s.groups["g"].Instances[0].Protected, false)
+		s.ecs.exit(s.with(cluster.TaskRunning)[0].ECSID, 0)
+		s.minute(3)
+		want(t, "protection once it is gone", s.groups["g"].Instances[0].Protected, false)
 	})
 	t.Run("DrainsWhatIsTerminated", func(t *testing.T) {
 		s := newScaled(t, nil)

@@ -14,7 +14,7 @@ import (
 
 // nodeWorld is the cluster as an update of its nodes sees it.
 type nodeWorld struct {
-	instances map[string]*cluster.Instance // by EC2 id: the one that registered last
+	instances map[string]*cluster.Instance // by EC2 id
 	tasks     map[string][]*cluster.Task   // that hold something, by container instance
 	services  map[string]*cluster.Service  // by short key
 	protected map[string]bool              // task ids
@@ -67,8 +67,7 @@ func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, au
 func (w *nodeWorld) add(row cluster.Row, now time.Time) {
 	switch r := row.(type) {
 	case *cluster.Instance:
-		old := w.instances[r.EC2InstanceID]
-		if r.EC2InstanceID != "" && (old == nil || old.Gone() || !r.Gone() && r.RegisteredAt.After(old.RegisteredAt)) {
+		if r.EC2InstanceID != "" && r.Supersedes(w.instances[r.EC2InstanceID]) {
 			w.instances[r.EC2InstanceID] = r
 		}
 	case *cluster.Service:

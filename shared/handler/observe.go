@@ -363,7 +363,7 @@ func narrowAll(ctx context.Context, state State, clusterName string, writes func
 			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
 		}
 		w, err := writes(meta.Version + 1)
-		if err != nil {
+		if err != nil || len(w) == 0 {
 			return err
 		}
 		err = state.Commit(ctx, cluster.Commit{Cluster: clusterName, Version: meta.Version, Writes: w})

@@ -14,8 +14,9 @@ type census struct {
 	Input
 	settings cluster.ManagedScaling
 	members  []*member // in order of EC2 id
-	// running (N) is how many the group has, gone those of them that never came to be of use.
-	running, gone int
+	// running (N) is how many the group has, gone those of them that never came to be of use, foreign those that are not the
+	// provider's to judge.
+	running, gone, foreign int
 	// warming are those that block scaling out, arriving those of the running that have yet to register.
 	warming  []*member
 	arriving int
@@ -35,6 +36,10 @@ type member struct {
 	launched time.Time
 	warming  bool
 	counts   bool // it runs, and is not on its way out
+	// foreign is why an instance that never registered here is none of the provider's: something that Berth does not see may
+	// run there.
+	foreign  string
+	silent   time.Time // when it was first seen without having registered
 	obstacle string
 }
 
@@ -43,6 +48,9 @@ func take(in Input) *census {
 	c.next.Provider = in.Provider.Name
 	c.next.Drains = slices.Clone(in.History.Drains)
 	c.next.FirstSeen, c.next.Spared = nil, nil
+	if c.next.Since.IsZero() {
+		c.next.Since = in.Now
+	}
 	c.out.Desired = in.Group.Desired
 	registered := c.registered()
 	for _, i := range slices.SortedFunc(slices.Values(in.Group.Instances), byEC2ID) {
@@ -68,7 +76,7 @@ func put(times *map[string]time.Time, id string, at time.Time) {
 	(*times)[id] = at
 }
 
-// registered are the container instances by EC2 id; of several the one that registered last.
+// registered are the container instances by EC2 id.
 func (c *census) registered() map[string]*cluster.InstanceView {
 	out := make(map[string]*cluster.InstanceView, len(c.Group.Instances))
 	for _, i := range c.Group.Instances {
@@ -78,8 +86,7 @@ func (c *census) registered() map[string]*cluster.InstanceView {
 		if v.Instance == nil || v.Gone() {
 			continue
 		}
-		old, ok := out[v.EC2InstanceID]
-		if ok && (old == nil || cmp.Or(v.RegisteredAt.Compare(old.RegisteredAt), cmp.Compare(v.ID, old.ID)) > 0) {
+		if old, ok := out[v.EC2InstanceID]; ok && (old == nil || v.Supersedes(old.Instance)) {
 			out[v.EC2InstanceID] = v
 		}
 	}
@@ -112,6 +119,8 @@ func (c *census) join(m *member) {
 	case m.view != nil:
 	case m.warming:
 		c.arriving++
+	case c.stranger(m):
+		c.foreign++
 	default:
 		c.gone++
 	}
@@ -123,31 +132,48 @@ func (c *census) daemon(t *cluster.Task) bool {
 	return t.Service != "" && s != nil && s.Strategy == cluster.Daemon
 }
 
+// stranger reports whether the instance, which never registered here, is not the provider's: another cluster has it, or
+// nobody saw it come while the cluster had the provider, or somebody else protects it. It counts as used, and stays.
+func (c *census) stranger(m *member) bool {
+	switch other := c.Elsewhere[m.ID]; {
+	case other != "":
+		m.foreign = "it has registered with cluster " + other
+	case !m.silent.After(c.next.Since):
+		m.foreign = "it has not registered with the cluster, and was in the group before the capacity provider was"
+	case m.Protected && !c.Provider.Protection:
+		m.foreign = "it has not registered with the cluster, and is protected from scale-in, not by Berth"
+	}
+	return m.foreign != ""
+}
+
 // date finds out when the instance was launched: what EC2 says, else when it was first seen or registered, if that was
-// sooner.
+// sooner. When one was first seen that has not registered is remembered until it has.
 func (c *census) date(m *member) {
-	m.launched = m.LaunchedAt
-	if !m.launched.IsZero() {
-		return
+	seen, ok := c.History.FirstSeen[m.ID]
+	if !ok {
+		seen = c.Now
 	}
-	m.launched = c.Now
-	if seen, ok := c.History.FirstSeen[m.ID]; ok {
+	if m.launched = m.LaunchedAt; m.launched.IsZero() {
 		m.launched = seen
+		if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Before(m.launched) {
+			m.launched = m.view.RegisteredAt
+		}
 	}
-	if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Before(m.launched) {
-		m.launched = m.view.RegisteredAt
-	}
-	if m.view == nil || c.Now.Sub(m.launched) < c.settings.Warmup {
+	switch {
+	case m.view == nil:
+		m.silent = seen
+		put(&c.next.FirstSeen, m.ID, seen)
+	case m.LaunchedAt.IsZero() && c.Now.Sub(m.launched) < c.settings.Warmup:
 		put(&c.next.FirstSeen, m.ID, m.launched)
 	}
 }
 
 // lost reports whether the instance has had its time and never registered: nothing can run there.
-func (m *member) lost() bool { return m.counts && m.view == nil && !m.warming }
+func (m *member) lost() bool { return m.counts && m.view == nil && !m.warming && m.foreign == "" }
 
 // empty reports whether nothing but daemons would go with the instance (C5).
 func (m *member) empty() bool {
-	return m.counts && len(m.load) == 0 && (m.view != nil || !m.warming)
+	return m.counts && len(m.load) == 0 && (m.view != nil || m.lost())
 }
 
 // empties is how many instances are empty.
@@ -161,26 +187,63 @@ func (c *census) empties() (n int) {
 }
 
 // protect has instances protected before their first task that is no daemon's starts, and released when none is left
-// (C6). What still warms up is left as it was launched: tasks are about to come.
+// (C6). What still warms up is left as it was launched: tasks are about to come. That the group may take an instance is noted
+// before, and only what a later look finds noted, and still without tasks, is let go of: whoever has placed a task since knows.
 func (c *census) protect() {
 	if !c.Provider.Protection {
+		c.unprotect()
 		return
 	}
+	c.next.Protecting = true
 	for _, m := range c.members {
 		switch {
 		case !m.Running(): // the group refuses to change it
 		case len(m.load) > 0 && !m.Protected:
 			c.out.Protect = append(c.out.Protect, m.ID)
-		case m.empty() && !m.warming && m.Protected:
+		case !m.empty() || m.warming && m.Protected:
+		case !c.noted(m):
+			c.out.Note = append(c.out.Note, m.view.ID)
+			m.obstacle = "it is about to be released from protection"
+		case m.Protected:
 			c.out.Release = append(c.out.Release, m.ID)
 		}
 	}
 }
 
+// unprotect ends the protection of instances once, when it is Berth's no longer: what somebody protects later stays so.
+func (c *census) unprotect() {
+	c.next.Protecting = false
+	for _, m := range c.members {
+		if m.view != nil && m.view.ReleasedIn != "" {
+			c.out.Forget = append(c.out.Forget, m.view.ID)
+		}
+		if c.History.Protecting && m.Running() && m.Protected {
+			c.out.Release = append(c.out.Release, m.ID)
+			c.next.Protecting = true // until they are seen without
+		}
+	}
+}
+
+// noted reports whether those who have a task started on the instance know that it has to be protected first.
+func (c *census) noted(m *member) bool { return m.view == nil || m.view.ReleasedIn == c.Group.Name }
+
 // takeable reports whether the group may take the instance in a scale-in without ending a task: it is empty and not
 // protected, or released by this decision.
 func (c *census) takeable(m *member) bool {
-	return m.Running() && m.empty() && (!m.Protected || c.Provider.Protection && !m.warming)
+	switch {
+	case !m.Running() || !m.empty():
+		return false
+	case !c.Provider.Protection:
+		return !m.Protected
+	}
+	return c.noted(m) && (!m.Protected || !m.warming)
+}
+
+// exposed reports whether the group could take an instance of which nobody noted that it may.
+func (c *census) exposed() bool {
+	return c.Provider.Protection && slices.ContainsFunc(c.members, func(m *member) bool {
+		return m.Running() && !m.Protected && !c.noted(m) && len(m.load) == 0
+	})
 }
 
 func (c *census) engineOf() *placement.Engine {

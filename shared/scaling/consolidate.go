@@ -102,7 +102,7 @@ func (c *census) resume() {
 		if d.Over || !d.Ended {
 			continue
 		}
-		if m := c.member(d.Instance); m != nil && m.counts && m.view.Status == cluster.InstanceDraining {
+		if m := c.member(d.Instance); m != nil && m.counts && m.view.Status == cluster.InstanceDraining && !c.upgrades(m) {
 			c.out.Undrain = append(c.out.Undrain, d.Instance)
 			m.obstacle = "it is to take tasks again"
 		} else {
@@ -111,12 +111,22 @@ func (c *census) resume() {
 	}
 }
 
+// upgrades reports whether an update of the group's nodes has marked the instance: it drains and ends it.
+func (c *census) upgrades(m *member) bool {
+	_, marked := m.view.Attributes[cluster.AttributeUnschedulable]
+	return c.Upgrading && marked
+}
+
 // endDrains has what is being emptied take tasks again, and reports whether there was anything.
 func (c *census) endDrains(why string) bool {
 	any := false
 	for n := range c.next.Drains {
 		d := &c.next.Drains[n]
-		if m := c.member(d.Instance); !d.Ended && !d.Over && m != nil && m.counts {
+		switch m := c.member(d.Instance); {
+		case d.Ended || d.Over || m == nil || !m.counts:
+		case c.upgrades(m):
+			d.Over = true
+		default:
 			c.undrain(d, m, why)
 			any = true
 		}

@@ -242,6 +242,10 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 0, protection)
 		w.group.Instances[1].Protected = true
 		d := w.decide()
+		expect(t, "note", fmt.Sprint(d.Note), "[c-2]")
+		expect(t, "terminate before it is noted", len(d.Terminate), 0)
+		noted(w)
+		d = w.decide()
 		expect(t, "release", fmt.Sprint(d.Release), "[i-2]")
 		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
 	})
@@ -341,4 +345,27 @@ func TestDrains(t *testing.T) {
 		w.instance(3, 1)
 		contains(t, "why", why(w.decide(), "i-3"), "fits nowhere else")
 	})
+}
+
+// What consolidation was emptying when an update of the group's nodes began takes tasks again; but for what the update has marked:
+// that it empties itself.
+func TestDrainsAreTheUpdatesOnceItHasMarkedThem(t *testing.T) {
+	w := newWorld(instances(3, 0), consolidating(50, 10*time.Minute))
+	for n := range 2 {
+		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n+1), At: noon.Add(-2 * time.Minute)})
+		w.rows[1+2*n].(*cluster.Instance).Status = cluster.InstanceDraining
+	}
+	one, other := w.rows[1].(*cluster.Instance), w.rows[3].(*cluster.Instance)
+	mark := func(i *cluster.Instance) { i.Attributes[cluster.AttributeUnschedulable] = "u-1" }
+	mark(one)
+	w.upgrade = true
+	expect(t, "those to take tasks again at first", fmt.Sprint(w.decide().Undrain), "[c-2]")
+	other.Status = cluster.InstanceActive
+	w.decide()
+	mark(other)
+	other.Status = cluster.InstanceDraining
+	for range 15 {
+		w.now = w.now.Add(time.Minute)
+		expect(t, "those to take tasks again during the update", fmt.Sprint(w.decide().Undrain), "[]")
+	}
 }

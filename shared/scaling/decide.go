@@ -27,6 +27,9 @@ type Input struct {
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
 	Movers map[string]placement.Mover
+	// Elsewhere are instances of the group that have registered with another cluster, or with this one unheard, by EC2 id: the
+	// cluster's name. Those that no decision named as Silent need not be looked for.
+	Elsewhere map[string]string
 	// Upgrading reports that the group's nodes are being upgraded: then nothing is taken away.
 	Upgrading bool
 	// History is what the last decision remembered; where there was none, only its head is set.
@@ -42,8 +45,8 @@ type Waiting struct {
 	Count  int
 }
 
-// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Release,
-// Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
+// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Forget, Note,
+// Release, Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
 // Lists are in order of id, where nothing else is said.
 type Decision struct {
 	// Published reports that there is a metric: Reservation, CapacityProviderReservation in percent, made of Needed (M) and
@@ -57,13 +60,19 @@ type Decision struct {
 	Why     string
 	// Protect and Release are EC2 instances to be protected from scale-in, or no longer (C6).
 	Protect, Release []string
+	// Note are container instances about which is to be written down that the group may take them, so that whoever has a task
+	// started there protects them first; Forget those of which that no longer holds.
+	Note, Forget []string
 	// Drain and Undrain are container instances to become DRAINING, or ACTIVE again.
 	Drain, Undrain []string
 	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
 	Terminate []string
 	// Replace are EC2 instances that never registered, to be terminated and launched anew by the group: the desired capacity
-	// stays. Whoever carries it out makes sure first that ECS does not know them.
+	// stays.
 	Replace []string
+	// Silent are EC2 instances that the decision takes for of no use, as they have not registered in time. Whoever carries it out
+	// makes sure first that no other cluster has them, and that ECS does not know those of Replace; else it decides anew (Elsewhere).
+	Silent []string
 	// Demands are the waiting tasks by what they need, those first that find room less easily (C2).
 	Demands []Demand
 	// Consolidation is what came of the look for instances that can be emptied, the cheapest first; none where it is off.
@@ -105,10 +114,13 @@ func Decide(in Input) Decision {
 	} else {
 		c.out.Why = "managed scaling is off"
 		c.endDrains(c.out.Why)
-		c.next = cluster.ScalingHistory{Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains}
+		c.unprotect()
+		c.next = cluster.ScalingHistory{
+			Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains, Protecting: c.next.Protecting,
+		}
 	}
 	c.explain()
-	for _, ids := range [][]string{c.out.Drain, c.out.Undrain, c.out.Terminate} {
+	for _, ids := range [][]string{c.out.Note, c.out.Forget, c.out.Drain, c.out.Undrain, c.out.Terminate} {
 		slices.Sort(ids)
 	}
 	c.out.History = c.next

@@ -64,7 +64,7 @@ func (c *census) guess(groups []*group) {
 		g.Instances = 1
 		c.out.Demands = append(c.out.Demands, g.Demand)
 	}
-	if c.running == c.gone {
+	if c.running == c.gone+c.foreign {
 		c.add = min(c.settings.MinStep, c.settings.MaxStep)
 	}
 }

@@ -1,6 +1,7 @@
 package scaling
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -27,6 +28,8 @@ func (c *census) verdict(m *member) string {
 		return "the group does not count it: it is " + m.Lifecycle
 	case !c.settings.Enabled:
 		return c.out.Why
+	case m.foreign != "":
+		return cmp.Or(m.obstacle, m.foreign)
 	case m.view == nil && !m.lost():
 		return fmt.Sprintf("it was launched at %s and has yet to register", stamp(m.launched))
 	case len(m.load) > 0:

@@ -139,6 +139,21 @@ func TestRunning(t *testing.T) {
 		expect(t, "M", d.Needed, 1) // nobody knows what fits on one until the first has registered
 		expect(t, "desired", d.Desired, 1)
 	})
+	t.Run("NotLowForAPolicyDuringAnUpgrade", func(t *testing.T) {
+		for _, c := range []struct {
+			policy bool
+			want   float64
+		}{{true, 80}, {false, 40}} {
+			w := newWorld(instances(4, 6), target(80), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = c.policy }))
+			w.upgrade = true
+			d := w.decide()
+			expect(t, "metric", d.Reservation, c.want)
+			expect(t, "M", d.Needed, 4)
+		}
+		w := newWorld(instances(4, 0), full, target(80), waits(4, small), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true }))
+		w.upgrade = true
+		expect(t, "metric where more are needed", w.decide().Reservation > 100, true)
+	})
 	t.Run("NothingWhereManagedScalingIsOff", func(t *testing.T) {
 		w := newWorld(instances(2, 2), waits(9, small), protection, setting(func(s *cluster.ManagedScaling) { s.Enabled = false }))
 		d := w.decide()

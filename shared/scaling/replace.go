@@ -17,7 +17,8 @@ func (c *census) patience() time.Duration {
 // replace has instances terminated and launched anew that never registered, as far as the group has too few without them:
 // the group counts them, so that nothing else would make up for them while tasks wait. What is not needed is left to the
 // scale-in. In the time that an instance has to register no more are replaced than may be taken in a minute (C5), one at
-// least: who launches what never works should not do it faster.
+// least: who launches what never works should not do it faster. Never is one replaced that is protected from scale-in, that was
+// not seen to come while the cluster had the provider, or that another cluster has.
 func (c *census) replace() {
 	short := c.within(c.want(c.out.Needed)) - (c.running - c.gone)
 	left := min(short, max(1, c.running*c.settings.Share/100))
@@ -31,14 +32,21 @@ func (c *census) replace() {
 	var replaced []*member
 	for _, m := range c.members {
 		switch age := c.Now.Sub(m.launched); {
+		case m.foreign != "":
+			m.obstacle = m.foreign + ": it counts as used, and is left alone"
+			c.event("", "not of the provider "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s: %s.", c.Provider.Name, m.ID, m.obstacle))
 		case !m.lost():
-		case m.Running() && left > 0 && why == "" && age >= c.patience() && (!m.Protected || c.Provider.Protection):
+		case m.Running() && !m.Protected && left > 0 && why == "" && min(age, c.Now.Sub(m.silent)) >= c.patience():
 			left--
 			replaced = append(replaced, m)
 			m.obstacle = "it never registered with the cluster: it is replaced"
 		default:
-			if short > 0 && why != "" {
+			c.out.Silent = append(c.out.Silent, m.ID)
+			switch {
+			case short > 0 && why != "":
 				m.obstacle = "it never registered with the cluster, and is not replaced yet: " + why
+			case short > 0 && m.Protected:
+				m.obstacle = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
 			}
 			c.event("", "never registered "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s has not registered with the cluster %s after it was launched: it counts as empty.",
 				c.Provider.Name, m.ID, age.Truncate(time.Second)))
@@ -55,7 +63,7 @@ func (c *census) tellReplaced(replaced []*member) {
 	c.next.LastReplaced = c.Now
 	var names []string
 	for _, m := range replaced {
-		c.out.Replace = append(c.out.Replace, m.ID)
+		c.out.Replace, c.out.Silent = append(c.out.Replace, m.ID), append(c.out.Silent, m.ID)
 		if len(names) < maxNamed {
 			names = append(names, m.ID)
 		}

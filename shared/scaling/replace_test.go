@@ -50,8 +50,13 @@ func TestReplace(t *testing.T) {
 		"NotSoonAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5*time.Minute - 1)}, "", 3},
 		"AWarmupAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5 * time.Minute)}, "i-3", 3},
 		"NotInAnUpgrade":               {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.upgrade = true }}, "", 3},
-		"NotWhatSomebodyElseProtects":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protected}, "", 3},
-		"ProtectedByTheProvider":       {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection, protected}, "i-3", 3},
+		"NotWhatSomebodyElseProtects":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protected}, "", 4},
+		"NotWhatIsStillProtected":      {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection, protected}, "", 3},
+		"ReleasedByTheProvider":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection}, "i-3", 3},
+		"NotWhatWasThereBefore":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), since(time.Hour)}, "", 4},
+		"NotAtTheFirstLook":            {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), unseen}, "", 4},
+		"NotBeforeItWasSeenForLong":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.history.FirstSeen["i-3"] = noon.Add(time.Second - 5*time.Minute) }}, "", 3},
+		"NotOfAnotherCluster":          {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.elsewhere = map[string]string{"i-3": "dev"} }}, "", 4},
 		"WhereAPolicySizesTheGroup":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-3", 3},
 		"NotWhereManagedScalingIsOff":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Enabled = false })}, "", 3},
 		"NotWhatIsStillBeingLaunched":  {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Pending") }}, "", 3},
@@ -77,6 +82,51 @@ func TestReplace(t *testing.T) {
 	})
 }
 
+// since is how long ago the group was first looked at; unseen has this be the first time.
+func since(ago time.Duration) option {
+	return func(w *world) { w.history.Since = w.now.Add(-ago) }
+}
+
+func unseen(w *world) { w.history.Since, w.history.FirstSeen = time.Time{}, nil }
+
+// Instances of the group that another cluster has, or that came before the capacity provider did, may run what Berth does not
+// see: they count as used, and nothing takes them, whatever waits and however long.
+func TestReplaceLeavesStrangersAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		option
+		why string
+	}{
+		"OfAnotherCluster": {func(w *world) {
+			w.elsewhere = map[string]string{}
+			for _, i := range w.group.Instances {
+				w.elsewhere[i.ID] = "dev"
+			}
+		}, "it has registered with cluster dev: it counts as used, and is left alone"},
+		"FromBefore": {unseen, "it has not registered with the cluster, and was in the group before the capacity provider was: it counts as used, and is left alone"},
+	} {
+		for _, guarded := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/Protected:", guarded), func(t *testing.T) {
+				w := newWorld(protection, silent(6, time.Hour), waits(40, small), c.option)
+				for n := range w.group.Instances {
+					w.group.Instances[n].Protected = guarded
+				}
+				w.history.Samples = []cluster.InstanceSample{{Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096}, Attributes: map[string]string{}}}
+				d := w.decide()
+				contains(t, "event", told(d), "(capacity provider spot) instance i-1: "+c.why)
+				expect(t, "why", why(d, "i-1"), c.why)
+				expect(t, "desired", d.Desired, 16)
+				w.waiting = nil
+				for range 60 {
+					w.now = w.now.Add(time.Minute)
+					if d = w.decide(); len(d.Replace)+len(d.Release)+len(d.Terminate) > 0 || d.Desired < 6 {
+						t.Fatalf("desired %d, replaced %v, released %v", d.Desired, d.Replace, d.Release)
+					}
+				}
+			})
+		}
+	}
+}
+
 func protected(w *world) {
 	for n := range w.group.Instances {
 		w.group.Instances[n].Protected = true
@@ -95,7 +145,7 @@ func TestReplaceIsBounded(t *testing.T) {
 			}
 		}
 		for _, id := range d.Replace {
-			if m := w.find(id); known[id] || m.Lifecycle != "InService" || noon.Sub(m.LaunchedAt) < 5*time.Minute {
+			if m := w.find(id); known[id] || m.Protected || m.Lifecycle != "InService" || noon.Sub(m.LaunchedAt) < 5*time.Minute {
 				t.Fatalf("%s is replaced: %+v", id, *m)
 			}
 		}

@@ -130,6 +130,7 @@ func (f *fleet) place(n int) int {
 			Needs: small, Instance: p.Instance, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
 		})
 		f.find(p.Instance).Protected = true
+		f.note(p.Instance, "")
 	}
 	return len(placed)
 }
@@ -146,6 +147,9 @@ func (f *fleet) carryOut(d scaling.Decision) {
 	}
 	for _, id := range d.Protect {
 		f.find(id).Protected = true
+	}
+	for _, id := range d.Note {
+		f.note(id, "g")
 	}
 	for _, id := range d.Release {
 		f.find(id).Protected = false
@@ -169,6 +173,16 @@ func (f *fleet) carryOut(d scaling.Decision) {
 		f.group.Desired--
 	}
 	f.group.Desired = d.Desired
+}
+
+// note has it written down in which group the instance may be taken.
+func (f *fleet) note(id, group string) {
+	for _, r := range f.rows {
+		if i, ok := r.(*cluster.Instance); ok && i.ID == id {
+			i.ReleasedIn = group
+			i.Rev++
+		}
+	}
 }
 
 func (f *fleet) set(id string, s cluster.InstanceStatus) {

@@ -30,6 +30,9 @@ func (c *census) measure() {
 	default:
 		c.out.Reservation = float64(c.settings.Target)
 	}
+	if c.Upgrading && c.settings.TargetTracking { // the update's new nodes are empty at first, and the policy must not take any
+		c.out.Reservation = max(c.out.Reservation, float64(c.settings.Target))
+	}
 }
 
 // waits reports whether tasks wait that count: for instances, or for placement to come to them.
@@ -127,14 +130,16 @@ func (c *census) grow() {
 }
 
 // asked reports whether the group has yet to launch instances that its desired capacity counts.
-func (c *census) asked() bool {
-	n := 0
+func (c *census) asked() bool { return c.launched() < c.Group.Desired }
+
+// launched is how many instances the group has, those included that are being launched.
+func (c *census) launched() (n int) {
 	for _, m := range c.members {
 		if m.Running() || m.Launching() {
 			n++
 		}
 	}
-	return n < c.Group.Desired
+	return n
 }
 
 // ask says what the waiting tasks need, or that free instances are wanted.
@@ -157,10 +162,7 @@ func (c *census) shrink() {
 	s, current := &c.settings, c.Group.Desired
 	goal := c.within(c.want(c.out.Needed))
 	step := max(1, current*s.Share/100)
-	next := max(goal, current-step)
-	if c.Provider.Protection {
-		next = max(next, current-c.takeables())
-	}
+	next := max(goal, current-step, c.launched()-c.takeables())
 	since := c.Now.Sub(c.next.LastOut)
 	switch {
 	case c.Upgrading:
@@ -177,6 +179,8 @@ func (c *census) shrink() {
 		c.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", s.Share)
 	case next >= current:
 		c.hold = "every instance without tasks is protected from scale-in"
+	case c.exposed():
+		c.hold = "instances without protection from scale-in are to be noted first"
 	default:
 		c.out.Desired, c.next.LastIn = next, c.Now
 		c.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, c.ratio())

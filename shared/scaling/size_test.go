@@ -37,7 +37,7 @@ func TestWarmup(t *testing.T) {
 		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
 		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
 		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
-		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = time.Time{} }}, 3},
+		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt, w.history.FirstSeen = time.Time{}, nil }}, 3},
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
 			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
@@ -230,7 +230,7 @@ func TestEmptyGroupDoesNotFlap(t *testing.T) {
 // C6.
 func TestProtect(t *testing.T) {
 	make := func(options ...option) *world {
-		w := newWorld(append([]option{instances(3, 3), protection}, options...)...)
+		w := newWorld(append([]option{instances(3, 3), protection, noted}, options...)...)
 		for _, n := range []int{1, 3, 4} {
 			w.group.Instances[n].Protected = true
 		}
@@ -270,6 +270,46 @@ func TestProtect(t *testing.T) {
 		expect(t, "release", ids(w.decide().Release), "")
 		contains(t, "why", why(w.decide(), "i-4"), "it is protected from scale-in while it warms up, until 2026-11-21T12:04:00Z")
 	})
+	t.Run("OnceItIsNotedThatTheGroupMayTakeIt", func(t *testing.T) {
+		w := newWorld(instances(1, 3), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
+		d := w.decide()
+		expect(t, "note", ids(d.Note), "c-2 c-3 c-4 ") // two of them were launched without protection
+		expect(t, "release", ids(d.Release), "")
+		expect(t, "desired", d.Desired, 4)
+		noted(w)
+		d = w.decide()
+		expect(t, "note", ids(d.Note), "")
+		expect(t, "release", ids(d.Release), "i-2 ")
+		expect(t, "desired", d.Desired, 2)
+	})
+	t.Run("NoneGoesWhileOneIsNeitherProtectedNorNoted", func(t *testing.T) {
+		w := newWorld(instances(1, 2), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w.rows[len(w.rows)-1].(*cluster.Instance).ReleasedIn = ""
+		w.group.Instances[0].Protected = true
+		d := w.decide()
+		expect(t, "desired", d.Desired, 3)
+		contains(t, "why", why(d, "i-2"), "instances without protection from scale-in are to be noted first")
+	})
+	t.Run("EndsOnceForAll", func(t *testing.T) {
+		for _, off := range []option{func(w *world) { w.provider.Protection = false }, func(w *world) {
+			w.provider.Protection, w.provider.Scaling.Enabled = false, false
+		}} {
+			w := make()
+			w.decide()
+			off(w)
+			d := w.decide()
+			expect(t, "forget", ids(d.Forget), "c-1 c-2 c-3 c-4 c-5 c-6 ")
+			expect(t, "release", ids(d.Release), "i-2 i-4 i-5 ")
+			expect(t, "release until it is done", ids(w.decide().Release), "i-2 i-4 i-5 ")
+			for n := range w.group.Instances {
+				w.group.Instances[n].Protected = false
+			}
+			w.decide()
+			w.group.Instances[0].Protected = true
+			expect(t, "release of what its owner protects", ids(w.decide().Release), "")
+		}
+	})
 	t.Run("NotBeforeItIsInService", func(t *testing.T) {
 		w := make()
 		w.group.Instances[0].Lifecycle = "Pending:Wait"
@@ -282,7 +322,7 @@ func TestProtect(t *testing.T) {
 		contains(t, "why", why(d, "i-4"), "it is protected from scale-in, and not by Berth")
 	})
 	t.Run("WhatIsNotInServiceIsNoneThatGoes", func(t *testing.T) {
-		w := newWorld(instances(1, 1), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w := newWorld(instances(1, 1), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
 		w.group.Instances[0].Protected = true
 		expect(t, "desired", w.decide().Desired, 1)
 		w.history = cluster.ScalingHistory{}
@@ -291,11 +331,35 @@ func TestProtect(t *testing.T) {
 		expect(t, "why", why(w.decide(), "i-2"), "it has no task; the group is still launching it")
 	})
 	t.Run("NoMoreGoThanAreReleased", func(t *testing.T) {
-		w := newWorld(instances(2, 8), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 0 }))
+		w := newWorld(instances(2, 8), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 0 }))
 		for n := 2; n < 8; n++ { // these warm up
 			w.group.Instances[n].LaunchedAt, w.group.Instances[n].Protected = noon.Add(-time.Minute), true
 		}
 		expect(t, "desired", w.decide().Desired, 8)
+	})
+}
+
+// Whoever protects them, instances that are protected do not go: the desired capacity stays as many.
+func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
+	w := newWorld(instances(2, 8))
+	for n := range w.group.Instances {
+		w.group.Instances[n].Protected = n != 9
+	}
+	for range 60 {
+		d := w.decide()
+		w.group.Desired = d.Desired
+		w.now = w.now.Add(time.Minute)
+	}
+	expect(t, "desired", w.group.Desired, 9)
+	contains(t, "why", why(w.decide(), "i-5"), "it is protected from scale-in, and not by Berth")
+	t.Run("ButNotAtWhatWasNeverLaunched", func(t *testing.T) {
+		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown, s.Share = 1, 0, 100 }))
+		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
+		w.task("t", 1)
+		w.group.Desired = 5
+		w.rows = append(w.rows, row(3))
+		w.machine(3, "InService")
+		expect(t, "desired", w.decide().Desired, 2)
 	})
 }
 

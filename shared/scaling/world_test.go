@@ -22,8 +22,10 @@ type world struct {
 	daemons  []*placement.Spec
 	movers   map[string]placement.Mover
 	upgrade  bool
-	history  cluster.ScalingHistory
-	now      time.Time
+	// elsewhere are instances that another cluster has
+	elsewhere map[string]string
+	history   cluster.ScalingHistory
+	now       time.Time
 }
 
 type option func(*world)
@@ -34,7 +36,7 @@ func newWorld(options ...option) *world {
 		group:    cluster.AutoScalingGroup{Name: "g", Max: 100}, movers: map[string]placement.Mover{}, now: noon,
 	}
 	w.provider.Scaling.Enabled = true
-	w.history.Cluster, w.history.Rev = "c", 4
+	w.history.Cluster, w.history.Rev, w.history.Since = "c", 4, noon.Add(-24*time.Hour)
 	w.rows = append(w.rows, &cluster.Service{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "log", Short: "log", Status: cluster.ServiceActive, Strategy: cluster.Daemon,
 	})
@@ -78,6 +80,15 @@ func row(n int, options ...size) *cluster.Instance {
 	return i
 }
 
+// noted has it written down of all instances that the group may take them.
+func noted(w *world) {
+	for _, r := range w.rows {
+		if i, ok := r.(*cluster.Instance); ok {
+			i.ReleasedIn = "g"
+		}
+	}
+}
+
 func kind(name string) size {
 	return func(i *cluster.Instance) { i.Attributes[cluster.AttributeInstanceType] = name }
 }
@@ -90,11 +101,15 @@ func with(f func(*cluster.Capacity)) size { return func(i *cluster.Instance) { f
 
 func status(s cluster.InstanceStatus) size { return func(i *cluster.Instance) { i.Status = s } }
 
-// machine adds an instance to the group that was launched an hour ago and has not registered.
+// machine adds an instance to the group that was launched an hour ago, was seen then, and has not registered.
 func (w *world) machine(n int, lifecycle string) *cluster.GroupInstance {
 	w.group.Instances = append(w.group.Instances, cluster.GroupInstance{
 		ID: fmt.Sprintf("i-%d", n), Type: "m5.large", Zone: "a", Lifecycle: lifecycle, LaunchedAt: w.now.Add(-time.Hour),
 	})
+	if w.history.FirstSeen == nil {
+		w.history.FirstSeen = map[string]time.Time{}
+	}
+	w.history.FirstSeen[fmt.Sprintf("i-%d", n)] = w.now.Add(-time.Hour)
 	if lifecycle == "InService" || strings.HasPrefix(lifecycle, "Pending") {
 		w.group.Desired++
 	}
@@ -178,7 +193,7 @@ func (w *world) snapshot() *cluster.Snapshot {
 func (w *world) input() scaling.Input {
 	return scaling.Input{
 		Provider: &w.provider, Group: &w.group, Snapshot: w.snapshot(), Waiting: w.waiting, Daemons: w.daemons, Movers: w.movers,
-		Upgrading: w.upgrade, History: w.history, Now: w.now,
+		Upgrading: w.upgrade, Elsewhere: w.elsewhere, History: w.history, Now: w.now,
 	}
 }
 

@@ -20,6 +20,9 @@ type scalingJudge struct {
 	raised  time.Time
 	seen    map[string]time.Time // instances, and when they were first seen in the group
 	desired int
+	// bounded is when somebody last changed the bounds, bared when an instance's protection was taken away by hand.
+	bounded time.Time
+	bared   map[string]time.Time
 	// before is what the group was before a call that changes it.
 	before *groupNow
 }
@@ -32,7 +35,7 @@ type groupNow struct {
 }
 
 func newScalingJudge(s *scaled) *scalingJudge {
-	return &scalingJudge{scaled: s, seen: map[string]time.Time{}, desired: s.shape.Min}
+	return &scalingJudge{scaled: s, seen: map[string]time.Time{}, bared: map[string]time.Time{}, desired: s.shape.Min}
 }
 
 // now looks at the group.
@@ -81,7 +84,7 @@ func (j *scalingJudge) sets(saw *cluster.AutoScalingGroup, n int) {
 		return
 	case j.policy != nil:
 		j.checker.fail("C1: two scalers are in charge: a target tracking policy sizes the group, and managed scaling sets it to %d", n)
-	case n < j.shape.Min || n > j.shape.Max:
+	case (n < j.shape.Min || n > j.shape.Max) && !j.lately(j.bounded):
 		j.checker.fail("C7: the desired capacity is set to %d, outside %d to %d", n, j.shape.Min, j.shape.Max)
 	}
 	is := j.group().Desired
@@ -104,6 +107,11 @@ func (j *scalingJudge) sets(saw *cluster.AutoScalingGroup, n int) {
 	}
 }
 
+// lately reports whether something happened so shortly ago that a decision may not know of it.
+func (j *scalingJudge) lately(at time.Time) bool {
+	return !at.IsZero() && j.Loop.Now().Sub(at) < scaledTolerance
+}
+
 // warms reports whether the instance blocks scaling out while it is young.
 func (j *scalingJudge) warms(i cluster.GroupInstance) bool {
 	if strings.HasPrefix(i.Lifecycle, "Terminating") || j.seen[i.ID].IsZero() {
@@ -122,7 +130,7 @@ func (j *scalingJudge) changed(function, op string) {
 	}
 	for _, i := range was.Instances {
 		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
-		if n := was.tasks[i.ID]; left && len(n) > 0 && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
+		if n := was.tasks[i.ID]; left && len(n) > 0 && !j.lately(j.bared[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
 			j.checker.fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
 		}
 	}

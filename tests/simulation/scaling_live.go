@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -72,14 +73,14 @@ func (s *scaled) day() {
 }
 
 // happens is what befalls a group beside its load: a machine dies, an agent leaves for a while, or somebody changes the
-// desired capacity by hand.
+// desired capacity, the bounds, or an instance's protection by hand.
 func (s *scaled) happens() {
 	all := s.instances()
 	if len(all) == 0 {
 		return
 	}
 	i := all[s.draw.IntN(len(all))]
-	switch s.draw.IntN(3) {
+	switch s.draw.IntN(5) {
 	case 0:
 		s.note("instance %s dies", i.ID)
 		_ = s.Fleet.KillInstance(i.ID) // it may be on its way out
@@ -94,7 +95,36 @@ func (s *scaled) happens() {
 		if err := s.Fleet.SetDesired(context.Background(), scaledGroup, n); err != nil {
 			s.checker.fail("setting the desired capacity by hand: %v", err)
 		}
+	case 3:
+		s.bound()
+	case 4:
+		s.bare(i)
 	}
+}
+
+// bound has somebody change the group's minimum and maximum.
+func (s *scaled) bound() {
+	g := s.group()
+	least, most := []int{0, 1, 3}[s.draw.IntN(3)], max(g.Desired, []int{5, 12, 20}[s.draw.IntN(3)])
+	s.note("somebody sets the bounds to %d and %d", least, most)
+	if err := s.Fleet.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
+		s.checker.fail("setting the bounds by hand: %v", err)
+	}
+	s.shape.Min, s.shape.Max, s.judge.bounded = least, most, s.Loop.Now()
+}
+
+// bare has an instance without tasks be as if it had been launched before protection was switched on.
+func (s *scaled) bare(i *cluster.Instance) {
+	g := s.judge.now()
+	in := slices.ContainsFunc(g.Instances, func(m cluster.GroupInstance) bool { return m.ID == i.EC2InstanceID && m.Lifecycle == "InService" })
+	if !in || len(g.tasks[i.EC2InstanceID]) > 0 {
+		return
+	}
+	s.note("somebody takes the protection of instance %s away", i.ID)
+	if err := s.Fleet.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
+		s.checker.fail("taking protection away by hand: %v", err)
+	}
+	s.judge.bared[i.EC2InstanceID] = s.Loop.Now()
 }
 
 // group is the group as it is.
