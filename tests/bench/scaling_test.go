@@ -45,7 +45,7 @@ func (d drainer) DescribeInstances(context.Context, string, []string) ([]*cluste
 func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func() {
 	t.Helper()
 	s := newSpread(t, 2*instances, instances)
-	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances}}
+	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances, Protects: true, Tags: map[string]string{cluster.ManagedTag: "true"}}}
 	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true, Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled, p.Scaling.Consolidation.Enabled = true, consolidate
 	p.Cluster = cluster.Directory
