@@ -254,7 +254,10 @@ type AutoScalingGroup struct {
 	// Protects reports that new instances are protected from scale-in; Weighted that instance types have weights, which
 	// managed scaling refuses (C7).
 	Protects, Weighted bool
-	Tags               map[string]string
+	// OwnTemplates reports that instance types of its mixed instances policy have launch templates of their own: an update of a
+	// node group does not change those.
+	OwnTemplates bool
+	Tags         map[string]string
 }
 
 // GroupInstance is one instance of an Auto Scaling group.

@@ -261,6 +261,10 @@ type Update struct {
 	MaxUnavailable int      `json:"mu,omitempty"`
 	// Surge is how many nodes more there are to be while old ones are replaced.
 	Surge int `json:"su,omitempty"`
+	// Maxima are the maxima that the group had when the update began and that it was given by it; UserMax is one that somebody
+	// else has set since, nil where nobody has: the update comes back to that.
+	Maxima  []int `json:"mx,omitempty"`
+	UserMax *int  `json:"ux,omitempty"`
 	// Nodes is how many nodes were in the group when the first old one was taken out: as many are to be there again before
 	// the next.
 	Nodes int `json:"no,omitempty"`
@@ -268,6 +272,8 @@ type Update struct {
 	Short NodeShortage `json:"sh,omitzero"`
 	// Stalled is since when no node can be taken, as old ones do not become unschedulable or are neither in service nor gone.
 	Stalled time.Time `json:"sw,omitzero"`
+	// Refused is why ECS has refused what was last wanted of nodes, by EC2 instance id.
+	Refused map[string]string `json:"rf,omitempty"`
 	// Work are the nodes being taken out of service.
 	Work []NodeWork `json:"wo,omitempty"`
 	// ByDomain reports that the nodes have upgrade domains (N7). Domain is the one whose turn it is, DomainDone when its
@@ -275,12 +281,12 @@ type Update struct {
 	ByDomain   bool      `json:"bd,omitempty"`
 	Domain     string    `json:"do,omitempty"`
 	DomainDone time.Time `json:"dd,omitzero"`
+	// Sick are those that were unhealthy already when it began, by name.
+	Sick []string `json:"sk,omitempty"`
 	// Revert has the group launch from its original template again.
 	Revert bool `json:"rt,omitempty"`
 	// Floor is the desired capacity to come back to; nil before that has begun.
 	Floor *int `json:"fl,omitempty"`
-	// Ceiling is the maximum to come back to; nil before that has begun.
-	Ceiling *int `json:"cl,omitempty"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`

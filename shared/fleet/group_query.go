@@ -155,7 +155,7 @@ func (f *Fleet) readTemplate(g *group, form url.Values) error {
 	var types []weightedType
 	for key := range form {
 		if strings.HasPrefix(key, "MixedInstancesPolicy.") {
-			if !strings.HasPrefix(key, mixedPrefix) {
+			if !strings.HasPrefix(key, mixedPrefix) || strings.HasPrefix(key, mixedPrefix+"Overrides.") && strings.Contains(key, "LaunchTemplateSpecification") {
 				return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
 			}
 			prefix, mixed = mixedPrefix+"LaunchTemplateSpecification.", true

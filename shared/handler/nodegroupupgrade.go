@@ -226,6 +226,9 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	in := &seen{group: nodegroup.Group{
 		Name: auto.Name, Sizes: cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}, Zones: auto.Zones, Template: auto.Template,
 	}}
+	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
+		return in, cluster.Errorf(cluster.CodeInvalidRequest, "%s", ownTemplates(auto.Name))
+	}
 	if err := n.launches(ctx, u, auto, &in.group); err != nil {
 		return in, err
 	}
@@ -256,7 +259,11 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 		return nil
 	}
 	if u.Template == "" && u.Target.Image != "" {
-		made, err := n.Templates.FindVersion(ctx, templateOf(auto.Template).ID, nodegroup.TemplateName(u, auto.Template))
+		from, err := n.source(ctx, u, auto)
+		if err != nil {
+			return err
+		}
+		made, err := n.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateName(u, from.ID+":"+from.Version))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/shared/cluster"
@@ -24,36 +25,54 @@ func templateOf(s string) cluster.TemplateRef {
 func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action, sizes cluster.Sizes) error {
 	var failed []error
 	var last *cluster.UpdateError
+	refusals := map[string]string{} // of single nodes
+	seen := sizes                   // and what this has made of them
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
 		if err != nil || now == nil || now.Rev != u.Rev {
 			return errors.Join(append(failed, err)...)
 		}
-		err = n.do(ctx, g, u, a, sizes)
+		err = n.do(ctx, g, u, a, &seen)
 		why := refusedFor(g, a, err)
 		if why != nil && u.Phase != cluster.PhaseRestore {
 			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
 		}
 		last = cmp.Or(why, last)
+		if e := forGood(err); e != nil && a.Instance != "" {
+			refusals[a.Instance] = fmt.Sprintf("%s: %s", e.Code, e.Message)
+		}
 		failed = append(failed, wrap(err, "%s", a))
 	}
 	if last != nil {
 		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
+	} else {
+		failed = append(failed, n.note(ctx, u, refusals))
 	}
 	return errors.Join(failed...)
 }
 
-func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, sizes cluster.Sizes) error {
+// note writes why single nodes were refused what was wanted of them, once.
+func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string) error {
+	noted := nodegroup.Refuse(u, refusals)
+	if noted == u {
+		return nil
+	}
+	noted.Rev = u.Rev + 1
+	_, err := n.State.Write(ctx, cluster.Write{Put: noted})
+	return ignoreConflict(err)
+}
+
+func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, seen *cluster.Sizes) error {
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
 		return n.createTemplate(ctx, g, u)
 	case nodegroup.UseTemplate:
 		return n.Updates.UseTemplate(ctx, g.AutoScalingGroup, a.Template)
 	case nodegroup.Resize:
-		return n.resize(ctx, g.AutoScalingGroup, a, sizes)
+		return n.resize(ctx, g.AutoScalingGroup, a, seen)
 	case nodegroup.Terminate:
-		return n.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
+		return n.terminate(ctx, g.AutoScalingGroup, a, seen)
 	case nodegroup.StopTasks:
 		return n.stop(ctx, g.Cluster, u, a)
 	}
@@ -91,8 +110,11 @@ func (n *NodeGroupUpgrade) createTemplate(ctx context.Context, g *cluster.NodeGr
 	if err != nil || len(groups) == 0 {
 		return err
 	}
-	from := templateOf(groups[0].Template)
-	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u, groups[0].Template), Image: u.Target.Image}
+	from, err := n.source(ctx, u, groups[0])
+	if err != nil {
+		return err
+	}
+	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u, from.ID+":"+from.Version), Image: u.Target.Image}
 	if u.Target.SourceTemplate != "" {
 		version.From = cluster.TemplateRef{ID: u.Target.SourceTemplate, Version: u.Target.SourceVersion}
 	}
@@ -100,21 +122,68 @@ func (n *NodeGroupUpgrade) createTemplate(ctx context.Context, g *cluster.NodeGr
 	return err
 }
 
-// resize sets maximum and desired capacity, where they are to change, and leaves the minimum to whoever has set it. Sizes that
-// somebody has changed since they were seen have the next look decide anew.
-func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup.Action, seen cluster.Sizes) error {
+// source is the version that a group launched when the update began, by number: what $Default is may change, and EC2 makes a
+// version of one with a number only (EC2 API reference, CreateLaunchTemplateVersion).
+func (n *NodeGroupUpgrade) source(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup) (cluster.TemplateRef, error) {
+	ref := templateOf(cmp.Or(u.OriginalTemplate, auto.Template))
+	if _, err := strconv.Atoi(ref.Version); err == nil {
+		return ref, nil
+	}
+	lt, err := n.Templates.LaunchTemplate(ctx, ref)
+	if err != nil {
+		return ref, fmt.Errorf("describing the launch template: %w", err)
+	}
+	ref.Version = strconv.FormatInt(lt.Version, 10)
+	return ref, nil
+}
+
+// undisturbed is a group as it is now; nil where its sizes are not those any more that an action was decided on: what somebody
+// else has made of them since, the next look sees.
+func (n *NodeGroupUpgrade) undisturbed(ctx context.Context, group string, seen cluster.Sizes) (*cluster.AutoScalingGroup, error) {
 	groups, err := n.Auto.DescribeGroups(ctx, []string{group})
-	if err != nil || len(groups) == 0 {
+	if err != nil || len(groups) == 0 || sizesOf(groups[0]) != seen {
+		return nil, wrap(err, "describing Auto Scaling group %s again", group)
+	}
+	return groups[0], nil
+}
+
+func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
+	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+}
+
+// resize sets what is to change of maximum and desired capacity. The rest is not sent, so that it stays what others make of it.
+func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup.Action, seen *cluster.Sizes) error {
+	if auto, err := n.undisturbed(ctx, group, *seen); err != nil || auto == nil {
 		return err
 	}
-	if now := (cluster.Sizes{Min: groups[0].Min, Max: groups[0].Max, Desired: groups[0].Desired}); now != seen {
-		return nil
+	var c cluster.SizesChange
+	if a.Max != seen.Max {
+		c.Max = &a.Max
 	}
-	change := cluster.SizesChange{Max: &a.Max}
 	if a.Desired != seen.Desired {
-		change.Desired = &a.Desired
+		c.Desired = &a.Desired
 	}
-	return n.Updates.SetSizes(ctx, group, change)
+	err := n.Updates.SetSizes(ctx, group, c)
+	if err == nil {
+		seen.Max, seen.Desired = a.Max, a.Desired
+	}
+	return err
+}
+
+// terminate terminates an instance that is in the group and not on its way out already: twice would lower the desired capacity
+// twice.
+func (n *NodeGroupUpgrade) terminate(ctx context.Context, group string, a nodegroup.Action, seen *cluster.Sizes) error {
+	auto, err := n.undisturbed(ctx, group, *seen)
+	if err != nil || auto == nil || !slices.ContainsFunc(auto.Instances, func(i cluster.GroupInstance) bool {
+		return i.ID == a.Instance && lifecycle(i.Lifecycle) != nodegroup.Terminating
+	}) {
+		return err
+	}
+	err = n.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
+	if err == nil && a.Decrement {
+		seen.Desired--
+	}
+	return err
 }
 
 // stop stops tasks by force, through the outbox as any other stop.

@@ -70,10 +70,18 @@ func unfit(name string, found []*cluster.AutoScalingGroup) *cluster.NodeGroupIss
 	case templateOf(found[0].Template).Version == "$Latest":
 		// The version that an update makes would be the latest at once, before its time and after its failure.
 		issue.Message = fmt.Sprintf("The Auto Scaling group %s launches $Latest of its launch template; it must name a version", name)
+	case found[0].OwnTemplates:
+		issue.Message = ownTemplates(name)
 	default:
 		return nil
 	}
 	return issue
+}
+
+// ownTemplates says why a group with several launch templates is refused: nodes made from those of instance types would never
+// be up to date.
+func ownTemplates(name string) string {
+	return fmt.Sprintf("Instance types of the mixed instances policy of the Auto Scaling group %s have launch templates of their own; there must be one", name)
 }
 
 // groupIssue is what Auto Scaling refuses for good as an issue, and any other error as it is.

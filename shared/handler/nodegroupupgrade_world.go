@@ -125,13 +125,13 @@ func blocks(s *cluster.Service) string {
 	return ""
 }
 
-// sick are the services that have fewer tasks RUNNING than they should, in words (N7).
-func (w *nodeWorld) sick() (out []string) {
+// sick are the services that have fewer tasks RUNNING than they should, in words by short key (N7).
+func (w *nodeWorld) sick() map[string]string {
+	out := map[string]string{}
 	for _, s := range w.services {
 		if s.Status == cluster.ServiceActive && s.Running < s.Desired {
-			out = append(out, fmt.Sprintf("service %s runs %d of %d tasks", s.Name, s.Running, s.Desired))
+			out[s.Short] = fmt.Sprintf("service %s runs %d of %d tasks", s.Name, s.Running, s.Desired)
 		}
 	}
-	slices.Sort(out)
 	return out
 }

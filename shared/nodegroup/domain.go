@@ -3,6 +3,8 @@ package nodegroup
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 )
 
 // turn reports whether nodes of the upgrade domain whose turn it is may be taken (N7). Before a domain begins, the
-// others are to be able to hold its load; after it, a set time is waited, and nothing may be unhealthy.
+// others are to be able to hold its load; after it, a set time is waited, and nothing may be unhealthy that was not before.
 func (w *work) turn() bool {
 	if w.Domain != "" && !w.finished() {
 		return true
@@ -22,7 +24,7 @@ func (w *work) turn() bool {
 		if !w.over(w.DomainDone, w.Waits.Domain) {
 			return false
 		}
-		if len(w.group.Sick) > 0 {
+		if len(w.sickened()) > 0 {
 			if w.over(w.DomainDone, w.Waits.Domain+w.Waits.Health) {
 				w.fail(w.healthError())
 			}
@@ -67,7 +69,19 @@ func (w *work) begin(domain string) bool {
 		return false
 	}
 	w.Domain, w.DomainDone, w.Since = domain, time.Time{}, time.Time{}
+	w.Sick = slices.Sorted(maps.Keys(w.group.Sick))
 	return true
+}
+
+// sickened are what is unhealthy, in words, and was not when the domain began.
+func (w *work) sickened() (out []string) {
+	for name, why := range w.group.Sick {
+		if !slices.Contains(w.Sick, name) {
+			out = append(out, why)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // full says why the other domains cannot hold a domain's load; empty where they can.
@@ -86,7 +100,7 @@ func (w *work) full(domain string) string {
 
 func (w *work) healthError() cluster.UpdateError {
 	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{w.group.Name}, Message: fmt.Sprintf(
-		"Unhealthy after upgrade domain %s was updated: %s", w.Domain, list(w.group.Sick))}
+		"Unhealthy after upgrade domain %s was updated: %s", w.Domain, list(w.sickened()))}
 }
 
 func (w *work) fullError(domain, why string) cluster.UpdateError {

@@ -130,7 +130,7 @@ func TestHealthAfterADomain(t *testing.T) {
 			w.begin(pause(5 * time.Minute))
 			w.until(func(u *cluster.Update) bool { return !u.DomainDone.IsZero() })
 			done := w.now
-			w.group.Sick = []string{"service web: 3 of 8 healthy"}
+			w.group.Sick = map[string]string{"web": "service web: 3 of 8 healthy"}
 			u := w.until(func(u *cluster.Update) bool {
 				if w.now.Sub(done) > 5*time.Minute+c.recovers {
 					w.group.Sick = nil
@@ -150,6 +150,25 @@ func TestHealthAfterADomain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A service that was unhealthy before an upgrade domain began says nothing against it, and does not hide another.
+func TestHealthBeforeADomain(t *testing.T) {
+	w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
+	w.group.Sick = map[string]string{"huge": "service huge: 0 of 2 placed"}
+	w.begin(pause(5 * time.Minute))
+	if u := w.run(); u.Status != cluster.UpdateSuccessful {
+		t.Errorf("%s %+v", u.Status, u.Errors)
+	}
+	w.check()
+	w = newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
+	w.group.Sick = map[string]string{"huge": "service huge: 0 of 2 placed"}
+	w.begin(pause(5 * time.Minute))
+	w.until(func(u *cluster.Update) bool { return !u.DomainDone.IsZero() })
+	w.group.Sick["web"] = "service web: 3 of 8 healthy"
+	if e := says(t, w.run(), cluster.PodEvictionFailure, "Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy"); strings.Contains(e.Message, "huge") {
+		t.Error(e.Message)
 	}
 }
 

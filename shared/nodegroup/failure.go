@@ -29,7 +29,7 @@ func (w *work) fail(errors ...cluster.UpdateError) {
 	}
 	unseen := w.Phase == cluster.PhaseSetup || w.Phase == cluster.PhaseScaleUp || len(w.members) > 0 && w.readyCount() == 0
 	w.Revert = unseen && w.OriginalTemplate != "" && w.OriginalTemplate != w.Template
-	w.Short, w.Stalled, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, "", zero
+	w.Short, w.Stalled, w.Sick, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, nil, "", zero
 	w.enter(cluster.PhaseRestore)
 	for k := range w.Work {
 		w.release(&w.Work[k])
@@ -187,11 +187,38 @@ func (w *work) evictionErrors(stuck []*cluster.NodeWork) (out []cluster.UpdateEr
 	for _, n := range stuck {
 		why := fmt.Sprintf("Tasks did not leave node %s: %s", n.Instance, w.blocks(n))
 		if !w.byID[n.Instance].draining() {
-			why = fmt.Sprintf("Node %s does not become DRAINING", n.Instance)
+			why = fmt.Sprintf("Node %s does not become DRAINING%s", n.Instance, w.refusal(n.Instance))
 		}
 		out = append(out, cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.Instance}, Message: why})
 	}
 	return out
+}
+
+// refusal is what ECS said of a node when it refused what was wanted of it, to be put behind it.
+func (w *work) refusal(id string) string {
+	if why := w.Refused[id]; why != "" {
+		return " (" + why + ")"
+	}
+	return ""
+}
+
+// Refuse notes why ECS has refused something for single nodes, by EC2 instance id: an update that waits for them in vain says
+// so. It comes back as the same pointer where that is known, or the update has ended.
+func Refuse(u *cluster.Update, why map[string]string) *cluster.Update {
+	next := u
+	for id, said := range why {
+		if next.Refused[id] == said || u.Ended() {
+			continue
+		}
+		if next == u {
+			next = clone(u)
+		}
+		if next.Refused == nil {
+			next.Refused = map[string]string{}
+		}
+		next.Refused[id] = said
+	}
+	return next
 }
 
 func (w *work) terminationError(late []*cluster.NodeWork) cluster.UpdateError {

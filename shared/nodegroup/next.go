@@ -4,6 +4,7 @@
 package nodegroup
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -25,8 +26,8 @@ type Group struct {
 	Failures []LaunchFailure
 	// Growing reports that managed scaling is raising the desired capacity, or would if it were let (N5).
 	Growing bool
-	// Sick are what is unhealthy in the cluster, in words: looked at after each upgrade domain (N7).
-	Sick []string
+	// Sick are what is unhealthy in the cluster, each in words by its name: looked at after each upgrade domain (N7).
+	Sick map[string]string
 	// Room says why the rest of the cluster has no room for the load of some nodes, by container instance id; empty where it
 	// has (N7). nil: it always has.
 	Room func(leaving []string) string
@@ -91,6 +92,8 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	w := newWork(u, instances)
 	w.group, w.now = g, now
 	w.look()
+	w.watchMax()
+	maps.DeleteFunc(w.Refused, func(id, _ string) bool { return w.byID[id] == nil })
 	for range rounds {
 		before := clone(w.Update)
 		w.next = w.LookedAt.Add(tick)
@@ -103,6 +106,7 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	w.Waiting, w.LookAgain = "", time.Time{}
 	if !w.Ended() {
 		actions = w.act()
+		w.noteMax(actions)
 		w.Waiting, w.LookAgain = w.waiting(), w.next
 	}
 	if reflect.DeepEqual(u, w.Update) {
@@ -134,7 +138,8 @@ func newWork(u *cluster.Update, instances []Instance) *work {
 func clone(u *cluster.Update) *cluster.Update {
 	c := *u
 	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
-	c.Unready = slices.Clone(u.Unready)
+	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
+	c.Maxima, c.Refused = slices.Clone(u.Maxima), maps.Clone(u.Refused)
 	c.Kept, c.Blocked = slices.Clone(u.Kept), slices.Clone(u.Blocked)
 	return &c
 }

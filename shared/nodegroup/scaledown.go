@@ -62,22 +62,31 @@ func (w *work) forget() {
 	})
 }
 
-// setFloor notes the sizes to come back to: the original desired capacity and what somebody else has added since, and the
-// original maximum, or a higher one that somebody has set. A minimum that was raised meanwhile holds.
+// setFloor notes the desired capacity to come back to: the original, and what somebody else has added since. A minimum that was
+// raised meanwhile holds.
 func (w *work) setFloor() {
 	if w.Floor == nil {
 		grown := max(0, w.group.Desired-w.Original.Desired-w.Surge)
-		w.Floor, w.Ceiling = new(w.Original.Desired+grown), new(w.Original.Max)
+		w.Floor = new(w.Original.Desired + grown)
 	}
 	if *w.Floor < w.group.Min {
 		w.Floor = new(w.group.Min)
 	}
-	most := w.Original.Max + w.Surge // that an update has set
-	if w.Left != nil {
-		most = max(most, w.Left.Max)
+}
+
+// watchMax notes a maximum that neither was there nor was set by the update: somebody else's.
+func (w *work) watchMax() {
+	if w.Original != nil && !slices.Contains(w.Maxima, w.group.Max) {
+		w.Maxima, w.UserMax = append(w.Maxima, w.group.Max), new(w.group.Max)
 	}
-	if w.group.Max > max(most, *w.Ceiling) {
-		w.Ceiling = new(w.group.Max)
+}
+
+// noteMax notes the maximum that the group is given.
+func (w *work) noteMax(actions []Action) {
+	for _, a := range actions {
+		if a.Kind == Resize && !slices.Contains(w.Maxima, a.Max) {
+			w.Maxima = append(w.Maxima, a.Max)
+		}
 	}
 }
 
@@ -184,7 +193,7 @@ func first(a, b bool) int {
 }
 
 // sizes are what the group is to have next: without the launches that have not come yet, and with a maximum that is as
-// far above the original as the desired capacity is above where it goes.
+// far above the original as the desired capacity is above where it goes, or that somebody else has set.
 func (w *work) sizes() cluster.Sizes {
 	want := w.group.Sizes
 	if w.Stopped != "" {
@@ -194,7 +203,11 @@ func (w *work) sizes() cluster.Sizes {
 		want.Desired = count
 	}
 	want.Desired = max(want.Desired, *w.Floor)
-	want.Max = max(min(*w.Ceiling+want.Desired-*w.Floor, w.group.Max), want.Desired)
+	most := w.Original.Max + want.Desired - *w.Floor
+	if w.UserMax != nil {
+		most = *w.UserMax
+	}
+	want.Max = max(min(most, w.group.Max), want.Desired)
 	return want
 }
 

@@ -52,6 +52,7 @@ func (w *work) note() {
 		original.Desired = min(original.Desired, original.Max)
 	}
 	noted := len(zones) > 0
+	w.Maxima = []int{w.group.Max}
 	w.Original, w.OriginalTemplate, w.Zones = &original, w.group.Template, zones
 	for _, i := range w.members {
 		if i.Lifecycle != Terminating && !noted {

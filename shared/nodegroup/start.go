@@ -44,14 +44,27 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 		Params: params(r.Target), CreatedAt: now, Target: r.Target, Config: g.Config, Force: r.Force, ForceProtected: r.ForceProtected,
 		Seed: r.Seed, Waits: waits(r.Waits), Phase: cluster.PhaseSetup,
 	}
-	if last != nil && last.Original != nil && last.Final != nil && *last.Original != *last.Final {
-		before, left := *last.Original, *last.Final
+	if before, left := toComeBackTo(last); before != left {
 		u.Before, u.Left, u.Zones = &before, &left, maps.Clone(last.Zones)
 	}
 	if last != nil && last.Target == r.Target {
 		u.Previous = last.Template
 	}
 	return u, nil
+}
+
+// toComeBackTo are the sizes that an update was to come back to, as somebody else has set some of them since, and those at which
+// it has ended; none of an update that never got there.
+func toComeBackTo(u *cluster.Update) (before, left cluster.Sizes) {
+	if u == nil || u.Original == nil || u.Final == nil {
+		return before, left
+	}
+	before, left = *u.Original, *u.Final
+	before.Min, before.Desired = left.Min, max(before.Desired, left.Min)
+	if u.UserMax != nil {
+		before.Max = min(*u.UserMax, left.Max)
+	}
+	return before, left
 }
 
 // Resolve gives an update the target that its launch template stands for, image included: read when the update is first
@@ -110,9 +123,12 @@ func parallel(c cluster.UpdateConfig, n int) int {
 }
 
 // TemplateName is the description of the launch template version of an update's target: the same for the same target made
-// from the same version, which is the group's where the update has not noted it yet. So an update run again finds the version
+// from the same version (ID:NUMBER), which the group launched when the update began. So an update run again finds the version
 // of the one that failed, and none finds one that lacks what its user has changed since.
-func TemplateName(u *cluster.Update, group string) string {
+func TemplateName(u *cluster.Update, from string) string {
 	t := u.Target
-	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion, cmp.Or(u.OriginalTemplate, group))
+	if t.SourceTemplate != "" {
+		from = "" // it is made from that one
+	}
+	return "berth/" + u.NodeGroup + "/" + cluster.Digest(t.Image, t.SourceTemplate, t.SourceVersion, from)
 }

@@ -108,11 +108,11 @@ func (w *work) stalled() bool {
 	case w.Stalled.IsZero():
 		w.Stalled = w.now
 	case w.over(w.Stalled, wait):
-		var ids []string
+		var ids, whys []string
 		for _, i := range of {
-			ids = append(ids, i.ID)
+			ids, whys = append(ids, i.ID), append(whys, i.ID+w.refusal(i.ID))
 		}
-		w.fail(cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: why + list(ids), Resources: ids})
+		w.fail(cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: why + list(whys), Resources: ids})
 		return true
 	}
 	return false

@@ -45,8 +45,8 @@ func (w *work) waitingForTurn() (of []string) {
 	}
 	switch next := w.nextDomain(); {
 	case !w.ByDomain:
-	case w.Domain != "" && !w.DomainDone.IsZero() && len(w.group.Sick) > 0:
-		of = append(of, "what is unhealthy after upgrade domain "+w.Domain+": "+list(w.group.Sick))
+	case w.Domain != "" && !w.DomainDone.IsZero() && len(w.sickened()) > 0:
+		of = append(of, "what is unhealthy after upgrade domain "+w.Domain+": "+list(w.sickened()))
 	case w.Domain != "" && !w.DomainDone.IsZero() && w.Since.IsZero():
 		of = append(of, "upgrade domain "+w.Domain+" to settle")
 	case !w.Since.IsZero():

@@ -1,6 +1,7 @@
 package nodegroup_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -238,7 +239,7 @@ func (w *world) do(a nodegroup.Action, u *cluster.Update) {
 	v := w.vms[a.Instance]
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
-		if name := nodegroup.TemplateName(u, w.group.Template); w.made[name] == "" {
+		if name := nodegroup.TemplateName(u, u.OriginalTemplate); w.made[name] == "" {
 			w.made[name] = fmt.Sprintf("lt:%d", len(w.made)+2)
 		}
 	case nodegroup.UseTemplate:
@@ -289,7 +290,7 @@ func (w *world) stop(v *vm, ids []string) {
 // see is what an update is decided from.
 func (w *world) see(u *cluster.Update) (nodegroup.Group, []nodegroup.Instance) {
 	g := w.group
-	g.Made = w.made[nodegroup.TemplateName(u, w.group.Template)]
+	g.Made = w.made[nodegroup.TemplateName(u, cmp.Or(u.OriginalTemplate, w.group.Template))]
 	var out []nodegroup.Instance
 	for _, v := range w.sorted() {
 		i := v.Instance

@@ -202,9 +202,13 @@ var notSeen = map[string]string{
 	"autoscaling:RecordLifecycleActionHeartbeat": "a drain that takes half an hour",
 	"ecs:ListContainerInstances":                 "instances of a group that never register, or of whose registration nobody told",
 
-	"ec2:CreateTags":   "Auto Scaling asks it of who has a group launch by a template with tags",
-	"ec2:RunInstances": "Auto Scaling asks it of who has a group launch by a template",
-	"sqs:SendMessage":  "the event source mapping reports records that it gave up",
+	"ec2:CreateTags":    "Auto Scaling asks it of who has a group launch by a template with tags",
+	"ssm:GetParameters": "Auto Scaling asks it of who has a group launch by a template with a parameter for an image",
+	"ec2:RunInstances":  "Auto Scaling asks it of who has a group launch by a template",
+	"sqs:SendMessage":   "the event source mapping reports records that it gave up",
+
+	"node-group-upgrade ecs:DescribeTasks":          "an update by force stops a task that somebody else started",
+	"node-group-upgrade ecs:ListContainerInstances": "a node is in service before its event has come",
 }
 
 // grantsAreUsed compares template.yaml's roles with the calls that were made: what is granted is used, or on a list with
@@ -220,7 +224,7 @@ func grantsAreUsed(t *testing.T, used map[grant]cloud.Call) {
 			t.Fatal(err)
 		}
 		for _, action := range granted {
-			if _, seen := used[grant{function, action}]; !seen && notSeen[action] == "" {
+			if _, seen := used[grant{function, action}]; !seen && notSeen[action]+notSeen[function+" "+action] == "" {
 				t.Errorf("%s is granted %s and never calls it", function, action)
 			}
 		}

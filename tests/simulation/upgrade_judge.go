@@ -31,6 +31,8 @@ type upgradeJudge struct {
 	disturbed, strange, blocked, denied bool
 	codes                               map[string]bool // of launches that failed
 	scaledAt, grewAt                    time.Time
+	// surged reports that the update has enlarged the group: from then on nobody else may take what it has added.
+	surged bool
 	// calm holds an update to success.
 	calm    bool
 	began   time.Time
@@ -219,7 +221,7 @@ func (j *upgradeJudge) desired(function string, n int) {
 	}
 	j.scaled(n > g.Desired)
 	ng, u := j.nodeGroup(), j.last()
-	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && j.Loop.Now().Sub(j.began) > j.checker.tolerance {
+	if n < g.Desired && u != nil && ng.Status == cluster.NodeGroupUpdating && (j.surged || j.Loop.Now().Sub(j.began) > j.checker.tolerance) {
 		j.checker.fail("C1: managed scaling takes nodes of a group under update, from %d to %d", g.Desired, n)
 	}
 }
@@ -244,6 +246,9 @@ func (j *upgradeJudge) sized(function string) {
 	surge := j.pool.surge(j.sizes.Desired)
 	if s.Max > j.sizes.Max+surge || s.Desired > j.sizes.Desired+surge && j.scaledAt.IsZero() {
 		j.checker.fail("N2: the group is %d of %d; with a surge of %d, %+v may be enlarged", s.Desired, s.Max, surge, j.sizes)
+	}
+	if u := j.last(); u != nil && u.Phase == cluster.PhaseScaleUp {
+		j.surged = true
 	}
 	j.look()
 }
@@ -342,6 +347,7 @@ func (j *upgradeJudge) domains(u *cluster.Update) {
 }
 
 func (j *upgradeJudge) first(u *cluster.Update) {
+	j.surged = false
 	j.began, j.most, j.entered = j.Loop.Now(), 0, map[cluster.UpdatePhase]time.Time{}
 	clear(j.upToDate)
 	for _, n := range j.nodes() {

@@ -52,7 +52,7 @@ func group(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	out := &cluster.AutoScalingGroup{
 		Name: aws.ToString(d.AutoScalingGroupName), ARN: aws.ToString(d.AutoScalingGroupARN), Min: int(aws.ToInt32(d.MinSize)),
 		Max: int(aws.ToInt32(d.MaxSize)), Desired: int(aws.ToInt32(d.DesiredCapacity)),
-		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: weighted(d), Tags: map[string]string{},
+		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: weighted(d), OwnTemplates: ownTemplates(d), Tags: map[string]string{},
 		Zones: d.AvailabilityZones, Template: templateName(d.LaunchTemplate),
 	}
 	if spec := mixed(d); spec != nil {
@@ -73,12 +73,20 @@ func group(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 
 // weighted reports whether some instance type of the group counts as more or less than one instance.
 func weighted(d types.AutoScalingGroup) bool {
+	return slices.ContainsFunc(overrides(d), func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
+}
+
+// ownTemplates reports whether some instance type of the group has a launch template of its own.
+func ownTemplates(d types.AutoScalingGroup) bool {
+	return slices.ContainsFunc(overrides(d), func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
+}
+
+// overrides are the instance types of a mixed instances policy.
+func overrides(d types.AutoScalingGroup) []types.LaunchTemplateOverrides {
 	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(d.MixedInstancesPolicy.LaunchTemplate.Overrides, func(o types.LaunchTemplateOverrides) bool {
-		return aws.ToString(o.WeightedCapacity) != ""
-	})
+	return d.MixedInstancesPolicy.LaunchTemplate.Overrides
 }
 
 // SetDesired sets the desired capacity, whatever cool-down the group has.

@@ -1,0 +1,29 @@
+package autoscaling
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+)
+
+func TestMixedInstancesPolicy(t *testing.T) {
+	spec := &types.LaunchTemplateSpecification{LaunchTemplateId: aws.String("lt-1"), Version: aws.String("2")}
+	for name, c := range map[string]struct {
+		override      types.LaunchTemplateOverrides
+		weighted, own bool
+	}{
+		"OnlyTypes": {types.LaunchTemplateOverrides{InstanceType: aws.String("m5.large")}, false, false},
+		"Weights":   {types.LaunchTemplateOverrides{InstanceType: aws.String("m5.large"), WeightedCapacity: aws.String("2")}, true, false},
+		"Templates": {types.LaunchTemplateOverrides{InstanceType: aws.String("m6g.large"), LaunchTemplateSpecification: spec}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := group(types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
+				LaunchTemplateSpecification: spec, Overrides: []types.LaunchTemplateOverrides{c.override},
+			}}})
+			if got.Weighted != c.weighted || got.OwnTemplates != c.own || got.Template != "lt-1:2" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,186 @@
+package handler_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+)
+
+// changing has somebody else change the group once, when some row of an update is written, or when sizes are set.
+type changing struct {
+	handler.State
+	handler.GroupUpdates
+	when   func(*cluster.Update) bool
+	change func()
+	done   bool
+}
+
+func (c *changing) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+	row, err := c.State.Write(ctx, w)
+	if u, ok := w.Put.(*cluster.Update); ok && c.when != nil && !c.done && c.when(u) {
+		c.done = true
+		c.change()
+	}
+	return row, err
+}
+
+func (c *changing) SetSizes(ctx context.Context, group string, s cluster.SizesChange) error {
+	if c.when == nil && !c.done {
+		c.done = true
+		c.change()
+	}
+	return c.GroupUpdates.SetSizes(ctx, group, s)
+}
+
+// What others make of the sizes between an update's look and its doing stays.
+func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
+	t.Run("AMinimumJustBeforeItResizes", func(t *testing.T) {
+		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		c := &changing{GroupUpdates: pool, change: func() { pool.groups["a"].Min = 3 }}
+		upgrade.Updates = c
+		u := pool.runs(upgrade, 120, nothing)
+		want(t, "changed", c.done, true)
+		want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+		want(t, "minimum", pool.groups["a"].Min, 3)
+	})
+	t.Run("ADesiredCapacityThatWasRaised", func(t *testing.T) {
+		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		g := pool.groups["a"]
+		up := func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleUp }
+		c := &changing{State: upgrade.State, when: up, change: func() { g.Desired, g.Max = 20, 30 }}
+		upgrade.State = c
+		lowest := 20
+		for range 10 {
+			if err := upgrade.Schedule(ctx, "node-groups"); err != nil {
+				t.Fatal(err)
+			}
+			if c.done {
+				lowest = min(lowest, g.Desired)
+			}
+		}
+		want(t, "changed", c.done, true)
+		want(t, "lowest desired", lowest, 20)
+		want(t, "maximum", g.Max, 30)
+	})
+	t.Run("OfAConfigurationThatOnlyChangesTheMaximum", func(t *testing.T) {
+		w := newWorld(t)
+		n, auto := groupsOf(w)
+		n.made(spec("web", "a"))
+		if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}}); err != nil {
+			t.Fatal(err)
+		}
+		n.function.Updates = &changing{GroupUpdates: n.function.Updates, change: func() { auto.groups["a"].Min, auto.groups["a"].Desired = 2, 5 }}
+		n.look()
+		g := auto.groups["a"]
+		want(t, "group", fmt.Sprint(g.Min, g.Max, g.Desired), "2 9 5")
+	})
+}
+
+// Two environments that have the same row terminate a node of the surplus once.
+func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
+	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	g, twice := pool.groups["a"], 0
+	auto := &lingering{pool, &twice}
+	upgrade.Auto = auto
+	c := &changing{State: upgrade.State}
+	c.when = func(u *cluster.Update) bool {
+		if u.Phase != cluster.PhaseScaleDown || len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate {
+			return false
+		}
+		c.change = func() { _ = auto.TerminateInstance(ctx, u.Work[0].Instance, true) }
+		return true
+	}
+	upgrade.State = c
+	u := pool.runs(upgrade, 240, func(int) {
+		for _, i := range g.Instances { // one that is on its way out goes a minute later
+			if i.Lifecycle != "InService" {
+				_ = pool.TerminateInstance(ctx, i.ID, false)
+				break
+			}
+		}
+	})
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "another was faster", c.done, true)
+	want(t, "terminated twice", twice, 0)
+	want(t, "desired", g.Desired, 4)
+}
+
+// lingering instances are on their way out for a while.
+type lingering struct {
+	*nodePool
+	twice *int
+}
+
+func (l *lingering) TerminateInstance(_ context.Context, id string, lower bool) error {
+	g := l.groups["a"]
+	for k := range g.Instances {
+		if g.Instances[k].ID != id {
+			continue
+		}
+		if g.Instances[k].Lifecycle != "InService" {
+			*l.twice++
+		}
+		g.Instances[k].Lifecycle = "Terminating"
+		if lower {
+			g.Desired--
+		}
+	}
+	return nil
+}
+
+// byDefault are launch templates whose $Default is version 4.
+type byDefault struct{ *nodePool }
+
+func (d byDefault) LaunchTemplate(c context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
+	if ref.Version == "$Default" {
+		ref.Version = "4"
+	}
+	return d.nodePool.LaunchTemplate(c, ref)
+}
+
+// A version of $Default is made of its number, and found again.
+func TestNodeGroupUpgrade_OfADefaultVersion(t *testing.T) {
+	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	pool.groups["a"].Template = "lt-1:$Default"
+	upgrade.Templates = byDefault{pool}
+	u := pool.runs(upgrade, 120, nothing)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors, " ", u.OriginalTemplate, " ", u.Template), "Successful[] lt-1:$Default lt-1:5")
+	want(t, "made", slices.Contains(pool.calls, "version from {lt-1  4}"), true)
+}
+
+// Nodes made from launch templates of instance types would be replaced by the like without end.
+func TestNodeGroupUpgrade_RefusesSeveralTemplates(t *testing.T) {
+	_, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""))
+	pool.groups["a"].OwnTemplates, pool.groups["b"].OwnTemplates = true, true
+	u := pool.runs(upgrade, 5, nothing)
+	want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", u.Errors[0].Resources), "Failed OperationNotPermitted [a]")
+	g := n.made(spec("other", "b"))
+	want(t, "node group", fmt.Sprint(g.Status, " ", g.Issues[0].Code), "CREATE_FAILED "+string(cluster.IssueGroup))
+}
+
+// full refuses one node another attribute, as ECS does with ten.
+type full struct {
+	*nodePool
+	node string
+}
+
+func (f *full) PutAttribute(c context.Context, clusterName, id, name, value string) error {
+	if id == f.node {
+		return cluster.Errorf("AttributeLimitExceededException", "10 are the most")
+	}
+	return f.nodePool.PutAttribute(c, clusterName, id, name, value)
+}
+
+func TestNodeGroupUpgrade_SaysWhatWasRefused(t *testing.T) {
+	_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	upgrade.Hosts = &full{pool, "n001"}
+	u := pool.runs(upgrade, 60, nothing)
+	want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Resources, " ", u.Errors[0].Message),
+		"Failed [i-n001] Nodes cannot be made unschedulable: i-n001 (AttributeLimitExceededException: 10 are the most)")
+	g := pool.groups["a"]
+	want(t, "group", fmt.Sprint(g.Max, g.Desired), "6 4")
+}
