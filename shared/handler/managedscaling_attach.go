@@ -134,6 +134,11 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 	if err := r.takeTasksAgain(history.Drains); err != nil {
 		return err
 	}
+	if history.Protecting {
+		if err := r.endProtection(history.Attached.Group); err != nil {
+			return err
+		}
+	}
 	if group := history.Attached.Group; group != "" {
 		begun := *history
 		begun.Attached = cluster.Attached{Group: group, Begun: true}
@@ -173,6 +178,39 @@ func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) cluster.Write {
 	next.Rev++
 	next.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
 	return cluster.Write{Put: &next}
+}
+
+// endProtection has the instances of a group be without the protection from scale-in that was Berth's, and nobody protect them anew.
+func (r *scalingRound) endProtection(group string) error {
+	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixInstance))
+	if err != nil {
+		return fmt.Errorf("listing instances: %w", err)
+	}
+	var noted []string
+	for _, row := range rows {
+		if i, ok := row.(*cluster.Instance); ok && i.ReleasedIn == group {
+			noted = append(noted, i.ID)
+		}
+	}
+	if err := r.note(noted, ""); err != nil {
+		return err
+	}
+	groups, err := r.Groups.DescribeGroups(r.ctx, []string{group})
+	if err != nil {
+		return fmt.Errorf("describing Auto Scaling group %s: %w", group, err)
+	}
+	var ids []string
+	for _, g := range groups {
+		for _, i := range g.Instances {
+			if i.Running() && i.Protected {
+				ids = append(ids, i.ID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return wrap(r.Groups.SetInstanceProtection(r.ctx, group, ids, false), "ending the protection of instances")
 }
 
 // takeTasksAgain has the instances take tasks again that consolidation was emptying.

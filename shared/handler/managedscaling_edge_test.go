@@ -184,6 +184,16 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s.minute(2)
 		want(t, "protection by its owner", s.groups["g"].Instances[0].Protected, true)
 	})
+	t.Run("ProtectionEndsWithTheAttachment", func(t *testing.T) {
+		s := started(t, 3, 0) // new instances are protected
+		s.attach(t)
+		s.minute(1)
+		want(t, "status", s.status(t), cluster.AttachmentsComplete)
+		for _, i := range s.groups["g"].Instances {
+			want(t, "protection of "+i.ID, i.Protected, false)
+			want(t, "released", s.instance("h-"+i.ID).ReleasedIn, "")
+		}
+	})
 	for name, change := range map[string]func(*scaled){
 		"AnUpdatesSurgeIsNotTakenBack": func(s *scaled) { s.groups["g"].Max, s.groups["g"].Desired = 20, 12 },
 		"NothingIsSetOnceInstancesHaveCome": func(s *scaled) {
