@@ -282,7 +282,7 @@ type Update struct {
 	Domain     string    `json:"do,omitempty"`
 	DomainDone time.Time `json:"dd,omitzero"`
 	// Sick are those that were unhealthy already when it began, by name.
-	Sick []string `json:"sk,omitempty"`
+	Sick []string `json:"ss,omitempty"`
 	// Revert has the group launch from its original template again.
 	Revert bool `json:"rt,omitempty"`
 	// Floor is the desired capacity to come back to; nil before that has begun.
