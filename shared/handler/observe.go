@@ -31,7 +31,7 @@ func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
 	}
 	derived := cluster.TaskID(t.StartedBy, t.Instance)
 	row, err := o.report(ctx, cluster.TaskKey(t.Cluster, short, derived), t)
-	if err != nil || row {
+	if err != nil || row != nil {
 		return err
 	}
 	alias, err := o.state.Get(ctx, cluster.AliasKey(t.Cluster, derived))
@@ -43,17 +43,18 @@ func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
 		if err != nil {
 			return err
 		}
-		if row {
-			return o.retire(ctx, a, t)
+		if row != nil {
+			return o.retire(ctx, a, row)
 		}
 	}
 	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
 	return o.foreign(ctx, t)
 }
 
-// retire lets an alias expire once nothing more will be reported by it.
-func (o *observer) retire(ctx context.Context, a *cluster.Alias, t cluster.ECSTask) error {
-	if t.Last != cluster.TaskStopped || a.Expires != 0 {
+// retire lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
+// the task has ended says nothing of it.
+func (o *observer) retire(ctx context.Context, a *cluster.Alias, row *cluster.Task) error {
+	if row.Last != cluster.TaskStopped || a.Expires != 0 {
 		return nil
 	}
 	next := *a
@@ -62,21 +63,19 @@ func (o *observer) retire(ctx context.Context, a *cluster.Alias, t cluster.ECSTa
 	return wrap(err, "retiring the alias of task %s", a.ID)
 }
 
-// report writes the report on the row with the key; false means that there is no such row.
-func (o *observer) report(ctx context.Context, key cluster.Key, t cluster.ECSTask) (bool, error) {
-	_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
+// report writes the report on the row with the key and returns the row as it is then; nil means that there is none.
+func (o *observer) report(ctx context.Context, key cluster.Key, t cluster.ECSTask) (*cluster.Task, error) {
+	written, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
 	var c *cluster.Conflict
 	if !errors.As(err, &c) {
-		return true, wrap(err, "recording task %s", t.ID)
+		row, _ := written.(*cluster.Task)
+		return row, wrap(err, "recording task %s", t.ID)
 	}
-	row, ok := c.Row.(*cluster.Task)
-	if !ok || row == nil {
-		return false, nil
+	row, _ := c.Row.(*cluster.Task)
+	if row != nil && t.Last != cluster.TaskStopped && extra(row, t) {
+		return row, o.stopExtra(ctx, t)
 	}
-	if t.Last != cluster.TaskStopped && extra(row, t) {
-		return true, o.stopExtra(ctx, t)
-	}
-	return true, nil
+	return row, nil
 }
 
 func (o *observer) observation(key cluster.Key, t cluster.ECSTask) *cluster.Observation {

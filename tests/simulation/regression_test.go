@@ -10,6 +10,7 @@ var regressions = []struct {
 	alone bool // the sweep alone found out what happened
 }{
 	{654, "a DAEMON was started by today's constraints and stopped by its deployment's, for ever", false},
+	{1346, "the alias of a task that runs was retired as a second start of it had ended: its reports became a foreign task", false},
 	{652, "zones were rebalanced of a service whose scoring goes before zones", false},
 	{16, "zones were said to be rebalanced for ever, of a service whose scoring goes before zones", false},
 	{35, "a waiting task was placed beyond the ceiling, after the desired count had been lowered", false},
