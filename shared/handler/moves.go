@@ -49,50 +49,19 @@ func (d *decider) moves(w *work) {
 	if len(steps) == 0 {
 		steps = d.makeRoom(movers, busy, ask)
 	}
-	for range maxPlans {
-		d.carryOut(movers, steps, w.moves)
-		first := firstOf(steps)
-		if began(movers) || len(first) == 0 {
-			break
-		}
-		keep := ask.Keep // those cannot begin: what others can do does not wait for them
-		ask.Keep = func(t *cluster.Task) bool { return first[t.ID] || keep != nil && keep(t) }
-		steps = d.engine.PlanMoves(ask).Moves
-	}
-	d.conclude(movers, busy, plan, w.moves)
-}
-
-// maxPlans is how many plans are made of which nothing can begin.
-const maxPlans = 3
-
-func (d *decider) carryOut(movers []*mover, steps []placement.Move, changed bool) {
 	for _, step := range steps {
 		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
 		if i >= 0 {
-			d.move(movers[i], step, changed)
+			d.move(movers[i], step, w.moves)
 		}
 	}
-}
-
-// firstOf are the tasks that the plan wants to move before any other.
-func firstOf(steps []placement.Move) map[string]bool {
-	out := map[string]bool{}
-	for _, step := range steps {
-		if len(step.After) == 0 {
-			out[step.Task] = true
-		}
-	}
-	return out
-}
-
-func began(movers []*mover) bool {
-	return slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
+	d.conclude(movers, busy, plan, w.moves)
 }
 
 // conclude writes what has become of each service's moves. Those of which some are under way stay as they are; others wait,
 // as what is under way elsewhere may yet do something for them, or make room.
 func (d *decider) conclude(movers []*mover, busy *wave, plan *placement.Plan, changed bool) {
-	began := began(movers)
+	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
 	for _, m := range movers {
 		broken := d.unrepaired(plan, m.service.Short)
 		switch {
