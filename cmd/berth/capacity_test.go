@@ -52,7 +52,7 @@ func newBackend(t *testing.T) (*backend, string) {
 		ec2, id := fmt.Sprintf("i-%d", n+1), fmt.Sprintf("node-%d", n+1)
 		b.auto.Instances = append(b.auto.Instances, cluster.GroupInstance{ID: ec2, Zone: "us-east-1a", Lifecycle: "InService", Template: "lt-1:1"})
 		b.rows = append(b.rows, &cluster.Instance{
-			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: at,
+			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(at),
 			Attributes: map[string]string{cluster.AttributeZone: "us-east-1a"}, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 4096},
 		}, &cluster.Task{
 			Head: head, ID: fmt.Sprintf("task-%d", n+1), Owner: "web-short", Service: "web", Group: "service:web", TaskDefinition: "web:1", Instance: id,

@@ -46,7 +46,7 @@ func instance(e *envelope) (any, error) {
 	}
 	i := &cluster.Instance{
 		EC2InstanceID: d.EC2InstanceID, Status: instanceStatuses[d.Status], AgentConnected: d.AgentConnected,
-		Version: d.Version, RegisteredAt: d.RegisteredAt, Provider: d.Provider,
+		Version: d.Version, RegisteredAt: cluster.At(d.RegisteredAt), Provider: d.Provider,
 	}
 	var err error
 	switch {

@@ -50,7 +50,7 @@ func (f Facts) RegisteredAt() time.Time {
 	if f.view.Instance == nil {
 		return time.Time{}
 	}
-	return f.view.Instance.RegisteredAt
+	return f.view.Instance.RegisteredAt.Time()
 }
 
 // RunningTasks is how many tasks on the instance are RUNNING, foreign ones included.

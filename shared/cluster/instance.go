@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"strings"
-	"time"
 )
 
 // InstanceStatus is the status of a container instance, in ECS's words.
@@ -47,7 +46,7 @@ type Instance struct {
 	// Provider is the capacity provider that the instance belongs to (S14); empty for none.
 	Provider     string            `json:"cp,omitempty"`
 	Version      int64             `json:"v"` // of the event that last changed it
-	RegisteredAt time.Time         `json:"at"`
+	RegisteredAt Instant           `json:"at"`
 	Registered   Capacity          `json:"r"`
 	Attributes   map[string]string `json:"a,omitempty"`
 	// ReleasedIn is the Auto Scaling group that may take the instance in a scale-in, as managed scaling let it: before a task

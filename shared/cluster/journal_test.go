@@ -236,7 +236,7 @@ func TestStaticRev(t *testing.T) {
 	expect(t, "a task", changed(running("t", "i-1", 1)), false)
 	expect(t, "the same row", changed(capable("i-1", 2, nil)), false)
 	later := capable("i-1", 3, nil)
-	later.RegisteredAt = time.Unix(5, 0)
+	later.RegisteredAt = cluster.At(time.Unix(5, 0))
 	expect(t, "registered again", changed(later), true)
 	expect(t, "another capacity", changed(capable("i-1", 4, map[string]int64{"rps": 1})), true)
 	expect(t, "its node type", changed(properties(1, "big")), true)
@@ -303,7 +303,7 @@ func TestFacts(t *testing.T) {
 		t.Error("an instance of which only tasks are known has facts")
 	}
 	i := capable("i-1", 1, nil)
-	i.EC2InstanceID, i.AgentVersion, i.RegisteredAt = "i-0abc", "1.97.1", time.Unix(5, 0)
+	i.EC2InstanceID, i.AgentVersion, i.RegisteredAt = "i-0abc", "1.97.1", cluster.At(time.Unix(5, 0))
 	s.Put(i)
 	s.Put(configured(1, func(c *cluster.Configuration) {
 		c.NodeTypes["big"] = cluster.NodeType{Properties: map[string]string{"disk": "ssd"}}

@@ -117,7 +117,7 @@ func TestErrors(t *testing.T) {
 func TestInstance_Supersedes(t *testing.T) {
 	at := func(minute int, status cluster.InstanceStatus, connected bool) *cluster.Instance {
 		return &cluster.Instance{
-			ID: "i", Status: status, AgentConnected: connected, RegisteredAt: time.Date(2026, 11, 21, 12, minute, 0, 0, time.UTC),
+			ID: "i", Status: status, AgentConnected: connected, RegisteredAt: cluster.At(time.Date(2026, 11, 21, 12, minute, 0, 0, time.UTC)),
 		}
 	}
 	gone, left := at(9, cluster.InstanceInactive, false), at(5, cluster.InstanceActive, false)

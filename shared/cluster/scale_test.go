@@ -81,7 +81,7 @@ func largeInstance(n int, id string) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: own("production"), Rev: 3}, ID: own(id), EC2InstanceID: "i-" + hexID(n, 17),
 		Status: own(cluster.InstanceActive), AgentConnected: true, AgentVersion: own("1.97.1"), Version: 12,
-		RegisteredAt: began, Registered: cluster.Capacity{CPU: 16 * cluster.VCPU, Memory: 65536, Ports: ports},
+		RegisteredAt: cluster.At(began), Registered: cluster.Capacity{CPU: 16 * cluster.VCPU, Memory: 65536, Ports: ports},
 		Attributes: attributes,
 	}
 }

@@ -86,7 +86,7 @@ func (s *Snapshot) putInstance(i *Instance) bool {
 	}
 	s.pool.row(i)
 	i.ID = v.ID
-	if v.Instance != nil && v.Same(i) && v.RegisteredAt.Equal(i.RegisteredAt) {
+	if v.Instance != nil && v.Same(i) && v.RegisteredAt == i.RegisteredAt {
 		v.Instance = i
 		return true
 	}

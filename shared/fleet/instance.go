@@ -158,7 +158,7 @@ func (i *instance) noun() *cluster.Instance {
 	if i.view == nil {
 		i.view = &cluster.Instance{
 			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
-			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: i.RegisteredAt, Attributes: i.attributes, Provider: i.Provider,
+			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: cluster.At(i.RegisteredAt), Attributes: i.attributes, Provider: i.Provider,
 			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
 		}
 	}

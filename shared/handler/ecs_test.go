@@ -70,7 +70,7 @@ func (e *fakeECS) define(d *cluster.TaskDefinition) {
 
 // register adds an ACTIVE instance and tells of it.
 func (e *fakeECS) register(i *cluster.Instance) {
-	i.Status, i.AgentConnected, i.Version, i.RegisteredAt = cluster.InstanceActive, true, 1, e.clock.Now()
+	i.Status, i.AgentConnected, i.Version, i.RegisteredAt = cluster.InstanceActive, true, 1, cluster.At(e.clock.Now())
 	e.instances[i.ID] = i
 	e.tell(instanceEvent(i))
 }

@@ -75,7 +75,7 @@ func (s *sweep) instances(ctx context.Context) error {
 	}
 	for _, v := range s.sortedViews() {
 		// One that has just registered may not be listed yet.
-		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.now.Sub(v.RegisteredAt) > s.settings.Settle {
+		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.now.Sub(v.RegisteredAt.Time()) > s.settings.Settle {
 			if err := s.gone(ctx, v.Instance); err != nil {
 				return err
 			}

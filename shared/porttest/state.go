@@ -74,7 +74,7 @@ func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 
 func instance(name, id string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
-		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: t0,
+		Head: head(name, rev), ID: id, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(t0),
 		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024}, Attributes: map[string]string{"a": "b"},
 	}
 }

@@ -155,8 +155,8 @@ func (c *census) date(m *member) {
 	}
 	if m.launched = m.LaunchedAt; m.launched.IsZero() {
 		m.launched = seen
-		if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Before(m.launched) {
-			m.launched = m.view.RegisteredAt
+		if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Time().Before(m.launched) {
+			m.launched = m.view.RegisteredAt.Time()
 		}
 	}
 	switch {

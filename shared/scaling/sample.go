@@ -61,7 +61,7 @@ func (c *census) blankOf(size cluster.Capacity) *blank {
 		b.ids = append(b.ids, id)
 		b.snap.Put(&cluster.Instance{
 			Head: cluster.Head{Rev: 1}, ID: id, Status: cluster.InstanceActive, AgentConnected: true, AgentVersion: s.AgentVersion,
-			RegisteredAt: c.Now, Registered: size, Attributes: s.Attributes, Provider: c.Provider.Name,
+			RegisteredAt: cluster.At(c.Now), Registered: size, Attributes: s.Attributes, Provider: c.Provider.Name,
 		})
 	}
 	b.engine = placement.New(b.snap)

@@ -74,7 +74,7 @@ func (f *fleet) launch() {
 		if f.now.Sub(m.LaunchedAt) == 2*time.Minute {
 			id := 0
 			fmt.Sscanf(m.ID, "i-%d", &id)
-			f.rows = append(f.rows, row(id, func(i *cluster.Instance) { i.RegisteredAt = f.now }))
+			f.rows = append(f.rows, row(id, func(i *cluster.Instance) { i.RegisteredAt = cluster.At(f.now) }))
 		}
 	}
 	for want := f.group.Desired; len(f.group.Instances) < want; {

@@ -70,7 +70,7 @@ type size func(*cluster.Instance)
 func row(n int, options ...size) *cluster.Instance {
 	i := &cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: fmt.Sprintf("c-%d", n), EC2InstanceID: fmt.Sprintf("i-%d", n),
-		Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: noon.Add(-time.Hour),
+		Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(noon.Add(-time.Hour)),
 		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096},
 		Attributes: map[string]string{cluster.AttributeInstanceType: "m5.large", cluster.AttributeZone: "a"},
 	}

@@ -18,7 +18,7 @@ func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(value(i.ContainerInstanceArn)),
 		EC2InstanceID: value(i.Ec2InstanceId), Status: cluster.InstanceStatus(value(i.Status)),
-		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: value(i.RegisteredAt).UTC(), Provider: value(i.CapacityProviderName),
+		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(value(i.RegisteredAt)), Provider: value(i.CapacityProviderName),
 	}
 	if len(i.Attributes) > 0 {
 		out.Attributes = make(map[string]string, len(i.Attributes))

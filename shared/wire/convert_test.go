@@ -27,13 +27,13 @@ func TestInstance(t *testing.T) {
 	})
 	expect(t, "instance", got, &cluster.Instance{
 		Head: cluster.Head{Cluster: "prod"}, ID: "0a", EC2InstanceID: "i-1", Status: cluster.InstanceDraining, AgentConnected: true,
-		Version: 7, RegisteredAt: noon, Attributes: map[string]string{"ecs.availability-zone": "a", "flag": ""},
+		Version: 7, RegisteredAt: cluster.At(noon), Attributes: map[string]string{"ecs.availability-zone": "a", "flag": ""},
 		Registered: cluster.Capacity{
 			CPU: 2048 * cluster.CPUUnit, Memory: 7680, GPUs: []string{"GPU-1", "GPU-2"},
 			Ports: []cluster.Port{{Number: 22, Protocol: cluster.TCP}, {Number: 53, Protocol: cluster.UDP}},
 		},
 	})
-	expect(t, "location", got.RegisteredAt.Location().String(), "UTC")
+	expect(t, "location", got.RegisteredAt.Time().Location().String(), "UTC")
 	expect(t, "nothing known", wire.Instance("prod", types.ContainerInstance{}).RegisteredAt.IsZero(), true)
 }
 

@@ -73,7 +73,7 @@ func (s *settled) put(row cluster.Row) {
 func (s *settled) instance(i int) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%032x", i), EC2InstanceID: fmt.Sprintf("i-%017x", i), Status: cluster.InstanceActive,
-		AgentConnected: true, Version: 1, RegisteredAt: s.now, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 8192},
+		AgentConnected: true, Version: 1, RegisteredAt: cluster.At(s.now), Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 8192},
 		Attributes: map[string]string{cluster.AttributeZone: fmt.Sprint("zone-", i%3)},
 	}
 }

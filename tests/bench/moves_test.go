@@ -26,7 +26,7 @@ func newGoverned(instances int) *governed {
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	for n := range instances {
 		g.snap.Put(&cluster.Instance{
-			Head: head, ID: fmt.Sprintf("i-%05d", n), Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: time.Unix(1, 0),
+			Head: head, ID: fmt.Sprintf("i-%05d", n), Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(time.Unix(1, 0)),
 			Registered: cluster.Capacity{CPU: 64 * cluster.VCPU, Memory: 1 << 20, Metrics: map[string]int64{"io": 1000}},
 			Attributes: map[string]string{"ecs.availability-zone": fmt.Sprint("zone-", n%3), "berth.property.Disk": "ssd"},
 		})

@@ -149,7 +149,7 @@ func (c *Case) metrics() []string {
 func (n *Node) row() (*cluster.Instance, error) {
 	out := &cluster.Instance{
 		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: n.Name, Status: cluster.InstanceActive,
-		AgentConnected: n.Up == nil || *n.Up, RegisteredAt: time.Unix(1, 0),
+		AgentConnected: n.Up == nil || *n.Up, RegisteredAt: cluster.At(time.Unix(1, 0)),
 		Registered: cluster.Capacity{CPU: cluster.VCPU, Memory: 1024, Metrics: amounts(n.Capacities)},
 		// An upgrade domain that all instances share has no rule.
 		Attributes: map[string]string{cluster.AttributeUpgrade: "all"},

@@ -117,7 +117,7 @@ func (j *upgradeJudge) drains(function, id string) {
 
 // settledNode reports whether an instance registered long enough ago for everybody to know.
 func (j *upgradeJudge) settledNode(n *node) bool {
-	return n.row != nil && j.Loop.Now().Sub(n.row.RegisteredAt) >= lately
+	return n.row != nil && j.Loop.Now().Sub(n.row.RegisteredAt.Time()) >= lately
 }
 
 // released is called when an update has put a node back.

@@ -32,7 +32,7 @@ func fleet(change ...func(*cluster.CapacityProvider)) ([]cluster.Row, *whatif.Ca
 	for n, zone := range []string{"a", "a", "b", "b"} {
 		id := string(rune('1' + n))
 		i := instance("n-"+id, zone, nil)
-		i.EC2InstanceID, i.RegisteredAt = "i-"+id, noon.Add(-time.Hour)
+		i.EC2InstanceID, i.RegisteredAt = "i-"+id, cluster.At(noon.Add(-time.Hour))
 		out = append(out, i)
 		g.Instances = append(g.Instances, cluster.GroupInstance{
 			ID: "i-" + id, Zone: zone, Lifecycle: "InService", Template: "lt-1:1", LaunchedAt: noon.Add(-time.Hour),

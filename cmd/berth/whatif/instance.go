@@ -110,7 +110,7 @@ func instanceOf(snap *cluster.Snapshot, id string) (found *cluster.InstanceView)
 		case v.Instance == nil:
 		case v.ID == id:
 			return v
-		case v.EC2InstanceID == id && (found == nil || v.RegisteredAt.After(found.RegisteredAt)):
+		case v.EC2InstanceID == id && (found == nil || v.RegisteredAt > found.RegisteredAt):
 			found = v
 		}
 	}

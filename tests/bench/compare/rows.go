@@ -18,7 +18,7 @@ func head() cluster.Head { return cluster.Head{Cluster: clusterName, Rev: 1} }
 func instanceRow(n *workload.Instance) *cluster.Instance {
 	out := &cluster.Instance{
 		Head: head(), ID: n.ID, EC2InstanceID: "i-" + n.ID[len(n.ID)-17:], Status: cluster.InstanceActive, AgentConnected: true,
-		AgentVersion: "1.97.1", Version: 1, RegisteredAt: began,
+		AgentVersion: "1.97.1", Version: 1, RegisteredAt: cluster.At(began),
 		Registered: cluster.Capacity{CPU: n.CPU * cluster.CPUUnit, Memory: n.Memory, Metrics: map[string]int64{}},
 		Attributes: map[string]string{
 			cluster.AttributeZone: n.Zone, cluster.AttributeInstanceType: "m7.xlarge", cluster.AttributeFaultDomain: n.FaultDomain,
