@@ -3,7 +3,6 @@ package service
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"berth/shared/cluster"
 )
@@ -19,15 +18,6 @@ func named(p Plan) (names []string) {
 }
 
 func TestEventNames(t *testing.T) {
-	daemon := func(t *testing.T, on ...string) *world {
-		w := newWorld(t, 0)
-		w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 0, 100
-		w.eligible = on
-		w.rest(20)
-		w.pass(time.Minute)
-		w.step()
-		return w
-	}
 	t.Run("AComputedDesiredCount", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		expect(t, "while it stays", slices.Contains(named(w.step()), "SERVICE_DESIRED_COUNT_UPDATED"), false)

@@ -191,16 +191,18 @@ func TestDraining(t *testing.T) {
 	})
 }
 
+// daemon is a DAEMON service at rest on these instances.
+func daemon(t *testing.T, on ...string) *world {
+	w := newWorld(t, 0)
+	w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 0, 100
+	w.eligible = on
+	w.rest(20)
+	w.pass(time.Minute)
+	w.step()
+	return w
+}
+
 func TestDaemon(t *testing.T) {
-	daemon := func(t *testing.T, on ...string) *world {
-		w := newWorld(t, 0)
-		w.service.Strategy, w.service.MinHealthy, w.service.MaxPercent = cluster.Daemon, 0, 100
-		w.eligible = on
-		w.rest(20)
-		w.pass(time.Minute)
-		w.step()
-		return w
-	}
 	t.Run("OneOnEachInstance", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		expect(t, "tasks", len(w.ids()), 2)

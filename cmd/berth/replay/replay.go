@@ -3,11 +3,9 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -42,12 +40,8 @@ type Options struct {
 
 // run is one replay under way.
 type run struct {
-	Options
-	*installation.Installation
-	meter    *meter
-	arrivals []trace.Pod
-	arrived  int
-	failed   error
+	arrivals
+	meter *meter
 }
 
 // Run replays the trace to its end: until every task has run and ended, or can never be placed.
@@ -79,7 +73,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 func open(o Options) (*run, error) {
 	settings := handler.DefaultSettings()
 	settings.ProvisioningLimit = len(o.Tasks)
-	r := &run{Options: o, meter: newMeter(o)}
+	r := &run{arrivals: newArrivals(o), meter: newMeter(o)}
 	ids := 0
 	var err error
 	r.Installation, err = installation.Open(installation.Options{
@@ -91,8 +85,6 @@ func open(o Options) (*run, error) {
 		return nil, err
 	}
 	r.meter.now = r.Loop.Now
-	r.arrivals = slices.Clone(o.Tasks)
-	slices.SortStableFunc(r.arrivals, func(a, b trace.Pod) int { return cmp.Compare(*a.Created, *b.Created) })
 	return r, nil
 }
 
@@ -115,7 +107,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	r.meter.begin(r.Installation)
-	r.next()
+	r.next(r.submit)
 	return nil
 }
 
@@ -129,22 +121,6 @@ func machine(n trace.Node, number int) fleet.Machine {
 		m.Attributes = map[string]string{trace.ModelAttribute: n.Model}
 	}
 	return m
-}
-
-// next has the next task arrive at its time.
-func (r *run) next() {
-	if r.arrived == len(r.arrivals) {
-		return
-	}
-	at := epoch.Add(time.Duration(float64(*r.arrivals[r.arrived].Created) / r.Compress))
-	r.Loop.After(max(0, at.Sub(r.Loop.Now())), func() {
-		pod := r.arrivals[r.arrived]
-		r.arrived++
-		if err := r.submit(pod); err != nil {
-			r.failed = errors.Join(r.failed, fmt.Errorf("task %s: %w", pod.Name, err))
-		}
-		r.next()
-	})
 }
 
 // submit is a RunTask of one task that waits for as long as it takes.
@@ -200,7 +176,7 @@ func (r *run) drive(ctx context.Context) error {
 		if r.failed != nil {
 			return r.failed
 		}
-		if r.arrived == len(r.arrivals) && r.meter.idle(r.Loop.Now()) {
+		if r.arrived == len(r.coming) && r.meter.idle(r.Loop.Now()) {
 			return nil
 		}
 		if !r.Loop.Step() {

@@ -1,11 +1,9 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"berth/cmd/berth/installation"
@@ -21,18 +19,14 @@ import (
 // percentages of 100 and 200: it may be moved, but never be away. It lives for as long as in the trace from when it first
 // runs, and is deleted then.
 type scaledRun struct {
-	Options
-	*installation.Installation
+	arrivals
 	pools    []*pool
-	arrivals []trace.Pod
-	arrived  int
 	services map[string]*servedPod
 	ended    int
 	hours    float64
 	peak     int
 	short    map[string]int // services that had fewer tasks than their percentage allows, and how often
-	failed   error
-	last     time.Time // when something last began or ended
+	last     time.Time      // when something last began or ended
 }
 
 // servedPod is the service of one task of the trace.
@@ -93,7 +87,7 @@ func RunScaled(ctx context.Context, o Options, consolidate bool) (Scaled, error)
 func openScaled(o Options) (*scaledRun, error) {
 	settings := handler.DefaultSettings()
 	settings.ProvisioningLimit, settings.ServiceLimit = len(o.Tasks), len(o.Tasks)
-	r := &scaledRun{Options: o, pools: poolsOf(o.Nodes), services: map[string]*servedPod{}, short: map[string]int{}, last: epoch}
+	r := &scaledRun{arrivals: newArrivals(o), pools: poolsOf(o.Nodes), services: map[string]*servedPod{}, short: map[string]int{}, last: epoch}
 	ids := 0
 	var err error
 	r.Installation, err = installation.Open(installation.Options{
@@ -103,8 +97,6 @@ func openScaled(o Options) (*scaledRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.arrivals = slices.Clone(o.Tasks)
-	slices.SortStableFunc(r.arrivals, func(a, b trace.Pod) int { return cmp.Compare(*a.Created, *b.Created) })
 	return r, nil
 }
 
@@ -142,25 +134,9 @@ func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
-	r.next()
+	r.next(r.create)
 	r.Loop.After(time.Minute, r.count)
 	return nil
-}
-
-// next has the next task arrive at its time.
-func (r *scaledRun) next() {
-	if r.arrived == len(r.arrivals) {
-		return
-	}
-	at := epoch.Add(time.Duration(float64(*r.arrivals[r.arrived].Created) / r.Compress))
-	r.Loop.After(max(0, at.Sub(r.Loop.Now())), func() {
-		pod := r.arrivals[r.arrived]
-		r.arrived++
-		if err := r.create(pod); err != nil {
-			r.failed = errors.Join(r.failed, fmt.Errorf("task %s: %w", pod.Name, err))
-		}
-		r.next()
-	})
 }
 
 // create makes the task's service, of the group that has most to spare.
@@ -266,7 +242,7 @@ func (r *scaledRun) drive(ctx context.Context) error {
 			if r.Progress != nil {
 				r.Progress(r.arrived, r.ended)
 			}
-			done := r.ended == len(r.arrivals)
+			done := r.ended == len(r.coming)
 			if done && r.instances() == 0 || done && r.Loop.Now().Sub(r.last) > settled {
 				return nil
 			}
