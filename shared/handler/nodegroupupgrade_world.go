@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,13 +50,13 @@ func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, au
 		return
 	}
 	ids, err := n.ECS.ListInstances(ctx, clusterName)
-	known := map[string]bool{}
-	for _, i := range w.instances {
-		known[i.ID] = true
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] })
-	for batch := range slices.Chunk(ids, describeBatch) {
-		err = errors.Join(err, n.api().InstancesChanged(ctx, clusterName, batch))
+	if err == nil {
+		known := map[string]bool{}
+		for _, i := range w.instances {
+			known[i.ID] = true
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] })
+		err = n.api().InstancesChanged(ctx, clusterName, ids)
 	}
 	if err != nil {
 		logger(n.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
