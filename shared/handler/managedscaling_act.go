@@ -236,8 +236,11 @@ func (r *scalingRound) takeIn(ids []string) error {
 }
 
 func (r *scalingRound) observe(ids []string) error {
-	o := &observer{state: r.State, now: r.Clock.Now(), settings: r.Settings, log: logger(r.Log)}
-	return o.instances(r.ctx, r.ECS, r.of.Cluster, ids)
+	return r.observer().instances(r.ctx, r.ECS, r.of.Cluster, ids)
+}
+
+func (r *scalingRound) observer() *observer {
+	return &observer{state: r.State, now: r.Clock.Now(), settings: r.Settings, log: logger(r.Log)}
 }
 
 // waitsToTerminate is the state of an instance whose termination the lifecycle hook holds up.
@@ -272,8 +275,8 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 	for _, id := range sortedKeys(now) {
 		v := byEC2[id]
 		switch {
-		case v == nil, v.Status == cluster.InstanceDraining && len(v.Tasks) == 0, r.lost(v):
-			failed = append(failed, wrap(done(r.Groups.CompleteLifecycleAction(r.ctx, g.Name, cluster.DrainingHook, id)), "letting instance %s go", id))
+		case v == nil, r.lost(v), v.Status == cluster.InstanceDraining && len(v.Tasks) == 0:
+			failed = append(failed, wrap(r.complete(g.Name, id, v), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:
 			failed = append(failed, wrap(r.ECS.DrainInstance(r.ctx, r.of.Cluster, v.ID), "draining instance %s", id))
 		case !before[id].IsZero() && !before[id].Equal(now[id]):
@@ -281,6 +284,17 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// complete lets the termination of an instance go on; of one that drains (nil where it is gone), once ECS says as well that it has
+// no task.
+func (r *scalingRound) complete(group, id string, v *cluster.InstanceView) error {
+	if v != nil && !r.lost(v) {
+		if busy, err := r.observer().unheard(r.ctx, r.ECS, r.of.Cluster, v.ID); err != nil || busy {
+			return err
+		}
+	}
+	return done(r.Groups.CompleteLifecycleAction(r.ctx, group, cluster.DrainingHook, id))
 }
 
 // done is the error of a call about a lifecycle action, none where the action is over: the instance may wait for a hook of

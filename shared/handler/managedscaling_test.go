@@ -195,6 +195,29 @@ func TestManagedScaling(t *testing.T) {
 		}
 		wantCount(t, "running tasks after the drain", s.with(cluster.TaskRunning), 2)
 	})
+	t.Run("AsksECSBeforeItLetsAnInstanceGo", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
+		s.minute(2)
+		gone := s.groups["g"].Instances[0].ID
+		s.ecs.mute = true
+		late := s.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "h-" + gone, TaskDefinition: "web:1"})
+		s.ecs.report(late.ID, func(t *cluster.ECSTask) { t.Last = cluster.TaskRunning })
+		s.ecs.mute = false
+		if err := s.TerminateInstance(ctx, gone, false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(10)
+		if slices.Contains(s.calls, "complete "+gone) {
+			t.Fatal("the termination was completed, and a task that nobody told of was on the instance")
+		}
+		want(t, "row", s.task(late.ID).Instance, "h-"+gone)
+		s.ecs.exit(late.ID, 0)
+		s.minute(2)
+		if !slices.Contains(s.calls, "complete "+gone) {
+			t.Fatalf("the termination hangs: %q", s.calls)
+		}
+	})
 	t.Run("AnInstanceStoppedByHandDoesNotHang", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1

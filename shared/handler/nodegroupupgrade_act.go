@@ -72,7 +72,7 @@ func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *clus
 	case nodegroup.Resize:
 		return n.resize(ctx, g.AutoScalingGroup, a, seen)
 	case nodegroup.Terminate:
-		return n.terminate(ctx, g.AutoScalingGroup, a, seen)
+		return n.terminate(ctx, g, a, seen)
 	case nodegroup.StopTasks:
 		return n.stop(ctx, g.Cluster, u, a)
 	}
@@ -97,6 +97,10 @@ func (n *NodeGroupUpgrade) change(ctx context.Context, clusterName string, u *cl
 		return err
 	}
 	return n.api().InstancesChanged(ctx, clusterName, []string{a.Node})
+}
+
+func (n *NodeGroupUpgrade) observer() *observer {
+	return &observer{state: n.State, now: n.Clock.Now(), settings: n.Settings, log: logger(n.Log)}
 }
 
 func (n *NodeGroupUpgrade) api() *API {
@@ -171,9 +175,14 @@ func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup
 }
 
 // terminate terminates an instance that is in the group and not on its way out already: twice would lower the desired capacity
-// twice.
-func (n *NodeGroupUpgrade) terminate(ctx context.Context, group string, a nodegroup.Action, seen *cluster.Sizes) error {
-	auto, err := n.undisturbed(ctx, group, *seen)
+// twice. One that is to have no tasks and has some after all goes once they have left.
+func (n *NodeGroupUpgrade) terminate(ctx context.Context, g *cluster.NodeGroup, a nodegroup.Action, seen *cluster.Sizes) error {
+	if a.Node != "" {
+		if busy, err := n.observer().unheard(ctx, n.ECS, g.Cluster, a.Node); err != nil || busy {
+			return err
+		}
+	}
+	auto, err := n.undisturbed(ctx, g.AutoScalingGroup, *seen)
 	if err != nil || auto == nil || !slices.ContainsFunc(auto.Instances, func(i cluster.GroupInstance) bool {
 		return i.ID == a.Instance && lifecycle(i.Lifecycle) != nodegroup.Terminating
 	}) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -107,6 +108,35 @@ func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
 	want(t, "another was faster", c.done, true)
 	want(t, "terminated twice", twice, 0)
 	want(t, "desired", g.Desired, 4)
+}
+
+// A task that ECS started late, and that nobody has told of, keeps its node until it has ended.
+func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
+	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	var late cluster.ECSTask
+	var node string
+	c := &changing{State: upgrade.State}
+	c.when = func(u *cluster.Update) bool {
+		if len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate || u.Work[0].Node == "" {
+			return false
+		}
+		c.change = func() {
+			node = u.Work[0].Node
+			w.ecs.mute = true
+			late = w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: node, TaskDefinition: "web:1"})
+			w.ecs.mute = false
+		}
+		return true
+	}
+	upgrade.State = c
+	u := pool.runs(upgrade, 120, func(int) {
+		if late.ID != "" && w.clock.now.Sub(w.ecs.tasks[late.ID].Started) > 5*time.Minute && w.ecs.tasks[late.ID].Last == cluster.TaskRunning {
+			want(t, "row", w.task(late.ID).Instance, node)
+			w.ecs.exit(late.ID, 0)
+		}
+	})
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "the late task has ended", late.ID != "" && w.ecs.tasks[late.ID].Last == cluster.TaskStopped, true)
 }
 
 // lingering instances are on their way out for a while.

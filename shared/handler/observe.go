@@ -108,6 +108,27 @@ func (o *observer) stopExtra(ctx context.Context, t cluster.ECSTask) error {
 	return wrap(err, "asking for extra task %s to be stopped", t.ID)
 }
 
+// unheard reports whether ECS runs tasks on an instance that has none by the state, and takes them in: a start may take effect
+// late, or its events be lost, and whoever lets the instance go must not take the task along.
+func (o *observer) unheard(ctx context.Context, ecs ECS, clusterName, instance string) (bool, error) {
+	ids, err := ecs.ListTasks(ctx, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning})
+	if err != nil {
+		return false, fmt.Errorf("listing tasks of instance %s: %w", instance, err)
+	}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		got, err := ecs.DescribeTasks(ctx, clusterName, batch)
+		if err != nil {
+			return false, fmt.Errorf("describing tasks of instance %s: %w", instance, err)
+		}
+		for _, t := range got {
+			if err := ignoreDrop(o.task(ctx, t)); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(ids) > 0, nil
+}
+
 // foreignOwner is the owner of the rows of tasks that Berth did not start.
 const foreignOwner = "foreign"
 

@@ -34,7 +34,7 @@ const (
 type Action struct {
 	Kind      Kind
 	Instance  string // EC2 instance id
-	Node      string // container instance id
+	Node      string // container instance id; of Terminate, of one that is to have no tasks
 	Template  string
 	Max       int
 	Desired   int

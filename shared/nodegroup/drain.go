@@ -92,7 +92,11 @@ func (w *work) actOn(n *cluster.NodeWork) (out []Action) {
 	}
 	if n.Step == cluster.StepTerminate {
 		if i.Lifecycle != Terminating && (!n.Surplus || w.mayTerminate()) {
-			out = append(out, Action{Kind: Terminate, Instance: i.ID, Decrement: n.Surplus})
+			a := Action{Kind: Terminate, Instance: i.ID, Decrement: n.Surplus}
+			if len(i.held()) == 0 {
+				a.Node = i.node()
+			}
+			out = append(out, a)
 		}
 		return out
 	}

@@ -207,7 +207,8 @@ var notSeen = map[string]string{
 	"ec2:RunInstances":  "Auto Scaling asks it of who has a group launch by a template",
 	"sqs:SendMessage":   "the event source mapping reports records that it gave up",
 
-	"node-group-upgrade ecs:DescribeTasks":          "an update by force stops a task that somebody else started",
+	"managed-scaling ecs:DescribeTasks":             "a terminating instance has a task that nobody has told of",
+	"node-group-upgrade ecs:DescribeTasks":          "an update by force stops a task that somebody else started, or a node has one that nobody has told of",
 	"node-group-upgrade ecs:ListContainerInstances": "a node is in service before its event has come",
 }
 

@@ -28,6 +28,7 @@ var upgradeRegressions = []struct {
 	found string
 }{
 	{129, "a node was left unschedulable: the mark was made, and looking at it afterwards was denied"},
+	{504, "a node was terminated with a task that ECS had started late, and of which nobody had told"},
 }
 
 func TestUpgradeRegressions(t *testing.T) {
