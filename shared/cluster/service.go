@@ -84,6 +84,12 @@ type Service struct {
 	Options ServiceOptions `json:"op,omitzero"`
 }
 
+// Bounds are how many of so many desired tasks stay RUNNING and healthy at least, rounded up, and how many there may be at most,
+// rounded down (S8).
+func (s *Service) Bounds(desired int) (least, most int) {
+	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
+}
+
 // Revision is the revision with a deployment's id, of those that the service has tasks of or goes back to; nil for another.
 func (s *Service) Revision(id string) *Revision {
 	if s.Deployment.ID == id {

@@ -65,7 +65,7 @@ func (d *decider) failingLast(s *cluster.Service, wishes []*wish) {
 // within are the wishes without tasks that wait and would now be more than maximumPercent allows: fewer are desired than when
 // they were begun.
 func (d *decider) within(s, next *cluster.Service, wishes []*wish) []*wish {
-	room := next.Desired * next.MaxPercent / 100
+	_, room := next.Bounds(next.Desired)
 	for _, t := range d.snap.Owned(s.Short) {
 		if t.Active() && t.Holds() {
 			room--

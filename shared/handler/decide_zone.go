@@ -63,10 +63,11 @@ func (d *decider) poorer(s *cluster.Service, freed map[string]bool, room bool) b
 // rebalances reports whether a service is one whose zones are kept in balance (section "Availability Zone rebalancing" of
 // the ECS Developer Guide).
 func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bool {
+	_, most := s.Bounds(s.Desired)
 	switch {
 	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive:
 		return false
-	case s.Desired*s.MaxPercent/100 <= s.Desired: // no task can be started before another stops
+	case most <= s.Desired: // no task can be started before another stops
 		return false
 	case d.snap.Governed()[s.Name] != nil && d.scattered(): // its tasks may be where they are to make room
 		return false

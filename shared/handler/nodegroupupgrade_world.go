@@ -117,8 +117,7 @@ func blocks(s *cluster.Service) string {
 	if s.Blocked != nil {
 		return fmt.Sprintf("no room for a replacement: %s", s.Blocked)
 	}
-	least := (s.Desired*s.MinHealthy + 99) / 100
-	if most := s.Desired * s.MaxPercent / 100; s.Running <= least && most <= s.Running {
+	if least, most := s.Bounds(s.Desired); s.Running <= least && most <= s.Running {
 		return fmt.Sprintf("service %s has to keep %d of its tasks RUNNING and may have %d at most", s.Name, least, most)
 	}
 	return ""

@@ -373,7 +373,7 @@ func (p *consolidation) resting(t *cluster.Task) string {
 			healthy++
 		}
 	}
-	least, most := (s.Desired*s.MinHealthy+99)/100, s.Desired*s.MaxPercent/100
+	least, most := s.Bounds(s.Desired)
 	switch {
 	case len(s.Older) > 0:
 		return "a deployment of service " + s.Name + " is under way"

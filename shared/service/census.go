@@ -323,9 +323,6 @@ func (c *census) wants(desired int) int {
 	return desired
 }
 
-// least is how many healthy tasks must be left: minimumHealthyPercent of desired, rounded up.
-func (c *census) least(desired int) int { return (desired*c.Service.MinHealthy + 99) / 100 }
-
 // may reports whether a task may be stopped now.
 func (c *census) may(m *member) bool {
 	if m.gone || c.shielded(m) {

@@ -17,7 +17,8 @@ func (c *census) daemon() {
 		c.stopAll()
 		return
 	}
-	c.floor, c.ceiling = c.least(len(eligible)), len(eligible)
+	c.floor, _ = c.Service.Bounds(len(eligible))
+	c.ceiling = len(eligible)
 	if c.Service.Desired != len(eligible) {
 		c.event(Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"})
 	}

@@ -14,8 +14,7 @@ func (c *census) replica() {
 		c.stopAll()
 		return
 	}
-	c.floor = c.least(desired)
-	c.ceiling = desired * c.Service.MaxPercent / 100
+	c.floor, c.ceiling = c.Service.Bounds(desired)
 	c.rescale(desired)
 	c.overflow()
 	c.evacuate()
