@@ -32,7 +32,7 @@ func (d *decider) moves(w *work) {
 	if !w.moves && !d.stirred(w) {
 		return
 	}
-	movers := d.movers()
+	movers := d.movers(w.moves)
 	busy := d.underWay(movers)
 	if len(movers) == 0 || busy.replacements >= MaxMoves {
 		return
@@ -42,7 +42,7 @@ func (d *decider) moves(w *work) {
 		ask.Keep = func(t *cluster.Task) bool { return busy.holds(t) || d.protected(t) }
 	}
 	for _, m := range movers {
-		ask.Owners[m.service.Short] = placement.Mover{Name: "service " + m.service.Name, Spec: m.spec, Target: m.service.Desired}
+		ask.Owners[m.service.Short] = m.Mover
 	}
 	plan := d.engine.PlanMoves(ask)
 	steps := plan.Moves
@@ -52,7 +52,7 @@ func (d *decider) moves(w *work) {
 	for _, step := range steps {
 		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
 		if i >= 0 {
-			d.move(movers[i], step, w.moves)
+			d.move(movers[i], step)
 		}
 	}
 	d.conclude(movers, busy, plan, w.moves)
@@ -64,6 +64,9 @@ func (d *decider) conclude(movers []*mover, busy *wave, plan *placement.Plan, ch
 	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
 	for _, m := range movers {
 		broken := d.unrepaired(plan, m.service.Short)
+		if broken != "" && m.Fixed {
+			broken += "; " + m.stays()
+		}
 		switch {
 		case busy.owners[m.service.Short]:
 			continue
@@ -117,11 +120,11 @@ func (d *decider) stirred(w *work) bool {
 	return false
 }
 
-// mover is a service whose tasks may have to move.
+// mover is a service whose tasks may have to move, and how they may.
 type mover struct {
+	placement.Mover
 	service *cluster.Service
 	def     *cluster.TaskDefinition
-	spec    *placement.Spec
 	allowed *service.Plan // what its percentages allow, once asked for
 	moving  bool
 	moves   []service.Move // begun
@@ -129,8 +132,25 @@ type mover struct {
 	stuck   string         // why nothing of what is planned begins, and nothing is under way that will allow it
 }
 
-// movers are the governed services, in order of name.
-func (d *decider) movers() []*mover {
+// MoverOf is a service as moves of its tasks are planned. What its percentages never allow is not planned at all, so that it
+// stands in nobody's way; gaveUp reports that stopping a task first has come to nothing, and is not tried.
+func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) placement.Mover {
+	least, most := s.Bounds(s.Desired)
+	startFirst := gaveUp || least >= s.Desired
+	return placement.Mover{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst, Fixed: startFirst && most <= s.Desired}
+}
+
+// stays says why none of the service's tasks may move.
+func (m *mover) stays() string {
+	if least, _ := m.service.Bounds(m.service.Desired); least < m.service.Desired {
+		return "a task that was stopped to move found no room in time"
+	}
+	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", m.service.MinHealthy, m.service.MaxPercent)
+}
+
+// movers are the governed services, in order of name. What was stopped first once and came to nothing is not tried for ever:
+// only when something has changed.
+func (d *decider) movers(changed bool) []*mover {
 	governed := d.snap.Governed()
 	if len(governed) == 0 {
 		return nil
@@ -140,7 +160,7 @@ func (d *decider) movers() []*mover {
 		s := governed[name]
 		def := d.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
-			out = append(out, &mover{service: s, def: def, spec: d.serviceRequest(s, def, 1).Spec})
+			out = append(out, &mover{Mover: MoverOf(s, d.serviceRequest(s, def, 1).Spec, s.GaveUp && !changed), service: s, def: def})
 		}
 	}
 	return out
@@ -210,23 +230,17 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 }
 
 // move begins one move, if the service's percentages and the room there is now allow it: else it is planned anew when
-// the service has come to rest, or when what it waits for is over. What was stopped first once and came to nothing is not
-// tried for ever: only when something has changed.
-func (d *decider) move(m *mover, step placement.Move, changed bool) {
+// the service has come to rest, or when what it waits for is over.
+func (d *decider) move(m *mover, step placement.Move) {
 	t := d.snap.Task(m.service.Short, step.Task)
 	if m.allowed == nil {
 		m.allowed = new(service.Reconcile(d.input(m.service)))
 	}
-	stops := m.allowed.MoveStops > 0 && (changed || !m.service.GaveUp)
+	stops := m.allowed.MoveStops > 0 && !m.StartFirst
 	starts := m.allowed.Moves > 0 && step.Mode != placement.MoveStopFirst
-	m.moving = true
-	switch {
-	case stops || starts || m.allowed.Moves > 0:
-		m.stuck = "no instance has room for what has to be done first"
-	case m.allowed.MoveStops > 0:
-		m.stuck = "a task that was stopped to move found no room in time"
-	default:
-		m.stuck = fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", m.service.MinHealthy, m.service.MaxPercent)
+	m.moving, m.stuck = true, "no instance has room for what has to be done first"
+	if !stops && m.allowed.Moves == 0 {
+		m.stuck = "none of its tasks may be replaced now"
 	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
@@ -251,7 +265,7 @@ func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
 		to = step.Via
 	}
 	devices, rejected := d.engine.Check(d.snap.Instances[to], placement.Request{
-		Spec: d.specs.alone(m.spec, &d.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
+		Spec: d.specs.alone(m.Spec, &d.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
 	})
 	if rejected != nil {
 		return false

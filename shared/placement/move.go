@@ -7,6 +7,8 @@ type Mover struct {
 	Name   string // what its users call it; its key where empty
 	Spec   *Spec
 	Target int // desired count: domain rules depend on it (P4, P5)
+	// StartFirst reports that no task of it may stop before what takes over from it runs; Fixed, that none may move at all.
+	StartFirst, Fixed bool
 }
 
 // Moves asks for moves.

@@ -117,7 +117,7 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		}
 	}
 	o := moveOwner{
-		name: name, called: cmp.Or(m.Name, name), spec: m.Spec, most: int(m.Spec.most()),
+		name: name, called: cmp.Or(m.Name, name), spec: m.Spec, most: int(m.Spec.most()), startFirst: m.StartFirst,
 		avoided: func(i int) bool { return avoid[i] },
 		matches: p.matcher(m.Spec),
 	}
@@ -225,7 +225,7 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[st
 			p.tasks = append(p.tasks, moveTask{
 				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
 				cost:    m.costOf(t, p.owners[o].spec).Units(),
-				movable: !t.Foreign && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
+				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})
 		}
 	}

@@ -13,7 +13,7 @@ func (s *moveState) explain(duties []moveDuty, best moveSolution) *Plan {
 	for _, d := range duties {
 		out.Violations = append(out.Violations, s.violation(d))
 	}
-	steps := s.sequence(best.stage, best.steps)
+	steps, _ := s.sequence(best.stage, best.steps) // what cannot be carried out is no solution
 	for _, m := range steps {
 		if s.tasks[m.task].at < 0 {
 			out.Places = append(out.Places, s.instances[m.to].id)

@@ -115,7 +115,7 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
 		spec.Ports, spec.Needs.GPUs = nil, 0
 	}
 	spec.Loads = []cluster.Metric{{Name: "a", Load: int64(rapid.IntRange(0, 12).Draw(t, "default load"))}}
-	return placement.Mover{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target")}
+	return placement.Mover{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target"), Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
 }
 
 // addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not looked at.
@@ -188,7 +188,7 @@ func newMoveOracle(w *moveWorld, s *cluster.Snapshot) *moveOracle {
 		}
 		i := slices.IndexFunc(w.instances, func(i *cluster.Instance) bool { return i.ID == t.Instance })
 		o.tasks, o.at = append(o.tasks, t), append(o.at, i)
-		o.movable = append(o.movable, o.gives(i) && !o.avoided(t, i))
+		o.movable = append(o.movable, o.gives(i) && !o.avoided(t, i) && !w.owners[t.Owner].Fixed)
 	}
 	for range w.newcomers {
 		spec := w.owners["o0"].Spec
@@ -625,6 +625,56 @@ func (w *moveWorld) describe() string {
 
 func TestPlanMovesEqualsTryingEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { compareWithOracle(t, drawMoveWorld(t, 4, 5)) })
+}
+
+// Where tasks may not be stopped first, what needs no stop is done all the same, and nothing that does.
+func TestPlanMovesWithoutStops(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawMoveWorld(t, 4, 5)
+		free := placement.New(w.moveSnapshot(1)).PlanMoves(placement.Moves{Owners: maps.Clone(w.owners)})
+		for name, m := range w.owners {
+			m.StartFirst = rapid.Bool().Draw(t, name+" starts first")
+			w.owners[name] = m
+		}
+		s := w.moveSnapshot(1)
+		p := placement.New(s).PlanMoves(placement.Moves{Owners: w.owners})
+		stops := func(p *placement.Plan) bool {
+			return slices.ContainsFunc(p.Moves, func(m placement.Move) bool {
+				return m.Mode == placement.MoveStopFirst && w.owners[m.Owner].StartFirst
+			})
+		}
+		if stops(p) {
+			t.Fatalf("a task is stopped first that may not: %+v\n%s", p.Moves, w.describe())
+		}
+		o := newMoveOracle(w, s)
+		got, without := o.order(o.carry(t, p)), o.order(o.carry(t, free))
+		if !stops(free) && slices.Compare(got, without) != 0 {
+			t.Fatalf("no stop was needed for %v, and the plan is %v\n%s", without, got, w.describe())
+		}
+		if best := o.single(); slices.Compare(got, best) > 0 {
+			t.Fatalf("one move leads to %v, the plan to %v\n%+v\n%s", best, got, p, w.describe())
+		}
+	})
+}
+
+// single is the best that one move comes to, or none: it needs no stop.
+func (o *moveOracle) single() []int64 {
+	copy(o.at, o.start)
+	score, _ := o.score()
+	best := o.order(score)
+	for n := range o.tasks {
+		for i := range o.instances {
+			if !o.movable[n] || !o.open(i) || i == o.start[n] || o.avoided(o.tasks[n], i) {
+				continue
+			}
+			o.at[n] = i
+			if score, allowed := o.score(); allowed[0] && slices.Compare(o.order(score), best) < 0 {
+				best = o.order(score)
+			}
+			o.at[n] = o.start[n]
+		}
+	}
+	return best
 }
 
 func TestMakeRoomEqualsTryingEverything(t *testing.T) {

@@ -17,17 +17,22 @@ type orderedStep struct {
 
 // sequence puts the moves in order; the state is where they begin, and becomes where they end. Each takes a place that is
 // free by then, without the buffer if it can. Where none can go on, one waits on a third instance or, if no other has
-// room, is stopped first.
-func (s *moveState) sequence(stage moveStage, steps []moveStep) []orderedStep {
+// room, is stopped first; done is false where that may not be: then as many moves are done as could be.
+func (s *moveState) sequence(stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
 	o := &moveOrder{moveState: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
 	for len(o.pending) > 0 {
 		if n, mode := o.ready(); n >= 0 {
 			o.take(n, orderedStep{moveStep: o.pending[n], mode: mode, via: -1})
-		} else {
-			o.release()
+		} else if !o.release() {
+			for _, step := range o.out {
+				if s.at[step.task] < 0 {
+					s.reinstate(step.task)
+				}
+			}
+			return nil, false
 		}
 	}
-	return o.out
+	return o.out, true
 }
 
 // ready is the next move that has room where it goes, -1 where none has.
@@ -98,28 +103,38 @@ func (o *moveOrder) waits(step moveStep) []int {
 	return nil
 }
 
-// release lets a task off its instance before there is room where it goes, the first whose place another waits for.
-func (o *moveOrder) release() {
-	n := -1
+// release lets a task off its instance before there is room where it goes, the first whose place another waits for. False
+// means that none may be.
+func (o *moveOrder) release() bool {
+	n, via, here := -1, int32(-1), false
 	for at, step := range o.pending {
 		from := o.at[step.task]
-		if from >= 0 && (n < 0 || o.awaited(from)) {
-			if n = at; o.awaited(from) {
-				break
-			}
+		here = here || from >= 0
+		if from < 0 || n >= 0 && !o.awaited(from) {
+			continue
+		}
+		refuge := o.refuge(step)
+		if refuge < 0 && o.owners[o.tasks[step.task].owner].startFirst {
+			continue
+		}
+		if n, via = at, refuge; o.awaited(from) {
+			break
 		}
 	}
-	if n < 0 { // all are off already
+	switch {
+	case !here: // all are off already
 		o.take(0, orderedStep{moveStep: o.pending[0], mode: MoveStopFirst, via: -1})
-		return
+		return true
+	case n < 0:
+		return false
 	}
-	step := o.pending[n]
-	out := orderedStep{moveStep: step, mode: MoveStopFirst, via: o.refuge(step)}
-	if out.via >= 0 {
+	out := orderedStep{moveStep: o.pending[n], mode: MoveStopFirst, via: via}
+	if via >= 0 {
 		out.mode = MoveVia
 	}
-	o.remove(step.task, o.at[step.task])
+	o.remove(out.task, o.at[out.task])
 	o.out = append(o.out, out)
+	return true
 }
 
 func (o *moveOrder) awaited(i int32) bool {
@@ -170,10 +185,10 @@ func (o *moveOrder) below(t, i int32) bool {
 }
 
 // awkward is how many of the moves from the given one on cannot simply start where they go: an exchange among full
-// instances.
-func (s *moveState) awkward(stage moveStage, from int) (n int) {
+// instances. possible is false where they cannot be carried out.
+func (s *moveState) awkward(stage moveStage, from int) (n int, possible bool) {
 	if len(s.moving) < from+2 {
-		return 0
+		return 0, true
 	}
 	var steps []moveStep
 	for at := from; at < len(s.moving); at++ {
@@ -181,7 +196,8 @@ func (s *moveState) awkward(stage moveStage, from int) (n int) {
 	}
 	measure := s.measure
 	s.unwind(from)
-	for _, m := range s.sequence(stage, steps) {
+	ordered, possible := s.sequence(stage, steps)
+	for _, m := range ordered {
 		if m.mode == MoveVia || m.mode == MoveStopFirst {
 			n++
 		}
@@ -191,7 +207,7 @@ func (s *moveState) awkward(stage moveStage, from int) (n int) {
 		s.move(m.task, m.to, m.cause)
 	}
 	s.measure = measure
-	return n
+	return n, possible
 }
 
 // unwind undoes moves until so many are left. The measure is not kept.

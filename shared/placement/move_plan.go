@@ -1,5 +1,7 @@
 package placement
 
+import "slices"
+
 // Limits of the work on one plan, in steps: a task sent somewhere or kept, or some instances looked at.
 const (
 	exactSize  = 600     // tasks that may move × instances, up to which every way is tried
@@ -79,7 +81,12 @@ func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
 				continue
 			}
 			for s.broken(d) && work.steps > 0 {
+				so, measure := len(s.moving), s.measure
 				g, gained := s.repair(d, thrifty, work)
+				if gained && !s.feasible(max(out.stage, g)) {
+					s.unwind(so)
+					s.measure, gained = measure, false
+				}
 				if !gained {
 					hopeless[s.shapeOf(d)] = true
 					break
@@ -96,10 +103,19 @@ func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
 		out.steps = append(out.steps, moveStep{t, s.at[t], s.causes[n]})
 	}
 	out.measure = s.measure
-	out.measure.awkward = s.awkward(out.stage, 0)
+	out.measure.awkward, _ = s.awkward(out.stage, 0)
 	s.unwind(0)
 	s.measure = start
 	return out
+}
+
+// feasible reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
+func (s *moveState) feasible(stage moveStage) bool {
+	if !slices.ContainsFunc(s.owners, func(o moveOwner) bool { return o.startFirst }) {
+		return true
+	}
+	_, possible := s.awkward(stage, 0)
+	return possible
 }
 
 func (s *moveState) shapeOf(d moveDuty) int32 {

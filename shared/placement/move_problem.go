@@ -84,6 +84,8 @@ type moveOwner struct {
 	called  string
 	spec    *Spec
 	most    int // tasks that may share an instance, 0 for any number
+	// startFirst is [Mover.StartFirst].
+	startFirst bool
 	tasks   []int32
 	domains *Domains // nil where no rule concerns its tasks
 	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.

@@ -104,7 +104,8 @@ func (s *moveSearch) record() {
 	if now.awkward = 0; s.compare(&now, &s.best) >= 0 || !s.agrees() {
 		return
 	}
-	if now.awkward = s.awkward(s.stage, s.begun); s.compare(&now, &s.best) >= 0 {
+	possible := false
+	if now.awkward, possible = s.awkward(s.stage, s.begun); !possible || s.compare(&now, &s.best) >= 0 {
 		return
 	}
 	s.best, s.found = now, s.found[:0]

@@ -291,18 +291,28 @@ func (s *moveState) back(measure moveMeasure) {
 	task := &s.tasks[t]
 	to := s.at[t]
 	s.arrived[to] = s.arrived[to][:len(s.arrived[to])-1]
-	s.at[t], s.measure = task.at, measure
+	s.at[t], s.measure = -1, measure
 	s.decide(t, undecided)
 	for _, a := range task.amounts {
 		s.now[s.cell(to, a.dim)] -= a.n
-		if task.at >= 0 {
-			s.now[s.cell(task.at, a.dim)] += a.n
-		}
 	}
 	if d := s.owners[task.owner].domains; d != nil {
 		d.Add(int(to), -1)
-		if task.at >= 0 {
-			d.Add(int(task.at), 1)
-		}
+	}
+	s.reinstate(t)
+}
+
+// reinstate puts a task that is nowhere back where it was at the start. The measure is not kept.
+func (s *moveState) reinstate(t int32) {
+	task := &s.tasks[t]
+	if task.at < 0 {
+		return
+	}
+	s.at[t] = task.at
+	for _, a := range task.amounts {
+		s.now[s.cell(task.at, a.dim)] += a.n
+	}
+	if d := s.owners[task.owner].domains; d != nil {
+		d.Add(int(task.at), 1)
 	}
 }

@@ -229,6 +229,21 @@ func TestExchange(t *testing.T) {
 		len(first.After) > 0 || !slices.Equal(second.After, []int{0}) {
 		t.Fatalf("%+v", p.Moves)
 	}
+	t.Run("NotWhereNeitherMayStopFirst", func(t *testing.T) {
+		m := movers(specs...)
+		for name, o := range m.Owners {
+			o.StartFirst = true
+			m.Owners[name] = o
+		}
+		e := placement.New(snapshot(rows...))
+		if p := e.PlanMoves(m); len(p.Moves) > 0 || len(p.Unrepaired) != 2 || !p.Exact {
+			t.Fatalf("%+v", p)
+		}
+		m.Owners["y"] = placement.Mover{Spec: specs[1], Target: 2}
+		if p := e.PlanMoves(m); len(p.Moves) != 2 || p.Moves[0].Owner != "y" || p.Moves[0].Mode != placement.MoveStopFirst {
+			t.Fatalf("what may stop first has changed: %+v", p)
+		}
+	})
 	t.Run("TheBufferHelpsOne", func(t *testing.T) {
 		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
 		p := plan(append([]cluster.Row{overbooked}, rows...), movers(specs...))

@@ -26,9 +26,8 @@ type watch struct {
 
 // watched is what was found of one owner's tasks.
 type watched struct {
-	spec   *Spec
 	static *Spec // without the constraints that go by what runs on an instance: these are for new tasks
-	target int
+	mover  Mover
 	rows   uint64 // of the watch
 	broken bool
 	stale  bool
@@ -138,15 +137,15 @@ func (e *Engine) sound(m *Moves) bool {
 	broken := false
 	for name, owner := range m.Owners {
 		x := w.owners[name]
-		if x == nil || x.stale || x.spec != owner.Spec || x.target != owner.Target || x.rows != w.rows && owner.Spec.governed() {
+		if x == nil || x.stale || x.mover != owner || x.rows != w.rows && owner.Spec.governed() {
 			was := x
-			x = &watched{spec: owner.Spec, target: owner.Target, rows: w.rows}
-			if was != nil && was.spec == owner.Spec {
+			x = &watched{mover: owner, rows: w.rows}
+			if was != nil && was.mover.Spec == owner.Spec {
 				x.static = was.static
 			} else {
 				x.static = owner.Spec.static()
 			}
-			if x.broken = e.breaks(x.static, x.target); x.broken || was == nil || was.broken {
+			if x.broken = e.breaks(x.static, owner.Target); x.broken || was == nil || was.broken || was.mover != owner {
 				w.futile = nil
 			}
 			w.owners[name] = x

@@ -72,7 +72,7 @@ func (w *world) movers() (placement.Moves, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Owners[s.Short] = placement.Mover{Name: "service " + s.Name, Spec: spec, Target: s.Desired}
+		out.Owners[s.Short] = handler.MoverOf(s, spec, s.GaveUp)
 	}
 	return out, nil
 }
