@@ -177,7 +177,7 @@ func (d *drainer) row(o *cluster.Outbox) error {
 		}
 		failed = append(failed, err)
 	}
-	left.Targets, err = d.targets(o.Targets)
+	left.Targets, err = d.targets(o.Targets, d.now.Sub(o.CreatedAt) > cutOff)
 	left.Publish = d.publish(o.Publish)
 	return errors.Join(append(failed, err, d.settle(o, &left))...)
 }

@@ -17,6 +17,10 @@ const mostBalancing = 100
 // drainPatience is how long a task's stop waits for a target group that cannot be had, before it is stopped all the same.
 const drainPatience = 5 * time.Minute
 
+// cutOff is how long after a look at a task it may be registered: later its stop may have taken it out already. Work that is
+// older may have been begun by somebody who was cut off.
+const cutOff = 30 * time.Second
+
 // unknownDelay is how long connections are drained where the target group does not say: the default of Elastic Load
 // Balancing.
 const unknownDelay = 300 * time.Second
@@ -36,6 +40,8 @@ type registering struct {
 	item   cluster.TargetItem
 	target *cluster.Target
 	task   *cluster.Task
+	looked time.Time
+	begun  bool // by somebody else, perhaps, who may have registered it after it was taken out
 	left   bool
 	// made are registrations that came about, failed those that never will, with the reason; by position.
 	made   map[int]bool
@@ -43,8 +49,9 @@ type registering struct {
 }
 
 // targets has tasks registered that run and are wanted, and those deregistered that have ended (S9); what is in the rows
-// decides, not what the item was written for. It returns what it has to come back to.
-func (d *drainer) targets(items []cluster.TargetItem) (left []cluster.TargetItem, err error) {
+// decides, not what the item was written for. It returns what it has to come back to; begun reports that somebody else may have
+// begun with it.
+func (d *drainer) targets(items []cluster.TargetItem, begun bool) (left []cluster.TargetItem, err error) {
 	var wanted, ended []*registering
 	var failed []error
 	for _, item := range items {
@@ -54,6 +61,7 @@ func (d *drainer) targets(items []cluster.TargetItem) (left []cluster.TargetItem
 			failed, left = append(failed, err), append(left, item)
 		case r.target == nil:
 		case r.task == nil || r.task.Ended():
+			r.begun = begun
 			ended = append(ended, r)
 		case r.task.Active() && r.task.Last == cluster.TaskRunning:
 			wanted = append(wanted, r)
@@ -73,7 +81,7 @@ func (d *drainer) targets(items []cluster.TargetItem) (left []cluster.TargetItem
 
 // look reads the two rows that say what is to be done.
 func (d *drainer) look(item cluster.TargetItem) (*registering, error) {
-	r := &registering{item: item, made: map[int]bool{}, failed: map[int]string{}}
+	r := &registering{item: item, looked: d.Clock.Now(), made: map[int]bool{}, failed: map[int]string{}}
 	row, err := d.State.Get(d.ctx, cluster.TargetKey(d.cluster, item.Owner, item.ID))
 	if err != nil {
 		return nil, fmt.Errorf("reading the registrations of task %s: %w", item.ID, err)
@@ -182,7 +190,11 @@ func (d *drainer) registerEntries(places []place) error {
 // registration makes one call for some registrations and notes what came of it. A refusal is nobody's error here: it
 // stands in the row.
 func (d *drainer) registration(places []place, call func() error) error {
-	if !d.balancing() {
+	stale := d.Clock.Now().Sub(places[0].looked) > cutOff
+	if stale {
+		d.again(time.Second)
+	}
+	if stale || !d.balancing() {
 		for _, p := range places {
 			p.left = true
 		}
@@ -267,7 +279,8 @@ func (d *drainer) deregister(t *cluster.Target, g cluster.Registration) error {
 	return wrap(err, "deregistering task %s", t.Task)
 }
 
-// windUp takes tasks out that have ended, and deletes their rows.
+// windUp takes tasks out that have ended, also once more those that somebody may have registered meanwhile, and deletes their
+// rows.
 func (d *drainer) windUp(ended []*registering) error {
 	var failed []error
 	for _, r := range ended {
@@ -281,7 +294,7 @@ func (d *drainer) windUp(ended []*registering) error {
 
 func (d *drainer) windUpOne(r *registering) error {
 	for _, g := range r.target.Registrations {
-		if g.Address == "" || g.State == cluster.Deregistered || g.State == cluster.RegistrationFailed {
+		if g.Address == "" || g.State == cluster.Deregistered && !r.begun || g.State == cluster.RegistrationFailed {
 			continue
 		}
 		taken, err := d.taken(r.target, g)

@@ -233,6 +233,23 @@ func TestDispatch_WindsUp(t *testing.T) {
 			t.Error("the wrong rows are left")
 		}
 	})
+	t.Run("OnceMoreWhatSomebodyMayHaveRegisteredMeanwhile", func(t *testing.T) {
+		b := newBalanced(t, 1, inGroup(groupOne))
+		b.asks(cluster.Outbox{Targets: b.items()})
+		b.placementAsleep, b.dispatchAsleep = true, true
+		b.leaves(cluster.Outbox{Targets: b.items()})
+		row := b.target(b.ids[0])
+		row.Registrations[0].State = cluster.Deregistered
+		if _, err := b.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+		b.ecs.exit(b.task(b.ids[0]).ECSID, 1)
+		b.pump()
+		b.advance(time.Minute)
+		b.dispatchAsleep = false
+		b.minute()
+		wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 0)
+	})
 	t.Run("ButNotAnAddressThatAnotherTaskHasByNow", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
 		b.asks(cluster.Outbox{Targets: b.items()})

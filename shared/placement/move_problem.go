@@ -80,14 +80,14 @@ type moveAmount struct {
 
 // moveOwner is an owner with what its tasks want of an instance.
 type moveOwner struct {
-	name    string
-	called  string
-	spec    *Spec
-	most    int // tasks that may share an instance, 0 for any number
+	name   string
+	called string
+	spec   *Spec
+	most   int // tasks that may share an instance, 0 for any number
 	// startFirst is [Mover.StartFirst].
 	startFirst bool
-	tasks   []int32
-	domains *Domains // nil where no rule concerns its tasks
+	tasks      []int32
+	domains    *Domains // nil where no rule concerns its tasks
 	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.
 	// avoided reports that it gets none of these all the same.
 	matches, suits, avoided func(i int) bool

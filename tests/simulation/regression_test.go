@@ -34,6 +34,9 @@ var regressions = []struct {
 	{7843, "a DAEMON that failed on one instance waited for room on another, though a third had some", false},
 	{8758, "room was kept free for the tasks of a DAEMON's deployment that had failed", false},
 	{4268, "the circuit breaker of a DAEMON took the instances that there were before", false},
+	{4602, "a move that a service's percentages never allow stood in the way of another's", false},
+	{4615, "so did an exchange that needs one", false},
+	{7954, "a dispatch that hung registered a task that had been taken out meanwhile", false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 
