@@ -26,31 +26,44 @@ const countAgain = 5 * time.Minute
 
 // another refuses a service beyond what a cluster may have, INACTIVE ones not counted.
 func (a *API) another(ctx context.Context, clusterName string) error {
-	a.quotas.mu.Lock()
-	defer a.quotas.mu.Unlock()
-	c, known := a.quotas.services[clusterName]
-	if !known || c.n >= a.Settings.ServiceLimit || a.Clock.Now().Sub(c.at) > countAgain {
-		rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixService))
-		if err != nil {
-			return fmt.Errorf("counting services: %w", err)
-		}
-		c = counted{at: a.Clock.Now()}
-		for _, row := range rows {
-			if s, ok := row.(*cluster.Service); ok && s.Status != cluster.ServiceInactive {
-				c.n++
-			}
+	if a.quotas.take(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
+		return nil
+	}
+	rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixService))
+	if err != nil {
+		return fmt.Errorf("counting services: %w", err)
+	}
+	c := counted{at: a.Clock.Now()}
+	for _, row := range rows {
+		if s, ok := row.(*cluster.Service); ok && s.Status != cluster.ServiceInactive {
+			c.n++
 		}
 	}
-	if a.quotas.services == nil {
-		a.quotas.services = map[string]counted{}
-	}
-	full := c.n >= a.Settings.ServiceLimit
-	if !full {
-		c.n++
-	}
-	a.quotas.services[clusterName] = c
-	if full {
+	a.quotas.put(clusterName, c)
+	if !a.quotas.take(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Cluster %s has %d services, and can have no more.", clusterName, c.n)
 	}
 	return nil
+}
+
+// take counts one more service where it is known that there may be another.
+func (q *quotas) take(clusterName string, limit int, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c, known := q.services[clusterName]
+	if !known || c.n >= limit || now.Sub(c.at) > countAgain {
+		return false
+	}
+	c.n++
+	q.services[clusterName] = c
+	return true
+}
+
+func (q *quotas) put(clusterName string, c counted) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.services == nil {
+		q.services = map[string]counted{}
+	}
+	q.services[clusterName] = c
 }

@@ -16,7 +16,7 @@ type posture struct {
 	without map[string]bool
 	// unbuffered leaves the buffer and overbooking alone (P14).
 	unbuffered bool
-	// late has tasks that ended lately still be there.
+	// late has tasks that ended lately still be there, and those of DAEMON services there already that may yet come.
 	late bool
 	// soft gives up the rules that may be given up.
 	soft bool
@@ -164,6 +164,9 @@ func (l *ledger) moving(owner string, without map[string]bool) map[string]bool {
 // full is what the instance has too little of.
 func (l *ledger) full(w *law, i *cluster.Instance, p posture) string {
 	h := l.load(i, p)
+	if p.late {
+		l.keep(&h, w, i)
+	}
 	switch {
 	case h.cpu+w.needs.CPU > i.Registered.CPU:
 		return "CPU"
@@ -187,6 +190,23 @@ func (l *ledger) full(w *law, i *cluster.Instance, p posture) string {
 		return "GPUs"
 	}
 	return l.metricsFull(w, i, h, p)
+}
+
+// keep adds what may be kept free on the instance for DAEMON services other than the law's (S4).
+func (l *ledger) keep(h *load, w *law, i *cluster.Instance) {
+	for _, row := range l.rows {
+		s, ok := row.(*cluster.Service)
+		if !ok || s.Strategy != cluster.Daemon || s.Status != cluster.ServiceActive || s.Short == w.owner {
+			continue
+		}
+		here := false
+		for _, t := range l.on[i.ID] {
+			here = here || t.Owner == s.Short && t.Active() && t.Revision == s.Deployment.ID
+		}
+		if def := l.definition(s.Cluster, s.Deployment.TaskDefinition); def != nil && !here {
+			h.cpu, h.memory, h.enis = h.cpu+def.Needs.CPU, h.memory+def.Needs.Memory, h.enis+int(def.Needs.ENIs)
+		}
+	}
 }
 
 func (l *ledger) metricsFull(w *law, i *cluster.Instance, h load, p posture) string {
