@@ -285,8 +285,9 @@ type Update struct {
 	Sick []string `json:"ss,omitempty"`
 	// Revert has the group launch from its original template again.
 	Revert bool `json:"rt,omitempty"`
-	// Floor is the desired capacity to come back to; nil before that has begun.
-	Floor *int `json:"fl,omitempty"`
+	// Floor is the desired capacity to come back to, and FloorAt when that has begun; nil before.
+	Floor   *int      `json:"fl,omitempty"`
+	FloorAt time.Time `json:"fa,omitzero"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`

@@ -236,7 +236,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	if err != nil {
 		return in, err
 	}
-	in.group.Growing, err = n.growing(ctx, g.Cluster, auto.Name)
+	in.group.Growing, err = n.growing(ctx, u, auto.Name)
 	if err != nil {
 		return in, err
 	}
@@ -278,8 +278,9 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 	return wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 
-// growing reports whether managed scaling has just raised the group's desired capacity: it waits for the instances (N5).
-func (n *NodeGroupUpgrade) growing(ctx context.Context, clusterName, group string) (bool, error) {
+// growing reports whether managed scaling has raised the group's desired capacity just now, or since the surplus is being taken
+// back: it waits for the instances (N5).
+func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group string) (bool, error) {
 	use, err := groupUse(ctx, n.State, group)
 	if err != nil || use.Provider == "" {
 		return false, err
@@ -288,10 +289,14 @@ func (n *NodeGroupUpgrade) growing(ctx context.Context, clusterName, group strin
 	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
 		return false, err
 	}
-	row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(clusterName, p.Name))
+	row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(u.Cluster, p.Name))
 	if err != nil {
 		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
 	}
 	h, ok := row.(*cluster.ScalingHistory)
-	return ok && h != nil && !h.LastOut.IsZero() && n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))), nil
+	if !ok || h == nil || h.LastOut.IsZero() {
+		return false, nil
+	}
+	since := u.Floor != nil && h.LastOut.After(u.FloorAt)
+	return since || n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))), nil
 }

@@ -54,11 +54,15 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 
 // A scale-out of managed scaling keeps the nodes that the update has added (N5).
 func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
-	for name, off := range map[string]bool{"On": false, "Off": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		off  bool
+		late time.Duration // of the look that sees it
+	}{{"On", false, 0}, {"SeenLongAfter", false, time.Hour}, {"Off", true, 0}} {
+		t.Run(c.name, func(t *testing.T) {
 			w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 			p := providerRow("p", "a")
-			if p.Scaling.Enabled = !off; off {
+			if p.Scaling.Enabled = !c.off; c.off {
 				p.Protection = false
 			}
 			if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
@@ -66,17 +70,18 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 			}
 			u := pool.runs(upgrade, 300, func(int) {
 				u := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
-				if u.Phase != cluster.PhaseScaleDown {
+				if u.Phase != cluster.PhaseScaleDown || c.late > 0 && (u.Floor == nil || len(rows[*cluster.ScalingHistory](w, cluster.PrefixScaling)) > 0) {
 					return
 				}
 				history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
 				if _, err := w.state.Write(ctx, cluster.Write{Put: history, Any: true}); err != nil {
 					t.Fatal(err)
 				}
+				w.advance(c.late)
 			})
 			want(t, "status", u.Status, cluster.UpdateSuccessful)
-			want(t, "stopped", u.Stopped != "", !off)
-			want(t, "nodes", pool.groups["a"].Desired > 4, !off)
+			want(t, "stopped", u.Stopped != "", !c.off)
+			want(t, "nodes", pool.groups["a"].Desired > 4, !c.off)
 		})
 	}
 }

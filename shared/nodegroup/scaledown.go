@@ -67,7 +67,7 @@ func (w *work) forget() {
 func (w *work) setFloor() {
 	if w.Floor == nil {
 		grown := max(0, w.group.Desired-w.Original.Desired-w.Surge)
-		w.Floor = new(w.Original.Desired + grown)
+		w.Floor, w.FloorAt = new(w.Original.Desired+grown), w.now
 	}
 	if *w.Floor < w.group.Min {
 		w.Floor = new(w.group.Min)

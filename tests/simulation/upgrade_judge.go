@@ -210,6 +210,16 @@ func (c *checker) protects(t *cluster.Task) bool {
 	return ok && p != nil && p.Until.After(c.now().Add(time.Minute)) && c.now().Sub(c.old[key].at) >= c.tolerance
 }
 
+// meantToGrow reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
+func (j *upgradeJudge) meantToGrow(since time.Time) bool {
+	for _, row := range j.checker.rows {
+		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastOut.After(since) {
+			return true
+		}
+	}
+	return false
+}
+
 // desired is called before somebody sets the desired capacity.
 func (j *upgradeJudge) desired(function string, n int) {
 	if j == nil || function == upgrader {
@@ -407,6 +417,7 @@ func (j *upgradeJudge) endSizes(u *cluster.Update, now cluster.Sizes) {
 	})
 	switch {
 	case kept && (j.blocked || j.chaos.struckAny()), j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
+	case u.Stopped != "" && j.meantToGrow(j.began.Add(-lately-cluster.DefaultScaling.Warmup)):
 	case !j.scaledAt.IsZero() && j.Loop.Now().Sub(j.scaledAt) < lately: // just now
 	case !j.scaledAt.IsZero() && u.Original != nil && now == *u.Original: // it was scaled before the update looked at it
 	default:
