@@ -29,6 +29,21 @@ func ParseStartedBy(s string) (short string, ok bool) {
 	return short, ok && len(short) == shortLength && batch != ""
 }
 
+// BatchVersion is the placement version of a startedBy that [StartedBy] made: by that the task's row was written. Zero for any
+// other.
+func BatchVersion(startedBy string) int64 {
+	if _, ok := ParseStartedBy(startedBy); !ok {
+		return 0
+	}
+	batch := startedBy[len(startedByPrefix)+shortLength+1:]
+	version, _, _ := strings.Cut(batch, "-")
+	n, err := strconv.ParseInt(version, 36, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 const shortLength = 12
 
 // ShortKey is the key of a service, or of a cluster's standalone tasks (name empty), in rows and in startedBy: 12 hex

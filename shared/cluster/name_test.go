@@ -129,17 +129,24 @@ func TestIDs(t *testing.T) {
 func TestStartedBy(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		short := cluster.ShortKey("c", rapid.String().Draw(t, "name"), time.Unix(0, 0))
-		s := cluster.StartedBy(short, rapid.Int64Min(0).Draw(t, "version"), rapid.IntRange(0, 99).Draw(t, "round"))
+		version := rapid.Int64Min(0).Draw(t, "version")
+		s := cluster.StartedBy(short, version, rapid.IntRange(0, 99).Draw(t, "round"))
 		if len(s) > 36 || !regexp.MustCompile(`^[a-zA-Z0-9_/-]+$`).MatchString(s) {
 			t.Fatalf("startedBy %q", s)
 		}
 		if got, ok := cluster.ParseStartedBy(s); !ok || got != short {
 			t.Fatalf("%q leads to %q, %v", s, got, ok)
 		}
+		if got := cluster.BatchVersion(s); got != version {
+			t.Fatalf("%q is of version %d, want %d", s, got, version)
+		}
 	})
 	for _, s := range []string{"", "berth", "berth/", "berth/0123456789ab", "berth/0123456789ab/", "berth/0123/1-0", "ecs-svc/0123456789ab/1-0"} {
 		if short, ok := cluster.ParseStartedBy(s); ok {
 			t.Errorf("%q is not ours, leads to %q", s, short)
+		}
+		if got := cluster.BatchVersion(s); got != 0 {
+			t.Errorf("%q is not ours, is of version %d", s, got)
 		}
 	}
 }

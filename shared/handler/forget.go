@@ -108,7 +108,8 @@ func (h *TaskStateChange) withoutECS(ctx context.Context, name string) error {
 	}
 	h.Figures.Add(ClustersMissing, 1)
 	logger(h.Log).Error("ECS has no such cluster, and services are wanted there", "cluster", name, "services", wanted)
-	s := sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: name}
+	s := sweep{observer: h.observer(), ecs: h.ECS, cluster: name}
+	s.snap = snap
 	for _, v := range s.sortedViews() {
 		if v.Instance == nil || v.Gone() {
 			continue

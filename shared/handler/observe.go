@@ -18,6 +18,8 @@ type observer struct {
 	now      time.Time
 	settings Settings
 	log      *slog.Logger
+	// snap is of a time before what is reported was asked for; nil where there is none.
+	snap *cluster.Snapshot
 }
 
 // task takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
@@ -47,8 +49,29 @@ func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
 			return o.retire(ctx, a, row)
 		}
 	}
+	if o.writtenOff(short, t) {
+		return o.stopExtra(ctx, t)
+	}
 	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
 	return o.foreign(ctx, t)
+}
+
+// writtenOff reports whether a task without a row had one, of a service that is there: rows go only once their task has STOPPED,
+// so that this one is a second start, or was written off while ECS could not be asked.
+func (o *observer) writtenOff(short string, t cluster.ECSTask) bool {
+	if o.snap == nil || t.Last == cluster.TaskStopped {
+		return false
+	}
+	version := cluster.BatchVersion(t.StartedBy)
+	if version == 0 || version > o.snap.Meta.Version {
+		return false
+	}
+	for _, s := range o.snap.Services {
+		if s.Short == short {
+			return true
+		}
+	}
+	return false
 }
 
 // retire lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
@@ -102,7 +125,7 @@ func (o *observer) stopExtra(ctx context.Context, t cluster.ECSTask) error {
 	o.log.Warn("stopping an extra task", "cluster", t.Cluster, "task", t.ID, "startedBy", t.StartedBy)
 	out := &cluster.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "extra-" + t.ID, CreatedAt: o.now,
-		Stops: []cluster.StopItem{{ECSID: t.ID, Reason: "Started twice; another start was adopted."}},
+		Stops: []cluster.StopItem{{ECSID: t.ID, Reason: "Another start of this task was adopted, or it was written off."}},
 	}
 	_, err := o.state.Write(ctx, cluster.Write{Put: out, Any: true})
 	return wrap(err, "asking for extra task %s to be stopped", t.ID)

@@ -30,7 +30,8 @@ func (h *TaskStateChange) compare(ctx context.Context, clusterName string) (*swe
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{observer: h.observer(), ecs: h.ECS, snap: snap, cluster: clusterName, figures: h.Figures}
+	s := &sweep{observer: h.observer(), ecs: h.ECS, cluster: clusterName, figures: h.Figures}
+	s.snap = snap
 	if err := s.instances(ctx); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,6 @@ func (h *TaskStateChange) compare(ctx context.Context, clusterName string) (*swe
 type sweep struct {
 	*observer
 	ecs     ECS
-	snap    *cluster.Snapshot
 	cluster string
 	figures *Figures
 }
@@ -127,7 +127,7 @@ func (s *sweep) compare(ctx context.Context, row *cluster.Task, t cluster.ECSTas
 	if t.Last == cluster.TaskStopped && settled {
 		return nil
 	}
-	if row == nil || row.ECSID != t.ID || row.Version < t.Version {
+	if row == nil || row.ECSID != t.ID || row.Version < t.Version || row.Foreign && derivedID(t) != t.ID {
 		return ignoreDrop(s.task(ctx, t))
 	}
 	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {

@@ -238,6 +238,29 @@ func TestSweep_Tasks(t *testing.T) {
 		w.sweep()
 		want(t, "status", w.task(foreign.ID).Status(), cluster.TaskStopped)
 	})
+	t.Run("OfAServiceThatHadARowAreStopped", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 2, 4096, 8192)
+		w.create("web", "web", 1)
+		w.advance(2 * time.Minute)
+		for _, c := range []struct {
+			name    string
+			version int64 // after the cluster's own
+			want    cluster.TaskStatus
+		}{{"WrittenOff", 0, cluster.TaskStopped}, {"OfATimeThatIsNotKnown", 1000, cluster.TaskRunning}} {
+			t.Run(c.name, func(t *testing.T) {
+				by := cluster.StartedBy(w.service("web").Short, rows[*cluster.Meta](w, cluster.PrefixMeta)[0].Version+c.version, 9)
+				w.ecs.mute = true
+				stray := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i001", StartedBy: by, TaskDefinition: "web:1"})
+				w.ecs.mute = false
+				w.pump()
+				w.sweep()
+				w.advance(5 * time.Minute)
+				want(t, "status at ECS", w.ecs.tasks[stray.ID].Last, c.want)
+			})
+		}
+		wantCount(t, "tasks of the service", w.with(cluster.TaskRunning), 2) // and the one that is not known
+	})
 	t.Run("OfBerthWithoutARowStayForeign", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
