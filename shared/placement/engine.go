@@ -35,6 +35,7 @@ type Engine struct {
 	recast      []int // instances whose row changed, to be settled
 	held        []int // instances that this call gives no task
 	watch       watch
+	solved      []solvedMoves // the last ones
 	// maxMemory, evictEvery and wholeTasks are the constants of these names; tests make them small.
 	maxMemory, evictEvery, wholeTasks int
 }

@@ -97,7 +97,8 @@ type Plan struct {
 // where repair takes it. Instances that are draining or disconnected neither take nor give tasks, and nothing counts as
 // broken there; cordoned ones only give; those that an owner avoids neither take nor give tasks of that owner. The same
 // snapshot always gives the same plan. Where nothing is broken, or nothing could be done the last time and nothing has
-// happened that could help, it costs by what has changed since; the plan may then be the same one as before.
+// happened that could help, it costs by what has changed since. A plan may be the same one as before: the caller changes nothing
+// of it.
 func (e *Engine) PlanMoves(m Moves) *Plan {
 	e.sync()
 	if e.sound(&m) {
@@ -106,7 +107,7 @@ func (e *Engine) PlanMoves(m Moves) *Plan {
 	if p := e.watch.repeats(&m); p != nil {
 		return p
 	}
-	p := e.newMoveProblem(m, nil).plan()
+	p := e.solve(e.newMoveProblem(m, nil))
 	e.watch.remember(&m, p)
 	return p
 }
@@ -120,5 +121,5 @@ func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
 	}
 	e.sync()
 	e.sound(&m) // who has what is broken
-	return e.newMoveProblem(m, &r).plan()
+	return e.solve(e.newMoveProblem(m, &r))
 }

@@ -31,7 +31,7 @@ func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
 			e.snap.MetricIndex(l.Name) // every metric has its dimension
 		}
 	}
-	p := &moveProblem{levels: levelsOf(e.snap.Configuration.Priorities)}
+	p := &moveProblem{levels: levelsOf(e.snap.Configuration.Priorities), configuration: e.snap.Configuration.Rev}
 	p.nameMetrics(e.snap.MetricNames())
 	at := p.addInstances(e)
 	numbers := p.addOwners(e, m, at)
@@ -62,7 +62,7 @@ func (p *moveProblem) addInstances(e *Engine) map[string]int32 {
 	for _, v := range e.snap.Dense() {
 		if v != nil && listed(v) {
 			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, takes: v.Available() && !isCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !isCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
@@ -117,7 +117,7 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		}
 	}
 	o := moveOwner{
-		name: name, called: cmp.Or(m.Name, name), spec: m.Spec, most: int(m.Spec.most()), startFirst: m.StartFirst,
+		name: name, called: cmp.Or(m.Name, name), mover: m, most: int(m.Spec.most()),
 		avoided: func(i int) bool { return avoid[i] },
 		matches: p.matcher(m.Spec),
 	}
@@ -167,7 +167,7 @@ func wanted(spec *Spec) string {
 
 // domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
 func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
-	key := wanted(o.spec) + "\x02" + strings.Join(o.spec.Avoid, "\x00")
+	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
 		return like.empty(rule)
 	}
@@ -224,7 +224,7 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[st
 		case moves:
 			p.tasks = append(p.tasks, moveTask{
 				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
-				cost:    m.costOf(t, p.owners[o].spec).Units(),
+				cost:    m.costOf(t, p.owners[o].mover.Spec).Units(),
 				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})
 		}

@@ -284,7 +284,7 @@ func (s *moveState) each(i, but int32, yield func(*cluster.Task) bool) {
 func (s *moveState) agrees() bool {
 	for _, t := range s.moving {
 		i := s.at[t]
-		for _, x := range s.owners[s.tasks[t].owner].spec.Constraints {
+		for _, x := range s.owners[s.tasks[t].owner].mover.Spec.Constraints {
 			if x.Static() {
 				continue
 			}

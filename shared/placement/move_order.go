@@ -114,7 +114,7 @@ func (o *moveOrder) release() bool {
 			continue
 		}
 		refuge := o.refuge(step)
-		if refuge < 0 && o.owners[o.tasks[step.task].owner].startFirst {
+		if refuge < 0 && o.owners[o.tasks[step.task].owner].mover.StartFirst {
 			continue
 		}
 		if n, via = at, refuge; o.awaited(from) {

@@ -31,7 +31,7 @@ func (p *moveProblem) plan() *Plan {
 	}
 	start := s.measure
 	best := moveSolution{measure: start}
-	if p.movable()*len(p.instances) <= exactSize {
+	if p.whole() {
 		best = s.exactly(duties, thrifty)
 	}
 	if !best.exact {
@@ -111,7 +111,7 @@ func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
 
 // feasible reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
 func (s *moveState) feasible(stage moveStage) bool {
-	if !slices.ContainsFunc(s.owners, func(o moveOwner) bool { return o.startFirst }) {
+	if !slices.ContainsFunc(s.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
 		return true
 	}
 	_, possible := s.awkward(stage, 0)

@@ -21,6 +21,8 @@ type moveProblem struct {
 	owners     []moveOwner
 	levels     moveLevels
 	budget     int
+	// configuration is the Rev of the cluster's.
+	configuration int64
 
 	alikeDomains map[string]*Domains // by what they depend on
 	matching     map[string][]uint8  // likewise, per instance: 0 unknown, 1 no, 2 yes
@@ -48,13 +50,14 @@ func levelsOf(p cluster.Priorities) moveLevels {
 type moveInstance struct {
 	id       string
 	view     *cluster.InstanceView // nil for none
-	takes    bool                  // takes tasks
-	gives    bool                  // tasks may leave it, and what is broken there counts
-	gpus     []int                 // free thousandths per device
-	unpinned int                   // devices held by tasks of which it is not known which
-	ports    []cluster.Port        // in use, as often as held
-	tasks    []int32               // that count and are here at the start
-	ending   []int32               // owners of those that will soon be gone
+	row      *cluster.Instance
+	takes    bool           // takes tasks
+	gives    bool           // tasks may leave it, and what is broken there counts
+	gpus     []int          // free thousandths per device
+	unpinned int            // devices held by tasks of which it is not known which
+	ports    []cluster.Port // in use, as often as held
+	tasks    []int32        // that count and are here at the start
+	ending   []int32        // owners of those that will soon be gone
 }
 
 type moveTask struct {
@@ -80,14 +83,12 @@ type moveAmount struct {
 
 // moveOwner is an owner with what its tasks want of an instance.
 type moveOwner struct {
-	name   string
-	called string
-	spec   *Spec
-	most   int // tasks that may share an instance, 0 for any number
-	// startFirst is [Mover.StartFirst].
-	startFirst bool
-	tasks      []int32
-	domains    *Domains // nil where no rule concerns its tasks
+	name    string
+	called  string
+	mover   Mover
+	most    int // tasks that may share an instance, 0 for any number
+	tasks   []int32
+	domains *Domains // nil where no rule concerns its tasks
 	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.
 	// avoided reports that it gets none of these all the same.
 	matches, suits, avoided func(i int) bool
