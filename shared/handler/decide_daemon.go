@@ -71,8 +71,8 @@ func (d *decider) released(s *cluster.Service, kept map[*cluster.InstanceView]cl
 // definition is nil where there are none to come.
 func (d *decider) coming(s *cluster.Service) (*cluster.Deployment, *cluster.TaskDefinition) {
 	next := &s.Deployment
-	if next.State == cluster.RolloutFailed && len(s.Older) > 0 {
-		next = &s.Older[0]
+	for k := 0; next.State == cluster.RolloutFailed && k < len(s.Older); k++ {
+		next = &s.Older[k]
 	}
 	if next.State == cluster.RolloutFailed {
 		return next, nil

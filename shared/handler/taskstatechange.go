@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
@@ -68,7 +69,11 @@ func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	switch detail := e.Detail.(type) {
+	detail, err := h.current(ctx, e)
+	if err != nil {
+		return err
+	}
+	switch detail := detail.(type) {
 	case *cluster.ECSTask:
 		return h.observer().task(ctx, *detail)
 	case *awsevent.Load:
@@ -79,6 +84,43 @@ func (h *TaskStateChange) event(ctx context.Context, body []byte) error {
 		return h.spot(ctx, detail.EC2InstanceID)
 	}
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// oldNews is how old an event may be for tasks to be stopped by what it says.
+const oldNews = 2 * time.Minute
+
+// current is what an event tells; of an old one that would have tasks stopped, what ECS says by now. After hours without anybody
+// to listen an UNHEALTHY task may be well again, and a DRAINING instance ACTIVE, with the event that says so further back in the
+// queue.
+func (h *TaskStateChange) current(ctx context.Context, e awsevent.Event) (any, error) {
+	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= oldNews {
+		return e.Detail, nil
+	}
+	switch d := e.Detail.(type) {
+	case *cluster.ECSTask:
+		if d.Health != cluster.Unhealthy || d.Last == cluster.TaskStopped {
+			break
+		}
+		got, err := h.ECS.DescribeTasks(ctx, d.Cluster, []string{d.ID})
+		switch {
+		case err != nil && forGood(err) == nil:
+			return nil, fmt.Errorf("describing task %s: %w", d.ID, err)
+		case len(got) > 0:
+			return &got[0], nil
+		}
+	case *cluster.Instance:
+		if d.Available() || d.Gone() {
+			break
+		}
+		got, err := h.ECS.DescribeInstances(ctx, d.Cluster, []string{d.ID})
+		switch {
+		case err != nil && forGood(err) == nil:
+			return nil, fmt.Errorf("describing instance %s: %w", d.ID, err)
+		case len(got) > 0:
+			return got[0], nil
+		}
+	}
+	return e.Detail, nil
 }
 
 // spot drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it

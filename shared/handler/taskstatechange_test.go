@@ -118,6 +118,33 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 	})
 }
 
+// Of old news that would have tasks stopped ECS is asked.
+func TestTaskStateChange_OldNews(t *testing.T) {
+	at := func(when time.Time, event []byte) []byte {
+		return []byte(strings.Replace(string(event), `"time":`, `"time":"`+when.Format(time.RFC3339)+`","was":`, 1))
+	}
+	for _, age := range []time.Duration{time.Minute, time.Hour} {
+		old := age == time.Hour
+		t.Run("UnhealthyTask/"+age.String(), func(t *testing.T) {
+			w, task := started(t)
+			w.ecs.report(task.ID, func(t *cluster.ECSTask) { t.Last, t.Started = cluster.TaskRunning, w.clock.now })
+			sick := *w.ecs.tasks[task.ID]
+			sick.Health, sick.Version = cluster.Unhealthy, sick.Version+1
+			w.ecs.tasks[task.ID].Version += 2
+			w.observe(at(w.clock.now.Add(-age), taskEvent(sick)))
+			want(t, "UNHEALTHY", w.with(cluster.TaskRunning)[0].Health == cluster.Unhealthy, !old)
+		})
+		t.Run("DrainingInstance/"+age.String(), func(t *testing.T) {
+			w, _ := started(t)
+			drains := *w.ecs.instances["i000"]
+			drains.Status, drains.Version = cluster.InstanceDraining, drains.Version+1
+			w.ecs.instances["i000"].Version += 2
+			w.observe(at(w.clock.now.Add(-age), instanceEvent(&drains)))
+			want(t, "DRAINING", w.instance("i000").Status == cluster.InstanceDraining, !old)
+		})
+	}
+}
+
 func TestTaskStateChange_ForeignTasks(t *testing.T) {
 	foreign := func(w *world, cpu int64) cluster.ECSTask {
 		return w.ecs.add(cluster.ECSTask{

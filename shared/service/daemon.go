@@ -181,12 +181,18 @@ func (c *census) startDaemons(short []string) {
 	c.active += n
 }
 
-// newest is the deployment that missing tasks are of: the PRIMARY, or while that starts none the one before it.
+// newest is the deployment that missing tasks are of: the PRIMARY, or while that starts none the last one before it that is of
+// any use.
 func (c *census) newest() *group {
 	p := c.primary()
 	b := c.backoffs[p.ID]
-	if len(c.groups) > 1 && (p.State == cluster.RolloutFailed || b.Step > 0 && b.NextAttemptAt.After(c.Now)) {
-		return c.groups[1]
+	if p.State != cluster.RolloutFailed && !(b.Step > 0 && b.NextAttemptAt.After(c.Now)) {
+		return p
+	}
+	for _, g := range c.groups[1:] {
+		if g.State != cluster.RolloutFailed && !c.hopeless(g) {
+			return g
+		}
 	}
 	return p
 }

@@ -37,6 +37,7 @@ var regressions = []struct {
 	{4602, "a move that a service's percentages never allow stood in the way of another's", false},
 	{4615, "so did an exchange that needs one", false},
 	{7954, "a dispatch that hung registered a task that had been taken out meanwhile", false},
+	{335, "a DAEMON's older revision that never worked was started for ever, once the new one had failed", true},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false},
 }
 
