@@ -124,6 +124,24 @@ func (s *Snapshot) recount(v *InstanceView) {
 	}
 }
 
+// HasFree reports whether the instance has as much CPU, memory, network interfaces and devices that no task holds: whatever else
+// may be in the way.
+func (v *InstanceView) HasFree(r Resources) bool {
+	if v.CPU < r.CPU || v.Memory < r.Memory || v.ENIs < int(r.ENIs) && v.Instance != nil && v.Registered.ENIs != nil {
+		return false
+	}
+	want, devices := WholeGPU, 0
+	if r.GPUMilli > 0 {
+		want = int(r.GPUMilli)
+	}
+	for _, free := range v.GPUs {
+		if free >= want {
+			devices++
+		}
+	}
+	return devices >= r.GPUs
+}
+
 // hold adds (1) or takes back (-1) what the task holds, loads aside.
 func (v *InstanceView) hold(t *Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU

@@ -18,7 +18,7 @@ import (
 func ScalingInput(
 	snap *cluster.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory, now time.Time,
 ) scaling.Input {
-	r := &scalingRound{ManagedScaling: &ManagedScaling{Clock: frozen(now)}, snap: snap, specs: newSpecs()}
+	r := &scalingRound{ManagedScaling: &ManagedScaling{Clock: frozen(now)}, snap: snap, specs: newSpecs(snap)}
 	if history == nil {
 		history = &cluster.ScalingHistory{Provider: p.Name}
 	}
@@ -30,7 +30,7 @@ func ScalingInput(
 
 // Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
 func Movers(snap *cluster.Snapshot) map[string]placement.Mover {
-	return moversOf(snap, newSpecs(), "", nil)
+	return moversOf(snap, newSpecs(snap), "", nil)
 }
 
 // NextProvider is the capacity provider that a REPLICA service's next task goes to, as its strategy says (S14); empty for any

@@ -160,7 +160,7 @@ func (d *decider) unblocked(s *cluster.Service, w *work) bool {
 func (d *decider) opened(w *work, r placement.Request) bool {
 	fits := func(id string) bool {
 		v := d.snap.Instances[id]
-		return v != nil && d.fits(v, r)
+		return v != nil && v.HasFree(r.Spec.Needs) && d.fits(v, r) // most have not: a whole look costs more
 	}
 	return anyKey(w.freed, fits) || dynamic(r.Spec) && anyKey(w.came, fits)
 }

@@ -218,7 +218,7 @@ type scalingRound struct {
 
 // read reads the providers, the groups, and the cluster, this last: what has changed meanwhile is then known.
 func (r *scalingRound) read() error {
-	r.rows, r.groups, r.specs = map[string]*cluster.CapacityProvider{}, map[string]*cluster.AutoScalingGroup{}, newSpecs()
+	r.rows, r.groups = map[string]*cluster.CapacityProvider{}, map[string]*cluster.AutoScalingGroup{}
 	var names []string
 	for _, name := range r.of.Providers {
 		p, err := provider(r.ctx, r.State, name)
@@ -240,6 +240,7 @@ func (r *scalingRound) read() error {
 	if r.snap, err = loadSnapshot(r.ctx, r.State, r.of.Cluster); err != nil {
 		return err
 	}
+	r.specs = newSpecs(r.snap)
 	r.waiting, r.daemons = r.waitingOf(), r.daemonsOf()
 	return r.upgrading()
 }

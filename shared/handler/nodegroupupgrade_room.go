@@ -26,7 +26,7 @@ func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(le
 			if err != nil {
 				return "the cluster could not be read: " + err.Error()
 			}
-			snap, movers = loaded, moversOf(loaded, newSpecs(), "", nil)
+			snap, movers = loaded, moversOf(loaded, newSpecs(loaded), "", nil)
 		}
 		said[key] = scaling.Room(snap, movers, leaving)
 		return said[key]

@@ -44,7 +44,7 @@ type warmSnapshot struct {
 
 func newWarmSnapshot(snap *cluster.Snapshot) *warmSnapshot {
 	return &warmSnapshot{
-		snap: snap, engine: placement.New(snap), specs: newSpecs(), dues: map[timer]time.Time{}, winding: map[cluster.Key]bool{},
+		snap: snap, engine: placement.New(snap), specs: newSpecs(snap), dues: map[timer]time.Time{}, winding: map[cluster.Key]bool{},
 	}
 }
 

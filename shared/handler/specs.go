@@ -11,6 +11,7 @@ import (
 
 // specs keeps what placement is asked with from one decision to the next: what the engine remembers goes by the spec.
 type specs struct {
+	snap     *cluster.Snapshot
 	services map[serviceKey]serviceSpec
 	shapes   map[shape]shapeSpec
 	bare     map[aloneKey]*placement.Spec
@@ -36,11 +37,12 @@ type shapeSpec struct {
 	rev  int64 // of the task definition
 }
 
-// maxSpecs bounds what is kept: standalone tasks may come in any number of shapes, services come and go.
+// maxSpecs bounds what is kept, beside what the services there are need: standalone tasks may come in any number of shapes,
+// services come and go.
 const maxSpecs = 4096
 
-func newSpecs() *specs {
-	return &specs{services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
+func newSpecs(snap *cluster.Snapshot) *specs {
+	return &specs{snap: snap, services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
 // service is the spec of the service's tasks of one task definition. Its row changes with every decision, what it asks for
@@ -85,7 +87,7 @@ func (c *specs) keep(key serviceKey, s *cluster.Service, def *cluster.TaskDefini
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
-	if len(c.services) >= maxSpecs {
+	if len(c.services) >= maxSpecs+2*len(c.snap.Services) {
 		clear(c.services)
 	}
 	c.services[key] = serviceSpec{spec, rules, s.Rev, def.Rev}

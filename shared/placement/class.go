@@ -183,7 +183,11 @@ func (k *ranking) size(n int) int { return 1024 + n + 8*len(k.scores) + 4*len(k.
 
 // evict gives up the older half of the classes if there are too many, and what only they used.
 func (e *Engine) evict() {
-	if len(e.classes)%e.evictEvery != 0 || e.size() <= e.maxMemory {
+	if len(e.classes) < e.evictAt {
+		return
+	}
+	e.evictAt = len(e.classes) + max(e.evictEvery, len(e.classes)/evictShare)
+	if e.size() <= e.maxMemory {
 		return
 	}
 	uses := make([]uint64, 0, len(e.classes))
@@ -197,10 +201,15 @@ func (e *Engine) evict() {
 		}
 	}
 	e.sweep()
+	e.evictAt = len(e.classes) + e.evictEvery
 }
 
-// evictEvery is how many classes come before the engine's size is looked at again.
-const evictEvery = 16
+// evictEvery is how many classes come before the engine's size is looked at again, or evictShare of those there are: to look
+// costs by their number.
+const (
+	evictEvery = 16
+	evictShare = 8
+)
 
 // inUse is what the classes use.
 type inUse struct {

@@ -38,6 +38,7 @@ type Engine struct {
 	solved      []solvedMoves // the last ones
 	// maxMemory, evictEvery and wholeTasks are the constants of these names; tests make them small.
 	maxMemory, evictEvery, wholeTasks int
+	evictAt                           int // classes at which the size is looked at next
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
