@@ -83,9 +83,13 @@ func (d *decider) waitingOf(s *cluster.Service) []*cluster.Task {
 	if d.snap.WaitingOf(s.Short) == 0 {
 		return nil
 	}
+	among := d.snap.Waiting()
+	if own := d.snap.Owned(s.Short); len(own) < len(among) {
+		among = own
+	}
 	var out []*cluster.Task
-	for _, t := range d.snap.Waiting() {
-		if t.Owner == s.Short {
+	for _, t := range among {
+		if t.Owner == s.Short && t.Waiting() {
 			out = append(out, t)
 		}
 	}
