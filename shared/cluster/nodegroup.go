@@ -291,6 +291,10 @@ type Update struct {
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`
+	// Undoing is since when nothing is left but to put nodes back into service; Abandoned are EC2 instance ids of those for which
+	// ECS refuses that.
+	Undoing   time.Time `json:"un,omitzero"`
+	Abandoned []string  `json:"ab,omitempty"`
 	// Stopped is why the group has not its original sizes again though nothing failed (N5); Final are those it has.
 	Stopped string `json:"sd,omitempty"`
 	Final   *Sizes `json:"fi,omitempty"`

@@ -150,7 +150,9 @@ func (w *work) released(n *cluster.NodeWork) bool {
 
 // sweep forgets the nodes that are gone, and those that are back in service.
 func (w *work) sweep() {
-	w.Work = slices.DeleteFunc(w.Work, func(n cluster.NodeWork) bool { return w.byID[n.Instance] == nil || w.released(&n) })
+	w.Work = slices.DeleteFunc(w.Work, func(n cluster.NodeWork) bool {
+		return w.byID[n.Instance] == nil || w.released(&n) || n.Step == cluster.StepRelease && slices.Contains(w.Abandoned, n.Instance)
+	})
 	if len(w.Work) == 0 {
 		w.Work = nil
 	}

@@ -140,7 +140,7 @@ func clone(u *cluster.Update) *cluster.Update {
 	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
 	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
 	c.Maxima, c.Refused = slices.Clone(u.Maxima), maps.Clone(u.Refused)
-	c.Kept, c.Blocked = slices.Clone(u.Kept), slices.Clone(u.Blocked)
+	c.Kept, c.Blocked, c.Abandoned = slices.Clone(u.Kept), slices.Clone(u.Blocked), slices.Clone(u.Abandoned)
 	return &c
 }
 

@@ -1,6 +1,8 @@
 package nodegroup
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -44,6 +46,43 @@ func (w *work) mend() {
 	}
 }
 
+// abandon no longer waits for nodes that ECS refuses to put back into service, once nothing else is under way, and reports
+// whether there are any.
+func (w *work) abandon() bool {
+	var refused []string
+	busy := w.sizes() != w.group.Sizes
+	for k := range w.Work {
+		n := &w.Work[k]
+		busy = busy || n.Step != cluster.StepRelease
+		refused = append(refused, n.Instance)
+	}
+	for _, a := range w.actRestore() {
+		if busy = busy || a.Kind != Clear; a.Kind == Clear {
+			refused = append(refused, a.Instance)
+		}
+	}
+	refused = slices.DeleteFunc(refused, func(id string) bool { return w.Refused[id] == "" })
+	if busy || len(refused) == 0 {
+		w.Undoing = zero
+		return false
+	}
+	if w.Undoing.IsZero() {
+		w.Undoing = w.now
+	}
+	if !w.over(w.Undoing, w.Waits.Drain) {
+		return false
+	}
+	for _, id := range refused {
+		w.Abandoned = append(w.Abandoned, id)
+		w.Errors = append(w.Errors, cluster.UpdateError{
+			Code: cluster.OperationNotPermitted, Resources: []string{id},
+			Message: fmt.Sprintf("Node %s is not put back into service: ECS refuses it%s", id, w.refusal(id)),
+		})
+	}
+	w.sweep()
+	return true
+}
+
 // actRestore has the group launch from its original template again, where that is to be, and takes away the marks that
 // the update has made on nodes that it is not working on.
 func (w *work) actRestore() (out []Action) {
@@ -51,7 +90,7 @@ func (w *work) actRestore() (out []Action) {
 		out = append(out, Action{Kind: UseTemplate, Template: w.OriginalTemplate})
 	}
 	for i := range w.members {
-		if m := &w.members[i]; w.At(m.ID) == nil {
+		if m := &w.members[i]; w.At(m.ID) == nil && !slices.Contains(w.Abandoned, m.ID) {
 			out = append(out, w.actClear(m)...)
 		}
 	}

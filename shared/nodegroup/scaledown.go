@@ -38,6 +38,9 @@ func (w *work) shrink() {
 		}
 		w.takeSurplus()
 	}
+	if w.abandon() {
+		return // what waited for them goes on
+	}
 	if len(w.Work) == 0 && len(w.actShrink()) == 0 {
 		w.explain()
 		w.end(w.outcome())

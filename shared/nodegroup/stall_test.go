@@ -1,6 +1,8 @@
 package nodegroup_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +122,40 @@ func refusing(t *testing.T, kind nodegroup.Kind) {
 
 func TestRefusedMarkIsNotWaitedForForEver(t *testing.T)  { refusing(t, nodegroup.Mark) }
 func TestRefusedDrainIsNotWaitedForForEver(t *testing.T) { refusing(t, nodegroup.Drain) }
+
+// A node that ECS refuses to put back into service does not keep an update that failed from its end, and is named.
+func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
+	for _, kind := range []nodegroup.Kind{nodegroup.Clear, nodegroup.Activate} {
+		t.Run(string(kind), func(t *testing.T) {
+			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
+			w.blocked["web"] = true
+			w.begin()
+			refused := map[string]string{}
+			for range 3 * 60 * 24 {
+				u := w.look(func(as []nodegroup.Action) []nodegroup.Action {
+					return slices.DeleteFunc(as, func(a nodegroup.Action) bool {
+						if a.Kind == kind && (refused[a.Instance] != "" || len(refused) == 0) {
+							refused[a.Instance] = "ClientException: no"
+							return true
+						}
+						return false
+					})
+				})
+				w.store(nodegroup.Refuse(u, refused))
+				if !u.Ended() {
+					w.tick()
+					continue
+				}
+				last := u.Errors[len(u.Errors)-1]
+				if len(refused) != 1 || last.Code != cluster.OperationNotPermitted || refused[last.Resources[0]] == "" || !strings.Contains(last.Message, "ClientException: no") {
+					t.Errorf("refused %v, errors %+v", refused, u.Errors)
+				}
+				return
+			}
+			t.Errorf("it waits for %q", w.update().Waiting)
+		})
+	}
+}
 
 // A maximum that an earlier update has left higher is nobody's wish: it is taken back though nothing is to be replaced.
 func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
