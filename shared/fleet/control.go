@@ -202,6 +202,7 @@ func (f *Fleet) SetHealth(id string, healthy bool) error {
 // TaskTruth is what really goes on, beside what ECS knows: for checks, not for a scheduler.
 type TaskTruth struct {
 	cluster.ECSTask
+	Created time.Time
 	// Alive reports whether the task runs, or is being started, on its machine.
 	Alive bool
 }
@@ -211,7 +212,7 @@ func (f *Fleet) Truth(clusterName string) (tasks []TaskTruth) {
 	_ = f.look(func(time.Time) error {
 		if c := f.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {
-				tasks = append(tasks, TaskTruth{ECSTask: t.noun(), Alive: t.Phase != phaseGone})
+				tasks = append(tasks, TaskTruth{ECSTask: t.noun(), Created: t.Created, Alive: t.Phase != phaseGone})
 			}
 		}
 		return nil

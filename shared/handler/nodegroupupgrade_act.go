@@ -26,7 +26,8 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
-	seen := sizes                   // and what this has made of them
+	var busy []string
+	seen := sizes // and what this has made of them
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
@@ -34,6 +35,10 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 			return errors.Join(append(failed, err)...)
 		}
 		err = n.do(ctx, g, u, a, &seen)
+		if errors.Is(err, errBusy) {
+			busy = append(busy, a.Instance)
+			continue
+		}
 		why := refusedFor(g, a, err)
 		if why != nil && u.Phase != cluster.PhaseRestore {
 			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
@@ -47,14 +52,14 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	if last != nil {
 		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
 	} else {
-		failed = append(failed, n.note(ctx, u, refusals))
+		failed = append(failed, n.note(ctx, u, refusals, busy))
 	}
 	return errors.Join(failed...)
 }
 
-// note writes why single nodes were refused what was wanted of them, once.
-func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string) error {
-	noted := nodegroup.Refuse(u, refusals)
+// note writes why single nodes were refused what was wanted of them, once, and which are not empty after all.
+func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string, busy []string) error {
+	noted := nodegroup.Busy(nodegroup.Refuse(u, refusals), busy, n.Clock.Now())
 	if noted == u {
 		return nil
 	}
@@ -174,12 +179,18 @@ func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup
 	return err
 }
 
+// errBusy is that a node which is to have no tasks has some.
+var errBusy = errors.New("it has tasks")
+
 // terminate terminates an instance that is in the group and not on its way out already: twice would lower the desired capacity
 // twice. One that is to have no tasks and has some after all goes once they have left.
 func (n *NodeGroupUpgrade) terminate(ctx context.Context, g *cluster.NodeGroup, a nodegroup.Action, seen *cluster.Sizes) error {
 	if a.Node != "" {
-		if busy, err := n.observer().unheard(ctx, n.ECS, g.Cluster, a.Node); err != nil || busy {
+		switch busy, err := n.observer().unheard(ctx, n.ECS, g.Cluster, a.Node); {
+		case err != nil:
 			return err
+		case busy:
+			return errBusy
 		}
 	}
 	auto, err := n.undisturbed(ctx, g.AutoScalingGroup, *seen)

@@ -155,12 +155,13 @@ func (j *upgradeJudge) terminates(function, id string, lower bool) {
 	j.tasksOn(n, u)
 }
 
-// tasksOn checks what is taken away with a node: nothing, unless by force (N4, invariant 7).
+// tasksOn checks what is taken away with a node: nothing, unless by force (N4, invariant 7). What has only just been started
+// nobody can have known of.
 func (j *upgradeJudge) tasksOn(n *node, u *cluster.Update) {
 	for _, t := range n.tasks {
 		row := j.checker.byECS(t.ID)
 		switch {
-		case !t.Alive || j.Loop.Now().Sub(t.Started) < j.checker.tolerance:
+		case !t.Alive || j.Loop.Now().Sub(t.Created) < j.checker.tolerance || t.Last == cluster.TaskRunning && j.Loop.Now().Sub(t.Started) < j.checker.tolerance:
 		case row != nil && j.checker.protects(row) && !u.ForceProtected:
 			j.checker.fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
 		case !u.Force && n.row.AgentConnected:

@@ -16,7 +16,7 @@ type node struct {
 	cluster.GroupInstance
 	row   *cluster.Instance // as ECS has it; nil where it is not registered
 	tasks []fleet.TaskTruth // that are not STOPPED
-	empty time.Time         // when the last of its tasks stopped, as far as ECS remembers
+	empty time.Time         // when the last of its tasks stopped that somebody could have known of, as far as ECS remembers
 }
 
 func (n *node) live() bool {
@@ -60,7 +60,7 @@ func (j *upgradeJudge) nodes() (out []*node) {
 		case n == nil:
 		case t.Last != cluster.TaskStopped:
 			n.tasks = append(n.tasks, t)
-		case t.Stopped.After(n.empty):
+		case t.Stopped.After(n.empty) && j.Loop.Now().Sub(t.Created) >= j.checker.tolerance:
 			n.empty = t.Stopped
 		}
 	}
