@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
@@ -26,8 +27,7 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
-	var busy []string
-	seen := sizes // and what this has made of them
+	seen := sizes                   // and what this has made of them
 	for _, a := range actions {
 		// Somebody else may have taken the update further since: what it then wants, this must not undo.
 		now, err := n.row(ctx, g, g.Update)
@@ -35,10 +35,6 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 			return errors.Join(append(failed, err)...)
 		}
 		err = n.do(ctx, g, u, a, &seen)
-		if errors.Is(err, errBusy) {
-			busy = append(busy, a.Instance)
-			continue
-		}
 		why := refusedFor(g, a, err)
 		if why != nil && u.Phase != cluster.PhaseRestore {
 			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
@@ -52,14 +48,14 @@ func (n *NodeGroupUpgrade) act(ctx context.Context, g *cluster.NodeGroup, u *clu
 	if last != nil {
 		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
 	} else {
-		failed = append(failed, n.note(ctx, u, refusals, busy))
+		failed = append(failed, n.note(ctx, u, refusals))
 	}
 	return errors.Join(failed...)
 }
 
-// note writes why single nodes were refused what was wanted of them, once, and which are not empty after all.
-func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string, busy []string) error {
-	noted := nodegroup.Busy(nodegroup.Refuse(u, refusals), busy, n.Clock.Now())
+// note writes why single nodes were refused what was wanted of them, once.
+func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals map[string]string) error {
+	noted := nodegroup.Refuse(u, refusals)
 	if noted == u {
 		return nil
 	}
@@ -77,7 +73,7 @@ func (n *NodeGroupUpgrade) do(ctx context.Context, g *cluster.NodeGroup, u *clus
 	case nodegroup.Resize:
 		return n.resize(ctx, g.AutoScalingGroup, a, seen)
 	case nodegroup.Terminate:
-		return n.terminate(ctx, g, a, seen)
+		return n.terminate(ctx, g, u, a, seen)
 	case nodegroup.StopTasks:
 		return n.stop(ctx, g.Cluster, u, a)
 	}
@@ -179,18 +175,12 @@ func (n *NodeGroupUpgrade) resize(ctx context.Context, group string, a nodegroup
 	return err
 }
 
-// errBusy is that a node which is to have no tasks has some.
-var errBusy = errors.New("it has tasks")
-
 // terminate terminates an instance that is in the group and not on its way out already: twice would lower the desired capacity
 // twice. One that is to have no tasks and has some after all goes once they have left.
-func (n *NodeGroupUpgrade) terminate(ctx context.Context, g *cluster.NodeGroup, a nodegroup.Action, seen *cluster.Sizes) error {
+func (n *NodeGroupUpgrade) terminate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, seen *cluster.Sizes) error {
 	if a.Node != "" {
-		switch busy, err := n.observer().unheard(ctx, n.ECS, g.Cluster, a.Node); {
-		case err != nil:
+		if empty, err := n.empty(ctx, g.Cluster, a.Node, u.Waits.Cordon); err != nil || !empty {
 			return err
-		case busy:
-			return errBusy
 		}
 	}
 	auto, err := n.undisturbed(ctx, g.AutoScalingGroup, *seen)
@@ -204,6 +194,29 @@ func (n *NodeGroupUpgrade) terminate(ctx context.Context, g *cluster.NodeGroup, 
 		seen.Desired--
 	}
 	return err
+}
+
+// empty reports whether, by what ECS says, a node has had no task for so long (N4).
+func (n *NodeGroupUpgrade) empty(ctx context.Context, clusterName, node string, since time.Duration) (bool, error) {
+	if busy, err := n.observer().unheard(ctx, n.ECS, clusterName, node); err != nil || busy {
+		return false, err
+	}
+	ids, err := n.ECS.ListTasks(ctx, cluster.TaskFilter{Cluster: clusterName, Instance: node, Desired: cluster.TaskStopped})
+	if err != nil {
+		return false, fmt.Errorf("listing what has stopped on node %s: %w", node, err)
+	}
+	for batch := range slices.Chunk(ids, describeBatch) {
+		got, err := n.ECS.DescribeTasks(ctx, clusterName, batch)
+		if err != nil {
+			return false, fmt.Errorf("describing what has stopped on node %s: %w", node, err)
+		}
+		for _, t := range got {
+			if t.Last != cluster.TaskStopped || n.Clock.Now().Sub(t.Stopped) < since {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
 }
 
 // stop stops tasks by force, through the outbox as any other stop.

@@ -221,24 +221,6 @@ func Refuse(u *cluster.Update, why map[string]string) *cluster.Update {
 	return next
 }
 
-// Busy has nodes that were to be terminated, by EC2 instance id, wait anew as empty ones do: they had tasks that nobody had told of
-// (N4). It comes back as the same pointer where none of them is to be terminated.
-func Busy(u *cluster.Update, ids []string, now time.Time) *cluster.Update {
-	next := u
-	for _, id := range ids {
-		n := u.At(id)
-		if n == nil || n.Step != cluster.StepTerminate || u.Ended() {
-			continue
-		}
-		if next == u {
-			next = clone(u)
-		}
-		n = next.At(id)
-		n.Step, n.Since = cluster.StepCordon, now
-	}
-	return next
-}
-
 func (w *work) terminationError(late []*cluster.NodeWork) cluster.UpdateError {
 	var ids []string
 	for _, n := range late {

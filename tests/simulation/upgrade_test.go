@@ -29,6 +29,7 @@ var upgradeRegressions = []struct {
 }{
 	{129, "a node was left unschedulable: the mark was made, and looking at it afterwards was denied"},
 	{504, "a node was terminated with a task that ECS had started late, and of which nobody had told"},
+	{2509, "a node was terminated 57 s after a task had stopped that nobody had told of"},
 	{1136, "the surplus was taken back of a group that managed scaling had enlarged while nobody was awake"},
 }
 
