@@ -288,6 +288,8 @@ type Update struct {
 	// Floor is the desired capacity to come back to, and FloorAt when that has begun; nil before.
 	Floor   *int      `json:"fl,omitempty"`
 	FloorAt time.Time `json:"fa,omitzero"`
+	// SeenDesired is the desired capacity at the last look while the surplus is taken back; zero before.
+	SeenDesired int `json:"de,omitempty"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`

@@ -18,9 +18,14 @@ func (w *work) shrink() {
 	}
 	w.sweep()
 	w.setFloor()
-	if w.group.Growing && w.Stopped == "" {
-		w.yield()
+	switch enlarged := w.SeenDesired > 0 && w.group.Desired > max(w.SeenDesired, *w.Floor); {
+	case w.Stopped != "":
+	case w.group.Growing:
+		w.yield("Managed scaling is growing the group")
+	case enlarged: // a target tracking policy, or its owner
+		w.yield("Somebody else has enlarged the group")
 	}
+	w.SeenDesired = w.group.Desired
 	if w.Stopped != "" {
 		w.releaseAll()
 	}
@@ -93,9 +98,9 @@ func (w *work) noteMax(actions []Action) {
 	}
 }
 
-// yield leaves the sizes to managed scaling, at once.
-func (w *work) yield() {
-	w.Stopped = fmt.Sprintf("Managed scaling is growing the group: it stays at maximum %d and desired %d, originally %d and %d",
+// yield leaves the sizes to whoever has enlarged the group, at once.
+func (w *work) yield(why string) {
+	w.Stopped = fmt.Sprintf(why+": it stays at maximum %d and desired %d, originally %d and %d",
 		w.group.Max, w.group.Desired, w.Original.Max, w.Original.Desired)
 }
 

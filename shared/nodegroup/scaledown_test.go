@@ -43,6 +43,21 @@ func TestScalingOutEndsTheScaleDown(t *testing.T) {
 	})
 }
 
+// So does a target tracking policy, or the group's owner, of whom nobody tells.
+func TestEnlargingEndsTheScaleDown(t *testing.T) {
+	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
+	w.begin()
+	w.until(func(u *cluster.Update) bool {
+		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Work) > 0 && u.Work[0].Step == cluster.StepDrain
+	})
+	w.group.Desired++
+	u := w.run()
+	w.check()
+	if u.Status != cluster.UpdateSuccessful || u.Stopped != "Somebody else has enlarged the group: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
+		t.Errorf("%s: %q, sizes %+v", u.Status, u.Stopped, w.group.Sizes)
+	}
+}
+
 // What managed scaling has added while nodes were replaced is not taken back.
 func TestNodesAddedMeanwhileStay(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
