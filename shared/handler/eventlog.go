@@ -129,10 +129,7 @@ func (d *decider) published(s *cluster.Service, e service.Event) cluster.Publish
 	out := cluster.PublishedEvent{DetailType: serviceAction, Service: s.Name, At: d.now}
 	if strings.HasPrefix(e.Name, "SERVICE_DEPLOYMENT_") {
 		out.DetailType = deploymentChange
-		detail.DeploymentID, detail.UpdatedAt = e.Deployment, d.now
-		if detail.Reason = s.Deployment.Reason; s.Deployment.ID != e.Deployment {
-			detail.Reason = reasonOf(s, e.Deployment)
-		}
+		detail.DeploymentID, detail.Reason, detail.UpdatedAt = e.Deployment, e.Reason, d.now
 	} else {
 		detail.CreatedAt = d.now
 	}
@@ -142,14 +139,4 @@ func (d *decider) published(s *cluster.Service, e service.Event) cluster.Publish
 	text, _ := json.Marshal(detail) // strings and times: it cannot fail
 	out.Detail = string(text)
 	return out
-}
-
-// reasonOf is the rollout state reason of an older deployment.
-func reasonOf(s *cluster.Service, deployment string) string {
-	for _, o := range s.Older {
-		if o.ID == deployment {
-			return o.Reason
-		}
-	}
-	return ""
 }

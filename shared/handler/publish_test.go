@@ -2,15 +2,48 @@ package handler_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
 )
 
+// told is an event of a service on the event bus.
+type told struct {
+	DetailType string `json:"-"`
+
+	EventType, EventName, DeploymentID, Reason string
+	CreatedAt, UpdatedAt                       time.Time
+}
+
+func publishing(s *handler.Settings) { s.PublishEvents = true }
+
+// told are the events published with a name, in order; each is sent once.
+func (w *world) told(name string) (out []told) {
+	w.t.Helper()
+	for _, r := range w.changed {
+		o, ok := r.New.(*cluster.Outbox)
+		if !ok || r.Op != cluster.Insert {
+			continue
+		}
+		for _, e := range o.Publish {
+			d := told{DetailType: e.DetailType}
+			if err := json.Unmarshal([]byte(e.Detail), &d); err != nil {
+				w.t.Fatal(err)
+			}
+			if d.EventName == name {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
 // The eventTypes are ECS's (section "Service action events" of the ECS Developer Guide).
 func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
-	w := newWorld(t, func(s *handler.Settings) { s.PublishEvents = true })
+	w := newWorld(t, publishing)
 	w.instances("i", 2, 4096, 8192)
 	w.createAs(cluster.ServiceSpec{
 		Cluster: prod, Name: "log", TaskDefinition: "web:1", Strategy: cluster.Daemon,
@@ -21,20 +54,51 @@ func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 		i.Attributes = map[string]string{cluster.AttributeZone: i.Zone(), "disk": "slow"}
 	})
 	w.pump()
-	types := map[string]string{}
-	for _, r := range w.changed {
-		o, ok := r.New.(*cluster.Outbox)
-		if !ok {
-			continue
+	for name, eventType := range map[string]string{"SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED": "ERROR", "SERVICE_DESIRED_COUNT_UPDATED": "INFO"} {
+		got := w.told(name)
+		wantCount(t, name, got[:min(len(got), 1)], 1)
+		want(t, name, got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/"+eventType)
+	}
+}
+
+// The events of a deployment say why it is as it is, also where it is gone when they are sent.
+func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
+	w := rolled(t, 2, cluster.ServiceSpec{
+		ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+	}, publishing)
+	first := w.service("web").Deployment.ID
+	w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
+		if c.TaskDefinition == "web:2" {
+			return fault{err: denied}
 		}
-		for _, e := range o.Publish {
-			var detail struct{ EventType, EventName string }
-			if err := json.Unmarshal([]byte(e.Detail), &detail); err != nil {
-				t.Fatal(err)
-			}
-			types[detail.EventName] = e.DetailType + "/" + detail.EventType
+		return fault{}
+	}
+	w.deploy("web", "web:2")
+	second := w.service("web").Deployment.ID
+	w.advance(30 * time.Minute)
+	for name, wanted := range map[string][]told{
+		"SERVICE_DEPLOYMENT_IN_PROGRESS": {
+			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment " + first + " in progress."},
+			{EventType: "INFO", DeploymentID: second, Reason: "ECS deployment " + second + " in progress."},
+			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment circuit breaker: rolling back to deploymentId " + first + "."},
+		},
+		"SERVICE_DEPLOYMENT_COMPLETED": {
+			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment " + first + " completed."},
+			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment " + first + " completed."},
+		},
+		"SERVICE_DEPLOYMENT_FAILED": {
+			{EventType: "ERROR", DeploymentID: second, Reason: "ECS deployment circuit breaker: tasks failed to start."},
+		},
+	} {
+		got := w.told(name)
+		for n := range got {
+			want(t, "created at", got[n].CreatedAt.IsZero(), true)
+			want(t, "updated at", got[n].UpdatedAt.IsZero(), false)
+			want(t, "detail-type", got[n].DetailType, "ECS Deployment State Change")
+			got[n].UpdatedAt, got[n].DetailType, got[n].EventName = time.Time{}, "", ""
+		}
+		if !slices.Equal(got, wanted) {
+			t.Errorf("%s: %+v\nwanted %+v", name, got, wanted)
 		}
 	}
-	want(t, "constraint", types["SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"], "ECS Service Action/ERROR")
-	want(t, "desired count", types["SERVICE_DESIRED_COUNT_UPDATED"], "ECS Service Action/INFO")
 }

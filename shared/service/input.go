@@ -142,4 +142,6 @@ type Event struct {
 	// deployment id, where it is about one.
 	Name       string
 	Deployment string
+	// Reason is why, where the EventBridge event says so: the rollout state reason of its deployment.
+	Reason string
 }
