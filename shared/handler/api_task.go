@@ -169,8 +169,8 @@ func refusal(r *cluster.Request) error {
 		return nil
 	}
 	switch f := r.Failures[0]; f.Reason {
-	case NoInstances:
-		return cluster.Errorf(cluster.CodeInvalidParameter, NoInstances)
+	case cluster.NoInstances:
+		return cluster.Errorf(cluster.CodeInvalidParameter, cluster.NoInstances)
 	case scaling.LimitExceeded:
 		return cluster.Errorf(cluster.CodeClient, "%s %s", f.Reason, f.Detail)
 	}

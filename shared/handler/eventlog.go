@@ -122,19 +122,16 @@ func (d *decider) publish(s *cluster.Service, events []service.Event) {
 }
 
 func (d *decider) published(s *cluster.Service, e service.Event) cluster.PublishedEvent {
-	detail := eventDetail{Type: eventTypes[e.Name], Name: e.Name}
+	detail := eventDetail{Type: eventTypes[e.Name], Name: e.Name, Reason: e.Reason}
 	if detail.Type == "" {
 		detail.Type = "INFO"
 	}
 	out := cluster.PublishedEvent{DetailType: serviceAction, Service: s.Name, At: d.now}
 	if strings.HasPrefix(e.Name, "SERVICE_DEPLOYMENT_") {
 		out.DetailType = deploymentChange
-		detail.DeploymentID, detail.Reason, detail.UpdatedAt = e.Deployment, e.Reason, d.now
+		detail.DeploymentID, detail.UpdatedAt = e.Deployment, d.now
 	} else {
 		detail.CreatedAt = d.now
-	}
-	if e.Name == placementFailed && s.Blocked != nil {
-		detail.Reason = s.Blocked.ClosestFilter.Failure()
 	}
 	text, _ := json.Marshal(detail) // strings and times: it cannot fail
 	out.Detail = string(text)

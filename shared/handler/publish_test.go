@@ -102,3 +102,42 @@ func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 		}
 	}
 }
+
+// What kept tasks from being placed is said in ECS's words, in the service's events as on the bus.
+func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
+	one := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	for _, c := range []struct {
+		name, text, reason string
+		spec               cluster.ServiceSpec
+	}{
+		{"Memory", "(container-instance i000) has insufficient memory available.", "RESOURCE:MEMORY", cluster.ServiceSpec{TaskDefinition: "huge"}},
+		{"Constraint", `(container-instance i000) encountered error "MemberOf placement constraint unsatisfied.".`, "MemberOf placement constraint unsatisfied.",
+			cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == fast"}}}}},
+		{"DistinctInstance", `(container-instance i000) encountered error "DistinctInstance placement constraint unsatisfied.".`, "DistinctInstance placement constraint unsatisfied.",
+			cluster.ServiceSpec{Desired: new(2), Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}}}},
+		{"EmptyProvider", "all of its requirements. Reason: No Container Instances were found in your capacity provider.", "EMPTY CAPACITY PROVIDER",
+			cluster.ServiceSpec{ServiceParameters: cluster.ServiceParameters{Providers: &one}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, publishing)
+			w.associate("spot")
+			w.ecs.define(definition("huge", 1, 256, 65536))
+			w.instances("i", 1, 4096, 8192)
+			spec := c.spec
+			spec.Cluster, spec.Name = prod, "web"
+			if spec.TaskDefinition == "" {
+				spec.TaskDefinition = "web"
+			}
+			if spec.Desired == nil {
+				spec.Desired = new(1)
+			}
+			w.createAs(spec)
+			w.advance(time.Minute)
+			wantEvent(t, w.events("web"), c.text)
+			got := w.told("SERVICE_TASK_PLACEMENT_FAILURE")
+			wantCount(t, "events", got, 1)
+			want(t, "types", got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/ERROR")
+			want(t, "reason", got[0].Reason, c.reason)
+		})
+	}
+}
