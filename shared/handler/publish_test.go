@@ -15,7 +15,8 @@ type told struct {
 	DetailType string `json:"-"`
 
 	EventType, EventName, DeploymentID, Reason string
-	CreatedAt, UpdatedAt                       time.Time
+	CreatedAt, UpdatedAt, NextAttemptAt        time.Time
+	Failures                                   int
 }
 
 func publishing(s *handler.Settings) { s.PublishEvents = true }
@@ -140,4 +141,30 @@ func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
 			want(t, "reason", got[0].Reason, c.reason)
 		})
 	}
+}
+
+// That starts are slowed down is told as soon as they are, with what the throttle's own operation says.
+func TestPlacement_PublishesTheThrottle(t *testing.T) {
+	w := newWorld(t, publishing)
+	w.instances("i", 1, 4096, 8192)
+	w.ecs.onStart = func(int, cluster.StartCall) fault { return fault{err: denied} }
+	w.create("web", "web", 1)
+	w.advance(20 * time.Second)
+	s, throttle, err := w.api.ServiceThrottle(ctx, prod, "web")
+	if err != nil || throttle == nil {
+		t.Fatal(throttle, err)
+	}
+	b := throttle.Revisions[s.Deployment.ID]
+	want(t, "step", b.Step, 1)
+	got := w.told("SERVICE_TASK_START_IMPAIRED")
+	wantCount(t, "events", got, 1)
+	want(t, "types", got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/WARN")
+	want(t, "deployment", got[0].DeploymentID, s.Deployment.ID)
+	want(t, "reason", got[0].Reason, "TaskFailedToStart: ClientException: TaskDefinition is inactive")
+	want(t, "reason in the operation", got[0].Reason, b.Reason)
+	want(t, "failures", got[0].Failures, 1)
+	want(t, "failures in the operation", b.Failures, 1)
+	want(t, "next attempt", got[0].NextAttemptAt.Equal(b.NextAttemptAt) && b.NextAttemptAt.After(w.clock.now), true)
+	w.minutes(60)
+	wantCount(t, "events within six hours", w.told("SERVICE_TASK_START_IMPAIRED"), 1)
 }
