@@ -202,6 +202,28 @@ func TestAlarms(t *testing.T) {
 		w.rest(60)
 		expect(t, "completed", w.service.Deployment.Completed(), true)
 	})
+	t.Run("ThatDoNotExistAreToldOfOnce", func(t *testing.T) {
+		w := alarmed(t)
+		w.alarms.Missing = []string{"erors", "lateny"}
+		var told int
+		count := func() {
+			p := w.step()
+			told += len(slices.DeleteFunc(p.Events, func(e Event) bool {
+				return e.Message != "(service web) (deployment ecs-svc/b) has alarms that do not exist: erors, lateny."
+			}))
+		}
+		for range 30 {
+			count()
+			w.pass(time.Minute)
+		}
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "times", told, 1)
+		for range 30 {
+			w.pass(time.Hour)
+			count()
+		}
+		expect(t, "times, later", told, 1)
+	})
 	t.Run("NothingIsCompletedBeforeTheyWereSeen", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = nil
