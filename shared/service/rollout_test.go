@@ -2,6 +2,7 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,14 +234,36 @@ func TestAlarms(t *testing.T) {
 }
 
 func TestStopServiceDeployment(t *testing.T) {
-	w := at(t, 2)
-	w.deploy("b")
-	w.step()
-	w.pass(time.Minute)
-	w.service.Release.Stop = cluster.StopRollback
-	w.rest(60)
-	expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
-	expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	begun := func(t *testing.T, how cluster.StopType) *world {
+		w := at(t, 2)
+		w.deploy("b")
+		w.step()
+		w.pass(time.Minute)
+		w.service.Release.Stop = how
+		return w
+	}
+	t.Run("GoesBack", func(t *testing.T) {
+		w := begun(t, cluster.StopRollback)
+		w.rest(60)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	})
+	t.Run("LeavesWhatRuns", func(t *testing.T) {
+		w := begun(t, cluster.StopAbort)
+		before := w.ids()
+		w.rest(60)
+		s := w.service
+		expect(t, "primary", s.Deployment.ID, "ecs-svc/b")
+		expect(t, "state", s.Deployment.State, cluster.RolloutFailed)
+		expect(t, "reason", s.Deployment.Reason, "ECS deployment ecs-svc/b was stopped.")
+		expect(t, "status", s.Release.Status, cluster.DeploymentStopped)
+		expect(t, "stop", s.Release.Stop, cluster.StopType(""))
+		expect(t, "told", w.heard("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
+		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " ")) // of both revisions, more than are desired
+		if len(before) <= s.Desired {
+			t.Errorf("%d tasks ran when it was stopped, no more than desired", len(before))
+		}
+	})
 }
 
 func TestBackoffs(t *testing.T) {
