@@ -60,6 +60,22 @@ func TestRollout(t *testing.T) {
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
 	})
+	t.Run("WhatIsUnhealthyIsReplacedByItsOwnRevision", func(t *testing.T) {
+		w := at(t, 4)
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.step()
+		ill := w.ids()[0]
+		expect(t, "revision of the unhealthy one", w.tasks[ill].Revision, "ecs-svc/a")
+		w.set(ill, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 1)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
+	})
 	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
 		for _, deferred := range []bool{true, false} {
 			w := at(t, 4)
