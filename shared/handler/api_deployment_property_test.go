@@ -77,8 +77,11 @@ func (h *history) stops(rt *rapid.T) {
 	if fine != (err == nil) {
 		rt.Fatalf("%s of %s, which is %s: %v", how, id, before.Status, err)
 	}
-	if fine != (after.Stop == how && after.ID == id && !after.Status.Ended()) && err != nil && after.Status != before.Status {
-		rt.Fatalf("%s: %s after %s", how, after.Status, before.Status)
+	switch {
+	case fine && (after.Stop != how || after.ID != id || after.Status.Ended() || after.Status == before.Status && before.Stop == ""):
+		rt.Fatalf("%s: %s, to stop by %q, after %s", how, after.Status, after.Stop, before.Status)
+	case !fine && (after.Stop != before.Stop || after.Status != before.Status):
+		rt.Fatalf("%s was refused, and changed %s, to stop by %q, to %s, to stop by %q", how, before.Status, before.Stop, after.Status, after.Stop)
 	}
 }
 

@@ -114,6 +114,12 @@ func (w *world) converged(rt *rapid.T) {
 		if s.Breaker.Enable && s.Deployment.State == cluster.RolloutInProgress && s.Desired > 0 && len(s.Older) == 0 {
 			rt.Fatalf("the circuit breaker has not tripped: %d failed", s.Deployment.Failed)
 		}
+		room := s.Desired*s.MaxPercent/100 - total
+		for _, d := range s.Older {
+			if works := d.Completed() && !w.broken[d.ID]; works && running[d.ID] < d.Desired && room > 0 {
+				rt.Fatalf("%s does not run, and of %s, that was there before, %d tasks of %d do", s.Deployment.ID, d.ID, running[d.ID], d.Desired)
+			}
+		}
 	case w.stuck():
 	default:
 		rt.Fatalf("%s of %d is %s with %v RUNNING, at least %d, older %d, failed %d", s.Deployment.ID, s.Desired, s.Deployment.State, running, floor, len(s.Older), s.Deployment.Failed)
