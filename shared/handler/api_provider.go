@@ -164,7 +164,7 @@ func (a *API) attachAgain(ctx context.Context, clusterName string) error {
 		}
 		next := *old
 		next.Rev++
-		next.Status, next.Reason, next.Asked = cluster.AttachmentsInProgress, "", a.Clock.Now()
+		next.Status, next.Failed, next.Asked = cluster.AttachmentsInProgress, nil, a.Clock.Now()
 		_, err = a.State.Write(ctx, cluster.Write{Put: &next})
 		return err
 	})
