@@ -123,17 +123,6 @@ func (u *upgradeCommand) asks() bool {
 	return u.ReleaseVersion != "" || u.LaunchTemplateVersion != "" || u.config != (cluster.UpdateConfig{}) || u.Force
 }
 
-// configured is a node group's update configuration with what the flags say.
-func (u *upgradeCommand) configured(c cluster.UpdateConfig) cluster.UpdateConfig {
-	if n := u.config; n.MaxUnavailable+n.MaxUnavailablePercentage > 0 {
-		c.MaxUnavailable, c.MaxUnavailablePercentage = n.MaxUnavailable, n.MaxUnavailablePercentage
-	}
-	if u.config.Strategy != "" {
-		c.Strategy = u.config.Strategy
-	}
-	return c
-}
-
 // errUnready ends the program with a code of its own; the answer has said all.
 var errUnready = errors.New("the update would fail as things stand")
 
@@ -216,7 +205,7 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 	if !ok {
 		return fmt.Errorf("PlanNodegroupUpdate: %q is no update", out.Update.Sort)
 	}
-	update.Config = u.configured(update.Config)
+	update.Config = update.Config.Changed(u.config)
 	answer, err := u.foresee(ctx, s, c, k, update)
 	if err != nil {
 		return err
@@ -284,7 +273,7 @@ func (u *upgradeCommand) begin(ctx context.Context, c *client.Client, g *cluster
 		return "", err
 	}
 	path := "clusters/" + url.PathEscape(u.Cluster) + "/node-groups/" + url.PathEscape(u.NodeGroup) + "/"
-	if config := u.configured(g.Config); config != g.Config {
+	if config := g.Config.Changed(u.config); config != g.Config {
 		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage, string(config.Strategy)}}
 		if err := c.EKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
 			return "", err
