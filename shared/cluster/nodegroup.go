@@ -254,8 +254,6 @@ type Update struct {
 	Since time.Time `json:"si,omitzero"`
 	// LookedAt is when the update was last looked at, to the minute: what no one was awake to see does not count as waited.
 	LookedAt time.Time `json:"la,omitzero"`
-	// LookAgain is when to look at it though nothing happened.
-	LookAgain time.Time `json:"ag,omitzero"`
 	// Waiting is what the update waits for, in words.
 	Waiting string `json:"wt,omitempty"`
 
