@@ -38,15 +38,11 @@ func (n *NodeGroupUpgrade) made(ctx context.Context, g *cluster.NodeGroup) (*clu
 	}
 	auto := groups[0]
 	target, of := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
-	switch {
-	case of != "":
+	if of != "" {
 		target, err = n.custom(ctx, target)
-	case target.Image == "":
+	} else {
 		of = templateOf(auto.Template).ID
-		var lt *cluster.LaunchTemplate
-		if lt, err = n.Templates.LaunchTemplate(ctx, templateOf(auto.Template)); err == nil {
-			target.Image = lt.Image
-		}
+		target, err = n.regular(ctx, target, templateOf(auto.Template))
 	}
 	if err != nil {
 		return templateIssue(err, of)
@@ -120,6 +116,23 @@ func (n *NodeGroupUpgrade) custom(ctx context.Context, t cluster.UpdateTarget) (
 	}
 	return nodegroup.FromTemplate(t, lt)
 }
+
+// regular is the target of a new node group without a launch template of its own: the image that its machines have. Another by
+// the releaseVersion would be said of machines that do not have it.
+func (n *NodeGroupUpgrade) regular(ctx context.Context, t cluster.UpdateTarget, of cluster.TemplateRef) (cluster.UpdateTarget, error) {
+	lt, err := n.Templates.LaunchTemplate(ctx, of)
+	if err != nil {
+		return t, fmt.Errorf("describing the launch template: %w", err)
+	}
+	if t.ReleaseVersion != lt.Image && imageID(t.ReleaseVersion) && imageID(lt.Image) { // not by name, or as a parameter
+		return t, cluster.Errorf(cluster.CodeInvalidParameter, "releaseVersion is %s, but version %d of launch template %s, from which the Auto Scaling group launches, has %s. Leave it out, and update the node group to it once it is ACTIVE.",
+			t.ReleaseVersion, lt.Version, lt.ID, lt.Image)
+	}
+	t.Image = lt.Image
+	return t, nil
+}
+
+func imageID(s string) bool { return strings.HasPrefix(s, "ami-") }
 
 // configure carries out an update of the sizes.
 func (n *NodeGroupUpgrade) configure(ctx context.Context, g *cluster.NodeGroup) error {
