@@ -212,6 +212,8 @@ type ManagedScaling struct {
 
 	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that is sooner.
 	UntilRegistered bool `json:"wr,omitempty"`
+	// ReplaceUnregistered has instances terminated and launched anew that have not registered in time, while tasks wait (C5).
+	ReplaceUnregistered bool `json:"ru,omitempty"`
 	// Datapoints is how many minutes in a row the metric must be below the target before instances are taken away; Share
 	// the percentage of the group that may go in one minute, at least one instance; Cooldown how long after scaling out
 	// none goes (C5, C8).

@@ -11,6 +11,7 @@ import (
 
 func TestScalingRowsComeBackAsTheyWent(t *testing.T) {
 	scaling := cluster.DefaultScaling
+	scaling.ReplaceUnregistered = true
 	scaling.Enabled, scaling.UntilRegistered, scaling.TargetTracking, scaling.Consolidation.Enabled = true, true, true, true
 	directory := cluster.Head{Cluster: cluster.Directory, Rev: 1, Stamp: 5, Expires: 9}
 	for key, row := range map[string]cluster.Row{

@@ -25,8 +25,9 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		return s
 	}
+	replacing := func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagReplaceUnregistered: "true"} }
 	t.Run("ReplacesWhatNeverRegisters", func(t *testing.T) {
-		s := newScaled(t, nil)
+		s := newScaled(t, replacing)
 		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
 		n := 4
 		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
@@ -43,8 +44,25 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
+	t.Run("ReplacesNothingUnlessThatIsEnabled", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.silent = map[string]bool{"i-001": true, "i-002": true}
+		n := 4
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(60)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
+		for _, c := range s.calls {
+			if strings.HasPrefix(c, "terminate ") {
+				t.Error(c)
+			}
+		}
+	})
 	t.Run("DoesNotReplaceWhatECSKnows", func(t *testing.T) {
 		s := started(t, 1, 0)
+		if err := s.api.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
+			t.Fatal(err)
+		}
 		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 		s.deaf = true // no event of the second's registration
 		s.minute(12)
@@ -58,7 +76,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	t.Run("LeavesInstancesOfAnotherClusterAlone", func(t *testing.T) {
 		for _, heard := range []bool{true, false} {
-			s := newScaled(t, nil)
+			s := newScaled(t, replacing)
 			s.minute(1)
 			s.ecs.clusters["dev"] = true
 			if err := s.api.ClusterCreated(ctx, "dev"); err != nil {

@@ -10,13 +10,17 @@ import (
 const fromZero = 200
 
 // measure works out the metric: how many instances are needed (M) of those that run (N), in percent (C1). Needed are those
-// that are not empty, and what waiting tasks need beside those there are: then the empty ones, too, as they were of no help.
+// that are not empty, and what waiting tasks need beside those there are: then the empty ones, too, as they were of no help, and
+// those that have not registered in time, unless they are replaced: the group is to have others beside them, up to its maximum.
 // Nothing needed and nothing running is the neutral value, the target: 100 would have a group with a lower target start
 // instances, find them empty, take them away, and so on (C8).
 func (c *census) measure() {
 	c.demands()
 	n := c.running
-	m := n - c.gone
+	m := n
+	if c.replaces() {
+		m -= c.gone
+	}
 	if !c.waits() {
 		m = n - c.empties()
 	}

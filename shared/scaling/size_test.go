@@ -33,7 +33,7 @@ func TestWarmup(t *testing.T) {
 		"OfOneLeavingDoesNot":           {[]option{func(w *world) { w.machine(9, "Terminating:Wait").LaunchedAt = noon }}, 5},
 		"EndsWithTheRegistration":       {[]option{launched(time.Minute), untilRegistered}, 5},
 		"BlocksUntilTheRegistration":    {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon }, untilRegistered}, 3},
-		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 5},
+		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 6},
 		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
 		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
 		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
@@ -41,7 +41,7 @@ func TestWarmup(t *testing.T) {
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
 			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
-		}}, 5},
+		}}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append([]option{instances(2, 0), full, waits(5, half)}, c.options...)...)
