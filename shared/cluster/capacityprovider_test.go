@@ -19,7 +19,7 @@ func TestScalingRowsComeBackAsTheyWent(t *testing.T) {
 		"c scaling#spot": &cluster.ScalingHistory{
 			Head: head, Provider: "spot", Low: 3, Minute: noon, LastOut: noon, LastIn: noon, FirstSeen: map[string]time.Time{"i-1": noon},
 			Samples: []cluster.InstanceSample{{AgentVersion: "1.2.3", Registered: cluster.Capacity{CPU: 1, Memory: 2, ENIs: new(3)}, Attributes: map[string]string{"a": "b"}, Template: "lt-1:2"}}, NoneSince: noon,
-			Drains:  []cluster.Drain{{Instance: "i", At: noon, Ended: true, Over: true}}, Spared: map[string]time.Time{"i": noon},
+			Drains: []cluster.Drain{{Instance: "i", At: noon, Ended: true, Over: true}}, Spared: map[string]time.Time{"i": noon},
 		},
 	} {
 		expect(t, "key", row.Key().Cluster+" "+row.Key().Sort, key)

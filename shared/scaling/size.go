@@ -118,18 +118,35 @@ func (c *census) grow() {
 	case goal <= current && want > c.Group.Max && current >= c.Group.Max:
 		c.out.Why = fmt.Sprintf("%d instances are needed, and the group is at its maximum of %d", want, c.Group.Max)
 		c.event("", "at maximum", fmt.Sprintf("(capacity provider %s) %s. %s", c.Provider.Name, c.out.Why, c.ask()))
+		c.hinders("at maximum")
 	case goal <= current:
 		c.out.Why = fmt.Sprintf("the group is on its way to %d instances", current)
 	case c.asked() && c.Now.Sub(c.next.LastOut) < c.settings.Warmup:
 		c.out.Why = fmt.Sprintf("%d instances are needed; those asked for at %s have yet to be launched, and block scaling out", want, stamp(c.next.LastOut))
+		c.hinders("warms up")
 	case len(c.warming) > 0:
 		first := c.warming[0]
 		c.out.Why = fmt.Sprintf("%d instances are needed; instance %s warms up until %s and blocks scaling out",
 			want, first.ID, stamp(first.launched.Add(c.settings.Warmup)))
+		c.hinders("warms up")
 	default:
 		c.out.Desired, c.next.LastOut = goal, c.Now
 		c.out.Why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, c.ask()))
 		c.event("", "", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
+	}
+}
+
+// hinders tells those whose tasks wait for instances why there are no more of them.
+func (c *census) hinders(topic string) {
+	told := map[string]bool{}
+	for _, d := range c.out.Demands {
+		for _, owner := range d.Owners {
+			if d.LeftOut != "" || d.Instances == 0 || told[owner] {
+				continue
+			}
+			told[owner] = true
+			c.event(owner, topic+" "+owner, fmt.Sprintf("(%s) tasks wait for capacity provider %s: %s.", owner, c.Provider.Name, c.out.Why))
+		}
 	}
 }
 
