@@ -258,3 +258,8 @@ func (c *census) engineOf() *placement.Engine {
 func (c *census) event(owner, topic, message string) {
 	c.out.Events = append(c.out.Events, Event{Owner: owner, Topic: topic, Message: message})
 }
+
+// done adds an event that is true once what the decision says of replacing and of the desired capacity is done.
+func (c *census) done(owner, message string) {
+	c.out.Events = append(c.out.Events, Event{Owner: owner, Message: message, Done: true})
+}

@@ -87,12 +87,12 @@ func (c *census) tellReplaced(replaced []*member) {
 	if more := len(replaced) - len(names); more > 0 {
 		text += fmt.Sprintf(", %d more", more)
 	}
-	c.event("", "", text+".")
+	c.done("", text+".")
 	var owners []string
 	for _, w := range c.Waiting {
 		if w.Count > 0 && !slices.Contains(owners, w.Name) {
 			owners = append(owners, w.Name)
-			c.event(w.Name, "", fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text))
+			c.done(w.Name, fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text))
 		}
 	}
 }

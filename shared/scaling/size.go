@@ -132,7 +132,7 @@ func (c *census) grow() {
 	default:
 		c.out.Desired, c.next.LastOut = goal, c.Now
 		c.out.Why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, c.ask()))
-		c.event("", "", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
+		c.done("", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
 	}
 }
 
@@ -205,7 +205,7 @@ func (c *census) shrink() {
 	default:
 		c.out.Desired, c.next.LastIn = next, c.Now
 		c.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, c.ratio())
-		c.event("", "", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
+		c.done("", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
 	}
 }
 
