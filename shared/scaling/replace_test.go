@@ -137,6 +137,19 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 			expect(t, "desired", d.Desired, 4)
 		}
 	})
+	t.Run("SaysNothingBeforeItHasHadItsTime", func(t *testing.T) {
+		for _, c := range []struct {
+			age  time.Duration
+			told bool
+		}{{10 * time.Second, false}, {5*time.Minute - 1, false}, {5 * time.Minute, true}} {
+			for _, options := range [][]option{nil, {replacing}} {
+				w := newWorld(append([]option{instances(2, 0), silent(1, c.age), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, options...)...)
+				d := w.decide()
+				expect(t, "told", strings.Contains(told(d), "has not registered"), c.told)
+				expect(t, "M", d.Needed, 3-b2i(c.told))
+			}
+		}
+	})
 	t.Run("SaysSo", func(t *testing.T) {
 		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waits(2, half)).decide()
 		contains(t, "event", told(d), "instance i-3 has not registered with the cluster 1h0m0s after it was launched: while tasks wait the group is to have another beside it")
