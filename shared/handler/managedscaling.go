@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 
 	"berth/shared/awsevent"
@@ -300,6 +301,9 @@ func (r *scalingRound) provider(name string) error {
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
 	var news []scaling.Event
 	next.Told, news = unheard(old.Told, d.Events)
+	// When the group was scaled or instances were replaced is remembered before that is done, and stays so where it then is not:
+	// a process that dies in between must not have the next scale in too soon, or an update of the nodes take back what is about to
+	// come. What is lost is a wait. That it was done is told only afterwards.
 	if err := r.remember(old, &next); err != nil {
 		return err
 	}
@@ -309,5 +313,9 @@ func (r *scalingRound) provider(name string) error {
 		})
 	}
 	// What is lost in a race from here on is made up for in the next minute, and is no reason to be silent about the rest.
-	return errors.Join(ignoreConflict(claimed), ignoreConflict(r.act(p, g, &d)), r.drainTerminating(p, g, old.Beats, next.Beats), ignoreConflict(r.tell(p, news)))
+	sized, acted := r.act(p, g, &d)
+	if !sized {
+		news = slices.DeleteFunc(news, func(e scaling.Event) bool { return e.Done })
+	}
+	return errors.Join(ignoreConflict(claimed), ignoreConflict(acted), r.drainTerminating(p, g, old.Beats, next.Beats), ignoreConflict(r.tell(p, news)))
 }

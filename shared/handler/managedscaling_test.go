@@ -253,6 +253,21 @@ func TestManagedScaling(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
+	t.Run("TellsAServiceOnceThatTheGroupIsFull", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Max = 1
+		n := 9
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(20)
+		told := 0
+		for _, m := range s.events("web") {
+			if strings.Contains(m, "(service web) tasks wait for capacity provider p: ") && strings.Contains(m, "the group is at its maximum of 1.") {
+				told++
+			}
+		}
+		want(t, "events", told, 1)
+	})
 	t.Run("StandaloneTasksWaitForTheirTime", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
