@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +96,8 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(string(body), "Action=DescribeAutoScalingGroups"):
 		b.describeGroups(w)
+	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
+		describeVersion(w, string(body))
 	case op == "ListClusterRows":
 		rowsOut(w, b.rows...)
 	case op == "DescribeCapacity":
@@ -107,7 +111,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		rowsOut(w, rows...)
 	case op == "PlanNodegroupUpdate":
-		u := b.update("ami-2")
+		u := b.plan(string(body))
 		data, _ := cluster.EncodeRow(u)
 		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: u.Key().Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
@@ -115,6 +119,43 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		b.change(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
 	}
+}
+
+// plan is the row that PlanNodegroupUpdate answers with: of a node group with a launch template of its own without an image, as
+// Berth's API reads no templates.
+func (b *backend) plan(body string) *cluster.Update {
+	var in struct {
+		Release  string                   `json:"releaseVersion"`
+		Template struct{ Version string } `json:"launchTemplate"`
+	}
+	_ = json.Unmarshal([]byte(body), &in)
+	u := b.update(in.Release)
+	if own := b.group.Target.SourceTemplate; own != "" {
+		u.Target = cluster.UpdateTarget{ReleaseVersion: in.Release, SourceTemplate: own, SourceVersion: cmp.Or(in.Template.Version, b.group.Target.SourceVersion)}
+	}
+	return u
+}
+
+// describeVersion answers in EC2's query protocol: launch template lt-7 has versions 1 to 3, of which the last names no image.
+func describeVersion(w http.ResponseWriter, body string) {
+	form, _ := url.ParseQuery(body)
+	version, image := form.Get("LaunchTemplateVersion.1"), "<imageId>ami-2</imageId>"
+	switch version {
+	case "1", "2":
+	case "3":
+		image = ""
+	case "4":
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>You may not</Message></Error></Errors></Response>`)
+		return
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `<Response><Errors><Error><Code>InvalidLaunchTemplateId.VersionNotFound</Code><Message>no version %s</Message></Error></Errors></Response>`, version)
+		return
+	}
+	fmt.Fprintf(w, `<DescribeLaunchTemplateVersionsResponse><launchTemplateVersionSet><item><launchTemplateId>lt-7</launchTemplateId>
+		<launchTemplateName>workers</launchTemplateName><versionNumber>%s</versionNumber><launchTemplateData>%s</launchTemplateData></item>
+		</launchTemplateVersionSet></DescribeLaunchTemplateVersionsResponse>`, version, image)
 }
 
 func (b *backend) change(w http.ResponseWriter, what, body string) {

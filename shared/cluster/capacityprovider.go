@@ -56,6 +56,9 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
+// CreateFailed reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
+func (p *CapacityProvider) CreateFailed() bool { return p.Unfit != "" && !p.Look }
+
 // ProviderChange is what UpdateCapacityProvider was given; nil where the caller said nothing.
 type ProviderChange struct {
 	Name                 string
@@ -114,8 +117,9 @@ type ClusterProviders struct {
 	Leaving []string         `json:"lv,omitempty"`
 	Status  AttachmentStatus `json:"as"`
 	// Asked is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
-	Asked  time.Time `json:"ak,omitzero"`
-	Reason string    `json:"re,omitempty"` // why the attachments failed
+	Asked time.Time `json:"ak,omitzero"`
+	// Failed are the providers whose attachments failed, or could not be taken back, each with why.
+	Failed map[string]string `json:"fa,omitempty"`
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.

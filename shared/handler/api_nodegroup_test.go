@@ -400,6 +400,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "error", err, nil)
 		want(t, "update", u.Status, cluster.UpdateSuccessful)
 		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateMinimal})
+		_, err = n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{Strategy: cluster.UpdateDefault}})
+		want(t, "error", err, nil)
+		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateDefault})
 	})
 	resize := func(desired int) (*cluster.Update, error) {
 		return n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{

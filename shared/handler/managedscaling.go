@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,12 +124,13 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 		return err
 	}
 	var failed, unattached []error
-	waits := false // for a look at a group, or for another environment that does the same
+	why := map[string]string{} // providers are not attached
+	waits := false             // for a look at a group, or for another environment that does the same
 	for _, p := range of.Leaving {
 		if err := wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p); h.lostTo(name, p, err) {
 			waits = true
-		} else {
-			unattached = append(unattached, err)
+		} else if err != nil {
+			unattached, why[p] = append(unattached, err), err.Error()
 		}
 	}
 	if len(of.Providers) > 0 {
@@ -141,11 +143,12 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 				waits = true
 				continue
 			}
+			var reason notAttached
 			switch err := wrap(r.provider(p), "capacity provider %s", p); {
 			case h.lostTo(name, p, err):
 				waits = true
-			case errors.As(err, new(notAttached)):
-				unattached = append(unattached, err)
+			case errors.As(err, &reason):
+				unattached, why[p] = append(unattached, err), reason.Error()
 			default:
 				failed = append(failed, err)
 			}
@@ -158,7 +161,7 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	if waits {
 		return err
 	}
-	return errors.Join(err, h.conclude(ctx, of, errors.Join(unattached...)))
+	return errors.Join(err, h.conclude(ctx, of, why))
 }
 
 // lostTo reports whether another environment sees to the provider at the same time: it acts, and concludes.
@@ -184,16 +187,13 @@ func attaching(err error) error {
 }
 
 // conclude says what has become of the attachments, if that was asked or has changed. What failed otherwise is tried again
-// the next minute, and no matter of theirs.
-func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
+// the next minute, and no matter of theirs. Failed are the reasons by provider.
+func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
 	next := *of
-	next.Status, next.Reason = cluster.AttachmentsComplete, ""
-	if failed != nil {
-		next.Status, next.Reason = cluster.AttachmentsFailed, failed.Error()
-	} else {
-		next.Leaving = nil
+	if next.Status, next.Failed = cluster.AttachmentsFailed, failed; len(failed) == 0 {
+		next.Status, next.Leaving = cluster.AttachmentsComplete, nil
 	}
-	if next.Status == of.Status && next.Reason == of.Reason && len(next.Leaving) == len(of.Leaving) {
+	if next.Status == of.Status && maps.Equal(next.Failed, of.Failed) && len(next.Leaving) == len(of.Leaving) {
 		return nil
 	}
 	next.Rev++

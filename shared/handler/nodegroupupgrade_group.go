@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/nodegroup"
 )
 
 // create looks at what a CREATING node group is to be made of, sets the sizes that it is to have, and says what became of
@@ -112,25 +112,13 @@ func issueOf(err error, code cluster.IssueCode, resource string) (*cluster.NodeG
 	return &cluster.NodeGroupIssue{Code: code, Message: fmt.Sprintf("%s: %s", why.Code, why.Message), Resources: []string{resource}}, nil
 }
 
-// custom is a target of a launch template version of the user's own, which names the image itself (EKS user guide, custom
-// launch templates), or leaves it to the releaseVersion.
+// custom is a target of a launch template version of the user's own.
 func (n *NodeGroupUpgrade) custom(ctx context.Context, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
-	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
-	if ref.ID == "" {
-		ref.Name = t.SourceName
-	}
-	lt, err := n.Templates.LaunchTemplate(ctx, ref)
-	switch {
-	case err != nil:
+	lt, err := n.Templates.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	if err != nil {
 		return t, fmt.Errorf("describing the launch template: %w", err)
-	case lt.Image == "" && t.ReleaseVersion == "":
-		return t, cluster.Errorf(cluster.CodeInvalidParameter, "Version %d of launch template %s names no image, and the request no releaseVersion", lt.Version, lt.ID)
-	case lt.Image != "" && (t.ReleaseVersion != "" || t.Version != ""):
-		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify version or releaseVersion: the launch template names an image")
 	}
-	t.Image = cmp.Or(lt.Image, t.ReleaseVersion)
-	t.SourceTemplate, t.SourceName, t.SourceVersion = lt.ID, lt.Name, strconv.FormatInt(lt.Version, 10)
-	return t, nil
+	return nodegroup.FromTemplate(t, lt)
 }
 
 // configure carries out an update of the sizes.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -255,6 +256,42 @@ func TestBackoffs(t *testing.T) {
 		expect(t, "failures", b.Failures, 2)
 		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
 		expect(t, "the same again", Backoffs(row, tasks, testLimits)["ecs-svc/a"], b)
+	})
+	t.Run("CountAllThatStopAtOnce", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, 0), failed(w, 0)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[1:2], testLimits)}
+		expect(t, "failures of one", row.Revisions["ecs-svc/a"].Failures, 1)
+		expect(t, "failures", Backoffs(nil, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+		expect(t, "failures, one after the other", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+	})
+	t.Run("CountWhatIsHeardLate", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second), failed(w, time.Second)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[2:], testLimits)}
+		expect(t, "failures", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+	})
+	t.Run("CountOnWhereTheFirstAreForgotten", func(t *testing.T) {
+		w := newWorld(t, 1)
+		row := &cluster.Throttle{}
+		var tasks []*cluster.Task
+		for n := range 20 { // seven hours or so
+			tasks = append(tasks, failed(w, time.Second))
+			tasks = slices.DeleteFunc(tasks, func(t *cluster.Task) bool { return w.now.Sub(t.Stopped.Time()) > time.Hour })
+			row = &cluster.Throttle{Revisions: Backoffs(row, tasks, testLimits)}
+			expect(t, "failures", row.Revisions["ecs-svc/a"].Failures, n+1)
+			w.now = row.Revisions["ecs-svc/a"].NextAttemptAt
+		}
+	})
+	t.Run("CountAnewAfterATaskThatRan", func(t *testing.T) {
+		w := newWorld(t, 1)
+		before := failed(w, time.Second)
+		ran := &cluster.Task{ID: "z", Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Second))}
+		w.now = w.now.Add(time.Minute)
+		tasks := []*cluster.Task{before, ran, failed(w, time.Second)}
+		b := Backoffs(nil, tasks, testLimits)
+		expect(t, "failures", b["ecs-svc/a"].Failures, 1)
+		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits)["ecs-svc/a"].Failures, 1)
 	})
 	t.Run("EndWithATaskThatRuns", func(t *testing.T) {
 		w := newWorld(t, 1)
