@@ -29,8 +29,9 @@ type backend struct {
 	spot  *cluster.CapacityProvider
 	auto  *cluster.AutoScalingGroup
 	// looks are changes of all this, one before each answer of DescribeCapacity.
-	looks []func(*backend)
-	asked []string // calls that change something, with their bodies
+	looks   []func(*backend)
+	refused string   // part of calls that are
+	asked   []string // calls that change something, with their bodies
 }
 
 func newBackend(t *testing.T) (*backend, string) {
@@ -94,6 +95,9 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	op := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "Berth_20261121.")
 	switch {
+	case b.refused != "" && strings.Contains(string(body), b.refused):
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>not authorized</Message></Error></ErrorResponse>`)
 	case strings.Contains(string(body), "Action=DescribeAutoScalingGroups"):
 		b.describeGroups(w)
 	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
@@ -240,5 +244,29 @@ func TestExplainInstance(t *testing.T) {
 	}
 	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+func TestExplainServiceOfCapacityProviders(t *testing.T) {
+	b, endpoint := newBackend(t)
+	explain := func() (string, string) {
+		code, out, errs := berth("explain", "service", "web", "--endpoint", endpoint)
+		if code != 0 {
+			t.Errorf("exit code %d, %s", code, errs)
+		}
+		return out, errs
+	}
+	const scaling = "Managed scaling (capacity provider spot, Auto Scaling group asg of 2): the group is as it should be: 2 needed of 2 running, 100 % are to be in use.\n"
+	if out, _ := explain(); strings.Contains(out, "Managed scaling") {
+		t.Errorf("it has no capacity providers, and %s", out)
+	}
+	b.rows[1].(*cluster.Service).Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	if out, errs := explain(); !strings.Contains(out, scaling) || errs != "" {
+		t.Errorf("%s%s", out, errs)
+	}
+	b.refused = "Action=DescribeAutoScalingGroups" // who may not read groups
+	if out, errs := explain(); !strings.Contains(out, "Service web (REPLICA, ACTIVE") || strings.Contains(out, "Managed scaling") ||
+		!strings.Contains(errs, "what managed scaling decides is not known: ") {
+		t.Errorf("%s%s", out, errs)
 	}
 }

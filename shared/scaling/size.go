@@ -168,7 +168,7 @@ func (c *census) ask() string {
 	var out []string
 	for _, d := range c.out.Demands {
 		if d.LeftOut == "" && d.Instances > 0 {
-			out = append(out, d.text()+".")
+			out = append(out, d.String()+".")
 		}
 	}
 	if len(out) == 0 {
