@@ -137,6 +137,8 @@ type AlarmWatch struct {
 	// Ignored reports that an alarm was in ALARM when the deployment began: then none counts for it (S8).
 	Ignored bool     `json:"ig,omitempty"`
 	InAlarm []string `json:"ia,omitempty"`
+	// Missing are those that CloudWatch does not have: they protect nothing.
+	Missing []string `json:"mi,omitempty"`
 	// Bake is how long they are watched once the deployment is scaled out: the longest period × evaluation periods.
 	Bake time.Duration `json:"bk,omitempty"`
 }

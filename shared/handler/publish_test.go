@@ -3,6 +3,7 @@ package handler_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,8 +43,68 @@ func (w *world) told(name string) (out []told) {
 	return out
 }
 
-// The eventTypes are ECS's (section "Service action events" of the ECS Developer Guide).
+const (
+	action     = "ECS Service Action"
+	deployment = "ECS Deployment State Change"
+)
+
+// Every event that is published, under ECS's detail-type and eventType (section "Service action events" of the ECS Developer
+// Guide), with the deployment that it is about and the reason, where it has such.
 func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begin func(t *testing.T) (w *world, ids map[string]string)
+		want  []told
+	}{
+		{"Daemon", publishesOfADaemon, []told{
+			{DetailType: action, EventType: "ERROR", EventName: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"},
+			{DetailType: action, EventType: "INFO", EventName: "SERVICE_DESIRED_COUNT_UPDATED"},
+		}},
+		{"NoRoom", publishesWithoutRoom, []told{
+			{DetailType: action, EventType: "ERROR", EventName: "SERVICE_TASK_PLACEMENT_FAILURE", Reason: "RESOURCE:CPU"},
+		}},
+		{"Rollback", publishesOfARollback, []told{
+			{DetailType: action, EventType: "INFO", EventName: "SERVICE_STEADY_STATE"},
+			{DetailType: action, EventType: "WARN", EventName: "SERVICE_TASK_START_IMPAIRED", DeploymentID: "NEW", Reason: denial},
+			{DetailType: deployment, EventType: "INFO", EventName: "SERVICE_DEPLOYMENT_IN_PROGRESS", DeploymentID: "OLD", Reason: "ECS deployment circuit breaker: rolling back to deploymentId OLD."},
+			{DetailType: deployment, EventType: "ERROR", EventName: "SERVICE_DEPLOYMENT_FAILED", DeploymentID: "NEW", Reason: "ECS deployment circuit breaker: tasks failed to start."},
+			{DetailType: deployment, EventType: "INFO", EventName: "SERVICE_DEPLOYMENT_COMPLETED", DeploymentID: "OLD", Reason: "ECS deployment OLD completed."},
+		}},
+		{"Zones", publishesOfZones, []told{
+			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_STARTED"},
+			{DetailType: action, EventType: "INFO", EventName: "TASKS_STARTED"},
+			{DetailType: action, EventType: "INFO", EventName: "TASKS_STOPPED"},
+			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_COMPLETED"},
+		}},
+		{"ZonesWhereADeploymentComes", publishesOfZonesDeployed, []told{
+			{DetailType: action, EventType: "INFO", EventName: "SERVICE_REBALANCING_STOPPED"},
+		}},
+		{"Discovery", publishesOfDiscovery, []told{
+			{DetailType: action, EventType: "WARN", EventName: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, ids := c.begin(t)
+			for _, wanted := range c.want {
+				got := w.told(wanted.EventName)
+				if len(got) == 0 {
+					t.Errorf("no %s", wanted.EventName)
+					continue
+				}
+				last := got[len(got)-1]
+				if of := ids[wanted.DeploymentID]; of != "" {
+					wanted.Reason = strings.ReplaceAll(wanted.Reason, wanted.DeploymentID, of)
+					wanted.DeploymentID = of
+				}
+				at := map[string]time.Time{action: last.CreatedAt, deployment: last.UpdatedAt}[last.DetailType]
+				want(t, "is of a time", at.IsZero(), false)
+				last.CreatedAt, last.UpdatedAt, last.NextAttemptAt, last.Failures = time.Time{}, time.Time{}, time.Time{}, 0
+				want(t, wanted.EventName, last, wanted)
+			}
+		})
+	}
+}
+func publishesOfADaemon(t *testing.T) (*world, map[string]string) {
 	w := newWorld(t, publishing)
 	w.instances("i", 2, 4096, 8192)
 	w.createAs(cluster.ServiceSpec{
@@ -55,19 +116,25 @@ func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 		i.Attributes = map[string]string{cluster.AttributeZone: i.Zone(), "disk": "slow"}
 	})
 	w.pump()
-	for name, eventType := range map[string]string{"SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED": "ERROR", "SERVICE_DESIRED_COUNT_UPDATED": "INFO"} {
-		got := w.told(name)
-		wantCount(t, name, got[:min(len(got), 1)], 1)
-		want(t, name, got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/"+eventType)
-	}
+	return w, nil
 }
 
-// The events of a deployment say why it is as it is, also where it is gone when they are sent.
-func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
+func publishesWithoutRoom(t *testing.T) (*world, map[string]string) {
+	w := newWorld(t, publishing)
+	w.instances("i", 1, 512, 8192)
+	w.create("web", "web", 3)
+	w.pump()
+	return w, nil
+}
+
+// denial is the reason of tasks that ECS denies to start.
+const denial = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
+
+func publishesOfARollback(t *testing.T) (*world, map[string]string) {
 	w := rolled(t, 2, cluster.ServiceSpec{
 		ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 	}, publishing)
-	first := w.service("web").Deployment.ID
+	ids := map[string]string{"OLD": w.service("web").Deployment.ID}
 	w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 		if c.TaskDefinition == "web:2" {
 			return fault{err: denied}
@@ -75,8 +142,57 @@ func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
 		return fault{}
 	}
 	w.deploy("web", "web:2")
-	second := w.service("web").Deployment.ID
+	ids["NEW"] = w.service("web").Deployment.ID
 	w.advance(30 * time.Minute)
+	return w, ids
+}
+
+// publishesOfZones has a service come to know another zone.
+func publishesOfZones(t *testing.T) (*world, map[string]string) {
+	w := newWorld(t, publishing)
+	w.ecs.register(zoned("a", "zone-a"))
+	w.pump()
+	w.create("web", "web", 4)
+	w.advance(2 * time.Minute)
+	w.ecs.register(zoned("b", "zone-b"))
+	w.advance(5 * time.Minute)
+	return w, nil
+}
+
+func publishesOfZonesDeployed(t *testing.T) (*world, map[string]string) {
+	w := newWorld(t, publishing)
+	w.ecs.register(zoned("a", "zone-a"))
+	w.pump()
+	w.create("web", "web", 4)
+	w.advance(2 * time.Minute)
+	w.ecs.frozen = true
+	w.ecs.register(zoned("b", "zone-b"))
+	w.advance(time.Minute)
+	want(t, "rebalancing", w.service("web").Rebalancing, true)
+	if _, err := w.update(cluster.ServiceChange{Name: "web", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.pump()
+	return w, nil
+}
+
+func publishesOfDiscovery(t *testing.T) (*world, map[string]string) {
+	w := newWorld(t, publishing)
+	w.instances("i", 1, 4096, 8192)
+	w.behind(1, func(s *cluster.ServiceSpec) {
+		s.LoadBalancers, s.Registries = nil, &[]cluster.Registry{{ARN: cloudMap}}
+	})
+	for _, health := range []cluster.Health{cluster.Healthy, cluster.Unhealthy} {
+		w.set(func(_ *cluster.Target, r *cluster.Registration) { r.State, r.Health = cluster.Registered, health })
+	}
+	w.pump()
+	return w, nil
+}
+
+// The events of a deployment say why it is as it is, also where it is gone when they are sent.
+func TestPlacement_PublishesADeploymentsReason(t *testing.T) {
+	w, ids := publishesOfARollback(t)
+	first, second := ids["OLD"], ids["NEW"]
 	for name, wanted := range map[string][]told{
 		"SERVICE_DEPLOYMENT_IN_PROGRESS": {
 			{EventType: "INFO", DeploymentID: first, Reason: "ECS deployment " + first + " in progress."},
@@ -160,7 +276,7 @@ func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	wantCount(t, "events", got, 1)
 	want(t, "types", got[0].DetailType+"/"+got[0].EventType, "ECS Service Action/WARN")
 	want(t, "deployment", got[0].DeploymentID, s.Deployment.ID)
-	want(t, "reason", got[0].Reason, "TaskFailedToStart: ClientException: TaskDefinition is inactive")
+	want(t, "reason", got[0].Reason, denial)
 	want(t, "reason in the operation", got[0].Reason, b.Reason)
 	want(t, "failures", got[0].Failures, 1)
 	want(t, "failures in the operation", b.Failures, 1)

@@ -54,6 +54,11 @@ func Impaired(name string) string {
 	return event(name, "is unable to consistently start tasks successfully.")
 }
 
+// NoSuchAlarms is the event of a deployment whose alarms are not all there: beyond ECS, which says nothing.
+func NoSuchAlarms(name, deployment string, alarms []string) string {
+	return bounded(event(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms, ", ")+"."))
+}
+
 // Stuck is the event of a deployment whose percentages leave it no step to take.
 func Stuck(name string) string {
 	return event(name, "was unable to stop or start tasks during a deployment because of the service deployment configuration. "+

@@ -2,6 +2,7 @@ package service
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,22 @@ func TestRollout(t *testing.T) {
 		p := w.step()
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+	})
+	t.Run("WhatIsUnhealthyIsReplacedByItsOwnRevision", func(t *testing.T) {
+		w := at(t, 4)
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.step()
+		ill := w.ids()[0]
+		expect(t, "revision of the unhealthy one", w.tasks[ill].Revision, "ecs-svc/a")
+		w.set(ill, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 1)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
 	})
 	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
 		for _, deferred := range []bool{true, false} {
@@ -202,6 +219,28 @@ func TestAlarms(t *testing.T) {
 		w.rest(60)
 		expect(t, "completed", w.service.Deployment.Completed(), true)
 	})
+	t.Run("ThatDoNotExistAreToldOfOnce", func(t *testing.T) {
+		w := alarmed(t)
+		w.alarms.Missing = []string{"erors", "lateny"}
+		var told int
+		count := func() {
+			p := w.step()
+			told += len(slices.DeleteFunc(p.Events, func(e Event) bool {
+				return e.Message != "(service web) (deployment ecs-svc/b) has alarms that do not exist: erors, lateny."
+			}))
+		}
+		for range 30 {
+			count()
+			w.pass(time.Minute)
+		}
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "times", told, 1)
+		for range 30 {
+			w.pass(time.Hour)
+			count()
+		}
+		expect(t, "times, later", told, 1)
+	})
 	t.Run("NothingIsCompletedBeforeTheyWereSeen", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = nil
@@ -211,14 +250,36 @@ func TestAlarms(t *testing.T) {
 }
 
 func TestStopServiceDeployment(t *testing.T) {
-	w := at(t, 2)
-	w.deploy("b")
-	w.step()
-	w.pass(time.Minute)
-	w.service.Release.Stop = cluster.StopRollback
-	w.rest(60)
-	expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
-	expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	begun := func(t *testing.T, how cluster.StopType) *world {
+		w := at(t, 2)
+		w.deploy("b")
+		w.step()
+		w.pass(time.Minute)
+		w.service.Release.Stop = how
+		return w
+	}
+	t.Run("GoesBack", func(t *testing.T) {
+		w := begun(t, cluster.StopRollback)
+		w.rest(60)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	})
+	t.Run("LeavesWhatRuns", func(t *testing.T) {
+		w := begun(t, cluster.StopAbort)
+		before := w.ids()
+		w.rest(60)
+		s := w.service
+		expect(t, "primary", s.Deployment.ID, "ecs-svc/b")
+		expect(t, "state", s.Deployment.State, cluster.RolloutFailed)
+		expect(t, "reason", s.Deployment.Reason, "ECS deployment ecs-svc/b was stopped.")
+		expect(t, "status", s.Release.Status, cluster.DeploymentStopped)
+		expect(t, "stop", s.Release.Stop, cluster.StopType(""))
+		expect(t, "told", w.heard("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
+		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " ")) // of both revisions, more than are desired
+		if len(before) <= s.Desired {
+			t.Errorf("%d tasks ran when it was stopped, no more than desired", len(before))
+		}
+	})
 }
 
 func TestBackoffs(t *testing.T) {

@@ -46,6 +46,7 @@ func News(s *cluster.Service, cause string, now time.Time) bool {
 // tell adds the events that follow from where the service stands, and forgets causes that are over.
 func (c *census) tell() {
 	c.tellThrottled()
+	c.tellAlarms()
 	c.tellTooMany()
 	c.tellStuck()
 	c.tellTargets()
@@ -75,6 +76,14 @@ func (c *census) tellThrottled() {
 			Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of,
 			Reason: worst.Reason, Failures: worst.Failures, NextAttemptAt: worst.NextAttemptAt,
 		})
+	}
+}
+
+// tellAlarms tells of alarms of a deployment under way that do not exist: a name with a slip in it would protect nothing.
+func (c *census) tellAlarms() {
+	state := c.Service.Deployment.State
+	if w := c.watch(); w != nil && len(w.Missing) > 0 && (state == "" || state == cluster.RolloutInProgress) {
+		c.say("alarms/"+strings.Join(w.Missing, ","), Event{Message: NoSuchAlarms(c.Service.Name, c.next.Deployment.ID, w.Missing)})
 	}
 }
 
