@@ -49,7 +49,7 @@ func TestNeverRan(t *testing.T) {
 	expect(t, "failed", failed.NeverRan(), true)
 	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = cluster.At(noon) }).NeverRan(), false)
 	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)
-	for _, code := range []string{cluster.StopRefused, cluster.StopInfrastructure} {
+	for _, code := range []string{cluster.StopRefused, cluster.StopInfrastructure, cluster.StopTermination, cluster.StopSpot} {
 		expect(t, code, edit(failed, func(t *cluster.Task) { t.StopCode = code }).NeverRan(), false)
 	}
 	expect(t, "not yet", edit(failed, func(t *cluster.Task) { t.Last = "" }).NeverRan(), false)

@@ -19,6 +19,8 @@ const (
 	StopUserInitiated   = "UserInitiated"
 	StopByScheduler     = "ServiceSchedulerInitiated"
 	StopInfrastructure  = "InfrastructureHealth"
+	StopTermination     = "TerminationNotice" // of its instance
+	StopSpot            = "SpotInterruption"
 	// StopRefused is Berth's own: ECS refused to start the task on its instance, and it never was ECS's. Users see
 	// [StopFailedToStart].
 	StopRefused = "StartRefused"
@@ -122,7 +124,16 @@ func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
 // NeverRan reports whether the task ended without ever having been RUNNING, by its own fault: Berth did not want it to, ECS
 // did not refuse it, and its instance was not lost (S7).
 func (t *Task) NeverRan() bool {
-	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && t.StopCode != StopInfrastructure
+	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && !t.lostInstance()
+}
+
+// lostInstance reports whether the task ended with its instance (stopCode of the ECS API reference's Task).
+func (t *Task) lostInstance() bool {
+	switch t.StopCode {
+	case StopInfrastructure, StopTermination, StopSpot:
+		return true
+	}
+	return false
 }
 
 // Refused reports whether ECS refused to start the task on its instance (S7): that says nothing of the task.

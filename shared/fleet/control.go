@@ -32,7 +32,7 @@ func (f *Fleet) KillInstance(id string) error {
 
 func (f *Fleet) terminate(i *instance, now time.Time) {
 	f.retire(i, report{
-		Last: cluster.TaskStopped, At: now, StopCode: "TerminationNotice",
+		Last: cluster.TaskStopped, At: now, StopCode: cluster.StopTermination,
 		Reason: "Host EC2 (instance " + i.EC2 + ") terminated.",
 	}, now)
 	for _, g := range f.groups {
