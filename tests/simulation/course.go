@@ -123,7 +123,7 @@ func asked(s *cluster.Service) model.Service {
 
 // noteFailure takes down that a task came to nothing, or was found bad: its deployment's circuit breaker may count it.
 func (c *checker) noteFailure(t *cluster.Task) {
-	if t.Revision == "" || t.Health != cluster.Unhealthy && !(t.Last == cluster.TaskStopped && t.Started.IsZero()) && !c.targetUnhealthy(t) {
+	if t.Revision == "" || t.Health != cluster.Unhealthy && !failedStart(t) && !c.targetUnhealthy(t) {
 		return
 	}
 	if c.failures[t.Revision] == nil {

@@ -92,6 +92,8 @@ const (
 	MarkTargetUnhealthy Mark = "a target became unhealthy"
 	MarkAlarm           Mark = "an alarm went on"
 	MarkRebalanced      Mark = "a task moved to balance the zones"
+	MarkThrottled       Mark = "a task was started once its revision's throttle let it"
+	MarkDying           Mark = "a task was started beside one that had just begun and ended"
 	MarkMendedRevision  Mark = "customers gave up on a revision"
 )
 
@@ -107,6 +109,7 @@ var Marks = []Mark{
 	MarkRules, MarkRulesRefused, MarkConfigured, MarkLoadOperation, MarkLoadEvent, MarkOverloaded, MarkRelieved, MarkCordoned,
 	MarkMisfit, MarkMended, MarkDeployed, MarkCompleted, MarkTripped, MarkRolledBack, MarkStalled, MarkStopRequested, MarkProtected,
 	MarkSick, MarkMendedRevision, MarkBalanced, MarkDrained, MarkTargetUnhealthy, MarkAlarm, MarkRebalanced,
+	MarkThrottled, MarkDying,
 }
 
 // Marks of runs in which a node group is updated.

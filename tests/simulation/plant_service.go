@@ -29,9 +29,12 @@ const (
 	IgnoreGrace Bug = "the grace period is ignored"
 	// BelieveStorm replaces unhealthy tasks however many there are.
 	BelieveStorm Bug = "mass unhealthiness is believed"
+	// IgnoreThrottle starts tasks again as soon as they have failed, IgnoreGap as soon as they have begun and ended.
+	IgnoreThrottle Bug = "the throttle is ignored"
+	IgnoreGap      Bug = "a task that has just begun and ended is replaced at once"
 )
 
-// serviceLies are the bugs of this page, but for BelieveStorm, which is a setting.
+// serviceLies are the bugs of this page, but for those that are settings.
 var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
 	CeilForFloor: each(func(_ *World, s *cluster.Service) {
 		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
@@ -81,6 +84,7 @@ var symptoms = map[Bug]string{
 	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision",
 	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
 	IgnoreGrace: "within its grace period", BelieveStorm: "most of the cluster's look unhealthy",
+	IgnoreThrottle: "before the throttle of", IgnoreGap: "had just begun and ended",
 }
 
 // shown are the broken invariants that show the bug.
@@ -96,8 +100,13 @@ func (b Bug) shown(broken []string) (out []string) {
 // settings are those of an installation that has the bug.
 func (b Bug) settings() *handler.Settings {
 	s := handler.DefaultSettings()
-	if b == BelieveStorm {
+	switch b {
+	case BelieveStorm:
 		s.UnhealthyShare = 100
+	case IgnoreThrottle:
+		s.Ladder = nil
+	case IgnoreGap:
+		s.RestartGap = 0
 	}
 	return &s
 }

@@ -139,6 +139,9 @@ func newWorld(r Run) (*World, error) {
 	if calm {
 		w.checker.tolerance = soon
 	}
+	if w.chaos.rates[Skew] > 0 {
+		w.checker.skew = time.Minute
+	}
 	if verbose {
 		w.checker.tell = w.tell
 	}
