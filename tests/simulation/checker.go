@@ -34,7 +34,7 @@ type checker struct {
 	wasAmiss bool
 	// forgottenFailures counts rows of tasks that never ran, and of throttles, that have expired.
 	forgottenFailures int
-	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
+	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
 	alarmed bool
 	halted  map[string]bool
 	// placedAt is when tasks were given their instances, by id; skew is how far clocks may be off.
@@ -267,10 +267,14 @@ func (c *checker) placed(t *cluster.Task, later map[string]bool) {
 	c.capacity(t, i)
 	c.ceiling(t)
 	c.throttled(t)
+	c.shared(t, i)
 	if def.Family == "disk" {
 		c.mark(MarkAttributed)
 	}
 	if w := c.lawOf(t); w != nil {
+		if w.providers != nil {
+			w.providers = []string{i.CapacityProvider()}
+		}
 		c.lawful(&placing{Task: t, law: w, on: i, later: later})
 	}
 }

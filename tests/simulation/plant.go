@@ -38,7 +38,7 @@ var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads, IgnoreCordon,
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace, BelieveStorm,
-	IgnoreThrottle, IgnoreGap,
+	IgnoreThrottle, IgnoreGap, NeverReset,
 }
 
 // state puts the bug around a function's State.

@@ -46,7 +46,7 @@ func TestRegressions(t *testing.T) {
 		t.Skip("one seed is being replayed")
 	}
 	for _, r := range regressions {
-		run := Run{Seed: r.seed, LoseEvents: r.alone}
+		run := Run{Seed: r.seed, LoseEvents: r.alone, Plain: true}
 		if out := Simulate(run); len(out.Broken) > 0 {
 			t.Errorf("seed %d, which once found that %s:\n%s", r.seed, r.found, Report(run, out))
 		}

@@ -13,6 +13,8 @@ type Service struct {
 	MinHealthy, MaxPercent int
 	Breaker                Breaker
 	Grace                  time.Duration
+	// Early tells that a deployment may be completed before it has all tasks, and before none is left of others.
+	Early bool
 }
 
 // Floor is how many tasks have to be healthy: minimumHealthyPercent of the desired count, rounded up (S8).
