@@ -224,32 +224,43 @@ func uneven(counts map[string]int) bool {
 }
 
 // toPoorerZone starts a replacement for a task of the richest zone, in the poorest that has room; nil where that would not
-// help.
+// help. A task keeps its capacity provider: where one has no room, a task of another may move.
 func (d *decider) toPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, r placement.Request) *cluster.Task {
 	counts := d.zones(s, r)
 	if !uneven(counts) {
 		return nil
 	}
 	from := richest(counts)
-	there := d.movable(s, from)
-	old := d.engine.ChooseStops(r, there)
-	if len(old) == 0 {
-		return nil
+	for there := d.movable(s, from); len(there) > 0; {
+		old := d.engine.ChooseStops(r, there)
+		if len(old) == 0 {
+			return nil
+		}
+		provider := d.providerOf(s, old[0])
+		if where := d.inPoorerZone(s, def, provider, counts, counts[from]); where != nil {
+			next := d.serviceTask(s, &s.Deployment.Revision, def)
+			next.Replaces = old[0].ID
+			d.plan.room(rowsPerStart)
+			d.begin(next, *where, def)
+			return next
+		}
+		there = slices.DeleteFunc(there, func(t *cluster.Task) bool { return d.providerOf(s, t) == provider })
 	}
-	one := d.requestWith(d.providerOf(s, old[0]), s, def, 1)
+	return nil
+}
+
+// inPoorerZone is a place with the provider in a zone that has at least two tasks fewer than most; nil where there is none.
+func (d *decider) inPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, provider string, counts map[string]int, most int) *placement.Placement {
+	one := d.requestWith(provider, s, def, 1)
 	one.Unbuffered = true // the buffer is not for balance (P14)
 	where := d.engine.Place(one)
 	if len(where.Placed) == 0 {
 		return nil
 	}
-	if to := d.snap.Instances[where.Placed[0].Instance].Zone(); to == "" || counts[from]-counts[to] <= 1 {
+	if to := d.snap.Instances[where.Placed[0].Instance].Zone(); to == "" || most-counts[to] <= 1 {
 		return nil
 	}
-	next := d.serviceTask(s, &s.Deployment.Revision, def)
-	next.Replaces = old[0].ID
-	d.plan.room(rowsPerStart)
-	d.begin(next, where.Placed[0], def)
-	return next
+	return &where.Placed[0]
 }
 
 // richest is the zone with the most tasks.

@@ -65,6 +65,24 @@ func TestPlacement_Providers(t *testing.T) {
 			want(t, fmt.Sprint("of ", c.desired, ", then 10"), on(w), "spot 6, demand 4, other 0")
 		}
 	})
+	t.Run("ZonesAreBalancedByWhicheverHasRoomThere", func(t *testing.T) {
+		for n, stays := range []string{"spot", "demand"} {
+			goes := []string{"demand", "spot"}[n]
+			even := []cluster.ProviderShare{{Provider: "spot", Weight: 1}, {Provider: "demand", Weight: 1}}
+			w := begin(t, 20, 20)
+			spec := service(4)
+			spec.Providers = &even
+			w.createAs(spec)
+			w.advance(2 * time.Minute)
+			i := zoned("b", "zone-b")
+			i.Provider = goes
+			w.ecs.register(i)
+			w.advance(5 * time.Minute)
+			at := placed(w.with(cluster.TaskRunning))
+			want(t, "tasks in the new zone", at["b"], 2)
+			want(t, "tasks of "+stays, at[stays[:1]], 2)
+		}
+	})
 	t.Run("AreShownWithTheTasks", func(t *testing.T) {
 		w := begin(t, 2, 20)
 		w.createAs(service(3))

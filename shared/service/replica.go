@@ -22,6 +22,11 @@ func (c *census) replica() {
 	for i := len(c.groups) - 1; i > 0; i-- {
 		c.maintain(c.groups[i], c.groups[i].Desired)
 	}
+	if over := c.active - c.ceiling; over > 0 && c.primary().State == cluster.RolloutFailed {
+		// Fewer are desired since, and it starts none: of its tasks those go that maximumPercent leaves no room for.
+		over -= c.stopBad(c.primary(), over, func(*member) string { return c.scaling(c.primary()) })
+		c.shrink(c.primary(), over)
+	}
 	have := c.primary().fresh()
 	c.plan.Parted = c.primary().part(desired - have)
 	c.settle(c.primary(), c.primary().fresh() > desired)

@@ -155,6 +155,24 @@ func TestCircuitBreaker(t *testing.T) {
 		p := w.step()
 		expect(t, "starts", p.Starts[0].Revision.ID, "ecs-svc/a")
 	})
+	t.Run("ScalesInWithinMaximumPercentOnceStopped", func(t *testing.T) {
+		w := at(t, 6)
+		w.service.MinHealthy, w.service.MaxPercent = 100, 150
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.service.Release.Stop = cluster.StopAbort
+		w.step()
+		expect(t, "state", w.service.Deployment.State, cluster.RolloutFailed)
+		w.service.Desired = 5
+		w.rest(20)
+		expect(t, "old", w.running()["ecs-svc/a"], 5)
+		expect(t, "new", w.running()["ecs-svc/b"], 2)
+		w.service.Desired = 1
+		w.rest(20)
+		expect(t, "old", w.running()["ecs-svc/a"], 1)
+		expect(t, "new", w.running()["ecs-svc/b"], 0)
+	})
 	t.Run("StallsWhereNothingWasEverCompleted", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.service.Breaker = cluster.CircuitBreaker{Enable: true, Rollback: true}

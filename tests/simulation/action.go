@@ -68,6 +68,14 @@ var kinds = []struct {
 	{"alarm", 2, (*World).fireAlarm},
 	{"create-checked", 0, func(w *World, a Action) { w.client.plain(fmt.Sprint("c", a.N), "checked:1", 7, false) }},
 	{"protect", 3, func(w *World, a Action) { w.client.protect(a) }},
+	// In half of the runs, see [extras].
+	{"stop-release", 0, func(w *World, a Action) { w.client.stopRelease(a) }},
+	{"early-success", 0, func(w *World, a Action) { w.client.succeedEarly(a) }},
+	{"spot-interruption", 0, (*World).spot},
+	{"rebalance-recommendation", 0, (*World).recommend},
+	{"create-provided", 0, func(w *World, a Action) { w.client.createProvided(a) }},
+	{"share-anew", 0, func(w *World, a Action) { w.client.shareAnew(a) }},
+	{"image-gone", 0, (*World).imageGone},
 	// Where a node group is updated, see [drawUpgrade].
 	{"update-nodes", 0, func(w *World, a Action) { w.upgrades.updateNodes(a) }},
 	{"block-standalone", 0, func(w *World, a Action) { w.upgrades.blockStandalone(a) }},

@@ -34,9 +34,12 @@ type checker struct {
 	wasAmiss bool
 	// forgottenFailures counts rows of tasks that never ran, and of throttles, that have expired.
 	forgottenFailures int
-	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped.
+	// alarmed reports that the alarm was ever on, halted are the service deployments that were asked to be stopped, with how.
 	alarmed bool
 	halted  map[string]bool
+	// placedAt is when tasks were given their instances, by id; skew is how far clocks may be off.
+	placedAt map[string]time.Time
+	skew     time.Duration
 	// asked is when what is wanted of a service last changed, by short key.
 	asked map[string]time.Time
 }
@@ -45,6 +48,7 @@ func newChecker(now func() time.Time, mark func(Mark)) *checker {
 	return &checker{
 		ledger: newLedger(now), mark: mark, starts: map[string]int{}, courses: map[string]*model.Course{},
 		definitions: map[string]string{}, failures: map[string]map[string]bool{}, asked: map[string]time.Time{}, halted: map[string]bool{},
+		placedAt: map[string]time.Time{},
 	}
 }
 
@@ -73,6 +77,9 @@ func (c *checker) records(records []cluster.Record) {
 		c.tell(records)
 	}
 	later := newlyPlaced(records)
+	for id := range later {
+		c.placedAt[id] = c.now()
+	}
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
 		if !ok {
@@ -259,10 +266,15 @@ func (c *checker) placed(t *cluster.Task, later map[string]bool) {
 	}
 	c.capacity(t, i)
 	c.ceiling(t)
+	c.throttled(t)
+	c.shared(t, i)
 	if def.Family == "disk" {
 		c.mark(MarkAttributed)
 	}
 	if w := c.lawOf(t); w != nil {
+		if w.providers != nil {
+			w.providers = []string{i.CapacityProvider()}
+		}
 		c.lawful(&placing{Task: t, law: w, on: i, later: later})
 	}
 }

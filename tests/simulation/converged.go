@@ -213,10 +213,11 @@ func (w *World) around(s *cluster.Service) model.Surroundings {
 	if s.Strategy == cluster.Replica && zonal(s, law) {
 		out.Zones = map[string]bool{}
 	}
-	starts := w.checker.launches(s)
+	starts, moves := w.checker.launches(s), *law
+	moves.providers = w.checker.movedWith(s)
 	for _, i := range w.instances() {
 		if out.Zones != nil && i.Available() { // no rule is given up for balance, and no buffer used (P14)
-			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.refuses(law, i, posture{unbuffered: true}) == ""
+			out.Zones[i.Zone()] = out.Zones[i.Zone()] || w.checker.refuses(&moves, i, posture{unbuffered: true}) == ""
 		}
 		if !law.daemon {
 			continue

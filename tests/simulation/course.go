@@ -53,6 +53,9 @@ func (c *checker) failed(course *model.Course, old, now *cluster.Service) {
 	switch {
 	case now.Release != nil && len(now.Release.Triggered) > 0:
 		cause = model.ByAlarm
+	case old.Release != nil && old.Release.Stop == cluster.StopAbort:
+		cause = model.ByAbort
+		c.mark(MarkAborted)
 	case old.Release != nil && old.Release.Stop != "" || now.Release != nil && now.Release.Stop != "":
 		cause = model.ByRequest
 	}
@@ -73,7 +76,7 @@ func (c *checker) failed(course *model.Course, old, now *cluster.Service) {
 	switch {
 	case cause == model.ByAlarm && !(c.alarmed && old.Alarms.Enable):
 		c.fail("invariant 3: an alarm failed deployment %s of service %s, and none was on that it watches", old.Deployment.ID, now.Name)
-	case cause == model.ByRequest && (old.Release == nil || !c.halted[old.Release.ID]):
+	case (cause == model.ByRequest || cause == model.ByAbort) && (old.Release == nil || !c.halted[old.Release.ID+string(old.Release.Stop)]):
 		c.fail("invariant 3: deployment %s of service %s was stopped, and nobody asked for that", old.Deployment.ID, now.Name)
 	}
 	if cause != model.ByBreaker {
@@ -104,8 +107,18 @@ func (c *checker) completed(course *model.Course, s *cluster.Service) {
 			others++
 		}
 	}
-	if have < s.Desired || others > 0 {
-		c.fail("invariant 3: deployment %s of service %s is completed, with %d tasks of %d, and %d of others", s.Deployment.ID, s.Name, have, s.Desired, others)
+	least := s.Desired
+	if s.Early.Enable {
+		if least = (least*s.Early.Percent + 99) / 100; have < s.Desired {
+			c.mark(MarkEarly)
+		}
+		if s.Early.Deferred && others > 0 {
+			c.mark(MarkDeferred)
+			others = 0
+		}
+	}
+	if have < least || others > 0 {
+		c.fail("invariant 3: deployment %s of service %s is completed, with %d tasks of %d, and %d of others", s.Deployment.ID, s.Name, have, least, others)
 	}
 }
 
@@ -117,13 +130,13 @@ func asked(s *cluster.Service) model.Service {
 			Enable: s.Breaker.Enable, Rollback: s.Breaker.Rollback, Cumulative: s.Breaker.Cumulative,
 			Type: string(s.Breaker.Type), Value: s.Breaker.Value,
 		},
-		Grace: time.Duration(s.Grace) * time.Second,
+		Grace: time.Duration(s.Grace) * time.Second, Early: s.Early.Enable,
 	}
 }
 
 // noteFailure takes down that a task came to nothing, or was found bad: its deployment's circuit breaker may count it.
 func (c *checker) noteFailure(t *cluster.Task) {
-	if t.Revision == "" || t.Health != cluster.Unhealthy && !(t.Last == cluster.TaskStopped && t.Started.IsZero()) && !c.targetUnhealthy(t) {
+	if t.Revision == "" || t.Health != cluster.Unhealthy && !failedStart(t) && !c.targetUnhealthy(t) {
 		return
 	}
 	if c.failures[t.Revision] == nil {

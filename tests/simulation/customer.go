@@ -35,6 +35,7 @@ type wanted struct {
 	// definition is the task definition that it was last given, empty where its own was kept.
 	definition string
 	balanced   bool // registered with a target group
+	provided   bool // has a capacity provider strategy
 	// rules are those acknowledged last, nil where it is not known which hold; reruled tells that they have changed.
 	rules   *cluster.Rules
 	reruled bool

@@ -169,14 +169,19 @@ func (c *customer) stopDeployment(a Action) {
 	if s == nil {
 		return
 	}
+	c.stopRow(s, cluster.StopRollback)
+}
+
+// stopRow has the current deployment of a service stopped, if it is under way.
+func (c *customer) stopRow(s *wanted, how cluster.StopType) {
 	row, ok := c.world.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok || row.Release == nil || row.Release.Status.Ended() {
 		return
 	}
 	arn := fmt.Sprintf("arn:aws:ecs:us-east-1:123456789012:service-deployment/%s/%s/%s", clusterName, s.name, row.Release.ID)
-	c.world.checker.halted[row.Release.ID] = true
+	c.world.checker.halted[row.Release.ID+string(how)] = true
 	c.call("stop the deployment of "+s.name, func(ctx context.Context) error {
-		return c.ask(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": "ROLLBACK"})
+		return c.ask(ctx, "StopServiceDeployment", map[string]any{"serviceDeploymentArn": arn, "stopType": how})
 	}, func(err error) {
 		if err == nil {
 			c.world.mark(MarkStopRequested)

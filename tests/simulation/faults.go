@@ -128,6 +128,10 @@ func (w *World) behaviour(i fleet.StartInfo) fleet.Behaviour {
 	if b.IgnoreStop = c.hit(IgnoreStop); b.IgnoreStop {
 		w.stubborn[i.TaskID] = true
 	}
+	if w.chaos.active && w.Loop.Now().Before(w.noImage) {
+		b.FailStart = "CannotPullContainerError: the registry does not answer"
+		w.mark(MarkImageGone)
+	}
 	w.fated(i, &b)
 	return b
 }

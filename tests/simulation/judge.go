@@ -38,6 +38,9 @@ func (l *ledger) refuses(w *law, i *cluster.Instance, p posture) string {
 	if want := lacking(i, w.def); want != "" {
 		return "attribute " + want
 	}
+	if len(w.providers) > 0 && !slices.Contains(w.providers, i.CapacityProvider()) {
+		return "capacity provider " + i.CapacityProvider()
+	}
 	if binds(l.configuration().Priorities.Placement, p.soft) {
 		if x := w.unmet(l.scene(i, p.without)); x != "" {
 			return x

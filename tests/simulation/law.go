@@ -18,6 +18,7 @@ type law struct {
 	needs        cluster.Resources
 	rules        cluster.Rules
 	policy       cluster.DomainPolicy // empty for ECS's rules
+	providers    []string             // any where there are none
 }
 
 // lawOf is the law that the task was placed by, as its owner's row now says; nil where that is gone.
@@ -48,7 +49,7 @@ func (l *ledger) revisionLaw(s *cluster.Service, definition string) *law {
 	}
 	w := &law{
 		owner: s.Short, group: "service:" + s.Name, service: s.Name, daemon: s.Strategy == cluster.Daemon, target: s.Desired,
-		def: def, needs: def.Needs, rules: s.Rules,
+		def: def, needs: def.Needs, rules: s.Rules, providers: l.providers(s),
 	}
 	w.policy = policyOf(w.rules)
 	if w.policy == "" && !w.daemon {

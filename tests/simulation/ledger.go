@@ -17,8 +17,10 @@ type ledger struct {
 	now func() time.Time
 	// tolerance is how long after a change a decision about services may be committed that was made without knowing of it.
 	tolerance time.Duration
-	rows      map[cluster.Key]cluster.Row
-	old       map[cluster.Key]change // the last change of each row
+	// fallback tells that a task may have another provider of its strategy once it has waited for its own.
+	fallback bool
+	rows     map[cluster.Key]cluster.Row
+	old      map[cluster.Key]change // the last change of each row
 
 	owned   map[string]tasks // by owner
 	on      map[string]tasks // that hold capacity, by instance

@@ -92,6 +92,16 @@ const (
 	MarkTargetUnhealthy Mark = "a target became unhealthy"
 	MarkAlarm           Mark = "an alarm went on"
 	MarkRebalanced      Mark = "a task moved to balance the zones"
+	MarkThrottled       Mark = "a task was started once its revision's throttle let it"
+	MarkDying           Mark = "a task was started beside one that had just begun and ended"
+	MarkAborted         Mark = "a deployment was stopped by request, and left as it was"
+	MarkEarly           Mark = "a deployment was completed before all its tasks ran"
+	MarkDeferred        Mark = "a deployment was completed with tasks of earlier revisions left"
+	MarkSpot            Mark = "an instance drained by the time EC2 took it back"
+	MarkRecommended     Mark = "an instance drained as EC2 might take it back"
+	MarkImageGone       Mark = "no task started for minutes, whatever its image"
+	MarkProvided        Mark = "a task was placed by its capacity provider"
+	MarkFellBack        Mark = "a task waited for its capacity provider and got another"
 	MarkMendedRevision  Mark = "customers gave up on a revision"
 )
 
@@ -107,6 +117,7 @@ var Marks = []Mark{
 	MarkRules, MarkRulesRefused, MarkConfigured, MarkLoadOperation, MarkLoadEvent, MarkOverloaded, MarkRelieved, MarkCordoned,
 	MarkMisfit, MarkMended, MarkDeployed, MarkCompleted, MarkTripped, MarkRolledBack, MarkStalled, MarkStopRequested, MarkProtected,
 	MarkSick, MarkMendedRevision, MarkBalanced, MarkDrained, MarkTargetUnhealthy, MarkAlarm, MarkRebalanced,
+	MarkThrottled, MarkDying, MarkAborted, MarkEarly, MarkDeferred, MarkSpot, MarkRecommended, MarkImageGone, MarkProvided, MarkFellBack,
 }
 
 // Marks of runs in which a node group is updated.

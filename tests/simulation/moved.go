@@ -208,6 +208,9 @@ func (w *World) mendedService(s *cluster.Service, law *law) {
 func (w *World) shouldMove(s *cluster.Service, law *law, t *cluster.Task, why string) {
 	c := w.checker
 	grown := *law
+	if len(s.Providers) > 0 {
+		return // its own provider may have no room
+	}
 	grown.rules.Metrics = nil
 	for _, name := range metricNames { // it may bring more than it would start with
 		m := cluster.Metric{Name: name, Load: t.Reported[name]}

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -37,6 +38,7 @@ var Bugs = []Bug{
 	DropVersionCheck, CommitStale, CountStopped, IgnoreStarting, AcknowledgeFirst, StartUnclaimed, NarrowSilently, TrustStale,
 	FloorBase, QuorumOffByOne, UndefinedTrue, UseBuffer, PhantomDomain, FreePortTwice, CountPairTwice, IgnoreLoads, IgnoreCordon,
 	CeilForFloor, StopEarly, KeepThrottle, DaemonOnDraining, RollBackToFailed, ChooseProtected, IgnoreGrace, BelieveStorm,
+	IgnoreThrottle, IgnoreGap, NeverReset,
 }
 
 // state puts the bug around a function's State.
@@ -47,7 +49,7 @@ func (b Bug) state(w *World, function string, s handler.State) handler.State {
 	if show := b.lie(); show != nil && function == "placement" {
 		return &liar{s, w, show}
 	}
-	if b == NoBug || b == BelieveStorm || b.lie() != nil {
+	if b == NoBug || slices.Contains([]Bug{BelieveStorm, IgnoreThrottle, IgnoreGap}, b) || b.lie() != nil {
 		return s
 	}
 	return &buggyState{State: s, world: w, bug: b, function: function}

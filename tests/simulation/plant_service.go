@@ -19,6 +19,8 @@ const (
 	StopEarly Bug = "an old task is stopped before its replacement is healthy"
 	// KeepThrottle holds a new revision back for the failures of an earlier one.
 	KeepThrottle Bug = "a new task definition does not reset the throttle"
+	// NeverReset holds a revision back for all of its failures, whatever has come to run since.
+	NeverReset Bug = "RUNNING does not reset the throttle"
 	// DaemonOnDraining starts daemons on instances that drain.
 	DaemonOnDraining Bug = "a daemon is started on a draining instance"
 	// RollBackToFailed goes back to a revision that was never completed.
@@ -29,9 +31,12 @@ const (
 	IgnoreGrace Bug = "the grace period is ignored"
 	// BelieveStorm replaces unhealthy tasks however many there are.
 	BelieveStorm Bug = "mass unhealthiness is believed"
+	// IgnoreThrottle starts tasks again as soon as they have failed, IgnoreGap as soon as they have begun and ended.
+	IgnoreThrottle Bug = "the throttle is ignored"
+	IgnoreGap      Bug = "a task that has just begun and ended is replaced at once"
 )
 
-// serviceLies are the bugs of this page, but for BelieveStorm, which is a setting.
+// serviceLies are the bugs of this page, but for those that are settings.
 var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
 	CeilForFloor: each(func(_ *World, s *cluster.Service) {
 		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
@@ -51,7 +56,18 @@ var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
 			}
 		})(w, rows)
 	},
-	KeepThrottle: keepThrottle,
+	KeepThrottle: holdBack(func(w *World, s *cluster.Service) (int, time.Time) {
+		at := w.checker.lastFailure(s)
+		if at.IsZero() {
+			return 0, at
+		}
+		return 4, at.Add(model.Delay(4))
+	}),
+	NeverReset: holdBack(func(w *World, s *cluster.Service) (int, time.Time) {
+		tries := slices.DeleteFunc(w.checker.tries(s.Short, s.Deployment.ID, false), func(t model.Try) bool { return t.Ran })
+		_, latest := model.Held(tries)
+		return len(tries), latest
+	}),
 	DaemonOnDraining: each(func(_ *World, i *cluster.Instance) {
 		if i.Status == cluster.InstanceDraining {
 			i.Status = cluster.InstanceActive
@@ -78,9 +94,10 @@ func (b Bug) lie() func(*World, []cluster.Row) []cluster.Row {
 
 // symptoms are what each of these bugs has to be found by: anything else is not its doing.
 var symptoms = map[Bug]string{
-	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision",
+	CeilForFloor: "active tasks, at most", StopEarly: "healthy tasks, at least", KeepThrottle: "was given a new revision", NeverReset: "and its throttle lets it start one",
 	DaemonOnDraining: "which is DRAINING", RollBackToFailed: "took its place; it should be", ChooseProtected: "is protected and was stopped",
 	IgnoreGrace: "within its grace period", BelieveStorm: "most of the cluster's look unhealthy",
+	IgnoreThrottle: "before the throttle of", IgnoreGap: "had just begun and ended",
 }
 
 // shown are the broken invariants that show the bug.
@@ -96,30 +113,40 @@ func (b Bug) shown(broken []string) (out []string) {
 // settings are those of an installation that has the bug.
 func (b Bug) settings() *handler.Settings {
 	s := handler.DefaultSettings()
-	if b == BelieveStorm {
+	switch b {
+	case BelieveStorm:
 		s.UnhealthyShare = 100
+	case IgnoreThrottle:
+		s.Ladder = nil
+	case IgnoreGap:
+		s.RestartGap = 0
 	}
 	return &s
 }
 
-// keepThrottle shows the PRIMARY revision of each service as held back, if ever a task of the service came to nothing.
-func keepThrottle(w *World, rows []cluster.Row) []cluster.Row {
-	throttled := map[string]*cluster.Throttle{}
-	for _, row := range rows {
-		if s, ok := row.(*cluster.Service); ok {
-			if at := w.checker.lastFailure(s); !at.IsZero() {
+// holdBack shows the PRIMARY revision of each service as held back, by so many steps until a time.
+func holdBack(how func(*World, *cluster.Service) (steps int, until time.Time)) func(*World, []cluster.Row) []cluster.Row {
+	return func(w *World, rows []cluster.Row) []cluster.Row {
+		throttled := map[string]*cluster.Throttle{}
+		for _, row := range rows {
+			s, ok := row.(*cluster.Service)
+			if !ok {
+				continue
+			}
+			if steps, until := how(w, s); steps > 0 {
+				b := cluster.Backoff{Step: steps, Failures: steps, Since: w.Loop.Now().Add(time.Hour), NextAttemptAt: until}
 				throttled[s.Short] = &cluster.Throttle{
 					Head: cluster.Head{Cluster: s.Cluster, Rev: 1 << 40}, Owner: s.Short, Service: s.Name,
-					Revisions: map[string]cluster.Backoff{s.Deployment.ID: {Step: 4, Failures: 4, Since: at, NextAttemptAt: at.Add(model.Delay(4))}},
+					Revisions: map[string]cluster.Backoff{s.Deployment.ID: b},
 				}
 			}
 		}
+		rows = slices.DeleteFunc(rows, func(r cluster.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
+		for _, short := range slices.Sorted(maps.Keys(throttled)) {
+			rows = append(rows, throttled[short])
+		}
+		return rows
 	}
-	rows = slices.DeleteFunc(rows, func(r cluster.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
-	for _, short := range slices.Sorted(maps.Keys(throttled)) {
-		rows = append(rows, throttled[short])
-	}
-	return rows
 }
 
 // lastFailure is when a task of the service last came to nothing.

@@ -11,6 +11,7 @@ import (
 var rare = map[Bug]uint64{
 	UseBuffer: 133, FreePortTwice: 65, CountPairTwice: 50, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 39, NarrowSilently: 37,
 	CommitStale: 37, TrustStale: 218, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 21, IgnoreGrace: 23, BelieveStorm: 23,
+	IgnoreThrottle: 4, IgnoreGap: 402, NeverReset: 407,
 }
 
 // find is the outcome of the first of many seeds that finds the bug.

@@ -131,7 +131,7 @@ func (c *customer) refused(rules cluster.Rules, err error) {
 // rerule changes the rules of a service: by Berth's operation, by tags, or what ECS knows by UpdateService.
 func (c *customer) rerule(a Action) {
 	s := c.pick(a)
-	if s == nil {
+	if s == nil || s.provided {
 		return
 	}
 	if len(c.world.ranBy(s)) > 0 {

@@ -36,6 +36,8 @@ type Run struct {
 	Off []Fault
 	// Plant puts a bug in.
 	Plant Bug
+	// Plain has no actions beside those of the seed's history, see [extras].
+	Plain bool
 	// Upgrade has a node group updated. Pool is its shape, the seed's where nil.
 	Upgrade bool
 	Pool    *Pool
@@ -69,6 +71,8 @@ type World struct {
 	steps    int
 	outage   outage
 	span     time.Duration
+	// noImage is until when no task starts, whatever its image.
+	noImage time.Time
 	// off has no function run; well are the ECS tasks that nothing was wrong with when that ended.
 	off  bool
 	well []string
@@ -131,6 +135,9 @@ func newWorld(r Run) (*World, error) {
 		if calm && r.Seed%16 == 7 {
 			w.Actions = append(w.Actions, storm...)
 		}
+		if more := extras(r.Seed, w.span); !r.Plain && !r.Away {
+			w.Actions = append(w.Actions, more...)
+		}
 	}
 	w.client = &customer{world: w, stops: map[string]bool{}}
 	w.outage = w.chaos.outage()
@@ -139,13 +146,21 @@ func newWorld(r Run) (*World, error) {
 	if calm {
 		w.checker.tolerance = soon
 	}
+	if w.chaos.rates[Skew] > 0 {
+		w.checker.skew = time.Minute
+	}
+	w.checker.fallback = w.fallsBack()
 	if verbose {
 		w.checker.tell = w.tell
 	}
 	ids := 0
+	settings := w.Plant.settings()
+	if w.fallsBack() {
+		settings.ProviderFallback = 5 * time.Minute
+	}
 	var err error
 	w.Installation, err = installation.Open(installation.Options{
-		Loop: loop, Seed: r.Seed, Settings: w.Plant.settings(), Watch: w.watch, Log: slog.New(logbook{world: w}),
+		Loop: loop, Seed: r.Seed, Settings: settings, Watch: w.watch, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
 		WrapState: func(function string, s handler.State) handler.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
@@ -200,13 +215,20 @@ func (w *World) count() {
 // must come to rest.
 func (w *World) live() {
 	w.chaos.active = false
-	if err := w.furnish(); err != nil {
+	err := w.furnish()
+	if err == nil && w.provided() {
+		err = w.provide()
+	}
+	if err != nil {
 		w.checker.fail("making the cluster: %v", err)
 		return
 	}
 	w.register()
 	w.chaos.active = true
 	w.Runtime.Start()
+	if w.checker.tolerance == soon {
+		w.watchStarts()
+	}
 	for n, a := range w.Actions {
 		w.Loop.After(a.At, func() {
 			w.note("action %d: %s", n, a)

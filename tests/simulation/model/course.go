@@ -26,7 +26,8 @@ type Cause int
 const (
 	ByBreaker Cause = iota
 	ByAlarm
-	ByRequest // StopServiceDeployment
+	ByRequest // StopServiceDeployment with ROLLBACK
+	ByAbort   // StopServiceDeployment with ABORT: what is there stays
 )
 
 // Deployment is one of a service's deployments.

@@ -223,3 +223,25 @@ func TestDelay(t *testing.T) {
 		}
 	}
 }
+
+func TestHeld(t *testing.T) {
+	zero := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes float64) time.Time { return zero.Add(time.Duration(minutes * float64(time.Minute))) }
+	failed := func(began, ended float64) Try { return Try{Began: at(began), Ended: at(ended)} }
+	for name, x := range map[string]struct {
+		tries            []Try
+		earliest, latest time.Time
+	}{
+		"Nothing":     {},
+		"Once":        {[]Try{failed(0, 1)}, at(1.9), at(2.1)},
+		"Twice":       {[]Try{failed(0, 1), failed(2, 3)}, at(5.7), at(6.3)},
+		"Together":    {[]Try{failed(0, 1), failed(0, 1.5)}, at(1.9), at(2.1)},
+		"AtMost":      {[]Try{failed(0, 1), failed(2, 3), failed(7, 8), failed(20, 21)}, at(21 + 24.3), at(48)},
+		"Ran":         {tries: []Try{failed(0, 1), {Ended: at(3), Ran: true}}},
+		"FailedAgain": {[]Try{failed(0, 1), failed(2, 3), {Ended: at(7), Ran: true}, failed(8, 9)}, at(9.9), at(10.1)},
+	} {
+		if earliest, latest := Held(x.tries); !earliest.Equal(x.earliest) || !latest.Equal(x.latest) {
+			t.Errorf("%s: held from %s to %s, expected %s to %s", name, earliest, latest, x.earliest, x.latest)
+		}
+	}
+}

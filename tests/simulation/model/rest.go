@@ -99,7 +99,7 @@ func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(s
 		fail("%d tasks are left on instances that drain", leaving)
 	}
 	done := current == s.Desired && old+leaving+protected == 0
-	if done != (c.Primary.State == Completed) && !(leaving > 0 || all < s.Desired) {
+	if completed := c.Primary.State == Completed; done != completed && !(leaving > 0 || all < s.Desired || s.Early && completed) {
 		fail("%d of %d tasks are of its revision, none of others: %t; and it is %s", current, s.Desired, done, c.Primary.State)
 	}
 	if done && len(seen.Deployments) != 1 {

@@ -13,6 +13,8 @@ type Service struct {
 	MinHealthy, MaxPercent int
 	Breaker                Breaker
 	Grace                  time.Duration
+	// Early tells that a deployment may be completed before it has all tasks, and before none is left of others.
+	Early bool
 }
 
 // Floor is how many tasks have to be healthy: minimumHealthyPercent of the desired count, rounded up (S8).
@@ -104,13 +106,6 @@ func (s Service) Surplus(tasks []Task, primary string, believed bool, now time.T
 		}
 	}
 	return min(n, max(0, s.Ceiling(s.Desired)-s.Desired))
-}
-
-// Delay is how long the starts of a revision are held back after so many attempts in a row that never ran (S7); jitter
-// adds at most a tenth.
-func Delay(failures int) time.Duration {
-	ladder := []time.Duration{0, time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute}
-	return ladder[min(failures, len(ladder)-1)]
 }
 
 // Zones reports whether tasks are as even over the zones as they can be: no zone has two more than one that has room (S13).
