@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -27,8 +29,9 @@ type backend struct {
 	spot  *cluster.CapacityProvider
 	auto  *cluster.AutoScalingGroup
 	// looks are changes of all this, one before each answer of DescribeCapacity.
-	looks []func(*backend)
-	asked []string // calls that change something, with their bodies
+	looks   []func(*backend)
+	refused string   // part of calls that are
+	asked   []string // calls that change something, with their bodies
 }
 
 func newBackend(t *testing.T) (*backend, string) {
@@ -92,8 +95,13 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	op := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "Berth_20261121.")
 	switch {
+	case b.refused != "" && strings.Contains(string(body), b.refused):
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>not authorized</Message></Error></ErrorResponse>`)
 	case strings.Contains(string(body), "Action=DescribeAutoScalingGroups"):
 		b.describeGroups(w)
+	case strings.Contains(string(body), "Action=DescribeLaunchTemplateVersions"):
+		describeVersion(w, string(body))
 	case op == "ListClusterRows":
 		rowsOut(w, b.rows...)
 	case op == "DescribeCapacity":
@@ -107,7 +115,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		rowsOut(w, rows...)
 	case op == "PlanNodegroupUpdate":
-		u := b.update("ami-2")
+		u := b.plan(string(body))
 		data, _ := cluster.EncodeRow(u)
 		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: u.Key().Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
@@ -115,6 +123,43 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		b.change(w, strings.Trim(r.URL.Path+" "+op, " /"), string(body))
 	}
+}
+
+// plan is the row that PlanNodegroupUpdate answers with: of a node group with a launch template of its own without an image, as
+// Berth's API reads no templates.
+func (b *backend) plan(body string) *cluster.Update {
+	var in struct {
+		Release  string                   `json:"releaseVersion"`
+		Template struct{ Version string } `json:"launchTemplate"`
+	}
+	_ = json.Unmarshal([]byte(body), &in)
+	u := b.update(in.Release)
+	if own := b.group.Target.SourceTemplate; own != "" {
+		u.Target = cluster.UpdateTarget{ReleaseVersion: in.Release, SourceTemplate: own, SourceVersion: cmp.Or(in.Template.Version, b.group.Target.SourceVersion)}
+	}
+	return u
+}
+
+// describeVersion answers in EC2's query protocol: launch template lt-7 has versions 1 to 3, of which the last names no image.
+func describeVersion(w http.ResponseWriter, body string) {
+	form, _ := url.ParseQuery(body)
+	version, image := form.Get("LaunchTemplateVersion.1"), "<imageId>ami-2</imageId>"
+	switch version {
+	case "1", "2":
+	case "3":
+		image = ""
+	case "4":
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>You may not</Message></Error></Errors></Response>`)
+		return
+	default:
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `<Response><Errors><Error><Code>InvalidLaunchTemplateId.VersionNotFound</Code><Message>no version %s</Message></Error></Errors></Response>`, version)
+		return
+	}
+	fmt.Fprintf(w, `<DescribeLaunchTemplateVersionsResponse><launchTemplateVersionSet><item><launchTemplateId>lt-7</launchTemplateId>
+		<launchTemplateName>workers</launchTemplateName><versionNumber>%s</versionNumber><launchTemplateData>%s</launchTemplateData></item>
+		</launchTemplateVersionSet></DescribeLaunchTemplateVersionsResponse>`, version, image)
 }
 
 func (b *backend) change(w http.ResponseWriter, what, body string) {
@@ -199,5 +244,29 @@ func TestExplainInstance(t *testing.T) {
 	}
 	if code, _, errs := berth("explain", "instance", "i-9", "--endpoint", endpoint); code != 1 || !strings.Contains(errs, `instance "i-9" is not in the cluster, expected one of: node-1, node-2`) {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+func TestExplainServiceOfCapacityProviders(t *testing.T) {
+	b, endpoint := newBackend(t)
+	explain := func() (string, string) {
+		code, out, errs := berth("explain", "service", "web", "--endpoint", endpoint)
+		if code != 0 {
+			t.Errorf("exit code %d, %s", code, errs)
+		}
+		return out, errs
+	}
+	const scaling = "Managed scaling (capacity provider spot, Auto Scaling group asg of 2): the group is as it should be: 2 needed of 2 running, 100 % are to be in use.\n"
+	if out, _ := explain(); strings.Contains(out, "Managed scaling") {
+		t.Errorf("it has no capacity providers, and %s", out)
+	}
+	b.rows[1].(*cluster.Service).Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	if out, errs := explain(); !strings.Contains(out, scaling) || errs != "" {
+		t.Errorf("%s%s", out, errs)
+	}
+	b.refused = "Action=DescribeAutoScalingGroups" // who may not read groups
+	if out, errs := explain(); !strings.Contains(out, "Service web (REPLICA, ACTIVE") || strings.Contains(out, "Managed scaling") ||
+		!strings.Contains(errs, "what managed scaling decides is not known: ") {
+		t.Errorf("%s%s", out, errs)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -64,11 +65,12 @@ type explainService struct {
 
 // Help is the end of `berth explain service --help`.
 func (e *explainService) Help() string {
-	return `What placement said when it last looked, what it would say now, which moves are under way or to come, and which broken
-rules no moves mend. Nothing is changed.
+	return `What placement said when it last looked, what it would say now, what managed scaling decides about the capacity providers that
+its tasks wait for, which moves are under way or to come, and which broken rules no moves mend. Nothing is changed.
 
 JSON: service, schedulingStrategy, status, taskDefinition, desiredCount, runningCount, pendingCount, missingCount, instances
-[instance, tasks], decided (a diagnosis), now (as of berth whatif), failed, heldUntil, moving, underWay, planned, unrepaired,
+[instance, tasks], decided (a diagnosis), now (as of berth whatif), managedScaling [capacityProvider, autoScalingGroup,
+currentCapacity, desiredCapacity, why, demands], failed, heldUntil, moving, underWay, planned, unrepaired,
 unrepairedNow.
 
 Examples:
@@ -82,7 +84,16 @@ func (e *explainService) Validate() error { return e.check() }
 // Run explains the service.
 func (e *explainService) Run(ctx context.Context, s *streams) error {
 	return explained(ctx, s, &e.sourceFlags, e.JSON, func(src *source) (printable, error) {
-		return whatif.WhyService(src.snap, cluster.LastPart(e.Name))
+		name := cluster.LastPart(e.Name)
+		var capacity *whatif.Capacity
+		if of := src.snap.Services[name]; src.live != nil && of != nil && len(of.Providers) > 0 {
+			var err error
+			if capacity, err = whatif.LiveCapacity(ctx, src.live, e.Cluster); err != nil { // who may not read the groups learns the rest
+				fmt.Fprintf(s.err, "berth: what managed scaling decides is not known: %v\n", err)
+				capacity = nil
+			}
+		}
+		return whatif.WhyService(src.snap, capacity, name, time.Now())
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/nodegroup"
 	"berth/shared/wire"
 )
 
@@ -55,7 +56,7 @@ that would have it fail, else 3.
 JSON: id, nodegroup, status, phase, waiting, desiredCapacity, old, replaced, nodes [instanceId, availabilityZone, lifecycleState, old,
 step, since], errors [errorCode, errorMessage, resourceIds]. With --dry-run: nodegroup, autoScalingGroup, params [type, value],
 strategy, maxUnavailable, surge, sizes, nodes [instanceId, instance, availabilityZone, upgradeDomain, turn, tasks, stays], noRoom
-[turn, why], upToDate.
+[turn, why], upToDate, refused.
 
 Examples:
   berth upgrade workers --release-version ami-0b9d6f2f5c1e4a7d9 --dry-run
@@ -120,17 +121,6 @@ func (u *upgradeCommand) readConfig() error {
 // asks reports whether a flag says what the update is to be like.
 func (u *upgradeCommand) asks() bool {
 	return u.ReleaseVersion != "" || u.LaunchTemplateVersion != "" || u.config != (cluster.UpdateConfig{}) || u.Force
-}
-
-// configured is a node group's update configuration with what the flags say.
-func (u *upgradeCommand) configured(c cluster.UpdateConfig) cluster.UpdateConfig {
-	if n := u.config; n.MaxUnavailable+n.MaxUnavailablePercentage > 0 {
-		c.MaxUnavailable, c.MaxUnavailablePercentage = n.MaxUnavailable, n.MaxUnavailablePercentage
-	}
-	if u.config.Strategy != "" {
-		c.Strategy = u.config.Strategy
-	}
-	return c
 }
 
 // errUnready ends the program with a code of its own; the answer has said all.
@@ -215,12 +205,8 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 	if !ok {
 		return fmt.Errorf("PlanNodegroupUpdate: %q is no update", out.Update.Sort)
 	}
-	update.Config = u.configured(update.Config)
-	snap, err := u.snapshot(ctx, s, c)
-	if err != nil {
-		return err
-	}
-	answer, err := whatif.PlanUpgrade(snap, k, update, time.Now())
+	update.Config = update.Config.Changed(u.config)
+	answer, err := u.foresee(ctx, s, c, k, update)
 	if err != nil {
 		return err
 	}
@@ -233,6 +219,41 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 		return errUnready
 	}
 	return err
+}
+
+// foresee finds out what an update would do that has not begun.
+func (u *upgradeCommand) foresee(ctx context.Context, s *streams, c *client.Client, k *whatif.Capacity, update *cluster.Update) (*whatif.UpgradeAnswer, error) {
+	if update.Target.Image == "" {
+		target, err := template(ctx, c, update.Target)
+		var why *cluster.Error
+		switch {
+		case errors.As(err, &why) && unusable(why.Code):
+			return whatif.RefusedUpgrade(k, update, why), nil
+		case err != nil:
+			return nil, err
+		}
+		update = nodegroup.Resolve(update, target)
+	}
+	snap, err := u.snapshot(ctx, s, c)
+	if err != nil {
+		return nil, err
+	}
+	return whatif.PlanUpgrade(snap, k, update, time.Now())
+}
+
+// template is a target with what its launch template says.
+func template(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+	lt, err := c.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	if err != nil {
+		return t, err
+	}
+	return nodegroup.FromTemplate(t, lt)
+}
+
+// unusable reports whether a code is of a launch template that nobody could use, rather than of a call that this user may not
+// make or that can be made again.
+func unusable(c cluster.Code) bool {
+	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter || c == cluster.CodeInvalidRequest
 }
 
 func (u *upgradeCommand) snapshot(ctx context.Context, s *streams, c *client.Client) (*cluster.Snapshot, error) {
@@ -252,7 +273,7 @@ func (u *upgradeCommand) begin(ctx context.Context, c *client.Client, g *cluster
 		return "", err
 	}
 	path := "clusters/" + url.PathEscape(u.Cluster) + "/node-groups/" + url.PathEscape(u.NodeGroup) + "/"
-	if config := u.configured(g.Config); config != g.Config {
+	if config := g.Config.Changed(u.config); config != g.Config {
 		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage, string(config.Strategy)}}
 		if err := c.EKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
 			return "", err

@@ -144,6 +144,33 @@ func TestUpgradeDryRun(t *testing.T) {
 	}
 }
 
+// What the update is sure to fail of at its launch template is foreseen: the dry run reads it itself.
+func TestUpgradeDryRunReadsTheLaunchTemplate(t *testing.T) {
+	b, endpoint := newBackend(t)
+	b.group.Target.SourceTemplate, b.group.Target.SourceVersion = "lt-7", "1"
+	for _, c := range []struct {
+		args string
+		code int
+		out  string
+		errs string
+	}{
+		{"--launch-template-version 2", 0, "2 nodes would be replaced", ""},
+		{"--launch-template-version 9", 3, "it would fail before it replaces a node: InvalidLaunchTemplateId.VersionNotFound: no version 9\n", ""},
+		{"--launch-template-version 3", 3, "InvalidParameterException: Version 3 of launch template lt-7 names no image", ""},
+		{"--release-version ami-3", 3, "InvalidRequestException: You cannot specify version or releaseVersion: the launch template names an image\n", ""},
+		{"--launch-template-version 9 --json", 3, `"refused":"InvalidLaunchTemplateId.VersionNotFound: no version 9"`, ""},
+		{"--launch-template-version 4", 1, "", "UnauthorizedOperation: You may not"}, // by this user: the update may well come through
+	} {
+		code, out, errs := berth(append([]string{"upgrade", "workers", "--dry-run", "--endpoint", endpoint}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
+			t.Errorf("%s: exit code %d, %s%s", c.args, code, out, errs)
+		}
+	}
+	if len(b.asked) > 0 {
+		t.Errorf("asked for %q", b.asked)
+	}
+}
+
 func TestUpgradeHelp(t *testing.T) {
 	code, out, _ := berth("upgrade", "--help")
 	if out = strings.Join(strings.Fields(out), " "); code != 0 || !strings.Contains(out, "it follows the update that is in progress, and begins none. Ctrl-C ends only the following: the update goes on.") {

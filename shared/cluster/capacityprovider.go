@@ -56,6 +56,9 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
+// CreateFailed reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
+func (p *CapacityProvider) CreateFailed() bool { return p.Unfit != "" && !p.Look }
+
 // ProviderChange is what UpdateCapacityProvider was given; nil where the caller said nothing.
 type ProviderChange struct {
 	Name                 string
@@ -114,8 +117,9 @@ type ClusterProviders struct {
 	Leaving []string         `json:"lv,omitempty"`
 	Status  AttachmentStatus `json:"as"`
 	// Asked is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
-	Asked  time.Time `json:"ak,omitzero"`
-	Reason string    `json:"re,omitempty"` // why the attachments failed
+	Asked time.Time `json:"ak,omitzero"`
+	// Failed are the providers whose attachments failed, or could not be taken back, each with why.
+	Failed map[string]string `json:"fa,omitempty"`
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.
@@ -212,6 +216,8 @@ type ManagedScaling struct {
 
 	// UntilRegistered ends an instance's warm-up when it has registered with the cluster, if that is sooner.
 	UntilRegistered bool `json:"wr,omitempty"`
+	// ReplaceUnregistered has instances terminated and launched anew that have not registered in time, while tasks wait (C5).
+	ReplaceUnregistered bool `json:"ru,omitempty"`
 	// Datapoints is how many minutes in a row the metric must be below the target before instances are taken away; Share
 	// the percentage of the group that may go in one minute, at least one instance; Cooldown how long after scaling out
 	// none goes (C5, C8).
@@ -286,6 +292,8 @@ type InstanceSample struct {
 	AgentVersion string            `json:"av,omitempty"`
 	Registered   Capacity          `json:"r"`
 	Attributes   map[string]string `json:"a,omitempty"`
+	// Template is the launch template version that it was made from, as [GroupInstance] has it.
+	Template string `json:"t,omitempty"`
 }
 
 // ScalingHistory is what managed scaling remembers of one capacity provider in one cluster from minute to minute; written
@@ -306,8 +314,9 @@ type ScalingHistory struct {
 	// FirstSeen is when instances were first seen, by EC2 id, while they have not registered, or warm up and it is not known
 	// when they were launched.
 	FirstSeen map[string]time.Time `json:"fs,omitempty"`
-	// Samples are what the group's instances are like: the last ones known while there is none.
-	Samples []InstanceSample `json:"sm,omitempty"`
+	// Samples are what the group's instances are like: for a while the last ones known, where there has been none since NoneSince.
+	Samples   []InstanceSample `json:"sm,omitempty"`
+	NoneSince time.Time        `json:"ns,omitzero"`
 	// Drains are those that consolidation began, while they last and count for its budget, the oldest first. Spared are
 	// instances that could not be emptied, with when they may be tried again.
 	Drains []Drain              `json:"dr,omitempty"`

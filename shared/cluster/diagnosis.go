@@ -19,6 +19,10 @@ type Diagnosis struct {
 	Closest string `json:"c,omitempty"`
 	// ClosestFilter is the filter that removed it.
 	ClosestFilter Filter `json:"cf,omitempty"`
+	// Refusal is the reason of ECS's own for which it refused a task on that instance, where that is why.
+	Refusal string `json:"rr,omitempty"`
+	// Empty is the capacity provider that the tasks are for, where it has no instance.
+	Empty string `json:"ep,omitempty"`
 }
 
 // Filter names a reason why an instance cannot take a task; its text is what users read.
@@ -96,8 +100,27 @@ func (r Rejection) String() string {
 // number writes large ones in full: a million MiB is not 1e+06.
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// Failure is the reason that RunTask's failures carry for what kept one instance from taking the task.
-func (f Filter) Failure() string {
+// What RunTask's failures say of tasks for which there is no instance at all, in ECS's words.
+const (
+	NoInstances   = "No Container Instances were found in your cluster."
+	EmptyProvider = "EMPTY CAPACITY PROVIDER"
+)
+
+// Failure is the reason that RunTask's failures and the event SERVICE_TASK_PLACEMENT_FAILURE carry: that of the closest
+// instance, if there is any. RESOURCE:OTHER is for what ECS does not know.
+func (d *Diagnosis) Failure() string {
+	switch {
+	case d.Empty != "":
+		return EmptyProvider
+	case d.Evaluated == 0:
+		return NoInstances
+	case d.ClosestFilter == FilterRefused && d.Refusal != "":
+		return d.Refusal
+	}
+	return d.ClosestFilter.failure()
+}
+
+func (f Filter) failure() string {
 	switch f {
 	case FilterStatus:
 		return "INACTIVE"
@@ -105,6 +128,10 @@ func (f Filter) Failure() string {
 		return "AGENT"
 	case FilterAttribute:
 		return "ATTRIBUTE"
+	case FilterConstraint:
+		return "MemberOf placement constraint unsatisfied."
+	case FilterOccupied:
+		return "DistinctInstance placement constraint unsatisfied."
 	case FilterPort:
 		return "RESOURCE:PORTS"
 	case FilterCPU:
@@ -113,6 +140,8 @@ func (f Filter) Failure() string {
 		return "RESOURCE:MEMORY"
 	case FilterGPU:
 		return "RESOURCE:GPU"
+	case FilterENI:
+		return "RESOURCE:ENI"
 	}
 	return "RESOURCE:OTHER"
 }

@@ -86,6 +86,17 @@ type UpdateConfig struct {
 	Strategy                 UpdateStrategy `json:"sg,omitempty"` // empty: DEFAULT
 }
 
+// Changed is the configuration with what a caller gave: of the two numbers the one given, or both as they are.
+func (c UpdateConfig) Changed(given UpdateConfig) UpdateConfig {
+	if given.MaxUnavailable != 0 || given.MaxUnavailablePercentage != 0 {
+		c.MaxUnavailable, c.MaxUnavailablePercentage = given.MaxUnavailable, given.MaxUnavailablePercentage
+	}
+	if given.Strategy != "" {
+		c.Strategy = given.Strategy
+	}
+	return c
+}
+
 // UpdateStrategy says whether new nodes are launched before old ones go, in EKS's words.
 type UpdateStrategy string
 
@@ -243,8 +254,6 @@ type Update struct {
 	Since time.Time `json:"si,omitzero"`
 	// LookedAt is when the update was last looked at, to the minute: what no one was awake to see does not count as waited.
 	LookedAt time.Time `json:"la,omitzero"`
-	// LookAgain is when to look at it though nothing happened.
-	LookAgain time.Time `json:"ag,omitzero"`
 	// Waiting is what the update waits for, in words.
 	Waiting string `json:"wt,omitempty"`
 

@@ -96,10 +96,15 @@ func TestDiagnosisText(t *testing.T) {
 	expect(t, "nothing", (&cluster.Diagnosis{Evaluated: 2, Feasible: 2}).String(), "2/2")
 	for filter, want := range map[cluster.Filter]string{
 		cluster.FilterStatus: "INACTIVE", cluster.FilterAgent: "AGENT", cluster.FilterAttribute: "ATTRIBUTE", cluster.FilterPort: "RESOURCE:PORTS",
-		cluster.FilterCPU: "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU", cluster.FilterOccupied: "RESOURCE:OTHER",
+		cluster.FilterCPU: "RESOURCE:CPU", cluster.FilterMemory: "RESOURCE:MEMORY", cluster.FilterGPU: "RESOURCE:GPU", cluster.FilterENI: "RESOURCE:ENI",
+		cluster.FilterConstraint: "MemberOf placement constraint unsatisfied.", cluster.FilterOccupied: "DistinctInstance placement constraint unsatisfied.",
+		cluster.FilterMetric: "RESOURCE:OTHER",
 	} {
-		expect(t, string(filter), filter.Failure(), want)
+		expect(t, string(filter), (&cluster.Diagnosis{Evaluated: 1, Closest: "i", ClosestFilter: filter}).Failure(), want)
 	}
+	expect(t, "refused", (&cluster.Diagnosis{Evaluated: 1, Closest: "i", ClosestFilter: cluster.FilterRefused, Refusal: "RESOURCE:ENI"}).Failure(), "RESOURCE:ENI")
+	expect(t, "without instances", (&cluster.Diagnosis{}).Failure(), "No Container Instances were found in your cluster.")
+	expect(t, "without instances of the provider", (&cluster.Diagnosis{Evaluated: 1, Empty: "spot", Closest: "i"}).Failure(), "EMPTY CAPACITY PROVIDER")
 }
 
 func TestErrors(t *testing.T) {

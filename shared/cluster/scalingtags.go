@@ -11,6 +11,7 @@ const (
 	TagScaleInPercent        = "berth:scale-in-percent"
 	TagScaleInCooldown       = "berth:scale-in-cooldown"
 	TagWarmupUntilRegistered = "berth:warmup-until-registered"
+	TagReplaceUnregistered   = "berth:replace-unregistered"
 	TagTargetTracking        = "berth:target-tracking"
 	TagConsolidation         = "berth:consolidation"
 	TagConsolidationPercent  = "berth:consolidation-percent"
@@ -19,8 +20,8 @@ const (
 
 // ScalingTags are the tags that [ApplyScalingTag] knows.
 var ScalingTags = []string{
-	TagScaleInDatapoints, TagScaleInPercent, TagScaleInCooldown, TagWarmupUntilRegistered, TagTargetTracking, TagConsolidation,
-	TagConsolidationPercent, TagConsolidationWindow,
+	TagScaleInDatapoints, TagScaleInPercent, TagScaleInCooldown, TagWarmupUntilRegistered, TagReplaceUnregistered, TagTargetTracking,
+	TagConsolidation, TagConsolidationPercent, TagConsolidationWindow,
 }
 
 // ApplyScalingTag sets what the tag stands for; an empty value goes back to the default. A value that is none of the tag's
@@ -40,6 +41,8 @@ func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 		return tagDuration(key, value, d.Consolidation.Window, &c.Window)
 	case TagWarmupUntilRegistered:
 		return tagSwitch(key, value, &s.UntilRegistered)
+	case TagReplaceUnregistered:
+		return tagSwitch(key, value, &s.ReplaceUnregistered)
 	case TagTargetTracking:
 		return tagSwitch(key, value, &s.TargetTracking)
 	case TagConsolidation:

@@ -111,6 +111,10 @@ type Backoff struct {
 	// Step is the number of attempts in a row that failed, Failures that of the tasks.
 	Step     int `json:"st"`
 	Failures int `json:"fa,omitempty"`
+	// Earlier are those of the failures that are counted for good: of tasks that stopped until Settled. Later ones are counted
+	// anew each time, as reports come late.
+	Earlier int       `json:"fe,omitempty"`
+	Settled time.Time `json:"fs,omitzero"`
 	// Since is when the attempt that failed last had STOPPED; NextAttemptAt is when the next may start.
 	Since         time.Time `json:"si"`
 	NextAttemptAt time.Time `json:"na"`
@@ -133,6 +137,8 @@ type AlarmWatch struct {
 	// Ignored reports that an alarm was in ALARM when the deployment began: then none counts for it (S8).
 	Ignored bool     `json:"ig,omitempty"`
 	InAlarm []string `json:"ia,omitempty"`
+	// Missing are those that CloudWatch does not have: they protect nothing.
+	Missing []string `json:"mi,omitempty"`
 	// Bake is how long they are watched once the deployment is scaled out: the longest period × evaluation periods.
 	Bake time.Duration `json:"bk,omitempty"`
 }

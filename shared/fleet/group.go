@@ -64,6 +64,8 @@ type member struct {
 	Activity  string // that of its launch
 	Silent    bool   // it never registers
 	Sick      bool   // its agent is never connected
+	// Late is how much later than in service it registers.
+	Late time.Duration `json:",omitempty"`
 }
 
 func (g *group) row() (string, string, any) { return bucketGroups, g.Name, g }
@@ -225,6 +227,7 @@ func (f *Fleet) begin(g *group, now time.Time, zones []string) (ec2 string) {
 		m := member{
 			EC2: "i-" + f.id("launch", f.counters.Launches)[:17], Zone: cmp.Or(fault.Zone, zone), Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
 			Protected: g.Protects, LaunchedAt: now, Until: now.Add(f.launchAfter() + fault.Slow), Silent: fault.Silent, Sick: fault.Sick,
+			Late: fault.Late,
 		}
 		m.Activity = f.tellActivity(g, activity{
 			Zone: m.Zone, Start: now, Status: activityRuns, Description: "Launching a new EC2 instance: " + m.EC2,
@@ -255,12 +258,26 @@ func (f *Fleet) arrive(g *group, ec2 string) {
 		}
 		m.Lifecycle = inService
 		g.ended(m.Activity, now)
-		if !m.Silent {
+		switch {
+		case m.Silent:
+		case m.Late > 0:
+			f.opt.Clock.After(m.Late, func() { f.boot(g, ec2) })
+		default:
 			f.join(g, m, now)
 		}
 		f.touch(g)
 		if g.Moving == ec2 {
 			f.balance(g, now)
+		}
+	})
+}
+
+// boot has a machine register that took long to, if the group still has it.
+func (f *Fleet) boot(g *group, ec2 string) {
+	f.progress(func(now time.Time) {
+		if m := g.member(ec2); f.groups[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
+			f.join(g, m, now)
+			f.touch(g)
 		}
 	})
 }
@@ -341,6 +358,9 @@ func (f *Fleet) resumeGroups() {
 		for _, m := range g.Members {
 			if m.Lifecycle == pending {
 				f.opt.Clock.After(max(0, m.Until.Sub(now)), func() { f.arrive(g, m.EC2) })
+			}
+			if m.Late > 0 && m.Lifecycle == inService && m.Instance == "" {
+				f.opt.Clock.After(max(0, m.Until.Add(m.Late).Sub(now)), func() { f.boot(g, m.EC2) })
 			}
 			for _, until := range m.Waits {
 				f.opt.Clock.After(max(0, until.Sub(now)), func() { f.overdue(g, m.EC2) })

@@ -18,6 +18,7 @@ type LaunchFault struct {
 	Reason string        // it fails, and is tried again after a while
 	In     string        // it fails in this zone only: another is taken
 	Slow   time.Duration // it takes longer by so much
+	Late   time.Duration // it is in service, and registers so much later
 	Zone   string        // it is in this zone, whatever the group's are
 	Silent bool          // the machine runs, and never registers with the cluster
 	Sick   bool          // it registers, and its agent is never connected

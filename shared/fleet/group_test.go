@@ -121,6 +121,14 @@ func TestGroup(t *testing.T) {
 		w.want("registered after the launch that failed was made again", w.registered(), 2)
 		w.want("in service", len(w.group().Instances), 3)
 	})
+	t.Run("RegistersLate", func(t *testing.T) {
+		w := newGroupWorld(t, 1, func(string, int64) fleet.LaunchFault { return fleet.LaunchFault{Late: 10 * time.Minute} })
+		w.clock.advance(launch + 10*time.Minute - time.Second)
+		w.want("registered", w.registered(), 0)
+		w.want("in service", len(w.group().Instances), 1)
+		w.clock.advance(time.Second)
+		w.want("registered late", w.registered(), 1)
+	})
 	t.Run("ReplacesAMachineThatSomebodyElseEnds", func(t *testing.T) {
 		w := newGroupWorld(t, 1, nil)
 		w.clock.advance(launch)

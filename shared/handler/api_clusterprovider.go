@@ -184,8 +184,11 @@ func (a *API) claims(ctx context.Context, clusterName string, names []string) (o
 	return out, nil
 }
 
-// claimable refuses to give a provider with managed scaling on to a second cluster (C7).
+// claimable refuses to give a cluster a provider that could not be created, and one with managed scaling on to a second (C7).
 func claimable(p *cluster.CapacityProvider, clusterName string) error {
+	if p.CreateFailed() && !slices.Contains(p.Clusters, clusterName) {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
+	}
 	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", p.Name, p.Clusters[0])
 	}

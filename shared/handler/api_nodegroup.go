@@ -85,8 +85,6 @@ func firstTarget(spec cluster.NodeGroupSpec) cluster.UpdateTarget {
 	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion}
 	if ref := spec.Template; ref != nil {
 		t.SourceTemplate, t.SourceName, t.SourceVersion = ref.ID, ref.Name, ref.Version
-	} else {
-		t.Image = spec.ReleaseVersion
 	}
 	return t
 }

@@ -218,6 +218,14 @@ func TestNodeGroups_Create(t *testing.T) {
 		want(t, "target", got.Target, cluster.UpdateTarget{Image: "ami-8", SourceTemplate: "lt-2", SourceName: "own", SourceVersion: "2"})
 		want(t, "calls", fmt.Sprint(auto.calls), "[b{0 9 4}]")
 	})
+	t.Run("WithTheReleaseVersionThatItsMachinesHave", func(t *testing.T) {
+		for _, release := range []string{"ami-1", "the-name-of-an-image"} {
+			n, _ := groupsOf(newWorld(t))
+			got := n.made(spec("web", "a", func(s *cluster.NodeGroupSpec) { s.ReleaseVersion = release }))
+			want(t, "status", got.Status, cluster.NodeGroupActive)
+			want(t, "target", got.Target, cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: release})
+		}
+	})
 	t.Run("ListsInPages", func(t *testing.T) {
 		names, more, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 1})
 		want(t, "first page", fmt.Sprint(names, more, err), "[own] true <nil>")
@@ -245,6 +253,7 @@ func TestNodeGroups_CreateFails(t *testing.T) {
 		"OwnNotFound":  {group: "a", change: template(cluster.TemplateRef{ID: "lt-9"}), want: "Ec2LaunchTemplateNotFound [lt-9] InvalidLaunchTemplateId.NotFound: no {lt-9  }"},
 		"OwnByName":    {group: "a", change: template(cluster.TemplateRef{Name: "nil"}), want: "Ec2LaunchTemplateNotFound [nil] InvalidLaunchTemplateId.NotFound: no { nil }"},
 		"NoImage":      {group: "a", change: template(cluster.TemplateRef{ID: "lt-3"}), want: "Ec2LaunchTemplateInvalidConfiguration [lt-3] InvalidParameterException: Version 1 of launch template lt-3 names no image, and the request no releaseVersion"},
+		"AnotherImage": {group: "a", change: func(s *cluster.NodeGroupSpec) { s.ReleaseVersion = "ami-99" }, want: "Ec2LaunchTemplateInvalidConfiguration [lt-1] InvalidParameterException: releaseVersion is ami-99, but version 4 of launch template lt-1, from which the Auto Scaling group launches, has ami-1. Leave it out, and update the node group to it once it is ACTIVE."},
 		"NoVersion":    {group: "a", err: cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "none"), skip: 1, want: "Ec2LaunchTemplateVersionMismatch [lt-1] InvalidLaunchTemplateId.VersionNotFound: none"},
 		"MayNotLook":   {group: "a", err: cluster.Errorf("AccessDenied", "no"), want: "AccessDenied [a] AccessDenied: no"},
 		"MayNotRead":   {group: "a", err: cluster.Errorf("UnauthorizedOperation", "no"), skip: 1, want: "AccessDenied [lt-1] UnauthorizedOperation: no"},
@@ -400,6 +409,9 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "error", err, nil)
 		want(t, "update", u.Status, cluster.UpdateSuccessful)
 		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateMinimal})
+		_, err = n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{Strategy: cluster.UpdateDefault}})
+		want(t, "error", err, nil)
+		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateDefault})
 	})
 	resize := func(desired int) (*cluster.Update, error) {
 		return n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{

@@ -92,14 +92,14 @@ func protectable(p *cluster.CapacityProvider) error {
 	return nil
 }
 
-// groupFree refuses a group that another capacity provider has: two would size it.
+// groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
 func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*cluster.GroupUse, error) {
 	use, err := groupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
 		return use, err
 	}
 	other, err := provider(ctx, a.State, use.Provider)
-	if err == nil && other != nil && other.Group == p.Group {
+	if err == nil && other != nil && other.Group == p.Group && !other.CreateFailed() {
 		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
 	}
 	return use, err
@@ -164,13 +164,14 @@ func (a *API) attachAgain(ctx context.Context, clusterName string) error {
 		}
 		next := *old
 		next.Rev++
-		next.Status, next.Reason, next.Asked = cluster.AttachmentsInProgress, "", a.Clock.Now()
+		next.Status, next.Failed, next.Asked = cluster.AttachmentsInProgress, nil, a.Clock.Now()
 		_, err = a.State.Write(ctx, cluster.Write{Put: &next})
 		return err
 	})
 }
 
-// editProvider changes a provider; one that is deleted lets go of its group.
+// editProvider changes a provider; one that is deleted lets go of its group, and one whose group is looked at anew takes it
+// again.
 func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	err := retry("changing capacity provider "+name, func() error {
@@ -186,20 +187,32 @@ func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.Cap
 		if err := f(&next); err != nil {
 			return err
 		}
-		var also []cluster.Write
-		if next.Inactive {
-			also, err = letGoOf(ctx, a.State, next.Group, func(u *cluster.GroupUse) (was bool) {
-				was = u.Provider == name
-				u.Provider = ""
-				return was
-			})
-		}
+		also, err := a.groupAfter(ctx, old, &next)
 		if err != nil {
 			return err
 		}
 		return a.writeProvider(ctx, &next, also...)
 	})
 	return &next, err
+}
+
+// groupAfter are the writes of who has a provider's group that belong to a change of the provider.
+func (a *API) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]cluster.Write, error) {
+	switch {
+	case next.Inactive:
+		return letGoOf(ctx, a.State, next.Group, func(u *cluster.GroupUse) (was bool) {
+			was = u.Provider == next.Name
+			u.Provider = ""
+			return was
+		})
+	case old.CreateFailed() && next.Look:
+		use, err := a.groupFree(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		return []cluster.Write{taken(use, func(u *cluster.GroupUse) { u.Provider = next.Name })}, nil
+	}
+	return nil, nil
 }
 
 // DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays, and says DELETE_FAILED, as

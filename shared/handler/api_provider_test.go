@@ -38,6 +38,58 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	})
 }
 
+// A provider that is CREATE_FAILED leaves its group to others, and gets it again by an update where nobody has taken it.
+func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
+	failed := func(t *testing.T) *scaled {
+		s := newScaled(t, nil)
+		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10} // new instances are not protected
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("bad", "h")); err != nil {
+			t.Fatal(err)
+		}
+		s.look(t)
+		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderCreateFailed)
+		return s
+	}
+	mended := cluster.ProviderChange{Name: "bad", Protection: new(false)}
+	t.Run("LeavesItToAnother", func(t *testing.T) {
+		s := failed(t)
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("good", "h")); err != nil {
+			t.Fatal(err)
+		}
+		s.groups["h"].Protects = true
+		s.look(t)
+		want(t, "status", s.described(t, "good").UpdateStatus, cluster.ProviderCreated)
+		_, err := s.api.UpdateCapacityProvider(ctx, mended)
+		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider good")
+		if _, err := s.api.DeleteCapacityProvider(ctx, "bad"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.api.CreateCapacityProvider(ctx, providerRow("third", "h"))
+		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider good")
+	})
+	t.Run("TakesItAgain", func(t *testing.T) {
+		s := failed(t)
+		if _, err := s.api.UpdateCapacityProvider(ctx, mended); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.api.CreateCapacityProvider(ctx, providerRow("good", "h")) // nobody has looked yet
+		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider bad")
+		s.look(t)
+		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderCreated)
+	})
+	t.Run("AtTheSameTime", func(t *testing.T) {
+		s := failed(t)
+		slow := another(s.api)
+		slow.State = &afterGet{State: s.state, key: cluster.ProviderKey("bad"), then: func() {
+			if _, err := s.api.UpdateCapacityProvider(ctx, mended); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		_, err := slow.CreateCapacityProvider(ctx, providerRow("good", "h"))
+		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider bad")
+	})
+}
+
 // hindered are groups that cannot be described while err is set, and where something happens before a hook is deleted.
 type hindered struct {
 	*fakeGroups
@@ -160,8 +212,8 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
 		_ = s.function.Schedule(ctx, "scaling")
 		a, err := s.api.Attachments(ctx, prod)
-		if err != nil || !strings.Contains(a.Reason, "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
-			t.Errorf("%v: the attachments failed for %q", err, a.Reason)
+		if err != nil || !strings.Contains(a.Failed["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
+			t.Errorf("%v: the attachments failed for %q", err, a.Failed)
 		}
 	})
 	t.Run("ComesBackBeforeAllIsTakenBack", func(t *testing.T) {

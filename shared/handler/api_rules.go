@@ -162,26 +162,6 @@ func (a *API) checkLoads(ctx context.Context, t *cluster.Task, loads map[string]
 	return nil
 }
 
-// ServiceThrottle is a service, and how its starts are slowed down (S7): nil where nothing was.
-func (a *API) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
-		return nil, nil, err
-	}
-	s, err := a.service(ctx, clusterName, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if s == nil {
-		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
-	}
-	row, err := a.State.Get(ctx, cluster.ThrottleKey(clusterName, s.Short))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the throttle of service %s: %w", name, err)
-	}
-	t, _ := row.(*cluster.Throttle)
-	return s, t, nil
-}
-
 // maxRows is how many rows one page has.
 const maxRows = 1000
 

@@ -16,6 +16,9 @@ func (a *API) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*clu
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
+	if d, err := a.Created(ctx, spec); d != nil || err != nil {
+		return d, err
+	}
 	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
 	if err != nil {
 		return nil, err
@@ -81,18 +84,6 @@ func (a *API) active(ctx context.Context, clusterName string) (n int, err error)
 		}
 	}
 	return n, nil
-}
-
-// again answers a CreateService of a name that is taken.
-func again(old *cluster.Service, spec cluster.ServiceSpec) (*cluster.Service, error) {
-	switch {
-	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
-		return old, nil
-	case old.Status == cluster.ServiceDraining:
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
-			"Unable to Start a service that is still Draining.")
-	}
-	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 }
 
 func (a *API) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {

@@ -23,20 +23,29 @@ func (a *API) SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluste
 	if err != nil {
 		return nil, nil, err
 	}
-	if req, err = a.await(ctx, req); err != nil {
-		return nil, nil, err
-	}
-	meta, err := a.known(ctx, spec.Cluster)
+	return a.answered(ctx, req)
+}
+
+// answered waits for placement's answer to a request and gives it.
+func (a *API) answered(ctx context.Context, r *cluster.Request) ([]*cluster.Task, []cluster.Failure, error) {
+	r, err := a.await(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.answer(ctx, meta, req)
+	meta, err := a.known(ctx, r.Cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.answer(ctx, meta, r)
 }
 
 // Submit is SubmitTasks without the wait: the request, as written.
 func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*cluster.Request, error) {
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
+	}
+	if old, err := a.submitted(ctx, spec); old != nil || err != nil {
+		return old, err
 	}
 	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
 	if err != nil {
@@ -79,7 +88,7 @@ func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*clus
 		r.Rules = &spec.Rules
 	}
 	if spec.Token != "" {
-		r.ID = cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
+		r.ID = tokenID(spec)
 	} else {
 		r.ID = a.NewID()
 	}
@@ -107,10 +116,7 @@ func (a *API) submit(ctx context.Context, r *cluster.Request) (*cluster.Request,
 	if !ok || old == nil {
 		return nil, fmt.Errorf("submitting request %s: %w", r.ID, err)
 	}
-	if old.Params != r.Params {
-		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
-	}
-	return old, nil
+	return sameRequest(old, r.Params)
 }
 
 // await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
@@ -163,8 +169,8 @@ func refusal(r *cluster.Request) error {
 		return nil
 	}
 	switch f := r.Failures[0]; f.Reason {
-	case NoInstances:
-		return cluster.Errorf(cluster.CodeInvalidParameter, NoInstances)
+	case cluster.NoInstances:
+		return cluster.Errorf(cluster.CodeInvalidParameter, cluster.NoInstances)
 	case scaling.LimitExceeded:
 		return cluster.Errorf(cluster.CodeClient, "%s %s", f.Reason, f.Detail)
 	}

@@ -39,7 +39,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.clock.onSleep = w.pump
 		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{}))
-		wantCode(t, err, cluster.CodeInvalidParameter, handler.NoInstances)
+		wantCode(t, err, cluster.CodeInvalidParameter, cluster.NoInstances)
 	})
 	t.Run("IsRefusedBeyondTheProvisioningLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })

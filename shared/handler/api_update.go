@@ -87,9 +87,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.N
 		Type: cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change), Config: g.Config, Sizes: change.Sizes,
 	}
 	if change.Config != nil {
-		if u.Config = *change.Config; u.Config.Strategy == "" {
-			u.Config.Strategy = g.Config.Strategy
-		}
+		u.Config = g.Config.Changed(*change.Config)
 		if err := nodegroup.CheckConfig(u.Config); err != nil {
 			return nil, err
 		}

@@ -58,28 +58,36 @@ func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []clu
 	return d.plan.commits()
 }
 
+// services decides about those that something has happened to, and then about those that had no room, as far as there is some
+// left: with each that takes it there is less to ask.
 func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 	done := map[string]bool{}
+	decide := func(name string) {
+		s := d.snap.Services[name]
+		if s == nil || s.Strategy != strategy || done[name] {
+			return
+		}
+		kept := d.snap.Reservations(s.Short)
+		d.service(s)
+		done[name] = true
+		d.released(s, kept, w)
+	}
+	for _, name := range sortedKeys(w.services) {
+		decide(name)
+	}
 	for again := true; again; {
 		again = false
-		for _, name := range sortedKeys(w.services) {
-			s := d.snap.Services[name]
-			if s == nil || s.Strategy != strategy || done[name] {
-				continue
-			}
-			kept := d.snap.Reservations(s.Short)
-			d.service(s)
-			done[name] = true
-			if d.released(s, kept, w) {
-				d.wakeBlocked(w)
-				again = true
+		for _, s := range d.hopeful(w, strategy) {
+			if !w.services[s.Name] && d.unblocked(s, w) {
+				w.services[s.Name], again = true, true
+				decide(s.Name)
 			}
 		}
 	}
 }
 
-// wake adds the services that a changed instance concerns: all daemons, those whose next task would now fit there, and those
-// whose zones may now be brought into balance.
+// wake adds the services that a changed instance concerns whether it has room or not: daemons, and those whose zones may now be
+// brought into balance.
 func (d *decider) wake(w *work) {
 	for _, s := range d.snap.Daemons() {
 		if w.daemons || d.misplaced(s, w) {
@@ -87,16 +95,41 @@ func (d *decider) wake(w *work) {
 		}
 	}
 	d.wakeZones(w)
-	d.wakeBlocked(w)
 }
 
-// wakeBlocked adds the services that have room now.
-func (d *decider) wakeBlocked(w *work) {
+// hopeful are the services that had no room and may have some by now, in order of name: those for whose tasks an instance that
+// changed has as much left. Most have not, and the whole look costs more.
+func (d *decider) hopeful(w *work, strategy cluster.SchedulingStrategy) (out []*cluster.Service) {
+	if len(w.freed)+len(w.came) == 0 {
+		return nil
+	}
 	for _, s := range d.snap.Blocked() {
-		if !w.services[s.Name] && d.unblocked(s, w) {
-			w.services[s.Name] = true
+		if s.Strategy == strategy && !w.services[s.Name] && (strategy == cluster.Daemon || d.roomFor(s, w)) {
+			out = append(out, s)
 		}
 	}
+	slices.SortFunc(out, func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// roomFor reports whether an instance that changed has as much left as a task of any of the service's revisions needs.
+func (d *decider) roomFor(s *cluster.Service, w *work) bool {
+	for n := -1; n < len(s.Older); n++ {
+		revision := &s.Deployment.Revision
+		if n >= 0 {
+			revision = &s.Older[n].Revision
+		}
+		if def := d.snap.Definitions[revision.TaskDefinition]; def != nil {
+			has := func(id string) bool {
+				v := d.snap.Instances[id]
+				return v != nil && v.HasFree(def.Needs)
+			}
+			if anyKey(w.freed, has) || anyKey(w.came, has) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // misplaced reports whether the constraints of a DAEMON service look at what runs on an instance, and now want a task on one

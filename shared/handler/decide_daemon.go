@@ -55,16 +55,14 @@ func (d *decider) reserve(s *cluster.Service) {
 	d.snap.Reserve(s.Short, on)
 }
 
-// released notes where less is kept free for the service than was, for those that wait for room, and reports whether there is
-// any such place.
-func (d *decider) released(s *cluster.Service, kept map[*cluster.InstanceView]cluster.Resources, w *work) (less bool) {
+// released notes where less is kept free for the service than was, for those that wait for room.
+func (d *decider) released(s *cluster.Service, kept map[*cluster.InstanceView]cluster.Resources, w *work) {
 	for v, was := range kept {
 		is := d.snap.Reservations(s.Short)[v]
 		if is.CPU < was.CPU || is.Memory < was.Memory || is.ENIs < was.ENIs {
-			less, w.freed[v.ID] = true, true
+			w.freed[v.ID] = true
 		}
 	}
-	return less
 }
 
 // coming is the deployment whose tasks a DAEMON service starts, with their task definition: one that has failed starts none. The

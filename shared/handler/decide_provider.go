@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // Capacity provider strategies (S14): the first tasks go to the provider with a base, the others to all in the proportion of
@@ -78,6 +79,21 @@ func (d *decider) providerOf(s *cluster.Service, t *cluster.Task) string {
 		return ""
 	}
 	return v.CapacityProvider()
+}
+
+// placeWith places tasks of a capacity provider, empty for any instance; the diagnosis says where that has none.
+func (d *decider) placeWith(provider string, r placement.Request) placement.Result {
+	result := d.engine.Place(r)
+	if provider == "" || result.Diagnosis == nil {
+		return result
+	}
+	for _, v := range d.snap.Instances {
+		if v.Instance != nil && !v.Gone() && v.CapacityProvider() == provider {
+			return result
+		}
+	}
+	result.Diagnosis.Empty = provider
+	return result
 }
 
 // fallBack starts tasks with any provider of the strategy that have waited for theirs for too long, and has those looked at

@@ -12,9 +12,6 @@ import (
 // the request and a due row.
 const maxRequestRows = 10*rowsPerStart + 2
 
-// NoInstances is the failure of a task in a cluster without instances, in ECS's words.
-const NoInstances = "No Container Instances were found in your cluster."
-
 // request answers one RunTask or StartTask: tasks started, tasks that wait, and failures with their reason.
 func (d *decider) request(r *cluster.Request) {
 	def := d.snap.Definitions[r.TaskDefinition]
@@ -66,10 +63,14 @@ func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
 }
 
 func failure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
-	if diagnosis.Evaluated == 0 {
-		return cluster.Failure{Reason: NoInstances}
+	out := cluster.Failure{Reason: diagnosis.Failure()}
+	if diagnosis.Evaluated > 0 {
+		out.Detail = diagnosis.String()
 	}
-	return cluster.Failure{ARN: instance, Reason: diagnosis.ClosestFilter.Failure(), Detail: diagnosis.String()}
+	if diagnosis.Empty == "" && diagnosis.Evaluated > 0 {
+		out.ARN = instance
+	}
+	return out
 }
 
 // runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails. Where the request has a
@@ -97,7 +98,7 @@ func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
 
 // runPart starts those of a request's tasks, from the n-th, that go to the same capacity provider.
 func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition, n int) {
-	result := d.engine.Place(d.need(shapeOfRequest(part), def, part.ID, part.Count))
+	result := d.placeWith(firstProvider(part.Rules), d.need(shapeOfRequest(part), def, part.ID, part.Count))
 	part.Tasks, part.Failures = nil, nil
 	for k, where := range result.Placed {
 		d.accept(part, def, n+k, where)
@@ -147,7 +148,7 @@ func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int
 	}
 	t := d.standalone(r, def)
 	t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
-	d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: "+why))
+	d.plan.put(d.ended(t, cluster.StopFailedToStart, startFailed+why))
 	r.Tasks = append(r.Tasks, t.ID)
 }
 
@@ -161,7 +162,7 @@ func (d *decider) placeWaiting(w *work) {
 	for _, t := range d.candidates(w) {
 		if d.overdue(t) {
 			d.plan.room(1)
-			d.plan.put(d.ended(t, cluster.StopFailedToStart, "TaskFailedToStart: no instance could take the task in time."))
+			d.plan.put(d.ended(t, cluster.StopFailedToStart, startFailed+"no instance could take the task in time."))
 			d.waiting--
 			continue
 		}

@@ -204,7 +204,7 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 		return
 	}
 	log.say(about, d.now, service.Event{
-		Message: service.UnableToPlace(s.Name, next.Blocked), Name: placementFailed,
+		Message: service.UnableToPlace(s.Name, next.Blocked), Name: placementFailed, Reason: next.Blocked.Failure(),
 	})
 }
 

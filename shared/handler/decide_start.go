@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -153,13 +154,28 @@ func (d *decider) place(s *cluster.Service, def *cluster.TaskDefinition, w *wish
 		next = slices.DeleteFunc(next, func(p string) bool { return p == provider })
 		r := d.requestWith(provider, s, def, n-len(next))
 		r.Instances = w.start.On
-		result := d.engine.Place(r)
+		result := d.placeWith(provider, r)
 		d.startPlaced(s, def, w, result.Placed, log)
-		if log.service.Blocked == nil {
+		if log.service.Blocked == nil && result.Diagnosis != nil {
 			log.service.Blocked = result.Diagnosis
+			d.nameRefusal(s, result.Diagnosis)
 		}
 	}
 	d.fallBack(s, def, w, log)
+}
+
+// nameRefusal has the diagnosis say why ECS refused a task of the service where the closest instance is let alone for that:
+// the last time, as long as its row is kept.
+func (d *decider) nameRefusal(s *cluster.Service, g *cluster.Diagnosis) {
+	if g.ClosestFilter != cluster.FilterRefused {
+		return
+	}
+	var last cluster.Instant
+	for _, t := range d.snap.Owned(s.Short) {
+		if t.Refused() && t.Instance == g.Closest && t.Stopped > last {
+			last, g.Refusal = t.Stopped, strings.TrimPrefix(t.Reason, startFailed)
+		}
+	}
 }
 
 // toTargets starts tasks on the instances that tasks were stopped for, and holds back as many as have no room there yet,

@@ -44,20 +44,14 @@ func (d *drainer) find(t *cluster.Task) ([]cluster.ECSTask, error) {
 		{Cluster: d.cluster, StartedBy: t.Batch},
 		{Cluster: d.cluster, Instance: t.Instance, Desired: cluster.TaskStopped},
 	} {
-		ids, err := d.ECS.ListTasks(d.ctx, f)
+		err := eachTask(d.ctx, d.ECS, f, func(e cluster.ECSTask) error {
+			if e.StartedBy == t.Batch && e.Instance == t.Instance {
+				out = append(out, e)
+			}
+			return nil
+		})
 		if err != nil {
-			return nil, fmt.Errorf("listing tasks started by %s: %w", t.Batch, err)
-		}
-		for start := 0; start < len(ids); start += describeBatch {
-			got, err := d.ECS.DescribeTasks(d.ctx, d.cluster, ids[start:min(start+describeBatch, len(ids))])
-			if err != nil {
-				return nil, fmt.Errorf("describing tasks started by %s: %w", t.Batch, err)
-			}
-			for _, e := range got {
-				if e.StartedBy == t.Batch && e.Instance == t.Instance {
-					out = append(out, e)
-				}
-			}
+			return nil, fmt.Errorf("looking for what was started by %s: %w", t.Batch, err)
 		}
 	}
 	return out, nil

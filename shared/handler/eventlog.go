@@ -95,7 +95,8 @@ var eventTypes = map[string]string{
 	"SERVICE_DISCOVERY_INSTANCE_UNHEALTHY": "WARN", "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED": "ERROR",
 }
 
-// eventDetail is the detail of a service event as ECS has it; whoever sends it adds the ARN of the cluster.
+// eventDetail is the detail of a service event as ECS has it; whoever sends it adds the ARN of the cluster. Failures and
+// NextAttemptAt, of a throttle, are beyond ECS.
 type eventDetail struct {
 	Type         string    `json:"eventType"`
 	Name         string    `json:"eventName"`
@@ -103,6 +104,9 @@ type eventDetail struct {
 	CreatedAt    time.Time `json:"createdAt,omitzero"`
 	UpdatedAt    time.Time `json:"updatedAt,omitzero"`
 	Reason       string    `json:"reason,omitempty"`
+
+	Failures      int       `json:"failures,omitempty"`
+	NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"`
 }
 
 // publish has events sent to the event bus, where the installation wants that (S12): in at most one row.
@@ -122,34 +126,21 @@ func (d *decider) publish(s *cluster.Service, events []service.Event) {
 }
 
 func (d *decider) published(s *cluster.Service, e service.Event) cluster.PublishedEvent {
-	detail := eventDetail{Type: eventTypes[e.Name], Name: e.Name}
+	detail := eventDetail{
+		Type: eventTypes[e.Name], Name: e.Name, DeploymentID: e.Deployment, Reason: e.Reason,
+		Failures: e.Failures, NextAttemptAt: e.NextAttemptAt.UTC(),
+	}
 	if detail.Type == "" {
 		detail.Type = "INFO"
 	}
 	out := cluster.PublishedEvent{DetailType: serviceAction, Service: s.Name, At: d.now}
 	if strings.HasPrefix(e.Name, "SERVICE_DEPLOYMENT_") {
 		out.DetailType = deploymentChange
-		detail.DeploymentID, detail.UpdatedAt = e.Deployment, d.now
-		if detail.Reason = s.Deployment.Reason; s.Deployment.ID != e.Deployment {
-			detail.Reason = reasonOf(s, e.Deployment)
-		}
+		detail.UpdatedAt = d.now
 	} else {
 		detail.CreatedAt = d.now
-	}
-	if e.Name == placementFailed && s.Blocked != nil {
-		detail.Reason = s.Blocked.ClosestFilter.Failure()
 	}
 	text, _ := json.Marshal(detail) // strings and times: it cannot fail
 	out.Detail = string(text)
 	return out
-}
-
-// reasonOf is the rollout state reason of an older deployment.
-func reasonOf(s *cluster.Service, deployment string) string {
-	for _, o := range s.Older {
-		if o.ID == deployment {
-			return o.Reason
-		}
-	}
-	return ""
 }

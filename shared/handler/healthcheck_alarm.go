@@ -141,7 +141,7 @@ func (h *HealthCheck) watch(ctx context.Context, s *cluster.Service, alarms map[
 		old, _ := row.(*cluster.AlarmWatch)
 		next := seenOf(s, old, alarms)
 		if old != nil {
-			if old.Deployment == next.Deployment && old.Ignored == next.Ignored && old.Bake == next.Bake && old.Expires == 0 && slices.Equal(old.InAlarm, next.InAlarm) {
+			if sameWatch(old, next) {
 				return nil
 			}
 			next.Rev = old.Rev
@@ -156,6 +156,11 @@ func (h *HealthCheck) watch(ctx context.Context, s *cluster.Service, alarms map[
 	return fmt.Errorf("writing what was seen: lost %d races", maxRaces)
 }
 
+func sameWatch(a, b *cluster.AlarmWatch) bool {
+	return a.Deployment == b.Deployment && a.Ignored == b.Ignored && a.Bake == b.Bake && a.Expires == b.Expires &&
+		slices.Equal(a.InAlarm, b.InAlarm) && slices.Equal(a.Missing, b.Missing)
+}
+
 // seenOf is what is known of a deployment's alarms now. Those of all alarms in ALARM are named, ignored or not.
 func seenOf(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]cluster.Alarm) *cluster.AlarmWatch {
 	next := &cluster.AlarmWatch{
@@ -168,6 +173,7 @@ func seenOf(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]clust
 	for _, name := range s.Alarms.Names {
 		a, here := alarms[name]
 		if !here {
+			next.Missing = append(next.Missing, name)
 			continue
 		}
 		next.Bake = max(next.Bake, a.Window)
@@ -183,5 +189,6 @@ func seenOf(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]clust
 		}
 	}
 	slices.Sort(next.InAlarm)
+	slices.Sort(next.Missing)
 	return next
 }

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -309,6 +310,19 @@ func TestHealthCheck_Alarms(t *testing.T) {
 		b.looks(h)
 		want(t, "ignored", b.watch().Ignored, false)
 		want(t, "in alarm", len(b.watch().InAlarm), 1)
+	})
+	t.Run("ThatDoNotExistAreNamed", func(t *testing.T) {
+		b, h := asleep(t)
+		b.alarm("errors", false, epoch)
+		b.deploys("ecs-svc/1", epoch, "slow", "errors", "erors")
+		b.looks(h)
+		want(t, "missing", fmt.Sprint(b.watch().Missing), "[erors slow]")
+		before := b.units()
+		b.looks(h)
+		want(t, "write units where nothing is new", b.units(), before)
+		b.alarm("slow", false, epoch)
+		b.looks(h)
+		want(t, "missing", fmt.Sprint(b.watch().Missing), "[erors]")
 	})
 	t.Run("AreNotAskedForWhereNoDeploymentIsUnderWay", func(t *testing.T) {
 		b, h := asleep(t)

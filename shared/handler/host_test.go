@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -331,6 +332,21 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(3), Network: network})
 		w.pump()
 		wantCount(t, "running tasks beside the interface that is kept", w.with(cluster.TaskRunning), 2)
+	})
+	t.Run("ChangedConstraintsHaveTasksStartedOnInstancesThatAreThere", func(t *testing.T) {
+		w := begin(t)
+		ids := w.instances("i", 2, 2048, 8192)
+		one := agent
+		one.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "ec2InstanceId == i-" + ids[0]}}
+		w.createAs(one)
+		w.advance(time.Minute)
+		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
+		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &[]cluster.PlacementConstraint{}}); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "tasks on each", fmt.Sprint(on[ids[0]], on[ids[1]]), "1 1")
 	})
 	t.Run("ChangedConstraintsActOnRunningTasksWithTheNextDeployment", func(t *testing.T) {
 		w := begin(t)

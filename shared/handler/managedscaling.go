@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 
 	"berth/shared/awsevent"
@@ -122,12 +124,13 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 		return err
 	}
 	var failed, unattached []error
-	waits := false // for a look at a group, or for another environment that does the same
+	why := map[string]string{} // providers are not attached
+	waits := false             // for a look at a group, or for another environment that does the same
 	for _, p := range of.Leaving {
 		if err := wrap(h.detach(ctx, of, p), "taking capacity provider %s from the cluster", p); h.lostTo(name, p, err) {
 			waits = true
-		} else {
-			unattached = append(unattached, err)
+		} else if err != nil {
+			unattached, why[p] = append(unattached, err), err.Error()
 		}
 	}
 	if len(of.Providers) > 0 {
@@ -140,11 +143,12 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 				waits = true
 				continue
 			}
+			var reason notAttached
 			switch err := wrap(r.provider(p), "capacity provider %s", p); {
 			case h.lostTo(name, p, err):
 				waits = true
-			case errors.As(err, new(notAttached)):
-				unattached = append(unattached, err)
+			case errors.As(err, &reason):
+				unattached, why[p] = append(unattached, err), reason.Error()
 			default:
 				failed = append(failed, err)
 			}
@@ -157,7 +161,7 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 	if waits {
 		return err
 	}
-	return errors.Join(err, h.conclude(ctx, of, errors.Join(unattached...)))
+	return errors.Join(err, h.conclude(ctx, of, why))
 }
 
 // lostTo reports whether another environment sees to the provider at the same time: it acts, and concludes.
@@ -183,16 +187,13 @@ func attaching(err error) error {
 }
 
 // conclude says what has become of the attachments, if that was asked or has changed. What failed otherwise is tried again
-// the next minute, and no matter of theirs.
-func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed error) error {
+// the next minute, and no matter of theirs. Failed are the reasons by provider.
+func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
 	next := *of
-	next.Status, next.Reason = cluster.AttachmentsComplete, ""
-	if failed != nil {
-		next.Status, next.Reason = cluster.AttachmentsFailed, failed.Error()
-	} else {
-		next.Leaving = nil
+	if next.Status, next.Failed = cluster.AttachmentsFailed, failed; len(failed) == 0 {
+		next.Status, next.Leaving = cluster.AttachmentsComplete, nil
 	}
-	if next.Status == of.Status && next.Reason == of.Reason && len(next.Leaving) == len(of.Leaving) {
+	if next.Status == of.Status && maps.Equal(next.Failed, of.Failed) && len(next.Leaving) == len(of.Leaving) {
 		return nil
 	}
 	next.Rev++
@@ -300,6 +301,9 @@ func (r *scalingRound) provider(name string) error {
 	next.Attached, next.Beats = attached, r.beats(p, g, old.Beats)
 	var news []scaling.Event
 	next.Told, news = unheard(old.Told, d.Events)
+	// When the group was scaled or instances were replaced is remembered before that is done, and stays so where it then is not:
+	// a process that dies in between must not have the next scale in too soon, or an update of the nodes take back what is about to
+	// come. What is lost is a wait. That it was done is told only afterwards.
 	if err := r.remember(old, &next); err != nil {
 		return err
 	}
@@ -309,5 +313,9 @@ func (r *scalingRound) provider(name string) error {
 		})
 	}
 	// What is lost in a race from here on is made up for in the next minute, and is no reason to be silent about the rest.
-	return errors.Join(ignoreConflict(claimed), ignoreConflict(r.act(p, g, &d)), r.drainTerminating(p, g, old.Beats, next.Beats), ignoreConflict(r.tell(p, news)))
+	sized, acted := r.act(p, g, &d)
+	if !sized {
+		news = slices.DeleteFunc(news, func(e scaling.Event) bool { return e.Done })
+	}
+	return errors.Join(ignoreConflict(claimed), ignoreConflict(acted), r.drainTerminating(p, g, old.Beats, next.Beats), ignoreConflict(r.tell(p, news)))
 }

@@ -12,60 +12,61 @@ import (
 )
 
 // act carries out a decision, in the order in which it is safe: what gets tasks is protected before anything is let go of,
-// and the group's size comes last. What fails ends it: the next round decides anew.
-func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d *scaling.Decision) error {
+// and the group's size comes last. What fails ends it: the next round decides anew. Sized is whether all was done.
+func (r *scalingRound) act(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d *scaling.Decision) (sized bool, err error) {
 	if len(d.Protect) > 0 {
 		if err := r.Groups.SetInstanceProtection(r.ctx, g.Name, d.Protect, true); err != nil {
-			return fmt.Errorf("protecting instances: %w", err)
+			return false, fmt.Errorf("protecting instances: %w", err)
 		}
 	}
 	if err := errors.Join(r.note(d.Forget, ""), r.note(d.Note, g.Name)); err != nil {
-		return err
+		return false, err
 	}
 	released, err := r.release(p, g, d.Release)
 	if err != nil || !released {
-		return err
+		return false, err
 	}
 	for _, id := range d.Undrain {
 		if err := r.Hosts.ActivateInstance(r.ctx, r.of.Cluster, id); err != nil {
-			return fmt.Errorf("having instance %s take tasks again: %w", id, err)
+			return false, fmt.Errorf("having instance %s take tasks again: %w", id, err)
 		}
 	}
 	if err := r.takeIn(d.Undrain); err != nil {
-		return err
+		return false, err
 	}
 	for _, id := range d.Drain {
 		if err := r.ECS.DrainInstance(r.ctx, r.of.Cluster, id); err != nil {
-			return fmt.Errorf("draining instance %s: %w", id, err)
+			return false, fmt.Errorf("draining instance %s: %w", id, err)
 		}
 	}
 	if err := r.takeIn(d.Drain); err != nil { // the next provider's decision knows of it
-		return err
+		return false, err
 	}
 	return r.resize(p, g, d)
 }
 
 // resize has instances terminated, and sets the desired capacity: if the group still is what the decision rests on.
-func (r *scalingRound) resize(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d *scaling.Decision) error {
+func (r *scalingRound) resize(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, d *scaling.Decision) (sized bool, err error) {
 	if d.Desired == g.Desired && len(d.Replace) == 0 {
-		return nil
+		return true, nil
 	}
 	if same, err := r.unchanged(g); err != nil || !same {
-		return err
+		return false, err
 	}
 	for _, id := range d.Terminate {
 		if err := r.Groups.TerminateInstance(r.ctx, id, true); err != nil {
-			return fmt.Errorf("terminating instance %s: %w", id, err)
+			return false, fmt.Errorf("terminating instance %s: %w", id, err)
 		}
 	}
 	if err := r.replace(d.Replace); err != nil {
-		return err
+		return false, err
 	}
 	if d.Desired == g.Desired-len(d.Terminate) {
-		return nil
+		return true, nil
 	}
-	logger(r.Log).Info("desired capacity", "cluster", r.of.Cluster, "provider", p.Name, "from", g.Desired, "to", d.Desired, "why", d.Why)
-	return wrap(r.Groups.SetDesired(r.ctx, g.Name, d.Desired), "setting the desired capacity of group %s to %d", g.Name, d.Desired)
+	logger(r.Log).Info("setting the desired capacity", "cluster", r.of.Cluster, "provider", p.Name, "from", g.Desired, "to", d.Desired, "why", d.Why)
+	err = r.Groups.SetDesired(r.ctx, g.Name, d.Desired)
+	return err == nil, wrap(err, "setting the desired capacity of group %s to %d", g.Name, d.Desired)
 }
 
 // unchanged reports whether the group's sizes, whether its nodes are being upgraded, and its instances but for those that have

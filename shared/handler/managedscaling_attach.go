@@ -116,7 +116,11 @@ func (h *ManagedScaling) unreadable(ctx context.Context, of *cluster.ClusterProv
 	if forGood(err) == nil {
 		return nil
 	}
-	return h.conclude(ctx, of, err)
+	why := map[string]string{}
+	for _, name := range slices.Concat(of.Providers, of.Leaving) {
+		why[name] = err.Error()
+	}
+	return h.conclude(ctx, of, why)
 }
 
 // detach takes back all that was made for a provider that the cluster no longer has, and then lets go of it: another cluster

@@ -1,9 +1,11 @@
 package handler_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -25,8 +27,9 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		return s
 	}
+	replacing := func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagReplaceUnregistered: "true"} }
 	t.Run("ReplacesWhatNeverRegisters", func(t *testing.T) {
-		s := newScaled(t, nil)
+		s := newScaled(t, replacing)
 		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
 		n := 4
 		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
@@ -43,8 +46,48 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
+	t.Run("TellsOfNothingThatItHasNotDone", func(t *testing.T) {
+		s := newScaled(t, replacing)
+		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
+		n := 4
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(5)
+		inner, attempts := s.function.State, 0
+		s.function.State = deciding{inner, func() { attempts++; s.groups["g"].Max-- }} // the group is another each time
+		s.minute(2)
+		told := func() (out int) {
+			for _, m := range s.events("web") {
+				out += strings.Count(m, "did not register with the cluster")
+			}
+			return out
+		}
+		want(t, "attempts", attempts > 0, true)
+		want(t, "events of what was not done", told(), 0)
+		s.function.State = inner
+		s.minute(20)
+		want(t, "events of what was", told(), 2)
+		want(t, "replaced", strings.Count(strings.Join(s.calls, ", "), "terminate "), 2)
+	})
+	t.Run("ReplacesNothingUnlessThatIsEnabled", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.silent = map[string]bool{"i-001": true, "i-002": true}
+		n := 4
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(60)
+		wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
+		for _, c := range s.calls {
+			if strings.HasPrefix(c, "terminate ") {
+				t.Error(c)
+			}
+		}
+	})
 	t.Run("DoesNotReplaceWhatECSKnows", func(t *testing.T) {
 		s := started(t, 1, 0)
+		if err := s.api.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
+			t.Fatal(err)
+		}
 		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 		s.deaf = true // no event of the second's registration
 		s.minute(12)
@@ -58,7 +101,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	t.Run("LeavesInstancesOfAnotherClusterAlone", func(t *testing.T) {
 		for _, heard := range []bool{true, false} {
-			s := newScaled(t, nil)
+			s := newScaled(t, replacing)
 			s.minute(1)
 			s.ecs.clusters["dev"] = true
 			if err := s.api.ClusterCreated(ctx, "dev"); err != nil {
@@ -216,11 +259,16 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.pump()
 			s.function.State = deciding{s.function.State, func() { change(s) }}
 			s.calls = nil
+			var log bytes.Buffer
+			s.function.Log = slog.New(slog.NewTextHandler(&log, nil))
 			s.look(t)
 			for _, c := range s.calls {
 				if strings.HasPrefix(c, "desired") {
 					t.Errorf("%s, on a group that has changed", c)
 				}
+			}
+			if strings.Contains(log.String(), "desired capacity from") || !strings.Contains(log.String(), "the group has changed meanwhile") {
+				t.Errorf("it is told as done: %s", &log)
 			}
 		})
 	}

@@ -253,6 +253,21 @@ func TestManagedScaling(t *testing.T) {
 		}
 		want(t, "events", told, 1)
 	})
+	t.Run("TellsAServiceOnceThatTheGroupIsFull", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Max = 1
+		n := 9
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(20)
+		told := 0
+		for _, m := range s.events("web") {
+			if strings.Contains(m, "(service web) tasks wait for capacity provider p: ") && strings.Contains(m, "the group is at its maximum of 1.") {
+				told++
+			}
+		}
+		want(t, "events", told, 1)
+	})
 	t.Run("StandaloneTasksWaitForTheirTime", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
@@ -347,21 +362,32 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			if !strings.Contains(got.UpdateReason, c.text) {
 				t.Errorf("the reason %q lacks %q", got.UpdateReason, c.text)
 			}
-			s.attach(t, "p", "q")
-			_ = s.function.Schedule(ctx, "scaling")
-			want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
-			a, err := s.api.Attachments(ctx, prod)
-			if err != nil || !strings.Contains(a.Reason, "capacity provider q: "+got.UpdateReason) {
-				t.Errorf("%v: the attachments failed for %q", err, a.Reason)
-			}
-			s.attach(t, "p")
-			s.look(t)
+			_, err = s.api.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
+			wantCode(t, err, cluster.CodeInvalidParameter, "The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try again.")
 			want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
 			gone, err := s.api.DeleteCapacityProvider(ctx, "q")
 			want(t, "error", err, nil)
 			want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 		})
 	}
+	t.Run("FailedInAClusterThatHasAnother", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.look(t)
+		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "gone")); err != nil {
+			t.Fatal(err)
+		}
+		s.attach(t, "p", "q") // before anybody has looked at its group
+		_ = s.function.Schedule(ctx, "scaling")
+		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
+		a, err := s.api.Attachments(ctx, prod)
+		want(t, "error", err, nil)
+		want(t, "reasons", fmt.Sprint(a.Failed), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
+		s.attach(t, "p", "q") // who changes something else need not take it away
+		_ = s.function.Schedule(ctx, "scaling")
+		s.attach(t, "p")
+		s.look(t)
+		want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
+	})
 	t.Run("Complete", func(t *testing.T) {
 		s := newScaled(t, nil)
 		want(t, "status at first", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)

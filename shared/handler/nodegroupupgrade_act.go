@@ -201,22 +201,12 @@ func (n *NodeGroupUpgrade) empty(ctx context.Context, clusterName, node string, 
 	if busy, err := n.observer().unheard(ctx, n.ECS, clusterName, node); err != nil || busy {
 		return false, err
 	}
-	ids, err := n.ECS.ListTasks(ctx, cluster.TaskFilter{Cluster: clusterName, Instance: node, Desired: cluster.TaskStopped})
-	if err != nil {
-		return false, fmt.Errorf("listing what has stopped on node %s: %w", node, err)
-	}
-	for batch := range slices.Chunk(ids, describeBatch) {
-		got, err := n.ECS.DescribeTasks(ctx, clusterName, batch)
-		if err != nil {
-			return false, fmt.Errorf("describing what has stopped on node %s: %w", node, err)
-		}
-		for _, t := range got {
-			if t.Last != cluster.TaskStopped || n.Clock.Now().Sub(t.Stopped) < since {
-				return false, nil
-			}
-		}
-	}
-	return true, nil
+	empty := true
+	err := eachTask(ctx, n.ECS, cluster.TaskFilter{Cluster: clusterName, Instance: node, Desired: cluster.TaskStopped}, func(t cluster.ECSTask) error {
+		empty = empty && t.Last == cluster.TaskStopped && n.Clock.Now().Sub(t.Stopped) >= since
+		return nil
+	})
+	return empty, err
 }
 
 // stop stops tasks by force, through the outbox as any other stop.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/nodegroup"
 )
 
 // create looks at what a CREATING node group is to be made of, sets the sizes that it is to have, and says what became of
@@ -38,15 +38,11 @@ func (n *NodeGroupUpgrade) made(ctx context.Context, g *cluster.NodeGroup) (*clu
 	}
 	auto := groups[0]
 	target, of := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
-	switch {
-	case of != "":
+	if of != "" {
 		target, err = n.custom(ctx, target)
-	case target.Image == "":
+	} else {
 		of = templateOf(auto.Template).ID
-		var lt *cluster.LaunchTemplate
-		if lt, err = n.Templates.LaunchTemplate(ctx, templateOf(auto.Template)); err == nil {
-			target.Image = lt.Image
-		}
+		target, err = n.regular(ctx, target, templateOf(auto.Template))
 	}
 	if err != nil {
 		return templateIssue(err, of)
@@ -112,26 +108,31 @@ func issueOf(err error, code cluster.IssueCode, resource string) (*cluster.NodeG
 	return &cluster.NodeGroupIssue{Code: code, Message: fmt.Sprintf("%s: %s", why.Code, why.Message), Resources: []string{resource}}, nil
 }
 
-// custom is a target of a launch template version of the user's own, which names the image itself (EKS user guide, custom
-// launch templates), or leaves it to the releaseVersion.
+// custom is a target of a launch template version of the user's own.
 func (n *NodeGroupUpgrade) custom(ctx context.Context, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
-	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
-	if ref.ID == "" {
-		ref.Name = t.SourceName
-	}
-	lt, err := n.Templates.LaunchTemplate(ctx, ref)
-	switch {
-	case err != nil:
+	lt, err := n.Templates.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	if err != nil {
 		return t, fmt.Errorf("describing the launch template: %w", err)
-	case lt.Image == "" && t.ReleaseVersion == "":
-		return t, cluster.Errorf(cluster.CodeInvalidParameter, "Version %d of launch template %s names no image, and the request no releaseVersion", lt.Version, lt.ID)
-	case lt.Image != "" && (t.ReleaseVersion != "" || t.Version != ""):
-		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify version or releaseVersion: the launch template names an image")
 	}
-	t.Image = cmp.Or(lt.Image, t.ReleaseVersion)
-	t.SourceTemplate, t.SourceName, t.SourceVersion = lt.ID, lt.Name, strconv.FormatInt(lt.Version, 10)
+	return nodegroup.FromTemplate(t, lt)
+}
+
+// regular is the target of a new node group without a launch template of its own: the image that its machines have. Another by
+// the releaseVersion would be said of machines that do not have it.
+func (n *NodeGroupUpgrade) regular(ctx context.Context, t cluster.UpdateTarget, of cluster.TemplateRef) (cluster.UpdateTarget, error) {
+	lt, err := n.Templates.LaunchTemplate(ctx, of)
+	if err != nil {
+		return t, fmt.Errorf("describing the launch template: %w", err)
+	}
+	if t.ReleaseVersion != lt.Image && imageID(t.ReleaseVersion) && imageID(lt.Image) { // not by name, or as a parameter
+		return t, cluster.Errorf(cluster.CodeInvalidParameter, "releaseVersion is %s, but version %d of launch template %s, from which the Auto Scaling group launches, has %s. Leave it out, and update the node group to it once it is ACTIVE.",
+			t.ReleaseVersion, lt.Version, lt.ID, lt.Image)
+	}
+	t.Image = lt.Image
 	return t, nil
 }
+
+func imageID(s string) bool { return strings.HasPrefix(s, "ami-") }
 
 // configure carries out an update of the sizes.
 func (n *NodeGroupUpgrade) configure(ctx context.Context, g *cluster.NodeGroup) error {

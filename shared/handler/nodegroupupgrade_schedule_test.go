@@ -52,6 +52,34 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	want(t, "looked at", strings.Join(looked, " "), "a b c")
 }
 
+// Looks that come some seconds early or late replace nodes as fast as punctual ones, and none before ECS has had no task there
+// for a minute (N4).
+func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
+	took := func(jitter time.Duration, early int) (looks int) {
+		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		pool.terminated = func(id string) {
+			for _, task := range w.ecs.tasks {
+				if task.Instance == id && w.clock.now.Sub(task.Stopped) < time.Minute {
+					t.Errorf("node %s is terminated %v after its last task", id, w.clock.now.Sub(task.Stopped))
+				}
+			}
+		}
+		pool.runs(upgrade, 120, func(minute int) {
+			looks++
+			if minute%2 == early {
+				w.clock.now = w.clock.now.Add(-jitter)
+			} else {
+				w.clock.now = w.clock.now.Add(jitter)
+			}
+		})
+		return looks
+	}
+	punctual := took(0, 0)
+	for early := range 2 {
+		want(t, "looks", took(4*time.Second, early), punctual)
+	}
+}
+
 // A scale-out of managed scaling keeps the nodes that the update has added (N5).
 func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 	for _, c := range []struct {

@@ -24,6 +24,8 @@ type nodePool struct {
 	errs     []error // of each look
 	deny     error   // of CreateVersion
 	drains   int     // the most instances that were DRAINING at once
+	// terminated is told of each container instance that is terminated, if it is set.
+	terminated func(id string)
 }
 
 func (p *nodePool) FailedLaunches(_ context.Context, _ string, since time.Time) (out []cluster.FailedLaunch, err error) {
@@ -55,6 +57,9 @@ func (p *nodePool) TerminateInstance(_ context.Context, id string, lower bool) e
 	for _, i := range p.w.ecs.instances {
 		if i.EC2InstanceID != id {
 			continue
+		}
+		if p.terminated != nil {
+			p.terminated(i.ID)
 		}
 		for _, task := range p.w.ecs.tasks {
 			if task.Instance == i.ID && task.Last != cluster.TaskStopped {

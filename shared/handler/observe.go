@@ -134,22 +134,32 @@ func (o *observer) stopExtra(ctx context.Context, t cluster.ECSTask) error {
 // unheard reports whether ECS runs tasks on an instance that has none by the state, and takes them in: a start may take effect
 // late, or its events be lost, and whoever lets the instance go must not take the task along.
 func (o *observer) unheard(ctx context.Context, ecs ECS, clusterName, instance string) (bool, error) {
-	ids, err := ecs.ListTasks(ctx, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning})
+	any := false
+	err := eachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
+		any = true
+		return ignoreDrop(o.task(ctx, t))
+	})
+	return any, err
+}
+
+// eachTask has the tasks that a filter selects looked at, as ECS describes them.
+func eachTask(ctx context.Context, ecs ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
+	ids, err := ecs.ListTasks(ctx, f)
 	if err != nil {
-		return false, fmt.Errorf("listing tasks of instance %s: %w", instance, err)
+		return fmt.Errorf("listing tasks: %w", err)
 	}
 	for batch := range slices.Chunk(ids, describeBatch) {
-		got, err := ecs.DescribeTasks(ctx, clusterName, batch)
+		got, err := ecs.DescribeTasks(ctx, f.Cluster, batch)
 		if err != nil {
-			return false, fmt.Errorf("describing tasks of instance %s: %w", instance, err)
+			return fmt.Errorf("describing tasks: %w", err)
 		}
 		for _, t := range got {
-			if err := ignoreDrop(o.task(ctx, t)); err != nil {
-				return false, err
+			if err := visit(t); err != nil {
+				return err
 			}
 		}
 	}
-	return len(ids) > 0, nil
+	return nil
 }
 
 // foreignOwner is the owner of the rows of tasks that Berth did not start.

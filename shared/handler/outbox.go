@@ -299,6 +299,9 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 	return nil, false, fmt.Errorf("claiming task %s: lost %d races", key.Sort, maxRaces)
 }
 
+// startFailed begins the stoppedReason of a task that was not started, as with ECS.
+const startFailed = "TaskFailedToStart: "
+
 // call is one StartTask. The tasks it starts will report themselves; those that ECS refused are written off.
 func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 	c := cluster.StartCall{
@@ -328,7 +331,7 @@ func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
 			return err
 		}
 		// The instance could not take it: that says nothing of the revision (S7).
-		if err := d.writeOff(t, cluster.StopRefused, "TaskFailedToStart: "+reason); err != nil {
+		if err := d.writeOff(t, cluster.StopRefused, startFailed+reason); err != nil {
 			return err
 		}
 	}
@@ -347,7 +350,7 @@ func (d *drainer) callFailed(claimed []*cluster.Task, err error) error {
 	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
 		d.Figures.Add(TasksRefused, len(claimed))
 		for _, t := range claimed {
-			if err := d.writeOff(t, cluster.StopFailedToStart, "TaskFailedToStart: "+err.Error()); err != nil {
+			if err := d.writeOff(t, cluster.StopFailedToStart, startFailed+err.Error()); err != nil {
 				return err
 			}
 		}

@@ -403,6 +403,27 @@ func TestPlacement_Delete(t *testing.T) {
 		}
 		wantCount(t, "ECS tasks", w.ecs.live(), 0)
 	})
+	t.Run("IsMissingOncePurged", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 4096, 8192)
+		w.create("web", "web", 1)
+		w.pump()
+		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+			t.Fatal(err)
+		}
+		w.pump()
+		w.store.Expire(w.clock.now)
+		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
+		w.store.Expire(time.Unix(w.service("web").Expires, 0).Add(time.Second))
+		found, missing, err := w.api.DescribeServices(ctx, prod, []string{"web"})
+		if err != nil || len(found) > 0 || len(missing) != 1 || missing[0].Reason != "MISSING" {
+			t.Fatalf("found %v, missing %v, %v", found, missing, err)
+		}
+		_, err = w.update(cluster.ServiceChange{Name: "web", Desired: new(1)})
+		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
+		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
+	})
 	t.Run("MakesRoomForANewServiceOfTheName", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)

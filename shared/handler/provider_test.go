@@ -155,6 +155,16 @@ func TestPlacement_Providers(t *testing.T) {
 		w.provide("s2", "spot", 20)
 		want(t, "where", w.task(waiting[0].ID).Instance, "s2")
 	})
+	t.Run("StandaloneTasksOfAnEmptyProviderFail", func(t *testing.T) {
+		w := newWorld(t)
+		w.associate("demand", "empty")
+		w.provide("d", "demand", 20)
+		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "demand", Base: 1}, {Provider: "empty", Weight: 1}}}})
+		wantCount(t, "tasks", r.Tasks, 1)
+		wantCount(t, "failures", r.Failures, 2)
+		want(t, "reason", r.Failures[0].Reason, "EMPTY CAPACITY PROVIDER")
+		want(t, "instance", r.Failures[0].ARN, "")
+	})
 	t.Run("StandaloneTasksFallBack", func(t *testing.T) {
 		w := begin(t, 0, 20, func(s *handler.Settings) { s.ProviderFallback = 5 * time.Minute })
 		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: handler.WaitForever})

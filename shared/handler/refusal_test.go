@@ -63,7 +63,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 			t.Fatalf("asked at minutes %v", got)
 		}
 		wantEvent(t, w.events("web"), "(service web) was unable to place a task because no container instance met all of its requirements. "+
-			`The closest matching (container-instance i000) encountered error "RESOURCE:OTHER". `+
+			`The closest matching (container-instance i000) has insufficient CPU units available. `+
 			"For more information, see the Troubleshooting section of the Amazon ECS Developer Guide. 0/1: 1 refused by ECS a while ago")
 	})
 	t.Run("AreMadeWhereTheReasonIsOver", func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestPlacement_RunTask(t *testing.T) {
 		r := w.run(t, cluster.TaskSpec{Count: 2})
 		wantCount(t, "tasks", r.Tasks, 0)
 		wantCount(t, "failures", r.Failures, 2)
-		want(t, "reason", r.Failures[0].Reason, handler.NoInstances)
+		want(t, "reason", r.Failures[0].Reason, cluster.NoInstances)
 		wantCount(t, "task rows", w.tasks(), 0)
 	})
 	t.Run("StartsTasksWithOverridesAlone", func(t *testing.T) {

@@ -97,25 +97,16 @@ func (s *sweep) tasks(ctx context.Context) error {
 	rows := s.byDerivedID()
 	seen := map[*cluster.Task]bool{}
 	for _, desired := range []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped} {
-		ids, err := s.ecs.ListTasks(ctx, cluster.TaskFilter{Cluster: s.cluster, Desired: desired})
+		err := eachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
+			row := rows[derivedID(t)]
+			if row == nil {
+				row = rows[t.ID] // started by Berth, and foreign since its row has gone
+			}
+			seen[row] = true
+			return s.compare(ctx, row, t)
+		})
 		if err != nil {
-			return fmt.Errorf("listing tasks: %w", err)
-		}
-		for batch := range slices.Chunk(ids, describeBatch) {
-			got, err := s.ecs.DescribeTasks(ctx, s.cluster, batch)
-			if err != nil {
-				return fmt.Errorf("describing tasks: %w", err)
-			}
-			for _, t := range got {
-				row := rows[derivedID(t)]
-				if row == nil {
-					row = rows[t.ID] // started by Berth, and foreign since its row has gone
-				}
-				seen[row] = true
-				if err := s.compare(ctx, row, t); err != nil {
-					return err
-				}
-			}
+			return err
 		}
 	}
 	return s.lost(ctx, seen)

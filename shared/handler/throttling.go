@@ -98,7 +98,7 @@ func (h *Throttling) fold(ctx context.Context, f *failures) error {
 			return fmt.Errorf("reading the throttle of service %s: %w", s.Name, err)
 		}
 		old, _ := row.(*cluster.Throttle)
-		writes := h.writes(s, old, service.Backoffs(old, tasks, service.Limits{Ladder: h.Settings.Ladder}))
+		writes := h.writes(s, old, service.Backoffs(old, tasks, h.Settings.limits()))
 		if len(writes) == 0 {
 			return nil
 		}
@@ -183,7 +183,7 @@ func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs 
 	next.Expires = now.Add(h.Settings.KeepRequests).Unix()
 	dues := map[cluster.Key]cluster.Write{} // two revisions may go on at the same time
 	for id, b := range backoffs {
-		if id != s.Deployment.ID && !slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool { return d.ID == id }) {
+		if !deployed(s, id) {
 			continue
 		}
 		next.Revisions[id] = b

@@ -30,7 +30,7 @@ func (w *work) step(n *cluster.NodeWork) bool {
 		case i.Lifecycle == Terminating:
 		case !w.empty(n, i):
 			n.Step, n.Since, n.Forced = cluster.StepDrain, n.DrainingAt, false
-		case n.Step == cluster.StepCordon && w.over(n.Since, w.Waits.Cordon):
+		case n.Step == cluster.StepCordon && w.nearlyOver(n.Since, w.Waits.Cordon): // whoever terminates it asks ECS for the rest
 			w.to(n, cluster.StepTerminate)
 		}
 	}

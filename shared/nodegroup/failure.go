@@ -47,7 +47,7 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	w := newWork(u, nil)
 	w.now = now
 	w.look()
-	w.Waiting, w.LookAgain = "to be allowed to put back what was changed: "+why, w.LookedAt.Add(tick)
+	w.Waiting = "to be allowed to put back what was changed: " + why
 	switch {
 	case w.Since.IsZero():
 		w.Since = now
@@ -57,7 +57,7 @@ func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) 
 	default:
 		w.group.Sizes = w.lastSizes(sizes)
 		w.Stopped += w.leaves()
-		w.Waiting, w.LookAgain = "", zero
+		w.Waiting = ""
 		w.end(cluster.UpdateFailed)
 	}
 	return w.Update

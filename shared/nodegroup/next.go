@@ -96,18 +96,17 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 	maps.DeleteFunc(w.Refused, func(id, _ string) bool { return w.byID[id] == nil })
 	for range rounds {
 		before := clone(w.Update)
-		w.next = w.LookedAt.Add(tick)
 		w.advance()
 		if w.Ended() || reflect.DeepEqual(before, w.Update) {
 			break
 		}
 	}
 	var actions []Action
-	w.Waiting, w.LookAgain = "", time.Time{}
+	w.Waiting = ""
 	if !w.Ended() {
 		actions = w.act()
 		w.noteMax(actions)
-		w.Waiting, w.LookAgain = w.waiting(), w.next
+		w.Waiting = w.waiting()
 	}
 	if reflect.DeepEqual(u, w.Update) {
 		return u, actions
@@ -123,7 +122,6 @@ type work struct {
 	byID    map[string]*Instance
 	labels  map[string]string // of a node that is up to date
 	now     time.Time
-	next    time.Time // the first time at which time alone changes something
 }
 
 func newWork(u *cluster.Update, instances []Instance) *work {
@@ -205,18 +203,13 @@ func shift(t *time.Time, by time.Duration) {
 	}
 }
 
-// over reports whether a wait that began at a time has ended; one that has not begun has not. If not, the update is to be
-// looked at again when it does.
+// over reports whether a wait that began at a time has ended; one that has not begun has not.
 func (w *work) over(since time.Time, wait time.Duration) bool {
-	if since.IsZero() {
-		return false
-	}
-	end := since.Add(wait)
-	if w.now.Before(end) {
-		if end.Before(w.next) {
-			w.next = end
-		}
-		return false
-	}
-	return true
+	return !since.IsZero() && !w.now.Before(since.Add(wait))
+}
+
+// nearlyOver is the same of a wait that may end a tenth early: looks come a minute apart, give or take some seconds, and one
+// that comes just before the end of a wait of a minute would have it take two.
+func (w *work) nearlyOver(since time.Time, wait time.Duration) bool {
+	return w.over(since, wait-wait/10)
 }

@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"cmp"
 	"maps"
+	"strconv"
 	"time"
 
 	"berth/shared/cluster"
@@ -76,6 +77,30 @@ func Resolve(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	next := clone(u)
 	next.Target, next.Params = t, params(t)
 	return next
+}
+
+// FromTemplate is a target of a launch template version of the user's own, which names the image itself, or leaves it to the
+// releaseVersion (EKS user guide, custom launch templates). It fails for good where neither does, with
+// InvalidParameterException, or both do, with InvalidRequestException.
+func FromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
+	switch {
+	case lt.Image == "" && t.ReleaseVersion == "":
+		return t, cluster.Errorf(cluster.CodeInvalidParameter, "Version %d of launch template %s names no image, and the request no releaseVersion", lt.Version, lt.ID)
+	case lt.Image != "" && (t.ReleaseVersion != "" || t.Version != ""):
+		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify version or releaseVersion: the launch template names an image")
+	}
+	t.Image = cmp.Or(lt.Image, t.ReleaseVersion)
+	t.SourceTemplate, t.SourceName, t.SourceVersion = lt.ID, lt.Name, strconv.FormatInt(lt.Version, 10)
+	return t, nil
+}
+
+// SourceOf names the launch template version that a target is to be made from, by its id where that is known.
+func SourceOf(t cluster.UpdateTarget) cluster.TemplateRef {
+	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
+	if ref.ID == "" {
+		ref.Name = t.SourceName
+	}
+	return ref
 }
 
 // CheckConfig refuses, with InvalidParameterException, an update configuration with both of maxUnavailable and

@@ -14,8 +14,8 @@ type census struct {
 	Input
 	settings cluster.ManagedScaling
 	members  []*member // in order of EC2 id
-	// running (N) is how many the group has, gone those of them that never came to be of use, foreign those that are not the
-	// provider's to judge.
+	// running (N) is how many the group has, gone those of them that have not registered in time, foreign those that are not
+	// the provider's to judge.
 	running, gone, foreign int
 	// warming are those that block scaling out, arriving those of the running that have yet to register.
 	warming  []*member
@@ -35,6 +35,7 @@ type member struct {
 	load     []*cluster.Task       // that hold capacity and are no daemons', in order of id
 	launched time.Time
 	warming  bool
+	overdue  bool // it has not registered in the time that it had
 	counts   bool // it runs, and is not on its way out
 	// foreign is why an instance that never registered here is none of the provider's: something that Berth does not see may
 	// run there.
@@ -111,13 +112,14 @@ func (c *census) join(m *member) {
 	if m.warming {
 		c.warming = append(c.warming, m)
 	}
+	m.overdue = m.view == nil && c.Now.Sub(m.launched) >= c.patience()
 	if m.counts = m.Running() || m.view != nil; !m.counts {
 		return
 	}
 	c.running++
 	switch {
 	case m.view != nil:
-	case m.warming:
+	case !m.overdue:
 		c.arriving++
 	case c.stranger(m):
 		c.foreign++
@@ -169,7 +171,7 @@ func (c *census) date(m *member) {
 }
 
 // lost reports whether the instance has had its time and never registered: nothing can run there.
-func (m *member) lost() bool { return m.counts && m.view == nil && !m.warming && m.foreign == "" }
+func (m *member) lost() bool { return m.counts && m.overdue && m.foreign == "" }
 
 // empty reports whether nothing but daemons would go with the instance (C5).
 func (m *member) empty() bool {
@@ -255,4 +257,9 @@ func (c *census) engineOf() *placement.Engine {
 
 func (c *census) event(owner, topic, message string) {
 	c.out.Events = append(c.out.Events, Event{Owner: owner, Topic: topic, Message: message})
+}
+
+// done adds an event that is true once what the decision says of replacing and of the desired capacity is done.
+func (c *census) done(owner, message string) {
+	c.out.Events = append(c.out.Events, Event{Owner: owner, Message: message, Done: true})
 }

@@ -91,6 +91,8 @@ type Event struct {
 	// comes every minute. Empty where something is done: that is news each time.
 	Topic   string
 	Message string
+	// Done reports that it tells of instances replaced or of the desired capacity, as what was done: it is true once that is so.
+	Done bool
 }
 
 // Verdict is why an instance of the group stays, or may go.

@@ -169,13 +169,20 @@ func (c *census) leaveOut(g *group) {
 	}
 }
 
-// text is the demand in words: "12 tasks of service web need 3 instances, 5 fit on one at most (insufficient CPU ...)".
-func (d *Demand) text() string {
+// String is the demand in words: "12 tasks of service web need 3 instances, 5 fit on one at most (insufficient CPU ...)".
+func (d *Demand) String() string {
+	whose := strings.Join(d.Owners, ", ")
+	switch {
+	case d.LeftOut != "":
+		return fmt.Sprintf("%s of %s: left out, as %s", counted(d.Count, "task"), whose, d.LeftOut)
+	case d.Instances == 0:
+		return fmt.Sprintf("%s of %s: there is room, which placement has yet to come to", counted(d.Count, "task"), whose)
+	}
 	rest, verb := d.Count-d.Fitting, "need"
 	if rest == 1 {
 		verb = "needs"
 	}
-	out := fmt.Sprintf("%s of %s %s %s", counted(rest, "task"), strings.Join(d.Owners, ", "), verb, counted(d.Instances, "instance"))
+	out := fmt.Sprintf("%s of %s %s %s", counted(rest, "task"), whose, verb, counted(d.Instances, "instance"))
 	if d.PerInstance == 0 {
 		return out + " at least, as none is known yet"
 	}

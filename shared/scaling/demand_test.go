@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -248,16 +249,56 @@ func TestDemandKnowsTheRoomThereIs(t *testing.T) {
 	contains(t, "why", d.Why, "desired capacity from 1 to 2. 1 task of service w0 needs 1 instance, 2 fit on one at most.")
 }
 
-// From zero the last instances known say what fits; the history keeps them.
+// From zero the last instances known say what fits, while they may be what the group launches: that tasks did not fit them must
+// not keep it empty for ever.
 func TestDemandRemembersTheLastInstances(t *testing.T) {
-	w := newWorld(instances(0, 1))
-	w.decide()
-	w.rows, w.group.Instances, w.group.Desired = nil, nil, 0
-	waits(3, cluster.Resources{Memory: 5000})(w)
-	d := w.decide()
-	expect(t, "desired", d.Desired, 0)
-	expect(t, "metric", d.Reservation, 100)
-	contains(t, "why", d.Demands[0].LeftOut, "insufficient memory (needs 5000 MiB, best free 4096)")
+	for name, c := range map[string]struct {
+		was, is string // launch template version
+		passed  time.Duration
+		desired int
+	}{
+		"JustNow":                          {"lt-1:1", "lt-1:1", time.Minute, 0},
+		"OfTheSameVersion":                 {"lt-1:1", "lt-1:1", 23 * time.Hour, 0},
+		"NotForEverAsItsTypesMayChange":    {"lt-1:1", "lt-1:1", 25 * time.Hour, 2},
+		"NotOfAnotherVersion":              {"lt-1:1", "lt-1:2", time.Minute, 2},
+		"NotOfAnotherTemplate":             {"lt-1:1", "lt-2:1", time.Minute, 2},
+		"OfTheLatestVersionForAWhile":      {"lt-1:1", "lt-1:$Latest", 59 * time.Minute, 0},
+		"ThenThatMayBeAnother":             {"lt-1:1", "lt-1:$Latest", 61 * time.Minute, 2},
+		"OfTheDefaultVersionForAWhile":     {"lt-1:1", "lt-1:$Default", 61 * time.Minute, 2},
+		"WithoutALaunchTemplateForAWhile":  {"", "", 59 * time.Minute, 0},
+		"WithoutALaunchTemplateNotForEver": {"", "", 61 * time.Minute, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(instances(0, 1))
+			w.group.Template, w.group.Instances[0].Template = c.was, c.was
+			w.decide()
+			w.rows, w.group.Instances, w.group.Desired = nil, nil, 0
+			waits(3, cluster.Resources{Memory: 5000})(w)
+			w.now = w.now.Add(time.Minute)
+			d := w.decide()
+			expect(t, "desired at first", d.Desired, 0)
+			expect(t, "metric", d.Reservation, 100)
+			contains(t, "why", d.Demands[0].LeftOut, "insufficient memory (needs 5000 MiB, best free 4096)")
+			w.group.Template, w.now = c.is, w.now.Add(c.passed)
+			expect(t, "desired", w.decide().Desired, c.desired)
+		})
+	}
+	t.Run("NotThoseMadeFromTheOneBefore", func(t *testing.T) { // it changed while they were still there
+		w := newWorld(instances(0, 1))
+		w.group.Template, w.group.Instances[0].Template = "lt-1:2", "lt-1:1"
+		waits(3, cluster.Resources{Memory: 5000})(w)
+		expect(t, "desired with one", w.decide().Desired, 1)
+		w.rows, w.group.Instances, w.group.Desired = nil, nil, 0
+		expect(t, "desired", w.decide().Desired, 2)
+	})
+	t.Run("WhileTheLastAreDrained", func(t *testing.T) {
+		w := newWorld(instances(1, 0), full)
+		w.decide()
+		w.rows[1].(*cluster.Instance).Status = cluster.InstanceDraining
+		waits(1, small)(w)
+		w.now = w.now.Add(48 * time.Hour)
+		expect(t, "desired", w.decide().Desired, 2)
+	})
 }
 
 // C4.

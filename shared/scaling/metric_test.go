@@ -26,7 +26,12 @@ func TestMetric(t *testing.T) {
 		"FromZeroTwoWithTarget50":         {[]option{waits(1, big), target(50)}, 1, 0, 200, 2, 0},
 		"FromZeroWithinTheMaximum":        {[]option{waits(1, big), bounds(0, 1)}, 1, 0, 200, 1, 0},
 		"FromZeroWithinTheLargestStep":    {[]option{waits(1, big), steps(1, 1)}, 1, 0, 200, 1, 0},
-		"FromZeroNothingWithoutAMaximum":  {[]option{waits(1, big), bounds(0, 0)}, 1, 0, 200, 0, 0},
+		// The smallest step makes M 5; the metric of an empty group is 200 whatever M is, and 200 % of none are two. The step counts from
+		// the next time on.
+		"FromZeroTwoWhateverTheSmallestStep": {[]option{waits(1, big), steps(5, 10)}, 5, 0, 200, 2, 0},
+		"FromZeroWithAnotherLaunchTemplate":  {[]option{remembered("lt-1:1"), launchTemplate("lt-1:2"), waits(1, cluster.Resources{Memory: 5000})}, 1, 0, 200, 2, 0},
+		"FromZeroNoneThatFitsTheLastOnes":    {[]option{remembered("lt-1:1"), launchTemplate("lt-1:1"), waits(1, cluster.Resources{Memory: 5000})}, 0, 0, 100, 0, 0},
+		"FromZeroNothingWithoutAMaximum":     {[]option{waits(1, big), bounds(0, 0)}, 1, 0, 200, 0, 0},
 		// M = N: each runs a task, or all that wait are left out.
 		"AllInUse":                {[]option{instances(4, 0)}, 4, 4, 100, 4, 4},
 		"AllInUseTarget80":        {[]option{instances(4, 0), target(80)}, 4, 4, 100, 5, 4},
@@ -59,6 +64,17 @@ func TestMetric(t *testing.T) {
 			expect(t, "desired", d.Desired, c.desired)
 		})
 	}
+}
+
+// remembered has the last instances, of 4,096 MiB, be of a launch template version; launchTemplate is the group's.
+func remembered(version string) option {
+	return func(w *world) {
+		w.history.Samples = []cluster.InstanceSample{{Registered: row(1).Registered, Attributes: map[string]string{}, Template: version}}
+	}
+}
+
+func launchTemplate(version string) option {
+	return func(w *world) { w.group.Template = version }
 }
 
 // full has tasks take up what is left of the instances so far.

@@ -25,6 +25,7 @@ func genWorld(t *rapid.T) *world {
 		target(of("target", 1, 50, 90, 100, 100)), steps(of("least step", 1, 1, 3), of("largest step", 1, 2, 10000)),
 		consolidating(of("budget", 1, 50, 100), minutes("window", 1, 10)), setting(func(s *cluster.ManagedScaling) {
 			s.UntilRegistered, s.TargetTracking, s.Consolidation.Enabled = yes("until registered"), of("policy", 0, 0, 1) == 1, yes("consolidation")
+			s.ReplaceUnregistered = yes("replaces")
 			s.Datapoints, s.Share, s.Cooldown = of("datapoints", 1, 3), of("share", 1, 50, 100), minutes("cooldown", 0, 15)
 		}),
 		web("web", of("desired", 0, 4, 9), rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost"), func(s *cluster.Service) { s.MaxPercent = of("most", 100, 200) }))

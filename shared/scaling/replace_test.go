@@ -21,7 +21,10 @@ func silent(n int, ago time.Duration) option {
 	}
 }
 
-// An instance that never registers counts in N: tasks would wait for it for ever.
+// replacing has instances replaced that do not register.
+var replacing = setting(func(s *cluster.ManagedScaling) { s.ReplaceUnregistered = true })
+
+// An instance that never registers counts in N: where that is set it is replaced, else tasks get another beside it.
 func TestReplace(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	waiting := func(n int) option { return waits(n, half) }
@@ -49,7 +52,7 @@ func TestReplace(t *testing.T) {
 		"OneOfTwoWhereNoneIsKnown":     {[]option{silent(2, 5*time.Minute), waiting(5)}, "i-1", 2},
 		"NotSoonAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5*time.Minute - 1)}, "", 3},
 		"AWarmupAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5 * time.Minute)}, "i-3", 3},
-		"NotInAnUpgrade":               {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.upgrade = true }}, "", 3},
+		"InAnUpgradeOneBesideIt":       {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.upgrade = true }}, "", 4},
 		"NotWhatSomebodyElseProtects":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protected}, "", 4},
 		"NotWhatIsStillProtected":      {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection, protected}, "", 3},
 		"ReleasedByTheProvider":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection}, "i-3", 3},
@@ -63,7 +66,7 @@ func TestReplace(t *testing.T) {
 		"NotWhatIsBeingTerminatedOnce": {[]option{instances(2, 0), full, waiting(2), func(w *world) { w.machine(3, "Terminating:Wait"); w.group.Desired = 3 }}, "", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(c.options...)
+			w := newWorld(append([]option{replacing}, c.options...)...)
 			d := w.decide()
 			expect(t, "replaced", strings.Join(d.Replace, " "), c.replaced)
 			expect(t, "desired", d.Desired, c.desired)
@@ -72,13 +75,85 @@ func TestReplace(t *testing.T) {
 		})
 	}
 	t.Run("TellsThoseThatWait", func(t *testing.T) {
-		d := newWorld(instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Share = 100 })).decide()
+		d := newWorld(replacing, instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Share = 100 })).decide()
 		contains(t, "event", told(d), "service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
 		contains(t, "why", why(d, "i-4"), "it never registered with the cluster: it is replaced")
 	})
 	t.Run("SaysWhyNot", func(t *testing.T) {
-		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(time.Minute)).decide()
+		d := newWorld(replacing, instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(time.Minute)).decide()
 		contains(t, "why", why(d, "i-3"), "it never registered with the cluster, and is not replaced yet: others were replaced at 2026-11-21T11:59:00Z, and 5m0s have to pass")
+	})
+}
+
+// As ECS does it: what does not register stays, and tasks that wait get others beside it as far as the group's maximum goes.
+func TestReplaceNotUnlessEnabled(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	upgrading := func(w *world) { w.upgrade = true }
+	for name, c := range map[string]struct {
+		options         []option
+		needed, desired int
+	}{
+		"OneMoreForThoseThatWait":    {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half)}, 4, 4},
+		"AsManyAsTheyNeed":           {[]option{instances(2, 0), full, silent(2, time.Hour), waits(5, half)}, 7, 7},
+		"OneMoreInAnUpgrade":         {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), upgrading}, 4, 4},
+		"OneMoreWhereNoneIsKnown":    {[]option{silent(2, time.Hour), waits(5, half)}, 3, 3},
+		"NoMoreThanTheMaximum":       {[]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), bounds(0, 3)}, 4, 3},
+		"NotBeforeItHasHadItsTime":   {[]option{instances(2, 0), full, silent(1, 5*time.Minute-1), waits(2, half), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, 3, 3},
+		"ItIsEmptyWhereNothingWaits": {[]option{instances(2, 0), silent(1, time.Hour)}, 2, 3},
+		"NorForTheMinimum":           {[]option{instances(2, 0), silent(1, time.Hour), bounds(3, 9)}, 2, 3},
+		"NorWhereMinimumIsMaximum":   {[]option{silent(2, time.Hour), bounds(2, 2), waits(2, half)}, 3, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newWorld(c.options...).decide()
+			expect(t, "replaced", strings.Join(d.Replace, " "), "")
+			expect(t, "M", d.Needed, c.needed)
+			expect(t, "desired", d.Desired, c.desired)
+		})
+	}
+	t.Run("AGroupOfOneThatBootsSlowly", func(t *testing.T) {
+		w := newWorld(bounds(0, 1), waits(2, half))
+		w.group.Desired = w.decide().Desired
+		expect(t, "from zero", w.group.Desired, 1)
+		w.group.Desired = 0
+		m := w.machine(1, "InService")
+		m.LaunchedAt = w.now
+		delete(w.history.FirstSeen, "i-1")
+		for range 6 { // it takes six minutes, and the warm-up is over after five
+			w.now = w.now.Add(time.Minute)
+			d := w.decide()
+			expect(t, "replaced", len(d.Replace), 0)
+			expect(t, "desired", d.Desired, 1)
+		}
+		w.rows, w.waiting = append(w.rows, row(1)), nil
+		w.task("t", 1)
+		d := w.decide()
+		expect(t, "metric", d.Reservation, 100)
+	})
+	t.Run("AnUpgradeHoldsNothingUp", func(t *testing.T) {
+		for _, options := range [][]option{nil, {replacing}} {
+			w := newWorld(append([]option{instances(2, 0), full, silent(1, time.Hour), waits(2, half), upgrading}, options...)...)
+			n, d := w.minutes(300)
+			expect(t, "minutes", n, 1)
+			expect(t, "desired", d.Desired, 4)
+		}
+	})
+	t.Run("SaysNothingBeforeItHasHadItsTime", func(t *testing.T) {
+		for _, c := range []struct {
+			age  time.Duration
+			told bool
+		}{{10 * time.Second, false}, {5*time.Minute - 1, false}, {5 * time.Minute, true}} {
+			for _, options := range [][]option{nil, {replacing}} {
+				w := newWorld(append([]option{instances(2, 0), silent(1, c.age), setting(func(s *cluster.ManagedScaling) { s.Warmup = 0 })}, options...)...)
+				d := w.decide()
+				expect(t, "told", strings.Contains(told(d), "has not registered"), c.told)
+				expect(t, "M", d.Needed, 3-b2i(c.told))
+			}
+		}
+	})
+	t.Run("SaysSo", func(t *testing.T) {
+		d := newWorld(instances(2, 0), full, silent(1, time.Hour), waits(2, half)).decide()
+		contains(t, "event", told(d), "instance i-3 has not registered with the cluster 1h0m0s after it was launched: while tasks wait the group is to have another beside it")
+		contains(t, "event", told(d), "with the tag berth:replace-unregistered it would be replaced")
 	})
 }
 
@@ -148,6 +223,9 @@ func TestReplaceIsBounded(t *testing.T) {
 			if m := w.find(id); known[id] || m.Protected || m.Lifecycle != "InService" || noon.Sub(m.LaunchedAt) < 5*time.Minute {
 				t.Fatalf("%s is replaced: %+v", id, *m)
 			}
+		}
+		if len(d.Replace) > 0 && !w.provider.Scaling.ReplaceUnregistered {
+			t.Fatalf("%v are replaced, and nobody asked for it", d.Replace)
 		}
 		if n := len(d.Replace); n > max(1, d.Running*w.provider.Scaling.Share/100) || n > 0 && w.upgrade {
 			t.Fatalf("%d of %d are replaced: %s", n, d.Running, fmt.Sprint(d.Replace))

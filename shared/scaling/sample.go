@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
@@ -13,8 +15,16 @@ import (
 // maxSamples bounds what is remembered of a group with very many instance types.
 const maxSamples = 60
 
-// sample finds out what a new instance will be like: as those that the group has, one of each type and zone, or as the last
-// ones that it had (C2: "the sampled instances").
+// How long the last instances that a group had say what a new one will be like, while it has none: what it launches may have
+// changed, and tasks that do not fit what it was would never have it launch one. Where its launch template version is a number, and
+// still that of the instances, only the types of a mixed instances policy can have; else the version may be another each time.
+const (
+	sampleLife      = time.Hour
+	sampleLifeKnown = 24 * time.Hour
+)
+
+// sample finds out what a new instance will be like: as those that the group has, one of each type and zone, or for a while as
+// the last ones that it had (C2: "the sampled instances").
 func (c *census) sample() {
 	type kind struct{ name, zone string }
 	seen := map[kind]bool{}
@@ -35,12 +45,34 @@ func (c *census) sample() {
 		}
 		attributes[cluster.AttributeProvider] = c.Provider.Name // and is the provider's, as this one is once it has been claimed
 		out = append(out, cluster.InstanceSample{
-			AgentVersion: m.view.AgentVersion, Registered: m.view.Registered, Attributes: attributes,
+			AgentVersion: m.view.AgentVersion, Registered: m.view.Registered, Attributes: attributes, Template: m.Template,
 		})
 	}
 	if len(out) > 0 {
 		c.next.Samples = out
 	}
+	c.forget()
+}
+
+// forget drops what is remembered of instances that may no longer be what the group launches.
+func (c *census) forget() {
+	none := !slices.ContainsFunc(c.members, func(m *member) bool { return m.counts && m.view != nil })
+	if !none || len(c.next.Samples) == 0 {
+		c.next.NoneSince = time.Time{}
+		return
+	}
+	if c.next.NoneSince.IsZero() {
+		c.next.NoneSince = c.Now
+	}
+	age := c.Now.Sub(c.next.NoneSince)
+	c.next.Samples = slices.DeleteFunc(slices.Clone(c.next.Samples), func(s cluster.InstanceSample) bool {
+		switch group, numbered := c.Group.Template, !strings.Contains(c.Group.Template, ":$"); {
+		case group == "" || s.Template == "" || !numbered:
+			return age >= sampleLife
+		default:
+			return s.Template != group || age >= sampleLifeKnown
+		}
+	})
 }
 
 // blank is a cluster of nothing but new instances, one like each sample, with the daemons that start there first.

@@ -10,13 +10,17 @@ import (
 const fromZero = 200
 
 // measure works out the metric: how many instances are needed (M) of those that run (N), in percent (C1). Needed are those
-// that are not empty, and what waiting tasks need beside those there are: then the empty ones, too, as they were of no help.
+// that are not empty, and what waiting tasks need beside those there are: then the empty ones, too, as they were of no help, and
+// those that have not registered in time, unless they are replaced: the group is to have others beside them, up to its maximum.
 // Nothing needed and nothing running is the neutral value, the target: 100 would have a group with a lower target start
 // instances, find them empty, take them away, and so on (C8).
 func (c *census) measure() {
 	c.demands()
 	n := c.running
-	m := n - c.gone
+	m := n
+	if c.replaces() {
+		m -= c.gone
+	}
 	if !c.waits() {
 		m = n - c.empties()
 	}
@@ -114,18 +118,35 @@ func (c *census) grow() {
 	case goal <= current && want > c.Group.Max && current >= c.Group.Max:
 		c.out.Why = fmt.Sprintf("%d instances are needed, and the group is at its maximum of %d", want, c.Group.Max)
 		c.event("", "at maximum", fmt.Sprintf("(capacity provider %s) %s. %s", c.Provider.Name, c.out.Why, c.ask()))
+		c.hinders("at maximum")
 	case goal <= current:
 		c.out.Why = fmt.Sprintf("the group is on its way to %d instances", current)
 	case c.asked() && c.Now.Sub(c.next.LastOut) < c.settings.Warmup:
 		c.out.Why = fmt.Sprintf("%d instances are needed; those asked for at %s have yet to be launched, and block scaling out", want, stamp(c.next.LastOut))
+		c.hinders("warms up")
 	case len(c.warming) > 0:
 		first := c.warming[0]
 		c.out.Why = fmt.Sprintf("%d instances are needed; instance %s warms up until %s and blocks scaling out",
 			want, first.ID, stamp(first.launched.Add(c.settings.Warmup)))
+		c.hinders("warms up")
 	default:
 		c.out.Desired, c.next.LastOut = goal, c.Now
 		c.out.Why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, c.ask()))
-		c.event("", "", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
+		c.done("", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
+	}
+}
+
+// hinders tells those whose tasks wait for instances why there are no more of them.
+func (c *census) hinders(topic string) {
+	told := map[string]bool{}
+	for _, d := range c.out.Demands {
+		for _, owner := range d.Owners {
+			if d.LeftOut != "" || d.Instances == 0 || told[owner] {
+				continue
+			}
+			told[owner] = true
+			c.event(owner, topic+" "+owner, fmt.Sprintf("(%s) tasks wait for capacity provider %s: %s.", owner, c.Provider.Name, c.out.Why))
+		}
 	}
 }
 
@@ -147,7 +168,7 @@ func (c *census) ask() string {
 	var out []string
 	for _, d := range c.out.Demands {
 		if d.LeftOut == "" && d.Instances > 0 {
-			out = append(out, d.text()+".")
+			out = append(out, d.String()+".")
 		}
 	}
 	if len(out) == 0 {
@@ -184,7 +205,7 @@ func (c *census) shrink() {
 	default:
 		c.out.Desired, c.next.LastIn = next, c.Now
 		c.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, c.ratio())
-		c.event("", "", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
+		c.done("", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
 	}
 }
 

@@ -1,10 +1,13 @@
 package scaling_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/scaling"
 )
 
 // launched has all instances launched so long ago.
@@ -33,7 +36,7 @@ func TestWarmup(t *testing.T) {
 		"OfOneLeavingDoesNot":           {[]option{func(w *world) { w.machine(9, "Terminating:Wait").LaunchedAt = noon }}, 5},
 		"EndsWithTheRegistration":       {[]option{launched(time.Minute), untilRegistered}, 5},
 		"BlocksUntilTheRegistration":    {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon }, untilRegistered}, 3},
-		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 5},
+		"DoesNotWaitForItForEver":       {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt = noon.Add(-300 * time.Second) }, untilRegistered}, 6},
 		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
 		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
 		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
@@ -41,7 +44,7 @@ func TestWarmup(t *testing.T) {
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
 			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
-		}}, 5},
+		}}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(append([]option{instances(2, 0), full, waits(5, half)}, c.options...)...)
@@ -71,6 +74,34 @@ func TestGrow(t *testing.T) {
 	t.Run("SaysThatTheGroupIsFull", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), bounds(0, 2))
 		contains(t, "event", told(w.decide()), "5 instances are needed, and the group is at its maximum of 2. 5 tasks of service w0 need 3 instances, 2 fit on one at most (insufficient CPU (needs 1024 units, best free 0)).")
+	})
+	// topics are what the owner is told, without what it says: who has heard of one is not told again.
+	topics := func(d scaling.Decision, owner string) (out []string) {
+		for _, e := range d.Events {
+			if e.Owner == owner {
+				out = append(out, e.Topic)
+			}
+		}
+		return out
+	}
+	t.Run("TellsThoseThatWaitThatTheGroupIsFull", func(t *testing.T) {
+		left := cluster.Resources{Memory: 5000}
+		w := newWorld(instances(2, 0), full, waits(5, half), waits(3, half), waits(1, left), waits(2, small, func(s *placement.Spec) { s.Owner = "w0" }), bounds(0, 2))
+		d := w.decide()
+		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 6 instances are needed, and the group is at its maximum of 2.")
+		expect(t, "of w0", strings.Join(topics(d, "service w0"), ", "), "at maximum service w0")
+		expect(t, "of w1", strings.Join(topics(d, "service w1"), ", "), "at maximum service w1")
+		expect(t, "of what is left out", strings.Join(topics(d, "service w2"), ", "), "left out spot service w2")
+	})
+	t.Run("TellsThoseThatWaitWhatWarmsUp", func(t *testing.T) {
+		w := newWorld(instances(2, 0), full, waits(5, half), launched(time.Minute))
+		d := w.decide()
+		contains(t, "event", told(d), "service w0: (service w0) tasks wait for capacity provider spot: 5 instances are needed; instance i-1 warms up until 2026-11-21T12:04:00Z and blocks scaling out.")
+		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
+		w = newWorld(instances(2, 0), full, waits(5, half), scaledOut(time.Minute), func(w *world) { w.group.Desired++ })
+		d = w.decide()
+		contains(t, "event", told(d), "have yet to be launched, and block scaling out.")
+		expect(t, "topic", strings.Join(topics(d, "service w0"), ", "), "warms up service w0")
 	})
 	t.Run("ByTheLargestStepEachTime", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(50, half), steps(1, 4))

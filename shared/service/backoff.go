@@ -13,7 +13,8 @@ import (
 // nil for no row, and what has happened since to the tasks. An attempt that failed is a task that stopped without ever
 // RUNNING and was begun when the last delay was over: all that were begun before it count as the same attempt. A task that
 // came to be RUNNING since ends the throttle. Delays differ by up to a tenth either way, always the same for the same revision and
-// step, and are never longer than the ladder's last. The same tasks again, or in another order, change nothing.
+// step, and are never longer than the ladder's last. The same tasks again, or in another order, change nothing; one of whose end was heard
+// late counts among the failures all the same.
 func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string]cluster.Backoff {
 	out := map[string]cluster.Backoff{}
 	if row != nil {
@@ -27,10 +28,7 @@ func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string
 		}
 	}
 	for _, h := range histories(tasks, out) {
-		b := out[h.revision]
-		for _, e := range h.ends {
-			b = climb(b, e, l)
-		}
+		b := h.follow(out[h.revision], l)
 		if b.Step == 0 {
 			delete(out, h.revision)
 			continue
@@ -38,6 +36,38 @@ func Backoffs(row *cluster.Throttle, tasks []*cluster.Task, l Limits) map[string
 		out[h.revision] = b
 	}
 	return out
+}
+
+// settles is how late a report may come and be counted: less than the rows of stopped tasks are kept.
+const settles = 30 * time.Minute
+
+// follow goes on from what the row says.
+func (h history) follow(b cluster.Backoff, l Limits) cluster.Backoff {
+	if b.Settled.IsZero() {
+		b.Earlier, b.Settled = b.Failures, b.Since
+	}
+	var failed []time.Time
+	for _, e := range h.ends {
+		switch b = climb(b, e, l); {
+		case b.Step == 0: // what was before is over
+			failed, b.Settled = nil, e.at
+		case !e.ran && e.at.After(b.Settled):
+			failed = append(failed, e.at)
+		}
+	}
+	b.Failures = max(b.Failures, b.Earlier+len(failed))
+	if len(failed) == 0 {
+		return b
+	}
+	if until := failed[len(failed)-1].Add(-settles); until.After(b.Settled) {
+		for _, at := range failed {
+			if !at.After(until) {
+				b.Earlier++
+			}
+		}
+		b.Settled = until
+	}
+	return b
 }
 
 // end is what became of one task: it came to be RUNNING, or it stopped without.
@@ -88,12 +118,10 @@ func climb(b cluster.Backoff, e end, l Limits) cluster.Backoff {
 	case e.ran || !b.Since.IsZero() && !e.at.After(b.Since):
 		return b
 	case b.Step > 0 && e.began.Before(b.NextAttemptAt):
-		b.Failures++
 		b.Since = e.at
 		return b
 	}
 	b.Step++
-	b.Failures++
 	b.Since, b.Reason = e.at, e.task.Reason
 	wait := jitter(delay(l.Ladder, b.Step), uint64(b.Step), e.task.Revision)
 	b.NextAttemptAt = e.at.Add(min(wait, delay(l.Ladder, len(l.Ladder))))

@@ -142,4 +142,10 @@ type Event struct {
 	// deployment id, where it is about one.
 	Name       string
 	Deployment string
+	// Reason is why, where the EventBridge event says so: the rollout state reason of its deployment, why its last task did not
+	// start.
+	Reason string
+	// Failures and NextAttemptAt are of a throttle (S7): how many tasks did not start, and when the next is tried.
+	Failures      int
+	NextAttemptAt time.Time
 }

@@ -54,6 +54,11 @@ func Impaired(name string) string {
 	return event(name, "is unable to consistently start tasks successfully.")
 }
 
+// NoSuchAlarms is the event of a deployment whose alarms are not all there: beyond ECS, which says nothing.
+func NoSuchAlarms(name, deployment string, alarms []string) string {
+	return bounded(event(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms, ", ")+"."))
+}
+
 // Stuck is the event of a deployment whose percentages leave it no step to take.
 func Stuck(name string) string {
 	return event(name, "was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
@@ -109,10 +114,12 @@ func Draining(name string, n int) string {
 func UnableToPlace(name string, d *cluster.Diagnosis) string {
 	text := "was unable to place a task because no container instance met all of its requirements."
 	switch {
+	case d.Empty != "":
+		text += " Reason: No Container Instances were found in your capacity provider."
 	case d.Evaluated == 0:
-		text += " Reason: No Container Instances were found in your cluster."
+		text += " Reason: " + cluster.NoInstances
 	case d.Closest != "":
-		text += " The closest matching (container-instance " + d.Closest + ") " + lacks(d.ClosestFilter) + "."
+		text += " The closest matching (container-instance " + d.Closest + ") " + lacks(d) + "."
 	}
 	text += " For more information, see the Troubleshooting section of the Amazon ECS Developer Guide."
 	if d.Evaluated > 0 {
@@ -127,18 +134,19 @@ func ProvisioningLimit(name string) string {
 }
 
 // lacks says what is wrong with an instance as ECS does, where it has words for it.
-func lacks(f cluster.Filter) string {
-	switch f {
-	case cluster.FilterCPU:
+func lacks(d *cluster.Diagnosis) string {
+	why := d.Failure()
+	switch why {
+	case "RESOURCE:CPU":
 		return "has insufficient CPU units available"
-	case cluster.FilterMemory:
+	case "RESOURCE:MEMORY":
 		return "has insufficient memory available"
-	case cluster.FilterPort:
+	case "RESOURCE:PORTS":
 		return "is already using a port required by your task"
-	case cluster.FilterAttribute:
+	case "ATTRIBUTE":
 		return "is missing an attribute required by your task"
 	}
-	return `encountered error "` + f.Failure() + `"`
+	return `encountered error "` + why + `"`
 }
 
 func event(name, text string) string { return "(service " + name + ") " + text }

@@ -49,6 +49,11 @@ func TestMessagesAreECSsOwn(t *testing.T) {
 		{"Port", unable(cluster.FilterPort), head + " The closest matching (container-instance i) is already using a port required by your task." + tail + " 0/1"},
 		{"Attribute", unable(cluster.FilterAttribute), head + " The closest matching (container-instance i) is missing an attribute required by your task." + tail + " 0/1"},
 		{"Agent", unable(cluster.FilterAgent), head + ` The closest matching (container-instance i) encountered error "AGENT".` + tail + " 0/1"},
+		{"Constraint", unable(cluster.FilterConstraint), head + ` The closest matching (container-instance i) encountered error "MemberOf placement constraint unsatisfied.".` + tail + " 0/1"},
+		{"Distinct", unable(cluster.FilterOccupied), head + ` The closest matching (container-instance i) encountered error "DistinctInstance placement constraint unsatisfied.".` + tail + " 0/1"},
+		{"ENI", unable(cluster.FilterENI), head + ` The closest matching (container-instance i) encountered error "RESOURCE:ENI".` + tail + " 0/1"},
+		{"EmptyProvider", UnableToPlace("web", &cluster.Diagnosis{Evaluated: 1, Empty: "spot", Closest: "i", ClosestFilter: cluster.FilterAttribute}),
+			head + " Reason: No Container Instances were found in your capacity provider." + tail + " 0/1"},
 		{"GPU", unable(cluster.FilterGPU), head + ` The closest matching (container-instance i) encountered error "RESOURCE:GPU".` + tail + " 0/1"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "message", c.got, c.want) })

@@ -55,8 +55,14 @@ func (c *census) judge() {
 func (c *census) begin() {
 	if r := c.next.Release; r != nil && r.Status == cluster.DeploymentPending {
 		r.Status, r.StartedAt, r.UpdatedAt = cluster.DeploymentInProgress, c.Now, c.Now
-		c.event(Event{Message: "", Name: "SERVICE_DEPLOYMENT_IN_PROGRESS", Deployment: c.next.Deployment.ID})
+		c.rollout("", "SERVICE_DEPLOYMENT_IN_PROGRESS")
 	}
+}
+
+// rollout tells how the PRIMARY deployment goes, and why: it may be gone when the event is sent.
+func (c *census) rollout(message, name string) {
+	d := &c.next.Deployment
+	c.event(Event{Message: message, Name: name, Deployment: d.ID, Reason: d.Reason})
 }
 
 // exhausted reports whether the circuit breaker has counted enough since the deployment was judged: the next decision ends
@@ -123,7 +129,7 @@ func (c *census) halt(stop cluster.StopType) {
 	}
 	c.next.Deployment.State = cluster.RolloutFailed
 	c.next.Deployment.Reason = "ECS deployment " + c.next.Deployment.ID + " was stopped."
-	c.event(Event{Message: DeploymentFailed(c.Service.Name, c.next.Deployment.ID, "stopped on request"), Name: "SERVICE_DEPLOYMENT_FAILED", Deployment: c.next.Deployment.ID})
+	c.rollout(DeploymentFailed(c.Service.Name, c.next.Deployment.ID, "stopped on request"), "SERVICE_DEPLOYMENT_FAILED")
 	c.end(cluster.DeploymentStopped, "The service deployment was stopped.")
 }
 
@@ -137,7 +143,7 @@ func (c *census) fail(why string, rollback bool, alarms []string) {
 	}
 	d.State, d.UpdatedAt = cluster.RolloutFailed, c.Now
 	d.Reason = cause + ": " + why + "."
-	c.event(Event{Message: DeploymentFailed(c.Service.Name, d.ID, why), Name: "SERVICE_DEPLOYMENT_FAILED", Deployment: d.ID})
+	c.rollout(DeploymentFailed(c.Service.Name, d.ID, why), "SERVICE_DEPLOYMENT_FAILED")
 	r := c.next.Release
 	if r != nil {
 		r.Tripped, r.Triggered, r.Failures = why == tripped, alarms, d.Failed
@@ -184,7 +190,7 @@ func (c *census) rollback(cause string) {
 		Reason: fmt.Sprintf("%s: rolling back to deploymentId %s.", cause, target.ID),
 	}
 	n.Last = nil
-	c.event(Event{Message: RollingBack(c.Service.Name, target.ID), Name: "SERVICE_DEPLOYMENT_IN_PROGRESS", Deployment: target.ID})
+	c.rollout(RollingBack(c.Service.Name, target.ID), "SERVICE_DEPLOYMENT_IN_PROGRESS")
 	if r := n.Release; r != nil {
 		r.Status, r.RollbackTo, r.RollbackAt, r.UpdatedAt = cluster.DeploymentRollbackInProgress, target.ID, c.Now, c.Now
 	}
@@ -207,7 +213,7 @@ func (c *census) complete() {
 	}
 	d.State, d.UpdatedAt, d.Reason = cluster.RolloutCompleted, c.Now, "ECS deployment "+d.ID+" completed."
 	n.Last = nil
-	c.event(Event{Message: DeploymentCompleted(n.Name, d.ID), Name: "SERVICE_DEPLOYMENT_COMPLETED", Deployment: d.ID})
+	c.rollout(DeploymentCompleted(n.Name, d.ID), "SERVICE_DEPLOYMENT_COMPLETED")
 	if r := n.Release; r != nil && r.RollbackTo != "" {
 		c.end(cluster.DeploymentRollbackSuccessful, r.RollbackReason)
 		return

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +59,22 @@ func TestRollout(t *testing.T) {
 		p := w.step()
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+	})
+	t.Run("WhatIsUnhealthyIsReplacedByItsOwnRevision", func(t *testing.T) {
+		w := at(t, 4)
+		w.broken["ecs-svc/b"] = true
+		w.deploy("b")
+		w.step()
+		w.pass(time.Second)
+		w.step()
+		ill := w.ids()[0]
+		expect(t, "revision of the unhealthy one", w.tasks[ill].Revision, "ecs-svc/a")
+		w.set(ill, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		p := w.step()
+		expect(t, "starts", len(p.Starts), 1)
+		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
+		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
 	})
 	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
 		for _, deferred := range []bool{true, false} {
@@ -219,6 +237,28 @@ func TestAlarms(t *testing.T) {
 		w.rest(60)
 		expect(t, "completed", w.service.Deployment.Completed(), true)
 	})
+	t.Run("ThatDoNotExistAreToldOfOnce", func(t *testing.T) {
+		w := alarmed(t)
+		w.alarms.Missing = []string{"erors", "lateny"}
+		var told int
+		count := func() {
+			p := w.step()
+			told += len(slices.DeleteFunc(p.Events, func(e Event) bool {
+				return e.Message != "(service web) (deployment ecs-svc/b) has alarms that do not exist: erors, lateny."
+			}))
+		}
+		for range 30 {
+			count()
+			w.pass(time.Minute)
+		}
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "times", told, 1)
+		for range 30 {
+			w.pass(time.Hour)
+			count()
+		}
+		expect(t, "times, later", told, 1)
+	})
 	t.Run("NothingIsCompletedBeforeTheyWereSeen", func(t *testing.T) {
 		w := alarmed(t)
 		w.alarms = nil
@@ -228,14 +268,36 @@ func TestAlarms(t *testing.T) {
 }
 
 func TestStopServiceDeployment(t *testing.T) {
-	w := at(t, 2)
-	w.deploy("b")
-	w.step()
-	w.pass(time.Minute)
-	w.service.Release.Stop = cluster.StopRollback
-	w.rest(60)
-	expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
-	expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	begun := func(t *testing.T, how cluster.StopType) *world {
+		w := at(t, 2)
+		w.deploy("b")
+		w.step()
+		w.pass(time.Minute)
+		w.service.Release.Stop = how
+		return w
+	}
+	t.Run("GoesBack", func(t *testing.T) {
+		w := begun(t, cluster.StopRollback)
+		w.rest(60)
+		expect(t, "primary", w.service.Deployment.ID, "ecs-svc/a")
+		expect(t, "status", w.service.Release.Status, cluster.DeploymentRollbackSuccessful)
+	})
+	t.Run("LeavesWhatRuns", func(t *testing.T) {
+		w := begun(t, cluster.StopAbort)
+		before := w.ids()
+		w.rest(60)
+		s := w.service
+		expect(t, "primary", s.Deployment.ID, "ecs-svc/b")
+		expect(t, "state", s.Deployment.State, cluster.RolloutFailed)
+		expect(t, "reason", s.Deployment.Reason, "ECS deployment ecs-svc/b was stopped.")
+		expect(t, "status", s.Release.Status, cluster.DeploymentStopped)
+		expect(t, "stop", s.Release.Stop, cluster.StopType(""))
+		expect(t, "told", w.heard("(deployment ecs-svc/b) deployment failed: stopped on request."), true)
+		expect(t, "tasks", strings.Join(w.ids(), " "), strings.Join(before, " ")) // of both revisions, more than are desired
+		if len(before) <= s.Desired {
+			t.Errorf("%d tasks ran when it was stopped, no more than desired", len(before))
+		}
+	})
 }
 
 func TestBackoffs(t *testing.T) {
@@ -287,6 +349,42 @@ func TestBackoffs(t *testing.T) {
 		expect(t, "failures", b.Failures, 2)
 		row := &cluster.Throttle{Revisions: map[string]cluster.Backoff{"ecs-svc/a": b}}
 		expect(t, "the same again", Backoffs(row, tasks, testLimits)["ecs-svc/a"], b)
+	})
+	t.Run("CountAllThatStopAtOnce", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, 0), failed(w, 0)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[1:2], testLimits)}
+		expect(t, "failures of one", row.Revisions["ecs-svc/a"].Failures, 1)
+		expect(t, "failures", Backoffs(nil, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+		expect(t, "failures, one after the other", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+	})
+	t.Run("CountWhatIsHeardLate", func(t *testing.T) {
+		w := newWorld(t, 1)
+		tasks := []*cluster.Task{failed(w, time.Second), failed(w, time.Second), failed(w, time.Second)}
+		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks[2:], testLimits)}
+		expect(t, "failures", Backoffs(row, tasks, testLimits)["ecs-svc/a"].Failures, 3)
+	})
+	t.Run("CountOnWhereTheFirstAreForgotten", func(t *testing.T) {
+		w := newWorld(t, 1)
+		row := &cluster.Throttle{}
+		var tasks []*cluster.Task
+		for n := range 20 { // seven hours or so
+			tasks = append(tasks, failed(w, time.Second))
+			tasks = slices.DeleteFunc(tasks, func(t *cluster.Task) bool { return w.now.Sub(t.Stopped.Time()) > time.Hour })
+			row = &cluster.Throttle{Revisions: Backoffs(row, tasks, testLimits)}
+			expect(t, "failures", row.Revisions["ecs-svc/a"].Failures, n+1)
+			w.now = row.Revisions["ecs-svc/a"].NextAttemptAt
+		}
+	})
+	t.Run("CountAnewAfterATaskThatRan", func(t *testing.T) {
+		w := newWorld(t, 1)
+		before := failed(w, time.Second)
+		ran := &cluster.Task{ID: "z", Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Second))}
+		w.now = w.now.Add(time.Minute)
+		tasks := []*cluster.Task{before, ran, failed(w, time.Second)}
+		b := Backoffs(nil, tasks, testLimits)
+		expect(t, "failures", b["ecs-svc/a"].Failures, 1)
+		expect(t, "failures again", Backoffs(&cluster.Throttle{Revisions: b}, tasks, testLimits)["ecs-svc/a"].Failures, 1)
 	})
 	t.Run("EndWithATaskThatRuns", func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -46,6 +46,7 @@ func News(s *cluster.Service, cause string, now time.Time) bool {
 // tell adds the events that follow from where the service stands, and forgets causes that are over.
 func (c *census) tell() {
 	c.tellThrottled()
+	c.tellAlarms()
 	c.tellTooMany()
 	c.tellStuck()
 	c.tellTargets()
@@ -61,19 +62,28 @@ func (c *census) tell() {
 	c.next.Said = said
 }
 
-// consistently is how many attempts in a row have to fail for the throttle to be told of.
-const consistently = 2
-
+// tellThrottled tells of the revision whose starts are slowed down most: from the first that is, as ECS does (S7).
 func (c *census) tellThrottled() {
-	worst := 0
+	var worst cluster.Backoff
 	var of string
 	for _, g := range c.groups {
-		if step := c.backoffs[g.ID].Step; step > worst {
-			worst, of = step, g.ID
+		if b := c.backoffs[g.ID]; b.Step > worst.Step {
+			worst, of = b, g.ID
 		}
 	}
-	if worst >= consistently && c.Service.Status == cluster.ServiceActive {
-		c.say("throttle/"+of, Event{Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of})
+	if of != "" && c.Service.Status == cluster.ServiceActive {
+		c.say("throttle/"+of, Event{
+			Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of,
+			Reason: worst.Reason, Failures: worst.Failures, NextAttemptAt: worst.NextAttemptAt,
+		})
+	}
+}
+
+// tellAlarms tells of alarms of a deployment under way that do not exist: a name with a slip in it would protect nothing.
+func (c *census) tellAlarms() {
+	state := c.Service.Deployment.State
+	if w := c.watch(); w != nil && len(w.Missing) > 0 && (state == "" || state == cluster.RolloutInProgress) {
+		c.say("alarms/"+strings.Join(w.Missing, ","), Event{Message: NoSuchAlarms(c.Service.Name, c.next.Deployment.ID, w.Missing)})
 	}
 }
 

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -213,6 +214,34 @@ func TestCapacityProviders(t *testing.T) {
 }
 
 // A scaling policy is shown where there is one: Berth keeps alarms of its own otherwise.
+func TestAttachmentsFailOneByOne(t *testing.T) {
+	b := newBerth(t)
+	for _, name := range []string{"spot", "unfit"} {
+		b.scheduler.attached.Rows = append(b.scheduler.attached.Rows, &cluster.CapacityProvider{Name: name, Draining: true})
+	}
+	b.scheduler.attached.ClusterProviders = cluster.ClusterProviders{
+		Head: cluster.Head{Rev: 1}, Providers: []string{"spot", "unfit"}, Leaving: []string{"gone"}, Status: cluster.AttachmentsFailed,
+		Failed: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
+	}
+	_, answer := b.mux.Serve(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
+	var out struct {
+		Clusters []struct {
+			Attachments []struct {
+				Type, Status string
+				Details      []struct{ Name, Value string }
+			}
+		}
+	}
+	if err := json.Unmarshal(answer, &out); err != nil || len(out.Clusters) == 0 {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	hook := "{autoScalingLifecycleHookName " + cluster.DrainingHook + "}"
+	expect(t, "attachments", fmt.Sprint(out.Clusters[0].Attachments), fmt.Sprintf("[%s %s %s]",
+		"{managed_draining CREATED [{capacityProviderName spot} "+hook+"]}",
+		"{managed_draining FAILED [{capacityProviderName unfit} "+hook+" {statusReason its group has no room}]}",
+		"{capacity_provider FAILED [{capacityProviderName gone} {statusReason AccessDenied: no}]}"))
+}
+
 func TestAttachmentsShowThePolicyThatIsThere(t *testing.T) {
 	for tracking, shown := range map[bool]bool{false: false, true: true} {
 		b := newBerth(t, func(o *wire.ServerOptions) { o.ECS = new(creating) })

@@ -160,6 +160,22 @@ func (s *scheduler) ListServices(_ context.Context, q cluster.ServiceQuery) (nam
 	return names, false, s.in(q.Cluster)
 }
 
+func (s *scheduler) Created(_ context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params {
+		return old, nil
+	}
+	return nil, nil
+}
+
+func (s *scheduler) Submitted(_ context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.tokens[spec.Token]
+	return old, nil, spec.Token != "" && old != nil && s.lastSpec.Params == spec.Params, nil
+}
+
 func (s *scheduler) SubmitTasks(_ context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

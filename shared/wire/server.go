@@ -20,6 +20,8 @@ type Forwarder interface {
 // Scheduler is what Berth does itself: services and tasks. Names are plain, never ARNs; errors of the API are
 // [cluster.Error]. What was asked for and is not there comes as a failure with its bare name or id.
 type Scheduler interface {
+	// Created is the service that the same clientToken made before; nil where none did. Then nothing else is looked at.
+	Created(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error)
 	CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error)
 	UpdateService(ctx context.Context, change cluster.ServiceChange) (*cluster.ServiceDetail, error)
 	DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error)
@@ -39,6 +41,8 @@ type Scheduler interface {
 	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]cluster.ProtectedTask, []cluster.Failure, error)
 	TaskProtections(ctx context.Context, clusterName string, ids []string) ([]cluster.ProtectedTask, []cluster.Failure, error)
 
+	// Submitted is SubmitTasks where the same clientToken submitted a request before; found reports whether one did.
+	Submitted(ctx context.Context, spec cluster.TaskSpec) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
 	// SubmitTasks is RunTask and StartTask.
 	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)

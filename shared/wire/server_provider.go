@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -247,8 +248,11 @@ func (s *server) capacityProvider(p *cluster.CapacityProvider, tags bool) types.
 			ManagedDraining:              types.ManagedDraining(onOff(p.Draining)),
 		},
 	}
-	if p.Inactive {
+	switch {
+	case p.Inactive:
 		out.Status = types.CapacityProviderStatusInactive
+	case p.CreateFailed(): // no cluster may have it
+		out.Status = types.CapacityProviderStatusProvisioning
 	}
 	if tags {
 		out.Tags = Tags(p.Tags)
@@ -395,25 +399,45 @@ func (s *server) attachments(name string, a *cluster.ClusterAttachments) types.C
 			CapacityProvider: new(d.Provider), Base: int32(d.Base), Weight: int32(d.Weight),
 		})
 	}
-	status := map[cluster.AttachmentStatus]string{cluster.AttachmentsInProgress: "PRECREATED", cluster.AttachmentsComplete: "CREATED", cluster.AttachmentsFailed: "FAILED"}[a.Status]
-	add := func(kind, provider, key, what string) {
-		out.Attachments = append(out.Attachments, types.Attachment{
-			Id: new(attachmentID(name, provider, kind)), Type: &kind, Status: &status,
-			Details: []types.KeyValuePair{{Name: new("capacityProviderName"), Value: new(provider)}, {Name: new(key), Value: new(what)}},
-		})
+	shown := map[string]bool{}
+	add := func(kind, provider string, details ...types.KeyValuePair) {
+		shown[provider] = true
+		out.Attachments = append(out.Attachments, attachment(name, a, kind, provider, details))
 	}
 	for _, p := range a.Rows {
 		if p.Scaling.Enabled && p.Scaling.TargetTracking { // otherwise Berth has alarms of its own
-			add("as_policy", p.Name, "scalingPolicyName", cluster.ScalingPolicy(name, p.Name))
+			add("as_policy", p.Name, detail("scalingPolicyName", cluster.ScalingPolicy(name, p.Name)))
 		}
 		if p.Draining {
-			add("managed_draining", p.Name, "autoScalingLifecycleHookName", cluster.DrainingHook)
+			add("managed_draining", p.Name, detail("autoScalingLifecycleHookName", cluster.DrainingHook))
+		}
+	}
+	for _, provider := range slices.Sorted(maps.Keys(a.Failed)) {
+		if !shown[provider] { // it has Berth's own alarms alone, or leaves the cluster
+			add("capacity_provider", provider)
 		}
 	}
 	if a.Status != "" {
 		out.AttachmentsStatus = new(string(a.Status))
 	}
 	return out
+}
+
+// attachment is what managed scaling makes for one provider. One that failed says why.
+func attachment(name string, a *cluster.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
+	status, why := "CREATED", a.Failed[provider]
+	details = slices.Concat([]types.KeyValuePair{detail("capacityProviderName", provider)}, details)
+	switch {
+	case a.Status == cluster.AttachmentsInProgress:
+		status = "PRECREATED"
+	case why != "":
+		status, details = "FAILED", append(details, detail("statusReason", why))
+	}
+	return types.Attachment{Id: new(attachmentID(name, provider, kind)), Type: &kind, Status: &status, Details: details}
+}
+
+func detail(name, value string) types.KeyValuePair {
+	return types.KeyValuePair{Name: &name, Value: &value}
 }
 
 func attachmentID(name, provider, kind string) string {

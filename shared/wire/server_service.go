@@ -16,6 +16,21 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 	if err != nil {
 		return nil, err
 	}
+	d, err := s.scheduler.Created(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		if d, err = s.newService(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	out := s.service(d)
+	out.Tags = Tags(d.Tags)
+	return &ecs.CreateServiceOutput{Service: &out}, nil
+}
+
+func (s *server) newService(ctx context.Context, spec cluster.ServiceSpec) (d *cluster.ServiceDetail, err error) {
 	if spec.TaskDefinition, err = s.usable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
@@ -26,13 +41,7 @@ func (s *server) createService(ctx context.Context, in *ecs.CreateServiceInput) 
 		return nil, err
 	}
 	spec.CreatedBy = Principal(ctx)
-	d, err := s.scheduler.CreateService(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	out := s.service(d)
-	out.Tags = Tags(d.Tags)
-	return &ecs.CreateServiceOutput{Service: &out}, nil
+	return s.scheduler.CreateService(ctx, spec)
 }
 
 func (s *server) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSpec, err error) {

@@ -158,17 +158,10 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Network, err = network(a.network); err != nil {
 		return nil, nil, err
 	}
-	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
-		return nil, nil, err
+	tasks, failed, found, err := s.scheduler.Submitted(ctx, spec)
+	if err == nil && !found {
+		tasks, failed, err = s.newTasks(ctx, spec, ref)
 	}
-	d, err := s.described(ctx, spec.TaskDefinition)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := compatible(d, external); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
-		return nil, nil, err
-	}
-	tasks, failed, err := s.scheduler.SubmitTasks(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,6 +170,20 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 		out[n].Tags = Tags(tasks[n].Tags)
 	}
 	return out, s.failures(spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+}
+
+func (s *server) newTasks(ctx context.Context, spec cluster.TaskSpec, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
+	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+		return nil, nil, err
+	}
+	d, err := s.described(ctx, spec.TaskDefinition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := compatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
+		return nil, nil, err
+	}
+	return s.scheduler.SubmitTasks(ctx, spec)
 }
 
 func (s *server) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {

@@ -160,6 +160,21 @@ func TestClientTokens(t *testing.T) {
 	}
 }
 
+// What the same clientToken was answered before holds whatever has become of the task definition, of which ECS is not asked.
+func TestClientTokens_ComeBeforeAllChecks(t *testing.T) {
+	b := newBerth(t)
+	token := func(in *ecs.CreateServiceInput) { in.ClientToken = new("t-1") }
+	made := b.create(t, token)
+	run := &ecs.RunTaskInput{Cluster: new("prod"), TaskDefinition: new("shop"), ClientToken: new("a")}
+	tasks := must(b.RunTask(t.Context(), run))(t).Tasks
+	b.cloud.down = errors.New("ECS is not to be asked")
+	expect(t, "service", b.create(t, token), made)
+	again := must(b.RunTask(t.Context(), run))(t).Tasks
+	if len(tasks) != 1 || len(again) != 1 || *again[0].TaskArn != *tasks[0].TaskArn {
+		t.Errorf("tasks %v, before %v", again, tasks)
+	}
+}
+
 // refused checks that err is an error of the API with the code, whose message contains has.
 func refused(t *testing.T, err error, code, has string) {
 	t.Helper()

@@ -126,6 +126,16 @@ func sizes(log io.Writer, names []string, binary func(name string) string) resul
 	return res
 }
 
+// tests runs the tests of all packages but the simulation's, which have a step of their own.
+func (r *runner) tests(ctx context.Context, log io.Writer) result {
+	list, err := r.output(ctx, "go", "list", "./...")
+	if err != nil {
+		return failed(log, err)
+	}
+	packages := slices.DeleteFunc(strings.Fields(list), func(name string) bool { return strings.HasSuffix(name, "/tests/simulation") })
+	return r.goTest("all", nil, packages...)(ctx, log)
+}
+
 // concurrent are the packages with goroutines of their own.
 var concurrent = []string{"shared/embedded", "shared/fleet", "shared/wire", "cmd/berth"}
 
@@ -144,10 +154,10 @@ func (r *runner) race(ctx context.Context, log io.Writer) result {
 			args = append(args, "./"+dir+"/...")
 		}
 	}
-	return r.goTestEnv([]string{"CGO_ENABLED=1"}, args...)(ctx, log)
+	return r.goTest("race", []string{"CGO_ENABLED=1"}, args...)(ctx, log)
 }
 
 // simulate runs whole clusters under faults, one seed each; a seed that fails is printed.
 func (r *runner) simulate(seeds int) check {
-	return r.goTestEnv([]string{"SEEDS=" + strconv.Itoa(seeds)}, "./tests/simulation")
+	return r.goTest("simulation", []string{"SEEDS=" + strconv.Itoa(seeds)}, "./tests/simulation")
 }

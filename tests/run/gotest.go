@@ -140,13 +140,11 @@ func reason(output []string) string {
 	return strings.Join(parts, " ")
 }
 
-func (r *runner) goTest(args ...string) check { return r.goTestEnv(nil, args...) }
-
-// goTestEnv runs tests and counts them one by one. They are never taken from the cache: some run programs of which the
-// cache knows nothing.
-func (r *runner) goTestEnv(env []string, args ...string) check {
+// goTest runs tests and counts them one by one; name is their log's. They are never taken from the cache: some run programs of
+// which the cache knows nothing.
+func (r *runner) goTest(name string, env []string, args ...string) check {
 	return func(ctx context.Context, log io.Writer) result {
-		file, err := r.logFile(strings.Trim(strings.NewReplacer("/", "-", ".", "").Replace("go-test-"+args[0]), "-"))
+		file, err := r.logFile("go-test-" + name)
 		if err != nil {
 			return failed(log, err)
 		}

@@ -71,7 +71,7 @@ func (r *runner) all(ctx context.Context, lint bool, seeds int) int {
 			step{"fetch MiniStack", python.ministack.step},
 			step{"fetch aws CLI", python.aws.step},
 			step{"fetch moto", python.moto.step},
-			step{"go test ./...", r.goTest("./...")},
+			step{"go test", r.tests},
 			step{"go test -race", r.race},
 			step{fmt.Sprintf("simulate %d seeds", seeds), r.simulate(seeds)},
 		)

@@ -40,6 +40,8 @@ type scaledShape struct {
 	Min, Max, Target, MinStep, MaxStep           int
 	Protection, Draining, Consolidating, Tracked bool
 	UntilRegistered, Daemon                      bool
+	// Replacing has instances replaced that never register. Without it they stay, and some register after they were given up.
+	Replacing bool
 }
 
 func drawScaled(rng *rand.Rand) scaledShape {
@@ -57,6 +59,7 @@ func (s scaledShape) tags() map[string]string {
 	tags := map[string]string{}
 	for tag, on := range map[string]bool{
 		cluster.TagConsolidation: s.Consolidating, cluster.TagTargetTracking: s.Tracked, cluster.TagWarmupUntilRegistered: s.UntilRegistered,
+		cluster.TagReplaceUnregistered: s.Replacing,
 	} {
 		if on {
 			tags[tag] = "true"
@@ -112,6 +115,7 @@ func newScaled(r ScaledRun) (*scaled, error) {
 	}
 	s := &scaled{World: w, bug: r.Plant, draw: rand.New(rand.NewPCG(r.Seed, 0x6c6f6164))}
 	s.shape = drawScaled(s.draw)
+	s.shape.Replacing = rand.New(rand.NewPCG(r.Seed, 0x7265)).IntN(2) == 0 // beside the other draws, which stay as they were
 	if s.shape = r.Shape.shape(r.Plant.shape(s.shape)); !calm {
 		s.fails, s.slow, s.silent, s.unclear = 0.3*s.draw.Float64(), 0.3*s.draw.Float64(), 0.1*s.draw.Float64(), 0.1*s.draw.Float64()
 	}
@@ -170,7 +174,11 @@ func (s *scaled) launchFault(string, int64) (f fleet.LaunchFault) {
 	case x < s.fails:
 		f.Reason = "InsufficientInstanceCapacity"
 	case x < s.fails+s.slow:
-		f.Slow = time.Duration(s.draw.IntN(600)) * time.Second
+		n := s.draw.IntN(600)
+		f.Slow = time.Duration(n) * time.Second
+		if !s.shape.Replacing && n%2 == 0 { // in service at once, and given up by the time that it registers
+			f.Slow, f.Late = 0, cluster.DefaultScaling.Warmup+time.Duration(n)*time.Second
+		}
 	case x < s.fails+s.slow+s.silent:
 		f.Silent = true
 	}

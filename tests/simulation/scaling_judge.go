@@ -144,6 +144,8 @@ func (j *scalingJudge) terminates(id string, lower bool) {
 		j.checker.fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
 	case !lower && g.hosts[id] != nil:
 		j.checker.fail("instance %s is replaced, and it has registered", id)
+	case !lower && !j.shape.Replacing:
+		j.checker.fail("instance %s is replaced, and nobody asked for that", id)
 	case lower && !j.shape.Consolidating:
 		j.checker.fail("instance %s is terminated without consolidation", id)
 	}
@@ -185,6 +187,14 @@ func (j *scalingJudge) unrest(packed bool) string {
 	metric := float64(j.shape.Target)
 	if n := len(g.Instances); n > 0 {
 		metric = float64(used) * 100 / float64(n)
+	}
+	// What never registered and is not replaced stays where the group's minimum or its target wants as many, and where tasks wait
+	// it has others beside it, until the group is at its maximum.
+	if !j.shape.Replacing && lost > 0 {
+		if running < j.load && g.Desired == g.Max && used+lost == g.Max {
+			return ""
+		}
+		lost = 0
 	}
 	switch {
 	case running != j.load:

@@ -30,11 +30,26 @@ const (
 	KeepLowAlarm ScalingBug = "the low alarm is left"
 	// ReleaseProtected never protects an instance that gets tasks (C6).
 	ReleaseProtected ScalingBug = "a protected instance is released"
+	// ReplaceUnasked replaces instances that do not register where no tag says so (C5).
+	ReplaceUnasked ScalingBug = "instances are replaced, and nobody asked for it"
 )
 
-// ScalingBugs are all of them.
-var ScalingBugs = []ScalingBug{
-	ChangeMinimum, ExceedMaximum, CountDaemons, IgnoreWarmup, BothScalers, KeepLowAlarm, ReleaseProtected,
+// ScalingBugs are all of them, with what each has to be found by: anything else is not its doing.
+var ScalingBugs = map[ScalingBug]string{
+	ChangeMinimum: "C7: the desired capacity is set to", ExceedMaximum: "C7: the desired capacity is set to",
+	CountDaemons: "has 0 tasks, protected from scale-in: true", IgnoreWarmup: "C3: scaled out to",
+	BothScalers: "C1: two scalers are in charge", KeepLowAlarm: "-low false", ReleaseProtected: "invariant 7: ",
+	ReplaceUnasked: "is replaced, and nobody asked for that",
+}
+
+// shown are the complaints that show the bug.
+func (b ScalingBug) shown(broken []string) (out []string) {
+	for _, why := range broken {
+		if strings.Contains(why, ScalingBugs[b]) {
+			out = append(out, why)
+		}
+	}
+	return out
 }
 
 // shape is a shape in which the bug can show.
@@ -45,13 +60,15 @@ func (b ScalingBug) shape(s scaledShape) scaledShape {
 	case ExceedMaximum:
 		s.Max = 5
 	case CountDaemons:
-		s.Daemon = true
+		s.Daemon, s.Protection = true, true
 	case BothScalers:
 		s.Tracked, s.Consolidating = true, false
 	case ReleaseProtected:
 		s.Protection = true
 	case IgnoreWarmup:
 		s.UntilRegistered = false
+	case ReplaceUnasked:
+		s.Replacing = false
 	}
 	return s
 }
@@ -61,7 +78,23 @@ func (b ScalingBug) state(function string, s handler.State) handler.State {
 	if b == CountDaemons && function == "managed-scaling" {
 		return &daemonBlind{s}
 	}
+	if b == ReplaceUnasked && function == "managed-scaling" {
+		return &impatient{s}
+	}
 	return s
+}
+
+// impatient shows capacity providers as if they replaced what does not register.
+type impatient struct{ handler.State }
+
+func (s *impatient) Get(ctx context.Context, k cluster.Key) (cluster.Row, error) {
+	row, err := s.State.Get(ctx, k)
+	if p, ok := row.(*cluster.CapacityProvider); ok && p != nil {
+		next := *p
+		next.Scaling.ReplaceUnregistered = true
+		return &next, err
+	}
+	return row, err
 }
 
 // daemonBlind shows DAEMON services as REPLICA ones.
@@ -81,7 +114,7 @@ func (s *daemonBlind) List(ctx context.Context, r cluster.Range) ([]cluster.Row,
 
 // groups puts the bug around the ports to the group.
 func (b ScalingBug) groups(function string, g installation.Groups) installation.Groups {
-	if b == NoScalingBug || b == CountDaemons || function != "managed-scaling" && b != ReleaseProtected {
+	if b == NoScalingBug || b == CountDaemons || b == ReplaceUnasked || function != "managed-scaling" && b != ReleaseProtected {
 		return g
 	}
 	return &buggyGroups{g, b}

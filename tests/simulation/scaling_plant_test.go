@@ -1,6 +1,10 @@
 package simulation
 
-import "testing"
+import (
+	"maps"
+	"slices"
+	"testing"
+)
 
 // mostScaledSeeds is how many seeds a bug in managed scaling may take.
 const mostScaledSeeds = 60
@@ -10,18 +14,18 @@ func TestPlantedScalingBugsAreFound(t *testing.T) {
 	if replaying() {
 		t.Skip("one seed is being replayed")
 	}
-	for _, bug := range ScalingBugs {
+	for _, bug := range slices.Sorted(maps.Keys(ScalingBugs)) {
 		t.Run(string(bug), func(t *testing.T) {
 			for seed := range uint64(mostScaledSeeds) {
 				// A bug shows in a world of its shape. There the real code must pass.
-				out := SimulateScaling(ScaledRun{Seed: seed, Plant: bug})
-				if len(out.Broken) == 0 {
+				shown := bug.shown(SimulateScaling(ScaledRun{Seed: seed, Plant: bug}).Broken)
+				if len(shown) == 0 {
 					continue
 				}
 				if clean := SimulateScaling(ScaledRun{Seed: seed, Shape: bug}); len(clean.Broken) > 0 {
 					t.Errorf("seed %d fails without the bug: %s", seed, clean.Broken[0])
 				}
-				t.Logf("found by seed %d: %s", seed, out.Broken[0])
+				t.Logf("found by seed %d: %s", seed, shown[0])
 				return
 			}
 			t.Errorf("not found in %d seeds", mostScaledSeeds)

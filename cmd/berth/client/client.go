@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"berth/shared/awsapi/autoscaling"
+	"berth/shared/awsapi/launchtemplate"
 	"berth/shared/cluster"
 )
 
@@ -87,18 +88,9 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	if len(names) == 0 {
 		return nil, nil
 	}
-	// Nobody checks signatures on this machine, but by them it is told which service is called.
-	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
-	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
-	if c.aws != nil {
-		conf = c.aws.Copy()
-		u, err := url.Parse(c.endpoint)
-		if err != nil {
-			return nil, err
-		}
-		conf.Region = cmp.Or(conf.Region, regionOf(u.Hostname()))
-	} else if other := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_AUTO_SCALING"), os.Getenv("AWS_ENDPOINT_URL")); other != "" {
-		conf.BaseEndpoint = &other
+	conf, err := c.beside("AWS_ENDPOINT_URL_AUTO_SCALING")
+	if err != nil {
+		return nil, err
 	}
 	groups, err := autoscaling.New(conf).DescribeGroups(ctx, names)
 	var e *cluster.Error
@@ -106,6 +98,39 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 		return groups, err
 	}
 	return nil, c.unreachable("DescribeAutoScalingGroups", err)
+}
+
+// LaunchTemplate is a version of a launch template, $Default where the reference names none, as Amazon EC2 itself says: at
+// AWS_ENDPOINT_URL_EC2, or else where Auto Scaling is.
+func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
+	conf, err := c.beside("AWS_ENDPOINT_URL_EC2")
+	if err != nil {
+		return nil, err
+	}
+	lt, err := launchtemplate.New(conf).LaunchTemplate(ctx, ref)
+	var e *cluster.Error
+	if errors.As(err, &e) || err == nil {
+		return lt, err
+	}
+	return nil, c.unreachable("DescribeLaunchTemplateVersions", err)
+}
+
+// beside is how another service of AWS is called: at the endpoint that a variable names, and so on.
+func (c *Client) beside(variable string) (aws.Config, error) {
+	// Nobody checks signatures on this machine, but by them it is told which service is called.
+	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
+	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
+	if c.aws != nil {
+		conf = c.aws.Copy()
+		u, err := url.Parse(c.endpoint)
+		if err != nil {
+			return conf, err
+		}
+		conf.Region = cmp.Or(conf.Region, regionOf(u.Hostname()))
+	} else if other := cmp.Or(os.Getenv(variable), os.Getenv("AWS_ENDPOINT_URL")); other != "" {
+		conf.BaseEndpoint = &other
+	}
+	return conf, nil
 }
 
 // call is one request: target names the operation of a JSON protocol, path that of a REST protocol.

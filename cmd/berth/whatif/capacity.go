@@ -96,3 +96,22 @@ func (k *Capacity) decidedOn(snap *cluster.Snapshot, p *cluster.CapacityProvider
 	in.Upgrading = g != nil && g.Status == cluster.NodeGroupUpdating
 	return in
 }
+
+// sizings is what managed scaling would decide now about the capacity providers of a service's strategy.
+func (k *Capacity) sizings(snap *cluster.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
+	for _, share := range s.Providers {
+		p := k.Providers[share.Provider]
+		if p == nil || p.CreateFailed() || k.Groups[p.Group] == nil {
+			continue
+		}
+		d := scaling.Decide(k.decidedOn(snap, p, now))
+		line := Sizing{Provider: p.Name, Group: p.Group, Current: k.Groups[p.Group].Desired, Desired: d.Desired, Why: d.Why, Demands: []string{}}
+		for _, need := range d.Demands {
+			if slices.Contains(need.Owners, "service "+s.Name) {
+				line.Demands = append(line.Demands, need.String())
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}

@@ -146,6 +146,54 @@ func TestPlanConsolidation(t *testing.T) {
 	})
 }
 
+// waiting is fleet at its maximum of four, with five tasks of service big that wait for it: each instance has room for one.
+func waiting() ([]cluster.Row, *whatif.Capacity) {
+	rows, k := fleet()
+	k.Groups["group"].Max = 4
+	big := service("big", 5, cluster.Rules{})
+	big.Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
+	rows = append(rows, definition("big", cluster.Resources{CPU: 512 * units, Memory: 3000}), big)
+	for n := range 5 {
+		x := task("big", 10+n, "")
+		x.Last, x.ECSID, x.Revision = cluster.TaskProvisioning, "", big.Deployment.ID
+		rows = append(rows, x)
+	}
+	for _, r := range rows {
+		if i, ok := r.(*cluster.Instance); ok {
+			i.Provider = "spot"
+		}
+	}
+	return rows, k
+}
+
+func TestWhyServiceWaitsForInstances(t *testing.T) {
+	rows, k := waiting()
+	s := snapshot(t, rows)
+	before := hash(t, s)
+	a, err := whatif.WhyService(s, k, "big", noon)
+	if err != nil || len(a.Scaling) != 1 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if hash(t, s) != before {
+		t.Error("the snapshot has changed")
+	}
+	if got := a.Scaling[0]; got.Provider != "spot" || got.Group != "group" || got.Current != 4 || got.Desired != 4 {
+		t.Errorf("got %+v", got)
+	}
+	out := text(t, a.Print)
+	for _, want := range []string{
+		"Managed scaling (capacity provider spot, Auto Scaling group group of 4): 5 instances are needed, and the group is at its maximum of 4.\n",
+		"  1 task of service big needs 1 instance, 1 fit on one at most (insufficient memory ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not said:\n%s", want, out)
+		}
+	}
+	if a, err := whatif.WhyService(s, k, "web", noon); err != nil || len(a.Scaling) > 0 {
+		t.Errorf("a service without capacity providers has %+v, %v", a.Scaling, err)
+	}
+}
+
 func TestWhyInstance(t *testing.T) {
 	explained := func(t *testing.T, rows []cluster.Row, k *whatif.Capacity, id string) (*whatif.InstanceAnswer, string) {
 		t.Helper()

@@ -176,7 +176,7 @@ func (k *Capacity) explain(snap *cluster.Snapshot, a *InstanceAnswer, ec2 string
 		i := &g.Instances[at]
 		a.EC2, a.Zone = i.ID, cmp.Or(a.Zone, i.Zone)
 		for _, name := range slices.Sorted(maps.Keys(k.Providers)) {
-			if p := k.Providers[name]; p.Group == g.Name {
+			if p := k.Providers[name]; p.Group == g.Name && !p.CreateFailed() {
 				a.Scaling = &Scaled{Provider: name, Group: g.Name, Lifecycle: i.Lifecycle, Protected: i.Protected}
 				k.verdict(snap, a.Scaling, p, ec2, now)
 			}

@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -29,6 +28,8 @@ type UpgradeAnswer struct {
 	UpToDate       int           `json:"upToDate"` // nodes that are left alone
 	// NoRoom are the turns for whose load the rest of the cluster has no room; none where it can hold the load throughout.
 	NoRoom []NoRoom `json:"noRoom"`
+	// Refused is why the update would fail before it replaces a node; empty where nothing is foreseen.
+	Refused string `json:"refused,omitempty"`
 
 	target string
 }
@@ -66,10 +67,31 @@ type NoRoom struct {
 
 // Ready reports that nothing is foreseen that would have the update fail.
 func (a *UpgradeAnswer) Ready() bool {
-	return len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
+	return a.Refused == "" && len(a.NoRoom) == 0 && !slices.ContainsFunc(a.Nodes, func(n UpgradeNode) bool { return len(n.Stays) > 0 })
 }
 
-// PlanUpgrade plays an update that has not begun on the snapshot, which is not as before when it returns: new nodes are taken
+// RefusedUpgrade is the answer for an update that would fail at once, as its launch template cannot be used: no node is replaced.
+func RefusedUpgrade(k *Capacity, u *cluster.Update, why *cluster.Error) *UpgradeAnswer {
+	group := k.NodeGroups[u.NodeGroup].AutoScalingGroup
+	out := &UpgradeAnswer{
+		NodeGroup: u.NodeGroup, Group: group, Params: paramsOf(u), Strategy: string(strategyOf(u)), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{},
+		Refused: fmt.Sprintf("%s: %s", why.Code, why.Message), target: TargetOf(u),
+	}
+	if g := k.Groups[group]; g != nil {
+		out.Sizes = Sizes{g.Min, g.Max, g.Desired}
+	}
+	return out
+}
+
+func paramsOf(u *cluster.Update) []Param {
+	out := []Param{}
+	for _, p := range u.Params {
+		out = append(out, Param(p))
+	}
+	return out
+}
+
+// PlanUpgrade plays an update that has not begun, its launch template read, on the snapshot, which is not as before when it returns: new nodes are taken
 // to be like the old ones of their zone, and Ready as soon as they are launched.
 func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
 	g, auto, err := k.NodeGroup(u.NodeGroup)
@@ -81,15 +103,11 @@ func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now tim
 	}
 	nodes := handler.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
-	u.Target.Image = cmp.Or(u.Target.Image, imageOf(nodes, u.Target))
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
 	order := nodegroup.Order(u, nodes)
 	out := &UpgradeAnswer{
-		NodeGroup: u.NodeGroup, Group: auto.Name, Params: []Param{}, Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
+		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
 		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
-	}
-	for _, p := range u.Params {
-		out.Params = append(out.Params, Param(p))
 	}
 	r := &rehearsal{world: newWorld(snap), update: u, group: auto, nodes: map[string]nodegroup.Instance{}}
 	for _, n := range nodes {
@@ -109,17 +127,6 @@ func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now tim
 		}
 	}
 	return out, err
-}
-
-// imageOf is the image of a launch template version that a node was made from; empty where none was. Nobody has read the
-// template yet.
-func imageOf(nodes []nodegroup.Instance, of cluster.UpdateTarget) string {
-	for _, n := range nodes {
-		if n.Row != nil && n.Row.Attributes[nodegroup.LabelSourceTemplate] == of.SourceTemplate && n.Row.Attributes[nodegroup.LabelSourceVersion] == of.SourceVersion {
-			return n.Row.Attributes[nodegroup.LabelImage]
-		}
-	}
-	return ""
 }
 
 func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
@@ -288,6 +295,10 @@ func (r *rehearsal) like(zone string) (found *cluster.Instance) {
 // Print writes the plan for people.
 func (a *UpgradeAnswer) Print(w io.Writer) error {
 	p := &printer{w: w}
+	if a.Refused != "" {
+		p.line("Update of node group %s%s (Auto Scaling group %s): it would fail before it replaces a node: %s", a.NodeGroup, a.target, a.Group, a.Refused)
+		return p.err
+	}
 	p.line("Update of node group %s%s (Auto Scaling group %s): %s would be replaced, %d at a time at most (%s); %d up to date.",
 		a.NodeGroup, a.target, a.Group, counted(len(a.Nodes), "node"), a.MaxUnavailable, a.Strategy, a.UpToDate)
 	if a.Surge > 0 && len(a.Nodes) > 0 {

@@ -48,6 +48,8 @@ type ServiceAnswer struct {
 	// Decided is why tasks found no instance when placement last looked; Now why they would find none now.
 	Decided *wire.Diagnosis `json:"decided,omitempty"`
 	Now     *Answer         `json:"now,omitempty"`
+	// Scaling is what managed scaling decides about the capacity providers of the strategy; none where nothing is known of it.
+	Scaling []Sizing `json:"managedScaling,omitempty"`
 	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is another.
 	Failed string `json:"failed,omitempty"`
 	// HeldUntil is before when nothing of the PRIMARY deployment is started, after tasks that never ran; empty for no such
@@ -60,6 +62,16 @@ type ServiceAnswer struct {
 	// Unrepaired is the rule that tasks break and no moves can mend, as last decided; UnrepairedNow as things stand.
 	Unrepaired    string   `json:"unrepaired,omitempty"`
 	UnrepairedNow []string `json:"unrepairedNow"`
+}
+
+// Sizing is what managed scaling decides about a capacity provider's group, and what the service's tasks that wait ask of it.
+type Sizing struct {
+	Provider string   `json:"capacityProvider"`
+	Group    string   `json:"autoScalingGroup"`
+	Current  int      `json:"currentCapacity"` // the desired capacity as it is
+	Desired  int      `json:"desiredCapacity"`
+	Why      string   `json:"why"`
+	Demands  []string `json:"demands"`
 }
 
 // Share is how many of the tasks an instance has.
@@ -163,8 +175,8 @@ func (w *world) asked(t *cluster.Task) (r placement.Request, err error) {
 	return r, err
 }
 
-// WhyService explains one service.
-func WhyService(snap *cluster.Snapshot, name string) (*ServiceAnswer, error) {
+// WhyService explains one service. k is nil where only the snapshot is known.
+func WhyService(snap *cluster.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
 	w := newWorld(snap)
 	s, err := w.service(name)
 	if err != nil {
@@ -174,6 +186,9 @@ func WhyService(snap *cluster.Snapshot, name string) (*ServiceAnswer, error) {
 		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status), Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
 		Instances: []Share{}, Decided: wire.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
+	}
+	if k != nil {
+		out.Scaling = k.sizings(snap, s, now)
 	}
 	extra := w.count(s, out)
 	if s.Status != cluster.ServiceActive {

@@ -26,7 +26,7 @@ func whyTask(t *testing.T, s *cluster.Snapshot, id string) string {
 func whyService(t *testing.T, s *cluster.Snapshot, name string) string {
 	t.Helper()
 	before := hash(t, s)
-	a, err := whatif.WhyService(s, name)
+	a, err := whatif.WhyService(s, nil, name, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -244,6 +244,12 @@ func (a *ServiceAnswer) Print(w io.Writer) error {
 	if a.Decided != nil {
 		p.line("  When placement last looked: %s", a.Decided.Text)
 	}
+	for _, x := range a.Scaling {
+		p.line("Managed scaling (capacity provider %s, Auto Scaling group %s of %d): %s.", x.Provider, x.Group, x.Current, strings.TrimSuffix(x.Why, "."))
+		for _, d := range x.Demands {
+			p.line("  %s.", d)
+		}
+	}
 	if a.Failed != "" {
 		p.line("Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.")
 		p.line("  %s", a.Failed)
