@@ -322,7 +322,8 @@ func (c *census) ready(g *group, n int) int {
 	return n
 }
 
-// moves says how many tasks may be moved to other instances: none while anything else is to be done.
+// moves says how many tasks may be moved to other instances: none while anything else is to be done, or starts are held back,
+// and one at a time after an attempt that failed (S7).
 func (c *census) moves(desired int) {
 	p := c.primary()
 	c.plan.Replacing = p.pairs()
@@ -330,8 +331,16 @@ func (c *census) moves(desired int) {
 	if len(c.plan.Refused) > 0 || !c.alone() || !c.idle() || p.fresh()+doubted != desired || c.outgoing(p)+p.leaving() > 0 {
 		return
 	}
-	c.plan.Moves = max(0, c.ceiling-c.active)
-	c.plan.MoveStops = max(0, min(c.good, c.ups)-c.floor)
+	most := desired
+	switch b := c.backoffs[p.ID]; {
+	case b.Step > 0 && b.NextAttemptAt.After(c.Now):
+		c.lookAgain(b.NextAttemptAt)
+		return
+	case b.Step > 0:
+		most = max(0, 1-p.count[waiting]-p.count[pending])
+	}
+	c.plan.Moves = min(most, max(0, c.ceiling-c.active))
+	c.plan.MoveStops = min(most, max(0, min(c.good, c.ups)-c.floor))
 }
 
 // awaitSettling has the service looked at when a RUNNING task counts as healthy by its age, where something waits for that.

@@ -310,6 +310,20 @@ func TestBackoffs(t *testing.T) {
 			ClaimedAt: cluster.At(began), Stopped: cluster.At(w.now), Reason: "CannotPullContainer",
 		}
 	}
+	t.Run("HoldMovesBack", func(t *testing.T) {
+		w := newWorld(t, 3)
+		w.rest(20)
+		expect(t, "moves", w.step().Moves, 3)
+		w.pass(time.Minute)
+		x := failed(w, time.Second)
+		x.Revision = w.service.Deployment.ID
+		w.tasks[x.ID] = x
+		p := w.step()
+		expect(t, "moves and stops for moves while held back", [2]int{p.Moves, p.MoveStops}, [2]int{})
+		expect(t, "looks again", p.LookAgain.After(w.now), true)
+		w.now = p.LookAgain
+		expect(t, "moves then", w.step().Moves, 1)
+	})
 	t.Run("ClimbTheLadder", func(t *testing.T) {
 		w := newWorld(t, 1)
 		var tasks []*cluster.Task

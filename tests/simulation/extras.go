@@ -165,10 +165,11 @@ func (w *World) watchStarts() {
 // shortFor is how long, without faults, a service may be short of tasks that it could start.
 const shortFor = 3 * time.Minute
 
-// startsDue reports that nothing keeps a service from starting a task that it is short of.
+// startsDue reports that nothing keeps a service from starting a task that it is short of, such as a place that is kept for it.
 func (c *checker) startsDue(s *cluster.Service) bool {
 	d := &s.Deployment
-	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.Older) > 0 || d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
+	if s.Strategy == cluster.Daemon || s.Blocked != nil || len(s.Targets)+len(s.Older) > 0 ||
+		d.State == cluster.RolloutFailed || d.State != cluster.RolloutCompleted && s.Breaker.Enable {
 		return false
 	}
 	active := 0

@@ -41,6 +41,7 @@ var regressions = []struct {
 	{335, "a DAEMON's older revision that never worked was started for ever, once the new one had failed", true, false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false, false},
 	{1275, "zones were not balanced, as the capacity provider of one task of the richest had no room elsewhere", false, true},
+	{1751, "tasks were moved again and again, at once, that could not start where they went", false, true},
 	{449, "scaled in after its deployment had been stopped, a service kept more than maximumPercent", false, true},
 }
 
