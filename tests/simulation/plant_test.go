@@ -9,8 +9,8 @@ import (
 // rare are bugs that few seeds find, with the first that does: the search begins there, and goes through all where that has
 // come to be another.
 var rare = map[Bug]uint64{
-	UseBuffer: 133, FreePortTwice: 65, CountPairTwice: 50, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 39, NarrowSilently: 37,
-	CommitStale: 37, TrustStale: 218, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 21, IgnoreGrace: 23, BelieveStorm: 23,
+	UseBuffer: 133, FreePortTwice: 68, CountPairTwice: 56, IgnoreLoads: 1094, RollBackToFailed: 270, KeepThrottle: 21, NarrowSilently: 293,
+	CommitStale: 30, TrustStale: 102, CeilForFloor: 30, StopEarly: 23, ChooseProtected: 31, IgnoreGrace: 23, BelieveStorm: 23,
 	IgnoreThrottle: 4, IgnoreGap: 402, NeverReset: 407,
 }
 
