@@ -19,6 +19,9 @@ func (c *checker) moved(p *placing) {
 		return
 	}
 	if from := c.known[old.Instance]; from != nil {
+		if len(p.law.providers) > 0 && !slices.Contains(p.law.providers, from.CapacityProvider()) {
+			return // the strategy has another provider by now
+		}
 		if c.misfit(p.law, from) {
 			c.mark(MarkMisfit)
 		}
