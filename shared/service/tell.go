@@ -116,7 +116,7 @@ func (c *census) tellStuck() {
 	p := c.primary()
 	stuck := c.Service.Strategy == cluster.Replica && c.Service.Status == cluster.ServiceActive &&
 		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
-		p.fresh() < c.next.Desired && c.active >= c.ceiling && c.backoffs[p.ID].Step == 0 && !c.changing()
+		p.fresh() < c.next.Desired && c.active >= c.ceiling && !c.backoffs[p.ID].NextAttemptAt.After(c.Now) && !c.changing()
 	if stuck {
 		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
 	}

@@ -234,15 +234,28 @@ func (w *World) around(s *cluster.Service) model.Surroundings {
 	return out
 }
 
-// launches is the law of the tasks that a DAEMON service starts: of a deployment that has failed none, but of the one before.
+// launches is the law of the tasks that a DAEMON service starts: of a deployment that has failed none, but of the one before,
+// unless that never was completed and has nothing that runs.
 func (l *ledger) launches(s *cluster.Service) *law {
 	switch {
 	case s.Deployment.State != cluster.RolloutFailed:
 		return l.serviceLaw(s)
-	case len(s.Older) > 0 && s.Older[0].State != cluster.RolloutFailed:
+	case len(s.Older) > 0 && (s.Older[0].State == cluster.RolloutCompleted || s.Older[0].State != cluster.RolloutFailed && l.runs(s.Older[0].ID)):
 		return l.revisionLaw(s, s.Older[0].TaskDefinition)
 	}
 	return nil
+}
+
+// runs reports whether a task of the deployment is RUNNING.
+func (l *ledger) runs(deployment string) bool {
+	for _, owned := range l.owned {
+		for _, t := range owned {
+			if t.Revision == deployment && t.Active() && t.Last == cluster.TaskRunning {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // zonal reports that the service's zones are balanced (S13).
