@@ -23,9 +23,12 @@ func (c *census) replica() {
 		c.maintain(c.groups[i], c.groups[i].Desired)
 	}
 	if over := c.active - c.ceiling; over > 0 && c.primary().State == cluster.RolloutFailed {
-		// Fewer are desired since, and it starts none: of its tasks those go that maximumPercent leaves no room for.
-		over -= c.stopBad(c.primary(), over, func(*member) string { return c.scaling(c.primary()) })
-		c.shrink(c.primary(), over)
+		// Fewer are desired since, and it starts none: of its tasks those go that maximumPercent leaves no room for,
+		// those first that have to leave anyway.
+		p := c.primary()
+		c.stopBad(p, over, func(*member) string { return c.scaling(p) })
+		c.stopLeaving(p, min(c.active-c.ceiling, p.leaving()))
+		c.shrink(p, c.active-c.ceiling)
 	}
 	have := c.primary().fresh()
 	c.plan.Parted = c.primary().part(desired - have)

@@ -95,7 +95,7 @@ func (c *checker) stopped(old, now *cluster.Task) {
 	task := c.told(s, old)
 	settled := c.settled(now.Key()) && c.steadyHost(now)
 	amiss := task.Revision != s.Deployment.ID || task.Leaving || task.Going || task.Unhealthy(asked(s), c.now()) && c.believed()
-	if task.Protected && !task.Leaving && !task.Unhealthy(asked(s), c.now()) && c.now().Sub(c.old[cluster.ProtectionKey(now.Cluster, now.Owner, now.ID)].at) >= c.tolerance {
+	if c.protects(old, c.skew) && !task.Leaving && !task.Unhealthy(asked(s), c.now()) {
 		c.fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)
 	}
 	if ill := strings.Contains(now.Reason, "health checks"); ill && c.graced(s, old) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -220,10 +221,11 @@ func (c *customer) protect(a Action) {
 func (c *customer) mend() {
 	for _, s := range c.services {
 		row, ok := c.world.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
-		if !ok || !s.exists || s.busy || fateOf(row.Deployment.TaskDefinition) == model.Runs {
+		if !ok || !s.exists || s.busy {
 			continue
 		}
-		if row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted {
+		ends := row.Breaker.Enable && row.Deployment.State != cluster.RolloutCompleted
+		if (ends || fateOf(row.Deployment.TaskDefinition) == model.Runs) && !hangsOn(row) {
 			continue
 		}
 		good := "small:2"
@@ -237,6 +239,13 @@ func (c *customer) mend() {
 		c.world.mark(MarkMendedRevision)
 		c.release(s, cluster.ServiceChange{TaskDefinition: good})
 	}
+}
+
+// hangsOn reports that a revision which can never work was declared done early, and is there beside another yet.
+func hangsOn(s *cluster.Service) bool {
+	return slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool {
+		return d.State == cluster.RolloutCompleted && fateOf(d.TaskDefinition) != model.Runs
+	})
 }
 
 // registerBad registers the task definitions that come to nothing, and second revisions of some that are well.

@@ -162,7 +162,7 @@ func (j *upgradeJudge) tasksOn(n *node, u *cluster.Update) {
 		row := j.checker.byECS(t.ID)
 		switch {
 		case !t.Alive || j.Loop.Now().Sub(t.Created) < j.checker.tolerance || t.Last == cluster.TaskRunning && j.Loop.Now().Sub(t.Started) < j.checker.tolerance:
-		case row != nil && j.checker.protects(row) && !u.ForceProtected:
+		case row != nil && j.checker.protects(row, time.Minute) && !u.ForceProtected:
 			j.checker.fail("invariant 7: node %s is terminated with task %s, which is protected", n.ID, row.ID)
 		case !u.Force && n.row.AgentConnected:
 			j.checker.fail("N4: node %s is terminated with task %s (%s)", n.ID, t.ID, t.Last)
@@ -184,7 +184,7 @@ func (j *upgradeJudge) stopped(t *cluster.Task) {
 		return
 	}
 	j.mark(MarkForced)
-	if j.checker.protects(t) && !u.ForceProtected {
+	if j.checker.protects(t, time.Minute) && !u.ForceProtected {
 		j.checker.fail("invariant 7: task %s, which is protected, is stopped by force", t.ID)
 	}
 }
@@ -204,11 +204,11 @@ func (c *checker) byECS(id string) *cluster.Task {
 	return t
 }
 
-// protects reports whether a task is protected and has been for a while.
-func (c *checker) protects(t *cluster.Task) bool {
+// protects reports whether a task is protected for so long yet, and has been for a while.
+func (c *checker) protects(t *cluster.Task, yet time.Duration) bool {
 	key := cluster.ProtectionKey(t.Cluster, t.Owner, t.ID)
 	p, ok := c.rows[key].(*cluster.Protection)
-	return ok && p != nil && p.Until.After(c.now().Add(time.Minute)) && c.now().Sub(c.old[key].at) >= c.tolerance
+	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.old[key].at) >= c.tolerance
 }
 
 // meantToGrow reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
