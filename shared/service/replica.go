@@ -266,7 +266,8 @@ func (c *census) start(g *group, want int) {
 	}
 	short := want - g.fresh()
 	missing := max(0, short-g.count[bad]-g.leaving())
-	leaving := max(0, min(g.leaving(), short-missing))
+	// Unhealthy ones that are not believed to be so count as those that work: what has come for some of them is to spare.
+	leaving := max(0, min(g.leaving(), short-missing-(g.count[bad]-c.outgoing(g))))
 	sick := max(0, min(g.count[bad], short-missing-leaving))
 	replaced := g.count[bad] - sick
 	if doubted := sick - c.outgoing(g); doubted > 0 {
