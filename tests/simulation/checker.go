@@ -24,6 +24,8 @@ type checker struct {
 	calls  int
 	// changes counts what was decided or observed: rows that came or changed, but not those that expired.
 	changes int
+	// moversOff are the owners of tasks that the commit looked at stops to move them.
+	moversOff map[string]bool
 	latest  cluster.Key // of those
 	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
 	// failures the tasks that came to nothing or were found bad, by deployment id.
@@ -76,6 +78,7 @@ func (c *checker) records(records []cluster.Record) {
 	if c.tell != nil {
 		c.tell(records)
 	}
+	c.moversOff = moversOff(records)
 	later := newlyPlaced(records)
 	for id := range later {
 		c.placedAt[id] = c.now()
@@ -107,6 +110,20 @@ func replaces(r cluster.Record) bool {
 	row, ok := r.New.(*cluster.Task)
 	old, _ := r.Old.(*cluster.Task)
 	return ok && row.Replaces != "" && old == nil
+}
+
+// moversOff are the owners of tasks that the commit stops to move them: until they are started where they go less runs there
+// than the decision was made for.
+func moversOff(records []cluster.Record) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range records {
+		row, ok := r.New.(*cluster.Task)
+		old, _ := r.Old.(*cluster.Task)
+		if ok && old != nil && old.Desired == cluster.TaskRunning && row.Desired == cluster.TaskStopped && strings.HasPrefix(row.Reason, "Moved: ") {
+			out[row.Owner] = true
+		}
+	}
+	return out
 }
 
 // newlyPlaced are the tasks that the commit gives an instance, by id.

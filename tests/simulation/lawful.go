@@ -87,7 +87,7 @@ func (c *checker) domains(p *placing) {
 	case priorities.FaultDomain > 0 || priorities.UpgradeDomain > 0:
 		c.givenUp(p, why)
 		return
-	case p.Replaces != "" && c.astray(p.later):
+	case p.Replaces != "" && c.astray(p.later), c.moversOff[p.Owner]:
 		return // the first step of an exchange that mends something else; what it leaves behind shows at rest
 	}
 	c.fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.ID, p.Service, p.law.policy, p.law.target, p.on.ID, why)
