@@ -26,7 +26,7 @@ type checker struct {
 	changes int
 	// moversOff are the owners of tasks that the commit looked at stops to move them.
 	moversOff map[string]bool
-	latest  cluster.Key // of those
+	latest    cluster.Key // of those
 	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
 	// failures the tasks that came to nothing or were found bad, by deployment id.
 	courses     map[string]*model.Course
