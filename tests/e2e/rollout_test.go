@@ -476,7 +476,7 @@ func (s *rollout) words() {
 		"has stopped", "deregistered", "has begun draining connections", "is unable to consistently start", "deployment completed", "has reached a steady state",
 	} {
 		if len(s.saying(s.name, text)) == 0 {
-			s.t.Errorf("no event has %q", text)
+			s.t.Errorf("none of %d events has %q", len(events), text)
 		}
 	}
 }
