@@ -241,7 +241,9 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 		return in, err
 	}
 	in.group.Sick, in.group.Room = world.sick(), n.room(ctx, g.Cluster)
-	n.introduce(ctx, g.Cluster, auto, world)
+	if err := n.introduce(ctx, g.Cluster, auto, world); err != nil {
+		return in, err
+	}
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}

@@ -28,26 +28,31 @@ func newNodeWorld() *nodeWorld {
 
 func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*nodeWorld, error) {
 	w := newNodeWorld()
-	for _, prefix := range []string{cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixProtection} {
-		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, prefix))
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", prefix, err)
-		}
-		for _, row := range rows {
-			w.add(row, n.Clock.Now())
+	// instances come last: one whose agent is seen away had the tasks that were seen before
+	for _, prefix := range []string{cluster.PrefixService, cluster.PrefixTask, cluster.PrefixProtection, cluster.PrefixInstance} {
+		if err := n.read(ctx, w, clusterName, prefix); err != nil {
+			return nil, err
 		}
 	}
 	return w, nil
 }
 
+func (n *NodeGroupUpgrade) read(ctx context.Context, w *nodeWorld, clusterName, prefix string) error {
+	rows, err := n.State.List(ctx, cluster.Prefix(clusterName, prefix))
+	for _, row := range rows {
+		w.add(row, n.Clock.Now())
+	}
+	return wrap(err, "listing %s", prefix)
+}
+
 // introduce takes in instances that are in service and that nobody has told of: ECS may know them, the event that said so
-// being lost. What cannot be found out now is looked for again at the next look.
-func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, w *nodeWorld) {
+// being lost. Without it nothing is decided, unless ECS refuses to say.
+func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, w *nodeWorld) error {
 	unknown := func(i cluster.GroupInstance) bool {
 		return lifecycle(i.Lifecycle) == nodegroup.InService && w.instances[i.ID] == nil
 	}
 	if !slices.ContainsFunc(auto.Instances, unknown) {
-		return
+		return nil
 	}
 	ids, err := n.ECS.ListInstances(ctx, clusterName)
 	if err == nil {
@@ -58,9 +63,14 @@ func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, au
 		ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] })
 		err = n.api().InstancesChanged(ctx, clusterName, ids)
 	}
-	if err != nil {
-		logger(n.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+	if err == nil && len(ids) > 0 {
+		err = n.read(ctx, w, clusterName, cluster.PrefixInstance)
 	}
+	if forGood(err) != nil {
+		logger(n.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+		return nil
+	}
+	return wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
 }
 
 func (w *nodeWorld) add(row cluster.Row, now time.Time) {

@@ -98,8 +98,9 @@ func (w *work) noteMax(actions []Action) {
 	}
 }
 
-// yield leaves the sizes to whoever has enlarged the group, at once.
+// yield leaves the sizes to whoever has enlarged the group, at once: its nodes are wanted.
 func (w *work) yield(why string) {
+	w.Floor = new(w.group.Desired)
 	w.Stopped = fmt.Sprintf(why+": it stays at maximum %d and desired %d, originally %d and %d",
 		w.group.Max, w.group.Desired, w.Original.Max, w.Original.Desired)
 }

@@ -47,7 +47,10 @@ func (w *work) note() {
 	if w.Before != nil && w.Left.Max == original.Max {
 		original.Max = w.Before.Max
 		if w.Left.Desired == original.Desired {
-			original.Desired, zones = w.Before.Desired, w.Zones // those that the earlier one was to come back to
+			original.Desired = w.Before.Desired
+			if w.Zones != nil {
+				zones = w.Zones // those that the earlier one was to come back to
+			}
 		}
 		original.Desired = min(original.Desired, original.Max)
 	}

@@ -46,7 +46,10 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 		Seed: r.Seed, Waits: waits(r.Waits), Phase: cluster.PhaseSetup,
 	}
 	if before, left := toComeBackTo(last); before != left {
-		u.Before, u.Left, u.Zones = &before, &left, maps.Clone(last.Zones)
+		u.Before, u.Left = &before, &left
+		if before.Desired != left.Desired {
+			u.Zones = maps.Clone(last.Zones)
+		}
 	}
 	if last != nil && last.Target == r.Target {
 		u.Previous = last.Template
@@ -62,6 +65,9 @@ func toComeBackTo(u *cluster.Update) (before, left cluster.Sizes) {
 	}
 	before, left = *u.Original, *u.Final
 	before.Min, before.Desired = left.Min, max(before.Desired, left.Min)
+	if u.Floor != nil {
+		before.Desired = max(before.Desired, *u.Floor)
+	}
 	if u.UserMax != nil {
 		before.Max = min(*u.UserMax, left.Max)
 	}

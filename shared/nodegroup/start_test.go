@@ -82,14 +82,21 @@ func TestResolve(t *testing.T) {
 
 // An update after one that did not come back to the original sizes comes back to them, as far as nobody has changed them.
 func TestSizesToComeBackTo(t *testing.T) {
-	last := &cluster.Update{Status: cluster.UpdateSuccessful, Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}}
-	for name, c := range map[string]struct{ now, want cluster.Sizes }{
-		"Untouched":        {cluster.Sizes{Min: 1, Max: 14, Desired: 13}, cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
-		"DesiredChanged":   {cluster.Sizes{Min: 1, Max: 14, Desired: 10}, cluster.Sizes{Min: 1, Max: 11, Desired: 10}},
-		"DesiredIsTooMuch": {cluster.Sizes{Min: 1, Max: 14, Desired: 14}, cluster.Sizes{Min: 1, Max: 11, Desired: 11}},
-		"MaximumChanged":   {cluster.Sizes{Min: 1, Max: 20, Desired: 13}, cluster.Sizes{Min: 1, Max: 20, Desired: 13}},
+	for name, c := range map[string]struct {
+		now, want cluster.Sizes
+		floor     *int
+	}{
+		"Untouched":        {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
+		"DesiredChanged":   {now: cluster.Sizes{Min: 1, Max: 14, Desired: 10}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 10}},
+		"DesiredIsTooMuch": {now: cluster.Sizes{Min: 1, Max: 14, Desired: 14}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}},
+		"MaximumChanged":   {now: cluster.Sizes{Min: 1, Max: 20, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 20, Desired: 13}},
+		"Yielded":          {now: cluster.Sizes{Min: 1, Max: 14, Desired: 13}, want: cluster.Sizes{Min: 1, Max: 11, Desired: 11}, floor: new(13)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			last := &cluster.Update{
+				Status: cluster.UpdateSuccessful, Floor: c.floor,
+				Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13},
+			}
 			u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
 			if err != nil {
 				t.Fatal(err)

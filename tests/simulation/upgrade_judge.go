@@ -367,11 +367,14 @@ func (j *upgradeJudge) first(u *cluster.Update) {
 		}
 	}
 	j.mark(MarkUpdate)
-	if g := j.group(); g != nil && (u.Before == nil || u.Left == nil || *u.Left != (cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})) {
+	left := func(g *cluster.AutoScalingGroup) bool { // the group has what the last update left of its own
+		return u.Before != nil && u.Before.Desired < u.Left.Desired && u.Left != nil && *u.Left == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+	}
+	if g := j.group(); g != nil && !left(g) {
 		if !j.scaledAt.IsZero() {
 			j.sizes.Desired = min(g.Desired, j.sizes.Max) // an update may have left it room for more
 		}
-		if u.Before == nil {
+		if u.Before == nil || u.Left.Desired != g.Desired || u.Before.Desired == u.Left.Desired {
 			j.count = j.zones()
 		}
 	}

@@ -30,6 +30,8 @@ var upgradeRegressions = []struct {
 	{129, "a node was left unschedulable: the mark was made, and looking at it afterwards was denied"},
 	{504, "a node was terminated with a task that ECS had started late, and of which nobody had told"},
 	{2509, "a node was terminated 57 s after a task had stopped that nobody had told of"},
+	{766, "an update was to take back nodes that managed scaling had added during an earlier one"},
+	{1740, "nodes were terminated as never having come that the same look had just found registered"},
 	{1136, "the surplus was taken back of a group that managed scaling had enlarged while nobody was awake"},
 }
 
