@@ -1,6 +1,9 @@
 package placement
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // detour is a task of the same call that goes elsewhere, so that another finds a place.
 type detour struct{ from, to int32 }
@@ -9,15 +12,16 @@ type detour struct{ from, to int32 }
 // admit it: it goes to one whose fault domain does, a task in that one's upgrade domain makes way to another instance of
 // its own fault domain, and so on until an upgrade domain admits what comes. That is an augmenting path between the two
 // kinds of domain, a shortest one; where own are all tasks and no fault domain has another below it, there is no other
-// way to place one more. It is the place, and who makes way; -1 where there is none.
+// way to place one more. It is the place, and who makes way; -1 where there is none. Of ways as short, the order of free and
+// own decides.
 func (d *Domains) detours(free, own []int32) (at int32, way []detour) {
 	if d.Leaves() == 0 || d.UpgradeDomains() == 0 {
 		return -1, nil // one rule alone admits whatever it can
 	}
 	for _, same := range []bool{true, false} {
-		s := detourSearch{Domains: d, own: own, sameLeaf: same, arrivals: make([]arrival, d.UpgradeDomains())}
-		s.sort(free)
-		if at, way = s.run(free); at >= 0 && (same || d.stands(at, way)) {
+		s := detourSearch{Domains: d, free: free, own: own, sameLeaf: same, arrivals: make([]arrival, d.UpgradeDomains())}
+		s.sort()
+		if at, way = s.run(); at >= 0 && (same || d.stands(at, way)) {
 			return at, way
 		}
 	}
@@ -44,6 +48,7 @@ func (d *Domains) shift(at int32, way []detour, sign int) {
 // detourSearch goes through upgrade domains breadth first.
 type detourSearch struct {
 	*Domains
+	free     []int32
 	own      []int32
 	sameLeaf bool // only within the lowest fault domain; else wherever its rule is kept
 	leaves   [][]int32
@@ -57,18 +62,18 @@ type arrival struct {
 	to, from int32
 }
 
-func (s *detourSearch) sort(free []int32) {
+func (s *detourSearch) sort() {
 	s.leaves = make([][]int32, s.Leaves())
-	for _, i := range free {
+	for _, i := range s.free {
 		if leaf := s.Fault(int(i)); leaf >= 0 {
 			s.leaves[leaf] = append(s.leaves[leaf], i)
 		}
 	}
 }
 
-func (s *detourSearch) run(free []int32) (int32, []detour) {
+func (s *detourSearch) run() (int32, []detour) {
 	var queue []int
-	for _, i := range free {
+	for _, i := range s.free {
 		if u := s.Upgrade(int(i)); u >= 0 && !s.arrivals[u].seen && s.AdmitsFault(s.Fault(int(i))) {
 			s.arrivals[u] = arrival{true, i, -1}
 			queue = append(queue, u)
@@ -106,13 +111,14 @@ func (s *detourSearch) within(from int32) []int32 {
 	if s.sameLeaf {
 		return s.leaves[leaf]
 	}
-	var out []int32
+	open := make([]bool, len(s.leaves))
 	for other, instances := range s.leaves {
-		if len(instances) > 0 && (other == leaf || s.fault.neutral(int(from), int(instances[0]))) {
-			out = append(out, instances...)
-		}
+		open[other] = len(instances) > 0 && (other == leaf || s.fault.neutral(int(from), int(instances[0])))
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.free), func(i int32) bool {
+		other := s.Fault(int(i))
+		return other < 0 || !open[other]
+	})
 }
 
 // back follows the arrivals to the new task's place.
@@ -142,6 +148,7 @@ func (p *pass) detour() bool {
 			free = append(free, int32(i))
 		}
 	}
+	slices.SortFunc(free, func(i, j int32) int { return cmp.Compare(c.label[i], c.label[j]) })
 	at, way := c.domains.detours(free, own)
 	if at < 0 {
 		return false

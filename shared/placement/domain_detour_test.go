@@ -23,9 +23,11 @@ func cells(at ...[2]int) *world {
 }
 
 func spread(w *world, policy cluster.DomainPolicy, n int) placement.Result {
-	return placement.New(w.snapshot(1)).Place(placement.Request{
-		Spec: &placement.Spec{Needs: small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n,
-	})
+	return placement.New(w.snapshot(1)).Place(spreadOf(policy, n))
+}
+
+func spreadOf(policy cluster.DomainPolicy, n int) placement.Request {
+	return placement.Request{Spec: &placement.Spec{Needs: small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n}
 }
 
 func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
@@ -69,6 +71,10 @@ func TestPlaceIsAMatchingOfDomains(t *testing.T) {
 		r := spread(cells(at...), cluster.PolicyDifference, side)
 		if best := matching(at, side); len(r.Placed) != best {
 			t.Fatalf("placed %d on %v, %d are possible", len(r.Placed), at, best)
+		}
+		other := placement.New(cells(at...).snapshot(2)).Place(spreadOf(cluster.PolicyDifference, side))
+		if where(other.Placed) != where(r.Placed) {
+			t.Fatalf("placed on %q, on %q with the rows in another order", where(r.Placed), where(other.Placed))
 		}
 		seen := map[string]bool{}
 		for _, p := range r.Placed {

@@ -259,4 +259,16 @@ func TestChooseStops(t *testing.T) {
 		}
 		expect(t, "stops", ids(stop(s, tasks, 3)), "t4 t5 t1")
 	})
+	t.Run("CountsNoneOfAnotherGroupThatIsReplaced", func(t *testing.T) {
+		s := snapshot(instance("i-1"), instance("i-2"))
+		come := task("t2", "i-1", group("g"), pending)
+		come.Replaces = "t1"
+		tasks := []*cluster.Task{task("t1", "i-1", group("old")), come, task("t3", "i-1", group("g")), task("t4", "i-2", group("g"), created(2000))}
+		for _, x := range tasks {
+			s.Put(x)
+		}
+		r := web(2)
+		r.Spec.Group = "g"
+		expect(t, "stops", ids(placement.New(s).ChooseStops(r, tasks[1:])), "t2 t4")
+	})
 }

@@ -224,7 +224,7 @@ func (s *stops) take(h *host) {
 	}
 	s.replacing[t.Replaces]--
 	old := s.class.snap.Task(t.Owner, t.Replaces)
-	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) {
+	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) || !s.class.tally.is(old) {
 		return
 	}
 	s.class.recount(s.class.snap.Instances[old.Instance].Index, 1)

@@ -48,6 +48,9 @@ func (t *tally) recountAll(e *Engine) {
 	}
 }
 
+// is reports whether the owner's task is one of those that it counts.
+func (t *tally) is(task *cluster.Task) bool { return t.group == "" || t.group == task.Group }
+
 // recount counts the instance's tasks anew.
 func (t *tally) recount(s *cluster.Snapshot, i int, v *cluster.InstanceView) {
 	c := s.Crowd(t.owner, t.group)
