@@ -61,17 +61,18 @@ func (e *Engine) class(r *Request, given relaxation) *class {
 func (e *Engine) newClass(key classKey) *class {
 	spec := key.of
 	c := &class{classKey: key, tally: e.tallyOf(spec.Owner, spec.Group, spec.most() > 0), most: spec.most()}
+	var rules []*rule
 	for _, x := range spec.Constraints {
-		c.rules = append(c.rules, e.rule(x))
+		rules = append(rules, e.rule(x))
 	}
-	if key.given.has(relaxPlacement) {
-		c.rules = nil
+	if !key.given.has(relaxPlacement) {
+		c.rules = rules
 	}
 	c.shape = e.newShape(spec, c.rules, key.given)
 	c.layout = e.layoutOf(c.order.attributes, spec.governed())
 	c.spread = c.tally.spreadOver(c.layout)
 	if spec.governed() {
-		c.territory = e.territoryOf(c.members, c.layout)
+		c.territory = e.territoryOf(e.membersOf(spec, rules), c.layout)
 	}
 	return c
 }
@@ -83,7 +84,7 @@ func (c *class) govern(target int) {
 	}
 	c.territory.follow()
 	rule := RuleOf(c.spec.DomainPolicy, target, &c.snap.Configuration)
-	rule.NoFault, rule.NoUpgrade = c.given.has(relaxFault), c.given.has(relaxUpgrade)
+	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.given.has(relaxPlacement), c.given.has(relaxFault), c.given.has(relaxUpgrade)
 	if c.domains != nil && c.territoryRev == c.territory.rev && rule == c.rule {
 		return
 	}
@@ -100,10 +101,12 @@ func (c *class) govern(target int) {
 
 // reconsider evaluates the constraints that look at an instance's tasks, once this call has changed those.
 func (c *class) reconsider(i int) {
-	for _, r := range c.rules {
-		if r.dynamic {
-			r.evaluate(c.Engine, i)
-		}
+	dynamic := c.members.dynamic
+	if c.territory != nil {
+		dynamic = c.territory.members.dynamic // those, too, that were given up
+	}
+	for _, r := range dynamic {
+		r.evaluate(c.Engine, i)
 	}
 	if t := c.territory; t != nil && len(t.members.dynamic) > 0 && t.standing(i) != t.standings[i] {
 		t.stale = true
@@ -237,6 +240,9 @@ func (e *Engine) inUse() inUse {
 		}
 		if c.territory != nil {
 			u.territories[c.territory], u.masks[c.territory.members.mask] = true, true
+			for _, r := range c.territory.members.dynamic {
+				u.rules[r] = true
+			}
 		}
 	}
 	for m := range u.masks {

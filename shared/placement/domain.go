@@ -24,8 +24,9 @@ type Rule struct {
 	Target int // desired count: quorum safety and the adaptive choice go by it, whatever runs (P4, P5)
 	// QuorumFault, QuorumUpgrade and NoSwitch are [cluster.Configuration]'s.
 	QuorumFault, QuorumUpgrade, NoSwitch bool
-	// NoFault and NoUpgrade leave a dimension out: its priority is negative, or it is soft and given up.
-	NoFault, NoUpgrade bool
+	// NoFault and NoUpgrade leave a dimension out: its priority is negative, or it is soft and given up. NoConstraints lets
+	// domains without an [Eligible] instance have as many tasks as the others may, for the same reasons.
+	NoFault, NoUpgrade, NoConstraints bool
 }
 
 // RuleOf is the rule for a service of that policy and desired count in a cluster so configured. Soft dimensions hold;
@@ -37,7 +38,7 @@ func RuleOf(policy cluster.DomainPolicy, target int, c *cluster.Configuration) R
 	return Rule{
 		Policy: policy, Target: target,
 		QuorumFault: c.QuorumFault, QuorumUpgrade: c.QuorumUpgrade, NoSwitch: c.NoSwitch,
-		NoFault: c.Priorities.FaultDomain < 0, NoUpgrade: c.Priorities.UpgradeDomain < 0,
+		NoFault: c.Priorities.FaultDomain < 0, NoUpgrade: c.Priorities.UpgradeDomain < 0, NoConstraints: c.Priorities.Placement < 0,
 	}
 }
 
@@ -147,10 +148,10 @@ func (d *Domains) Add(i, n int) {
 
 // AdmitsFault reports whether the fault domain may have one more new task: under maximum difference it is at the floor
 // on every level, or below where some are; under quorum safety below the limit; under nonpacking empty. True for -1.
-func (d *Domains) AdmitsFault(leaf int) bool { return d.fault.admits(leaf) }
+func (d *Domains) AdmitsFault(leaf int) bool { return d.fault.admits(leaf, d.rule.NoConstraints) }
 
 // AdmitsUpgrade is the same for an upgrade domain.
-func (d *Domains) AdmitsUpgrade(id int) bool { return d.upgrade.admits(id) }
+func (d *Domains) AdmitsUpgrade(id int) bool { return d.upgrade.admits(id, d.rule.NoConstraints) }
 
 // Excess is how far the tasks are from what each rule allows: tasks too many or too few, summed over all levels. 0 is
 // no violation.

@@ -90,27 +90,37 @@ func (t *domainTree) add(i, n int) {
 	}
 }
 
-func (t *domainTree) admits(leaf int) bool {
+// admits reports whether a domain may have one more task; dead lets those without an eligible instance.
+func (t *domainTree) admits(leaf int, dead bool) bool {
 	if leaf < 0 || t.rule == ruleNone {
 		return true
 	}
 	v := t.nodeOf[leaf]
-	if t.nodes[v].hosts == 0 {
+	if t.nodes[v].hosts == 0 && !dead {
 		return false
 	}
-	if t.rule != ruleDifference {
-		u := t.unitOf[leaf]
-		return u < 0 || t.nodes[u].tasks < t.limit
+	if u := t.unitOf; u != nil && u[leaf] >= 0 {
+		return t.nodes[u[leaf]].tasks < t.limit
 	}
-	for v > 0 {
-		d := &t.nodes[v]
-		p := &t.nodes[d.parent]
-		if d.tasks > p.base || d.tasks == p.base && p.below > 0 {
+	for ; v > 0; v = t.nodes[v].parent {
+		if !t.admitsChild(v) {
 			return false
 		}
-		v = d.parent
 	}
 	return true
+}
+
+// admitsChild reports whether a domain may have one more task as far as its siblings go.
+func (t *domainTree) admitsChild(v int32) bool {
+	d := &t.nodes[v]
+	p := &t.nodes[d.parent]
+	switch {
+	case t.rule == ruleNonpacking: // without an eligible instance, it is no unit of the limit
+		return d.tasks < t.limit
+	case t.rule != ruleDifference || p.hosts == 0:
+		return true
+	}
+	return d.tasks < p.base || d.tasks == p.base && p.below == 0
 }
 
 // opens reports whether the domain of to may take a task from that of from, whatever that leaves behind.

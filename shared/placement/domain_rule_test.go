@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"berth/shared/cluster"
@@ -102,6 +103,28 @@ func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 		expect(t, "a admits", d.Admits(0), true)
 		expect(t, "c admits", d.AdmitsFault(d.Fault(4)), false)
 		expect(t, "c is left first", d.Worth(4) < d.Worth(0), true)
+	}
+}
+
+// Where constraints are ignored or given up, a domain in which no instance meets them may have as many as the others.
+func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
+	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
+	l.standing[4], l.standing[5] = placement.Barred, placement.Barred
+	for policy, want := range map[cluster.DomainPolicy]string{
+		cluster.PolicyDifference: "true true false", cluster.PolicyQuorum: "true true false", cluster.PolicyNonpacking: "true false false",
+	} {
+		r := rule(policy, 4)
+		r.NoConstraints = true
+		d := l.domains(r)
+		d.Add(0, 1)
+		d.Add(2, 1)
+		var got []string
+		for range 3 {
+			got = append(got, fmt.Sprint(d.AdmitsFault(d.Fault(4))))
+			d.Add(4, 1)
+		}
+		expect(t, string(policy), strings.Join(got, " "), want)
+		expect(t, string(policy)+", to others c is none", d.AdmitsFault(d.Fault(0)), policy != cluster.PolicyNonpacking)
 	}
 }
 

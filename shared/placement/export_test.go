@@ -5,7 +5,8 @@ func (e *Engine) Forgetful() { e.maxMemory, e.evictEvery = 0, 1 }
 
 // Admits reports whether an eligible instance may have one more new task as far as its domains go.
 func (d *Domains) Admits(i int) bool {
-	return d.standing[i] == Eligible && d.AdmitsFault(d.Fault(i)) && d.AdmitsUpgrade(d.Upgrade(i))
+	takes := d.standing[i] == Eligible || d.rule.NoConstraints && d.standing[i] == Barred
+	return takes && d.AdmitsFault(d.Fault(i)) && d.AdmitsUpgrade(d.Upgrade(i))
 }
 
 // Violated reports whether the tasks where they are break the rule of either dimension.

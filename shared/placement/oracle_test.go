@@ -249,12 +249,13 @@ func (o *oracle) domains() *placement.Domains {
 			standing = placement.Away
 		case i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i):
 			standing = placement.Closed
-		case absent(o.request.Spec, i) != "" || o.broken(i) != "" && o.binds(o.config.Priorities.Placement) || slices.Contains(o.request.Spec.Avoid, i.ID):
+		case absent(o.request.Spec, i) != "" || o.broken(i) != "" || slices.Contains(o.request.Spec.Avoid, i.ID):
 			standing = placement.Barred
 		}
 		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)
 	}
 	rule := placement.RuleOf(o.request.Spec.DomainPolicy, o.request.Target, o.config)
+	rule.NoConstraints = !o.binds(o.config.Priorities.Placement)
 	rule.NoFault, rule.NoUpgrade = !o.binds(o.config.Priorities.FaultDomain), !o.binds(o.config.Priorities.UpgradeDomain)
 	d := placement.NewDomains(fault, upgrade, standings, rule)
 	for _, t := range o.tasks {

@@ -2,7 +2,7 @@ package placement
 
 import "slices"
 
-// territory is the domains of the instances that a mask and constraints let tasks run on, without tasks: all classes that
+// territory is the domains of the instances that meet a mask and constraints, given up or not, without tasks: all classes that
 // ask for the same share it. Its layout has the regions by domain.
 type territory struct {
 	*Engine
@@ -73,7 +73,7 @@ func (t *territory) make() {
 	t.rev++
 }
 
-// standing is what the instance is to the domains. Constraints that were given up bar nobody: else no domain might be left.
+// standing is what the instance is to the domains.
 func (t *territory) standing(i int) Standing {
 	switch {
 	case !t.listed[i]:

@@ -38,6 +38,7 @@ var regressions = []struct {
 	{4602, "a move that a service's percentages never allow stood in the way of another's", false, false},
 	{4615, "so did an exchange that needs one", false, false},
 	{7954, "a dispatch that hung registered a task that had been taken out meanwhile", false, false},
+	{3098, "where constraints were ignored, a move went by the domains of those that meet them, and placing by all there are", false, false},
 	{335, "a DAEMON's older revision that never worked was started for ever, once the new one had failed", true, false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false, false},
 	{1275, "zones were not balanced, as the capacity provider of one task of the richest had no room elsewhere", false, true},
