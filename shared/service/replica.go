@@ -185,14 +185,15 @@ func (c *census) maintain(g *group, want int) {
 	c.shrink(g, g.fresh()-want)
 	c.retire(g, want)
 	settled := g.unsettled() == 0 && g.count[waiting] == 0 && c.ending == 0
-	short := want - g.fresh()
-	if short <= 0 || c.ceiling > c.active || g.State == cluster.RolloutFailed && !g.primary {
+	short, room := want-g.fresh(), max(0, c.ceiling-c.active)
+	if short <= 0 || g.State == cluster.RolloutFailed && !g.primary {
 		return
 	}
-	if settled && c.outgoing(g) > 0 {
+	missing := max(0, short-g.count[bad]-g.leaving()) // what is started first, see start
+	if settled && room == 0 && c.outgoing(g) > 0 {
 		short -= c.stopBad(g, 1, c.ailment)
 	}
-	c.stopLeaving(g, short)
+	c.stopLeaving(g, min(short, g.leaving()-max(0, room-missing)))
 }
 
 // shrink stops n tasks that could stay.

@@ -241,7 +241,7 @@ func (l *ledger) launches(s *cluster.Service) *law {
 	case s.Deployment.State != cluster.RolloutFailed:
 		return l.serviceLaw(s)
 	case len(s.Older) > 0 && (s.Older[0].State == cluster.RolloutCompleted || s.Older[0].State != cluster.RolloutFailed && l.runs(s.Older[0].ID)):
-		return l.revisionLaw(s, s.Older[0].TaskDefinition)
+		return l.revisionLaw(s, s.Older[0].ID, s.Older[0].TaskDefinition)
 	}
 	return nil
 }

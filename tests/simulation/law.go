@@ -25,7 +25,7 @@ type law struct {
 func (l *ledger) lawOf(t *cluster.Task) *law {
 	if t.Service != "" {
 		if s := l.service(t); s != nil {
-			return l.revisionLaw(s, t.TaskDefinition)
+			return l.revisionLaw(s, t.Revision, t.TaskDefinition)
 		}
 		return nil
 	}
@@ -38,18 +38,18 @@ func (l *ledger) lawOf(t *cluster.Task) *law {
 
 // serviceLaw is the law of the service's PRIMARY revision.
 func (l *ledger) serviceLaw(s *cluster.Service) *law {
-	return l.revisionLaw(s, s.Deployment.TaskDefinition)
+	return l.revisionLaw(s, s.Deployment.ID, s.Deployment.TaskDefinition)
 }
 
-// revisionLaw is the law of the service's tasks of a task definition.
-func (l *ledger) revisionLaw(s *cluster.Service, definition string) *law {
+// revisionLaw is the law of the tasks of one of the service's revisions.
+func (l *ledger) revisionLaw(s *cluster.Service, revision, definition string) *law {
 	def := l.definition(s.Cluster, definition)
 	if def == nil {
 		return nil
 	}
 	w := &law{
 		owner: s.Short, group: "service:" + s.Name, service: s.Name, daemon: s.Strategy == cluster.Daemon, target: s.Desired,
-		def: def, needs: def.Needs, rules: s.Rules, providers: l.providers(s),
+		def: def, needs: def.Needs, rules: s.Rules, providers: l.providers(s, revision),
 	}
 	w.policy = policyOf(w.rules)
 	if w.policy == "" && !w.daemon {

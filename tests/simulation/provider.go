@@ -92,13 +92,13 @@ func shares(s *cluster.Service) (out []model.Share) {
 	return out
 }
 
-// providers are those that the service's next task may go to; nil where it may go anywhere.
-func (l *ledger) providers(s *cluster.Service) (out []string) {
+// providers are those that the next task of a service's revision may go to; nil where it may go anywhere.
+func (l *ledger) providers(s *cluster.Service, revision string) (out []string) {
 	if len(s.Providers) == 0 {
 		return nil
 	}
 	if !l.fallback {
-		for name, n := range model.Allot(shares(s), l.providerCounts(s, nil), 1) {
+		for name, n := range model.Allot(shares(s), l.providerCounts(s, revision, nil), 1) {
 			if n > 0 {
 				return []string{name}
 			}
@@ -130,11 +130,11 @@ func (l *ledger) movedWith(s *cluster.Service) (out []string) {
 	return out
 }
 
-// providerCounts are how many tasks of the PRIMARY revision each provider has, without some.
-func (l *ledger) providerCounts(s *cluster.Service, without map[string]bool) map[string]int {
+// providerCounts are how many tasks of a revision each provider has, without some.
+func (l *ledger) providerCounts(s *cluster.Service, revision string, without map[string]bool) map[string]int {
 	out := map[string]int{}
 	for _, t := range l.owned[s.Short] {
-		if i := l.known[t.Instance]; t.Active() && t.Holds() && i != nil && t.Revision == s.Deployment.ID && !without[t.ID] {
+		if i := l.known[t.Instance]; t.Active() && t.Holds() && i != nil && t.Revision == revision && !without[t.ID] {
 			out[i.CapacityProvider()]++
 		}
 	}
@@ -173,7 +173,7 @@ func (c *checker) shared(t *cluster.Task, i *cluster.Instance) {
 			return
 		}
 	}
-	have := c.providerCounts(s, fresh)
+	have := c.providerCounts(s, t.Revision, fresh)
 	switch due := model.Allot(shares(s), have, n)[at]; {
 	case c.fallback:
 		if placed > model.Allot(shares(s), have, len(fresh))[at] {
