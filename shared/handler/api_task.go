@@ -276,15 +276,32 @@ func (a *API) stop(ctx context.Context, t *cluster.Task, reason string) (*cluste
 		_, err := a.State.Write(ctx, cluster.Write{Put: &next})
 		return &next, err
 	}
+	registered, err := a.registered(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	out := &cluster.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "stop-" + t.ID, CreatedAt: a.Clock.Now(),
-		Stops: []cluster.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason}},
+		Stops: []cluster.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
 	}
 	return &next, a.State.Commit(ctx, cluster.Commit{
 		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{
 			{Stop: &cluster.Stop{Task: t.Key(), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
 		},
 	})
+}
+
+// registered reports whether a task is in target groups or Cloud Map, or may be: it is taken out before it is stopped (S9).
+func (a *API) registered(ctx context.Context, t *cluster.Task) (bool, error) {
+	if t.Service == "" {
+		return false, nil
+	}
+	row, err := a.State.Get(ctx, cluster.TargetKey(t.Cluster, t.Owner, t.ID))
+	if err != nil {
+		return false, fmt.Errorf("reading the registrations of task %s: %w", t.ID, err)
+	}
+	target, ok := row.(*cluster.Target)
+	return ok && target != nil, nil
 }
 
 // DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as failures.

@@ -40,9 +40,10 @@ func (d *decider) reserve(s *cluster.Service) {
 		current[t.Instance] = current[t.Instance] || t.Active() && t.Revision == coming.ID
 	}
 	on := map[*cluster.InstanceView]cluster.Resources{}
-	for _, id := range d.engine.Eligible(d.specs.service(s, def, "")) {
+	comes := d.specs.service(s, def, "")
+	for _, id := range d.eligible(s) {
 		v, h := d.snap.Instances[id], held[id]
-		if current[id] || !d.couldHold(v, s, def) {
+		if current[id] || !d.engine.Matches(v, comes) || !d.couldHold(v, s, def) {
 			continue
 		}
 		need := cluster.Resources{
@@ -53,6 +54,15 @@ func (d *decider) reserve(s *cluster.Service) {
 		}
 	}
 	d.snap.Reserve(s.Short, on)
+}
+
+// eligible are the instances that a DAEMON service has a task on: by the PRIMARY deployment's task definition, failed or not.
+func (d *decider) eligible(s *cluster.Service) []string {
+	def := d.snap.Definitions[s.Deployment.TaskDefinition]
+	if def == nil {
+		return nil
+	}
+	return d.engine.Eligible(d.specs.service(s, def, ""))
 }
 
 // released notes where less is kept free for the service than was, for those that wait for room.

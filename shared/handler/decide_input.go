@@ -28,7 +28,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 	}
 	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if s.Strategy == cluster.Daemon && def != nil {
-		in.Eligible = d.engine.Eligible(d.specs.service(s, def, ""))
+		in.Eligible = d.eligible(s)
 		held := d.specs.running(s, def)
 		in.Matches = func(instance string) bool {
 			v := d.snap.Instances[instance]

@@ -3,6 +3,7 @@ package handler_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,7 +189,7 @@ func TestPlacement_Reservation(t *testing.T) {
 	}
 	refuse := func(w *world) {
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
-			if c.TaskDefinition == "heavy:1" {
+			if strings.HasPrefix(c.TaskDefinition, "heavy:") {
 				return fault{err: denied}
 			}
 			return fault{}
@@ -273,6 +274,28 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.minutes(20)
 		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
 		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
+	})
+	t.Run("IsOnlyWhereItsTasksMayCome", func(t *testing.T) {
+		w := begin(t)
+		ids := w.instances("i", 2, 2048, 8192)
+		w.attribute(ids[0], "kind", "a")
+		picky := definition("heavy", 2, 1024, 1024)
+		picky.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
+		w.ecs.define(picky)
+		refuse(w)
+		w.createAs(agent)
+		w.pump()
+		w.deploy("agent", "heavy:2")
+		w.pump()
+		ref := cluster.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Release.ID}
+		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), nil)
+		w.pump()
+		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
+		w.create("web", "web", 16) // of 256
+		w.pump()
+		on := placed(w.with(cluster.TaskRunning))
+		want(t, "where it would go, by the definition that failed", on[ids[0]], 4)
+		want(t, "elsewhere", on[ids[1]], 8)
 	})
 	t.Run("GrowsWithTheTaskDefinition", func(t *testing.T) {
 		w := begin(t)

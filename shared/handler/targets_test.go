@@ -159,6 +159,17 @@ func TestDispatch_Drains(t *testing.T) {
 			t.Errorf("the row is still there: %+v", left)
 		}
 	})
+	t.Run("BeforeAUserStopsIt", func(t *testing.T) {
+		b := registered(t, 2, inGroup(groupOne))
+		if _, err := b.api.StopTask(ctx, prod, b.ids[0], ""); err != nil {
+			t.Fatal(err)
+		}
+		b.pump()
+		want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Deregistered)
+		wantCount(t, "StopTask calls before the connections are drained", b.ecs.stops, 0)
+		b.advance(2 * time.Minute)
+		wantCount(t, "StopTask calls", b.ecs.stops, 1)
+	})
 	t.Run("OfOneTargetGroupInOneCall", func(t *testing.T) {
 		b := registered(t, 4, inGroup(groupOne))
 		var stops []cluster.StopItem

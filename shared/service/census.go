@@ -46,6 +46,7 @@ type group struct {
 	leavers [good + 1]int
 	// abandoned reports that it is an older one that has failed, or never was completed and has nothing that works.
 	abandoned bool
+	ending    int // tasks that are being stopped and have not ended
 	dying     int // tasks that ran and have only just ended: what takes their place has to wait
 }
 
@@ -144,7 +145,7 @@ func (c *census) regroup() {
 	add := func(d *cluster.Deployment, primary bool) {
 		g := &group{Deployment: d, primary: primary, listed: true}
 		if was := old[d.ID]; was != nil {
-			g.members, g.dying, g.count, g.leavers = was.members, was.dying, was.count, was.leavers
+			g.members, g.ending, g.dying, g.count, g.leavers = was.members, was.ending, was.dying, was.count, was.leavers
 		}
 		c.groups = append(c.groups, g)
 		c.by[d.ID] = g
@@ -204,7 +205,10 @@ func (c *census) count(t *cluster.Task) {
 	}
 	g := c.of(t)
 	if !t.Active() {
-		c.ending++
+		if host != HostLost { // one that nobody hears of is not waited for: it ends when its agent is back
+			c.ending++
+			g.ending++
+		}
 		return
 	}
 	c.slab = append(c.slab, member{Task: t, leaving: host == HostDraining, lost: host == HostLost, protected: c.protected(t)})

@@ -111,14 +111,15 @@ func daemonRank(m *member) state {
 }
 
 // renew stops the tasks of older revisions, as many as may go while the new one's do not keep failing, and unhealthy ones,
-// so many at once as the bound on that allows.
+// so many at once as the bound on that allows: where another can be started.
 func (c *census) renew(keep map[string]*member) {
 	wave := max(1, (len(c.Eligible)*c.Limits.Wave+99)/100) - c.ending
-	rolling := c.mayRoll(len(keep))
+	rolling := c.mayRoll(keep)
 	for _, id := range c.turned(sortedKeys(keep), c.primary()) {
 		m := keep[id]
 		g := c.of(m.Task)
 		switch {
+		case m.leaving: // none may be started there: it stays until the others have left
 		case !g.primary && rolling > 0:
 			if c.stop(m, c.scaling(g)) {
 				rolling--
@@ -132,21 +133,25 @@ func (c *census) renew(keep map[string]*member) {
 	}
 }
 
-// mayRoll is how many of n tasks may be stopped for being of an older revision: after an attempt of the new one that
-// failed one at a time, when its delay is over.
-func (c *census) mayRoll(n int) int {
+// mayRoll is how many of the tasks kept may be stopped for being of an older revision: after an attempt of the new one that
+// failed one at a time, when its delay is over and no other instance is there to try it on.
+func (c *census) mayRoll(keep map[string]*member) int {
 	p := c.primary()
 	b := c.backoffs[p.ID]
 	switch {
 	case p.State == cluster.RolloutFailed:
 		return 0
 	case b.Step == 0:
-		return n
+		return len(keep)
 	case b.NextAttemptAt.After(c.Now):
 		c.lookAgain(b.NextAttemptAt)
 		return 0
-	case c.ending > 0 || p.count[pending] > 0 || n < len(c.Eligible):
-		return 0 // there is an instance to try it on
+	case c.ending > 0 || p.count[pending] > 0:
+		return 0
+	case c.Service.Blocked != nil: // those without a task have no room
+		return 1
+	case slices.ContainsFunc(c.Eligible, func(id string) bool { return keep[id] == nil }):
+		return 0
 	}
 	return 1
 }

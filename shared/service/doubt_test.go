@@ -191,6 +191,26 @@ func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
 	expect(t, "starts", starts, 3)
 }
 
+// What is being stopped where the agent is away neither holds up what is unhealthy nor a deployment.
+func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
+	w := newWorld(t, 4)
+	w.checked = true
+	w.service.MinHealthy, w.service.MaxPercent = 50, 100
+	w.rest(20)
+	ids := w.ids()
+	w.set(ids[0], func(t *cluster.Task) { t.Instance = "away" })
+	w.hosts["away"] = HostLost
+	w.rest(20)
+	expect(t, "being stopped", w.tasks[ids[0]].Desired, cluster.TaskStopped)
+	w.set(ids[1], func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+	w.rest(20)
+	expect(t, "the unhealthy one", w.tasks[ids[1]].Active(), false)
+	w.deploy("b")
+	w.rest(60)
+	expect(t, "completed", w.service.Deployment.Completed(), true)
+	expect(t, "older", len(w.service.Older), 0)
+}
+
 // Early success does not keep what is older.
 func TestOlderTasksGoAfterADeferredSuccess(t *testing.T) {
 	w := at(t, 10)

@@ -220,6 +220,48 @@ func TestDaemon(t *testing.T) {
 		expect(t, "stops", len(p.Stops), 1)
 		expect(t, "starts", len(p.Starts), 0)
 	})
+	t.Run("StaysThereWhateverIsDeployed", func(t *testing.T) {
+		w := daemon(t, "a", "b")
+		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, HostDraining, true
+		w.deploy("b")
+		p := w.step()
+		expect(t, "stops", len(p.Stops), 1)
+		expect(t, "on", p.Stops[0].Task.Instance, "b")
+		w.rest(5)
+		expect(t, "old", w.running()["ecs-svc/a"], 1)
+		w.busy["a"] = false
+		w.rest(20)
+		expect(t, "old once the others have left", w.running()["ecs-svc/a"], 0)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+	})
+	t.Run("ATaskThatNobodyHearsOfIsNotWaitedFor", func(t *testing.T) {
+		w := daemon(t, "a", "b", "c")
+		w.checked = true
+		w.eligible, w.hosts["c"] = []string{"a", "b"}, HostLost
+		w.rest(20)
+		w.deploy("b")
+		w.rest(20)
+		expect(t, "completed", w.service.Deployment.Completed(), true)
+		expect(t, "older", len(w.service.Older), 0)
+		ill := w.daemonOn("a")
+		w.set(ill, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
+		w.rest(20)
+		expect(t, "the unhealthy one", w.tasks[ill].Active(), false)
+	})
+	t.Run("ARolloutGoesOnThoughOneInstanceHasNoRoom", func(t *testing.T) {
+		w := daemon(t, "a", "b")
+		w.eligible, w.full = []string{"a", "b", "c"}, "c"
+		w.deploy("b")
+		w.broken["ecs-svc/b"] = true
+		w.rest(8)
+		expect(t, "old ones while none starts", w.running()["ecs-svc/a"], 2)
+		delete(w.broken, "ecs-svc/b")
+		for range 400 {
+			w.step()
+			w.pass(5 * time.Second)
+		}
+		expect(t, "new", w.running()["ecs-svc/b"], 2)
+	})
 	t.Run("ANewRevisionStopsBeforeItStarts", func(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.deploy("b")

@@ -248,9 +248,10 @@ func (c *census) alone() bool {
 	return !slices.ContainsFunc(c.groups[1:], func(g *group) bool { return !c.over(g) })
 }
 
-// over reports whether an older deployment has no tasks any more and is to have none.
+// over reports whether an older deployment has no tasks any more and is to have none. Those that are being stopped where the
+// agent is away do not keep it.
 func (c *census) over(g *group) bool {
-	ended := !slices.ContainsFunc(c.Tasks, func(t *cluster.Task) bool { return t.Revision == g.ID && !t.Ended() })
+	ended := len(g.members)+g.ending == 0
 	p := c.primary()
 	return ended && (g.Desired == 0 || g.State == cluster.RolloutFailed || p.State != cluster.RolloutFailed && p.steady() >= c.wants(c.next.Desired))
 }

@@ -27,6 +27,7 @@ type world struct {
 	checked  bool
 	alarms   *cluster.AlarmWatch
 	mass     bool
+	full     string          // an instance without room for a daemon
 	broken   map[string]bool // revisions whose tasks never come to be RUNNING
 	sick     map[string]bool // revisions whose tasks are never healthy
 	made     int
@@ -138,7 +139,7 @@ func (w *world) step() Plan {
 			id := fmt.Sprintf("t%04d", w.made)
 			on := w.place()
 			if len(s.On) > 0 {
-				on = s.On[i]
+				on = roomFirst(s.On, w.full)[i]
 			}
 			w.tasks[id] = &cluster.Task{
 				ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition, Instance: on,
@@ -152,7 +153,46 @@ func (w *world) step() Plan {
 		}
 	}
 	w.service = p.Next
+	w.crowd(p)
 	return p
+}
+
+// roomFirst are the instances, the full one last: placement passes over it where it may choose.
+func roomFirst(on []string, full string) []string {
+	roomy := slices.DeleteFunc(slices.Clone(on), func(id string) bool { return id == full })
+	if len(roomy) == len(on) {
+		return on
+	}
+	return append(roomy, full)
+}
+
+// crowd takes the daemons away that have no room, and has the service say so where none of those to be started had.
+func (w *world) crowd(p Plan) {
+	if w.full == "" {
+		return
+	}
+	placed := 0
+	for id, t := range w.tasks {
+		switch {
+		case t.Instance == w.full:
+			delete(w.tasks, id)
+		case t.Last == "" && t.Active() && t.CreatedAt == cluster.At(w.now):
+			placed++
+		}
+	}
+	if w.service.Blocked = nil; len(p.Starts) > 0 && placed < p.Starts[0].Count {
+		w.service.Blocked = &cluster.Diagnosis{Evaluated: 1}
+	}
+}
+
+// daemonOn is the active task on an instance.
+func (w *world) daemonOn(on string) string {
+	for id, t := range w.tasks {
+		if t.Instance == on && t.Active() {
+			return id
+		}
+	}
+	return ""
 }
 
 // place is an instance for the next task.
@@ -210,11 +250,12 @@ func (w *world) stop(t *cluster.Task) {
 	w.set(t.ID, func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
 }
 
-// pass lets time go by: what was told to stop stops, what was started comes to run, or not.
+// pass lets time go by: what was told to stop stops, what was started comes to run, or not. Of lost hosts nobody hears.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, t := range w.tasks {
 		switch {
+		case w.hosts[t.Instance] == HostLost:
 		case t.Desired == cluster.TaskStopped && t.Last != cluster.TaskStopped:
 			w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
 		case t.Last == "" && w.broken[t.Revision]:
