@@ -106,6 +106,17 @@ const (
 	EmptyProvider = "EMPTY CAPACITY PROVIDER"
 )
 
+// Crowded reports whether an instance would do if tasks that are there went.
+func (d *Diagnosis) Crowded() bool {
+	return slices.ContainsFunc(d.Rejected, func(r Rejection) bool {
+		switch r.Filter {
+		case FilterOccupied, FilterFaultDomain, FilterUpgrade, FilterPort, FilterCPU, FilterMemory, FilterGPU, FilterENI, FilterMetric:
+			return true
+		}
+		return false
+	})
+}
+
 // Failure is the reason that RunTask's failures and the event SERVICE_TASK_PLACEMENT_FAILURE carry: that of the closest
 // instance, if there is any. RESOURCE:OTHER is for what ECS does not know.
 func (d *Diagnosis) Failure() string {

@@ -67,6 +67,8 @@ type Service struct {
 	Pending int `json:"pc,omitempty"`
 	// Blocked is why tasks that are wanted could not be placed; nil when all were.
 	Blocked *Diagnosis `json:"bl,omitempty"`
+	// BlockedSince is since when, without any of its tasks having been placed or stopped.
+	BlockedSince time.Time `json:"bs,omitzero"`
 	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
 	Moving bool `json:"mo,omitempty"`
 	// Targets are instances for tasks that were stopped to be started there, until TargetsUntil.

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"slices"
 	"time"
 
 	"berth/shared/cluster"
@@ -25,6 +26,12 @@ func (d *decider) input(s *cluster.Service) service.Input {
 			return p.Until
 		}
 		return time.Time{}
+	}
+	in.Fits = func(name string) bool {
+		def := d.snap.Definitions[name]
+		return def != nil && slices.ContainsFunc(d.engine.Eligible(d.specs.service(s, def, "")), func(id string) bool {
+			return d.couldHold(d.snap.Instances[id], s, def)
+		})
 	}
 	def := d.snap.Definitions[s.Deployment.TaskDefinition]
 	if s.Strategy == cluster.Daemon && def != nil {

@@ -150,6 +150,7 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 		d.reserve(s)
 	}
 	d.recount(next)
+	d.waits(s, p, log)
 	d.tellPlacement(s, log)
 	log.events = append(log.events, p.Events...)
 	d.rebalance(s, p, log)
@@ -159,6 +160,21 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	}
 	if log.changed() {
 		d.flush(log)
+	}
+}
+
+// waits notes since when tasks find no instance, and has the service looked at when others are to make room for them.
+func (d *decider) waits(s *cluster.Service, p service.Plan, log *eventLog) {
+	next := log.service
+	switch {
+	case next.Blocked == nil:
+		next.BlockedSince = time.Time{}
+		return
+	case s.BlockedSince.IsZero() || log.placed || len(p.Stops)+len(p.Choices) > 0:
+		next.BlockedSince = d.now
+	}
+	if at := next.BlockedSince.Add(service.Patience(s)); p.Yields && at.After(d.now) {
+		d.plan.due(cluster.DueService, s.Name, at)
 	}
 }
 

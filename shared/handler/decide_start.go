@@ -237,6 +237,7 @@ func (d *decider) serviceTask(s *cluster.Service, r *cluster.Revision, def *clus
 func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w *wish, placed []placement.Placement, log *eventLog) {
 	var started []string
 	replaced := 0
+	log.placed = log.placed || len(placed) > 0
 	for _, where := range placed {
 		if d.plan.left() < rowsPerStart+log.rows() && len(started) > 0 {
 			log.add(service.Started(s.Name, started, replaced))

@@ -23,6 +23,7 @@ type eventLog struct {
 	told    []*cluster.Target
 	coming  int  // events that are yet to come
 	limited bool // tasks cannot even wait for an instance
+	placed  bool // some found one
 }
 
 // rows is how many rows one commit has to take for the service's row and what goes with it. Very many events are written

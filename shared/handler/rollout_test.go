@@ -130,6 +130,73 @@ func TestPlacement_Rollout(t *testing.T) {
 		wantCount(t, "tasks of the old revision", w.of("web:1", cluster.TaskRunning), 2)
 		wantEvent(t, w.events("web"), "was unable to place a task")
 	})
+	t.Run("StopsFirstWhereNoInstanceHasRoom", func(t *testing.T) {
+		w := newWorld(t)
+		for n := 1; n <= 2; n++ {
+			d := definition("port", n, 256, 512)
+			d.Ports = []cluster.Port{{Number: 80, Protocol: cluster.TCP}}
+			w.ecs.define(d)
+		}
+		w.instances("i", 4, 2048, 4096)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(4), MinHealthy: new(50)})
+		w.minutes(2)
+		from := len(w.changed)
+		w.deploy("web", "port:2")
+		w.advance(30 * time.Second)
+		wantCount(t, "old tasks, as yet", w.of("port:1", cluster.TaskRunning), 4)
+		w.minutes(15)
+		wantCount(t, "new tasks", w.of("port:2", cluster.TaskRunning), 4)
+		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+		if fewest, _ := w.bounds(from); fewest < 2 {
+			t.Errorf("%d tasks were RUNNING and wanted, want 2 at least", fewest)
+		}
+	})
+	picky, big := definition("web", 2, 256, 512), definition("web", 2, 100_000, 512)
+	picky.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:kind exists"}}
+	for why, d := range map[string]*cluster.TaskDefinition{"NoInstanceMeetsItsConstraints": picky, "NoneIsLargeEnough": big} {
+		t.Run("StopsNoneWhere"+why, func(t *testing.T) {
+			w := newWorld(t)
+			w.ecs.define(d)
+			w.instances("i", 2, 2048, 4096)
+			w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(0)})
+			w.minutes(2)
+			w.deploy("web", "web:2")
+			w.minutes(30)
+			wantCount(t, "old tasks", w.of("web:1", cluster.TaskRunning), 4)
+		})
+	}
+	t.Run("AnInstanceIsDrainedThoughNoOtherHasRoom", func(t *testing.T) {
+		w := newWorld(t)
+		ids := w.instances("i", 2, 512, 1024) // two tasks each
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(75)})
+		w.minutes(2)
+		w.drain(ids[0])
+		w.minutes(10)
+		want(t, "tasks left, of 3 that have to be healthy", placed(w.with(cluster.TaskRunning))[ids[0]], 1)
+		if _, err := w.update(cluster.ServiceChange{Name: "web", MinHealthy: new(50)}); err != nil {
+			t.Fatal(err)
+		}
+		w.minutes(10)
+		want(t, "tasks left, of 2", placed(w.with(cluster.TaskRunning))[ids[0]], 0)
+	})
+	t.Run("AnUnhealthyTaskMakesRoomForTheNext", func(t *testing.T) {
+		w := newWorld(t)
+		d := definition("port", 1, 256, 512)
+		d.Ports, d.HealthChecked = []cluster.Port{{Number: 80, Protocol: cluster.TCP}}, true
+		w.ecs.define(d)
+		w.instances("i", 3, 2048, 4096)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(3)})
+		w.minutes(2)
+		for _, task := range w.with(cluster.TaskRunning) {
+			w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
+		}
+		w.minutes(2)
+		ill := w.with(cluster.TaskRunning)[0]
+		w.ecs.report(ill.ECSID, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
+		w.minutes(5)
+		want(t, "status", w.task(ill.ID).Status(), cluster.TaskStopped)
+		wantCount(t, "tasks", w.with(cluster.TaskRunning), 3)
+	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
 		w := rolled(t, 2, cluster.ServiceSpec{
 			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},

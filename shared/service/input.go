@@ -44,6 +44,8 @@ type Input struct {
 	Matches func(instance string) bool
 	// Busy reports whether an instance has tasks of REPLICA services or standalone ones: its DAEMON tasks go last.
 	Busy func(instance string) bool
+	// Fits reports whether some instance, were it empty, would take a task of a task definition; nil: one would.
+	Fits func(definition string) bool
 
 	// Unhealthy reports that so many of the cluster's tasks look unhealthy at once that none is replaced for it (S6).
 	Unhealthy bool
@@ -82,6 +84,8 @@ type Plan struct {
 	Starts []Start
 	// Refused are instances that get none of the starts, nor of the tasks that wait, in order of id: ECS refused one there.
 	Refused []string
+	// Yields tells that tasks may have to make room for those that find no instance, once they have waited for [Patience].
+	Yields bool
 	// Held are revisions (deployment ids) whose waiting tasks are not to be placed now.
 	Held map[string]bool
 	// Lost are tasks on instances that are gone and of which ECS has not reported, and may never report, that they STOPPED.

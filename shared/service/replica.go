@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 )
@@ -127,6 +128,9 @@ func (c *census) roll(desired int) {
 	}
 	n := old - max(0, desired-(p.count[good]-p.leavers[good]))
 	n = max(n, c.ready(p, desired-p.fresh())-max(0, c.ceiling-c.active))
+	if k := c.stranded(p, desired); k > max(0, n) && c.crowded(p) {
+		n = k
+	}
 	if c.early() {
 		n = old // the rest comes up by and by
 	}
@@ -184,6 +188,7 @@ func (c *census) protection(g *group, n int) {
 func (c *census) maintain(g *group, want int) {
 	c.shrink(g, g.fresh()-want)
 	c.retire(g, want)
+	c.makeRoom(g, want)
 	settled := g.unsettled() == 0 && g.count[waiting] == 0 && c.ending == 0
 	short, room := want-g.fresh(), max(0, c.ceiling-c.active)
 	if short <= 0 || g.State == cluster.RolloutFailed && !g.primary {
@@ -194,6 +199,48 @@ func (c *census) maintain(g *group, want int) {
 		short -= c.stopBad(g, 1, c.ailment)
 	}
 	c.stopLeaving(g, min(short, g.leaving()-max(0, room-missing)))
+}
+
+// makeRoom stops what is unhealthy, and what has to leave its instance, where that which comes for it has found no room for a
+// while: that, too, minimumHealthyPercent lets go (S11).
+func (c *census) makeRoom(g *group, want int) {
+	c.plan.Yields = c.plan.Yields || !g.primary && g.left() > 0 || g.leaving()+c.outgoing(g) > 0
+	n := c.stranded(g, want)
+	if n > 0 && c.outgoing(g) > 0 && c.crowded(g) {
+		n -= c.stopBad(g, 1, c.ailment)
+	}
+	c.stopLeaving(g, n)
+}
+
+// Patience is how long the tasks of a service wait for an instance before others make room for them: longer where managed
+// scaling may bring one.
+func Patience(s *cluster.Service) time.Duration {
+	if len(s.Providers) > 0 {
+		return 15 * time.Minute
+	}
+	return time.Minute
+}
+
+// stranded is how many of the tasks that a deployment wants have found no instance for so long that others have to make
+// room, as minimumHealthyPercent lets them. What is being stopped makes room already.
+func (c *census) stranded(g *group, want int) int {
+	s, b := c.Service, c.backoffs[g.ID]
+	if g.State == cluster.RolloutFailed || g.abandoned {
+		return 0
+	}
+	if s.Blocked == nil || s.BlockedSince.IsZero() || c.Now.Sub(s.BlockedSince) < Patience(s) || b.Step > 0 && b.NextAttemptAt.After(c.Now) {
+		return 0
+	}
+	n := g.count[waiting] + max(0, want-g.fresh()-g.leaving()-g.count[bad])
+	if b.Step > 0 {
+		n = min(n, 1)
+	}
+	return max(0, n-c.ending)
+}
+
+// crowded reports whether room is what the deployment's tasks lack that find no instance.
+func (c *census) crowded(g *group) bool {
+	return c.Service.Blocked.Crowded() && (c.Fits == nil || c.Fits(g.TaskDefinition))
 }
 
 // shrink stops n tasks that could stay.

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -289,6 +290,7 @@ func (w *World) seen(s *cluster.Service) model.Seen {
 	out := model.Seen{
 		Status: string(s.Status), Deployments: []string{s.Deployment.ID}, State: string(s.Deployment.State), Desired: s.Desired,
 		ByZone: map[string]int{}, Explained: s.Blocked != nil || stuck || len(s.Unrepaired) > 0,
+		Crowded: s.Blocked != nil && s.Blocked.Crowded() && w.holds(w.checker.serviceLaw(s)),
 	}
 	for _, d := range s.Older {
 		out.Deployments = append(out.Deployments, d.ID)
@@ -312,6 +314,18 @@ func (w *World) seen(s *cluster.Service) model.Seen {
 		}
 	}
 	return out
+}
+
+// holds reports whether some instance, were it empty, would take a task of the law: as far as that is plain to see.
+func (w *World) holds(law *law) bool {
+	if law == nil || law.policy != "" || len(law.rules.Metrics) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(w.instances(), func(i *cluster.Instance) bool {
+		r := i.Registered
+		return i.Status == cluster.InstanceActive && !cordoned(i) && lacking(i, law.def) == "" && law.unmet(w.checker.scene(i, nil)) == "" &&
+			law.needs.CPU <= r.CPU && law.needs.Memory <= r.Memory && law.needs.GPUs <= len(r.GPUs) && law.needs.ENIs == 0
+	})
 }
 
 // said checks that the user was told why tasks are missing.

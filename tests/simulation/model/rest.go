@@ -29,8 +29,8 @@ type Seen struct {
 	On    []string
 	// ByZone counts them by zone.
 	ByZone map[string]int
-	// Explained tells that the service says what it waits for.
-	Explained bool
+	// Explained tells that the service says what it waits for; Crowded that it is room that tasks hold.
+	Explained, Crowded bool
 }
 
 // Rest says what is wrong with a service that has come to rest, by the rules; nothing where all is well.
@@ -73,8 +73,11 @@ func (s Service) Rest(c *Course, around Surroundings, seen Seen) (wrong []string
 // replicas checks a service whose revision works: it has all tasks of it and none of others, if its percentages, room and
 // protection let it.
 func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(string, ...any)) {
-	current, old, leaving, protected := 0, 0, 0, 0
+	current, old, leaving, protected, well := 0, 0, 0, 0, 0
 	for _, t := range seen.Tasks {
+		if t.Running && (!t.Checked || t.Container == Healthy) && (!t.Balanced || t.Target == Healthy) {
+			well++
+		}
 		switch {
 		case t.Protected && (t.Revision != c.Primary.ID || t.Leaving):
 			protected++
@@ -97,6 +100,12 @@ func (s Service) replicas(c *Course, around Surroundings, seen Seen, fail func(s
 		fail("%d tasks of earlier revisions are left", old)
 	case leaving > 0 && !excused && !s.Stuck(s.Desired) && around.Room:
 		fail("%d tasks are left on instances that drain", leaving)
+	}
+	if leaving > 0 && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
+		fail("%d tasks are left on instances that drain, and %d are healthy, of %d that have to be", leaving, well, s.Floor(s.Desired))
+	}
+	if old > 0 && seen.Crowded && protected == 0 && current < s.Desired && well > s.Floor(s.Desired) {
+		fail("%d tasks of earlier revisions take the room of those that wait, and %d are healthy, of %d that have to be", old, well, s.Floor(s.Desired))
 	}
 	done := current == s.Desired && old+leaving+protected == 0
 	if completed := c.Primary.State == Completed; done != completed && !(leaving > 0 || all < s.Desired || s.Early && completed) {
