@@ -15,6 +15,8 @@ type Revision struct {
 	Network        *Network       `json:"nw,omitempty"`
 	LoadBalancers  []LoadBalancer `json:"lb,omitempty"`
 	Registries     []Registry     `json:"rg,omitempty"`
+	// Providers is the service's capacity provider strategy since the deployment was made.
+	Providers []ProviderShare `json:"cs,omitempty"`
 	// Constraints are those of a DAEMON service when the deployment was made: its running tasks are held to these (S4).
 	Constraints []PlacementConstraint `json:"pc,omitempty"`
 }

@@ -43,7 +43,7 @@ func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) err
 
 // begin is [deploy] where nothing was before.
 func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
-	r.ID, r.CreatedAt, r.Constraints = freshID(s, now), now, nil
+	r.ID, r.CreatedAt, r.Providers, r.Constraints = freshID(s, now), now, s.Providers, nil
 	if s.Strategy == cluster.Daemon {
 		r.Constraints = slices.Clone(s.Rules.Constraints)
 	}

@@ -108,6 +108,30 @@ func TestPlacement_Providers(t *testing.T) {
 			t.Error("no task waits")
 		}
 	})
+	t.Run("AnEarlierRevisionHasItsOwnStrategy", func(t *testing.T) {
+		w := begin(t, 20, 20)
+		before, after := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}, []cluster.ProviderShare{{Provider: "demand", Weight: 1}}
+		w.createAs(cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), ServiceParameters: cluster.ServiceParameters{Providers: &before},
+		})
+		w.minutes(2)
+		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+		first := w.service("web").Deployment.ID
+		c := cluster.ServiceChange{Name: "web", Force: true, ServiceParameters: cluster.ServiceParameters{Providers: &after}}
+		if _, err := w.update(c); err != nil {
+			t.Fatal(err)
+		}
+		s := w.service("web")
+		want(t, "new strategy", s.Providers[0].Provider, "demand")
+		want(t, "of its revision", s.Deployment.Providers[0].Provider, "demand")
+		want(t, "of the earlier one", s.Last.Providers[0].Provider, "spot")
+		ref := cluster.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
+		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
+		w.minutes(2)
+		s = w.service("web")
+		want(t, "revision gone back to", s.Deployment.ID, first)
+		want(t, "its strategy", s.Providers[0].Provider, "spot")
+	})
 	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {
 		w := newWorld(t)
 		w.associate("spot", "demand", "other")

@@ -189,7 +189,7 @@ func (c *census) rollback(cause string) {
 		Revision: target, UpdatedAt: c.Now, State: cluster.RolloutInProgress, Desired: c.Service.Desired,
 		Reason: fmt.Sprintf("%s: rolling back to deploymentId %s.", cause, target.ID),
 	}
-	n.Last = nil
+	n.Last, n.Providers = nil, target.Providers
 	c.rollout(RollingBack(c.Service.Name, target.ID), "SERVICE_DEPLOYMENT_IN_PROGRESS")
 	if r := n.Release; r != nil {
 		r.Status, r.RollbackTo, r.RollbackAt, r.UpdatedAt = cluster.DeploymentRollbackInProgress, target.ID, c.Now, c.Now

@@ -63,6 +63,7 @@ func TestServiceShape(t *testing.T) {
 	row.Breaker, row.Alarms, row.Early, row.Grace, row.Providers = *p.Breaker, *p.Alarms, *p.Early, *p.Grace, *p.Providers
 	row.Options, row.PropagateTags, row.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
 	row.Deployment.LoadBalancers, row.Deployment.Registries = *p.LoadBalancers, *p.Registries
+	row.Deployment.Providers = *p.Providers // the older one came without
 	row.Deployment.Running, row.Deployment.Pending = 1, 1
 	row.Deployment.State, row.Deployment.Reason = cluster.RolloutFailed, "ECS deployment circuit breaker: tasks failed to start."
 	row.Older = []cluster.Deployment{{
@@ -90,7 +91,7 @@ func TestServiceShape(t *testing.T) {
 			RolloutState: types.DeploymentRolloutStateFailed, RolloutStateReason: new("ECS deployment circuit breaker: tasks failed to start."),
 		}, {
 			Id: new("ecs-svc/1111111111111111111"), Status: new("ACTIVE"), TaskDefinition: new(account.ARN("task-definition", "shop:2")),
-			DesiredCount: 3, RunningCount: 2, CreatedAt: &noon, UpdatedAt: &noon, CapacityProviderStrategy: in.CapacityProviderStrategy,
+			DesiredCount: 3, RunningCount: 2, CreatedAt: &noon, UpdatedAt: &noon, LaunchType: types.LaunchTypeEc2,
 			RolloutState: types.DeploymentRolloutStateCompleted, RolloutStateReason: new("ECS deployment ecs-svc/1111111111111111111 completed."),
 		},
 	})

@@ -266,7 +266,7 @@ func (s *server) revision(ctx context.Context, r *cluster.RevisionDetail) types.
 		CreatedAt: instant(r.CreatedAt), LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
 		NetworkConfiguration: NetworkConfiguration(r.Network), ContainerImages: []types.ContainerImage{},
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(v)
+	out.LaunchType, out.CapacityProviderStrategy = launched(v, r.Providers)
 	d, err := s.described(ctx, r.TaskDefinition)
 	if err != nil {
 		return out

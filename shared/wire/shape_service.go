@@ -28,7 +28,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	if d.Grace > 0 || r.Balanced() {
 		out.HealthCheckGracePeriodSeconds = new(int32(d.Grace))
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service)
+	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service, d.Providers)
 	if d.ZoneRebalancing {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
@@ -69,7 +69,7 @@ func (s *server) deployment(v *cluster.Service, d *cluster.Deployment, status st
 	if d.Reason == "" && d.Completed() {
 		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(v)
+	out.LaunchType, out.CapacityProviderStrategy = launched(v, d.Providers)
 	return out
 }
 
@@ -80,9 +80,8 @@ func launchedOn(external bool) types.LaunchType {
 	return types.LaunchTypeEc2
 }
 
-// launched is the capacity provider strategy, or else the launch type.
-func launched(v *cluster.Service) (types.LaunchType, []types.CapacityProviderStrategyItem) {
-	shares := v.Providers
+// launched is a capacity provider strategy of the service, or else its launch type.
+func launched(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
 	if len(shares) == 0 {
 		return launchedOn(v.Rules.External), nil
 	}
