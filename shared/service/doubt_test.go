@@ -191,6 +191,26 @@ func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
 	expect(t, "starts", starts, 3)
 }
 
+// The bound on how many unhealthy tasks are replaced at once is not for those of which only the agent is away.
+func TestLostTasksAreReplacedAtOnce(t *testing.T) {
+	w := at(t, 10)
+	w.checked = true
+	for _, id := range w.ids() {
+		w.set(id, func(t *cluster.Task) { t.Health = cluster.Healthy })
+	}
+	for n, id := range w.ids()[:8] {
+		w.set(id, func(t *cluster.Task) {
+			if t.Instance = "away"; n >= 5 {
+				t.Instance, t.Health = "i0", cluster.Unhealthy
+			}
+		})
+	}
+	w.hosts["away"] = HostLost
+	p := w.step()
+	expect(t, "starts", p.Starts[0].Count, 7) // 5, and a fifth of the service's tasks
+	expect(t, "of them for unhealthy ones", p.Starts[0].Replaced, 2)
+}
+
 // What is being stopped where the agent is away neither holds up what is unhealthy nor a deployment.
 func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	w := newWorld(t, 4)

@@ -322,9 +322,11 @@ func (c *census) start(g *group, want int) {
 		c.unhealthy += doubted
 		sick -= doubted
 	}
+	// That an instance is lost says nothing of the tasks: those there are replaced first, all at once.
+	lost := min(sick, max(0, g.lost()-replaced))
 	wave := max(1, (want*c.Limits.Wave+99)/100)
-	sick = max(0, min(sick, wave-replaced))
-	n := min(c.ready(g, missing+leaving+sick), c.ceiling-c.active)
+	sick = max(0, min(sick-lost, wave-max(0, replaced-g.lost())))
+	n := min(c.ready(g, missing+leaving+lost+sick), c.ceiling-c.active)
 	if n <= 0 {
 		return
 	}
