@@ -28,13 +28,12 @@ func (d *Domains) detours(free, own []int32) (at int32, way []detour) {
 	return -1, nil
 }
 
-// stands reports whether the rules are no more broken once everything is done.
+// stands reports whether the rules hold once everything is done.
 func (d *Domains) stands(at int32, way []detour) bool {
-	fault, upgrade := d.Excess()
 	d.shift(at, way, 1)
-	faultThen, upgradeThen := d.Excess()
+	fault, upgrade := d.Excess()
 	d.shift(at, way, -1)
-	return faultThen <= fault && upgradeThen <= upgrade
+	return fault+upgrade == 0
 }
 
 func (d *Domains) shift(at int32, way []detour, sign int) {

@@ -64,6 +64,9 @@ func (o *moveOrder) ready() (best int, mode MoveMode) {
 func (o *moveOrder) take(n int, step orderedStep) {
 	o.pending = append(o.pending[:n], o.pending[n+1:]...)
 	step.after = o.waits(step.moveStep)
+	if len(step.after) == 0 {
+		step.after = o.heeds(step.moveStep)
+	}
 	o.move(step.task, step.to, step.cause)
 	for at := range o.out { // a move that was begun out of turn ends now
 		if o.out[at].task == step.task {
@@ -101,6 +104,34 @@ func (o *moveOrder) waits(step moveStep) []int {
 		}
 	}
 	return nil
+}
+
+// heeds are the moves of the owner before this one without which it would break a domain rule further.
+func (o *moveOrder) heeds(step moveStep) (before []int) {
+	owner, from := o.tasks[step.task].owner, o.at[step.task]
+	d := o.owners[owner].domains
+	if d == nil || from < 0 || !d.MayMove(int(from), int(step.to)) {
+		return nil
+	}
+	for n, m := range o.out {
+		if o.tasks[m.task].owner == owner && o.at[m.task] >= 0 && o.tasks[m.task].at >= 0 {
+			before = append(before, n)
+		}
+	}
+	redo := func(sign int) {
+		for _, n := range before {
+			t := o.out[n].task
+			d.Add(int(o.tasks[t].at), -sign)
+			d.Add(int(o.at[t]), sign)
+		}
+	}
+	redo(-1)
+	alone := d.MayMove(int(from), int(step.to))
+	redo(1)
+	if alone {
+		return nil
+	}
+	return before
 }
 
 // release lets a task off its instance before there is room where it goes, the first whose place another waits for. False

@@ -278,6 +278,22 @@ func TestExchange(t *testing.T) {
 	})
 }
 
+// A move that alone would leave two tasks in one domain waits for the one that makes way there.
+func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
+	domain := func(name string) option { return attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
+	p := plan([]cluster.Row{
+		instance("x", domain("a"), capacity("m", 5)), instance("y1", domain("b"), capacity("m", 5)), instance("y2", domain("b"), capacity("m", 20)),
+		instance("z", domain("c"), capacity("m", 5)), instance("other", domain("c"), capacity("m", 5)),
+		task("t1", "x", owner("s"), load(10)), task("t2", "y1", owner("s"), load(1)),
+	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
+	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || p.Moves[0].Task != "t2" || p.Moves[1].To != "y2" {
+		t.Fatalf("%+v", p)
+	}
+	if first, second := p.Moves[0], p.Moves[1]; len(first.After) > 0 || !slices.Equal(second.After, []int{0}) {
+		t.Fatalf("%+v", p.Moves)
+	}
+}
+
 func TestMakeRoom(t *testing.T) {
 	scattered := []cluster.Row{
 		instance("a", capacity("m", 10)), instance("b", capacity("m", 10)), instance("c", capacity("m", 10)),
