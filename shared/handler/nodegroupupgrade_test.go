@@ -296,6 +296,55 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 }
 
+// A service all of whose tasks run and are UNHEALTHY since the first upgrade domain was updated keeps the next from its turn, and
+// the wait between the two is the installation's.
+func TestUpgradeDomainChecksHealth(t *testing.T) {
+	sick := func(t *testing.T, after time.Duration) (looks int, u *cluster.Update) {
+		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		g := pool.groups["a"]
+		for k := range g.Instances {
+			w.ecs.change(g.Instances[k].ID[2:], func(i *cluster.Instance) { i.Attributes[cluster.AttributeUpgrade] = fmt.Sprint("ud", k%2) })
+		}
+		checked := definition("checked", 1, 128, 256)
+		checked.HealthChecked = true
+		w.ecs.define(checked)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "shop", TaskDefinition: "checked", Desired: new(2)})
+		report := func(h cluster.Health) {
+			for _, task := range w.with(cluster.TaskRunning) {
+				if task.Service == "shop" && task.Health != h {
+					w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = h })
+				}
+			}
+			w.pump()
+		}
+		w.pump()
+		var done time.Time
+		u = pool.runs(upgrade, 240, func(int) {
+			row := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+			if row.Domain == "ud0" && !row.DomainDone.IsZero() {
+				looks++
+				done = row.DomainDone
+			}
+			health := cluster.Healthy
+			if !done.IsZero() && w.clock.now.Sub(done) < after {
+				health = cluster.Unhealthy
+			}
+			report(health)
+		})
+		return looks, u
+	}
+	waited, u := sick(t, 0)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "wait", u.Waits.Domain, handler.DefaultSettings().UpgradeDomainWait)
+	want(t, "looks between the domains", waited, 2)
+	recovers, u := sick(t, 6*time.Minute)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "waits for what is unhealthy", recovers > waited, true)
+	_, u = sick(t, time.Hour)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors[0].Code), "FailedPodEvictionFailure")
+	want(t, "error", u.Errors[0].Message, "Unhealthy after upgrade domain ud0 was updated: service shop has 0 of 2 tasks healthy")
+}
+
 // The four nodes and four new ones are full: there is no room for a domain of two until the service is smaller.
 func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
