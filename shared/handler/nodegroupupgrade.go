@@ -280,8 +280,11 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 	return wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 
-// growing reports whether managed scaling has raised the group's desired capacity just now, or since the surplus is being taken
-// back: it waits for the instances (N5).
+// saidFor is how long after managed scaling has written that it scales out the desired capacity may have yet to follow.
+const saidFor = time.Minute
+
+// growing reports whether managed scaling is raising the group's desired capacity: it said so just now, or since the surplus
+// is being taken back (N5). What it added before is counted with the sizes to come back to.
 func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group string) (bool, error) {
 	use, err := groupUse(ctx, n.State, group)
 	if err != nil || use.Provider == "" {
@@ -300,5 +303,5 @@ func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group
 		return false, nil
 	}
 	since := u.Floor != nil && h.LastOut.After(u.FloorAt)
-	return since || n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))), nil
+	return since || n.Clock.Now().Before(h.LastOut.Add(saidFor)), nil
 }
