@@ -265,7 +265,7 @@ type Update struct {
 	Previous string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// Unready are EC2 instance ids of nodes made from it before the update began that were not Ready: they prove nothing.
+	// Unready are EC2 instance ids of nodes made from it before the update began that were not connected: they prove nothing.
 	Unready        []string `json:"ur,omitempty"`
 	MaxUnavailable int      `json:"mu,omitempty"`
 	// Surge is how many nodes more there are to be while old ones are replaced.

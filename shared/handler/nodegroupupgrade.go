@@ -209,7 +209,8 @@ func (s *seen) sizes() *cluster.Sizes {
 	return &s.group.Sizes
 }
 
-// look reads what is there; with an error comes as much as was read. Nodes made by the update get its labels here, so that users' own user data stays as it is.
+// look reads what is there; with an error comes as much as was read. Nodes made by the update, or by an
+// earlier one with its target, get its labels here, so that users' own user data stays as it is.
 func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*seen, error) {
 	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
@@ -247,7 +248,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}
-	err = n.label(ctx, g, u, in.instances)
+	err = n.label(ctx, g, u, nodegroup.Template(u, in.group), in.instances)
 	if u.Phase == cluster.PhaseRestore && forGood(err) != nil {
 		err = nil // what is to be put back needs no labels
 	}

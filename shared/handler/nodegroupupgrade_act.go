@@ -219,16 +219,16 @@ func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *clus
 	return nil
 }
 
-// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them: they are Ready
-// with that.
-func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, instances []nodegroup.Instance) error {
+// label gives the labels of the target, and the node group's own, to nodes made from the update's launch template version that
+// lack them: they are Ready with that.
+func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance) error {
 	labels := maps.Clone(g.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, nodegroup.Labels(u))
 	for k, i := range instances {
-		if u.Template == "" || i.Template != u.Template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
+		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(labels)) {
