@@ -495,8 +495,3 @@ func (j *upgradeJudge) usable() {
 		}
 	}
 }
-
-// struckAny reports whether any fault has come to pass.
-func (c *Chaos) struckAny() bool {
-	return slices.ContainsFunc(c.hits[:], func(n int) bool { return n > 0 })
-}
