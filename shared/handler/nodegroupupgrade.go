@@ -15,7 +15,7 @@ import (
 // scheduleUpgrade names the schedule of node-group-upgrade.
 const scheduleUpgrade = "node-groups"
 
-// NodeGroupUpgrade carries out what is asked of node groups. Of updates of the nodes (N1 to N6) it looks each minute at what is
+// NodeGroupUpgrade carries out what is asked of node groups, and labels their nodes. Of updates of the nodes (N1 to N6) it looks each minute at what is
 // there, writes how far the update is, and then does what that says. Each of these can be lost or repeated.
 type NodeGroupUpgrade struct {
 	State     State
@@ -29,6 +29,7 @@ type NodeGroupUpgrade struct {
 	Log       *slog.Logger
 
 	rotation rotation
+	images   map[string]string // of launch template versions, which never change
 }
 
 // Schedule takes all that is in progress one look further, as far as its time goes.
@@ -42,12 +43,18 @@ func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 			return fmt.Errorf("listing node groups: %w", err)
 		}
 		var failed []error
+		var active []*cluster.NodeGroup
 		for _, row := range rows {
-			if g, ok := row.(*cluster.NodeGroup); ok {
+			g, ok := row.(*cluster.NodeGroup)
+			switch {
+			case !ok:
+			case g.Status == cluster.NodeGroupActive:
+				active = append(active, g)
+			default:
 				failed = append(failed, wrap(n.group(ctx, g), "node group %s", g.Name))
 			}
 		}
-		return errors.Join(failed...)
+		return errors.Join(append(failed, n.tend(ctx, clusterName, active))...)
 	})
 }
 

@@ -24,6 +24,9 @@ type nodePool struct {
 	errs     []error // of each look
 	deny     error   // of CreateVersion
 	drains   int     // the most instances that were DRAINING at once
+	labels   int     // calls of PutAttribute
+	// unlabelled is the container instance whose attributes cannot be set.
+	unlabelled string
 	// terminated is told of each container instance that is terminated, if it is set.
 	terminated func(id string)
 }
@@ -73,6 +76,9 @@ func (p *nodePool) TerminateInstance(_ context.Context, id string, lower bool) e
 }
 
 func (p *nodePool) PutAttribute(_ context.Context, _, id, name, value string) error {
+	if p.labels++; id == p.unlabelled {
+		return cluster.Errorf("AttributeLimitExceededException", "there are ten")
+	}
 	return p.edit(id, func(a map[string]string) { a[name] = value })
 }
 
@@ -116,8 +122,8 @@ func (p *nodePool) scale() {
 	p.w.pump()
 }
 
-// upgrading is a cluster whose four nodes run a service of six tasks, and the update of their node group to ami-2.
-func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
+// pooled is a cluster whose four nodes run a service of six tasks, and their node group.
+func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI) {
 	t.Helper()
 	w := newWorld(t)
 	n, auto := groupsOf(w)
@@ -131,6 +137,13 @@ func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster
 		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
 	n.made(spec("web", "a", more...))
+	return w, pool, n
+}
+
+// upgrading is such a cluster, and the update of the node group to ami-2.
+func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
+	t.Helper()
+	w, pool, n := pooled(t, more...)
 	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
 		t.Fatal(err)
 	}
