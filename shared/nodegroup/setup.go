@@ -7,6 +7,7 @@ func (w *work) setUp() {
 	if w.Original == nil {
 		w.note()
 	}
+	w.noteGrowth()
 	if w.Target.Image == "" {
 		return // its launch template has yet to be read
 	}
@@ -77,6 +78,15 @@ func (w *work) note() {
 	if w.Config.Strategy != cluster.UpdateMinimal {
 		w.Surge = max(w.Surge, 2*len(w.group.Zones), w.MaxUnavailable)
 	}
+}
+
+// noteGrowth counts what others have added since the last look while the update has yet to enlarge the group: it would be taken for
+// surplus.
+func (w *work) noteGrowth() {
+	if w.SeenDesired > 0 {
+		w.Added += max(0, w.group.Desired-w.SeenDesired)
+	}
+	w.SeenDesired = w.group.Desired
 }
 
 // leftOver is how many nodes more than there are to be the group has before the update has added any.
