@@ -265,11 +265,13 @@ type Update struct {
 	Previous string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// Unready are EC2 instance ids of nodes made from it before the update began that were not Ready: they prove nothing.
+	// Unready are EC2 instance ids of nodes made from it before the update began that were not connected: they prove nothing.
 	Unready        []string `json:"ur,omitempty"`
 	MaxUnavailable int      `json:"mu,omitempty"`
 	// Surge is how many nodes more there are to be while old ones are replaced.
 	Surge int `json:"su,omitempty"`
+	// Added is how many nodes others have added before it had enlarged the group.
+	Added int `json:"ad,omitempty"`
 	// Maxima are the maxima that the group had when the update began and that it was given by it; UserMax is one that somebody
 	// else has set since, nil where nobody has: the update comes back to that.
 	Maxima  []int `json:"mx,omitempty"`
@@ -297,7 +299,7 @@ type Update struct {
 	// Floor is the desired capacity to come back to, and FloorAt when that has begun; nil before.
 	Floor   *int      `json:"fl,omitempty"`
 	FloorAt time.Time `json:"fa,omitzero"`
-	// SeenDesired is the desired capacity at the last look while the surplus is taken back; zero before.
+	// SeenDesired is the desired capacity at the last look before the group is enlarged, and while the surplus is taken back.
 	SeenDesired int `json:"de,omitempty"`
 	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
 	Kept    []string `json:"ke,omitempty"`

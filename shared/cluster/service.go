@@ -92,6 +92,15 @@ func (s *Service) Bounds(desired int) (least, most int) {
 	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
 }
 
+// Healthy is how many tasks of all its deployments were healthy, as the last decision saw them.
+func (s *Service) Healthy() int {
+	n := s.Deployment.Healthy
+	for i := range s.Older {
+		n += s.Older[i].Healthy
+	}
+	return n
+}
+
 // Revision is the revision with a deployment's id, of those that the service has tasks of or goes back to; nil for another.
 func (s *Service) Revision(id string) *Revision {
 	if s.Deployment.ID == id {

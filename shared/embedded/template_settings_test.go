@@ -18,8 +18,9 @@ func TestTemplateSettings(t *testing.T) {
 		"KeepStoppedSeconds": s.KeepStopped.Seconds(), "KeepRequestsSeconds": s.KeepRequests.Seconds(),
 		"RequestWaitSeconds": s.RequestWait.Seconds(), "RequestPollSeconds": s.RequestPoll.Seconds(),
 		"SettleHealthySeconds": s.SettleHealthy.Seconds(), "RestartGapSeconds": s.RestartGap.Seconds(),
-		"LostAfterSeconds": s.LostAfter.Seconds(), "ProviderFallbackSeconds": s.ProviderFallback.Seconds(),
-		"WavePercent": float64(s.Wave), "UnhealthySharePercent": float64(s.UnhealthyShare),
+		"LostAfterSeconds": s.LostAfter.Seconds(), "UpgradeDomainWaitSeconds": s.UpgradeDomainWait.Seconds(),
+		"ProviderFallbackSeconds": s.ProviderFallback.Seconds(),
+		"WavePercent":             float64(s.Wave), "UnhealthySharePercent": float64(s.UnhealthyShare),
 		"RecheckSeconds": s.Recheck.Seconds(), "RecheckMaxSeconds": s.RecheckMax.Seconds(),
 		"ProvisioningLimit": float64(s.ProvisioningLimit), "ServiceLimit": float64(s.ServiceLimit), "StartRate": s.StartRate, "ProvisioningTimeoutSeconds": s.ProvisioningTimeout.Seconds(), "StartBurst": s.StartBurst,
 	} {

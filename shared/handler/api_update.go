@@ -31,6 +31,7 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 	}
 	u, err := nodegroup.Start(g, nodegroup.Request{
 		ID: id, Target: target, Force: change.Force, ForceProtected: change.ForceProtected, Seed: seedOf(id),
+		Waits: cluster.UpdateWaits{Domain: n.Settings.UpgradeDomainWait},
 	}, last, n.Clock.Now())
 	if err != nil {
 		return nil, err

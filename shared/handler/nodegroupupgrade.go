@@ -15,7 +15,7 @@ import (
 // scheduleUpgrade names the schedule of node-group-upgrade.
 const scheduleUpgrade = "node-groups"
 
-// NodeGroupUpgrade carries out what is asked of node groups. Of updates of the nodes (N1 to N6) it looks each minute at what is
+// NodeGroupUpgrade carries out what is asked of node groups, and labels their nodes. Of updates of the nodes (N1 to N6) it looks each minute at what is
 // there, writes how far the update is, and then does what that says. Each of these can be lost or repeated.
 type NodeGroupUpgrade struct {
 	State     State
@@ -29,6 +29,7 @@ type NodeGroupUpgrade struct {
 	Log       *slog.Logger
 
 	rotation rotation
+	images   map[string]string // of launch template versions, which never change
 }
 
 // Schedule takes all that is in progress one look further, as far as its time goes.
@@ -42,12 +43,18 @@ func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 			return fmt.Errorf("listing node groups: %w", err)
 		}
 		var failed []error
+		var active []*cluster.NodeGroup
 		for _, row := range rows {
-			if g, ok := row.(*cluster.NodeGroup); ok {
+			g, ok := row.(*cluster.NodeGroup)
+			switch {
+			case !ok:
+			case g.Status == cluster.NodeGroupActive:
+				active = append(active, g)
+			default:
 				failed = append(failed, wrap(n.group(ctx, g), "node group %s", g.Name))
 			}
 		}
-		return errors.Join(failed...)
+		return errors.Join(append(failed, n.tend(ctx, clusterName, active))...)
 	})
 }
 
@@ -209,7 +216,8 @@ func (s *seen) sizes() *cluster.Sizes {
 	return &s.group.Sizes
 }
 
-// look reads what is there; with an error comes as much as was read. Nodes made by the update get its labels here, so that users' own user data stays as it is.
+// look reads what is there; with an error comes as much as was read. Nodes made by the update, or by an
+// earlier one with its target, get its labels here, so that users' own user data stays as it is.
 func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*seen, error) {
 	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
 	if err != nil {
@@ -247,7 +255,7 @@ func (n *NodeGroupUpgrade) look(ctx context.Context, g *cluster.NodeGroup, u *cl
 	for k := range auto.Instances {
 		in.instances = append(in.instances, world.member(&auto.Instances[k]))
 	}
-	err = n.label(ctx, g, u, in.instances)
+	err = n.label(ctx, g, u, nodegroup.Template(u, in.group), in.instances)
 	if u.Phase == cluster.PhaseRestore && forGood(err) != nil {
 		err = nil // what is to be put back needs no labels
 	}
@@ -280,8 +288,11 @@ func (n *NodeGroupUpgrade) launches(ctx context.Context, u *cluster.Update, auto
 	return wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
 }
 
-// growing reports whether managed scaling has raised the group's desired capacity just now, or since the surplus is being taken
-// back: it waits for the instances (N5).
+// saidFor is how long after managed scaling has written that it scales out the desired capacity may have yet to follow.
+const saidFor = time.Minute
+
+// growing reports whether managed scaling is raising the group's desired capacity: it said so just now, or since the surplus
+// is being taken back (N5). What it added before is counted with the sizes to come back to.
 func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group string) (bool, error) {
 	use, err := groupUse(ctx, n.State, group)
 	if err != nil || use.Provider == "" {
@@ -300,5 +311,5 @@ func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group
 		return false, nil
 	}
 	since := u.Floor != nil && h.LastOut.After(u.FloorAt)
-	return since || n.Clock.Now().Before(h.LastOut.Add(max(p.Scaling.Warmup, time.Minute))), nil
+	return since || n.Clock.Now().Before(h.LastOut.Add(saidFor)), nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,46 +216,6 @@ func (n *NodeGroupUpgrade) stop(ctx context.Context, clusterName string, u *clus
 		}
 	}
 	return nil
-}
-
-// label gives the labels of the target, and the node group's own, to nodes made by the update that lack them: they are Ready
-// with that.
-func (n *NodeGroupUpgrade) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, instances []nodegroup.Instance) error {
-	labels := maps.Clone(g.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, nodegroup.Labels(u))
-	for k, i := range instances {
-		if u.Template == "" || i.Template != u.Template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(labels)) {
-			if err := n.Hosts.PutAttribute(ctx, g.Cluster, i.Row.ID, name, labels[name]); err != nil {
-				return fmt.Errorf("labelling node %s: %w", i.ID, err)
-			}
-		}
-		if err := n.api().InstancesChanged(ctx, g.Cluster, []string{i.Row.ID}); err != nil {
-			return err
-		}
-		row := *i.Row
-		row.Attributes = maps.Clone(row.Attributes)
-		if row.Attributes == nil {
-			row.Attributes = map[string]string{}
-		}
-		maps.Copy(row.Attributes, labels)
-		instances[k].Row = &row
-	}
-	return nil
-}
-
-func labelled(i *cluster.Instance, labels map[string]string) bool {
-	for k, v := range labels {
-		if got, ok := i.Attributes[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
 }
 
 // refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of

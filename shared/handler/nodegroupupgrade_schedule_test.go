@@ -113,3 +113,27 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 		})
 	}
 }
+
+// One before the surplus is taken back does not, however long the instances warm up: what it added is not surplus (N5).
+func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
+	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+	p := providerRow("p", "a")
+	p.Scaling.Warmup = 10_000 * time.Second
+	if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	scaledOut := false
+	u := pool.runs(upgrade, 300, func(int) {
+		if u := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]; u.Phase != cluster.PhaseUpgrade || scaledOut {
+			return
+		}
+		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
+		if _, err := w.state.Write(ctx, cluster.Write{Put: history, Any: true}); err != nil {
+			t.Fatal(err)
+		}
+		pool.groups["a"].Desired++
+		scaledOut = true
+	})
+	want(t, "status", u.Status, cluster.UpdateSuccessful)
+	want(t, "nodes", pool.groups["a"].Desired, 5)
+}

@@ -24,6 +24,9 @@ type nodePool struct {
 	errs     []error // of each look
 	deny     error   // of CreateVersion
 	drains   int     // the most instances that were DRAINING at once
+	labels   int     // calls of PutAttribute
+	// unlabelled is the container instance whose attributes cannot be set.
+	unlabelled string
 	// terminated is told of each container instance that is terminated, if it is set.
 	terminated func(id string)
 }
@@ -73,6 +76,9 @@ func (p *nodePool) TerminateInstance(_ context.Context, id string, lower bool) e
 }
 
 func (p *nodePool) PutAttribute(_ context.Context, _, id, name, value string) error {
+	if p.labels++; id == p.unlabelled {
+		return cluster.Errorf("AttributeLimitExceededException", "there are ten")
+	}
 	return p.edit(id, func(a map[string]string) { a[name] = value })
 }
 
@@ -116,8 +122,8 @@ func (p *nodePool) scale() {
 	p.w.pump()
 }
 
-// upgrading is a cluster whose four nodes run a service of six tasks, and the update of their node group to ami-2.
-func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
+// pooled is a cluster whose four nodes run a service of six tasks, and their node group.
+func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI) {
 	t.Helper()
 	w := newWorld(t)
 	n, auto := groupsOf(w)
@@ -131,6 +137,13 @@ func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster
 		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
 	n.made(spec("web", "a", more...))
+	return w, pool, n
+}
+
+// upgrading is such a cluster, and the update of the node group to ami-2.
+func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
+	t.Helper()
+	w, pool, n := pooled(t, more...)
 	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
 		t.Fatal(err)
 	}
@@ -294,6 +307,55 @@ func TestNodeGroupUpgrade(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A service all of whose tasks run and are UNHEALTHY since the first upgrade domain was updated keeps the next from its turn, and
+// the wait between the two is the installation's.
+func TestUpgradeDomainChecksHealth(t *testing.T) {
+	sick := func(t *testing.T, after time.Duration) (looks int, u *cluster.Update) {
+		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
+		g := pool.groups["a"]
+		for k := range g.Instances {
+			w.ecs.change(g.Instances[k].ID[2:], func(i *cluster.Instance) { i.Attributes[cluster.AttributeUpgrade] = fmt.Sprint("ud", k%2) })
+		}
+		checked := definition("checked", 1, 128, 256)
+		checked.HealthChecked = true
+		w.ecs.define(checked)
+		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "shop", TaskDefinition: "checked", Desired: new(2)})
+		report := func(h cluster.Health) {
+			for _, task := range w.with(cluster.TaskRunning) {
+				if task.Service == "shop" && task.Health != h {
+					w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = h })
+				}
+			}
+			w.pump()
+		}
+		w.pump()
+		var done time.Time
+		u = pool.runs(upgrade, 240, func(int) {
+			row := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+			if row.Domain == "ud0" && !row.DomainDone.IsZero() {
+				looks++
+				done = row.DomainDone
+			}
+			health := cluster.Healthy
+			if !done.IsZero() && w.clock.now.Sub(done) < after {
+				health = cluster.Unhealthy
+			}
+			report(health)
+		})
+		return looks, u
+	}
+	waited, u := sick(t, 0)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "wait", u.Waits.Domain, handler.DefaultSettings().UpgradeDomainWait)
+	want(t, "looks between the domains", waited, 2)
+	recovers, u := sick(t, 6*time.Minute)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
+	want(t, "waits for what is unhealthy", recovers > waited, true)
+	_, u = sick(t, time.Hour)
+	want(t, "update", fmt.Sprint(u.Status, u.Errors[0].Code), "FailedPodEvictionFailure")
+	want(t, "error", u.Errors[0].Message, "Unhealthy after upgrade domain ud0 was updated: service shop has 0 of 2 tasks healthy")
 }
 
 // The four nodes and four new ones are full: there is no room for a domain of two until the service is smaller.

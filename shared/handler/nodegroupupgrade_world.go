@@ -133,12 +133,13 @@ func blocks(s *cluster.Service) string {
 	return ""
 }
 
-// sick are the services that have fewer tasks RUNNING than they should, in words by short key (N7).
+// sick are the services that have fewer healthy tasks than they should, in words by short key (N7). That most of the cluster looks
+// unhealthy, and nothing is replaced for it, is no reason to go on.
 func (w *nodeWorld) sick() map[string]string {
 	out := map[string]string{}
 	for _, s := range w.services {
-		if s.Status == cluster.ServiceActive && s.Running < s.Desired {
-			out[s.Short] = fmt.Sprintf("service %s runs %d of %d tasks", s.Name, s.Running, s.Desired)
+		if healthy := s.Healthy(); s.Status == cluster.ServiceActive && healthy < s.Desired {
+			out[s.Short] = fmt.Sprintf("service %s has %d of %d tasks healthy", s.Name, healthy, s.Desired)
 		}
 	}
 	return out

@@ -30,6 +30,9 @@ type Settings struct {
 	StartRate, StartBurst float64
 	// LostAfter is how long an instance's agent may stay disconnected before its tasks are replaced elsewhere (S11).
 	LostAfter time.Duration
+	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it looks whether anything is
+	// unhealthy and begins the next (N7).
+	UpgradeDomainWait time.Duration
 	// UnhealthyShare is the percentage of the cluster's RUNNING tasks with a health check above which none is replaced
 	// for being unhealthy: then the checks are more likely to be wrong (S6).
 	UnhealthyShare int
@@ -56,7 +59,7 @@ func DefaultSettings() Settings {
 		Settle: time.Minute, KeepStopped: time.Hour, KeepRequests: 24 * time.Hour,
 		ProvisioningLimit: 100, ServiceLimit: 5000, ProvisioningTimeout: 30 * time.Minute, ScalingNamespace: cluster.DefaultScalingSpace, RequestWait: 5 * time.Second, RequestPoll: 50 * time.Millisecond,
 		StartRate: 40, StartBurst: 100, Recheck: time.Minute, RecheckMax: 10 * time.Minute,
-		LostAfter: 10 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
+		LostAfter: 10 * time.Minute, UpgradeDomainWait: 2 * time.Minute, UnhealthyShare: 50, SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20,
 		Ladder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
 	}
 }

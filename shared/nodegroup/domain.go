@@ -37,7 +37,7 @@ func (w *work) turn() bool {
 // finished reports whether all nodes of the domain have been replaced.
 func (w *work) finished() bool {
 	for _, i := range w.old() {
-		if i.domain() == w.Domain {
+		if i.UpgradeDomain() == w.Domain {
 			return false
 		}
 	}
@@ -47,7 +47,7 @@ func (w *work) finished() bool {
 // nextDomain is the first that has old nodes; empty where none has.
 func (w *work) nextDomain() (next string) {
 	for _, i := range w.old() {
-		if d := i.domain(); next == "" || byNumber(d, next) < 0 {
+		if d := i.UpgradeDomain(); next == "" || byNumber(d, next) < 0 {
 			next = d
 		}
 	}
@@ -91,7 +91,7 @@ func (w *work) full(domain string) string {
 	}
 	var leaving []string
 	for _, i := range w.old() {
-		if i.domain() == domain && i.node() != "" {
+		if i.UpgradeDomain() == domain && i.node() != "" {
 			leaving = append(leaving, i.node())
 		}
 	}
@@ -106,7 +106,7 @@ func (w *work) healthError() cluster.UpdateError {
 func (w *work) fullError(domain, why string) cluster.UpdateError {
 	var ids []string
 	for _, i := range w.old() {
-		if i.domain() == domain {
+		if i.UpgradeDomain() == domain {
 			ids = append(ids, i.ID)
 		}
 	}

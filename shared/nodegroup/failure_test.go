@@ -274,17 +274,33 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 	}
 }
 
-// Nodes that an earlier update left unlabelled are replaced; one with its labels that is not Ready holds nothing up.
+// A node that an earlier update left unlabelled is waited for, not replaced; one with its labels that is not connected holds
+// nothing up.
 func TestRunAgainWithNodesThatNeverGotReady(t *testing.T) {
 	w := newWorld(t, 1, 4, cluster.UpdateConfig{})
 	w.made[nodegroup.TemplateName(w.begin(), w.group.Template)] = "lt:2"
 	bare, sick := w.vms["i-0001"], w.vms["i-0002"]
 	bare.Template, bare.image = "lt:2", newImage
 	sick.Template, sick.image, sick.Row.Attributes[nodegroup.LabelImage], sick.Row.AgentConnected = "lt:2", newImage, newImage, false
+	w.until(func(u *cluster.Update) bool { return strings.Contains(u.Waiting, bare.ID) })
+	bare.Row.Attributes[nodegroup.LabelImage] = newImage
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || w.vms[bare.ID] != nil {
+	if u.Status != cluster.UpdateSuccessful || w.vms[bare.ID] == nil {
 		t.Errorf("%s %+v, unlabelled %v, sick %v", u.Status, u.Errors, w.vms[bare.ID] != nil, w.vms[sick.ID] != nil)
+	}
+}
+
+// The same update again ends at once though a node that was scaled out since has no labels yet.
+func TestRunAgainAfterAScaleOut(t *testing.T) {
+	w := newWorld(t, 3, 1, cluster.UpdateConfig{})
+	w.begin()
+	first := w.run()
+	w.sorted()[2].Row.Attributes = map[string]string{cluster.AttributeZone: "zone-a"}
+	w.begin()
+	u := w.look(everything)
+	if first.Status != cluster.UpdateSuccessful || u.Status != cluster.UpdateSuccessful || len(w.vms) != 3 || *u.Final != *first.Final {
+		t.Errorf("%s, then %s in %s with %+v, waits for %s", first.Status, u.Status, u.Phase, w.group.Sizes, u.Waiting)
 	}
 }
 

@@ -169,7 +169,12 @@ func (w *work) act() []Action {
 	return w.actShrink()
 }
 
-func (w *work) enter(p cluster.UpdatePhase) { w.Phase, w.Since = p, time.Time{} }
+func (w *work) enter(p cluster.UpdatePhase) {
+	if w.Phase != cluster.PhaseScaleDown {
+		w.SeenDesired = 0
+	}
+	w.Phase, w.Since = p, time.Time{}
+}
 
 // end closes the update, with the sizes that the group has now.
 func (w *work) end(s cluster.UpdateStatus) {

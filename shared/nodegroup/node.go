@@ -93,8 +93,8 @@ func (w *work) oldZones() (out []string) {
 	return slices.Compact(out)
 }
 
-// domain is a node's upgrade domain: the node itself where nothing says.
-func (i *Instance) domain() string {
+// UpgradeDomain is a node's upgrade domain: the node itself where nothing says.
+func (i *Instance) UpgradeDomain() string {
 	if i.Row == nil {
 		return i.ID
 	}

@@ -74,8 +74,8 @@ func (w *work) forget() {
 // raised meanwhile holds.
 func (w *work) setFloor() {
 	if w.Floor == nil {
-		grown := max(0, w.group.Desired-w.Original.Desired-w.Surge)
-		w.Floor, w.FloorAt = new(w.Original.Desired+grown), w.now
+		before := w.Original.Desired + w.Added
+		w.Floor, w.FloorAt = new(before+max(0, w.group.Desired-before-w.Surge)), w.now
 	}
 	if *w.Floor < w.group.Min {
 		w.Floor = new(w.group.Min)

@@ -72,6 +72,28 @@ func TestNodesAddedMeanwhileStay(t *testing.T) {
 	}
 }
 
+// Nor is what came before the update had enlarged the group, between any two of its looks.
+func TestNodesAddedBeforeTheSurplusStay(t *testing.T) {
+	for looks := range 6 {
+		w := newWorld(t, 3, 3, cluster.UpdateConfig{})
+		w.group.Max = 30
+		w.begin()
+		if looks == 0 {
+			w.judge.original.Desired, w.judge.faulty = 11, true // it was so before the update looked
+		}
+		for range looks {
+			w.look(everything)
+			w.tick()
+		}
+		w.group.Desired += 2
+		u := w.run()
+		w.check()
+		if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 {
+			t.Errorf("after %d looks: %s, sizes %+v: %q", looks, u.Status, w.group.Sizes, u.Stopped)
+		}
+	}
+}
+
 // What somebody else takes away meanwhile is not missed, and not taken a second time.
 func TestNodesTakenAwayMeanwhile(t *testing.T) {
 	for name, is := range map[string]func(*cluster.Update) bool{

@@ -11,8 +11,10 @@ import (
 // balances its zones launches none there. Otherwise it fails.
 func (w *work) scaleUp() {
 	if want := w.enlarged(); w.group.Max < want.Max || w.group.Desired < want.Desired {
+		w.noteGrowth()
 		return
 	}
+	w.SeenDesired = w.group.Desired
 	if w.Since.IsZero() {
 		w.Since = w.now
 	}
@@ -30,7 +32,8 @@ func (w *work) scaleUp() {
 
 // enlarged are the sizes with the surplus.
 func (w *work) enlarged() cluster.Sizes {
-	return cluster.Sizes{Min: w.Original.Min, Max: w.Original.Max + w.Surge, Desired: w.Original.Desired + w.Surge}
+	desired := w.Original.Desired + w.Added + w.Surge
+	return cluster.Sizes{Min: w.Original.Min, Max: max(w.Original.Max+w.Surge, desired), Desired: desired}
 }
 
 func (w *work) actScaleUp() []Action {

@@ -7,14 +7,12 @@ func (w *work) setUp() {
 	if w.Original == nil {
 		w.note()
 	}
+	w.noteGrowth()
 	if w.Target.Image == "" {
 		return // its launch template has yet to be read
 	}
-	if w.Template == "" && w.Previous != "" && w.Previous == w.group.Template {
-		w.adopt(w.Previous)
-	}
-	if w.Template == "" && w.group.Made != "" {
-		w.adopt(w.group.Made)
+	if t := Template(w.Update, w.group); w.Template == "" && t != "" {
+		w.adopt(t)
 	}
 	if w.Template == "" || w.group.Template != w.Template {
 		return
@@ -30,12 +28,24 @@ func (w *work) setUp() {
 	}
 }
 
+// Template is the launch template version that an update's nodes are made from; empty where there is none yet. Who has connected
+// nodes of it labelled before the update looks at them leaves none behind.
+func Template(u *cluster.Update, g Group) string {
+	switch {
+	case u.Template != "" || u.Phase != cluster.PhaseSetup || u.Target.Image == "":
+		return u.Template
+	case u.Previous != "" && u.Previous == g.Template:
+		return u.Previous
+	}
+	return g.Made
+}
+
 // adopt notes the launch template version. Where an earlier update has failed there may be nodes made from it already, some
-// of them never Ready: those are old unless they have the labels.
+// of them never connected: those are old unless they have the labels. What only lacks labels is given them.
 func (w *work) adopt(template string) {
 	w.Template = template
 	for i := range w.members {
-		if m := &w.members[i]; m.Template == template && !w.ready(m) {
+		if m := &w.members[i]; m.Template == template && !m.connected() {
 			w.Unready = append(w.Unready, m.ID)
 		}
 	}
@@ -68,6 +78,15 @@ func (w *work) note() {
 	if w.Config.Strategy != cluster.UpdateMinimal {
 		w.Surge = max(w.Surge, 2*len(w.group.Zones), w.MaxUnavailable)
 	}
+}
+
+// noteGrowth counts what others have added since the last look while the update has yet to enlarge the group: it would be taken for
+// surplus.
+func (w *work) noteGrowth() {
+	if w.SeenDesired > 0 {
+		w.Added += max(0, w.group.Desired-w.SeenDesired)
+	}
+	w.SeenDesired = w.group.Desired
 }
 
 // leftOver is how many nodes more than there are to be the group has before the update has added any.

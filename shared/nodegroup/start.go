@@ -19,7 +19,7 @@ type Request struct {
 	Seed           uint64 // decides in which order nodes are replaced
 	// Waits are defaults where zero: 15 minutes for nodes to be Ready and for tasks to leave, 60 seconds from then to the
 	// termination (N2, N4), 5 minutes for stopped tasks, 65 minutes for a termination (a life-cycle hook holds it up for
-	// an hour), none between upgrade domains, 10 minutes for what is unhealthy to recover.
+	// an hour), none after upgrade domains, 10 minutes more for what is unhealthy to recover.
 	Waits cluster.UpdateWaits
 }
 

@@ -120,13 +120,13 @@ func (w *work) stalled() bool {
 
 // oldOfTurn are the old nodes, those of the upgrade domain whose turn it is where there are any.
 func (w *work) oldOfTurn() []*Instance {
-	return slices.DeleteFunc(w.old(), func(i *Instance) bool { return w.ByDomain && i.domain() != w.Domain })
+	return slices.DeleteFunc(w.old(), func(i *Instance) bool { return w.ByDomain && i.UpgradeDomain() != w.Domain })
 }
 
 // candidates are the old nodes whose turn it is and that nobody has taken.
 func (w *work) candidates() []*Instance {
 	return slices.DeleteFunc(w.old(), func(i *Instance) bool {
-		return i.Lifecycle == Terminating || w.At(i.ID) != nil || w.ByDomain && i.domain() != w.Domain
+		return i.Lifecycle == Terminating || w.At(i.ID) != nil || w.ByDomain && i.UpgradeDomain() != w.Domain
 	})
 }
 
@@ -178,7 +178,7 @@ func Order(u *cluster.Update, instances []Instance) []string {
 	}
 	old := w.order(w.old())
 	if by {
-		slices.SortStableFunc(old, func(a, b *Instance) int { return byNumber(a.domain(), b.domain()) })
+		slices.SortStableFunc(old, func(a, b *Instance) int { return byNumber(a.UpgradeDomain(), b.UpgradeDomain()) })
 	}
 	ids := make([]string, len(old))
 	for k, i := range old {

@@ -185,6 +185,7 @@ func (w *world) tick() {
 		if v.Lifecycle != nodegroup.Terminating {
 			members++
 		}
+		w.label(v)
 		w.move(v)
 	}
 	for ; members < w.group.Desired; members++ {
@@ -193,6 +194,17 @@ func (w *world) tick() {
 	if members > w.group.Desired {
 		w.judge.fail("the group has %d instances and wants %d: it chooses by itself which go", members, w.group.Desired)
 	}
+}
+
+// label gives a new node the label that it came without once nothing is wrong any more, as whoever acts on updates tries each time.
+func (w *world) label(v *vm) {
+	if w.failing != nil || v.image != newImage || v.Row == nil || v.Row.Attributes[nodegroup.LabelImage] != "" {
+		return
+	}
+	row := *v.Row
+	row.Attributes = maps.Clone(row.Attributes)
+	row.Attributes[nodegroup.LabelImage] = newImage
+	v.Row = &row
 }
 
 // move lets tasks leave a DRAINING instance: one of a service at a time, to one that takes new tasks, its daemon last; those

@@ -215,3 +215,8 @@ func (w *World) refuses(function string, store bool) bool {
 	}
 	return true
 }
+
+// struckAny reports whether any fault has come to pass.
+func (c *Chaos) struckAny() bool {
+	return slices.ContainsFunc(c.hits[:], func(n int) bool { return n > 0 })
+}

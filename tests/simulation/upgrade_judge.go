@@ -474,6 +474,7 @@ func (j *upgradeJudge) justified(u *cluster.Update, e cluster.UpdateError) {
 // atRest checks what no update may leave, and what the last has made of the node group, having succeeded.
 func (j *upgradeJudge) atRest() {
 	j.usable()
+	j.labelled()
 	if image, u := j.nodeGroup().Target.Image, j.last(); image != u.Target.Image {
 		j.checker.fail("N6: the node group's image is %s, the update's was %s", image, u.Target.Image)
 	}
@@ -494,9 +495,4 @@ func (j *upgradeJudge) usable() {
 			j.checker.fail("N6: node %s is left DRAINING", n.ID)
 		}
 	}
-}
-
-// struckAny reports whether any fault has come to pass.
-func (c *Chaos) struckAny() bool {
-	return slices.ContainsFunc(c.hits[:], func(n int) bool { return n > 0 })
 }

@@ -112,3 +112,15 @@ func (n *node) old(u *cluster.Update) bool {
 	label, _ := n.attribute(nodegroup.LabelImage)
 	return n.Template != u.Template && label != u.Target.Image
 }
+
+// labelled checks that nodes have the labels of their node group, once it has been ACTIVE for a while.
+func (j *upgradeJudge) labelled() {
+	for _, n := range j.nodes() {
+		team, _ := n.attribute("team")
+		name, _ := n.attribute(nodegroup.LabelNodeGroup)
+		image, _ := n.attribute(nodegroup.LabelImage)
+		if n.serving() && j.settledNode(n) && (team != "a" || name != groupName || image == "") {
+			j.checker.fail("N2: node %s lacks labels of its node group: %v", n.ID, n.row.Attributes)
+		}
+	}
+}

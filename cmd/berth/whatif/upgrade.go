@@ -172,7 +172,7 @@ type rehearsal struct {
 func (r *rehearsal) turns(order []string) (out [][]string) {
 	for _, id := range order {
 		last := len(out) - 1
-		if last < 0 || len(out[last]) >= r.update.MaxUnavailable || r.update.ByDomain && r.domain(out[last][0]) != r.domain(id) {
+		if last < 0 || len(out[last]) >= r.update.MaxUnavailable || r.domain(out[last][0]) != r.domain(id) {
 			out = append(out, nil)
 			last++
 		}
@@ -181,9 +181,10 @@ func (r *rehearsal) turns(order []string) (out [][]string) {
 	return out
 }
 
+// domain is a node's upgrade domain as the update sees it; empty where it goes by none.
 func (r *rehearsal) domain(id string) string {
-	if row := r.nodes[id].Row; row != nil {
-		return row.Attributes[cluster.AttributeUpgrade]
+	if n := r.nodes[id]; r.update.ByDomain {
+		return n.UpgradeDomain()
 	}
 	return ""
 }

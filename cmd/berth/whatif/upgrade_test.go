@@ -147,6 +147,21 @@ func TestPlanUpgrade(t *testing.T) {
 			t.Errorf("%+v", got.Nodes)
 		}
 	})
+	t.Run("NodesWithoutADomainAreOneEach", func(t *testing.T) {
+		rows, k := fleet()
+		for n := range 2 {
+			rows[5+n].(*cluster.Instance).Attributes[cluster.AttributeUpgrade] = "ud2"
+		}
+		got, out := planned(t, rows, k, update(t, func(g *cluster.NodeGroup, _ *nodegroup.Request) { g.Config.MaxUnavailable = 4 }))
+		turns := map[string]int{}
+		for _, n := range got.Nodes {
+			turns[n.EC2+" "+n.Domain] = n.Turn
+		}
+		want := map[string]int{"i-3 i-3": 1, "i-4 i-4": 2, "i-1 ud2": 3, "i-2 ud2": 3} // in the order of their names
+		if diff := cmp.Diff(want, turns); diff != "" {
+			t.Errorf("%s\n%s", diff, out)
+		}
+	})
 }
 
 func TestUpgradeProgress(t *testing.T) {

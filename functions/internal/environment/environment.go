@@ -178,6 +178,7 @@ func (e *Environment) Settings() handler.Settings {
 	s.Recheck = e.seconds("RECHECK_SECONDS", s.Recheck)
 	s.RecheckMax = e.seconds("RECHECK_MAX_SECONDS", s.RecheckMax)
 	s.LostAfter = e.seconds("LOST_AFTER_SECONDS", s.LostAfter)
+	s.UpgradeDomainWait = e.seconds("UPGRADE_DOMAIN_WAIT_SECONDS", s.UpgradeDomainWait)
 	s.ProviderFallback = e.seconds("PROVIDER_FALLBACK_SECONDS", s.ProviderFallback)
 	s.SettleHealthy = e.seconds("SETTLE_HEALTHY_SECONDS", s.SettleHealthy)
 	s.RestartGap = e.seconds("RESTART_GAP_SECONDS", s.RestartGap)

@@ -1,0 +1,93 @@
+package handler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+)
+
+func team(s *cluster.NodeGroupSpec) { s.Labels = map[string]string{"team": "a"} }
+
+// labelsOf are those of the group's nodes, in order of their names.
+func (p *nodePool) labelsOf() (out []string) {
+	for _, i := range p.groups["a"].Instances {
+		a := p.w.instance(i.ID[2:]).Attributes
+		out = append(out, fmt.Sprint(a["team"], " ", a[nodegroup.LabelNodeGroup], " ", a[nodegroup.LabelImage]))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Nodes that were there before the node group get its labels, and those that are scaled out later; tasks that wait for a label
+// start there. Where nothing has changed nothing is called but DescribeAutoScalingGroups, and little is read.
+func TestNodeGroups_LabelsItsNodes(t *testing.T) {
+	w, pool, n := pooled(t, team)
+	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
+	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2), Rules: cluster.Rules{Constraints: to}})
+	w.pump()
+	want(t, "running before", w.service("theirs").Running, 0)
+	n.look()
+	w.pump()
+	want(t, "running", w.service("theirs").Running, 2)
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-1 a web ami-1 a web ami-1 a web ami-1]")
+	put, lists := pool.labels, w.state.lists
+	want(t, "labels put", put, 4*3)
+	n.look()
+	want(t, "labels put again", pool.labels, put)
+	want(t, "lists of an idle look", w.state.lists-lists, 3) // clusters, node groups, instances
+
+	pool.groups["a"].Desired++
+	pool.scale()
+	n.look()
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-1 a web ami-1 a web ami-1 a web ami-1 a web ami-1]")
+	want(t, "labels put", pool.labels, put+3)
+}
+
+// A node's image is that of its own launch template version; where nobody knows it the other labels are given all the same. A node
+// that cannot be labelled does not keep others from it, nor fails the look.
+func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
+	w, pool, n := pooled(t, team)
+	for k, template := range []string{"lt-2:1", "lt-3:1", "lt-9:1"} {
+		pool.groups["a"].Instances[k+1].Template = template
+	}
+	pool.unlabelled = pool.groups["a"].Instances[0].ID[2:]
+	n.look()
+	n.look()
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[   a web  a web  a web ami-7]")
+	pool.unlabelled = ""
+	n.look()
+	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web  a web  a web ami-1 a web ami-7]")
+	pool.err = cluster.Errorf("Throttling", "later")
+	if n.function.Schedule(ctx, "node-groups") == nil {
+		t.Error("nothing is said of groups that could not be described")
+	}
+	want(t, "status", rows[*cluster.NodeGroup](w, cluster.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)
+}
+
+// A node that was scaled out since the last update has its labels, and the same update again replaces none, however soon it is
+// asked for.
+func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
+	for _, looks := range []int{0, 1} {
+		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""), team)
+		want(t, "status", pool.runs(upgrade, 120, nothing).Status, cluster.UpdateSuccessful)
+		g := pool.groups["a"]
+		g.Desired++
+		pool.scale()
+		for range looks {
+			n.look()
+			want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
+		}
+		u, err := n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", "again"))
+		want(t, "error", err, nil)
+		n.look()
+		u, err = n.NodeGroupUpdate(ctx, prod, "web", u.ID)
+		want(t, "error", err, nil)
+		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.Waiting), "Successful[]")
+		want(t, "group", fmt.Sprint(g.Max, g.Desired, len(g.Instances)), "6 5 5")
+		want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
+		wantCount(t, "running", w.with(cluster.TaskRunning), 6)
+	}
+}
