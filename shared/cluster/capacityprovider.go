@@ -311,9 +311,10 @@ type ScalingHistory struct {
 	LastReplaced time.Time `json:"re,omitzero"`
 	// Since is when the group was first looked at.
 	Since time.Time `json:"si,omitzero"`
-	// FirstSeen is when instances were first seen, by EC2 id, while they have not registered, or warm up and it is not known
-	// when they were launched.
+	// FirstSeen is when instances were first seen that have not registered, Launched when instances of the group are taken to
+	// have been launched of which it does not say; both by EC2 id.
 	FirstSeen map[string]time.Time `json:"fs,omitempty"`
+	Launched  map[string]time.Time `json:"la,omitempty"`
 	// Samples are what the group's instances are like: for a while the last ones known, where there has been none since NoneSince.
 	Samples   []InstanceSample `json:"sm,omitempty"`
 	NoneSince time.Time        `json:"ns,omitzero"`
