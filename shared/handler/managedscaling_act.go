@@ -269,13 +269,23 @@ func (r *scalingRound) beats(p *cluster.CapacityProvider, g *cluster.AutoScaling
 
 // drainTerminating drains instances that are being terminated, has them wait for their tasks, and lets them go once there
 // are none, or nothing is left that could end them: the instance is gone, or its agent has been disconnected for too long
-// (C6).
+// (C6). One that another of the provider's clusters has is that one's to see to.
 func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, before, now map[string]time.Time) error {
 	byEC2 := r.byEC2()
+	unknown, theirs := map[string]bool{}, map[string]string{}
+	for id := range now {
+		if byEC2[id] == nil {
+			unknown[id] = true
+		}
+	}
+	if err := r.elsewhere(p.Clusters, sortedKeys(unknown), theirs); err != nil {
+		return err
+	}
 	var failed []error
 	for _, id := range sortedKeys(now) {
 		v := byEC2[id]
 		switch {
+		case theirs[id] != "":
 		case v == nil, r.lost(v), v.Status == cluster.InstanceDraining && len(v.Tasks) == 0:
 			failed = append(failed, wrap(r.complete(g.Name, id, v), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:

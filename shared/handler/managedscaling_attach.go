@@ -149,7 +149,7 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 		if err := r.remember(history, &begun); err != nil {
 			return err
 		}
-		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
+		if err := r.takeBack(r.unwanted(p, name, group)); err != nil {
 			return err
 		}
 		history = &begun
@@ -237,7 +237,17 @@ func (r *scalingRound) takeTasksAgain(drains []cluster.Drain) error {
 	return nil
 }
 
-// takeBack takes back what a provider that wants nothing may have. With a group that is gone its policy and its hook are.
+// unwanted is the provider as one for which the cluster needs nothing any more. The lifecycle hook is the group's: while another
+// cluster has the provider it stays.
+func (r *scalingRound) unwanted(p *cluster.CapacityProvider, name, group string) *cluster.CapacityProvider {
+	out := &cluster.CapacityProvider{Name: name, Group: group}
+	if p != nil && p.Draining && p.Group == group {
+		out.Draining = slices.ContainsFunc(p.Clusters, func(c string) bool { return c != r.of.Cluster })
+	}
+	return out
+}
+
+// takeBack takes back what a provider of which the cluster wants no more than that may have. With a group that is gone its policy and its hook are.
 func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
 	groups, err := r.Groups.DescribeGroups(r.ctx, []string{off.Group})
 	switch {

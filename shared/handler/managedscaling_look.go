@@ -39,7 +39,7 @@ func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvi
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
 	if p.Unfit == "" {
-		if err := r.takeBack(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}); err != nil {
+		if err := r.takeBack(r.unwanted(p, p.Name, p.Group)); err != nil {
 			return err
 		}
 	}
