@@ -367,7 +367,6 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		text   string
 	}{
 		{name: "NoGroup", change: func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, text: "ARN is not valid"},
-		{name: "NoRoom", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max = 0 }, text: "maximum size of 0"},
 		{name: "Unprotected", change: unprotected, text: protection},
 		{name: "Weights", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, text: "weights"},
 		{name: "MayNotTag", refuse: "AccessDenied", text: "AccessDenied: no"},
@@ -401,6 +400,22 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 		})
 	}
+	t.Run("AGroupThatMayHaveNoInstancesIsFit", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Max = 0
+		s.look(t)
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
+		n := 1
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(1)
+		want(t, "desired capacity", s.groups["g"].Desired, 0)
+		wantEvent(t, s.events("web"), "tasks wait for capacity provider p: 2 instances are needed, and the group is at its maximum of 0.")
+		s.groups["g"].Max = 1
+		s.minute(2)
+		wantCount(t, "running tasks once it may", s.with(cluster.TaskRunning), 1)
+	})
 	t.Run("FailedInAClusterThatHasAnother", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
