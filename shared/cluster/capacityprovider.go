@@ -335,11 +335,14 @@ type ScalingHistory struct {
 // Attached is what was made for a capacity provider, so that it is made once and taken back.
 type Attached struct {
 	Group  string `json:"gn,omitempty"`
+	ARN    string `json:"ar,omitempty"` // of the group: another one of the name has none of it
 	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
 	Policy string `json:"po,omitempty"` // the same of the target tracking policy
 	Hook   bool   `json:"ho,omitempty"`
 	// Begun reports that a change was begun: what there is besides the group's name is not known.
 	Begun bool `json:"bg,omitempty"`
+	// At is when all of it was last made, whether it was there already or not.
+	At time.Time `json:"mt,omitzero"`
 }
 
 // Drain is an instance that consolidation empties.

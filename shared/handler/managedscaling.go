@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -282,7 +283,7 @@ func (r *scalingRound) provider(name string) error {
 	}
 	g := r.groups[p.Group]
 	if g == nil {
-		return attaching(fmt.Errorf("there is no Auto Scaling group %s", p.Group))
+		return attaching(cmp.Or(r.groupless(p), fmt.Errorf("there is no Auto Scaling group %s", p.Group)))
 	}
 	old, err := r.history(name)
 	if err != nil {
