@@ -256,7 +256,7 @@ func (r *scalingRound) upgrading() error {
 	r.busy = map[string]*cluster.Update{}
 	for _, row := range rows {
 		g, ok := row.(*cluster.NodeGroup)
-		if !ok || g.Status != cluster.NodeGroupUpdating {
+		if !ok || !g.Upgrading() {
 			continue
 		}
 		row, err := r.State.Get(r.ctx, cluster.UpdateKey(r.of.Cluster, g.Name, g.Update))
@@ -264,10 +264,12 @@ func (r *scalingRound) upgrading() error {
 			return fmt.Errorf("reading update %s: %w", g.Update, err)
 		}
 		u, ok := row.(*cluster.Update)
-		if !ok || u == nil {
-			u = &cluster.Update{}
+		switch {
+		case !ok || u == nil:
+			r.busy[g.AutoScalingGroup] = &cluster.Update{}
+		case !u.Ended(): // of one that has, the node group is about to be told
+			r.busy[g.AutoScalingGroup] = u
 		}
-		r.busy[g.AutoScalingGroup] = u
 	}
 	return nil
 }
