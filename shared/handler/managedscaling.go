@@ -296,6 +296,9 @@ func (r *scalingRound) provider(name string) error {
 		return attaching(err)
 	}
 	claimed := r.claimInstances(p, g)
+	if err := r.seeDrains(old.Drains); err != nil {
+		return err
+	}
 	d, err := r.decide(p, g, old)
 	if err != nil {
 		return err

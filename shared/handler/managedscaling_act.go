@@ -219,6 +219,18 @@ func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.Au
 	return r.takeIn(ids)
 }
 
+// seeDrains takes in the instances that consolidation is emptying, or has take tasks again, as ECS has them: what was ordered may have
+// been done though no answer said so, and no event. Who goes by the row would forget one that is DRAINING, for ever.
+func (r *scalingRound) seeDrains(drains []cluster.Drain) error {
+	var ids []string
+	for _, d := range drains {
+		if v := r.snap.Instances[d.Instance]; !d.Over && v != nil && v.Instance != nil && !v.Gone() {
+			ids = append(ids, d.Instance)
+		}
+	}
+	return r.takeIn(ids)
+}
+
 // takeIn takes in instances that were just changed: no event tells of an ACTIVE one that has tasks.
 func (r *scalingRound) takeIn(ids []string) error {
 	if err := r.observe(ids); err != nil {

@@ -368,6 +368,31 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 	})
+	for name, ended := range map[string]bool{"ADrainOfWhichNobodyHeardIsNotForgotten": false, "NorThatItIsToEnd": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagConsolidation: "true"} })
+			s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+			s.minute(2)
+			row, err := s.store.Get(ctx, cluster.ScalingHistoryKey(prod, "p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := *row.(*cluster.ScalingHistory)
+			next.Rev++
+			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Ended: ended}}
+			if _, err := s.store.Write(ctx, cluster.Write{Put: &next}); err != nil {
+				t.Fatal(err)
+			}
+			s.ecs.mute = true
+			if err := s.ecs.DrainInstance(ctx, prod, "h-i-001"); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "status as Berth has it", s.instance("h-i-001").Status, cluster.InstanceActive)
+			s.minute(3)
+			want(t, "status: the group is at its minimum", s.ecs.instances["h-i-001"].Status, cluster.InstanceActive)
+			want(t, "status as Berth has it in the end", s.instance("h-i-001").Status, cluster.InstanceActive)
+		})
+	}
 	t.Run("WhatIsBeingEmptiedTakesTasksAgainOnceDetached", func(t *testing.T) {
 		s := started(t, 2, 0)
 		key := cluster.ScalingHistoryKey(prod, "p")
