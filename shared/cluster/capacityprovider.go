@@ -311,9 +311,10 @@ type ScalingHistory struct {
 	LastReplaced time.Time `json:"re,omitzero"`
 	// Since is when the group was first looked at.
 	Since time.Time `json:"si,omitzero"`
-	// FirstSeen is when instances were first seen, by EC2 id, while they have not registered, or warm up and it is not known
-	// when they were launched.
+	// FirstSeen is when instances were first seen that have not registered, Launched when instances of the group are taken to
+	// have been launched of which it does not say; both by EC2 id.
 	FirstSeen map[string]time.Time `json:"fs,omitempty"`
+	Launched  map[string]time.Time `json:"la,omitempty"`
 	// Samples are what the group's instances are like: for a while the last ones known, where there has been none since NoneSince.
 	Samples   []InstanceSample `json:"sm,omitempty"`
 	NoneSince time.Time        `json:"ns,omitzero"`
@@ -334,11 +335,14 @@ type ScalingHistory struct {
 // Attached is what was made for a capacity provider, so that it is made once and taken back.
 type Attached struct {
 	Group  string `json:"gn,omitempty"`
+	ARN    string `json:"ar,omitempty"` // of the group: another one of the name has none of it
 	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
 	Policy string `json:"po,omitempty"` // the same of the target tracking policy
 	Hook   bool   `json:"ho,omitempty"`
 	// Begun reports that a change was begun: what there is besides the group's name is not known.
 	Begun bool `json:"bg,omitempty"`
+	// At is when all of it was last made, whether it was there already or not.
+	At time.Time `json:"mt,omitzero"`
 }
 
 // Drain is an instance that consolidation empties.

@@ -331,6 +331,9 @@ func (u *Update) At(instance string) *NodeWork {
 	return &u.Work[i]
 }
 
+// Upgrading reports whether an update of the nodes is in progress: one of the sizes surges nothing.
+func (g *NodeGroup) Upgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
+
 // Key of each kind of row.
 
 func (g *NodeGroup) Key() Key { return NodeGroupKey(g.Cluster, g.Name) }

@@ -41,8 +41,8 @@ type Stop struct {
 	Reason string
 }
 
-// Claim takes the right to start a task. It holds only if the row is there, wants RUNNING, has not been reported
-// STOPPED and is at the attempt before this one.
+// Claim takes the right to start a task. It holds only if the row is there, wants RUNNING, has not been reported,
+// and is at the attempt before this one: what was reported runs, or has run.
 type Claim struct {
 	Task    Key
 	Attempt int32
@@ -112,7 +112,7 @@ func (s *Stop) apply(t *Task) bool {
 }
 
 func (c *Claim) apply(t *Task) bool {
-	if t.Desired != TaskRunning || t.Last == TaskStopped || t.Attempt != c.Attempt-1 {
+	if t.Desired != TaskRunning || t.Last != "" || t.Attempt != c.Attempt-1 {
 		return false
 	}
 	t.Attempt, t.ClaimedAt = c.Attempt, At(c.At)

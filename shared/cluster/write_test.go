@@ -96,6 +96,7 @@ func TestApplyClaim(t *testing.T) {
 		"claimed":    edit(old, func(t *cluster.Task) { t.Attempt = 2 }),
 		"never":      edit(old, func(t *cluster.Task) { t.Attempt = 0 }),
 		"not wanted": edit(old, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }),
+		"running":    edit(old, func(t *cluster.Task) { t.Last = cluster.TaskRunning }),
 		"stopped":    edit(old, func(t *cluster.Task) { t.Last = cluster.TaskStopped }),
 	})
 }
@@ -195,7 +196,7 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 	})
 }
 
-// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop.
+// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop or a report.
 func TestClaimsAreExclusive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var row cluster.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })
@@ -217,13 +218,13 @@ func TestClaimsAreExclusive(t *testing.T) {
 			}
 			if holds && w.Claim != nil {
 				if claimed[attempt] || over || attempt > 1 && !claimed[attempt-1] {
-					t.Fatalf("attempt %d claimed; claimed before: %v, stopped: %v", attempt, claimed, over)
+					t.Fatalf("attempt %d claimed; claimed before: %v, over: %v", attempt, claimed, over)
 				}
 				claimed[attempt] = true
 			}
 			if holds {
 				row = next
-				over = over || w.Stop != nil
+				over = over || w.Claim == nil
 			}
 		}
 	})

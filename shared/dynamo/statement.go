@@ -199,7 +199,7 @@ func stop(s *cluster.Stop) statement {
 func claim(c *cluster.Claim) statement {
 	e := newExpressions()
 	e.wantsRunning()
-	e.notStopped()
+	e.require("%s", e.absent("la"))
 	if c.Attempt == 1 {
 		e.require("%s", e.absent("at"))
 	} else {

@@ -24,18 +24,22 @@ type decider struct {
 	now      time.Time
 	settings Settings
 	plan     *planner
-	waiting  int  // tasks in PROVISIONING
-	placed   bool // tasks of a service whose tasks a rule could make leave
+	waiting  map[bool]int // tasks in PROVISIONING, by whether they have a capacity provider strategy
+	placed   bool         // tasks of a service whose tasks a rule could make leave
 	// shut are the instances that get no task of a service now, as ECS refused one there, by its short key.
 	shut map[string][]string
 }
 
 func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 	snap := warm.snap
-	return &decider{
+	d := &decider{
 		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
-		waiting: len(snap.Waiting()), shut: map[string][]string{},
+		waiting: map[bool]int{}, shut: map[string][]string{},
 	}
+	for _, t := range snap.Waiting() {
+		d.waiting[d.strategic(t)]++
+	}
+	return d
 }
 
 // decide is the whole decision of one batch: daemons first, then what waits (the oldest first), then services, then

@@ -108,7 +108,7 @@ func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition,
 		case !r.Wait:
 			part.Failures = append(part.Failures, failure(result.Diagnosis, result.Diagnosis.Closest))
 			d.refused(part, def, k, result.Diagnosis.String())
-		case d.full():
+		case d.full(firstProvider(part.Rules) != ""):
 			part.Failures = append(part.Failures, cluster.Failure{Reason: scaling.LimitExceeded, Detail: result.Diagnosis.String()})
 			d.refused(part, def, k, scaling.LimitExceeded)
 		default:
@@ -125,10 +125,20 @@ func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition,
 	r.Tasks, r.Failures = append(r.Tasks, part.Tasks...), append(r.Failures, part.Failures...)
 }
 
-// full reports whether no more tasks of the cluster may wait for an instance (C4).
-func (d *decider) full() bool {
-	_, err := scaling.Admit(d.waiting, 1, d.settings.ProvisioningLimit)
+// full reports whether no more tasks of the cluster may wait for an instance (C4): of those that have a capacity provider strategy, or
+// of those that have none. ECS lets only the former wait; as many of the latter, for which nothing is scaled, never take their places.
+func (d *decider) full(strategic bool) bool {
+	_, err := scaling.Admit(d.waiting[strategic], 1, d.settings.ProvisioningLimit)
 	return err != nil
+}
+
+// strategic reports whether the task has a capacity provider strategy: its service's, or its own.
+func (d *decider) strategic(t *cluster.Task) bool {
+	if t.Service == "" {
+		return firstProvider(t.Rules) != ""
+	}
+	s := d.snap.Services[t.Service]
+	return s != nil && s.Short == t.Owner && len(s.Providers) > 0
 }
 
 // accept starts the n-th task of a request. Its id is the one the caller was given, if the caller was given one.
@@ -163,14 +173,14 @@ func (d *decider) placeWaiting(w *work) {
 		if d.overdue(t) {
 			d.plan.room(1)
 			d.plan.put(d.ended(t, cluster.StopFailedToStart, startFailed+"no instance could take the task in time."))
-			d.waiting--
+			d.waiting[d.strategic(t)]--
 			continue
 		}
 		if where := d.placeOne(t, refused); where != nil {
 			d.plan.room(rowsPerStart)
 			next := *t
 			d.begin(&next, *where, d.snap.Definitions[t.TaskDefinition])
-			d.waiting--
+			d.waiting[d.strategic(t)]--
 		}
 	}
 }

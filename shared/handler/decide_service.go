@@ -99,7 +99,7 @@ func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 		}
 		if t.Instance == "" {
 			d.plan.put(d.ended(t, cluster.StopByScheduler, reason))
-			d.waiting--
+			d.waiting[d.strategic(t)]--
 			return
 		}
 		d.plan.stop(t, cluster.StopByScheduler, reason)

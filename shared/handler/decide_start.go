@@ -136,7 +136,7 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 		return
 	}
 	for range w.start.Count {
-		if d.full() {
+		if d.full(len(s.Providers) > 0) {
 			log.say(provisioningLimit, d.now, service.Event{Message: service.ProvisioningLimit(s.Name)})
 			log.limited = true
 			break
@@ -251,7 +251,7 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 		if len(w.waiting) > 0 {
 			old := *w.waiting[0]
 			t, w.waiting = &old, w.waiting[1:]
-			d.waiting--
+			d.waiting[d.strategic(t)]--
 		} else {
 			if w.start.Count--; w.start.Replaced > w.start.Count {
 				w.start.Replaced--
@@ -310,5 +310,5 @@ func (d *decider) provision(t *cluster.Task, id string) {
 	d.plan.room(1)
 	t.ID, t.Rev = id, 1
 	d.plan.put(t)
-	d.waiting++
+	d.waiting[d.strategic(t)]++
 }

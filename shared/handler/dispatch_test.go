@@ -240,6 +240,17 @@ func TestDispatch_Doubt(t *testing.T) {
 			w.agree(t, 1)
 		})
 	}
+	t.Run("WhatRunsByNowIsNotStartedAgain", func(t *testing.T) {
+		w := newWorld(t)
+		w.instances("i", 1, 256, 512) // room for one
+		w.ecs.onStart = failing(fault{err: errTimedOut, late: 61 * time.Second}, fault{err: throttled})
+		w.create("web", "web", 1)
+		w.advance(5 * time.Minute)
+		wantCount(t, "StartTask calls", w.ecs.starts, 2)
+		wantCount(t, "StopTask calls", w.ecs.stops, 0)
+		wantCount(t, "task rows", w.tasks(), 1)
+		w.agree(t, 1)
+	})
 	t.Run("OfTenTasksAtOnce", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 10, 256, 512)

@@ -18,6 +18,7 @@ type fakeGroups struct {
 	alarms map[string]cluster.MetricAlarm
 	points []cluster.Datapoint
 	calls  []string
+	puts   int   // of hooks, policies and alarms
 	refuse error // of the next call that protects
 	// untaggable is the error of the next that tags
 	untaggable error
@@ -136,6 +137,7 @@ func (f *fakeGroups) TagGroup(_ context.Context, name, key, value string) error 
 }
 
 func (f *fakeGroups) PutLifecycleHook(_ context.Context, hook cluster.LifecycleHook) error {
+	f.puts++
 	f.hooks[hook.Group] = hook
 	return nil
 }
@@ -171,6 +173,7 @@ func (f *fakeGroups) RecordHeartbeat(_ context.Context, _, _, id string) error {
 }
 
 func (f *fakeGroups) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) error {
+	f.puts++
 	f.policy[p.Name] = p
 	return nil
 }
@@ -192,6 +195,7 @@ func (f *fakeGroups) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) er
 	if err := f.fails("PutMetricAlarm " + a.Name); err != nil {
 		return err
 	}
+	f.puts++
 	f.alarms[a.Name] = a
 	return nil
 }

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,7 +256,7 @@ func (r *scalingRound) upgrading() error {
 	r.busy = map[string]*cluster.Update{}
 	for _, row := range rows {
 		g, ok := row.(*cluster.NodeGroup)
-		if !ok || g.Status != cluster.NodeGroupUpdating {
+		if !ok || !g.Upgrading() {
 			continue
 		}
 		row, err := r.State.Get(r.ctx, cluster.UpdateKey(r.of.Cluster, g.Name, g.Update))
@@ -263,10 +264,12 @@ func (r *scalingRound) upgrading() error {
 			return fmt.Errorf("reading update %s: %w", g.Update, err)
 		}
 		u, ok := row.(*cluster.Update)
-		if !ok || u == nil {
-			u = &cluster.Update{}
+		switch {
+		case !ok || u == nil:
+			r.busy[g.AutoScalingGroup] = &cluster.Update{}
+		case !u.Ended(): // of one that has, the node group is about to be told
+			r.busy[g.AutoScalingGroup] = u
 		}
-		r.busy[g.AutoScalingGroup] = u
 	}
 	return nil
 }
@@ -282,7 +285,7 @@ func (r *scalingRound) provider(name string) error {
 	}
 	g := r.groups[p.Group]
 	if g == nil {
-		return attaching(fmt.Errorf("there is no Auto Scaling group %s", p.Group))
+		return attaching(cmp.Or(r.groupless(p), fmt.Errorf("there is no Auto Scaling group %s", p.Group)))
 	}
 	old, err := r.history(name)
 	if err != nil {
@@ -293,6 +296,9 @@ func (r *scalingRound) provider(name string) error {
 		return attaching(err)
 	}
 	claimed := r.claimInstances(p, g)
+	if err := r.seeDrains(old.Drains); err != nil {
+		return err
+	}
 	d, err := r.decide(p, g, old)
 	if err != nil {
 		return err

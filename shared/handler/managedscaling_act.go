@@ -219,6 +219,18 @@ func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.Au
 	return r.takeIn(ids)
 }
 
+// seeDrains takes in the instances that consolidation is emptying, or has take tasks again, as ECS has them: what was ordered may have
+// been done though no answer said so, and no event. Who goes by the row would forget one that is DRAINING, for ever.
+func (r *scalingRound) seeDrains(drains []cluster.Drain) error {
+	var ids []string
+	for _, d := range drains {
+		if v := r.snap.Instances[d.Instance]; !d.Over && v != nil && v.Instance != nil && !v.Gone() {
+			ids = append(ids, d.Instance)
+		}
+	}
+	return r.takeIn(ids)
+}
+
 // takeIn takes in instances that were just changed: no event tells of an ACTIVE one that has tasks.
 func (r *scalingRound) takeIn(ids []string) error {
 	if err := r.observe(ids); err != nil {
@@ -269,13 +281,23 @@ func (r *scalingRound) beats(p *cluster.CapacityProvider, g *cluster.AutoScaling
 
 // drainTerminating drains instances that are being terminated, has them wait for their tasks, and lets them go once there
 // are none, or nothing is left that could end them: the instance is gone, or its agent has been disconnected for too long
-// (C6).
+// (C6). One that another of the provider's clusters has is that one's to see to.
 func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, before, now map[string]time.Time) error {
 	byEC2 := r.byEC2()
+	unknown, theirs := map[string]bool{}, map[string]string{}
+	for id := range now {
+		if byEC2[id] == nil {
+			unknown[id] = true
+		}
+	}
+	if err := r.elsewhere(p.Clusters, sortedKeys(unknown), theirs); err != nil {
+		return err
+	}
 	var failed []error
 	for _, id := range sortedKeys(now) {
 		v := byEC2[id]
 		switch {
+		case theirs[id] != "":
 		case v == nil, r.lost(v), v.Status == cluster.InstanceDraining && len(v.Tasks) == 0:
 			failed = append(failed, wrap(r.complete(g.Name, id, v), "letting instance %s go", id))
 		case v.Status != cluster.InstanceDraining:

@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 
 // hookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as with ECS.
 const hookHeartbeat = time.Hour
+
+// attachAgain is how often all that a provider needs is made again, as somebody may have deleted it: what is made is as it was
+// where nobody has.
+const attachAgain = time.Hour
 
 // attach makes at CloudWatch and Auto Scaling what the provider needs, and takes back what it does not: two alarms of
 // Berth's own or a target tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). That something
@@ -22,10 +27,12 @@ func (r *scalingRound) attach(p *cluster.CapacityProvider, old *cluster.ScalingH
 			return now, err
 		}
 	}
-	if was == now {
+	again := was.Begun || was.ARN != now.ARN || r.attachesAgain(p, was.At)
+	was.ARN, now.At = now.ARN, was.At
+	if was == now && !again {
 		return now, nil
 	}
-	if !was.Begun {
+	if was != now && !was.Begun {
 		begun := *old
 		begun.Attached.Group, begun.Attached.Begun = p.Group, true
 		if err := r.remember(old, &begun); err != nil {
@@ -33,29 +40,58 @@ func (r *scalingRound) attach(p *cluster.CapacityProvider, old *cluster.ScalingH
 		}
 		*old = begun
 	}
-	if was.Begun || was.Policy != now.Policy {
+	now.At = r.Clock.Now()
+	return now, r.change(p, was, now, again)
+}
+
+// change makes of what there was what there is to be: what is wanted where it was not so before, or all of it again.
+func (r *scalingRound) change(p *cluster.CapacityProvider, was, now cluster.Attached, again bool) error {
+	if was.Begun || was.Policy != now.Policy || again && now.Policy != "" {
 		if err := r.attachPolicy(p, now.Policy != ""); err != nil {
-			return now, err
+			return err
 		}
 	}
-	if was.Begun || was.Alarms != now.Alarms {
+	if was.Begun || was.Alarms != now.Alarms || again && now.Alarms != "" {
 		if err := r.attachAlarms(p, now.Alarms != ""); err != nil {
-			return now, err
+			return err
 		}
 	}
 	switch {
-	case now.Hook && (was.Begun || !was.Hook):
+	case now.Hook && (again || !was.Hook):
 		err := r.Groups.PutLifecycleHook(r.ctx, cluster.LifecycleHook{Group: p.Group, Name: cluster.DrainingHook, Heartbeat: hookHeartbeat})
-		return now, wrap(err, "making lifecycle hook %s", cluster.DrainingHook)
+		return wrap(err, "making lifecycle hook %s", cluster.DrainingHook)
 	case !now.Hook && (was.Begun || was.Hook):
-		return now, wrap(r.Groups.DeleteLifecycleHook(r.ctx, p.Group, cluster.DrainingHook), "deleting lifecycle hook %s", cluster.DrainingHook)
+		return wrap(r.Groups.DeleteLifecycleHook(r.ctx, p.Group, cluster.DrainingHook), "deleting lifecycle hook %s", cluster.DrainingHook)
 	}
-	return now, nil
+	return nil
+}
+
+// attachesAgain reports whether all that the provider needs is to be made again: once in a while, each provider at a time of its
+// own, so that not all of an account are made at once.
+func (r *scalingRound) attachesAgain(p *cluster.CapacityProvider, last time.Time) bool {
+	hash := fnv.New32a()
+	hash.Write([]byte(r.of.Cluster + " " + p.Name))
+	own := time.Duration(hash.Sum32()) * time.Millisecond % attachAgain
+	return !r.Clock.Now().Add(own).Truncate(attachAgain).Equal(last.Add(own).Truncate(attachAgain))
+}
+
+// groupless remembers that of what was made in a group that is gone nothing is left, whatever one of its name will have.
+func (r *scalingRound) groupless(p *cluster.CapacityProvider) error {
+	old, err := r.history(p.Name)
+	if err != nil || old.Attached.Group == "" {
+		return err
+	}
+	next := *old
+	next.Attached = cluster.Attached{Group: old.Attached.Group, Begun: true}
+	return r.remember(old, &next)
 }
 
 // wanted is what the provider is to have.
 func (r *scalingRound) wanted(p *cluster.CapacityProvider) cluster.Attached {
 	out := cluster.Attached{Group: p.Group, Hook: p.Draining}
+	if g := r.groups[p.Group]; g != nil {
+		out.ARN = g.ARN
+	}
 	switch {
 	case !p.Scaling.Enabled:
 	case p.Scaling.TargetTracking:
@@ -149,7 +185,7 @@ func (h *ManagedScaling) detach(ctx context.Context, of *cluster.ClusterProvider
 		if err := r.remember(history, &begun); err != nil {
 			return err
 		}
-		if err := r.takeBack(&cluster.CapacityProvider{Name: name, Group: group}); err != nil {
+		if err := r.takeBack(r.unwanted(p, name, group)); err != nil {
 			return err
 		}
 		history = &begun
@@ -237,7 +273,17 @@ func (r *scalingRound) takeTasksAgain(drains []cluster.Drain) error {
 	return nil
 }
 
-// takeBack takes back what a provider that wants nothing may have. With a group that is gone its policy and its hook are.
+// unwanted is the provider as one for which the cluster needs nothing any more. The lifecycle hook is the group's: while another
+// cluster has the provider it stays.
+func (r *scalingRound) unwanted(p *cluster.CapacityProvider, name, group string) *cluster.CapacityProvider {
+	out := &cluster.CapacityProvider{Name: name, Group: group}
+	if p != nil && p.Draining && p.Group == group {
+		out.Draining = slices.ContainsFunc(p.Clusters, func(c string) bool { return c != r.of.Cluster })
+	}
+	return out
+}
+
+// takeBack takes back what a provider of which the cluster wants no more than that may have. With a group that is gone its policy and its hook are.
 func (r *scalingRound) takeBack(off *cluster.CapacityProvider) error {
 	groups, err := r.Groups.DescribeGroups(r.ctx, []string{off.Group})
 	switch {

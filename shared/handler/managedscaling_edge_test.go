@@ -272,6 +272,34 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 		})
 	}
+	for name, c := range map[string]struct {
+		status  cluster.UpdateStatus
+		config  string // id of the update of the sizes
+		desired int
+	}{
+		"AnUpdateHidesItsSurge":               {cluster.UpdateInProgress, "", 6},
+		"AnUpdateOfTheSizesIsNone":            {cluster.UpdateSuccessful, "u2", 15},
+		"AnUpdateThatHasEndedKeepsNothingLow": {cluster.UpdateFailed, "", 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := started(t, 1, 0)
+			s.groups["g"].Max = 20
+			s.minute(8)
+			for _, row := range []cluster.Row{
+				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, Original: &cluster.Sizes{Max: 6}},
+				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
+			} {
+				if _, err := s.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n := 60
+			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.pump()
+			s.minute(1)
+			want(t, "desired capacity", s.groups["g"].Desired, c.desired)
+		})
+	}
 	t.Run("ARaceLostForOneProviderHidesNothingOfAnother", func(t *testing.T) {
 		s := started(t, 1, 0)
 		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
@@ -340,6 +368,31 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 	})
+	for name, ended := range map[string]bool{"ADrainOfWhichNobodyHeardIsNotForgotten": false, "NorThatItIsToEnd": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagConsolidation: "true"} })
+			s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+			s.minute(2)
+			row, err := s.store.Get(ctx, cluster.ScalingHistoryKey(prod, "p"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := *row.(*cluster.ScalingHistory)
+			next.Rev++
+			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Ended: ended}}
+			if _, err := s.store.Write(ctx, cluster.Write{Put: &next}); err != nil {
+				t.Fatal(err)
+			}
+			s.ecs.mute = true
+			if err := s.ecs.DrainInstance(ctx, prod, "h-i-001"); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "status as Berth has it", s.instance("h-i-001").Status, cluster.InstanceActive)
+			s.minute(3)
+			want(t, "status: the group is at its minimum", s.ecs.instances["h-i-001"].Status, cluster.InstanceActive)
+			want(t, "status as Berth has it in the end", s.instance("h-i-001").Status, cluster.InstanceActive)
+		})
+	}
 	t.Run("WhatIsBeingEmptiedTakesTasksAgainOnceDetached", func(t *testing.T) {
 		s := started(t, 2, 0)
 		key := cluster.ScalingHistoryKey(prod, "p")

@@ -39,7 +39,7 @@ func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvi
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
 	if p.Unfit == "" {
-		if err := r.takeBack(&cluster.CapacityProvider{Name: p.Name, Group: p.Group}); err != nil {
+		if err := r.takeBack(r.unwanted(p, p.Name, p.Group)); err != nil {
 			return err
 		}
 	}
@@ -105,12 +105,10 @@ func because(err error) (string, error) {
 	return "", err
 }
 
-// misfit says what a group lacks: it may have instances, of no weight where managed scaling is on, and protects new ones where
-// instances are to be protected (C6, C7).
+// misfit says what a group lacks: it protects new instances where they are to be protected, and has them of no weight where managed
+// scaling is on (C6, C7). One that may have no instances is none's fault: as with ECS it cannot be scaled out, and decisions say so.
 func misfit(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
 	switch {
-	case g.Max < 1:
-		return fmt.Sprintf("The Auto Scaling group %s has a maximum size of 0. Raise it and try again.", g.Name)
 	case p.Protection && !g.Protects:
 		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
 	case p.Scaling.Enabled && g.Weighted:

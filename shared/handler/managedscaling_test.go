@@ -120,6 +120,37 @@ func TestManagedScaling(t *testing.T) {
 		want(t, "alarms after the change", len(s.alarms), 2)
 		want(t, "policies after the change", len(s.policy), 0)
 	})
+	t.Run("TasksWithoutAProviderTakeNoPlacesOfOthers", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.minute(1)
+		if _, err := s.api.PutClusterProviders(ctx, prod, []string{"p"}, nil); err != nil { // no default strategy
+			t.Fatal(err)
+		}
+		create := func(name string, n int, definition string, providers ...cluster.ProviderShare) {
+			s.createAs(cluster.ServiceSpec{
+				Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &providers},
+			})
+			s.pump()
+		}
+		count := func(status cluster.TaskStatus) map[string]int {
+			out := map[string]int{}
+			for _, task := range s.with(status) {
+				out[task.Service]++
+			}
+			return out
+		}
+		create("plain", 120, "big")
+		create("scaled", 4, "web", cluster.ProviderShare{Provider: "p", Weight: 1})
+		want(t, "provisioning tasks", fmt.Sprint(count(cluster.TaskProvisioning)), "map[plain:100 scaled:4]")
+		s.minute(1)
+		want(t, "desired capacity", s.groups["g"].Desired, 2)
+		create("more", 120, "big", cluster.ProviderShare{Provider: "p", Weight: 1})
+		want(t, "provisioning tasks of a provider", count(cluster.TaskProvisioning)["more"], 96)
+		s.minute(12)
+		if n := count(cluster.TaskRunning)["scaled"]; n != 4 {
+			t.Errorf("%d tasks of the service with a capacity provider run", n)
+		}
+	})
 	t.Run("OutFromZeroAndInAgain", func(t *testing.T) {
 		s := newScaled(t, nil)
 		n := 10
@@ -336,7 +367,6 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		text   string
 	}{
 		{name: "NoGroup", change: func(p *cluster.CapacityProvider, _ *cluster.AutoScalingGroup) { p.Group = "other" }, text: "ARN is not valid"},
-		{name: "NoRoom", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Max = 0 }, text: "maximum size of 0"},
 		{name: "Unprotected", change: unprotected, text: protection},
 		{name: "Weights", change: func(_ *cluster.CapacityProvider, g *cluster.AutoScalingGroup) { g.Weighted = true }, text: "weights"},
 		{name: "MayNotTag", refuse: "AccessDenied", text: "AccessDenied: no"},
@@ -370,6 +400,22 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 		})
 	}
+	t.Run("AGroupThatMayHaveNoInstancesIsFit", func(t *testing.T) {
+		s := newScaled(t, nil)
+		s.groups["g"].Max = 0
+		s.look(t)
+		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
+		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
+		n := 1
+		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.pump()
+		s.minute(1)
+		want(t, "desired capacity", s.groups["g"].Desired, 0)
+		wantEvent(t, s.events("web"), "tasks wait for capacity provider p: 2 instances are needed, and the group is at its maximum of 0.")
+		s.groups["g"].Max = 1
+		s.minute(2)
+		wantCount(t, "running tasks once it may", s.with(cluster.TaskRunning), 1)
+	})
 	t.Run("FailedInAClusterThatHasAnother", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)

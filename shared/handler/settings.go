@@ -16,7 +16,8 @@ type Settings struct {
 	KeepStopped time.Duration
 	// KeepRequests is how long a clientToken is remembered.
 	KeepRequests time.Duration
-	// ProvisioningLimit is the most tasks of one cluster that wait for an instance (C4).
+	// ProvisioningLimit is the most tasks of one cluster with a capacity provider strategy that wait for an instance, and the most
+	// without one (C4).
 	ProvisioningLimit int
 	// ServiceLimit is the most services of one cluster (quota "Services per cluster" of ECS).
 	ServiceLimit int

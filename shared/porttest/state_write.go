@@ -196,11 +196,11 @@ func testClaim(t *testing.T, s handler.State) {
 		t.Run([]string{"First", "Second"}[n-1], func(t *testing.T) {
 			runTaskCases(t, s, []taskCase{
 				{"Holds", at(n - 1), claimed},
-				{"HoldsWhileRunning", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskRunning }), claimed},
 				{"RefusesAbsent", nil, nil},
 				{"RefusesTwice", at(n), nil},
 				{"RefusesEarlier", at(n + 1), nil},
 				{"RefusesWhatShallStop", at(n-1, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }), nil},
+				{"RefusesRunning", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskRunning }), nil},
 				{"RefusesStopped", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskStopped }), nil},
 			}, func(key cluster.Key, _ string) cluster.Write {
 				return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: n, At: t0}}

@@ -48,7 +48,7 @@ func take(in Input) *census {
 	c := &census{Input: in, settings: in.Provider.Scaling, next: in.History}
 	c.next.Provider = in.Provider.Name
 	c.next.Drains = slices.Clone(in.History.Drains)
-	c.next.FirstSeen, c.next.Spared = nil, nil
+	c.next.FirstSeen, c.next.Launched, c.next.Spared = nil, nil, nil
 	if c.next.Since.IsZero() {
 		c.next.Since = in.Now
 	}
@@ -149,25 +149,27 @@ func (c *census) stranger(m *member) bool {
 }
 
 // date finds out when the instance was launched: what EC2 says, else when it was first seen or registered, if that was
-// sooner. When one was first seen that has not registered is remembered until it has.
+// sooner. That is remembered for as long as the group has it, as registering is no launch; when one was first seen that has not
+// registered, until it has.
 func (c *census) date(m *member) {
 	seen, ok := c.History.FirstSeen[m.ID]
 	if !ok {
 		seen = c.Now
 	}
-	if m.launched = m.LaunchedAt; m.launched.IsZero() {
-		m.launched = seen
-		if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Time().Before(m.launched) {
-			m.launched = m.view.RegisteredAt.Time()
-		}
-	}
-	switch {
-	case m.view == nil:
+	if m.view == nil {
 		m.silent = seen
 		put(&c.next.FirstSeen, m.ID, seen)
-	case m.LaunchedAt.IsZero() && c.Now.Sub(m.launched) < c.settings.Warmup:
-		put(&c.next.FirstSeen, m.ID, m.launched)
 	}
+	if m.launched = m.LaunchedAt; !m.launched.IsZero() {
+		return
+	}
+	if m.launched, ok = c.History.Launched[m.ID]; !ok {
+		m.launched = seen
+	}
+	if m.view != nil && !m.view.RegisteredAt.IsZero() && m.view.RegisteredAt.Time().Before(m.launched) {
+		m.launched = m.view.RegisteredAt.Time()
+	}
+	put(&c.next.Launched, m.ID, m.launched)
 }
 
 // lost reports whether the instance has had its time and never registered: nothing can run there.

@@ -167,7 +167,7 @@ func (c *census) finish(d *cluster.Drain, m *member) {
 		c.undrain(d, m, fmt.Sprintf("it was not empty after %s, but has %s", drainPatience, c.tasks(m)))
 		c.spare(m)
 		c.event("", "", fmt.Sprintf("(capacity provider %s) instance %s: %s.", c.Provider.Name, m.ID, m.obstacle))
-	case c.out.Desired != c.Group.Desired-len(c.out.Terminate), sameMinute(c.History.LastIn, c.Now):
+	case c.out.Desired != c.Group.Desired-len(c.out.Terminate), sameMinute(c.History.LastIn, c.Now), len(c.out.Terminate) >= c.step():
 		m.obstacle = "it is emptied, and goes once the scale-in of this minute is over"
 	case !c.spareable(c.out.Needed, c.out.Desired-1):
 		c.undrain(d, m, "it is wanted as a free instance")

@@ -2,6 +2,7 @@ package scaling_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -349,6 +350,25 @@ func TestDrains(t *testing.T) {
 
 // What consolidation was emptying when an update of the group's nodes began takes tasks again; but for what the update has marked:
 // that it empties itself.
+// C5: what consolidation terminates in a minute is within the share that may go in one.
+func TestDrainsEndWithinTheShare(t *testing.T) {
+	w := newWorld(consolidating(100, time.Minute), setting(func(s *cluster.ManagedScaling) { s.Share = 25 }))
+	w.instance(1, 1)
+	for n := 2; n <= 10; n++ {
+		w.instance(n, 0, status(cluster.InstanceDraining))
+		w.history.Drains = append(w.history.Drains, cluster.Drain{Instance: fmt.Sprintf("c-%d", n), At: noon.Add(-3 * time.Minute)})
+	}
+	for minute, gone := range []int{2, 2, 1, 1, 1, 1, 1, 0} {
+		d := w.decide()
+		expect(t, fmt.Sprintf("terminated in minute %d", minute), len(d.Terminate), gone)
+		expect(t, "desired", d.Desired, w.group.Desired-gone)
+		expect(t, "terminated again in the same minute", len(w.decide().Terminate), 0)
+		w.group.Desired = d.Desired
+		w.group.Instances = slices.DeleteFunc(w.group.Instances, func(i cluster.GroupInstance) bool { return slices.Contains(d.Terminate, i.ID) })
+		w.now = w.now.Add(time.Minute)
+	}
+}
+
 func TestDrainsAreTheUpdatesOnceItHasMarkedThem(t *testing.T) {
 	w := newWorld(instances(3, 0), consolidating(50, 10*time.Minute))
 	for n := range 2 {

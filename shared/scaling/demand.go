@@ -58,15 +58,23 @@ func (c *census) demands() {
 	}
 }
 
-// guess is for a group of which no instance is known yet: at least one is needed, and then it will be seen.
+// guess is for a group of which no instance is known that takes tasks: at least one is needed, and then it will be seen. Where one
+// is on its way, that will be it.
 func (c *census) guess(groups []*group) {
 	for _, g := range groups {
 		g.Instances = 1
 		c.out.Demands = append(c.out.Demands, g.Demand)
 	}
-	if c.running == c.gone+c.foreign {
+	if c.arriving == 0 && !c.registering() {
 		c.add = min(c.settings.MinStep, c.settings.MaxStep)
 	}
+}
+
+// registering reports whether an instance is about to take tasks that ECS knows already, and still may in time.
+func (c *census) registering() bool {
+	return slices.ContainsFunc(c.members, func(m *member) bool {
+		return m.counts && m.view != nil && m.view.Status == cluster.InstanceRegistering && c.Now.Sub(m.launched) < c.patience()
+	})
 }
 
 // groups are the waiting tasks by what they need, those first that find room less easily; of each is known how many fit as

@@ -214,6 +214,45 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 	})
 }
 
+// A group of which no instance that takes tasks was ever seen gets one, and is seen then.
+func TestDemandWhereNoneIsKnown(t *testing.T) {
+	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
+	all := func(s cluster.InstanceStatus) option {
+		return func(w *world) {
+			w.instance(1, 1, status(s))
+			w.instance(2, 1, status(s))
+		}
+	}
+	fresh := func(w *world) { w.group.Instances[0].LaunchedAt = w.now }
+	for name, c := range map[string]struct {
+		options []option
+		needed  int
+	}{
+		"AllDrain":            {[]option{all(cluster.InstanceDraining)}, 3},
+		"AllDrainByTheStep":   {[]option{all(cluster.InstanceDraining), steps(4, 9)}, 6},
+		"AllFailed":           {[]option{all(cluster.InstanceFailed)}, 3},
+		"OneIsYetToRegister":  {[]option{all(cluster.InstanceDraining), func(w *world) { w.machine(9, "InService").LaunchedAt = w.now }}, 3},
+		"OneRegisters":        {[]option{all(cluster.InstanceRegistering), fresh}, 2},
+		"OneRegistersTooLong": {[]option{all(cluster.InstanceRegistering)}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newWorld(append(c.options, waits(5, half))...).decide()
+			expect(t, "needed", d.Needed, c.needed)
+		})
+	}
+	t.Run("GrowsByOne", func(t *testing.T) {
+		w := newWorld(all(cluster.InstanceDraining), waits(5, half))
+		d := w.decide()
+		expect(t, "desired", d.Desired, 3)
+		contains(t, "why", d.Why, "5 tasks of service w0 need 1 instance at least, as none is known yet")
+		w.group.Desired = 3
+		w.machine(9, "InService").LaunchedAt = noon
+		w.group.Desired = 3
+		w.now = noon.Add(time.Minute)
+		expect(t, "desired while it comes", w.decide().Desired, 3)
+	})
+}
+
 func TestDemandGroups(t *testing.T) {
 	half := cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}
 	alone := func(s *placement.Spec) { s.PerInstance = 1 }

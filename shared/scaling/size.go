@@ -182,8 +182,7 @@ func (c *census) ask() string {
 func (c *census) shrink() {
 	s, current := &c.settings, c.Group.Desired
 	goal := c.within(c.want(c.out.Needed))
-	step := max(1, current*s.Share/100)
-	next := max(goal, current-step, c.launched()-c.takeables())
+	next := max(goal, current-c.step(), c.launched()-c.takeables())
 	since := c.Now.Sub(c.next.LastOut)
 	switch {
 	case c.Upgrading:
@@ -208,6 +207,9 @@ func (c *census) shrink() {
 		c.done("", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
 	}
 }
+
+// step is how many instances may go in a minute (C5).
+func (c *census) step() int { return max(1, c.Group.Desired*c.settings.Share/100) }
 
 func (c *census) takeables() (n int) {
 	for _, m := range c.members {

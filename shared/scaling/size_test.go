@@ -1,6 +1,7 @@
 package scaling_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,31 @@ func TestWarmup(t *testing.T) {
 			if d.Desired == w.group.Desired {
 				contains(t, "why", d.Why, " scaling out")
 			}
+		})
+	}
+	for name, after := range map[string]time.Duration{"BeforeItIsWarm": 200 * time.Second, "OnceItIsWarm": 400 * time.Second, "LongAfter": time.Hour} {
+		t.Run("WithoutALaunchTimeDoesNotBeginAnewWithTheRegistration/"+name, func(t *testing.T) {
+			w := newWorld(instances(2, 0), launched(0), full, waits(5, half))
+			w.machine(9, "InService")
+			for n := range w.group.Instances {
+				w.group.Instances[n].LaunchedAt = time.Time{}
+			}
+			w.history.FirstSeen = nil
+			expect(t, "desired at first", w.decide().Desired, 3)
+			w.now = noon.Add(299 * time.Second)
+			expect(t, "desired while it warms up", w.decide().Desired, 3)
+			w.now = noon.Add(max(after, 300*time.Second))
+			w.rows = append(w.rows, row(9, func(i *cluster.Instance) { i.RegisteredAt = cluster.At(noon.Add(after)) }))
+			for n := range 4 {
+				w.task(fmt.Sprintf("t9-%d", n), 9)
+			}
+			expect(t, "desired", w.decide().Desired, 6)
+			w.now = w.now.Add(time.Minute)
+			d := w.decide()
+			expect(t, "desired a minute later", d.Desired, 6)
+			expect(t, "instances that have yet to register", len(d.History.FirstSeen), 0)
+			w.group.Instances = w.group.Instances[:2]
+			expect(t, "launches that are remembered once it has left", len(w.decide().History.Launched), 2)
 		})
 	}
 	t.Run("StillProtects", func(t *testing.T) {

@@ -189,6 +189,22 @@ func TestCapacityProviders(t *testing.T) {
 			}
 		}
 	})
+	t.Run("ManagedScalingIsOnWhereItIsGiven", func(t *testing.T) {
+		for more, want := range map[string]string{
+			"": "DISABLED", `,"managedDraining":"DISABLED"`: "DISABLED",
+			`,"managedScaling":{}`: "ENABLED", `,"managedScaling":{"targetCapacity":90}`: "ENABLED", `,"managedScaling":{"status":"DISABLED"}`: "DISABLED",
+		} {
+			b := newBerth(t)
+			_, made := b.mux.Serve(t.Context(), "CreateCapacityProvider", []byte(createProvider("spot", more)))
+			_, same := b.mux.Serve(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", "")))
+			_, other := b.mux.Serve(t.Context(), "UpdateCapacityProvider", []byte(createProvider("spot", `,"managedScaling":{"targetCapacity":80}`)))
+			for what, answer := range map[string][]byte{"made": made, "updated without it": same, "updated without its status": other} {
+				if !strings.Contains(string(answer), `"status":"`+want+`"`) {
+					t.Errorf("made with %q, %s: no %s in %s", more, what, want, answer)
+				}
+			}
+		}
+	})
 	t.Run("Refusals", func(t *testing.T) {
 		for name, c := range map[string]struct{ op, body, code, text string }{
 			"Name":      {"CreateCapacityProvider", createProvider("a b", ""), invalidParameter, "name is invalid"},

@@ -82,7 +82,7 @@ func (s *server) createCapacityProvider(ctx context.Context, in *ecs.CreateCapac
 		return nil, err
 	}
 	base := cluster.DefaultScaling
-	base.Enabled = true
+	base.Enabled = g.ManagedScaling != nil // as with ECS: without the block managed scaling is off
 	if p.Scaling, err = change.Scaling.Apply(base); err != nil {
 		return nil, err
 	}

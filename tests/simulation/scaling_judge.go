@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -130,17 +131,43 @@ func (j *scalingJudge) changed(function, op string) {
 	}
 	for _, i := range was.Instances {
 		left := !slices.ContainsFunc(is.Instances, func(o cluster.GroupInstance) bool { return o.ID == i.ID })
-		if n := was.tasks[i.ID]; left && len(n) > 0 && !j.lately(j.bared[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
+		if n := j.wanted(was.tasks[i.ID]); left && len(n) > 0 && !j.lately(j.bared[i.ID]) && was.hosts[i.ID] != nil && was.hosts[i.ID].AgentConnected {
 			j.checker.fail("invariant 7: %s by %s takes instance %s, on which tasks %v run", op, function, i.ID, n)
 		}
 	}
+}
+
+// wanted are those of the tasks that are no second start of another's: such a one is to be stopped, wherever it is found.
+func (j *scalingJudge) wanted(ids []string) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	second := map[string]bool{}
+	for _, t := range j.Fleet.Truth(clusterName) {
+		owner, _ := cluster.ParseStartedBy(t.StartedBy)
+		id := cluster.TaskID(t.StartedBy, t.Instance)
+		if alias, ok := j.row(cluster.AliasKey(clusterName, id)).(*cluster.Alias); ok && alias != nil {
+			id = alias.ID
+		}
+		row, ok := j.row(cluster.TaskKey(clusterName, owner, id)).(*cluster.Task)
+		second[t.ID] = ok && row != nil && row.ECSID != "" && row.ECSID != t.ID
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return second[id] })
+}
+
+func (j *scalingJudge) row(key cluster.Key) cluster.Row {
+	row, err := j.Store.Get(context.Background(), key)
+	if err != nil {
+		j.checker.fail("reading %v: %v", key, err)
+	}
+	return row
 }
 
 // terminates judges the termination of an instance.
 func (j *scalingJudge) terminates(id string, lower bool) {
 	g := j.now()
 	switch {
-	case lower && len(g.tasks[id]) > 0:
+	case lower && len(j.wanted(g.tasks[id])) > 0:
 		j.checker.fail("invariant 7: instance %s is terminated, on which tasks %v run", id, g.tasks[id])
 	case !lower && g.hosts[id] != nil:
 		j.checker.fail("instance %s is replaced, and it has registered", id)

@@ -35,8 +35,19 @@ func (s *scaled) live() {
 	s.off()
 }
 
-// heal has services that were throttled for failing tasks try again by the time that a rest begins.
+// heal has services that were throttled for failing tasks try again by the time that a rest begins. What never registered, and nobody
+// replaces, is taken away by hand where a group without protection would take others in its place, for ever (seed 148).
 func (s *scaled) heal() {
+	if hosts := s.judge.now().hosts; !s.shape.Protection && !s.shape.Replacing {
+		for _, i := range s.group().Instances {
+			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
+				s.note("somebody terminates instance %s, which has not registered", i.ID)
+				if err := s.Fleet.TerminateInstance(context.Background(), i.ID, false); err != nil {
+					s.checker.fail("terminating an instance by hand: %v", err)
+				}
+			}
+		}
+	}
 	for _, i := range s.instances() {
 		if !i.AgentConnected {
 			_ = s.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection

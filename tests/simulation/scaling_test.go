@@ -56,6 +56,24 @@ func TestScaling(t *testing.T) {
 	reporting.Wait()
 }
 
+// TestScalingRegressions runs days that once found a bug.
+func TestScalingRegressions(t *testing.T) {
+	if replaying() {
+		t.Skip("one seed is being replayed")
+	}
+	for seed, found := range map[uint64]string{
+		154: "a task that ran by then was started again, written off when that was refused, and taken with its instance",
+		180: "the same, where the start before had been throttled",
+		54:  "a second start of a task that nobody had heard of was taken with its instance, which is no task lost",
+		148: "an instance that never registered had a group without protection take others in its place for ever",
+		190: "instances whose draining nobody had heard of were DRAINING for ever",
+	} {
+		if out := SimulateScaling(ScaledRun{Seed: seed}); len(out.Broken) > 0 {
+			t.Errorf("seed %d, which once found that %s: %q", seed, found, out.Broken)
+		}
+	}
+}
+
 // TestSameScalingSeedSameHistory runs seeds twice.
 func TestSameScalingSeedSameHistory(t *testing.T) {
 	if replaying() {

@@ -93,7 +93,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 func (k *Capacity) decidedOn(snap *cluster.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := handler.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
-	in.Upgrading = g != nil && g.Status == cluster.NodeGroupUpdating
+	in.Upgrading = g != nil && g.Upgrading()
 	return in
 }
 

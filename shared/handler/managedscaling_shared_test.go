@@ -1,0 +1,102 @@
+package handler_test
+
+import (
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+)
+
+// newShared is a world in which the clusters prod and other have the provider, without managed scaling, with managed draining;
+// its instances are prod's.
+func newShared(t *testing.T) *scaled {
+	t.Helper()
+	s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection, p.Scaling.Enabled = false, false })
+	s.groups["g"].Min, s.groups["g"].Desired = 2, 2
+	s.minute(1)
+	s.ecs.clusters["other"] = true
+	if err := s.api.ClusterCreated(ctx, "other"); err != nil {
+		t.Fatal(err)
+	}
+	s.attachOther(t, "p")
+	s.minute(2)
+	return s
+}
+
+// attachOther gives the cluster other its providers.
+func (s *scaled) attachOther(t *testing.T, names ...string) {
+	t.Helper()
+	if _, err := s.api.PutClusterProviders(ctx, "other", names, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// C6, C7: without managed scaling a provider may be several clusters'.
+func TestManagedScaling_OfSeveralClusters(t *testing.T) {
+	t.Run("OnlyTheInstancesOwnLetsItGo", func(t *testing.T) {
+		s := newShared(t)
+		s.run(t, cluster.TaskSpec{Count: 2}) // standalone ones stay on a DRAINING instance
+		s.minute(1)
+		task := s.with(cluster.TaskRunning)[0]
+		gone := task.Instance[len("h-"):]
+		if err := s.TerminateInstance(ctx, gone, false); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(5)
+		if slices.Contains(s.calls, "complete "+gone) {
+			t.Fatal("the termination was completed, and a task runs there")
+		}
+		want(t, "status", s.ecs.instances["h-"+gone].Status, cluster.InstanceDraining)
+		for _, x := range s.with(cluster.TaskRunning) {
+			if x.Instance == task.Instance {
+				s.ecs.exit(x.ECSID, 0)
+			}
+		}
+		s.minute(2)
+		if !slices.Contains(s.calls, "complete "+gone) {
+			t.Fatalf("the termination hangs: %q", s.calls)
+		}
+	})
+	t.Run("TheHookGoesWithTheLast", func(t *testing.T) {
+		s := newShared(t)
+		s.attachOther(t)
+		s.minute(2)
+		want(t, "clusters", len(s.described(t, "p").Clusters), 1)
+		want(t, "hooks while one has it", len(s.hooks), 1)
+		s.attach(t)
+		s.minute(2)
+		want(t, "clusters at the end", len(s.described(t, "p").Clusters), 0)
+		want(t, "hooks at the end", len(s.hooks), 0)
+	})
+	t.Run("TheHookOutlivesADeletedCluster", func(t *testing.T) {
+		s := newShared(t)
+		s.ecs.clusters["other"] = false
+		if err := s.api.ClusterDeleted(ctx, "other"); err != nil {
+			t.Fatal(err)
+		}
+		s.minute(2)
+		want(t, "clusters", len(s.described(t, "p").Clusters), 1)
+		want(t, "hooks", len(s.hooks), 1)
+	})
+	t.Run("OfWhichBothLetGoAtOnce", func(t *testing.T) {
+		s := newShared(t)
+		s.attachOther(t)
+		s.attach(t)
+		s.minute(3)
+		want(t, "clusters", len(s.described(t, "p").Clusters), 0)
+		want(t, "hooks", len(s.hooks), 0)
+	})
+	t.Run("AndBothAreDeleted", func(t *testing.T) {
+		s := newShared(t)
+		for _, name := range []string{prod, "other"} {
+			s.ecs.clusters[name] = false
+			if err := s.api.ClusterDeleted(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.look(t)
+		s.look(t)
+		want(t, "clusters", len(s.described(t, "p").Clusters), 0)
+		want(t, "hooks", len(s.hooks), 0)
+	})
+}
