@@ -348,8 +348,6 @@ func TestDrains(t *testing.T) {
 	})
 }
 
-// What consolidation was emptying when an update of the group's nodes began takes tasks again; but for what the update has marked:
-// that it empties itself.
 // C5: what consolidation terminates in a minute is within the share that may go in one.
 func TestDrainsEndWithinTheShare(t *testing.T) {
 	w := newWorld(consolidating(100, time.Minute), setting(func(s *cluster.ManagedScaling) { s.Share = 25 }))
@@ -369,6 +367,8 @@ func TestDrainsEndWithinTheShare(t *testing.T) {
 	}
 }
 
+// What consolidation was emptying when an update of the group's nodes began takes tasks again; but for what the update has marked:
+// that it empties itself.
 func TestDrainsAreTheUpdatesOnceItHasMarkedThem(t *testing.T) {
 	w := newWorld(instances(3, 0), consolidating(50, 10*time.Minute))
 	for n := range 2 {
