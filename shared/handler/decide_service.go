@@ -23,6 +23,11 @@ func (d *decider) service(s *cluster.Service) {
 	p := service.Reconcile(d.input(s))
 	d.shut[s.Short] = p.Refused
 	log := newEventLog(s, p.Next)
+	if !slices.Equal(s.Providers, p.Next.Providers) { // what a rollback starts goes by the strategy of that revision
+		back := *s
+		back.Providers = p.Next.Providers
+		s = &back
+	}
 	for _, t := range p.Lost {
 		d.plan.room(1)
 		d.writeOff(t)

@@ -112,7 +112,8 @@ func TestPlacement_Providers(t *testing.T) {
 		w := begin(t, 20, 20)
 		before, after := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}, []cluster.ProviderShare{{Provider: "demand", Weight: 1}}
 		w.createAs(cluster.ServiceSpec{
-			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), ServiceParameters: cluster.ServiceParameters{Providers: &before},
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), MinHealthy: new(50), MaxPercent: new(100),
+			ServiceParameters: cluster.ServiceParameters{Providers: &before, ZoneRebalancing: new(false)},
 		})
 		w.minutes(2)
 		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
@@ -125,12 +126,15 @@ func TestPlacement_Providers(t *testing.T) {
 		want(t, "new strategy", s.Providers[0].Provider, "demand")
 		want(t, "of its revision", s.Deployment.Providers[0].Provider, "demand")
 		want(t, "of the earlier one", s.Last.Providers[0].Provider, "spot")
+		w.advance(10 * time.Second)
+		want(t, "half way", on(w), "spot 2, demand 2, other 0")
 		ref := cluster.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
 		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
-		w.minutes(2)
+		w.minutes(5)
 		s = w.service("web")
 		want(t, "revision gone back to", s.Deployment.ID, first)
 		want(t, "its strategy", s.Providers[0].Provider, "spot")
+		want(t, "tasks", on(w), "spot 4, demand 0, other 0")
 	})
 	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {
 		w := newWorld(t)
