@@ -145,6 +145,7 @@ func (j *upgradeJudge) terminates(function, id string, lower bool) {
 	}
 	if known := n.row != nil && j.checker.known[n.row.ID] != nil; known && (n.serving() || n.draining()) {
 		j.ours[n.ID] = true
+		j.Loop.After(u.Waits.Terminate, func() { delete(j.ours, n.ID) }) // then it is no longer waited for
 	}
 	if lower && g.Desired <= j.sizes.Desired && j.scaledAt.IsZero() {
 		j.checker.fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, j.sizes.Desired)
