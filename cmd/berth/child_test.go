@@ -119,16 +119,26 @@ func (c *child) said() (stdout []string, stderr string) {
 // endpoint waits for the line that says where the API is.
 func (c *child) endpoint() string {
 	c.t.Helper()
+	at, served := c.serves()
+	if !served {
+		stdout, stderr := c.said()
+		c.t.Fatalf("it ended before it served: %q, %s", stdout, stderr)
+	}
+	return at
+}
+
+// serves waits for that line, or for the child's end.
+func (c *child) serves() (endpoint string, served bool) {
+	c.t.Helper()
 	late := time.After(patience)
 	for {
 		select {
 		case line := <-c.lines:
 			if at := strings.Index(line, "http://"); at >= 0 {
-				return line[at:]
+				return line[at:], true
 			}
 		case <-c.ended:
-			stdout, stderr := c.said()
-			c.t.Fatalf("it ended before it served: %q, %s", stdout, stderr)
+			return "", false
 		case <-late:
 			c.t.Fatal("it does not serve")
 		}
