@@ -137,6 +137,7 @@ func TestLocalCloud(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an emulator of AWS")
 	}
+	t.Parallel() // with TestDocs: both wait more than they do
 	c, lost := &calls{}, &losses{}
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Tap = &cloud.Tap{Before: lost.before, After: c.add, Lose: lost.next}

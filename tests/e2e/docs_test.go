@@ -16,6 +16,7 @@ func TestDocs(t *testing.T) {
 		t.Skip("capacity providers and node groups are looked at once a minute")
 	}
 	needsAWS(t)
+	t.Parallel()
 	for _, doc := range []struct {
 		path   string
 		checks map[string]func(t *testing.T, out string)

@@ -133,11 +133,12 @@ func (r *runner) tests(ctx context.Context, log io.Writer) result {
 		return failed(log, err)
 	}
 	packages := slices.DeleteFunc(strings.Fields(list), func(name string) bool { return strings.HasSuffix(name, "/tests/simulation") })
-	return r.goTest("all", nil, packages...)(ctx, log)
+	// Tests that run beside others wait for them or for time to pass, on however few cores.
+	return r.goTest("all", nil, append([]string{"-parallel=8"}, packages...)...)(ctx, log)
 }
 
 // concurrent are the packages with goroutines of their own.
-var concurrent = []string{"shared/embedded", "shared/fleet", "shared/wire", "cmd/berth"}
+var concurrent = []string{"./shared/embedded/...", "./shared/fleet/...", "./shared/wire/...", "./cmd/berth", "./cmd/berth/dataplane"}
 
 // race runs the tests of the packages with goroutines under the race detector, which needs a C compiler.
 func (r *runner) race(ctx context.Context, log io.Writer) result {
@@ -148,13 +149,7 @@ func (r *runner) race(ctx context.Context, log io.Writer) result {
 	if _, err := r.output(ctx, cc, "--version"); err != nil {
 		return skipped("no C compiler (" + cc + ")")
 	}
-	args := []string{"-race", "-short"}
-	for _, dir := range concurrent {
-		if exists(filepath.Join(r.root, dir)) {
-			args = append(args, "./"+dir+"/...")
-		}
-	}
-	return r.goTest("race", []string{"CGO_ENABLED=1"}, args...)(ctx, log)
+	return r.goTest("race", []string{"CGO_ENABLED=1"}, append([]string{"-race", "-short"}, concurrent...)...)(ctx, log)
 }
 
 // simulate runs whole clusters under faults, one seed each; a seed that fails is printed.
