@@ -107,8 +107,9 @@ func (d *decider) hopeful(w *work, strategy cluster.SchedulingStrategy) (out []*
 	if len(w.freed)+len(w.came) == 0 {
 		return nil
 	}
+	room := map[string]bool{} // by task definition: services share them, and they may be many
 	for _, s := range d.snap.Blocked() {
-		if s.Strategy == strategy && !w.services[s.Name] && (strategy == cluster.Daemon || d.roomFor(s, w)) {
+		if s.Strategy == strategy && !w.services[s.Name] && (strategy == cluster.Daemon || d.roomFor(s, w, room)) {
 			out = append(out, s)
 		}
 	}
@@ -116,24 +117,37 @@ func (d *decider) hopeful(w *work, strategy cluster.SchedulingStrategy) (out []*
 	return out
 }
 
-// roomFor reports whether an instance that changed has as much left as a task of any of the service's revisions needs.
-func (d *decider) roomFor(s *cluster.Service, w *work) bool {
+// roomFor reports whether an instance that changed has as much left as a task of any of the service's revisions needs; room
+// remembers the answers.
+func (d *decider) roomFor(s *cluster.Service, w *work, room map[string]bool) bool {
 	for n := -1; n < len(s.Older); n++ {
 		revision := &s.Deployment.Revision
 		if n >= 0 {
 			revision = &s.Older[n].Revision
 		}
-		if def := d.snap.Definitions[revision.TaskDefinition]; def != nil {
-			has := func(id string) bool {
-				v := d.snap.Instances[id]
-				return v != nil && v.HasFree(def.Needs)
-			}
-			if anyKey(w.freed, has) || anyKey(w.came, has) {
-				return true
-			}
+		has, known := room[revision.TaskDefinition]
+		if !known {
+			has = d.roomForDefinition(revision.TaskDefinition, w)
+			room[revision.TaskDefinition] = has
+		}
+		if has {
+			return true
 		}
 	}
 	return false
+}
+
+// roomForDefinition is the same of one task definition.
+func (d *decider) roomForDefinition(name string, w *work) bool {
+	def := d.snap.Definitions[name]
+	if def == nil {
+		return false
+	}
+	has := func(id string) bool {
+		v := d.snap.Instances[id]
+		return v != nil && v.HasFree(def.Needs)
+	}
+	return anyKey(w.freed, has) || anyKey(w.came, has)
 }
 
 // misplaced reports whether the constraints of a DAEMON service look at what runs on an instance, and now want a task on one
