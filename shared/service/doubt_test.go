@@ -211,6 +211,21 @@ func TestLostTasksAreReplacedAtOnce(t *testing.T) {
 	expect(t, "of them for unhealthy ones", p.Starts[0].Replaced, 2)
 }
 
+// Where a missing task's start takes the room that maximumPercent leaves, a task that has to leave its instance stops in the same
+// plan: nobody would look again.
+func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
+	w := at(t, 4)
+	w.service.MinHealthy, w.service.MaxPercent = 0, 100
+	ids := w.ids()
+	w.set(ids[0], func(t *cluster.Task) { t.Instance = "leaving" })
+	w.hosts["leaving"] = HostDraining
+	w.die(ids[1])
+	w.now = w.now.Add(time.Minute)
+	p := w.step()
+	expect(t, "stops", len(p.Stops), 1)
+	expect(t, "of", p.Stops[0].Task.ID, ids[0])
+}
+
 // What is being stopped where the agent is away neither holds up what is unhealthy nor a deployment.
 func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	w := newWorld(t, 4)

@@ -42,6 +42,7 @@ var regressions = []struct {
 	{1156, "a move was begun before the one of the same service that made way in its fault domain", false, true},
 	{2116, "two tasks were placed so that a fault domain rule which was broken stayed so, where others would have kept it", false, true},
 	{6065, "a rollback started tasks by the strategy of what had failed", false, true},
+	{189, "room was kept free for a DAEMON's earlier revision where it is not started", true, true},
 	{335, "a DAEMON's older revision that never worked was started for ever, once the new one had failed", true, false},
 	{583, "the same of an older revision whose tasks came to run and never to be healthy", false, false},
 	{1275, "zones were not balanced, as the capacity provider of one task of the richest had no room elsewhere", false, true},
