@@ -29,7 +29,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 	}
 	in.Fits = func(name string) bool {
 		def := d.snap.Definitions[name]
-		return def != nil && slices.ContainsFunc(d.engine.Eligible(d.specs.service(s, def, "")), func(id string) bool {
+		return def != nil && slices.ContainsFunc(d.engine.Eligible(d.serviceRequest(s, def, 1).Spec), func(id string) bool {
 			return d.couldHold(d.snap.Instances[id], s, def)
 		})
 	}

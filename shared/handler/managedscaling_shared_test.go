@@ -31,6 +31,22 @@ func (s *scaled) attachOther(t *testing.T, names ...string) {
 	}
 }
 
+// wantHooked compares how many clusters have the provider, and how many lifecycle hooks its group has.
+func (s *scaled) wantHooked(t *testing.T, clusters, hooks int) {
+	t.Helper()
+	want(t, "clusters", len(s.described(t, "p").Clusters), clusters)
+	want(t, "hooks", len(s.hooks), hooks)
+}
+
+// lose deletes a cluster.
+func (s *scaled) lose(t *testing.T, name string) {
+	t.Helper()
+	s.ecs.clusters[name] = false
+	if err := s.api.ClusterDeleted(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // C6, C7: without managed scaling a provider may be several clusters'.
 func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 	t.Run("OnlyTheInstancesOwnLetsItGo", func(t *testing.T) {
@@ -61,42 +77,30 @@ func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 		s := newShared(t)
 		s.attachOther(t)
 		s.minute(2)
-		want(t, "clusters", len(s.described(t, "p").Clusters), 1)
-		want(t, "hooks while one has it", len(s.hooks), 1)
+		s.wantHooked(t, 1, 1)
 		s.attach(t)
 		s.minute(2)
-		want(t, "clusters at the end", len(s.described(t, "p").Clusters), 0)
-		want(t, "hooks at the end", len(s.hooks), 0)
+		s.wantHooked(t, 0, 0)
 	})
 	t.Run("TheHookOutlivesADeletedCluster", func(t *testing.T) {
 		s := newShared(t)
-		s.ecs.clusters["other"] = false
-		if err := s.api.ClusterDeleted(ctx, "other"); err != nil {
-			t.Fatal(err)
-		}
+		s.lose(t, "other")
 		s.minute(2)
-		want(t, "clusters", len(s.described(t, "p").Clusters), 1)
-		want(t, "hooks", len(s.hooks), 1)
+		s.wantHooked(t, 1, 1)
 	})
 	t.Run("OfWhichBothLetGoAtOnce", func(t *testing.T) {
 		s := newShared(t)
 		s.attachOther(t)
 		s.attach(t)
 		s.minute(3)
-		want(t, "clusters", len(s.described(t, "p").Clusters), 0)
-		want(t, "hooks", len(s.hooks), 0)
+		s.wantHooked(t, 0, 0)
 	})
 	t.Run("AndBothAreDeleted", func(t *testing.T) {
 		s := newShared(t)
-		for _, name := range []string{prod, "other"} {
-			s.ecs.clusters[name] = false
-			if err := s.api.ClusterDeleted(ctx, name); err != nil {
-				t.Fatal(err)
-			}
-		}
+		s.lose(t, prod)
+		s.lose(t, "other")
 		s.look(t)
 		s.look(t)
-		want(t, "clusters", len(s.described(t, "p").Clusters), 0)
-		want(t, "hooks", len(s.hooks), 0)
+		s.wantHooked(t, 0, 0)
 	})
 }

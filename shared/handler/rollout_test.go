@@ -165,6 +165,21 @@ func TestPlacement_Rollout(t *testing.T) {
 			wantCount(t, "old tasks", w.of("web:1", cluster.TaskRunning), 4)
 		})
 	}
+	t.Run("StopsNoneWhereNoInstanceOfItsCapacityProviderIsLargeEnough", func(t *testing.T) {
+		w := newWorld(t)
+		w.ecs.define(definition("web", 2, 30*256, 512))
+		w.associate("spot")
+		w.provide("s", "spot", 20)
+		w.provide("o", "", 100)
+		w.createAs(cluster.ServiceSpec{
+			Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(0),
+			ServiceParameters: cluster.ServiceParameters{Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}},
+		})
+		w.minutes(2)
+		w.deploy("web", "web:2")
+		w.minutes(60)
+		wantCount(t, "old tasks", w.of("web:1", cluster.TaskRunning), 4)
+	})
 	t.Run("AnInstanceIsDrainedThoughNoOtherHasRoom", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 2, 512, 1024) // two tasks each
