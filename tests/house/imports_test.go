@@ -84,6 +84,9 @@ var impureStandard = []string{"net", "log", "math/rand", "crypto/rand", "os", "s
 // pureExceptions lie below an impure path and only compute.
 var pureExceptions = []string{"net/url", "net/netip", "net/textproto", "net/mail"}
 
+// testsOnly are modules that nothing outside tests/ imports: a path and all below it.
+var testsOnly = []string{"golang.org/x/tools"}
+
 func matches(pattern, path string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "..."); ok {
 		return strings.HasPrefix(path+"/", dir)
@@ -130,6 +133,13 @@ func (r rule) violations(g graph, name string, p pkg) []string {
 	imports := p.Imports
 	if r.pure {
 		imports = slices.Concat(imports, p.TestImports, p.XTestImports)
+	}
+	if !strings.HasPrefix(name, "tests/") {
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if under(testsOnly, path) {
+				found = append(found, fmt.Sprintf("%s must not import %s: only tests/ may", name, path))
+			}
+		}
 	}
 	for _, path := range imports {
 		if l, ok := local(path); ok && !matches(r.path, l) && !anyMatches(r.may, l) {
@@ -228,6 +238,7 @@ func TestImportRulesBite(t *testing.T) {
 		"PureImportsRandom":       {"berth/shared/placement", pkg{Imports: []string{"math/rand/v2"}}, "shared/placement is pure and must not import math/rand/v2"},
 		"HandlerReachesAWS":       {"berth/shared/handler", pkg{Imports: []string{"example.com/x"}}, "shared/handler must not depend on AWS: berth/shared/handler → example.com/x → github.com/aws/aws-sdk-go-v2/aws"},
 		"UnknownPackage":          {"berth/shared/engine", pkg{}, "shared/engine: no rule says what it may import: add it to rules"},
+		"OnlyTestsMay":            {"berth/cmd/berth", pkg{TestImports: []string{"golang.org/x/tools/go/packages"}}, "cmd/berth must not import golang.org/x/tools/go/packages: only tests/ may"},
 		"VagueName":               {"berth/tests/util", pkg{}, `tests/util: "util" says nothing about what the package does`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +262,7 @@ func TestImportRulesBite(t *testing.T) {
 			"berth/shared/placement": {ImportPath: "berth/shared/placement", Imports: []string{"net/url", "berth/shared/cluster"}},
 			"berth/shared/dynamo":    {ImportPath: "berth/shared/dynamo", TestImports: []string{"berth/shared/porttest"}},
 			"berth":                  {ImportPath: "berth", Imports: []string{"embed"}},
+			"berth/tests/house":      {ImportPath: "berth/tests/house", Imports: []string{"golang.org/x/tools/go/packages"}},
 		}
 		if got := violations(g); len(got) > 0 {
 			t.Errorf("got %q", got)
