@@ -122,6 +122,47 @@ func TestUpdatesComeThrough(t *testing.T) {
 	}
 }
 
+// TestSleepsThroughDrainTimeout replays a run in which nobody looks at the update for minutes at a time, and tasks of the service
+// web cannot move for a while. Two nodes then stay DRAINING for longer than a drain may take, which is not the update's fault.
+func TestSleepsThroughDrainTimeout(t *testing.T) {
+	w := newWorldOf(t, 3, 4, 0, cluster.UpdateConfig{MaxUnavailable: 2})
+	w.slow = 8 * time.Second
+	w.begin(func(r *nodegroup.Request) { r.Seed = 0x104 })
+	blockedOrFreedAt := []int{10, 42, 43, 60}
+	stepsAsleepBefore := map[int]int{5: 155, 13: 55, 29: 16, 32: 22, 34: 14, 35: 27, 55: 1, 64: 44}
+	drainingSince, longest := map[string]time.Time{}, time.Duration(0)
+	var u *cluster.Update
+	for look := 0; u == nil || !u.Ended(); look++ {
+		if look > 5_000 {
+			t.Fatalf("the update has not ended: %v", w.log)
+		}
+		if slices.Contains(blockedOrFreedAt, look) {
+			w.blocked["web"] = !w.blocked["web"]
+		}
+		for range stepsAsleepBefore[look] {
+			w.tick()
+		}
+		for id, since := range drainingSince {
+			if v := w.vms[id]; v != nil && v.Row.Status == cluster.InstanceDraining && v.Lifecycle == nodegroup.InService {
+				longest = max(longest, w.now.Sub(since))
+			}
+		}
+		u = w.look(everything)
+		for _, v := range w.sorted() {
+			if _, seen := drainingSince[v.ID]; !seen && v.Row != nil && v.Row.Status == cluster.InstanceDraining {
+				drainingSince[v.ID] = w.now
+			}
+		}
+		w.tick()
+	}
+	if w.check(); longest <= 18*time.Minute {
+		t.Errorf("no node was DRAINING for longer than %v: the run is not the one that it was", longest)
+	}
+	if u.Status != cluster.UpdateSuccessful {
+		t.Errorf("the update ended %s: %+v", u.Status, u.Errors)
+	}
+}
+
 // The same inputs give the same answer, whatever the order of the instances; what was given back gives it once more, so
 // that a crash between the writing and the doing costs nothing; and nothing that was given is changed.
 func TestNextIsAFunctionOfWhatIsThere(t *testing.T) {
