@@ -1,0 +1,333 @@
+package stored
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	bolt "go.etcd.io/bbolt"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+)
+
+// stateFile is what a state.db holds, read without any of the code under test.
+type stateFile struct {
+	rows    map[cluster.Key][]byte
+	records []storedRecord
+}
+
+// storedRecord is a record of the stream that not every consumer has acknowledged.
+type storedRecord struct {
+	key       cluster.Key
+	old, next []byte // empty where there was no row, or is none any more
+}
+
+func readStateFile(t *testing.T, path string) stateFile {
+	t.Helper()
+	out := stateFile{rows: map[cluster.Key][]byte{}}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		err := tx.Bucket([]byte("rows")).ForEach(func(k, v []byte) error {
+			name, sort, ok := strings.Cut(string(k), "\x00")
+			if !ok {
+				return fmt.Errorf("row %q has no cluster", k)
+			}
+			out.rows[cluster.Key{Cluster: name, Sort: sort}] = bytes.Clone(v)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return tx.Bucket([]byte("stream")).ForEach(func(_, v []byte) error {
+			var fields [4][]byte
+			for i := range fields {
+				n, used := binary.Uvarint(v)
+				if used <= 0 || n > uint64(len(v)-used) {
+					return errors.New("a record is cut short")
+				}
+				fields[i], v = bytes.Clone(v[used:used+int(n)]), v[used+int(n):]
+			}
+			key := cluster.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
+			out.records = append(out.records, storedRecord{key, fields[2], fields[3]})
+			return nil
+		})
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// unpacked has the files of a folder in a temporary one, as opening them writes to them.
+func unpacked(t *testing.T, from string) string {
+	t.Helper()
+	to := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(from, "*.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no files: %v", from, err)
+	}
+	for _, name := range files {
+		if err := unpack(name, filepath.Join(to, strings.TrimSuffix(filepath.Base(name), ".gz"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func unpack(from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return os.WriteFile(to, data, 0o600)
+}
+
+// table is a DynamoDB table that takes every put and answers every query.
+type table struct {
+	dynamo.API
+	items map[cluster.Key]map[string]types.AttributeValue
+}
+
+func (b *table) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	b.items[keyOf(in.Item)] = in.Item
+	return &dynamodb.PutItemOutput{}, nil
+}
+
+// Query answers with the whole partition, whatever the range: the tests list whole partitions only.
+func (b *table) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	out := &dynamodb.QueryOutput{}
+	for key, it := range b.items {
+		for _, v := range in.ExpressionAttributeValues {
+			if s, ok := v.(*types.AttributeValueMemberS); ok && s.Value == key.Cluster {
+				out.Items = append(out.Items, it)
+			}
+		}
+	}
+	return out, nil
+}
+
+func keyOf(it map[string]types.AttributeValue) cluster.Key {
+	pk, _ := it["pk"].(*types.AttributeValueMemberS)
+	sk, _ := it["sk"].(*types.AttributeValueMemberS)
+	if pk == nil || sk == nil {
+		return cluster.Key{}
+	}
+	return cluster.Key{Cluster: pk.Value, Sort: sk.Value}
+}
+
+// list returns all rows of the table, as the code under test decodes them.
+func (b *table) list(ctx context.Context) (rows []cluster.Row, err error) {
+	state := &dynamo.State{Client: b, Table: "berth"}
+	for _, name := range b.partitions() {
+		got, err := state.List(ctx, cluster.Prefix(name, ""))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, got...)
+	}
+	return rows, nil
+}
+
+func (b *table) partitions() (names []string) {
+	for key := range b.items {
+		names = append(names, key.Cluster)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// readTable reads an export: one {"Item":{...}} a line.
+func readTable(t *testing.T, path string) (*table, []json.RawMessage) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
+	var lines []json.RawMessage
+	scan := bufio.NewScanner(f)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		var line struct{ Item json.RawMessage }
+		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		v, err := fromJSON(append(append([]byte(`{"M":`), line.Item...), '}'))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		it := v.(*types.AttributeValueMemberM).Value
+		b.items[keyOf(it)] = it
+		lines = append(lines, line.Item)
+	}
+	if err := scan.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return b, lines
+}
+
+// fromJSON reads an attribute value as DynamoDB's exports and streams write it, such as {"S":"text"}.
+func fromJSON(data []byte) (types.AttributeValue, error) {
+	var v struct {
+		S, N *string
+		BOOL *bool
+		NULL *bool
+		L    *[]json.RawMessage
+		M    *map[string]json.RawMessage
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	switch {
+	case v.S != nil:
+		return &types.AttributeValueMemberS{Value: *v.S}, nil
+	case v.N != nil:
+		return &types.AttributeValueMemberN{Value: *v.N}, nil
+	case v.BOOL != nil:
+		return &types.AttributeValueMemberBOOL{Value: *v.BOOL}, nil
+	case v.NULL != nil:
+		return &types.AttributeValueMemberNULL{Value: true}, nil
+	case v.L != nil:
+		list := &types.AttributeValueMemberL{}
+		for _, e := range *v.L {
+			item, err := fromJSON(e)
+			if err != nil {
+				return nil, err
+			}
+			list.Value = append(list.Value, item)
+		}
+		return list, nil
+	case v.M != nil:
+		m := &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{}}
+		for name, e := range *v.M {
+			var err error
+			if m.Value[name], err = fromJSON(e); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("no attribute value: %s", data)
+}
+
+// toJSON writes an attribute value as DynamoDB's exports and streams do.
+func toJSON(v types.AttributeValue) any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return map[string]any{"S": v.Value}
+	case *types.AttributeValueMemberN:
+		return map[string]any{"N": v.Value}
+	case *types.AttributeValueMemberBOOL:
+		return map[string]any{"BOOL": v.Value}
+	case *types.AttributeValueMemberL:
+		list := make([]any, len(v.Value))
+		for i, e := range v.Value {
+			list[i] = toJSON(e)
+		}
+		return map[string]any{"L": list}
+	case *types.AttributeValueMemberM:
+		return map[string]any{"M": itemJSON(v.Value)}
+	}
+	return map[string]any{"NULL": true}
+}
+
+func itemJSON(it map[string]types.AttributeValue) map[string]any {
+	m := make(map[string]any, len(it))
+	for name, e := range it {
+		m[name] = toJSON(e)
+	}
+	return m
+}
+
+// differences compares what was stored with what the decoded row is encoded to: every stored value must be there. What
+// is there besides may only say nothing (zero), so that a later version may have more fields.
+func differences(path string, stored, got any) (out []string) {
+	switch s := stored.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			return []string{fmt.Sprintf("%s: stored %v, now %v", path, stored, got)}
+		}
+		for name, v := range s {
+			if _, ok := g[name]; !ok {
+				out = append(out, fmt.Sprintf("%s.%s: stored %v, now absent", path, name, v))
+				continue
+			}
+			out = append(out, differences(path+"."+name, v, g[name])...)
+		}
+		for name, v := range g {
+			if _, ok := s[name]; !ok && !saysNothing(v) {
+				out = append(out, fmt.Sprintf("%s.%s: not stored, now %v", path, name, v))
+			}
+		}
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(s) {
+			return []string{fmt.Sprintf("%s: stored %v, now %v", path, stored, got)}
+		}
+		for i := range s {
+			out = append(out, differences(fmt.Sprintf("%s[%d]", path, i), s[i], g[i])...)
+		}
+	default:
+		if stored != got {
+			out = append(out, fmt.Sprintf("%s: stored %v, now %v", path, stored, got))
+		}
+	}
+	return out
+}
+
+func saysNothing(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if !saysNothing(e) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil || v == "" || v == false || v == json.Number("0") || v == "0001-01-01T00:00:00Z"
+}
+
+// parsed is JSON with its numbers as they are written.
+func parsed(t *testing.T, data []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return v
+}

@@ -1,0 +1,405 @@
+package stored
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/cmd/berth/installation"
+	"berth/shared/cluster"
+	"berth/shared/embedded"
+	"berth/shared/fleet"
+	"berth/shared/handler"
+)
+
+const (
+	shop  = "shop"    // the cluster of the installation
+	yard  = "yard"    // a cluster whose nodes are a node group's, under update
+	tries = 1_000_000 // steps of the loop until something has come about
+)
+
+// begun is when the stored installation was made.
+var begun = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+// world is an installation on a virtual clock, which is called as its users call it.
+type world struct {
+	*testing.T
+	*installation.Installation
+	folder string
+	front  []string // the instances with attributes
+	logged *errorLog
+}
+
+// open opens an installation with its files in a folder.
+func open(t *testing.T, folder string, at time.Time) *world {
+	t.Helper()
+	w := &world{T: t, folder: folder, logged: &errorLog{}}
+	loop, n := embedded.NewVirtualLoop(at), 0
+	var err error
+	w.Installation, err = installation.Open(installation.Options{
+		Loop: loop, Seed: 1, Data: folder, Log: slog.New(w.logged),
+		NewID:     func() string { n++; return fmt.Sprintf("%032x", at.Unix()<<16+int64(n)) },
+		WrapClock: func(string, handler.Clock) handler.Clock { return steppingClock{loop} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// errorLog keeps what is logged as an error.
+type errorLog struct {
+	slog.Handler
+	lines []string
+}
+
+func (l *errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (l *errorLog) WithAttrs([]slog.Attr) slog.Handler               { return l }
+func (l *errorLog) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// steppingClock lets a call that sleeps move the virtual clock: nobody else would.
+type steppingClock struct{ *embedded.Loop }
+
+func (c steppingClock) Sleep(_ context.Context, d time.Duration) error {
+	c.RunUntil(c.Now().Add(d))
+	return nil
+}
+
+func (w *world) pass(d time.Duration) { w.Loop.RunUntil(w.Loop.Now().Add(d)) }
+
+// call sends a request, and returns the body of the answer, which must have status 200.
+func (w *world) call(method, path, target, body string) []byte {
+	w.Helper()
+	contentType := "application/json"
+	switch {
+	case target != "":
+		contentType = "application/x-amz-json-1.1"
+	case strings.HasPrefix(body, "Action="):
+		contentType = "application/x-www-form-urlencoded"
+	}
+	r := httptest.NewRequestWithContext(w.Context(), method, "http://127.0.0.1"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=any/20261121/us-east-1/ecs/aws4_request, SignedHeaders=host, Signature=any")
+	r.Header.Set("Content-Type", contentType)
+	if target != "" {
+		r.Header.Set("X-Amz-Target", target)
+	}
+	answer := httptest.NewRecorder()
+	w.Server.ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK {
+		w.Fatalf("%s %s %s %s: %d %s", method, path, target, body, answer.Code, answer.Body)
+	}
+	return answer.Body.Bytes()
+}
+
+// ecs calls the ECS API, own Berth's operations beside it, eks the EKS API.
+func (w *world) ecs(operation, body string) []byte {
+	w.Helper()
+	return w.call(http.MethodPost, "/", "AmazonEC2ContainerServiceV20141113."+operation, body)
+}
+
+func (w *world) own(operation, body string) []byte {
+	w.Helper()
+	return w.call(http.MethodPost, "/", "Berth_20261121."+operation, body)
+}
+
+func (w *world) eks(method, path, body string) []byte {
+	w.Helper()
+	return w.call(method, "/clusters/"+yard+"/"+path, "", body)
+}
+
+func must[T any](v T, err error) func(w *world) T {
+	return func(w *world) T {
+		w.Helper()
+		if err != nil {
+			w.Fatal(err)
+		}
+		return v
+	}
+}
+
+func (w *world) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// arnsIn returns the list of ARNs or names that is the answer's only member beside a token.
+func (w *world) arnsIn(answer []byte) (found []string) {
+	w.Helper()
+	var members map[string]json.RawMessage
+	w.check(json.Unmarshal(answer, &members))
+	for _, m := range members {
+		if json.Unmarshal(m, &found) == nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// rowsOf returns all rows of the clusters and of the directory.
+func (w *world) rowsOf(names ...string) (rows []cluster.Row) {
+	w.Helper()
+	for _, name := range names {
+		rows = append(rows, must(w.Store.List(context.Background(), cluster.Prefix(name, "")))(w)...)
+	}
+	return rows
+}
+
+// build makes the installation whose folder is stored. It is left, as if killed, while as much as possible is under way.
+func build(t *testing.T, folder string) *world {
+	w := open(t, folder, begun)
+	w.check(w.Start(w.Context()))
+	w.machines()
+	w.definitions()
+	w.services()
+	w.pass(10 * time.Minute)
+	w.deployments()
+	w.nodeGroup()
+	w.pass(8 * time.Minute)
+	w.tasks()
+	w.trouble()
+	w.interrupted()
+	return w
+}
+
+func (w *world) machines() {
+	for _, name := range []string{shop, yard} {
+		w.ecs("CreateCluster", `{"clusterName":"`+name+`","tags":[{"key":"team","value":"harbour"}]}`)
+	}
+	for n, domain := range []string{"fd:/dc1/r0", "fd:/dc1/r1", "fd:/dc2/r0", "fd:/dc2/r1"} {
+		w.front = append(w.front, must(w.Fleet.AddInstances(shop, 2, fleet.Machine{
+			Type: "m5.xlarge", Zones: []string{"us-east-1" + string(rune('a'+n%3))}, ENIs: 4, Metrics: map[string]int64{"connections": 1000},
+			Attributes: map[string]string{
+				"berth.fault-domain": domain, "berth.upgrade-domain": fmt.Sprint("ud", n), "berth.node-type": "front",
+				"berth.property.disk": "ssd", "rack": fmt.Sprint("r", n),
+			},
+		}))(w)...)
+	}
+	must(w.Fleet.AddInstances(shop, 1, fleet.Machine{Type: "g4dn.xlarge"}))(w)
+	w.own("PutClusterConfiguration", `{"cluster":"shop","configuration":{
+		"nodeTypes":{"front":{"capacities":{"sessions":500},"placementProperties":{"tier":"1"}}},"nodeBufferPercentage":{"connections":0.1},
+		"nodeOverbookingPercentage":{"sessions":0.2},"metricBalancingThresholds":{"connections":3},"metricActivityThresholds":{"connections":100},
+		"constraintPriorities":{"placementConstraint":0,"capacity":0,"faultDomain":1,"upgradeDomain":1}}}`)
+	scaled := must(w.Fleet.AddGroup(fleet.GroupSpec{
+		Name: "spot-group", Cluster: shop, Machine: fleet.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3, Protects: true,
+	}))(w)
+	w.ecs("CreateCapacityProvider", `{"name":"spot","autoScalingGroupProvider":{"autoScalingGroupArn":"`+scaled+`",
+		"managedScaling":{"status":"ENABLED","targetCapacity":90,"instanceWarmupPeriod":60},"managedTerminationProtection":"ENABLED","managedDraining":"ENABLED"},
+		"tags":[{"key":"berth:consolidation","value":"true"}]}`)
+	w.ecs("PutClusterCapacityProviders", `{"cluster":"shop","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[]}`)
+	must(w.Fleet.AddGroup(fleet.GroupSpec{
+		Name: "yard-group", Cluster: yard, Machine: fleet.Machine{Type: "m5.large"}, Max: 8, Desired: 3,
+	}))(w)
+	w.pass(2 * time.Minute)
+}
+
+// definitions registers task definitions: their environment tells the fleet what the tasks do.
+func (w *world) definitions() {
+	container := func(family, member string) {
+		w.ecs("RegisterTaskDefinition", `{"family":"`+family+`","containerDefinitions":[{"name":"app","image":"app","cpu":256,"memory":256,"memoryReservation":128,
+			"essential":true,"portMappings":[{"containerPort":80}]`+member+`}],"tags":[{"key":"of","value":"definition"}]}`)
+	}
+	container("web", `,"healthCheck":{"command":["CMD","true"]}`)
+	container("agent", `,"environment":[{"name":"A","value":"B"}]`)
+	container("bad", `,"environment":[{"name":"BERTH_FLEET_FAIL","value":"start"}]`)
+	container("short", `,"environment":[{"name":"BERTH_FLEET_RUN_SECONDS","value":"20"},{"name":"BERTH_FLEET_EXIT_CODE","value":"3"}]`)
+	w.ecs("RegisterTaskDefinition", `{"family":"port","taskRoleArn":"arn:aws:iam::123456789012:role/task","executionRoleArn":"arn:aws:iam::123456789012:role/start",
+		"cpu":"512","memory":"512","placementConstraints":[{"type":"memberOf","expression":"attribute:rack exists"}],
+		"containerDefinitions":[{"name":"app","image":"app","portMappings":[{"containerPort":80,"hostPort":8080,"protocol":"tcp"}]}]}`)
+	w.ecs("RegisterTaskDefinition", `{"family":"vpc","networkMode":"awsvpc","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"portMappings":[{"containerPort":80}]}]}`)
+	w.ecs("RegisterTaskDefinition", `{"family":"gpu","containerDefinitions":[{"name":"app","image":"app","cpu":128,"memory":128,"resourceRequirements":[{"type":"GPU","value":"1"}]}]}`)
+	w.ecs("RegisterTaskDefinition", `{"family":"huge","containerDefinitions":[{"name":"app","image":"app","cpu":4096,"memory":60000}]}`)
+	w.ecs("RegisterTaskDefinition", `{"family":"half","containerDefinitions":[{"name":"app","image":"app","cpu":1024,"memory":1024}]}`)
+}
+
+func (w *world) services() {
+	group := must(w.Fleet.CreateTargetGroup("web", "instance", 30*time.Second))(w)
+	registry := must(w.Fleet.CreateRegistry("vpc", true))(w)
+	w.check(w.Fleet.PutAlarm("errors", time.Minute, 2))
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"web","taskDefinition":"web","desiredCount":6,"clientToken":"web-1",
+		"loadBalancers":[{"targetGroupArn":"`+group+`","containerName":"app","containerPort":80}],"healthCheckGracePeriodSeconds":30,
+		"deploymentConfiguration":{"maximumPercent":150,"minimumHealthyPercent":50,"deploymentCircuitBreaker":{"enable":true,"rollback":true},
+			"alarms":{"alarmNames":["errors"],"enable":true,"rollback":true}},
+		"placementStrategy":[{"type":"spread","field":"attribute:ecs.availability-zone"},{"type":"binpack","field":"MEMORY"}],
+		"placementConstraints":[{"type":"memberOf","expression":"attribute:rack =~ r.*"}],
+		"enableECSManagedTags":true,"propagateTags":"SERVICE","enableExecuteCommand":true,
+		"tags":[{"key":"berth:metrics","value":"connections=10:High,sessions=5"},{"key":"berth:move-cost","value":"High"},{"key":"owner","value":"you"}]}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"agent","taskDefinition":"agent","schedulingStrategy":"DAEMON"}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"vpc","taskDefinition":"vpc","desiredCount":3,"availabilityZoneRebalancing":"ENABLED",
+		"networkConfiguration":{"awsvpcConfiguration":{"subnets":["subnet-1"],"securityGroups":["sg-1"]}},
+		"serviceRegistries":[{"registryArn":"`+registry+`"}]}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"quorum","taskDefinition":"half","desiredCount":4,
+		"tags":[{"key":"berth:domain-policy","value":"adaptive"},{"key":"berth:constraint","value":"NodeType == front"}]}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"spotted","taskDefinition":"half","desiredCount":5,
+		"capacityProviderStrategy":[{"capacityProvider":"spot","base":1,"weight":1}]}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"huge","taskDefinition":"huge","desiredCount":2}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"gone","taskDefinition":"agent","desiredCount":1}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"broken","taskDefinition":"agent","desiredCount":4,
+		"deploymentConfiguration":{"maximumPercent":150,"minimumHealthyPercent":50}}`)
+	w.ecs("CreateService", `{"cluster":"shop","serviceName":"returned","taskDefinition":"agent","desiredCount":3,
+		"deploymentConfiguration":{"maximumPercent":200,"minimumHealthyPercent":100,"deploymentCircuitBreaker":{"enable":true,"rollback":true,
+			"thresholdConfiguration":{"type":"COUNT","value":2}}}}`)
+	w.ecs("CreateService", `{"cluster":"yard","serviceName":"yard","taskDefinition":"half","desiredCount":4,"deploymentConfiguration":{"minimumHealthyPercent":50}}`)
+}
+
+// deployments leaves one service with an older deployment and starts that fail, and one rolled back.
+func (w *world) deployments() {
+	w.ecs("DeleteService", `{"cluster":"shop","service":"gone","force":true}`)
+	w.ecs("UpdateService", `{"cluster":"shop","service":"returned","taskDefinition":"bad"}`)
+	w.pass(12 * time.Minute)
+	w.ecs("UpdateService", `{"cluster":"shop","service":"broken","taskDefinition":"bad"}`)
+}
+
+func (w *world) nodeGroup() {
+	w.eks(http.MethodPost, "node-groups", `{"nodegroupName":"nodes","subnets":["subnet-1"],"nodeRole":"arn:aws:iam::123456789012:role/nodes","labels":{"a":"b"},
+		"clientRequestToken":"nodes-1","updateConfig":{"maxUnavailable":1},"tags":{"berth:auto-scaling-group":"yard-group"}}`)
+	w.pass(3 * time.Minute)
+	w.eks(http.MethodPost, "node-groups/nodes/update-config", `{"scalingConfig":{"minSize":1,"maxSize":7,"desiredSize":3}}`)
+	w.pass(3 * time.Minute)
+	w.eks(http.MethodPost, "node-groups/nodes/update-version", `{"releaseVersion":"berth-ecs-2","clientRequestToken":"nodes-2"}`)
+}
+
+// tasks starts tasks that belong to no service.
+func (w *world) tasks() {
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"short","count":2,"startedBy":"cron","clientToken":"short-1","tags":[{"key":"k","value":"v"}]}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"gpu","group":"learning"}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"port","count":2,"overrides":{"cpu":"256","taskRoleArn":"arn:aws:iam::123456789012:role/task",
+		"containerOverrides":[{"name":"app","command":["serve"],"environment":[{"name":"A","value":"B"}],"cpu":100,"memory":400,"memoryReservation":200}]}}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"vpc","networkConfiguration":{"awsvpcConfiguration":{"subnets":["subnet-2"]}}}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"huge","tags":[{"key":"berth:wait","value":"forever"}]}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"gpu","count":2,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
+	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"half","count":10,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
+	instances := w.arnsIn(w.ecs("ListContainerInstances", `{"cluster":"shop"}`))
+	w.ecs("StartTask", `{"cluster":"shop","taskDefinition":"agent","containerInstances":["`+instances[0]+`"],"group":"hand"}`)
+	must(w.Fleet.StartTask(w.Context(), cluster.StartCall{
+		Cluster: shop, TaskDefinition: "agent", Instances: []string{w.front[2], w.front[5]}, StartedBy: "someone-else",
+	}))(w)
+	w.pass(time.Minute)
+	running := w.arnsIn(w.ecs("ListTasks", `{"cluster":"shop","serviceName":"web"}`))
+	w.ecs("UpdateTaskProtection", `{"cluster":"shop","tasks":["`+running[0]+`"],"protectionEnabled":true,"expiresInMinutes":60}`)
+	w.ecs("StopTask", `{"cluster":"shop","task":"`+running[1]+`","reason":"by hand"}`)
+	w.pass(10 * time.Second)
+}
+
+// trouble drains an instance, loses another, and has a third disconnected.
+func (w *world) trouble() {
+	w.check(w.Fleet.Disconnect(w.front[0]))
+	w.check(w.Fleet.KillInstance(w.front[2]))
+	w.check(w.Fleet.Resize(w.front[4], 4096, 12000))
+	w.ecs("UpdateContainerInstancesState", `{"cluster":"shop","containerInstances":["`+w.front[6]+`"],"status":"DRAINING"}`)
+	w.pass(30 * time.Second)
+	w.ecs("UpdateService", `{"cluster":"shop","service":"web","taskDefinition":"agent","forceNewDeployment":true}`)
+	w.pass(5 * time.Second)
+}
+
+// interrupted stops at a step of the loop at which there are rows of every kind, and records of the stream that nobody has
+// acknowledged.
+func (w *world) interrupted() {
+	w.own("ReportLoad", `{"cluster":"shop","reports":[{"task":"`+w.reporter()+`","loads":{"connections":40}}]}`)
+	_, err := w.API.Submit(w.Context(), cluster.TaskSpec{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
+	w.check(err)
+	w.ecs("UpdateService", `{"cluster":"shop","service":"quorum","desiredCount":5}`)
+	for range tries {
+		if len(w.missing()) == 0 && len(w.Store.Pending("dispatch")) > 0 && len(w.Store.Pending("placement")) > 0 {
+			return
+		}
+		if !w.Loop.Step() {
+			break
+		}
+	}
+	w.Fatalf("at no time were there rows of the kinds %q", w.missing())
+}
+
+// reporter is a task of the service web, whose metrics it may report.
+func (w *world) reporter() string {
+	for _, arn := range w.arnsIn(w.ecs("ListTasks", `{"cluster":"shop","serviceName":"web"}`)) {
+		return cluster.LastPart(arn)
+	}
+	w.Fatal("the service web has no task")
+	return ""
+}
+
+func (w *world) missing() []string {
+	left := slices.Clone(prefixes)
+	for _, r := range w.rowsOf(cluster.Directory, shop, yard) {
+		left = slices.DeleteFunc(left, func(p string) bool { return p == kindOf(r.Key().Sort) })
+	}
+	return left
+}
+
+// answers are what the APIs say of the installation as it was opened, each call by its name and body.
+func (w *world) answers() map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	ask := func(operation, body string) []byte {
+		answer := w.ecs(operation, body)
+		out[operation+" "+body] = answer
+		return answer
+	}
+	quoted := func(list []string) string { return string(must(json.Marshal(list))(w)) }
+	for _, name := range []string{shop, yard} {
+		in := `"cluster":"` + name + `"`
+		ask("DescribeClusters", `{"clusters":["`+name+`"],"include":["TAGS"]}`)
+		ask("DescribeContainerInstances", `{`+in+`,"containerInstances":`+quoted(w.arnsIn(ask("ListContainerInstances", `{`+in+`}`)))+`}`)
+		for _, status := range []string{"RUNNING", "STOPPED"} {
+			listed := w.arnsIn(ask("ListTasks", `{`+in+`,"desiredStatus":"`+status+`"}`))
+			ask("DescribeTasks", `{`+in+`,"tasks":`+quoted(listed)+`,"include":["TAGS"]}`)
+		}
+		services := w.arnsIn(ask("ListServices", `{`+in+`,"maxResults":10}`))
+		ask("DescribeServices", `{`+in+`,"services":`+quoted(services)+`,"include":["TAGS"]}`)
+		for _, arn := range services {
+			service := `{` + in + `,"service":"` + cluster.LastPart(arn) + `"}`
+			if listed := w.deploymentsIn(ask("ListServiceDeployments", service)); len(listed) > 0 {
+				ask("DescribeServiceDeployments", `{"serviceDeploymentArns":`+quoted(listed)+`}`)
+			}
+			out["DescribeServiceThrottle "+service] = w.own("DescribeServiceThrottle", service)
+		}
+		out["DescribeClusterConfiguration {"+in+"}"] = w.own("DescribeClusterConfiguration", `{`+in+`}`)
+	}
+	ask("GetTaskProtection", `{"cluster":"shop","tasks":`+quoted(w.arnsIn(w.ecs("ListTasks", `{"cluster":"shop","serviceName":"web"}`)))+`}`)
+	ask("DescribeCapacityProviders", `{"include":["TAGS"]}`)
+	for _, arn := range w.arnsIn(ask("ListTaskDefinitions", `{}`)) {
+		ask("DescribeTaskDefinition", `{"taskDefinition":"`+arn+`","include":["TAGS"]}`)
+	}
+	out["DescribeNodegroup"] = w.eks(http.MethodGet, "node-groups/nodes", "")
+	updates := w.eks(http.MethodGet, "updates?nodegroupName=nodes", "")
+	out["ListUpdates"] = updates
+	for _, id := range w.arnsIn(updates) {
+		out["DescribeUpdate "+id] = w.eks(http.MethodGet, "updates/"+id+"?nodegroupName=nodes", "")
+	}
+	for _, form := range []string{
+		"Action=DescribeAutoScalingGroups&Version=2011-01-01", "Action=DescribeTargetGroups&Version=2015-12-01",
+		"Action=DescribeLaunchTemplateVersions&Version=2016-11-15&LaunchTemplateName=berth%2Fyard-group",
+	} {
+		out[form] = must(json.Marshal(string(w.call(http.MethodPost, "/", "", form))))(w)
+	}
+	return out
+}
+
+func (w *world) deploymentsIn(answer []byte) (found []string) {
+	var list struct {
+		ServiceDeployments []struct{ ServiceDeploymentArn string }
+	}
+	w.check(json.Unmarshal(answer, &list))
+	for _, d := range list.ServiceDeployments {
+		found = append(found, d.ServiceDeploymentArn)
+	}
+	return found
+}

@@ -1,0 +1,316 @@
+// Package stored checks that this version reads everything that earlier versions have stored.
+//
+// Each folder below testdata was written by one version and is never changed:
+//
+//   - berth/ is the folder of `berth up`, left as by a kill while a lot was under way: deployments, an update of nodes, tasks
+//     that wait, an instance that drains, one that was lost, changes that no function has seen yet;
+//   - every-field/ is a state file with rows of all kinds, in which every field has a value;
+//   - table.jsonl has the rows of both as an export of the DynamoDB table;
+//   - answers.json is what the APIs answered when that version opened berth/ again.
+//
+// A version that stores something new gets a folder of its own, beside the others:
+//
+//	go test ./tests/stored -run TestWrite -write 2
+//
+// Do not write a folder anew to have a test pass: it would no longer be what an installation of that version has.
+package stored
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+	"berth/shared/embedded"
+)
+
+const root = "../.."
+
+// added are fields that a folder has no value for, as its version did not have them: by folder, as [unset] names them.
+var added = map[string][]string{}
+
+// versions runs a test for every folder of testdata.
+func versions(t *testing.T, test func(t *testing.T, folder string, m manifest)) {
+	found, err := filepath.Glob("testdata/*/manifest.json")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("nothing is stored: %v", err)
+	}
+	for _, path := range found {
+		folder := filepath.Dir(path)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			var m manifest
+			readJSON(t, path, &m)
+			test(t, folder, m)
+		})
+	}
+}
+
+func readJSON(t *testing.T, path string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Every row and every record of the stream in the files is read, and written again as it was.
+func TestStateFiles(t *testing.T) {
+	versions(t, func(t *testing.T, folder string, m manifest) {
+		count := 0
+		for _, name := range []string{"berth", "every-field"} {
+			path := filepath.Join(unpacked(t, filepath.Join(folder, name)), "state.db")
+			file := readStateFile(t, path)
+			count += len(file.rows)
+			for key, data := range file.rows {
+				comesBack(t, key, data)
+			}
+			for _, r := range file.records {
+				comesBack(t, r.key, r.old)
+				comesBack(t, r.key, r.next)
+			}
+			if len(file.records) == 0 {
+				t.Errorf("%s has no record of the stream", name)
+			}
+			opens(t, path, file)
+		}
+		if count != m.Rows {
+			t.Errorf("the files have %d rows, want %d", count, m.Rows)
+		}
+	})
+}
+
+func comesBack(t *testing.T, key cluster.Key, data []byte) {
+	t.Helper()
+	if len(data) == 0 {
+		return // there was no row
+	}
+	row, err := cluster.DecodeRow(key.Sort, data)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	again, err := cluster.EncodeRow(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range differences("", parsed(t, data), parsed(t, again)) {
+		t.Errorf("%s %s%s", key.Cluster, key.Sort, d)
+	}
+	if row.Key() != key {
+		t.Errorf("%s is read as %s", key, row.Key())
+	}
+}
+
+// opens checks that a store opened with the file has all that is in it.
+func opens(t *testing.T, path string, file stateFile) {
+	t.Helper()
+	store, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: []string{"placement", "dispatch"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for key, data := range file.rows {
+		got, err := store.Get(t.Context(), key)
+		if err != nil || got == nil {
+			t.Errorf("the store has no row %s, %v", key, err)
+			continue
+		}
+		want, err := cluster.DecodeRow(key.Sort, data)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", key, err, diff)
+		}
+	}
+	longest := max(len(store.Pending("placement")), len(store.Pending("dispatch")))
+	if longest != len(file.records) {
+		t.Errorf("%d records wait for a function, want %d", longest, len(file.records))
+	}
+}
+
+// Every item of the export is read, as an item and as a stream's image, is the row that the state file has, and is written
+// again as it was.
+func TestTable(t *testing.T) {
+	versions(t, func(t *testing.T, folder string, m manifest) {
+		b, lines := readTable(t, filepath.Join(folder, "table.jsonl"))
+		rows, err := b.list(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != m.Rows || len(lines) != m.Rows {
+			t.Errorf("%d items give %d rows, want %d", len(lines), len(rows), m.Rows)
+		}
+		files := map[cluster.Key][]byte{}
+		for _, name := range []string{"berth", "every-field"} {
+			maps.Copy(files, readStateFile(t, filepath.Join(unpacked(t, filepath.Join(folder, name)), "state.db")).rows)
+		}
+		again := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
+		state := &dynamo.State{Client: again, Table: "berth"}
+		decoded := map[cluster.Key]cluster.Row{}
+		for _, row := range rows {
+			key := row.Key()
+			decoded[key] = row
+			want, err := cluster.DecodeRow(key.Sort, files[key])
+			if diff := cmp.Diff(want, row); err != nil || diff != "" {
+				t.Errorf("%s: %v %s", key, err, diff)
+			}
+			if _, err := state.Write(t.Context(), cluster.Write{Put: row}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, line := range lines {
+			image := streamed(t, line)
+			key := image.Key
+			got, err := json.Marshal(itemJSON(again.items[key]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range differences("", parsed(t, line), parsed(t, got)) {
+				t.Errorf("%s %s%s", key.Cluster, key.Sort, d)
+			}
+			if diff := cmp.Diff(decoded[key], image.New) + cmp.Diff(decoded[key], image.Old); diff != "" {
+				t.Errorf("%s from the stream: %s", key, diff)
+			}
+		}
+	})
+}
+
+// streamed is a stream record whose images are an item.
+func streamed(t *testing.T, item json.RawMessage) cluster.Record {
+	t.Helper()
+	var e events.DynamoDBEventRecord
+	data := `{"eventID":"1","eventName":"MODIFY","dynamodb":{"SequenceNumber":"1","OldImage":` + string(item) + `,"NewImage":` + string(item) + `}}`
+	if err := json.Unmarshal([]byte(data), &e); err != nil {
+		t.Fatal(err)
+	}
+	r, err := dynamo.Record(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Every field of every kind of row has a value in a decoded row.
+func TestEveryFieldHasAValue(t *testing.T) {
+	versions(t, func(t *testing.T, folder string, _ manifest) {
+		b, _ := readTable(t, filepath.Join(folder, "table.jsonl"))
+		rows, err := b.list(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range unset(rows) {
+			if !slices.Contains(added[filepath.Base(folder)], field) {
+				t.Errorf("%s has a value in no row", field)
+			}
+		}
+	})
+}
+
+// The prefixes listed here are those of all kinds of rows. A new kind needs a folder that has a row of it.
+func TestEveryKindIsListed(t *testing.T) {
+	files, err := filepath.Glob(root + "/shared/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := 0
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds += len(kindLine.FindAll(source, -1))
+	}
+	if kinds != len(prefixes) {
+		t.Errorf("there are %d kinds of rows, and %d are listed here", kinds, len(prefixes))
+	}
+}
+
+// kindLine is a line of the table that says what row a sort key's prefix stands for.
+var kindLine = regexp.MustCompile(`(?m)^\t\{(cluster\.|state\.)?Prefix\w+, func\(\)`)
+
+// An installation opened with the folder answers as the one that wrote it.
+func TestAnswers(t *testing.T) {
+	versions(t, func(t *testing.T, folder string, m manifest) {
+		var want map[string]json.RawMessage
+		readJSON(t, filepath.Join(folder, "answers.json"), &want)
+		got := open(t, unpacked(t, filepath.Join(folder, "berth")), m.At).answers()
+		for name, answer := range want {
+			if got[name] == nil {
+				t.Errorf("%s was not asked", name)
+				continue
+			}
+			for _, d := range differences("", parsed(t, answer), parsed(t, got[name])) {
+				t.Errorf("%s: %s", name, d)
+			}
+		}
+	})
+}
+
+// lasting are kinds of rows that nothing ends by itself.
+var lasting = []string{
+	cluster.PrefixMeta, cluster.PrefixEntry, cluster.PrefixService, cluster.PrefixDefinition, cluster.PrefixBucket,
+	cluster.PrefixNodeGroup, cluster.PrefixUpdate, cluster.PrefixProvider, cluster.PrefixScaling, cluster.PrefixGroupUse,
+	cluster.PrefixProviders, cluster.PrefixConfiguration, cluster.PrefixDeployment, cluster.PrefixRevision, cluster.PrefixEvent,
+	cluster.PrefixCheckpoint,
+}
+
+// An installation started with the folder goes on where it was: no error, no row lost, everything that was under way comes
+// to its end.
+func TestGoesOn(t *testing.T) {
+	versions(t, func(t *testing.T, folder string, m manifest) {
+		w := open(t, unpacked(t, filepath.Join(folder, "berth")), m.At)
+		before := w.rowsOf(cluster.Directory, shop, yard)
+		w.check(w.Start(t.Context()))
+		w.pass(2 * time.Hour) // a task is protected for one
+		for _, line := range w.logged.lines {
+			t.Errorf("it logs %s", line)
+		}
+		for _, row := range before {
+			got := must(w.Store.Get(t.Context(), row.Key()))(w)
+			if got == nil && row.Header().Expires == 0 && slices.Contains(lasting, kindOf(row.Key().Sort)) {
+				t.Errorf("row %s is lost", row.Key())
+			}
+			if work := kindOf(row.Key().Sort); got != nil && (work == cluster.PrefixOutbox || work == cluster.PrefixLoad) {
+				t.Errorf("row %s is still to be done", row.Key())
+			}
+		}
+		w.restored()
+	})
+}
+
+// restored checks that all services have what they want, but those that cannot.
+func (w *world) restored() {
+	w.Helper()
+	for _, row := range w.rowsOf(shop, yard) {
+		switch r := row.(type) {
+		case *cluster.Service:
+			able := r.Name != "huge" && r.Name != "broken" && r.Name != "gone"
+			if able && (r.Running != r.Desired || !r.Deployment.Completed()) {
+				w.Errorf("of service %s %d tasks run, want %d; its deployment is %s", r.Name, r.Running, r.Desired, r.Deployment.State)
+			}
+		case *cluster.Update:
+			if r.Status != cluster.UpdateSuccessful {
+				w.Errorf("update %s is %s: %v", r.ID, r.Status, r.Errors)
+			}
+		case *cluster.Request:
+			if !r.Answered {
+				w.Errorf("request %s has no answer", r.ID)
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package stored
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"berth/shared/cluster"
+	"berth/shared/dynamo"
+	"berth/shared/embedded"
+)
+
+var write = flag.String("write", "", "folder below testdata to write with the code as it is; it must not exist")
+
+// manifest says with what the files of a version were written.
+type manifest struct {
+	// At is when the installation was left.
+	At time.Time
+	// Rows is how many there are, all files together.
+	Rows int
+}
+
+func TestWrite(t *testing.T) {
+	if *write == "" {
+		t.Skip("run with -write FOLDER to store what this version writes")
+	}
+	folder := filepath.Join("testdata", *write)
+	if _, err := os.Stat(folder); err == nil {
+		t.Fatalf("%s is there already: what a version has written is kept as it is", folder)
+	}
+	w := build(t, t.TempDir())
+	rows := w.rowsOf(cluster.Directory, shop, yard)
+	extra, err := everyField("every-field")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := unset(extra); len(missing) > 0 {
+		t.Fatalf("no row has a value in %q", missing)
+	}
+	fields := filepath.Join(t.TempDir(), "state.db")
+	writeFields(t, fields, extra)
+	rows = append(rows, extra...)
+	at := w.Loop.Now()
+	for name, from := range map[string]string{
+		"berth/state.db.gz": filepath.Join(w.folder, "state.db"), "berth/fleet.db.gz": filepath.Join(w.folder, "fleet.db"),
+		"every-field/state.db.gz": fields,
+	} {
+		w.check(os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755))
+		save(t, filepath.Join(folder, name), compressed(must(os.ReadFile(from))(w)))
+	}
+	save(t, filepath.Join(folder, "table.jsonl"), export(t, rows))
+	again := open(t, unpacked(t, filepath.Join(folder, "berth")), at)
+	save(t, filepath.Join(folder, "answers.json"), must(json.MarshalIndent(again.answers(), "", " "))(w))
+	m := manifest{At: at, Rows: len(rows)}
+	save(t, filepath.Join(folder, "manifest.json"), must(json.Marshal(m))(w))
+}
+
+// compressed is gzip of data: what a state file has free takes no room.
+func compressed(data []byte) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is known
+	_, _ = z.Write(data)                                    // a buffer takes everything
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func save(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeFields stores rows of every kind, and the first of each kind once more, so that the stream has a record of it.
+func writeFields(t *testing.T, path string, rows []cluster.Row) {
+	t.Helper()
+	put := func(rows []cluster.Row, consumers ...string) {
+		store, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: consumers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if _, err := store.Write(t.Context(), cluster.Write{Put: r, Any: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(rows)
+	var first []cluster.Row
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if kind := kindOf(r.Key().Sort); !seen[kind] {
+			first, seen[kind] = append(first, r), true
+		}
+	}
+	put(first, "placement", "dispatch")
+}
+
+// export returns the rows as DynamoDB exports them, in order of key.
+func export(t *testing.T, rows []cluster.Row) []byte {
+	t.Helper()
+	b := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
+	state := &dynamo.State{Client: b, Table: "berth"}
+	for _, r := range rows {
+		if _, err := state.Write(t.Context(), cluster.Write{Put: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	lines := json.NewEncoder(&out)
+	lines.SetEscapeHTML(false)
+	byKey := func(a, b cluster.Key) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Sort, b.Sort))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(b.items), byKey) {
+		if err := lines.Encode(map[string]any{"Item": itemJSON(b.items[key])}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.Bytes()
+}
