@@ -75,7 +75,7 @@ func rowsOut(t http.ResponseWriter, rows ...cluster.Row) {
 			http.Error(t, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		out.Rows = append(out.Rows, wire.Row{Sort: r.Key().Sort, Row: data})
+		out.Rows = append(out.Rows, wire.Row{Sort: cluster.KeyOf(r).Sort, Row: data})
 	}
 	_ = json.NewEncoder(t).Encode(out)
 }
@@ -117,7 +117,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case op == "PlanNodegroupUpdate":
 		u := b.plan(string(body))
 		data, _ := cluster.EncodeRow(u)
-		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: u.Key().Sort, Row: data}})
+		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: cluster.KeyOf(u).Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
 		fmt.Fprint(w, `{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
 	default:

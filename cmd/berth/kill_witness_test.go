@@ -75,7 +75,7 @@ func sorted(rows []cluster.Row, truth []fleet.TaskTruth) *left {
 		case *cluster.Service:
 			l.services[r.Name] = r
 		case *cluster.Task:
-			l.tasks[r.Key()] = r
+			l.tasks[cluster.KeyOf(r)] = r
 		case *cluster.Alias:
 			l.aliases[r.Derived] = cluster.TaskKey(r.Cluster, r.Owner, r.ID)
 		case *cluster.Outbox:

@@ -356,12 +356,4 @@ type Drain struct {
 
 // Key of each kind of row.
 
-func (p *CapacityProvider) Key() Key { return ProviderKey(p.Name) }
-func (c *ClusterProviders) Key() Key { return ClusterProvidersKey(c.Cluster) }
-func (h *ScalingHistory) Key() Key   { return ScalingHistoryKey(h.Cluster, h.Provider) }
-
 // ProviderKey, ClusterProvidersKey and ScalingHistoryKey name rows that are read singly.
-
-func ProviderKey(name string) Key                { return Key{Directory, PrefixProvider + name} }
-func ClusterProvidersKey(cluster string) Key     { return Key{cluster, PrefixProviders} }
-func ScalingHistoryKey(cluster, name string) Key { return Key{cluster, PrefixScaling + name} }

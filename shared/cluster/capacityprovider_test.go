@@ -22,12 +22,12 @@ func TestScalingRowsComeBackAsTheyWent(t *testing.T) {
 			Drains: []cluster.Drain{{Instance: "i", At: noon, Ended: true, Over: true}}, Spared: map[string]time.Time{"i": noon},
 		},
 	} {
-		expect(t, "key", row.Key().Cluster+" "+row.Key().Sort, key)
+		expect(t, "key", cluster.KeyOf(row).Cluster+" "+cluster.KeyOf(row).Sort, key)
 		data, err := cluster.EncodeRow(row)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := cluster.DecodeRow(row.Key().Sort, data)
+		got, err := cluster.DecodeRow(cluster.KeyOf(row).Sort, data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -197,10 +197,3 @@ type ServiceRevision struct {
 }
 
 // Key of each kind of row.
-
-func (d *ServiceDeployment) Key() Key {
-	return Key{d.Cluster, PrefixDeployment + d.Short + "#" + d.ID}
-}
-func (r *ServiceRevision) Key() Key {
-	return Key{r.Cluster, PrefixRevision + r.Short + "#" + r.Digits()}
-}

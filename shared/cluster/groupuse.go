@@ -21,7 +21,5 @@ type NodeGroupRef struct {
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
 
 // Key is in the [Directory], as an Auto Scaling group belongs to no cluster.
-func (u *GroupUse) Key() Key { return GroupUseKey(u.Group) }
 
 // GroupUseKey names the row of an Auto Scaling group.
-func GroupUseKey(group string) Key { return Key{Directory, PrefixGroupUse + group} }

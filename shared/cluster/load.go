@@ -25,13 +25,8 @@ type PendingLoad struct {
 }
 
 // Key sorts pending loads by window.
-func (l *PendingLoad) Key() Key {
-	return Key{l.Cluster, loadSort(l.Window) + "#" + l.Owner + "#" + l.ID}
-}
 
 // LoadsBy is the range of pending loads whose window ended at t or earlier.
 func LoadsBy(cluster string, t time.Time) Range {
 	return Range{Cluster: cluster, From: PrefixLoad, To: loadSort(t) + "\xff"}
 }
-
-func loadSort(t time.Time) string { return PrefixLoad + t.UTC().Format("2006-01-02T15:04:05Z") }

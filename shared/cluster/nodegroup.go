@@ -336,12 +336,4 @@ func (g *NodeGroup) Upgrading() bool { return g.Status == NodeGroupUpdating && g
 
 // Key of each kind of row.
 
-func (g *NodeGroup) Key() Key { return NodeGroupKey(g.Cluster, g.Name) }
-func (u *Update) Key() Key    { return UpdateKey(u.Cluster, u.NodeGroup, u.ID) }
-
 // NodeGroupKey and UpdateKey name rows that are read singly; the updates of a node group share a prefix.
-
-func NodeGroupKey(cluster, name string) Key { return Key{cluster, PrefixNodeGroup + name} }
-func UpdateKey(cluster, nodeGroup, id string) Key {
-	return Key{cluster, PrefixUpdate + nodeGroup + "#" + id}
-}

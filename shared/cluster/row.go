@@ -49,7 +49,6 @@ const (
 
 // Row is one item of the state.
 type Row interface {
-	Key() Key
 	// Header is the part that all rows share; never nil.
 	Header() *Head
 }
@@ -249,37 +248,9 @@ type Bucket struct {
 
 // Key of each kind of row.
 
-func (m *Meta) Key() Key           { return Key{m.Cluster, PrefixMeta} }
-func (e *Entry) Key() Key          { return Key{Directory, PrefixEntry + e.Name} }
-func (i *Instance) Key() Key       { return InstanceKey(i.Cluster, i.ID) }
-func (s *Service) Key() Key        { return ServiceKey(s.Cluster, s.Name) }
-func (t *Task) Key() Key           { return TaskKey(t.Cluster, t.Owner, t.ID) }
-func (a *Alias) Key() Key          { return AliasKey(a.Cluster, a.Derived) }
-func (d *TaskDefinition) Key() Key { return TaskDefinitionKey(d.Cluster, d.Name()) }
-func (o *Outbox) Key() Key         { return Key{o.Cluster, PrefixOutbox + o.ID} }
-func (r *Request) Key() Key        { return RequestKey(r.Cluster, r.ID) }
-func (c *Checkpoint) Key() Key     { return Key{c.Cluster, PrefixCheckpoint} }
-func (b *Bucket) Key() Key         { return Key{Directory, PrefixBucket + b.Name} }
-func (e *ServiceEvent) Key() Key {
-	return Key{e.Cluster, fmt.Sprintf("%s%s#%02d", PrefixEvent, e.Service, e.Slot)}
-}
-func (d *Due) Key() Key {
-	return Key{d.Cluster, DueSort(d.At) + "#" + string(d.Kind) + "#" + d.Subject}
-}
-
 // InstanceKey, ServiceKey, TaskKey, AliasKey, TaskDefinitionKey and RequestKey name rows that are read singly.
 
-func InstanceKey(cluster, id string) Key         { return Key{cluster, PrefixInstance + id} }
-func ServiceKey(cluster, name string) Key        { return Key{cluster, PrefixService + name} }
-func TaskKey(cluster, owner, id string) Key      { return Key{cluster, PrefixTask + owner + "#" + id} }
-func AliasKey(cluster, derived string) Key       { return Key{cluster, PrefixAlias + derived} }
-func TaskDefinitionKey(cluster, name string) Key { return Key{cluster, PrefixDefinition + name} }
-func RequestKey(cluster, id string) Key          { return Key{cluster, PrefixRequest + id} }
-
 // DueSort is the sort key below which all rows due at t or earlier lie; times sort as text.
-func DueSort(t time.Time) string {
-	return PrefixDue + t.UTC().Format("2006-01-02T15:04:05.000000Z")
-}
 
 // EmptyRow is a row of the kind that the sort key names, to decode into; nil for no known kind.
 func EmptyRow(sort string) Row {

@@ -157,7 +157,6 @@ type Configuration struct {
 }
 
 // Key of the one configuration row of a cluster.
-func (c *Configuration) Key() Key { return Key{c.Cluster, PrefixConfiguration} }
 
 // PropertyPrefix begins the names of attributes that are node properties (P7).
 const PropertyPrefix = "berth.property."

@@ -189,7 +189,7 @@ func genMetricRows(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.
 	last = map[cluster.Key]cluster.Row{}
 	add := func(r cluster.Row) {
 		all = append(all, r)
-		last[r.Key()] = r
+		last[cluster.KeyOf(r)] = r
 	}
 	for rev := range rapid.Int64Range(0, 3).Draw(t, "services") {
 		add(web(rev+1, genMetrics(t)...))

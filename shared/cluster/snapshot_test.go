@@ -213,7 +213,7 @@ func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row
 			i.Registered.GPUs = i.Registered.GPUs[:rapid.IntRange(0, 2).Draw(t, "gpus")]
 			i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t, "status")
 			all = append(all, i)
-			last[i.Key()] = i
+			last[cluster.KeyOf(i)] = i
 		}
 	}
 	for n := range rapid.IntRange(0, 8).Draw(t, "tasks") {
@@ -224,7 +224,7 @@ func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row
 				x.Desired = cluster.TaskStopped
 			}
 			all = append(all, x)
-			last[x.Key()] = x
+			last[cluster.KeyOf(x)] = x
 		}
 	}
 	return all, last

@@ -75,12 +75,8 @@ func (t *Target) Open() bool {
 }
 
 // Key is the row's.
-func (t *Target) Key() Key { return TargetKey(t.Cluster, t.Owner, t.Task) }
 
 // TargetKey names the row of a task's registrations.
-func TargetKey(cluster, owner, id string) Key {
-	return Key{cluster, PrefixTarget + owner + "#" + id}
-}
 
 // Protection keeps a service's task from being stopped until a time (UpdateTaskProtection of the ECS API).
 type Protection struct {
@@ -91,12 +87,8 @@ type Protection struct {
 }
 
 // Key is the row's.
-func (p *Protection) Key() Key { return ProtectionKey(p.Cluster, p.Owner, p.Task) }
 
 // ProtectionKey names the row of a task's protection.
-func ProtectionKey(cluster, owner, id string) Key {
-	return Key{cluster, PrefixProtection + owner + "#" + id}
-}
 
 // Throttle says how the starts of a service's revisions are slowed down (S7); written by throttling alone.
 type Throttle struct {
@@ -123,10 +115,8 @@ type Backoff struct {
 }
 
 // Key is the row's.
-func (t *Throttle) Key() Key { return ThrottleKey(t.Cluster, t.Owner) }
 
 // ThrottleKey names the row of a service's throttle, by its short key.
-func ThrottleKey(cluster, owner string) Key { return Key{cluster, PrefixThrottle + owner} }
 
 // AlarmWatch is what health-check saw of a deployment's alarms; written by it alone.
 type AlarmWatch struct {
@@ -144,7 +134,5 @@ type AlarmWatch struct {
 }
 
 // Key is the row's.
-func (w *AlarmWatch) Key() Key { return AlarmWatchKey(w.Cluster, w.Owner) }
 
 // AlarmWatchKey names the row of what was seen of a service's alarms, by its short key.
-func AlarmWatchKey(cluster, owner string) Key { return Key{cluster, PrefixAlarms + owner} }

@@ -22,7 +22,7 @@ type Write struct {
 func (w Write) Key() Key {
 	switch {
 	case w.Put != nil:
-		return w.Put.Key()
+		return KeyOf(w.Put)
 	case w.Delete != nil:
 		return *w.Delete
 	case w.Stop != nil:

@@ -42,7 +42,7 @@ func TestApplyPut(t *testing.T) {
 			got, holds := w.Apply(c.old)
 			expect(t, "holds", holds, c.holds)
 			expect(t, "rev", got.Header().Rev, c.revAfter)
-			expect(t, "key", w.Key(), running("t", "", 0).Key())
+			expect(t, "key", w.Key(), cluster.KeyOf(running("t", "", 0)))
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestApplyDelete(t *testing.T) {
 }
 
 func TestApplyStop(t *testing.T) {
-	w := cluster.Write{Stop: &cluster.Stop{Task: running("t", "", 0).Key(), Code: cluster.StopUserInitiated, Reason: "why"}}
+	w := cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(running("t", "", 0)), Code: cluster.StopUserInitiated, Reason: "why"}}
 	old := running("t", "i", 4)
 	got, holds := w.Apply(old)
 	want := edit(old, func(t *cluster.Task) {
@@ -85,7 +85,7 @@ func TestApplyStop(t *testing.T) {
 
 func TestApplyClaim(t *testing.T) {
 	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Attempt = "", 1 })
-	w := cluster.Write{Claim: &cluster.Claim{Task: old.Key(), Attempt: 2, At: noon}}
+	w := cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(old), Attempt: 2, At: noon}}
 	got, holds := w.Apply(old)
 	want := edit(old, func(t *cluster.Task) { t.Rev, t.Attempt, t.ClaimedAt = 5, 2, cluster.At(noon) })
 	if diff := cmp.Diff(want, got); diff != "" || !holds {
@@ -114,7 +114,7 @@ func TestApplyObservation(t *testing.T) {
 	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Version, t.ECSID = "", 3, "e" })
 	code := 137
 	see := func(o cluster.Observation) cluster.Write {
-		o.Task = old.Key()
+		o.Task = cluster.KeyOf(old)
 		return cluster.Write{Observe: &o}
 	}
 	t.Run("Running", func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestApplyObservation(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
 			t.Errorf("%v\n%s", holds, diff)
 		}
-		expect(t, "key", w.Key(), old.Key())
+		expect(t, "key", w.Key(), cluster.KeyOf(old))
 	})
 	t.Run("Stopped", func(t *testing.T) {
 		ran := edit(old, func(t *cluster.Task) { t.Started = cluster.At(noon) })
@@ -200,7 +200,7 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 func TestClaimsAreExclusive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var row cluster.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })
-		key, claimed, over := row.Key(), map[int]bool{}, false
+		key, claimed, over := cluster.KeyOf(row), map[int]bool{}, false
 		for range rapid.IntRange(1, 30).Draw(t, "writes") {
 			var w cluster.Write
 			attempt := rapid.IntRange(1, 3).Draw(t, "attempt")

@@ -110,7 +110,7 @@ var commitOne = cluster.Commit{Cluster: "c", Version: 0, Writes: []cluster.Write
 
 func version(t *testing.T, s *dynamo.State) int64 {
 	t.Helper()
-	row, err := s.Get(context.Background(), (&cluster.Meta{Head: cluster.Head{Cluster: "c"}}).Key())
+	row, err := s.Get(context.Background(), cluster.KeyOf((&cluster.Meta{Head: cluster.Head{Cluster: "c"}})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{V
 
 // encode goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
 func encode(row cluster.Row) (item, error) {
-	key := row.Key()
+	key := cluster.KeyOf(row)
 	data, err := cluster.EncodeRow(row)
 	if err != nil {
 		return nil, fmt.Errorf("encoding row %s: %w", key.Sort, err)

@@ -88,7 +88,7 @@ func (s *State) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error
 			if err != nil {
 				return nil, err
 			}
-			if row == nil || row.Key().Sort == r.To { // BETWEEN includes its end
+			if row == nil || cluster.KeyOf(row).Sort == r.To { // BETWEEN includes its end
 				continue
 			}
 			rows = append(rows, row)

@@ -166,8 +166,8 @@ func TestUsageCountsUnits(t *testing.T) {
 		read, write float64
 	}{
 		{"Put", func() error { _, err := s.Write(ctx, cluster.Write{Put: meta}); return err }, 0, 1},
-		{"Get", func() error { _, err := s.Get(ctx, meta.Key()); return err }, 1, 0},
-		{"Peek", func() error { _, err := s.Peek(ctx, meta.Key()); return err }, 0.5, 0},
+		{"Get", func() error { _, err := s.Get(ctx, cluster.KeyOf(meta)); return err }, 1, 0},
+		{"Peek", func() error { _, err := s.Peek(ctx, cluster.KeyOf(meta)); return err }, 0.5, 0},
 		{"CommitOfOne", func() error { return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 0}) }, 0, 1},
 		{"Commit", func() error {
 			w := cluster.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}}

@@ -126,7 +126,7 @@ func put(row cluster.Row) (statement, error) {
 	} else {
 		e.require("%s = %s", e.name("rv"), e.value(number(rev-1)))
 	}
-	s := e.statement(row.Key())
+	s := e.statement(cluster.KeyOf(row))
 	s.item = it
 	return s, nil
 }
@@ -146,7 +146,7 @@ func putAny(row cluster.Row) (statement, error) {
 	}
 	rv, none, one := e.name("rv"), e.value(number(0)), e.value(number(1))
 	e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s) + %s", rv, none, one))
-	return e.statement(row.Key()), nil
+	return e.statement(cluster.KeyOf(row)), nil
 }
 
 // attributes are the names of all fields that a kind of row can have.

@@ -27,7 +27,7 @@ func Record(r events.DynamoDBEventRecord) (cluster.Record, error) {
 	if out.Row() == nil {
 		return cluster.Record{}, drop(r, fmt.Errorf("no row of a known kind"))
 	}
-	out.Key = out.Row().Key()
+	out.Key = cluster.KeyOf(out.Row())
 	return out, nil
 }
 

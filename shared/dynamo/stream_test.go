@@ -89,9 +89,9 @@ func TestStreamRecords(t *testing.T) {
 		GPUs: []int{0, 1}, Tags: map[string]string{"k": ""}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0), ExitCode: &exit,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: nil}}},
 	}
-	stop := cluster.Write{Stop: &cluster.Stop{Task: task.Key(), Code: "UserInitiated", Reason: "why"}}
+	stop := cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(task), Code: "UserInitiated", Reason: "why"}}
 	after, _ := stop.Apply(task)
-	key := task.Key()
+	key := cluster.KeyOf(task)
 	for _, w := range []cluster.Write{{Put: task}, stop, {Delete: &key}, {Delete: &key}} {
 		if _, err := s.Write(ctx, w); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func (s *memoryStream) Expire(time.Time) int               { return 0 }
 func (s *memoryStream) record(name string) cluster.Record {
 	s.n++
 	row := &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: int64(s.n), Stamp: 7}, Name: name}
-	return cluster.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: cluster.Modify, Key: row.Key(), Old: row, New: row}
+	return cluster.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: cluster.Modify, Key: cluster.KeyOf(row), Old: row, New: row}
 }
 
 func (s *memoryStream) put(names ...string) {

@@ -55,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 }
 
 func counted(s *embedded.Store, writer int, half string) int64 {
-	row, err := s.Get(context.Background(), instance(fmt.Sprint(writer, half), 0).Key())
+	row, err := s.Get(context.Background(), cluster.KeyOf(instance(fmt.Sprint(writer, half), 0)))
 	if err != nil || row == nil {
 		return 0
 	}

@@ -57,7 +57,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	for i := range 50 {
 		write(t, s, cluster.Write{Put: instance(fmt.Sprint(i), 1)})
 	}
-	key := instance("7", 0).Key()
+	key := cluster.KeyOf(instance("7", 0))
 	write(t, s, cluster.Write{Delete: &key})
 	gone := instance("gone", 1)
 	gone.Expires = 100
@@ -135,7 +135,7 @@ func TestClosed(t *testing.T) {
 					t.Errorf("Close: %v", err)
 				}
 			}
-			_, getErr := s.Get(context.Background(), instance("a", 1).Key())
+			_, getErr := s.Get(context.Background(), cluster.KeyOf(instance("a", 1)))
 			_, writeErr := s.Write(context.Background(), cluster.Write{Put: instance("b", 1)})
 			for _, err := range []error{getErr, writeErr} {
 				if err == nil || !strings.Contains(err.Error(), "closed") {
@@ -267,7 +267,7 @@ func TestHash(t *testing.T) {
 	if base != history("", same) || base != history(tempPath(t), same) {
 		t.Error("the same history gives another hash")
 	}
-	key := instance("a", 1).Key()
+	key := cluster.KeyOf(instance("a", 1))
 	for name, edit := range map[string]func(s *embedded.Store){
 		"OneMoreWrite": func(s *embedded.Store) { write(t, s, cluster.Write{Put: instance("a", 2)}) },
 		"Deletion":     func(s *embedded.Store) { write(t, s, cluster.Write{Delete: &key}) },

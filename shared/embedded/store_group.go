@@ -48,7 +48,7 @@ func newCommitRequest(c cluster.Commit) *commitRequest {
 	for i, w := range c.Writes {
 		if w.Put != nil {
 			w.Put = copyRow(w.Put)
-			w.Put.Header().Cluster = w.Put.Key().Cluster
+			w.Put.Header().Cluster = cluster.KeyOf(w.Put).Cluster
 		}
 		writes[i] = w
 	}
@@ -261,9 +261,9 @@ func (e *storedRow) copy() cluster.Row {
 func newStoredRow(row cluster.Row) (*storedRow, error) {
 	data, err := cluster.EncodeRow(row)
 	if err != nil {
-		return nil, fmt.Errorf("encoding row %s: %w", row.Key().Sort, err)
+		return nil, fmt.Errorf("encoding row %s: %w", cluster.KeyOf(row).Sort, err)
 	}
-	key := row.Key()
+	key := cluster.KeyOf(row)
 	e := &storedRow{key: key, row: row, data: data, size: itemSize(key, data)}
 	if e.size > maxItem {
 		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)

@@ -84,7 +84,7 @@ func TestGroup(t *testing.T) {
 			if s.disk != nil {
 				before = transactions(t, s)
 			}
-			key, expired := row("a", 0, 0).Key(), 0
+			key, expired := cluster.KeyOf(row("a", 0, 0)), 0
 			write := func(w cluster.Write) func() error {
 				return func() error { _, err := s.Write(ctx, w); return err }
 			}
@@ -190,7 +190,7 @@ func TestFailedWritePoisons(t *testing.T) {
 		}
 	}
 	s.disk.db.MaxSize = 0
-	_, getErr := s.Get(ctx, row("a", 0, 0).Key())
+	_, getErr := s.Get(ctx, cluster.KeyOf(row("a", 0, 0)))
 	_, listErr := s.List(ctx, cluster.Prefix("c", ""))
 	_, writeErr := s.Write(ctx, cluster.Write{Put: row("c", 1, 0)})
 	commitErr := s.Commit(ctx, cluster.Commit{Cluster: "c", Version: cluster.NoVersion, Writes: []cluster.Write{{Put: row("c", 1, 0)}}})

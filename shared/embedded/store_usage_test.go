@@ -31,7 +31,7 @@ func TestUsage(t *testing.T) {
 	commit := func(version int64, writes ...cluster.Write) func() {
 		return func() { _ = s.Commit(ctx, cluster.Commit{Cluster: "c", Version: version, Writes: writes}) }
 	}
-	key := func(id string) cluster.Key { return instance(id, 0).Key() }
+	key := func(id string) cluster.Key { return cluster.KeyOf(instance(id, 0)) }
 	small, big, absent := key("small"), key("big"), key("absent")
 	expiring := sized("expiring", 1, 0)
 	expiring.Expires = 1
@@ -119,7 +119,7 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("Observe", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			o := &cluster.Observation{Task: benchTask(i%10000, 0).Key(), Version: int64(i + 1), Last: cluster.TaskRunning}
+			o := &cluster.Observation{Task: cluster.KeyOf(benchTask(i%10000, 0)), Version: int64(i + 1), Last: cluster.TaskRunning}
 			_, _ = s.Write(ctx, cluster.Write{Observe: o})
 		}
 	})
@@ -137,7 +137,7 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("Get", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			_, _ = s.Get(ctx, benchTask(i%10000, 0).Key())
+			_, _ = s.Get(ctx, cluster.KeyOf(benchTask(i%10000, 0)))
 		}
 	})
 	b.Run("ListAll", func(b *testing.B) {

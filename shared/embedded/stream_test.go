@@ -233,7 +233,7 @@ func TestStreamFilterSeesAttributeValues(t *testing.T) {
 			Needs: cluster.Resources{CPU: 250}, Overrides: &cluster.Overrides{CPU: "1"},
 		}
 	}
-	r := cluster.Record{Sequence: "9", Op: cluster.Modify, Key: row(1).Key(), Old: row(1), New: row(2)}
+	r := cluster.Record{Sequence: "9", Op: cluster.Modify, Key: cluster.KeyOf(row(1)), Old: row(1), New: row(2)}
 	for pattern, want := range map[string]bool{
 		`{"dynamodb": {"NewImage": {"rv": {"N": ["2"]}}}}`:                            true,
 		`{"dynamodb": {"NewImage": {"rv": {"N": [2]}}}}`:                              false, // numbers are text there

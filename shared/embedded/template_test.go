@@ -125,7 +125,7 @@ func TestTemplateFilters(t *testing.T) {
 		{"Bucket", cluster.Modify, &cluster.Bucket{Head: head(0), Name: "b"}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := cluster.Record{Sequence: "1", Op: c.op, Key: c.row.Key(), Old: c.row, New: c.row}
+			r := cluster.Record{Sequence: "1", Op: c.op, Key: cluster.KeyOf(c.row), Old: c.row, New: c.row}
 			switch c.op {
 			case cluster.Insert:
 				r.Old = nil

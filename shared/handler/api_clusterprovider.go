@@ -77,7 +77,7 @@ func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names
 			Cluster: clusterName, Version: cluster.NoVersion, Writes: append(claims, cluster.Write{Put: next}),
 		})
 		var c *cluster.Conflict
-		if errors.As(err, &c) && c.Key == next.Key() {
+		if errors.As(err, &c) && c.Key == cluster.KeyOf(next) {
 			return updateInProgress()
 		}
 		return err

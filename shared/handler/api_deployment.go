@@ -208,7 +208,7 @@ func (a *API) ListServiceDeployments(ctx context.Context, q cluster.DeploymentQu
 		if len(rows) < from.Limit {
 			return out, false, nil
 		}
-		from.From = rows[len(rows)-1].Key().Sort + "\x00"
+		from.From = cluster.KeyOf(rows[len(rows)-1]).Sort + "\x00"
 	}
 }
 
@@ -245,9 +245,9 @@ func (a *API) release(ctx context.Context, ref cluster.RecordRef) (*cluster.Serv
 	if s.Release != nil && s.Release.ID == ref.ID {
 		return s, s.Release, nil
 	}
-	row, err := a.State.Get(ctx, (&cluster.ServiceDeployment{
+	row, err := a.State.Get(ctx, cluster.KeyOf((&cluster.ServiceDeployment{
 		Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID},
-	}).Key())
+	})))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading service deployment %s: %w", ref, err)
 	}

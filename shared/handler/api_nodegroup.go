@@ -74,7 +74,7 @@ func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
 	take := taken(use, func(u *cluster.GroupUse) { u.NodeGroup = g.Ref() })
 	err = n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: g}, take}})
 	var c *cluster.Conflict
-	if errors.As(err, &c) && c.Key == g.Key() {
+	if errors.As(err, &c) && c.Key == cluster.KeyOf(g) {
 		return errNameTaken
 	}
 	return err
@@ -191,7 +191,7 @@ func (n *NodeGroups) names(ctx context.Context, q cluster.NodeGroupQuery, prefix
 		return nil, false, fmt.Errorf("listing %s: %w", prefix, err)
 	}
 	for _, row := range rows {
-		out = append(out, strings.TrimPrefix(row.Key().Sort, prefix))
+		out = append(out, strings.TrimPrefix(cluster.KeyOf(row).Sort, prefix))
 	}
 	if len(out) > q.Limit {
 		return out[:q.Limit], true, nil

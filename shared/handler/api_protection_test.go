@@ -84,7 +84,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 			if !done {
 				done = true
 				w.decided("web", func(*cluster.Service) {}) // nothing that matters
-				if _, err := w.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: w.task(ids[1]).Key(), Code: cluster.StopByScheduler}}); err != nil {
+				if _, err := w.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(w.task(ids[1])), Code: cluster.StopByScheduler}}); err != nil {
 					return err
 				}
 				w.bump()

@@ -48,7 +48,7 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 		if err != nil {
 			return err
 		}
-		row, err := a.State.Get(ctx, p.Key())
+		row, err := a.State.Get(ctx, cluster.KeyOf(p))
 		if err != nil {
 			return fmt.Errorf("reading capacity provider %s: %w", p.Name, err)
 		}

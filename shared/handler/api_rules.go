@@ -16,7 +16,7 @@ func (a *API) Configuration(ctx context.Context, clusterName string) (*cluster.C
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	row, err := a.State.Get(ctx, (&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}).Key())
+	row, err := a.State.Get(ctx, cluster.KeyOf((&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}})))
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of cluster %s: %w", clusterName, err)
 	}

@@ -183,7 +183,7 @@ func TestAPI_Rows(t *testing.T) {
 			if task, ok := row.(*cluster.Task); ok && task.Overrides != nil {
 				t.Errorf("task %s shows its overrides", task.ID)
 			}
-			sorts = append(sorts, row.Key().Sort)
+			sorts = append(sorts, cluster.KeyOf(row).Sort)
 		}
 		after = sorts[len(sorts)-1]
 	}

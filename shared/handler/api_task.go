@@ -121,7 +121,7 @@ func (a *API) submit(ctx context.Context, r *cluster.Request) (*cluster.Request,
 
 // await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
 func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, error) {
-	key := r.Key()
+	key := cluster.KeyOf(r)
 	end := a.Clock.Now().Add(a.Settings.RequestWait)
 	for !r.Answered {
 		if !a.Clock.Now().Before(end) && r.Provisional {
@@ -286,7 +286,7 @@ func (a *API) stop(ctx context.Context, t *cluster.Task, reason string) (*cluste
 	}
 	return &next, a.State.Commit(ctx, cluster.Commit{
 		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{
-			{Stop: &cluster.Stop{Task: t.Key(), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
+			{Stop: &cluster.Stop{Task: cluster.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
 		},
 	})
 }

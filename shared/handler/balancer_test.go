@@ -228,7 +228,7 @@ func (b *balanced) items() (items []cluster.TargetItem) {
 func (b *balanced) stops(id string) cluster.StopItem {
 	b.t.Helper()
 	task := b.task(id)
-	if _, err := b.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: task.Key(), Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
+	if _, err := b.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(task), Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
 		b.t.Fatal(err)
 	}
 	return cluster.StopItem{Owner: task.Owner, ID: id, ECSID: task.ECSID, Reason: "scaled in", Drain: true}

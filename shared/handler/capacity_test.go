@@ -29,7 +29,7 @@ func TestAPI_Capacity(t *testing.T) {
 		}
 		for _, r := range page {
 			snap.Put(r)
-			after = r.Key().Sort
+			after = cluster.KeyOf(r).Sort
 		}
 		if !more {
 			break

@@ -243,7 +243,7 @@ func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) 
 // flush writes the service's row, its new events and the rows that go with it into the open commit.
 func (d *decider) flush(log *eventLog) {
 	next := *log.service
-	if d.plan.keys[next.Key()] {
+	if d.plan.keys[cluster.KeyOf(&next)] {
 		d.plan.close() // the open commit has the row already
 	}
 	for len(log.told) > mostMarked {

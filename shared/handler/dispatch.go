@@ -124,7 +124,7 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		if d, ok := row.(*cluster.Due); ok && failed != nil && (d.Kind == cluster.DueInstance || d.Kind == cluster.DueHost || d.Kind == cluster.DueLoads) {
 			continue // looked at again by the next round; what else is due does not wait for it
 		}
-		key := row.Key()
+		key := cluster.KeyOf(row)
 		if _, err := h.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
 		}

@@ -59,7 +59,7 @@ func (d *drainer) find(t *cluster.Task) ([]cluster.ECSTask, error) {
 
 // adopt records an ECS task as this one's, or has it stopped if another was adopted before.
 func (d *drainer) adopt(t *cluster.Task, e cluster.ECSTask) error {
-	_, err := d.observer().report(d.ctx, t.Key(), e)
+	_, err := d.observer().report(d.ctx, cluster.KeyOf(t), e)
 	return err
 }
 

@@ -17,7 +17,7 @@ func forget(ctx context.Context, state State, name string) error {
 	if err := removeRows(ctx, state, name); err != nil {
 		return err
 	}
-	key := entry.Key()
+	key := cluster.KeyOf(&entry)
 	if _, err := state.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 		return fmt.Errorf("forgetting cluster %s: %w", name, err)
 	}
@@ -42,7 +42,7 @@ func removeRows(ctx context.Context, state State, name string) error {
 		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)
 	}
 	for _, row := range rows {
-		key := row.Key()
+		key := cluster.KeyOf(row)
 		if row.Header().Expires != 0 || key.Sort == cluster.PrefixMeta {
 			continue
 		}

@@ -20,7 +20,7 @@ func (w *world) all(name string) (keys []string) {
 	}
 	for _, row := range got {
 		if row.Header().Expires == 0 {
-			keys = append(keys, row.Key().Sort)
+			keys = append(keys, cluster.KeyOf(row).Sort)
 		}
 	}
 	return keys

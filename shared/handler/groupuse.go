@@ -39,7 +39,7 @@ func letGoOf(ctx context.Context, state State, group string, end func(*cluster.G
 		return nil, nil
 	}
 	if next.Provider == "" && next.NodeGroup == (cluster.NodeGroupRef{}) {
-		key := u.Key()
+		key := cluster.KeyOf(u)
 		return []cluster.Write{{Delete: &key, Rev: u.Rev}}, nil
 	}
 	next.Rev++

@@ -47,7 +47,7 @@ const loadMargin = 2 * time.Second
 // keepLoad writes the report, with what others of the task said in the same window of other metrics.
 func keepLoad(ctx context.Context, state State, report *cluster.PendingLoad) error {
 	return retry("keeping a load", func() error {
-		row, err := state.Get(ctx, report.Key())
+		row, err := state.Get(ctx, cluster.KeyOf(report))
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func takeInSome(ctx context.Context, state State, clusterName string, reports []
 			var writes []cluster.Write
 			changed := map[cluster.Key]*cluster.Task{}
 			for _, row := range reports {
-				key := row.Key()
+				key := cluster.KeyOf(row)
 				writes = append(writes, cluster.Write{Delete: &key})
 				p, ok := row.(*cluster.PendingLoad)
 				if !ok {
@@ -101,7 +101,7 @@ func takeInSome(ctx context.Context, state State, clusterName string, reports []
 				}
 				if t != nil {
 					t.Stamp = stamp
-					changed[t.Key()] = t
+					changed[cluster.KeyOf(t)] = t
 				}
 			}
 			return append(writes, puts(changed)...), nil

@@ -202,7 +202,7 @@ func (r *scalingRound) letGo(p *cluster.CapacityProvider, name string, history *
 	if p != nil {
 		writes = append(writes, r.unclaimed(p))
 	}
-	if key := history.Key(); history.Rev > 0 {
+	if key := cluster.KeyOf(history); history.Rev > 0 {
 		writes = append(writes, cluster.Write{Delete: &key, Rev: history.Rev})
 	}
 	err := r.State.Commit(r.ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: writes})

@@ -189,12 +189,12 @@ func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) err
 		return fmt.Errorf("listing its updates: %w", err)
 	}
 	// Another may have deleted it meanwhile, and somebody made one of the same name.
-	row, err := n.State.Get(ctx, g.Key())
+	row, err := n.State.Get(ctx, cluster.KeyOf(g))
 	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
 		return wrap(err, "reading it again")
 	}
 	for _, row := range updates {
-		key := row.Key()
+		key := cluster.KeyOf(row)
 		if _, err := n.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting %s: %w", key.Sort, err)
 		}
@@ -207,7 +207,7 @@ func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) err
 	if err != nil {
 		return err
 	}
-	key := g.Key()
+	key := cluster.KeyOf(g)
 	writes = append(writes, cluster.Write{Delete: &key, Rev: g.Rev})
 	return ignoreConflict(n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: writes}))
 }

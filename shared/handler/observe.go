@@ -193,7 +193,7 @@ func (o *observer) foreign(ctx context.Context, t cluster.ECSTask) error {
 
 // foreignAgain records a foreign task that has a row. Its ports are known only once it runs.
 func (o *observer) foreignAgain(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
-	obs := o.observation(known.Key(), t)
+	obs := o.observation(cluster.KeyOf(known), t)
 	next, newer := cluster.Write{Observe: obs}.Apply(known)
 	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
 		return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
@@ -333,7 +333,7 @@ func (o *observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]
 	}
 	alias := &cluster.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID, ID: next.ID}
 	if next.Gone() {
-		row, err := o.state.Get(ctx, alias.Key())
+		row, err := o.state.Get(ctx, cluster.KeyOf(alias))
 		if err != nil {
 			return nil, fmt.Errorf("reading the alias of instance %s: %w", next.ID, err)
 		}

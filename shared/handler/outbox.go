@@ -28,7 +28,7 @@ func (h *Dispatch) drain(ctx context.Context, name string, turn int) error {
 			break
 		}
 		r.Limit = min(2*r.Limit, lastPage)
-		r.From = rows[len(rows)-1].Key().Sort + "\x00"
+		r.From = cluster.KeyOf(rows[len(rows)-1]).Sort + "\x00"
 	}
 	if d.next > 0 {
 		if turn++; d.progress {
@@ -191,7 +191,7 @@ func items(o *cluster.Outbox) int {
 func (d *drainer) settle(o, left *cluster.Outbox) error {
 	d.progress = d.progress || items(left) < items(o)
 	if items(left) == 0 {
-		key := o.Key()
+		key := cluster.KeyOf(o)
 		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
 		return wrap(err, "deleting the row")
 	}
@@ -370,7 +370,7 @@ func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
 		d.refused = map[cluster.Key]int32{}
 	}
 	for _, t := range claimed {
-		d.refused[t.Key()] = t.Attempt
+		d.refused[cluster.KeyOf(t)] = t.Attempt
 	}
 	d.again(wait)
 }
@@ -384,7 +384,7 @@ func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
 // ended is a task as STOPPED of which ECS has nothing.
 func (d *drainer) ended(t *cluster.Task, code, reason string) *cluster.Observation {
 	return &cluster.Observation{
-		Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
+		Task: cluster.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
 		Expires: d.now.Add(d.Settings.KeepStopped).Unix(),
 	}
 }

@@ -97,7 +97,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		warm.snap.See(r)
 		w.add(r, warm.snap)
 		if t, ok := r.Row().(*cluster.Target); ok && r.Op == cluster.Remove {
-			delete(warm.winding, t.Key())
+			delete(warm.winding, cluster.KeyOf(t))
 		}
 	}
 	for _, t := range w.fired {
@@ -279,7 +279,7 @@ func (h *Placement) wake(ctx context.Context, records []cluster.Record) error {
 			return err
 		}
 		if err := h.Wake.Send(ctx, body, wait); err != nil {
-			return fmt.Errorf("waking dispatch for %s: %w", due.Key().Sort, err)
+			return fmt.Errorf("waking dispatch for %s: %w", cluster.KeyOf(due).Sort, err)
 		}
 	}
 	return nil

@@ -310,7 +310,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.pump()
 		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now, Kind: cluster.DueOutbox}
 		w.wake.err = errStore
-		from, err := w.placement.Records(ctx, append(next(w), cluster.Record{Sequence: "9", Op: cluster.Insert, Key: due.Key(), New: due}))
+		from, err := w.placement.Records(ctx, append(next(w), cluster.Record{Sequence: "9", Op: cluster.Insert, Key: cluster.KeyOf(due), New: due}))
 		if from == "" || err != nil {
 			t.Fatalf("again from %q, %v", from, err)
 		}
@@ -391,7 +391,7 @@ func TestPlacement_Records(t *testing.T) {
 	t.Run("DropsClustersThatAreNotKnown", func(t *testing.T) {
 		w := newWorld(t)
 		s := &cluster.Service{Head: cluster.Head{Cluster: "other", Stamp: 1}, Name: "web"}
-		w.decides(w.placement, []cluster.Record{{Sequence: "1", Op: cluster.Insert, Key: s.Key(), New: s}})
+		w.decides(w.placement, []cluster.Record{{Sequence: "1", Op: cluster.Insert, Key: cluster.KeyOf(s), New: s}})
 	})
 	t.Run("FailsForOneClusterAlone", func(t *testing.T) {
 		w := newWorld(t)

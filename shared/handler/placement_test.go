@@ -472,7 +472,7 @@ func TestPlacement_GPUShare(t *testing.T) {
 func TestPlacement_WakesDueRowsOnTime(t *testing.T) {
 	record := func(op cluster.Op, in time.Duration, kind cluster.DueKind) cluster.Record {
 		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: epoch.Add(in), Kind: kind}
-		return cluster.Record{Sequence: "1", Op: op, Key: due.Key(), New: due}
+		return cluster.Record{Sequence: "1", Op: op, Key: cluster.KeyOf(due), New: due}
 	}
 	for _, c := range []struct {
 		name    string

@@ -149,7 +149,7 @@ func (p *planner) start(t *cluster.Task) {
 
 // stop wants a task that has an instance stopped, after its registrations if it has any: at most 2 rows.
 func (p *planner) stop(t *cluster.Task, code, reason string) {
-	p.add(cluster.Write{Stop: &cluster.Stop{Task: t.Key(), Code: code, Reason: reason}})
+	p.add(cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(t), Code: code, Reason: reason}})
 	p.versioned = true
 	next := *t
 	next.Rev++

@@ -129,7 +129,7 @@ func TestPlacement_Targets(t *testing.T) {
 		w.pump()
 		forget := func() {
 			for _, o := range w.outbox() {
-				key := o.Key()
+				key := cluster.KeyOf(o)
 				if _, err := w.store.Write(ctx, cluster.Write{Delete: &key}); err != nil {
 					t.Fatal(err)
 				}

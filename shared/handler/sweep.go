@@ -155,7 +155,7 @@ func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
 			continue
 		}
 		obs := &cluster.Observation{
-			Task: t.Key(), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.now,
+			Task: cluster.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.now,
 			StopCode: cluster.StopInfrastructure, Reason: "ECS no longer has this task.",
 			Expires: s.now.Add(s.settings.KeepStopped).Unix(),
 		}
@@ -180,7 +180,7 @@ func (s *sweep) settled(t *cluster.Task) bool {
 
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.snap.Tasks())
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(cluster.KeyOf(a).Sort, cluster.KeyOf(b).Sort) })
 	return tasks
 }
 

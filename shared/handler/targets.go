@@ -312,7 +312,7 @@ func (d *drainer) windUpOne(r *registering) error {
 			return err
 		}
 	}
-	key := r.target.Key()
+	key := cluster.KeyOf(r.target)
 	_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
 	return wrap(err, "deleting the registrations of task %s", r.item.ID)
 }
@@ -384,7 +384,7 @@ func changeTarget(
 		if !errors.As(err, &c) {
 			return &next, wrap(err, "writing the registrations of task %s", row.Task)
 		}
-		now, err := state.Get(ctx, row.Key())
+		now, err := state.Get(ctx, cluster.KeyOf(row))
 		if err != nil {
 			return nil, fmt.Errorf("reading the registrations of task %s: %w", row.Task, err)
 		}

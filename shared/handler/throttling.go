@@ -162,7 +162,7 @@ func (h *Throttling) overlay(ctx context.Context, f *failures, tasks []*cluster.
 		if !found {
 			continue // forgotten
 		}
-		next, newer := cluster.Write{Observe: o.observation(tasks[n].Key(), report)}.Apply(tasks[n])
+		next, newer := cluster.Write{Observe: o.observation(cluster.KeyOf(tasks[n]), report)}.Apply(tasks[n])
 		if t, ok := next.(*cluster.Task); ok && newer {
 			tasks[n] = t
 		}
@@ -191,7 +191,7 @@ func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs 
 			due := &cluster.Due{
 				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: cluster.DueService, Subject: s.Name,
 			}
-			dues[due.Key()] = cluster.Write{Any: true, Put: due}
+			dues[cluster.KeyOf(due)] = cluster.Write{Any: true, Put: due}
 		}
 	}
 	if maps.EqualFunc(before, next.Revisions, sameBackoff) {

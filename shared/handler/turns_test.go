@@ -13,7 +13,7 @@ func TestTurnsOfDecisions(t *testing.T) {
 	snap.Put(&cluster.Service{Head: cluster.Head{Cluster: "c"}, Name: "web", Short: "s1", Status: cluster.ServiceActive, Strategy: cluster.Replica})
 	fell := func(kind cluster.DueKind, subject string, generation int) cluster.Record {
 		due := &cluster.Due{Head: cluster.Head{Cluster: "c"}, At: now, Kind: kind, Subject: subject, Generation: generation}
-		return cluster.Record{Op: cluster.Remove, Key: due.Key(), Old: due}
+		return cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(due), Old: due}
 	}
 	again := func(kind cluster.DueKind, subject string, wait time.Duration) *cluster.Due {
 		return &cluster.Due{Head: cluster.Head{Cluster: "c"}, At: now.Add(wait), Kind: kind, Subject: subject}

@@ -93,7 +93,7 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 // for the order in which the snapshot lists tasks that have none.
 func (e *Engine) Without(t *cluster.Task, f func()) {
 	meta := e.snap.Meta // the placement version must not take this for a change
-	e.snap.See(cluster.Record{Op: cluster.Remove, Key: t.Key(), Old: t})
+	e.snap.See(cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(t), Old: t})
 	defer func() {
 		e.snap.Put(t)
 		e.snap.Meta = meta

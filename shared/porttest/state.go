@@ -161,7 +161,7 @@ func invalid(t rapid.TB, err error) {
 
 // stored is the row as it comes back from a store: its times in UTC, its empty collections nil.
 func stored(row cluster.Row) cluster.Row {
-	sort := row.Key().Sort
+	sort := cluster.KeyOf(row).Sort
 	data, err := cluster.EncodeRow(row)
 	if err != nil {
 		return row

@@ -65,7 +65,7 @@ func testConcurrent(t *testing.T, s handler.State) {
 		row := task(unique(), "a")
 		put(t, s, row)
 		won := race(t, func(int) error {
-			_, err := s.Write(ctx, cluster.Write{Claim: &cluster.Claim{Task: row.Key(), Attempt: 1, At: t0}})
+			_, err := s.Write(ctx, cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(row), Attempt: 1, At: t0}})
 			return err
 		})
 		if won != 1 {
@@ -94,7 +94,7 @@ func testCounter(t *testing.T, s handler.State) {
 	const each = 5
 	race(t, func(i int) error {
 		for done := 0; done < each; {
-			m, err := s.Get(context.Background(), meta(name, 0).Key())
+			m, err := s.Get(context.Background(), cluster.KeyOf(meta(name, 0)))
 			if err != nil {
 				return err
 			}

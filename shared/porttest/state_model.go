@@ -155,7 +155,7 @@ func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
 	default:
 		next = drawTask(t, name, row)
 	}
-	key := next.Key()
+	key := cluster.KeyOf(next)
 	if old := m[key.Sort]; old != nil {
 		next.Header().Rev = old.Header().Rev
 	}
@@ -235,7 +235,7 @@ func testCopies(t *testing.T, s handler.State) {
 		t.Rev, t.Reason, t.Tags["k"], t.GPUs[0], *t.ExitCode = 99, "spoilt", "spoilt", 99, 99
 		t.Overrides.Containers[0].Command[0], t.Overrides.CPU = "spoilt", "spoilt"
 	}
-	key := made().Key()
+	key := cluster.KeyOf(made())
 	holds := func(what string, rev int64) {
 		t.Helper()
 		want := made()
@@ -279,7 +279,7 @@ func testCanceled(t *testing.T, s handler.State) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, writeErr := s.Write(ctx, cluster.Write{Put: task(name, "a")})
-	_, getErr := s.Get(ctx, meta(name, 0).Key())
+	_, getErr := s.Get(ctx, cluster.KeyOf(meta(name, 0)))
 	_, listErr := s.List(ctx, cluster.Prefix(name, ""))
 	commitErr := s.Commit(ctx, cluster.Commit{Cluster: name, Writes: []cluster.Write{{Put: task(name, "b")}}})
 	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {

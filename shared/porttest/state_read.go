@@ -71,7 +71,7 @@ func testList(t *testing.T, s handler.State) {
 	t.Run("MoreThanAPage", func(t *testing.T) { testListPages(t, s) })
 }
 
-func bySort(a, b cluster.Row) int { return strings.Compare(a.Key().Sort, b.Key().Sort) }
+func bySort(a, b cluster.Row) int { return strings.Compare(cluster.KeyOf(a).Sort, cluster.KeyOf(b).Sort) }
 
 func testListFresh(t *testing.T, s handler.State) {
 	name := unique()
@@ -153,7 +153,7 @@ func testRoundTrip(t *testing.T, s handler.State) {
 			rapid.Check(t, func(rt *rapid.T) {
 				n++
 				row := drawRow(rt, kind, unique(), n)
-				key := row.Key()
+				key := cluster.KeyOf(row)
 				put(rt, s, stored(row)) // a copy: what the writer does with its own row is its own affair
 				read := map[string]cluster.Row{"Get": get(rt, s, key)}
 				if rows := list(rt, s, cluster.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
@@ -175,13 +175,13 @@ func testRoundTrip(t *testing.T, s handler.State) {
 			t.Tags, t.GPUs, t.Overrides = map[string]string{}, []int{}, &cluster.Overrides{}
 		})
 		put(t, s, row)
-		got := get(t, s, row.Key()).(*cluster.Task)
+		got := get(t, s, cluster.KeyOf(row)).(*cluster.Task)
 		if len(got.Tags) != 0 || len(got.GPUs) != 0 || got.Overrides == nil {
 			t.Errorf("row %+v, want no tags, no GPUs, and overrides that say nothing", got)
 		}
 		dated := &cluster.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
 		put(t, s, dated)
-		if got := get(t, s, dated.Key()).(*cluster.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
+		if got := get(t, s, cluster.KeyOf(dated)).(*cluster.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
 		deep := &cluster.Service{
@@ -189,7 +189,7 @@ func testRoundTrip(t *testing.T, s handler.State) {
 			Last: &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
 		}
 		put(t, s, deep)
-		read := get(t, s, deep.Key()).(*cluster.Service)
+		read := get(t, s, cluster.KeyOf(deep)).(*cluster.Service)
 		for where, got := range map[string]time.Time{
 			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.Said["x"],
 		} {
@@ -233,8 +233,8 @@ func testOddKeys(t *testing.T, s handler.State) {
 	for _, id := range append(slices.Clone(keyWords), long, "a#", "a##", "A", "#a", " ", "日") {
 		row := instance(name, id, 1)
 		put(t, s, row)
-		same(t, id, row, get(t, s, row.Key()))
-		if row, err := s.Peek(context.Background(), row.Key()); err != nil || row != nil && row.Header().Rev != 1 {
+		same(t, id, row, get(t, s, cluster.KeyOf(row)))
+		if row, err := s.Peek(context.Background(), cluster.KeyOf(row)); err != nil || row != nil && row.Header().Rev != 1 {
 			t.Errorf("Peek = %v, %v", row, err)
 		}
 	}

@@ -103,7 +103,7 @@ func testPutAny(t *testing.T, s handler.State) {
 func testDelete(t *testing.T, s handler.State) {
 	name := unique()
 	row := task(name, "a")
-	key := row.Key()
+	key := cluster.KeyOf(row)
 	put(t, s, row, task(name, "b"))
 	for _, step := range []string{"a row", "an absent row"} {
 		if got := write(t, s, cluster.Write{Delete: &key}); got != nil {
@@ -119,7 +119,7 @@ func testDelete(t *testing.T, s handler.State) {
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { put(t, s, task(name, "a")) })
 	t.Run("OfOneRevision", func(t *testing.T) {
 		row := task(unique(), "a")
-		key := row.Key()
+		key := cluster.KeyOf(row)
 		w := cluster.Write{Delete: &key, Rev: 1}
 		attempt(t, s, nil, nil, w)
 		put(t, s, row, task(row.Cluster, "a", rev(2)))
@@ -176,7 +176,7 @@ func testStop(t *testing.T, s handler.State) {
 		name := unique()
 		old := task(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
 		after := task(name, "a", rev(2), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
-		attempt(t, s, old, after, cluster.Write{Stop: &cluster.Stop{Task: old.Key()}})
+		attempt(t, s, old, after, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(old)}})
 	})
 }
 
@@ -209,7 +209,7 @@ func testClaim(t *testing.T, s handler.State) {
 	}
 	t.Run("RefusesToSkip", func(t *testing.T) {
 		old := task(unique(), "a")
-		attempt(t, s, old, nil, cluster.Write{Claim: &cluster.Claim{Task: old.Key(), Attempt: 2, At: t0}})
+		attempt(t, s, old, nil, cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(old), Attempt: 2, At: t0}})
 	})
 }
 
@@ -247,7 +247,7 @@ func testObserveRunning(t *testing.T, s handler.State) {
 		name := unique()
 		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
 		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, cluster.UnknownHealth, 7_000_000_000 })
-		attempt(t, s, old, after, cluster.Write{Observe: &cluster.Observation{Task: old.Key(), Version: 6, Last: cluster.TaskRunning}})
+		attempt(t, s, old, after, cluster.Write{Observe: &cluster.Observation{Task: cluster.KeyOf(old), Version: 6, Last: cluster.TaskRunning}})
 	})
 }
 
@@ -295,12 +295,12 @@ func testOtherRows(t *testing.T, s handler.State) {
 	put(t, s, row, service)
 	for _, row := range []cluster.Row{row, service} {
 		for _, w := range []cluster.Write{
-			{Stop: &cluster.Stop{Task: row.Key()}},
-			{Claim: &cluster.Claim{Task: row.Key(), Attempt: 1, At: t0}},
-			{Observe: &cluster.Observation{Task: row.Key(), Version: 9, Last: cluster.TaskRunning}},
+			{Stop: &cluster.Stop{Task: cluster.KeyOf(row)}},
+			{Claim: &cluster.Claim{Task: cluster.KeyOf(row), Attempt: 1, At: t0}},
+			{Observe: &cluster.Observation{Task: cluster.KeyOf(row), Version: 9, Last: cluster.TaskRunning}},
 		} {
 			_, err := s.Write(context.Background(), w)
-			refused(t, err, row.Key(), row)
+			refused(t, err, cluster.KeyOf(row), row)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func testBadWrites(t *testing.T, s handler.State) {
 	t.Run("TooBig", func(t *testing.T) {
 		row := task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 401<<10) })
 		invalid(t, try(cluster.Write{Put: row}))
-		if got := get(t, s, row.Key()); got != nil {
+		if got := get(t, s, cluster.KeyOf(row)); got != nil {
 			t.Error("it was stored")
 		}
 	})

@@ -70,21 +70,21 @@ func describe(records []cluster.Record) map[string][]string {
 }
 
 func inserted(row cluster.Row) cluster.Record {
-	return cluster.Record{Op: cluster.Insert, Key: row.Key(), New: row}
+	return cluster.Record{Op: cluster.Insert, Key: cluster.KeyOf(row), New: row}
 }
 
 func modified(old, next cluster.Row) cluster.Record {
-	return cluster.Record{Op: cluster.Modify, Key: old.Key(), Old: old, New: next}
+	return cluster.Record{Op: cluster.Modify, Key: cluster.KeyOf(old), Old: old, New: next}
 }
 
 func removed(row cluster.Row) cluster.Record {
-	return cluster.Record{Op: cluster.Remove, Key: row.Key(), Old: row}
+	return cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(row), Old: row}
 }
 
 func testImages(t *testing.T, s StreamState) {
 	name := unique()
 	one := task(name, "a")
-	key := one.Key()
+	key := cluster.KeyOf(one)
 	put(t, s, one)
 	two := write(t, s, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: 1, At: t0}})
 	three := write(t, s, cluster.Write{Observe: &cluster.Observation{Task: key, Version: 1, ECSID: "e", Last: cluster.TaskRunning, Started: t0}})
@@ -122,7 +122,7 @@ func testSilence(t *testing.T, s StreamState) {
 	put(t, s, row, meta(name, 0))
 	write(t, s, cluster.Write{Delete: &absent})
 	_, err := s.Write(context.Background(), cluster.Write{Put: task(name, "a", func(t *cluster.Task) { t.Reason = "refused" })})
-	refused(t, err, row.Key(), row)
+	refused(t, err, cluster.KeyOf(row), row)
 	if err := try(s, name, 5, cluster.Write{Put: task(name, "b")}); err == nil {
 		t.Fatal("a commit on the wrong version holds")
 	}

@@ -68,7 +68,7 @@ func (t *trial) undo(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]
 		t.steps = t.steps[:len(t.steps)-1]
-		t.snap.See(cluster.Record{Op: cluster.Remove, Key: last.row.Key(), Old: last.row})
+		t.snap.See(cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(last.row), Old: last.row})
 		if last.was != nil {
 			t.snap.Put(last.was)
 		}

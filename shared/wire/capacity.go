@@ -41,9 +41,9 @@ func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*Capa
 func rowOf(r cluster.Row) (Row, error) {
 	data, err := cluster.EncodeRow(r)
 	if err != nil {
-		return Row{}, fmt.Errorf("encoding row %s: %w", r.Key().Sort, err)
+		return Row{}, fmt.Errorf("encoding row %s: %w", cluster.KeyOf(r).Sort, err)
 	}
-	return Row{Sort: r.Key().Sort, Row: data}, nil
+	return Row{Sort: cluster.KeyOf(r).Sort, Row: data}, nil
 }
 
 // PlanInput is UpdateNodegroupVersion of the EKS API.

@@ -325,7 +325,7 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 		out.Rows = append(out.Rows, row)
 	}
 	if more {
-		out.NextToken = value(token(list, rows[len(rows)-1].Key().Sort))
+		out.NextToken = value(token(list, cluster.KeyOf(rows[len(rows)-1]).Sort))
 	}
 	return out, nil
 }

@@ -475,9 +475,9 @@ func (s *scheduler) ReportLoads(_ context.Context, clusterName string, reports [
 
 func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error) {
 	for _, t := range s.tasks {
-		if t.Key().Sort > after && len(rows) < 2 {
+		if cluster.KeyOf(t).Sort > after && len(rows) < 2 {
 			rows = append(rows, t)
-		} else if t.Key().Sort > after {
+		} else if cluster.KeyOf(t).Sort > after {
 			return rows, true, nil
 		}
 	}

@@ -147,7 +147,7 @@ func (s *settled) event() {
 
 // observe reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
 func (s *settled) observe(t *cluster.Task, o cluster.Observation) {
-	o.Task, s.records = t.Key(), nil
+	o.Task, s.records = cluster.KeyOf(t), nil
 	if _, err := s.store.Write(context.Background(), cluster.Write{Observe: &o}); err != nil {
 		s.t.Fatal(err)
 	}

@@ -365,7 +365,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if _, waited := c.old[t.Key()].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
+	if _, waited := c.old[cluster.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
 		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
 			t.ID, s.Name, all, s.Desired, c.surplus(s))
 	}
@@ -376,7 +376,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 
 // justMoved reports that a task was stopped by this commit to start anew on another instance.
 func (c *checker) justMoved(t *cluster.Task) bool {
-	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[t.Key()].at.Equal(c.now())
+	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[cluster.KeyOf(t)].at.Equal(c.now())
 }
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask

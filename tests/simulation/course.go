@@ -211,7 +211,7 @@ func (l *ledger) lost(t *cluster.Task) bool {
 }
 
 // touchedRow is when the instance's row last changed.
-func (l *ledger) touchedRow(i *cluster.Instance) time.Time { return l.old[i.Key()].at }
+func (l *ledger) touchedRow(i *cluster.Instance) time.Time { return l.old[cluster.KeyOf(i)].at }
 
 // lostAfter is how long an agent has to be disconnected for its tasks to be replaced.
 const lostAfter = 10 * time.Minute

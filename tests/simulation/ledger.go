@@ -174,7 +174,7 @@ func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
 // overlooked is an instance that every decision should have known to have room for a task of the law; nil where there is
 // none. What was freed lately may not have been known: it counts as taken.
 func (l *ledger) overlooked(w *law, p posture) *cluster.Instance {
-	if l.now().Sub(l.old[w.def.Key()].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
+	if l.now().Sub(l.old[cluster.KeyOf(w.def)].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
 		return nil
 	}
 	p.late = true

@@ -164,7 +164,7 @@ func (l *liar) truly(w cluster.Write) cluster.Write {
 	if w.Put == nil {
 		return w
 	}
-	switch was := l.world.checker.rows[w.Put.Key()].(type) {
+	switch was := l.world.checker.rows[cluster.KeyOf(w.Put)].(type) {
 	case *cluster.Service:
 		next := *w.Put.(*cluster.Service)
 		next.Rules = was.Rules

@@ -367,7 +367,7 @@ func (i *Installation) wakeAgain(ctx context.Context) error {
 			}
 			sent[wait] = true
 			if err := wake.Send(ctx, body, wait); err != nil {
-				return fmt.Errorf("waking dispatch for %s: %w", due.Key().Sort, err)
+				return fmt.Errorf("waking dispatch for %s: %w", cluster.KeyOf(due).Sort, err)
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func snapshot(t *testing.T, rows []cluster.Row) *cluster.Snapshot {
 		if err != nil {
 			t.Fatal(err)
 		}
-		saved = append(saved, wire.Row{Sort: r.Key().Sort, Row: data})
+		saved = append(saved, wire.Row{Sort: cluster.KeyOf(r).Sort, Row: data})
 	}
 	var file bytes.Buffer
 	if err := whatif.Save(&file, saved); err != nil {
