@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -23,7 +24,7 @@ import (
 // and capacity provider workers of the Auto Scaling group asg, and service web.
 type backend struct {
 	mu    sync.Mutex
-	rows  []cluster.Row // of ListClusterRows
+	rows  []state.Row // of ListClusterRows
 	group *cluster.NodeGroup
 	last  *cluster.Update // of the node group
 	spot  *cluster.CapacityProvider
@@ -40,9 +41,9 @@ func newBackend(t *testing.T) (*backend, string) {
 	head := cluster.Head{Cluster: "default", Rev: 1}
 	b := &backend{
 		group: &cluster.NodeGroup{Head: head, Name: "workers", ID: "ng-1", Status: cluster.NodeGroupActive, AutoScalingGroup: "asg"},
-		spot:  &cluster.CapacityProvider{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "spot", Group: "asg", Scaling: cluster.DefaultScaling},
+		spot:  &cluster.CapacityProvider{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "spot", Group: "asg", Scaling: cluster.DefaultScaling},
 		auto:  &cluster.AutoScalingGroup{Name: "asg", Max: 4, Desired: 2, Zones: []string{"us-east-1a"}, Template: "lt-1:1"},
-		rows: []cluster.Row{
+		rows: []state.Row{
 			&cluster.TaskDefinition{Head: head, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}},
 			&cluster.Service{
 				Head: head, Name: "web", Short: "web-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 2, MinHealthy: 100, MaxPercent: 200,
@@ -67,15 +68,15 @@ func newBackend(t *testing.T) (*backend, string) {
 	return b, server.URL
 }
 
-func rowsOut(t http.ResponseWriter, rows ...cluster.Row) {
+func rowsOut(t http.ResponseWriter, rows ...state.Row) {
 	out := wire.RowsOutput{Rows: []wire.Row{}}
 	for _, r := range rows {
-		data, err := cluster.EncodeRow(r)
+		data, err := state.EncodeRow(r)
 		if err != nil {
 			http.Error(t, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		out.Rows = append(out.Rows, wire.Row{Sort: cluster.KeyOf(r).Sort, Row: data})
+		out.Rows = append(out.Rows, wire.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	_ = json.NewEncoder(t).Encode(out)
 }
@@ -109,15 +110,15 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			b.looks[0](b)
 			b.looks = b.looks[1:]
 		}
-		rows := []cluster.Row{b.group, b.spot}
+		rows := []state.Row{b.group, b.spot}
 		if b.last != nil {
 			rows = append(rows, b.last)
 		}
 		rowsOut(w, rows...)
 	case op == "PlanNodegroupUpdate":
 		u := b.plan(string(body))
-		data, _ := cluster.EncodeRow(u)
-		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: cluster.KeyOf(u).Sort, Row: data}})
+		data, _ := state.EncodeRow(u)
+		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: state.KeyOf(u).Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
 		fmt.Fprint(w, `{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
 	default:

@@ -21,6 +21,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // kills is how often the process dies, each time between a StartTask and the recording of its answer.
@@ -29,7 +30,7 @@ const kills = 20
 // TestKilled kills berth up under load, again and again on the same data. Nothing that was acknowledged may be lost, no
 // task adopted twice, and in the end all must be as the client wanted it.
 func TestKilled(t *testing.T) {
-	w := &witness{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[cluster.Key]string{}, ecs: map[string]cluster.Key{}}
+	w := &witness{t: t, data: filepath.Join(t.TempDir(), "data"), adopted: map[state.Key]string{}, ecs: map[string]state.Key{}}
 	if err := os.Mkdir(w.data, 0o755); err != nil {
 		t.Fatal(err)
 	}

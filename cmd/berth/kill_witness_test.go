@@ -12,23 +12,24 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/fleet"
+	"berth/shared/state"
 )
 
 // witness looks at the files that a killed process left, and remembers what it saw before.
 type witness struct {
 	t       *testing.T
 	data    string
-	adopted map[cluster.Key]string // ECS's task of each row that has one
-	ecs     map[string]cluster.Key // the other way round
-	caught  int                    // tasks whose start had no recorded answer
+	adopted map[state.Key]string // ECS's task of each row that has one
+	ecs     map[string]state.Key // the other way round
+	caught  int                  // tasks whose start had no recorded answer
 }
 
 // left is what the files say: Berth's rows, and what really runs.
 type left struct {
 	services map[string]*cluster.Service
-	tasks    map[cluster.Key]*cluster.Task
-	aliases  map[string]cluster.Key
-	outbox   []*cluster.Outbox
+	tasks    map[state.Key]*cluster.Task
+	aliases  map[string]state.Key
+	outbox   []*state.Outbox
 	truth    []fleet.TaskTruth
 }
 
@@ -50,7 +51,7 @@ func (w *witness) look() *left {
 		w.t.Fatal(err)
 	}
 	defer store.Close()
-	rows, err := store.List(context.Background(), cluster.Range{Cluster: "default", To: "\xff"})
+	rows, err := store.List(context.Background(), state.Range{Cluster: "default", To: "\xff"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -68,17 +69,17 @@ type stopped struct{ *embedded.Loop }
 
 func (c stopped) After(time.Duration, func()) {}
 
-func sorted(rows []cluster.Row, truth []fleet.TaskTruth) *left {
-	l := &left{services: map[string]*cluster.Service{}, tasks: map[cluster.Key]*cluster.Task{}, aliases: map[string]cluster.Key{}, truth: truth}
+func sorted(rows []state.Row, truth []fleet.TaskTruth) *left {
+	l := &left{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{}, aliases: map[string]state.Key{}, truth: truth}
 	for _, row := range rows {
 		switch r := row.(type) {
 		case *cluster.Service:
 			l.services[r.Name] = r
 		case *cluster.Task:
-			l.tasks[cluster.KeyOf(r)] = r
-		case *cluster.Alias:
-			l.aliases[r.Derived] = cluster.TaskKey(r.Cluster, r.Owner, r.ID)
-		case *cluster.Outbox:
+			l.tasks[state.KeyOf(r)] = r
+		case *state.Alias:
+			l.aliases[r.Derived] = state.TaskKey(r.Cluster, r.Owner, r.ID)
+		case *state.Outbox:
 			l.outbox = append(l.outbox, r)
 		}
 	}
@@ -91,7 +92,7 @@ func (l *left) row(startedBy, instance string) *cluster.Task {
 	id := cluster.TaskID(startedBy, instance)
 	key, ok := l.aliases[id]
 	if !ok {
-		key = cluster.TaskKey("default", short, id)
+		key = state.TaskKey("default", short, id)
 	}
 	return l.tasks[key]
 }

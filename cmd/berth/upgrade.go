@@ -15,6 +15,8 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -197,7 +199,7 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 	if err := c.Own(ctx, "PlanNodegroupUpdate", body, &out); err != nil {
 		return err
 	}
-	row, err := cluster.DecodeRow(out.Update.Sort, out.Update.Row)
+	row, err := state.DecodeRow(out.Update.Sort, out.Update.Row)
 	if err != nil {
 		return err
 	}
@@ -256,7 +258,7 @@ func unusable(c cluster.Code) bool {
 	return strings.HasPrefix(string(c), "InvalidLaunchTemplate") || c == cluster.CodeInvalidParameter || c == cluster.CodeInvalidRequest
 }
 
-func (u *upgradeCommand) snapshot(ctx context.Context, s *streams, c *client.Client) (*cluster.Snapshot, error) {
+func (u *upgradeCommand) snapshot(ctx context.Context, s *streams, c *client.Client) (*snapshot.Snapshot, error) {
 	say := newTeller(s.err, time.Now)
 	defer say.done()
 	rows, err := whatif.Live(ctx, c, u.Cluster, func(n int) { say.now("reading the cluster: %d rows so far", n) })

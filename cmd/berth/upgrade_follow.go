@@ -13,6 +13,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // maxMisses is how many looks in a row may fail before the following ends.
@@ -72,7 +73,7 @@ func (f *following) run(ctx context.Context) error {
 	}
 }
 
-func (f *following) look(ctx context.Context, snap *cluster.Snapshot) (*whatif.UpgradeProgress, error) {
+func (f *following) look(ctx context.Context, snap *snapshot.Snapshot) (*whatif.UpgradeProgress, error) {
 	k, err := whatif.LiveCapacity(ctx, f.client, f.Cluster)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/trace"
 	"berth/cmd/berth/whatif"
-	"berth/shared/cluster"
+	"berth/shared/snapshot"
 	"berth/shared/wire"
 )
 
@@ -49,7 +49,7 @@ func (f *sourceFlags) live() bool { return f.Snapshot == "" && f.Nodes == "" && 
 
 // source is the cluster that a question is about; live is nil where there is no endpoint to ask more of.
 type source struct {
-	snap *cluster.Snapshot
+	snap *snapshot.Snapshot
 	live *client.Client
 }
 

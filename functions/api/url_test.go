@@ -15,6 +15,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -24,16 +25,16 @@ func (noon) Now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.U
 
 // The EKS API comes through the function URL: its methods, paths and queries, and who called.
 func TestFunctionURLServesNodeGroups(t *testing.T) {
-	state, err := embedded.OpenStore(embedded.StoreOptions{})
+	store, err := embedded.OpenStore(embedded.StoreOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer state.Close()
-	if _, err := state.Write(t.Context(), cluster.Write{Put: &cluster.Meta{Head: cluster.Head{Cluster: "prod", Rev: 1}}}); err != nil {
+	defer store.Close()
+	if _, err := store.Write(t.Context(), state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "prod", Rev: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	api := &handler.API{State: state, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
+	api := &handler.API{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
 	f := &eventsource.Function{WithPrincipal: wire.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
 		Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Scheduler: api, NodeGroups: &handler.NodeGroups{API: api},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,

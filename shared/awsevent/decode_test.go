@@ -14,6 +14,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -250,7 +251,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		switch d := event.Detail.(type) {
 		case *cluster.ECSTask:
-			if d.ID == "" || d.Cluster == "" || d.Cluster == cluster.Directory || d.Version < 1 || d.Last == "" ||
+			if d.ID == "" || d.Cluster == "" || d.Cluster == state.Directory || d.Version < 1 || d.Last == "" ||
 				d.Desired == "" || d.Needs.CPU < 0 || d.Needs.Memory < 0 {
 				t.Errorf("task %+v", d)
 			}

@@ -337,3 +337,13 @@ func (g *NodeGroup) Upgrading() bool { return g.Status == NodeGroupUpdating && g
 // Key of each kind of row.
 
 // NodeGroupKey and UpdateKey name rows that are read singly; the updates of a node group share a prefix.
+
+// NodeGroupRef names a node group, and by its id the one of several that had the name.
+type NodeGroupRef struct {
+	Cluster string `json:"c"`
+	Name    string `json:"n"`
+	ID      string `json:"i"`
+}
+
+// Ref is what a [GroupUse] calls the node group.
+func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }

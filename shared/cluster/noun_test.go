@@ -112,9 +112,6 @@ func TestErrors(t *testing.T) {
 	expect(t, "code", cluster.ErrorCode(wrapped), cluster.CodeClient)
 	expect(t, "text", wrapped.Error(), "starting task t: ClientException: no luck")
 	expect(t, "any other", cluster.ErrorCode(errors.New("x")), cluster.CodeServer)
-	key := cluster.TaskKey("c", "o", "t")
-	expect(t, "conflict", (&cluster.Conflict{Key: key}).Error(), "row task#o#t of cluster c has changed")
-	expect(t, "version", (&cluster.Conflict{Key: key, Version: true}).Error(), "cluster c: the placement version has moved on")
 	expect(t, "drop", (&cluster.Drop{Reason: "no JSON"}).Error(), "dropped: no JSON")
 }
 

@@ -164,3 +164,11 @@ type Variable struct {
 	Name  string `json:"n"`
 	Value string `json:"v"`
 }
+
+// OwnMetrics are the default loads of a standalone task; of a service's task the service has them.
+func (t *Task) OwnMetrics() []Metric {
+	if t.Service != "" || t.Rules == nil {
+		return nil
+	}
+	return t.Rules.Metrics
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"berth/shared/awsapi/outcome"
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // allOld has DynamoDB say what it holds instead, where a condition fails.
@@ -93,7 +93,7 @@ func (st statement) conflict(there item) error {
 	if err != nil {
 		return err
 	}
-	return &cluster.Conflict{Key: st.key, Row: row, Version: st.version}
+	return &state.Conflict{Key: st.key, Row: row, Version: st.version}
 }
 
 // transact executes all statements or none. After an attempt of unknown outcome it sends the same token again, which

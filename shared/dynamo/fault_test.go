@@ -17,6 +17,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
+	"berth/shared/state"
 )
 
 // network answers DynamoDB's calls by a script, one step a call; calls beyond it reach the server behind it.
@@ -91,7 +92,7 @@ func repeat(n int, step func(*http.Request) (*http.Response, error)) []func(*htt
 func faulty(t *testing.T) (*dynamo.State, *network) {
 	t.Helper()
 	good := open(t)
-	_, err := good.Write(context.Background(), cluster.Write{Put: &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
+	_, err := good.Write(context.Background(), state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,19 +103,19 @@ func faulty(t *testing.T) (*dynamo.State, *network) {
 	return &dynamo.State{Client: dynamodb.New(options), Table: good.Table, Pause: noWait}, n
 }
 
-func instanceWrite(id string) cluster.Write {
-	return cluster.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id}}
+func instanceWrite(id string) state.Write {
+	return state.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id}}
 }
 
-var commitOne = cluster.Commit{Cluster: "c", Version: 0, Writes: []cluster.Write{instanceWrite("i")}}
+var commitOne = state.Commit{Cluster: "c", Version: 0, Writes: []state.Write{instanceWrite("i")}}
 
 func version(t *testing.T, s *dynamo.State) int64 {
 	t.Helper()
-	row, err := s.Get(context.Background(), cluster.KeyOf((&cluster.Meta{Head: cluster.Head{Cluster: "c"}})))
+	row, err := s.Get(context.Background(), state.KeyOf((&state.Meta{Head: cluster.Head{Cluster: "c"}})))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return row.(*cluster.Meta).Version
+	return row.(*state.Meta).Version
 }
 
 func TestCommitWithLostAnswer(t *testing.T) {
@@ -173,7 +174,7 @@ func TestCommitWithLostAnswer(t *testing.T) {
 			}
 			return nil, errors.New("connection reset by peer")
 		})
-		var conflict *cluster.Conflict
+		var conflict *state.Conflict
 		if err := s.Commit(ctx, commitOne); !errors.As(err, &conflict) || conflict.Version || conflict.Row == nil {
 			t.Fatalf("Commit = %v, want the conflict on the instance's row", err)
 		}
@@ -183,13 +184,13 @@ func TestCommitWithLostAnswer(t *testing.T) {
 func TestCommitConflicts(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	if _, err := s.Write(ctx, cluster.Write{Put: &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}, Version: 5}}); err != nil {
+	if _, err := s.Write(ctx, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}, Version: 5}}); err != nil {
 		t.Fatal(err)
 	}
-	var conflict *cluster.Conflict
-	c := cluster.Commit{Cluster: "c", Version: 4, Writes: []cluster.Write{instanceWrite("a"), instanceWrite("b")}}
+	var conflict *state.Conflict
+	c := state.Commit{Cluster: "c", Version: 4, Writes: []state.Write{instanceWrite("a"), instanceWrite("b")}}
 	err := s.Commit(ctx, c)
-	if !errors.As(err, &conflict) || !conflict.Version || conflict.Row.(*cluster.Meta).Version != 5 {
+	if !errors.As(err, &conflict) || !conflict.Version || conflict.Row.(*state.Meta).Version != 5 {
 		t.Fatalf("Commit on an old version = %v, want a conflict with the meta row", err)
 	}
 	c.Version = 5
@@ -289,7 +290,7 @@ func TestRefusalsThatStay(t *testing.T) {
 			s, n := faulty(t)
 			n.script = repeat(20, canceled("TransactionConflict", code))
 			err := s.Commit(ctx, commitOne)
-			var conflict *cluster.Conflict
+			var conflict *state.Conflict
 			if err == nil || errors.As(err, &conflict) || errors.Is(err, cluster.ErrAmbiguous) || n.calls != 1 {
 				t.Fatalf("Commit = %v after %d attempts, want a plain error after 1", err, n.calls)
 			}
@@ -297,7 +298,7 @@ func TestRefusalsThatStay(t *testing.T) {
 	}
 	t.Run("RowTooLarge", func(t *testing.T) {
 		s, n := faulty(t)
-		w := cluster.Write{Put: &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1}, Message: strings.Repeat("x", 500_000)}}
+		w := state.Write{Put: &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1}, Message: strings.Repeat("x", 500_000)}}
 		if _, err := s.Write(ctx, w); err == nil || n.calls != 1 {
 			t.Fatalf("Write = %v after %d attempts, want an error after 1", err, n.calls)
 		}

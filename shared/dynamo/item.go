@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // item is a row as DynamoDB keeps it: the attributes are the fields of the row's JSON, and the two keys.
@@ -21,16 +21,16 @@ const (
 	sortKey      = "sk"
 )
 
-func keyItem(k cluster.Key) item {
+func keyItem(k state.Key) item {
 	return item{partitionKey: text(k.Cluster), sortKey: text(k.Sort)}
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
 // encode goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
-func encode(row cluster.Row) (item, error) {
-	key := cluster.KeyOf(row)
-	data, err := cluster.EncodeRow(row)
+func encode(row state.Row) (item, error) {
+	key := state.KeyOf(row)
+	data, err := state.EncodeRow(row)
 	if err != nil {
 		return nil, fmt.Errorf("encoding row %s: %w", key.Sort, err)
 	}
@@ -75,19 +75,19 @@ func attribute(v any) types.AttributeValue {
 }
 
 // decode reads what encode made. A row of a kind that this version does not know gives nil.
-func decode(it item) (cluster.Row, error) {
+func decode(it item) (state.Row, error) {
 	sk, ok := it[sortKey].(*types.AttributeValueMemberS)
 	if !ok {
 		return nil, fmt.Errorf("decoding row: it has no sort key")
 	}
-	if cluster.EmptyRow(sk.Value) == nil {
+	if state.EmptyRow(sk.Value) == nil {
 		return nil, nil
 	}
 	data, err := appendObject(make([]byte, 0, 1024), it)
 	if err != nil {
 		return nil, fmt.Errorf("decoding row %s: %w", sk.Value, err)
 	}
-	row, err := cluster.DecodeRow(sk.Value, data)
+	row, err := state.DecodeRow(sk.Value, data)
 	if err == nil {
 		inUTC(reflect.ValueOf(row).Elem())
 	}

@@ -10,8 +10,8 @@ import (
 
 	"berth/shared/awsapi"
 	"berth/shared/dynamo"
-	"berth/shared/handler"
 	"berth/shared/porttest"
+	"berth/shared/state"
 	"berth/tests/ministack"
 )
 
@@ -47,7 +47,7 @@ func openSecond(t *testing.T) *dynamo.State {
 }
 
 func TestStateOnMiniStack(t *testing.T) {
-	porttest.State(t, func(t *testing.T) handler.State {
+	porttest.State(t, func(t *testing.T) state.State {
 		t.Parallel()
 		return openSecond(t)
 	})

@@ -4,14 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"berth/shared/cluster"
 	"berth/shared/dynamo"
-	"berth/shared/handler"
 	"berth/shared/porttest"
+	"berth/shared/state"
 )
 
 func TestState(t *testing.T) {
-	porttest.State(t, func(t *testing.T) handler.State {
+	porttest.State(t, func(t *testing.T) state.State {
 		t.Parallel()
 		return open(t)
 	})
@@ -27,9 +26,9 @@ func TestStream(t *testing.T) {
 // streamState reads the stream as Lambda would be given it.
 type streamState struct{ *dynamo.State }
 
-func (s streamState) Records(t *testing.T, clusterName string, n int) []cluster.Record {
+func (s streamState) Records(t *testing.T, clusterName string, n int) []state.Record {
 	t.Helper()
-	var records []cluster.Record
+	var records []state.Record
 	for _, r := range streamed(t, s.State) {
 		record, err := dynamo.Record(r)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // API is what the state calls of DynamoDB; *dynamodb.Client has it.
@@ -40,16 +40,16 @@ type State struct {
 }
 
 // Get reads one row as last written; nil where there is none.
-func (s *State) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *State) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.read(ctx, key, true)
 }
 
 // Peek is Get at half the price: it may miss the last second's writes.
-func (s *State) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.read(ctx, key, false)
 }
 
-func (s *State) read(ctx context.Context, key cluster.Key, consistent bool) (cluster.Row, error) {
+func (s *State) read(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	in := &dynamodb.GetItemInput{
 		TableName: &s.Table, Key: keyItem(key), ConsistentRead: &consistent,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
@@ -70,9 +70,9 @@ func (s *State) read(ctx context.Context, key cluster.Key, consistent bool) (clu
 }
 
 // List reads a range as last written, in order of sort key. Rows of kinds that this version does not know are left out.
-func (s *State) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	in := s.query(r)
-	var rows []cluster.Row
+	var rows []state.Row
 	for in != nil {
 		var out *dynamodb.QueryOutput
 		err := s.again(ctx, func(ctx context.Context) (err error) {
@@ -88,7 +88,7 @@ func (s *State) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error
 			if err != nil {
 				return nil, err
 			}
-			if row == nil || cluster.KeyOf(row).Sort == r.To { // BETWEEN includes its end
+			if row == nil || state.KeyOf(row).Sort == r.To { // BETWEEN includes its end
 				continue
 			}
 			rows = append(rows, row)
@@ -105,7 +105,7 @@ func (s *State) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error
 }
 
 // query is the range as a query, nil where it is empty.
-func (s *State) query(r cluster.Range) *dynamodb.QueryInput {
+func (s *State) query(r state.Range) *dynamodb.QueryInput {
 	if r.From >= r.To {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *State) query(r cluster.Range) *dynamodb.QueryInput {
 	} else {
 		e.require("%s BETWEEN %s AND %s", e.name(sortKey), e.value(text(r.From)), to)
 	}
-	st := e.statement(cluster.Key{})
+	st := e.statement(state.Key{})
 	in := &dynamodb.QueryInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true), KeyConditionExpression: &st.condition,
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.values,
@@ -134,8 +134,8 @@ func (s *State) query(r cluster.Range) *dynamodb.QueryInput {
 const maxPage = 10000
 
 // Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
-// *cluster.Conflict with the row that is there; an outcome that stays unknown gives cluster.ErrAmbiguous.
-func (s *State) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+// *state.Conflict with the row that is there; an outcome that stays unknown gives cluster.ErrAmbiguous.
+func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	st, err := newStatement(w)
 	if err != nil {
 		return nil, err
@@ -158,17 +158,17 @@ func (s *State) Write(ctx context.Context, w cluster.Write) (cluster.Row, error)
 	return w.Put, nil
 }
 
-func decodeOrNil(it item) (cluster.Row, error) {
+func decodeOrNil(it item) (state.Row, error) {
 	if it == nil {
 		return nil, nil
 	}
 	return decode(it)
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives *cluster.Conflict; more than
-// cluster.MaxWrites writes or a row named twice an error. A time-out is resolved by sending the same transaction again
+// Commit makes all changes or none. A condition or a version that does not hold gives *state.Conflict; more than
+// state.MaxWrites writes or a row named twice an error. A time-out is resolved by sending the same transaction again
 // under its token; where that fails too the error is cluster.ErrAmbiguous.
-func (s *State) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	sts, err := statements(c)
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
@@ -187,9 +187,9 @@ func (s *State) Commit(ctx context.Context, c cluster.Commit) error {
 	return nil
 }
 
-func statements(c cluster.Commit) ([]statement, error) {
-	if len(c.Writes) > cluster.MaxWrites {
-		return nil, fmt.Errorf("%d writes, at most %d are allowed", len(c.Writes), cluster.MaxWrites)
+func statements(c state.Commit) ([]statement, error) {
+	if len(c.Writes) > state.MaxWrites {
+		return nil, fmt.Errorf("%d writes, at most %d are allowed", len(c.Writes), state.MaxWrites)
 	}
 	sts := make([]statement, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
@@ -202,7 +202,7 @@ func statements(c cluster.Commit) ([]statement, error) {
 		}
 		sts = append(sts, st)
 	}
-	seen := map[cluster.Key]bool{}
+	seen := map[state.Key]bool{}
 	for _, st := range sts {
 		if seen[st.key] {
 			return nil, fmt.Errorf("row %s is named twice", st.key.Sort)

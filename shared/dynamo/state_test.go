@@ -13,28 +13,29 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
+	"berth/shared/state"
 )
 
 var t0 = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.UTC)
 
 // TestObserveDoesWhatApplySays makes any observations of any task row, and expects of the table what
-// cluster.Write.Apply says of the row: whether each holds, the row after it, and the row of the conflict. It is the one
+// state.Write.Apply says of the row: whether each holds, the row after it, and the row of the conflict. It is the one
 // write whose condition and update have more cases than the suite of package porttest can name.
 func TestObserveDoesWhatApplySays(t *testing.T) {
 	s := open(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
-		writeAsApplied(t, s, cluster.TaskKey("c", "0123456789ab", fmt.Sprint("t", n)), drawObserve)
+		writeAsApplied(t, s, state.TaskKey("c", "0123456789ab", fmt.Sprint("t", n)), drawObserve)
 	})
 }
 
-func writeAsApplied(t *rapid.T, s *dynamo.State, key cluster.Key, draw func(*rapid.T, cluster.Key) cluster.Write) {
+func writeAsApplied(t *rapid.T, s *dynamo.State, key state.Key, draw func(*rapid.T, state.Key) state.Write) {
 	ctx := context.Background()
-	var row cluster.Row
+	var row state.Row
 	if rapid.IntRange(0, 9).Draw(t, "absent") > 0 {
 		row = drawTask(t, key)
-		if _, err := s.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+		if _, err := s.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 			t.Fatalf("putting the row: %v", err)
 		}
 	}
@@ -43,7 +44,7 @@ func writeAsApplied(t *rapid.T, s *dynamo.State, key cluster.Key, draw func(*rap
 		next, holds := w.Apply(row)
 		nextJSON := rowJSON(t, next) // before the store can change what it was given
 		got, err := s.Write(ctx, w)
-		var conflict *cluster.Conflict
+		var conflict *state.Conflict
 		switch {
 		case holds && err != nil:
 			t.Fatalf("Write = %v, want it to hold on %s", err, rowJSON(t, row))
@@ -69,11 +70,11 @@ func writeAsApplied(t *rapid.T, s *dynamo.State, key cluster.Key, draw func(*rap
 	}
 }
 
-func rowJSON(t *rapid.T, r cluster.Row) string {
+func rowJSON(t *rapid.T, r state.Row) string {
 	if r == nil {
 		return "none"
 	}
-	data, err := cluster.EncodeRow(r)
+	data, err := state.EncodeRow(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +100,8 @@ func drawExit(t *rapid.T) *int {
 	return &code
 }
 
-func drawTask(t *rapid.T, key cluster.Key) *cluster.Task {
-	owner, id, _ := strings.Cut(strings.TrimPrefix(key.Sort, cluster.PrefixTask), "#")
+func drawTask(t *rapid.T, key state.Key) *cluster.Task {
+	owner, id, _ := strings.Cut(strings.TrimPrefix(key.Sort, state.PrefixTask), "#")
 	words := rapid.SampledFrom([]string{"", "x", "y"})
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: key.Cluster, Expires: int64(rapid.IntRange(0, 1).Draw(t, "ttl"))}, ID: id, Owner: owner,
@@ -115,9 +116,9 @@ func drawTask(t *rapid.T, key cluster.Key) *cluster.Task {
 	}
 }
 
-func drawObserve(t *rapid.T, key cluster.Key) cluster.Write {
+func drawObserve(t *rapid.T, key state.Key) state.Write {
 	words := rapid.SampledFrom([]string{"", "x", "z"})
-	return cluster.Write{Observe: &cluster.Observation{
+	return state.Write{Observe: &state.Observation{
 		Task: key, Version: int64(rapid.IntRange(0, 4).Draw(t, "event")), ECSID: words.Draw(t, "event's id"),
 		Last: drawStatus(t, "event's last"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "event's health")), Started: drawTime(t, "event's start"),
 		Stopped: drawTime(t, "event's stop"), StopCode: words.Draw(t, "event's code"), Reason: words.Draw(t, "event's reason"),
@@ -131,12 +132,12 @@ func TestListReadsAllPages(t *testing.T) {
 	big := strings.Repeat("x", 100_000)
 	for i := range 25 { // 2.5 MB: three pages
 		row := &cluster.ServiceEvent{Head: cluster.Head{Cluster: "c", Rev: 1}, Service: "s", Slot: i, Message: big}
-		if _, err := s.Write(ctx, cluster.Write{Put: row}); err != nil {
+		if _, err := s.Write(ctx, state.Write{Put: row}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	calls := s.Usage().Calls
-	rows, err := s.List(ctx, cluster.Prefix("c", cluster.PrefixEvent))
+	rows, err := s.List(ctx, state.Prefix("c", state.PrefixEvent))
 	if err != nil || len(rows) != 25 {
 		t.Fatalf("List = %d rows, %v; want 25", len(rows), err)
 	}
@@ -148,10 +149,10 @@ func TestListReadsAllPages(t *testing.T) {
 			t.Fatalf("row %d is slot %d", i, e.Slot)
 		}
 	}
-	if rows, err = s.List(ctx, cluster.Range{Cluster: "c", From: "event#", To: "event$", Limit: 20}); err != nil || len(rows) != 20 {
+	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#", To: "event$", Limit: 20}); err != nil || len(rows) != 20 {
 		t.Fatalf("List with a limit = %d rows, %v; want 20", len(rows), err)
 	}
-	if rows, err = s.List(ctx, cluster.Range{Cluster: "c", From: "event#s#03", To: "event#s#05"}); err != nil || len(rows) != 2 {
+	if rows, err = s.List(ctx, state.Range{Cluster: "c", From: "event#s#03", To: "event#s#05"}); err != nil || len(rows) != 2 {
 		t.Fatalf("List from slot 3 to 5 = %d rows, %v; want 2, as its end is not in it", len(rows), err)
 	}
 }
@@ -159,21 +160,21 @@ func TestListReadsAllPages(t *testing.T) {
 func TestUsageCountsUnits(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	meta := &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}
+	meta := &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}
 	steps := []struct {
 		name        string
 		do          func() error
 		read, write float64
 	}{
-		{"Put", func() error { _, err := s.Write(ctx, cluster.Write{Put: meta}); return err }, 0, 1},
-		{"Get", func() error { _, err := s.Get(ctx, cluster.KeyOf(meta)); return err }, 1, 0},
-		{"Peek", func() error { _, err := s.Peek(ctx, cluster.KeyOf(meta)); return err }, 0.5, 0},
-		{"CommitOfOne", func() error { return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 0}) }, 0, 1},
+		{"Put", func() error { _, err := s.Write(ctx, state.Write{Put: meta}); return err }, 0, 1},
+		{"Get", func() error { _, err := s.Get(ctx, state.KeyOf(meta)); return err }, 1, 0},
+		{"Peek", func() error { _, err := s.Peek(ctx, state.KeyOf(meta)); return err }, 0.5, 0},
+		{"CommitOfOne", func() error { return s.Commit(ctx, state.Commit{Cluster: "c", Version: 0}) }, 0, 1},
 		{"Commit", func() error {
-			w := cluster.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}}
-			return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 1, Writes: []cluster.Write{w}})
+			w := state.Write{Put: &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i"}}
+			return s.Commit(ctx, state.Commit{Cluster: "c", Version: 1, Writes: []state.Write{w}})
 		}, 0, 4},
-		{"List", func() error { _, err := s.List(ctx, cluster.Prefix("c", "")); return err }, 1, 0},
+		{"List", func() error { _, err := s.List(ctx, state.Prefix("c", "")); return err }, 1, 0},
 	}
 	for _, step := range steps {
 		before := s.Usage()

@@ -11,12 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // statement is one write in DynamoDB's words: it puts item, or updates by an expression, or deletes. It does exactly
-// what [cluster.Write.Apply] says.
+// what [state.Write.Apply] says.
 type statement struct {
-	key       cluster.Key
+	key       state.Key
 	item      item   // of a put
 	update    string // of an update
 	condition string
@@ -79,7 +80,7 @@ func (e *expressions) require(format string, args ...any) {
 
 func (e *expressions) absent(attr string) string { return "attribute_not_exists(" + e.name(attr) + ")" }
 
-func (e *expressions) statement(key cluster.Key) statement {
+func (e *expressions) statement(key state.Key) statement {
 	var clauses []string
 	if len(e.set) > 0 {
 		clauses = append(clauses, "SET "+strings.Join(e.set, ", "))
@@ -97,7 +98,7 @@ func number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-func newStatement(w cluster.Write) (statement, error) {
+func newStatement(w state.Write) (statement, error) {
 	switch {
 	case w.Put != nil && w.Any:
 		return putAny(w.Put)
@@ -115,7 +116,7 @@ func newStatement(w cluster.Write) (statement, error) {
 	return statement{}, fmt.Errorf("a write that says nothing")
 }
 
-func put(row cluster.Row) (statement, error) {
+func put(row state.Row) (statement, error) {
 	it, err := encode(row)
 	if err != nil {
 		return statement{}, err
@@ -126,13 +127,13 @@ func put(row cluster.Row) (statement, error) {
 	} else {
 		e.require("%s = %s", e.name("rv"), e.value(number(rev-1)))
 	}
-	s := e.statement(cluster.KeyOf(row))
+	s := e.statement(state.KeyOf(row))
 	s.item = it
 	return s, nil
 }
 
 // putAny is an update, as a put could not count the row's writes: it sets what the row has and removes what it has not.
-func putAny(row cluster.Row) (statement, error) {
+func putAny(row state.Row) (statement, error) {
 	it, err := encode(row)
 	if err != nil {
 		return statement{}, err
@@ -146,7 +147,7 @@ func putAny(row cluster.Row) (statement, error) {
 	}
 	rv, none, one := e.name("rv"), e.value(number(0)), e.value(number(1))
 	e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s) + %s", rv, none, one))
-	return e.statement(cluster.KeyOf(row)), nil
+	return e.statement(state.KeyOf(row)), nil
 }
 
 // attributes are the names of all fields that a kind of row can have.
@@ -166,7 +167,7 @@ func attributes(t reflect.Type) []string {
 	return slices.Compact(names)
 }
 
-func deletion(key cluster.Key, rev int64) statement {
+func deletion(key state.Key, rev int64) statement {
 	if rev == 0 {
 		return statement{key: key}
 	}
@@ -182,10 +183,10 @@ func (e *expressions) notStopped() {
 
 func (e *expressions) wantsRunning() {
 	e.require("%s = %s", e.name("de"), e.value(text(string(cluster.TaskRunning))))
-	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(cluster.PrefixTask)))
+	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(state.PrefixTask)))
 }
 
-func stop(s *cluster.Stop) statement {
+func stop(s *state.Stop) statement {
 	e := newExpressions()
 	e.wantsRunning()
 	e.notStopped()
@@ -196,7 +197,7 @@ func stop(s *cluster.Stop) statement {
 	return e.statement(s.Task)
 }
 
-func claim(c *cluster.Claim) statement {
+func claim(c *state.Claim) statement {
 	e := newExpressions()
 	e.wantsRunning()
 	e.require("%s", e.absent("la"))
@@ -211,9 +212,9 @@ func claim(c *cluster.Claim) statement {
 	return e.statement(c.Task)
 }
 
-func observe(o *cluster.Observation) statement {
+func observe(o *state.Observation) statement {
 	e := newExpressions()
-	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(cluster.PrefixTask)))
+	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(state.PrefixTask)))
 	older := fmt.Sprintf("%s < %s", e.name("ve"), e.value(number(o.Version)))
 	if o.Version > 0 {
 		older = "(" + e.absent("ve") + " OR " + older + ")"
@@ -241,7 +242,7 @@ func observe(o *cluster.Observation) statement {
 }
 
 // ended writes down how a task ended; why Berth stopped it stands.
-func (e *expressions) ended(o *cluster.Observation) {
+func (e *expressions) ended(o *state.Observation) {
 	e.assignTime("so", o.Stopped)
 	if o.ExitCode == nil {
 		e.remove = append(e.remove, e.name("ex"))
@@ -258,7 +259,7 @@ func moveVersion(clusterName string, v int64) statement {
 	e.require("%s = %s", e.name("v"), e.value(number(v)))
 	e.count("v")
 	e.count("rv")
-	s := e.statement(cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta})
+	s := e.statement(state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
 	s.version = true
 	return s
 }

@@ -7,27 +7,28 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Record reads a record of the table's stream (new and old images). One that can never be read, as its row is of a
 // kind that this version does not know or not a row at all, gives *cluster.Drop: waiting would not help, and a record
 // that fails for ever would block its shard.
-func Record(r events.DynamoDBEventRecord) (cluster.Record, error) {
-	out := cluster.Record{Sequence: r.Change.SequenceNumber, Op: cluster.Op(r.EventName)}
+func Record(r events.DynamoDBEventRecord) (state.Record, error) {
+	out := state.Record{Sequence: r.Change.SequenceNumber, Op: state.Op(r.EventName)}
 	var err error
 	if out.Old, err = image(r.Change.OldImage); err != nil {
-		return cluster.Record{}, drop(r, err)
+		return state.Record{}, drop(r, err)
 	}
 	if out.New, err = image(r.Change.NewImage); err != nil {
-		return cluster.Record{}, drop(r, err)
+		return state.Record{}, drop(r, err)
 	}
-	if out.Op == cluster.Remove {
+	if out.Op == state.Remove {
 		out.New = nil
 	}
 	if out.Row() == nil {
-		return cluster.Record{}, drop(r, fmt.Errorf("no row of a known kind"))
+		return state.Record{}, drop(r, fmt.Errorf("no row of a known kind"))
 	}
-	out.Key = cluster.KeyOf(out.Row())
+	out.Key = state.KeyOf(out.Row())
 	return out, nil
 }
 
@@ -35,7 +36,7 @@ func drop(r events.DynamoDBEventRecord, err error) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
 }
 
-func image(attributes map[string]events.DynamoDBAttributeValue) (cluster.Row, error) {
+func image(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
 	if len(attributes) == 0 {
 		return nil, nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
+	"berth/shared/state"
 )
 
 // wiretap keeps the body of the last answer: GetRecords answers in the JSON that Lambda passes on.
@@ -89,20 +90,20 @@ func TestStreamRecords(t *testing.T) {
 		GPUs: []int{0, 1}, Tags: map[string]string{"k": ""}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0), ExitCode: &exit,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: nil}}},
 	}
-	stop := cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(task), Code: "UserInitiated", Reason: "why"}}
+	stop := state.Write{Stop: &state.Stop{Task: state.KeyOf(task), Code: "UserInitiated", Reason: "why"}}
 	after, _ := stop.Apply(task)
-	key := cluster.KeyOf(task)
-	for _, w := range []cluster.Write{{Put: task}, stop, {Delete: &key}, {Delete: &key}} {
+	key := state.KeyOf(task)
+	for _, w := range []state.Write{{Put: task}, stop, {Delete: &key}, {Delete: &key}} {
 		if _, err := s.Write(ctx, w); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []cluster.Record{
-		{Op: cluster.Insert, Key: key, New: task},
-		{Op: cluster.Modify, Key: key, Old: task, New: after},
-		{Op: cluster.Remove, Key: key, Old: after},
+	want := []state.Record{
+		{Op: state.Insert, Key: key, New: task},
+		{Op: state.Modify, Key: key, Old: task, New: after},
+		{Op: state.Remove, Key: key, Old: after},
 	}
-	var got []cluster.Record
+	var got []state.Record
 	last := ""
 	for _, r := range streamed(t, s) {
 		record, err := dynamo.Record(r)
@@ -152,7 +153,7 @@ func TestRowsOfNewerVersionsAreLeftOut(t *testing.T) {
 	if _, err := s.Write(ctx, instanceWrite("i")); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := s.List(ctx, cluster.Prefix("c", ""))
+	rows, err := s.List(ctx, state.Prefix("c", ""))
 	if err != nil || len(rows) != 1 {
 		t.Errorf("List = %v, %v; want the instance alone", rows, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 const rules = `
@@ -38,7 +38,7 @@ func TestBus(t *testing.T) {
 	t.Run("SendsToEveryRuleThatMatches", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs, rules), nil)
 		var got []string
-		w.worker.Messages = func(_ context.Context, m []cluster.Message) []string { got = append(got, bodies(m)); return nil }
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string { got = append(got, bodies(m)); return nil }
 		w.runtime.Start()
 		for _, e := range []string{event("aws.ecs", "RUNNING"), event("my.app", "RUNNING"), event("aws.ecs", "STOPPED"), event("my.app", "STOPPED")} {
 			if err := w.runtime.PutEvent([]byte(e)); err != nil {
@@ -86,7 +86,7 @@ func TestBus(t *testing.T) {
 			o.Faults.Send = func(string) embedded.SendFault { f := faults[0]; faults = faults[1:]; return f }
 		})
 		var got []string
-		w.worker.Messages = func(_ context.Context, m []cluster.Message) []string {
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
 			got = append(got, bodies(m)+"@"+w.at().String())
 			return nil
 		}

@@ -9,17 +9,17 @@ import (
 	"sync"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Function is one execution environment of a function: its handlers, with what they keep warm. Those that the
 // function's event sources do not call may be nil.
 type Function struct {
 	// Messages handles a batch of a queue and returns the ids of those to deliver again.
-	Messages func(ctx context.Context, messages []cluster.Message) (retry []string)
+	Messages func(ctx context.Context, messages []state.Message) (retry []string)
 	// Records handles a batch of the state's stream. It returns the sequence of the first record to deliver again
 	// ("" for none); an error has the whole batch delivered again.
-	Records func(ctx context.Context, records []cluster.Record) (retryFrom string, err error)
+	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
 	// Schedule handles a tick of the schedule with the name.
 	Schedule func(ctx context.Context, name string) error
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 func TestEnvironments(t *testing.T) {
@@ -27,7 +27,7 @@ func TestEnvironments(t *testing.T) {
 				w.loop.After(time.Second, func() { run(context.Background()); done(false) })
 			}
 		})
-		w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+		w.worker.Messages = func(context.Context, []state.Message) []string { return nil }
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.send("Jobs", "b", 0)
@@ -54,7 +54,7 @@ func TestEnvironments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+		first.worker.Messages = func(context.Context, []state.Message) []string { return nil }
 		for _, r := range []*embedded.Runtime{first.runtime, again} {
 			r.Start()
 			if err := r.Queue("Jobs").Send(t.Context(), []byte("x"), 0); err != nil {
@@ -77,7 +77,7 @@ func TestEnvironments(t *testing.T) {
 				return c
 			}
 		})
-		w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+		w.worker.Messages = func(context.Context, []state.Message) []string { return nil }
 		w.runtime.Start()
 		for range 4 {
 			w.send("Jobs", "a", 0)
@@ -111,7 +111,7 @@ func TestInvocations(t *testing.T) {
 				})
 			}
 		})
-		w.worker.Messages = func(ctx context.Context, _ []cluster.Message) []string { seen = ctx; <-ctx.Done(); return nil }
+		w.worker.Messages = func(ctx context.Context, _ []state.Message) []string { seen = ctx; <-ctx.Done(); return nil }
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.run(20 * time.Second)
@@ -131,7 +131,7 @@ func TestInvocations(t *testing.T) {
 				crash = false
 			}
 		})
-		w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+		w.worker.Messages = func(context.Context, []state.Message) []string { return nil }
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.run(time.Minute)
@@ -144,7 +144,7 @@ func TestInvocations(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), func(o *embedded.RuntimeOptions) {
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		})
-		w.worker.Messages = func(context.Context, []cluster.Message) []string { panic("out of cheese") }
+		w.worker.Messages = func(context.Context, []state.Message) []string { panic("out of cheese") }
 		w.runtime.Start()
 		w.send("Jobs", "a", 0)
 		w.run(time.Second)
@@ -231,8 +231,8 @@ func TestIdleOnlyOnceEverythingIsHandled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stream := strings.Replace(readsTable("MaximumBatchingWindowInSeconds: 1"), "Read", "Stream", 1)
 			w := open(t, template(readsJobs("")+stream, jobs, table, rules), nil)
-			w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
-			w.worker.Records = func(context.Context, []cluster.Record) (string, error) { return "", nil }
+			w.worker.Messages = func(context.Context, []state.Message) []string { return nil }
+			w.worker.Records = func(context.Context, []state.Record) (string, error) { return "", nil }
 			w.runtime.Start()
 			w.run(time.Second)
 			if !w.runtime.Idle() {

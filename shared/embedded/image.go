@@ -5,23 +5,23 @@ import (
 	"encoding/json"
 	"slices"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // recordEvent is a stream record as Lambda shows it to a filter: eventName, and under dynamodb the Keys, NewImage and
 // OldImage in DynamoDB's attribute values. The images are made only if a pattern asks for them.
 type recordEvent struct {
-	record    *cluster.Record
+	record    *state.Record
 	old, next image
 }
 
 // Passes reports whether one of the filters lets the record pass; without any all do.
-func (s *StreamSource) Passes(r *cluster.Record) bool {
+func (s *StreamSource) Passes(r *state.Record) bool {
 	e := newRecordEvent(r)
 	return len(s.Filters) == 0 || slices.ContainsFunc(s.Filters, func(p *Pattern) bool { return p.root.match(e) })
 }
 
-func newRecordEvent(r *cluster.Record) *recordEvent {
+func newRecordEvent(r *state.Record) *recordEvent {
 	return &recordEvent{record: r, old: image{row: r.Old, key: r.Key}, next: image{row: r.New, key: r.Key}}
 }
 
@@ -56,8 +56,8 @@ func (c change) field(name string) any {
 
 // image is a row in attribute values; only its key where row is nil.
 type image struct {
-	row    cluster.Row
-	key    cluster.Key
+	row    state.Row
+	key    state.Key
 	fields map[string]json.RawMessage
 }
 
@@ -73,7 +73,7 @@ func (i *image) field(name string) any {
 	}
 	if i.fields == nil {
 		i.fields = map[string]json.RawMessage{}
-		if data, err := cluster.EncodeRow(i.row); err == nil {
+		if data, err := state.EncodeRow(i.row); err == nil {
 			_ = json.Unmarshal(data, &i.fields) // what EncodeRow wrote is an object
 		}
 	}

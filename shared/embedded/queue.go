@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Limits of SQS.
@@ -123,8 +123,8 @@ func (q *queue) arrive(m *message) {
 type delivery struct {
 	queue    *queue
 	taken    []*message
-	messages []cluster.Message // the same, as the function gets them
-	open     int               // neither deleted nor visible again
+	messages []state.Message // the same, as the function gets them
+	open     int             // neither deleted nor visible again
 	timer    *Timer
 }
 
@@ -144,7 +144,7 @@ func (q *queue) receive(n int) *delivery {
 		m.inFlight = true
 		d.open++
 		d.taken = append(d.taken, m)
-		d.messages = append(d.messages, cluster.Message{ID: m.id, Body: m.body, Receives: m.receives})
+		d.messages = append(d.messages, state.Message{ID: m.id, Body: m.body, Receives: m.receives})
 	}
 	clear(q.ready[:d.open])
 	q.ready = q.ready[d.open:]

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // gate decides when the next batch of an event source is delivered: as soon as a whole one has gathered, or when the
@@ -111,7 +111,7 @@ func (s *queueSource) settle(d *delivery, retry []string) {
 	d.delete(func(id string) bool { return failed[id] })
 }
 
-func known(messages []cluster.Message, ids map[string]bool) int {
+func known(messages []state.Message, ids map[string]bool) int {
 	n := 0
 	for _, m := range messages {
 		if ids[m.ID] {

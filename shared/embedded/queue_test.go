@@ -10,14 +10,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 func TestQueueBatches(t *testing.T) {
 	type delivery struct{ at, bodies string }
 	collect := func(w *world, into *[]delivery) {
-		w.worker.Messages = func(_ context.Context, m []cluster.Message) []string {
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
 			*into = append(*into, delivery{w.at().String(), bodies(m)})
 			return nil
 		}
@@ -88,11 +88,11 @@ func TestQueueRefuses(t *testing.T) {
 
 func TestQueueRedelivery(t *testing.T) {
 	// deliveries runs two messages, one of which is bad, and says when what was delivered, and how often before.
-	deliveries := func(t *testing.T, w *world, bad func(good, bad cluster.Message) []string) string {
+	deliveries := func(t *testing.T, w *world, bad func(good, bad state.Message) []string) string {
 		var got []string
-		w.worker.Messages = func(_ context.Context, m []cluster.Message) []string {
+		w.worker.Messages = func(_ context.Context, m []state.Message) []string {
 			got = append(got, fmt.Sprintf("%s %s #%d", w.at(), bodies(m), m[0].Receives))
-			if i := slices.IndexFunc(m, func(m cluster.Message) bool { return string(m.Body) == "bad" }); i >= 0 {
+			if i := slices.IndexFunc(m, func(m state.Message) bool { return string(m.Body) == "bad" }); i >= 0 {
 				return bad(m[0], m[i])
 			}
 			return nil
@@ -110,7 +110,7 @@ func TestQueueRedelivery(t *testing.T) {
 	const whole = "0s good bad #1, 30s good bad #2, 1m0s good bad #3"
 	t.Run("OfTheMessagesNamedAfterTheVisibilityTimeout", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, bad cluster.Message) []string { return []string{bad.ID} }), partial)
+		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }), partial)
 		dead := w.runtime.Visible("Dead")
 		if len(dead) != 1 || string(dead[0].Body) != "bad" || dead[0].Receives != 3 {
 			t.Errorf("dead letters %v, want the bad one after 3 receives", dead)
@@ -121,18 +121,18 @@ func TestQueueRedelivery(t *testing.T) {
 	})
 	t.Run("OfAllAfterAPanic", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, _ cluster.Message) []string { panic("oh") }), whole)
+		equal(t, "deliveries", deliveries(t, w, func(_, _ state.Message) []string { panic("oh") }), whole)
 		if c := w.worked(); c.Panics != 3 || c.Errors != 3 || c.ColdStarts != 3 {
 			t.Errorf("counters %+v: want 3 panics, each ending its environment", c)
 		}
 	})
 	t.Run("OfAllWhenAnUnknownMessageIsNamed", func(t *testing.T) {
 		w := open(t, template(readsJobs(""), jobs), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, _ cluster.Message) []string { return []string{"nobody"} }), whole)
+		equal(t, "deliveries", deliveries(t, w, func(_, _ state.Message) []string { return []string{"nobody"} }), whole)
 	})
 	t.Run("NotWithoutReportBatchItemFailures", func(t *testing.T) {
 		w := open(t, strings.Replace(template(readsJobs(""), jobs), "[ReportBatchItemFailures]", "[]", 1), nil)
-		equal(t, "deliveries", deliveries(t, w, func(_, bad cluster.Message) []string { return []string{bad.ID} }), "0s good bad #1")
+		equal(t, "deliveries", deliveries(t, w, func(_, bad state.Message) []string { return []string{bad.ID} }), "0s good bad #1")
 	})
 	t.Run("WhileASlowInvocationStillRuns", func(t *testing.T) {
 		// The first invocation ends after the visibility time-out: its deletion comes too late to count.
@@ -147,7 +147,7 @@ func TestQueueRedelivery(t *testing.T) {
 				w.loop.After(wait, func() { run(context.Background()); done(false) })
 			}
 		})
-		got := deliveries(t, w, func(_, _ cluster.Message) []string { return nil })
+		got := deliveries(t, w, func(_, _ state.Message) []string { return nil })
 		equal(t, "deliveries", got, "30s good bad #2, 35s good bad #1")
 		if c := w.worked(); c.TimeOuts != 1 || w.queue("Jobs").Deleted != 2 {
 			t.Errorf("time-outs %d, deleted %d; want the late result ignored", c.TimeOuts, w.queue("Jobs").Deleted)
@@ -169,7 +169,7 @@ func TestQueueConcurrency(t *testing.T) {
 			})
 		}
 	})
-	w.worker.Messages = func(context.Context, []cluster.Message) []string { ran++; return nil }
+	w.worker.Messages = func(context.Context, []state.Message) []string { ran++; return nil }
 	w.runtime.Start()
 	for n := range 6 {
 		w.send("Jobs", fmt.Sprint(n), 0)
@@ -180,7 +180,7 @@ func TestQueueConcurrency(t *testing.T) {
 
 func TestQueueRequestsAreBilled(t *testing.T) {
 	w := open(t, template(readsJobs("BatchSize: 100\nMaximumBatchingWindowInSeconds: 1"), jobs), nil)
-	w.worker.Messages = func(context.Context, []cluster.Message) []string { return nil }
+	w.worker.Messages = func(context.Context, []state.Message) []string { return nil }
 	w.runtime.Start()
 	for range 25 {
 		w.send("Jobs", "x", 0)
@@ -221,7 +221,7 @@ func TestQueueLosesNothing(t *testing.T) {
 			}
 		})
 		handled := map[string]int{}
-		w.worker.Messages = func(_ context.Context, messages []cluster.Message) (retry []string) {
+		w.worker.Messages = func(_ context.Context, messages []state.Message) (retry []string) {
 			for _, m := range messages {
 				if hit(30, "fail") {
 					retry = append(retry, m.ID)

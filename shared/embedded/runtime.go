@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // RuntimeOptions say what the runtime connects.
@@ -84,7 +84,7 @@ func (r *Runtime) listen() {
 	for _, s := range r.streams {
 		s.arrive(r.stream.Pending(s.function.wiring.Name))
 	}
-	r.stream.OnRecords(func(records []cluster.Record) {
+	r.stream.OnRecords(func(records []state.Record) {
 		r.takeIn(func() {
 			for _, s := range r.streams {
 				s.arrive(records)
@@ -245,11 +245,11 @@ func (r *Runtime) Idle() bool {
 }
 
 // Visible are the messages that a queue would deliver now: of a dead-letter queue, all it has.
-func (r *Runtime) Visible(name string) []cluster.Message {
-	var out []cluster.Message
+func (r *Runtime) Visible(name string) []state.Message {
+	var out []state.Message
 	if q := r.queues[name]; q != nil {
 		for _, m := range q.ready {
-			out = append(out, cluster.Message{ID: m.id, Body: m.body, Receives: m.receives})
+			out = append(out, state.Message{ID: m.id, Body: m.body, Receives: m.receives})
 		}
 	}
 	return out

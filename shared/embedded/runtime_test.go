@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 var epoch = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
@@ -64,27 +65,27 @@ func (w *world) queue(name string) embedded.QueueCounters { return w.runtime.Cou
 
 // memoryStream is a stream without a store behind it.
 type memoryStream struct {
-	f       func([]cluster.Record)
-	pending []cluster.Record
+	f       func([]state.Record)
+	pending []state.Record
 	acked   map[string]string
 	n       int
 }
 
-func (s *memoryStream) OnRecords(f func([]cluster.Record)) { s.f = f }
-func (s *memoryStream) Pending(string) []cluster.Record    { return s.pending }
-func (s *memoryStream) Ack(consumer, sequence string)      { s.acked[consumer] = sequence }
-func (s *memoryStream) Expire(time.Time) int               { return 0 }
+func (s *memoryStream) OnRecords(f func([]state.Record)) { s.f = f }
+func (s *memoryStream) Pending(string) []state.Record    { return s.pending }
+func (s *memoryStream) Ack(consumer, sequence string)    { s.acked[consumer] = sequence }
+func (s *memoryStream) Expire(time.Time) int             { return 0 }
 
 // record is the next record: a change of the service with the name.
-func (s *memoryStream) record(name string) cluster.Record {
+func (s *memoryStream) record(name string) state.Record {
 	s.n++
 	row := &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: int64(s.n), Stamp: 7}, Name: name}
-	return cluster.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: cluster.Modify, Key: cluster.KeyOf(row), Old: row, New: row}
+	return state.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: state.Modify, Key: state.KeyOf(row), Old: row, New: row}
 }
 
 func (s *memoryStream) put(names ...string) {
 	for _, name := range names {
-		s.f([]cluster.Record{s.record(name)})
+		s.f([]state.Record{s.record(name)})
 	}
 }
 
@@ -152,7 +153,7 @@ Read:
 ` + indent(properties, 4)
 }
 
-func bodies(messages []cluster.Message) string {
+func bodies(messages []state.Message) string {
 	var out []string
 	for _, m := range messages {
 		out = append(out, string(m.Body))
@@ -160,7 +161,7 @@ func bodies(messages []cluster.Message) string {
 	return strings.Join(out, " ")
 }
 
-func names(records []cluster.Record) string {
+func names(records []state.Record) string {
 	var out []string
 	for _, r := range records {
 		out = append(out, r.New.(*cluster.Service).Name)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Store keeps the state of all clusters in this process: all rows in memory and, unless it is ephemeral, every change
@@ -30,7 +30,7 @@ type Store struct {
 	committing sync.Mutex
 	disk       *stateFile // nil where ephemeral
 	digest     hash.Hash
-	onRecords  func([]cluster.Record)
+	onRecords  func([]state.Record)
 
 	// mu guards what readers see; it is never held during a write to the file.
 	mu       sync.RWMutex
@@ -46,8 +46,8 @@ type Store struct {
 
 // storedRow is one row as stored. Nothing in it ever changes.
 type storedRow struct {
-	key  cluster.Key
-	row  cluster.Row
+	key  state.Key
+	row  state.Row
 	size int    // bytes, see itemSize
 	data []byte // the row encoded
 }
@@ -118,16 +118,16 @@ func (s *Store) Close() error {
 }
 
 // Get reads one row as last written; nil where there is none.
-func (s *Store) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *Store) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.read(ctx, key, consistentRead)
 }
 
 // Peek is Get at half the price.
-func (s *Store) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *Store) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	return s.read(ctx, key, eventualRead)
 }
 
-func (s *Store) read(ctx context.Context, key cluster.Key, price int64) (cluster.Row, error) {
+func (s *Store) read(ctx context.Context, key state.Key, price int64) (state.Row, error) {
 	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
 		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
 	}
@@ -145,13 +145,13 @@ func (s *Store) read(ctx context.Context, key cluster.Key, price int64) (cluster
 	return copyRow(e.row), nil
 }
 
-func (s *Store) entry(key cluster.Key) *storedRow {
+func (s *Store) entry(key state.Key) *storedRow {
 	e, _ := s.rows.Get(&storedRow{key: key})
 	return e
 }
 
 // List reads a range as last written, in order of sort key.
-func (s *Store) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
 	}
@@ -160,7 +160,7 @@ func (s *Store) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error
 		return nil, err
 	}
 	size := 0
-	rows := make([]cluster.Row, len(found))
+	rows := make([]state.Row, len(found))
 	for i, e := range found {
 		size += e.size
 		rows[i] = copyRow(e.row)
@@ -169,14 +169,14 @@ func (s *Store) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error
 	return rows, nil
 }
 
-func (s *Store) entries(r cluster.Range) ([]*storedRow, error) {
+func (s *Store) entries(r state.Range) ([]*storedRow, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.failed != nil || r.From >= r.To {
 		return nil, s.failed
 	}
 	var found []*storedRow
-	from := &storedRow{key: cluster.Key{Cluster: r.Cluster, Sort: r.From}}
+	from := &storedRow{key: state.Key{Cluster: r.Cluster, Sort: r.From}}
 	s.rows.Ascend(from, func(e *storedRow) bool {
 		if e.key.Cluster != r.Cluster || e.key.Sort >= r.To {
 			return false
@@ -188,12 +188,12 @@ func (s *Store) entries(r cluster.Range) ([]*storedRow, error) {
 }
 
 // Write makes one change and returns the row after it, nil after a deletion. A condition that does not hold gives
-// *cluster.Conflict with the row that is there.
-func (s *Store) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+// *state.Conflict with the row that is there.
+func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err := checkWrite(w); err != nil {
 		return nil, err
 	}
-	r := newCommitRequest(cluster.Commit{Version: cluster.NoVersion, Writes: []cluster.Write{w}})
+	r := newCommitRequest(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
 	if err := s.submit(ctx, r); err != nil {
 		key := w.Key()
 		return nil, fmt.Errorf("writing row %s of cluster %s: %w", key.Sort, key.Cluster, err)
@@ -208,9 +208,9 @@ func (s *Store) Write(ctx context.Context, w cluster.Write) (cluster.Row, error)
 	return copyRow(r.changes[0].new.row), nil
 }
 
-// Commit makes all changes or none. A condition or a version that does not hold gives *cluster.Conflict, too many
+// Commit makes all changes or none. A condition or a version that does not hold gives *state.Conflict, too many
 // writes or a row named twice an error.
-func (s *Store) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	err := checkCommit(c)
 	if err == nil && (len(c.Writes) > 0 || c.Version >= 0) {
 		err = s.submit(ctx, newCommitRequest(c))

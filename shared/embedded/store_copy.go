@@ -6,19 +6,19 @@ import (
 	"sync"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // copyRow is a row that shares nothing with r and is as it would come back from its JSON: times in UTC, empty maps and
 // lists nil.
-func copyRow(r cluster.Row) cluster.Row {
+func copyRow(r state.Row) state.Row {
 	from := reflect.ValueOf(r).Elem()
 	to := reflect.New(from.Type())
 	to.Elem().Set(from)
 	if detach := detacherOf(from.Type()); detach != nil {
 		detach(to.Elem())
 	}
-	return to.Interface().(cluster.Row)
+	return to.Interface().(state.Row)
 }
 
 // detacher replaces in an addressable value what it shares with the value that it was copied from.

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 // crashFile tells the child process which file to write to.
@@ -37,9 +37,9 @@ func TestCrashChild(t *testing.T) {
 	for w := range crashWriters {
 		all.Go(func() {
 			for rev := counted(s, w, "x") + 1; ; rev++ {
-				err := s.Commit(context.Background(), cluster.Commit{
-					Cluster: "c", Version: cluster.NoVersion,
-					Writes: []cluster.Write{{Put: instance(fmt.Sprint(w, "x"), rev)}, {Put: instance(fmt.Sprint(w, "y"), rev)}},
+				err := s.Commit(context.Background(), state.Commit{
+					Cluster: "c", Version: state.NoVersion,
+					Writes: []state.Write{{Put: instance(fmt.Sprint(w, "x"), rev)}, {Put: instance(fmt.Sprint(w, "y"), rev)}},
 				})
 				if err != nil {
 					fmt.Println("failed", err)
@@ -55,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 }
 
 func counted(s *embedded.Store, writer int, half string) int64 {
-	row, err := s.Get(context.Background(), cluster.KeyOf(instance(fmt.Sprint(writer, half), 0)))
+	row, err := s.Get(context.Background(), state.KeyOf(instance(fmt.Sprint(writer, half), 0)))
 	if err != nil || row == nil {
 		return 0
 	}
@@ -99,7 +99,7 @@ func TestSurvivesKill(t *testing.T) {
 func streamed(t *testing.T, s *embedded.Store) {
 	t.Helper()
 	records := s.Pending("one")
-	last := map[cluster.Key]int64{}
+	last := map[state.Key]int64{}
 	for i, r := range records {
 		if i > 0 && r.Sequence <= records[i-1].Sequence {
 			t.Fatalf("record %s comes after %s", r.Sequence, records[i-1].Sequence)

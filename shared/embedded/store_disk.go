@@ -12,7 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // The layout of a state file: a bbolt file with
@@ -222,10 +222,10 @@ func storedSequence(b *bolt.Bucket, key []byte) uint64 {
 
 func (s *Store) loadRow(k, data []byte) error {
 	name, sort, _ := strings.Cut(string(k), keySeparator)
-	if cluster.EmptyRow(sort) == nil {
+	if state.EmptyRow(sort) == nil {
 		return nil
 	}
-	row, err := cluster.DecodeRow(sort, data)
+	row, err := state.DecodeRow(sort, data)
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", name, err)
 	}
@@ -252,19 +252,19 @@ func (s *Store) loadRecord(k, data []byte) error {
 	if err != nil {
 		return err
 	}
-	key := cluster.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
-	if cluster.EmptyRow(key.Sort) == nil {
+	key := state.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
+	if state.EmptyRow(key.Sort) == nil {
 		return nil
 	}
-	r := cluster.Record{Sequence: formatSequence(n), Key: key, Op: cluster.Modify}
+	r := state.Record{Sequence: formatSequence(n), Key: key, Op: state.Modify}
 	if len(fields[2]) == 0 {
-		r.Op = cluster.Insert
-	} else if r.Old, err = cluster.DecodeRow(key.Sort, fields[2]); err != nil {
+		r.Op = state.Insert
+	} else if r.Old, err = state.DecodeRow(key.Sort, fields[2]); err != nil {
 		return err
 	}
 	if len(fields[3]) == 0 {
-		r.Op = cluster.Remove
-	} else if r.New, err = cluster.DecodeRow(key.Sort, fields[3]); err != nil {
+		r.Op = state.Remove
+	} else if r.New, err = state.DecodeRow(key.Sort, fields[3]); err != nil {
 		return err
 	}
 	s.stream.records = append(s.stream.records, r)

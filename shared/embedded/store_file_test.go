@@ -15,6 +15,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 func instance(id string, rev int64) *cluster.Instance {
@@ -25,7 +26,7 @@ func instance(id string, rev int64) *cluster.Instance {
 	}
 }
 
-func write(t testing.TB, s *embedded.Store, w cluster.Write) cluster.Row {
+func write(t testing.TB, s *embedded.Store, w state.Write) state.Row {
 	t.Helper()
 	row, err := s.Write(context.Background(), w)
 	if err != nil {
@@ -42,9 +43,9 @@ func reopen(t *testing.T, s *embedded.Store, path string, consumers ...string) *
 	return openStore(t, path, consumers...)
 }
 
-func allRows(t *testing.T, s *embedded.Store) []cluster.Row {
+func allRows(t *testing.T, s *embedded.Store) []state.Row {
 	t.Helper()
-	rows, err := s.List(context.Background(), cluster.Prefix("c", ""))
+	rows, err := s.List(context.Background(), state.Prefix("c", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +56,13 @@ func TestRestartKeepsEverything(t *testing.T) {
 	path := tempPath(t)
 	s := openStore(t, path)
 	for i := range 50 {
-		write(t, s, cluster.Write{Put: instance(fmt.Sprint(i), 1)})
+		write(t, s, state.Write{Put: instance(fmt.Sprint(i), 1)})
 	}
-	key := cluster.KeyOf(instance("7", 0))
-	write(t, s, cluster.Write{Delete: &key})
+	key := state.KeyOf(instance("7", 0))
+	write(t, s, state.Write{Delete: &key})
 	gone := instance("gone", 1)
 	gone.Expires = 100
-	write(t, s, cluster.Write{Put: gone})
+	write(t, s, state.Write{Put: gone})
 	want, hash := allRows(t, s), s.Hash()
 	s = reopen(t, s, path)
 	if diff := cmp.Diff(want, allRows(t, s)); diff != "" {
@@ -129,14 +130,14 @@ func TestClosed(t *testing.T) {
 	for name, path := range map[string]string{"Ephemeral": "", "File": tempPath(t)} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, path)
-			write(t, s, cluster.Write{Put: instance("a", 1)})
+			write(t, s, state.Write{Put: instance("a", 1)})
 			for range 2 {
 				if err := s.Close(); err != nil {
 					t.Errorf("Close: %v", err)
 				}
 			}
-			_, getErr := s.Get(context.Background(), cluster.KeyOf(instance("a", 1)))
-			_, writeErr := s.Write(context.Background(), cluster.Write{Put: instance("b", 1)})
+			_, getErr := s.Get(context.Background(), state.KeyOf(instance("a", 1)))
+			_, writeErr := s.Write(context.Background(), state.Write{Put: instance("b", 1)})
 			for _, err := range []error{getErr, writeErr} {
 				if err == nil || !strings.Contains(err.Error(), "closed") {
 					t.Errorf("error %v, want one that says the store is closed", err)
@@ -146,7 +147,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-func sorts(records []cluster.Record) (out []string) {
+func sorts(records []state.Record) (out []string) {
 	for _, r := range records {
 		out = append(out, r.Key.Sort)
 	}
@@ -157,12 +158,12 @@ func TestPendingAndAck(t *testing.T) {
 	path := tempPath(t)
 	s := openStore(t, path, "one", "two")
 	for _, id := range []string{"a", "b", "c", "d"} {
-		write(t, s, cluster.Write{Put: instance(id, 1)})
+		write(t, s, state.Write{Put: instance(id, 1)})
 	}
 	expect := func(consumer string, want ...string) {
 		t.Helper()
 		for i, id := range want {
-			want[i] = cluster.PrefixInstance + id
+			want[i] = state.PrefixInstance + id
 		}
 		if diff := cmp.Diff(want, sorts(s.Pending(consumer))); diff != "" {
 			t.Errorf("pending for %s (-want +got):\n%s", consumer, diff)
@@ -184,13 +185,13 @@ func TestPendingAndAck(t *testing.T) {
 	s = reopen(t, s, path, "one", "two")
 	expect("one", "d")
 	expect("two", "b", "c", "d")
-	write(t, s, cluster.Write{Put: instance("e", 1)})
+	write(t, s, state.Write{Put: instance("e", 1)})
 	if got := s.Pending("one")[1].Sequence; got != sequence(5) {
 		t.Errorf("sequence %s after a restart, want %s", got, sequence(5))
 	}
 	s.Ack("one", sequence(99)) // at most the last
 	expect("one")
-	write(t, s, cluster.Write{Put: instance("f", 1)})
+	write(t, s, state.Write{Put: instance("f", 1)})
 	expect("one", "f")
 
 	s = reopen(t, s, path, "one", "new") // two is not asked any more
@@ -201,13 +202,13 @@ func TestPendingAndAck(t *testing.T) {
 	s.Ack("one", sequence(6))
 	s = reopen(t, s, path, "one", "new", "late")
 	expect("late") // all was trimmed
-	write(t, s, cluster.Write{Put: instance("g", 1)})
+	write(t, s, state.Write{Put: instance("g", 1)})
 	expect("late", "g")
 }
 
 func TestRecordsAreCopies(t *testing.T) {
 	s := openStore(t, tempPath(t), "one")
-	s.OnRecords(func(records []cluster.Record) {
+	s.OnRecords(func(records []state.Record) {
 		for _, r := range records {
 			r.New.(*cluster.Instance).Attributes["ecs.instance-type"] = "spoilt"
 			if r.Old != nil {
@@ -216,9 +217,9 @@ func TestRecordsAreCopies(t *testing.T) {
 		}
 	})
 	for rev := int64(1); rev <= 3; rev++ {
-		write(t, s, cluster.Write{Put: instance("a", rev)})
+		write(t, s, state.Write{Put: instance("a", rev)})
 	}
-	if diff := cmp.Diff([]cluster.Row{instance("a", 3)}, allRows(t, s)); diff != "" {
+	if diff := cmp.Diff([]state.Row{instance("a", 3)}, allRows(t, s)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
@@ -236,7 +237,7 @@ func TestStreamIsTrimmed(t *testing.T) {
 	}
 	var after100 int64
 	for i := range int64(2000) {
-		write(t, s, cluster.Write{Put: instance("a", i+1)})
+		write(t, s, state.Write{Put: instance("a", i+1)})
 		for _, r := range s.Pending("one") {
 			s.Ack("one", r.Sequence)
 		}
@@ -253,10 +254,10 @@ func TestHash(t *testing.T) {
 	history := func(path string, edit func(s *embedded.Store)) string {
 		s := openStore(t, path)
 		ctx := context.Background()
-		write(t, s, cluster.Write{Put: &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
-		write(t, s, cluster.Write{Put: instance("a", 1)})
-		_, _ = s.Write(ctx, cluster.Write{Put: instance("a", 1)}) // refused: no part of history
-		if err := s.Commit(ctx, cluster.Commit{Cluster: "c", Version: 0, Writes: []cluster.Write{{Put: instance("b", 1)}}}); err != nil {
+		write(t, s, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
+		write(t, s, state.Write{Put: instance("a", 1)})
+		_, _ = s.Write(ctx, state.Write{Put: instance("a", 1)}) // refused: no part of history
+		if err := s.Commit(ctx, state.Commit{Cluster: "c", Version: 0, Writes: []state.Write{{Put: instance("b", 1)}}}); err != nil {
 			t.Fatal(err)
 		}
 		edit(s)
@@ -267,13 +268,13 @@ func TestHash(t *testing.T) {
 	if base != history("", same) || base != history(tempPath(t), same) {
 		t.Error("the same history gives another hash")
 	}
-	key := cluster.KeyOf(instance("a", 1))
+	key := state.KeyOf(instance("a", 1))
 	for name, edit := range map[string]func(s *embedded.Store){
-		"OneMoreWrite": func(s *embedded.Store) { write(t, s, cluster.Write{Put: instance("a", 2)}) },
-		"Deletion":     func(s *embedded.Store) { write(t, s, cluster.Write{Delete: &key}) },
+		"OneMoreWrite": func(s *embedded.Store) { write(t, s, state.Write{Put: instance("a", 2)}) },
+		"Deletion":     func(s *embedded.Store) { write(t, s, state.Write{Delete: &key}) },
 		"SameRowsByOtherWay": func(s *embedded.Store) {
-			write(t, s, cluster.Write{Delete: &key})
-			write(t, s, cluster.Write{Put: instance("a", 1)})
+			write(t, s, state.Write{Delete: &key})
+			write(t, s, state.Write{Put: instance("a", 1)})
 		},
 	} {
 		if history("", edit) == base {

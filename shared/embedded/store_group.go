@@ -8,12 +8,13 @@ import (
 	"hash"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // commitRequest is what one writer wants: a commit, or the deletion of all rows that expire by a time. Its outcome is set by
 // whoever settles it, under Store.committing.
 type commitRequest struct {
-	commit cluster.Commit
+	commit state.Commit
 	expire int64 // Unix seconds, 0 for a commit
 
 	done    bool
@@ -24,7 +25,7 @@ type commitRequest struct {
 // rowChange is one row before and after; nil where there is none.
 type rowChange struct{ old, new *storedRow }
 
-func (c rowChange) key() cluster.Key {
+func (c rowChange) key() state.Key {
 	if c.new != nil {
 		return c.new.key
 	}
@@ -37,18 +38,18 @@ type commitGroup struct {
 	changes []rowChange
 	// overlay is what the group has changed, nil for a deleted row; nil where the group is one request, whose rows
 	// are all different.
-	overlay  map[cluster.Key]*storedRow
+	overlay  map[state.Key]*storedRow
 	sequence uint64   // of the last record, this group's included
 	hash     [32]byte // this group's changes included
 }
 
 // newCommitRequest takes its own copy of the rows to be put.
-func newCommitRequest(c cluster.Commit) *commitRequest {
-	writes := make([]cluster.Write, len(c.Writes))
+func newCommitRequest(c state.Commit) *commitRequest {
+	writes := make([]state.Write, len(c.Writes))
 	for i, w := range c.Writes {
 		if w.Put != nil {
 			w.Put = copyRow(w.Put)
-			w.Put.Header().Cluster = cluster.KeyOf(w.Put).Cluster
+			w.Put.Header().Cluster = state.KeyOf(w.Put).Cluster
 		}
 		writes[i] = w
 	}
@@ -82,7 +83,7 @@ func (s *Store) submit(ctx context.Context, r *commitRequest) error {
 func (s *Store) settle(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {
-		g.overlay = map[cluster.Key]*storedRow{}
+		g.overlay = map[state.Key]*storedRow{}
 	}
 	for _, r := range batch {
 		r.done = true
@@ -117,8 +118,8 @@ func (s *Store) poison(err error, batch []*commitRequest) {
 }
 
 // publish makes the group visible to readers.
-func (s *Store) publish(g *commitGroup) []cluster.Record {
-	var records []cluster.Record
+func (s *Store) publish(g *commitGroup) []state.Record {
+	var records []state.Record
 	if s.onRecords != nil || s.stream.kept {
 		records = g.records()
 	}
@@ -143,7 +144,7 @@ func (s *Store) publish(g *commitGroup) []cluster.Record {
 }
 
 // stored is the row as the group's next request finds it.
-func (g *commitGroup) stored(key cluster.Key) *storedRow {
+func (g *commitGroup) stored(key state.Key) *storedRow {
 	if e, ok := g.overlay[key]; ok {
 		return e
 	}
@@ -182,7 +183,7 @@ func (g *commitGroup) expired(t int64) []rowChange {
 }
 
 // evaluate is what the commit changes, or why it changes nothing. Both have their price.
-func (g *commitGroup) evaluate(c cluster.Commit) ([]rowChange, error) {
+func (g *commitGroup) evaluate(c state.Commit) ([]rowChange, error) {
 	var b commitBill
 	changes := make([]rowChange, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
@@ -212,12 +213,12 @@ func (g *commitGroup) evaluate(c cluster.Commit) ([]rowChange, error) {
 }
 
 // moveVersion is the next state of the cluster's meta row.
-func (g *commitGroup) moveVersion(c cluster.Commit) (rowChange, error) {
-	key := cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta}
+func (g *commitGroup) moveVersion(c state.Commit) (rowChange, error) {
+	key := state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta}
 	old := g.stored(key)
-	meta, ok := old.rowOrNil().(*cluster.Meta)
+	meta, ok := old.rowOrNil().(*state.Meta)
 	if !ok || meta.Version != c.Version {
-		return rowChange{}, &cluster.Conflict{Key: key, Row: old.copy(), Version: true}
+		return rowChange{}, &state.Conflict{Key: key, Row: old.copy(), Version: true}
 	}
 	next := *meta
 	next.Version++
@@ -226,12 +227,12 @@ func (g *commitGroup) moveVersion(c cluster.Commit) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
-func (g *commitGroup) apply(w cluster.Write) (rowChange, error) {
+func (g *commitGroup) apply(w state.Write) (rowChange, error) {
 	key := w.Key()
 	old := g.stored(key)
 	next, ok := w.Apply(old.rowOrNil())
 	if !ok {
-		return rowChange{}, &cluster.Conflict{Key: key, Row: old.copy()}
+		return rowChange{}, &state.Conflict{Key: key, Row: old.copy()}
 	}
 	if next == nil {
 		return rowChange{old: old}, nil
@@ -243,14 +244,14 @@ func (g *commitGroup) apply(w cluster.Write) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
-func (e *storedRow) rowOrNil() cluster.Row {
+func (e *storedRow) rowOrNil() state.Row {
 	if e == nil {
 		return nil
 	}
 	return e.row
 }
 
-func (e *storedRow) copy() cluster.Row {
+func (e *storedRow) copy() state.Row {
 	if e == nil {
 		return nil
 	}
@@ -258,12 +259,12 @@ func (e *storedRow) copy() cluster.Row {
 }
 
 // newStoredRow takes over the row.
-func newStoredRow(row cluster.Row) (*storedRow, error) {
-	data, err := cluster.EncodeRow(row)
+func newStoredRow(row state.Row) (*storedRow, error) {
+	data, err := state.EncodeRow(row)
 	if err != nil {
-		return nil, fmt.Errorf("encoding row %s: %w", cluster.KeyOf(row).Sort, err)
+		return nil, fmt.Errorf("encoding row %s: %w", state.KeyOf(row).Sort, err)
 	}
-	key := cluster.KeyOf(row)
+	key := state.KeyOf(row)
 	e := &storedRow{key: key, row: row, data: data, size: itemSize(key, data)}
 	if e.size > maxItem {
 		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)

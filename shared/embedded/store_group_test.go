@@ -13,6 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 func openFile(t *testing.T, consumers ...string) *Store {
@@ -29,9 +30,9 @@ func row(id string, rev, expires int64) *cluster.Instance {
 	return &cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: rev, Expires: expires}, ID: id}
 }
 
-func putRow(t *testing.T, s *Store, r cluster.Row) {
+func putRow(t *testing.T, s *Store, r state.Row) {
 	t.Helper()
-	if _, err := s.Write(context.Background(), cluster.Write{Put: r}); err != nil {
+	if _, err := s.Write(context.Background(), state.Write{Put: r}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -75,37 +76,37 @@ func TestGroup(t *testing.T) {
 			if kind == "Ephemeral" {
 				s, _ = OpenStore(StoreOptions{})
 			}
-			var groups [][]cluster.Record
+			var groups [][]state.Record
 			putRow(t, s, row("expired", 1, 5))
 			putRow(t, s, row("saved", 1, 5))
-			putRow(t, s, &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}})
-			s.OnRecords(func(r []cluster.Record) { groups = append(groups, r) })
+			putRow(t, s, &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}})
+			s.OnRecords(func(r []state.Record) { groups = append(groups, r) })
 			before := 0
 			if s.disk != nil {
 				before = transactions(t, s)
 			}
-			key, expired := cluster.KeyOf(row("a", 0, 0)), 0
-			write := func(w cluster.Write) func() error {
+			key, expired := state.KeyOf(row("a", 0, 0)), 0
+			write := func(w state.Write) func() error {
 				return func() error { _, err := s.Write(ctx, w); return err }
 			}
-			commit := func(v int64, writes ...cluster.Write) func() error {
-				return func() error { return s.Commit(ctx, cluster.Commit{Cluster: "c", Version: v, Writes: writes}) }
+			commit := func(v int64, writes ...state.Write) func() error {
+				return func() error { return s.Commit(ctx, state.Commit{Cluster: "c", Version: v, Writes: writes}) }
 			}
 			errs := together(s,
-				write(cluster.Write{Put: row("a", 1, 0)}),
-				write(cluster.Write{Put: row("a", 2, 0)}),
-				write(cluster.Write{Put: row("a", 2, 0)}), // refused, by what this group wrote
-				write(cluster.Write{Delete: &key}),
-				write(cluster.Write{Put: row("a", 3, 0)}), // refused, by what this group deleted
-				commit(0, cluster.Write{Put: row("a", 1, 0)}),
-				commit(0, cluster.Write{Put: row("b", 1, 0)}),                                     // refused, by the version
-				commit(1, cluster.Write{Put: row("c", 1, 0)}, cluster.Write{Put: row("a", 1, 0)}), // refused, whole
-				commit(1, cluster.Write{Put: row("saved", 2, 0)}),
+				write(state.Write{Put: row("a", 1, 0)}),
+				write(state.Write{Put: row("a", 2, 0)}),
+				write(state.Write{Put: row("a", 2, 0)}), // refused, by what this group wrote
+				write(state.Write{Delete: &key}),
+				write(state.Write{Put: row("a", 3, 0)}), // refused, by what this group deleted
+				commit(0, state.Write{Put: row("a", 1, 0)}),
+				commit(0, state.Write{Put: row("b", 1, 0)}),                                   // refused, by the version
+				commit(1, state.Write{Put: row("c", 1, 0)}, state.Write{Put: row("a", 1, 0)}), // refused, whole
+				commit(1, state.Write{Put: row("saved", 2, 0)}),
 				func() error { expired = s.Expire(time.Unix(9, 0)); return nil },
 			)
 			var refusals []int
 			for i, err := range errs {
-				var conflict *cluster.Conflict
+				var conflict *state.Conflict
 				if errors.As(err, &conflict) {
 					refusals = append(refusals, i)
 				} else if err != nil {
@@ -146,7 +147,7 @@ func TestGroup(t *testing.T) {
 func TestDurableBeforeVisible(t *testing.T) {
 	s := openFile(t, "one")
 	seen := 0
-	s.OnRecords(func(records []cluster.Record) {
+	s.OnRecords(func(records []state.Record) {
 		for _, r := range records {
 			seen++
 			_ = s.disk.db.View(func(tx *bolt.Tx) error {
@@ -175,14 +176,14 @@ func TestFailedWritePoisons(t *testing.T) {
 	s := openFile(t)
 	putRow(t, s, row("a", 1, 0))
 	heard := 0
-	s.OnRecords(func([]cluster.Record) { heard++ })
+	s.OnRecords(func([]state.Record) { heard++ })
 	s.disk.db.MaxSize = 1 // the disk is full
 	big := row("big", 1, 0)
 	big.EC2InstanceID = strings.Repeat("x", 300<<10)
 	errs := together(s,
-		func() error { _, err := s.Write(ctx, cluster.Write{Put: big}); return err },
-		func() error { _, err := s.Write(ctx, cluster.Write{Put: row("b", 1, 0)}); return err },
-		func() error { _, err := s.Write(ctx, cluster.Write{Put: row("a", 1, 0)}); return err },
+		func() error { _, err := s.Write(ctx, state.Write{Put: big}); return err },
+		func() error { _, err := s.Write(ctx, state.Write{Put: row("b", 1, 0)}); return err },
+		func() error { _, err := s.Write(ctx, state.Write{Put: row("a", 1, 0)}); return err },
 	)
 	for i, err := range errs {
 		if !errors.Is(err, cluster.ErrAmbiguous) || !strings.Contains(err.Error(), s.disk.path) {
@@ -190,10 +191,10 @@ func TestFailedWritePoisons(t *testing.T) {
 		}
 	}
 	s.disk.db.MaxSize = 0
-	_, getErr := s.Get(ctx, cluster.KeyOf(row("a", 0, 0)))
-	_, listErr := s.List(ctx, cluster.Prefix("c", ""))
-	_, writeErr := s.Write(ctx, cluster.Write{Put: row("c", 1, 0)})
-	commitErr := s.Commit(ctx, cluster.Commit{Cluster: "c", Version: cluster.NoVersion, Writes: []cluster.Write{{Put: row("c", 1, 0)}}})
+	_, getErr := s.Get(ctx, state.KeyOf(row("a", 0, 0)))
+	_, listErr := s.List(ctx, state.Prefix("c", ""))
+	_, writeErr := s.Write(ctx, state.Write{Put: row("c", 1, 0)})
+	commitErr := s.Commit(ctx, state.Commit{Cluster: "c", Version: state.NoVersion, Writes: []state.Write{{Put: row("c", 1, 0)}}})
 	for i, err := range []error{getErr, listErr, writeErr, commitErr} {
 		if err == nil || !strings.Contains(err.Error(), "until a restart") {
 			t.Errorf("call %d afterwards: %v, want one that says what to do", i, err)
@@ -211,7 +212,7 @@ func TestFailedWritePoisons(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if rows, err := again.List(ctx, cluster.Prefix("c", "")); err != nil || len(rows) != 1 {
+	if rows, err := again.List(ctx, state.Prefix("c", "")); err != nil || len(rows) != 1 {
 		t.Errorf("after a restart: %d rows, %v; want what was acknowledged", len(rows), err)
 	}
 }

@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // A copy says the same as its row and shares nothing with it, whatever fields rows have.
 func TestCopyRow(t *testing.T) {
 	for _, prefix := range []string{
-		cluster.PrefixMeta, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixAlias,
-		cluster.PrefixDefinition, cluster.PrefixOutbox, cluster.PrefixRequest, cluster.PrefixDue, cluster.PrefixEvent,
-		cluster.PrefixCheckpoint, cluster.PrefixEntry, cluster.PrefixBucket,
+		state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
+		state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
+		state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket,
 	} {
 		t.Run(strings.TrimSuffix(prefix, "#"), func(t *testing.T) {
-			r := cluster.EmptyRow(prefix)
+			r := state.EmptyRow(prefix)
 			fillAll(reflect.ValueOf(r).Elem())
-			want, err := cluster.EncodeRow(r)
+			want, err := state.EncodeRow(r)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := copyRow(r)
-			if got, err := cluster.EncodeRow(c); err != nil || string(got) != string(want) {
+			if got, err := state.EncodeRow(c); err != nil || string(got) != string(want) {
 				t.Errorf("the copy is %s (%v), want %s", got, err, want)
 			}
 			if shared := sharedParts(reflect.ValueOf(r), reflect.ValueOf(c), "row"); len(shared) > 0 {

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // recordLog is what a durable store keeps of its stream: the records that not every consumer has acknowledged. It is
 // guarded by Store.mu.
 type recordLog struct {
 	kept      bool // there are consumers; it never changes
-	records   []cluster.Record
+	records   []state.Record
 	consumers map[string]uint64 // the last acknowledged record of each
 	moved     bool              // an acknowledgement is not in the file yet
 }
@@ -27,7 +27,7 @@ func newRecordLog(consumers []string) recordLog {
 	return s
 }
 
-func (s *recordLog) add(records []cluster.Record) {
+func (s *recordLog) add(records []state.Record) {
 	if s.kept {
 		s.records = append(s.records, records...)
 	}
@@ -57,7 +57,7 @@ func (s *recordLog) upTo(position uint64) int {
 // OnRecords has f called with the stream records of every group of changes, in order, once the group is durable and
 // before its writers hear of it. f must be quick, must not write to the store, and must not change the records. It is
 // set before the first write.
-func (s *Store) OnRecords(f func([]cluster.Record)) {
+func (s *Store) OnRecords(f func([]state.Record)) {
 	s.committing.Lock()
 	defer s.committing.Unlock()
 	s.onRecords = f
@@ -65,7 +65,7 @@ func (s *Store) OnRecords(f func([]cluster.Record)) {
 
 // Pending are the records that a consumer has not acknowledged, those of before a restart included, in order. There are
 // none in an ephemeral store, nor for a consumer that it was not opened with.
-func (s *Store) Pending(consumer string) []cluster.Record {
+func (s *Store) Pending(consumer string) []state.Record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	position, ok := s.stream.consumers[consumer]
@@ -106,8 +106,8 @@ func parseSequence(s string) uint64 {
 }
 
 // records are the group's changes as stream records, after seal.
-func (g *commitGroup) records() []cluster.Record {
-	out := make([]cluster.Record, len(g.changes))
+func (g *commitGroup) records() []state.Record {
+	out := make([]state.Record, len(g.changes))
 	for i, c := range g.changes {
 		n := g.sequence - uint64(len(g.changes)-1-i) //nolint:gosec // not negative
 		out[i] = newStreamRecord(n, c)
@@ -116,15 +116,15 @@ func (g *commitGroup) records() []cluster.Record {
 }
 
 // newStreamRecord copies what the store still holds; the old row is the record's alone.
-func newStreamRecord(n uint64, c rowChange) cluster.Record {
-	r := cluster.Record{Sequence: formatSequence(n), Key: c.key(), Old: c.old.rowOrNil(), New: c.new.copy()}
+func newStreamRecord(n uint64, c rowChange) state.Record {
+	r := state.Record{Sequence: formatSequence(n), Key: c.key(), Old: c.old.rowOrNil(), New: c.new.copy()}
 	switch {
 	case c.old == nil:
-		r.Op = cluster.Insert
+		r.Op = state.Insert
 	case c.new == nil:
-		r.Op = cluster.Remove
+		r.Op = state.Remove
 	default:
-		r.Op = cluster.Modify
+		r.Op = state.Modify
 	}
 	return r
 }

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/handler"
 	"berth/shared/porttest"
+	"berth/shared/state"
 )
 
 func openStore(t testing.TB, path string, consumers ...string) *embedded.Store {
@@ -30,10 +29,10 @@ func tempPath(t testing.TB) string { return filepath.Join(t.TempDir(), "berth.db
 
 func TestState(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) handler.State { return openStore(t, "") })
+		porttest.State(t, func(t *testing.T) state.State { return openStore(t, "") })
 	})
 	t.Run("File", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) handler.State { return openStore(t, tempPath(t), "one") })
+		porttest.State(t, func(t *testing.T) state.State { return openStore(t, tempPath(t), "one") })
 	})
 }
 
@@ -41,12 +40,12 @@ func TestState(t *testing.T) {
 type listened struct {
 	*embedded.Store
 	mu      sync.Mutex
-	records []cluster.Record
+	records []state.Record
 }
 
 func listen(s *embedded.Store) *listened {
 	l := &listened{Store: s}
-	s.OnRecords(func(records []cluster.Record) {
+	s.OnRecords(func(records []state.Record) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.records = append(l.records, records...)
@@ -54,16 +53,16 @@ func listen(s *embedded.Store) *listened {
 	return l
 }
 
-func (l *listened) Records(t *testing.T, name string, n int) []cluster.Record {
+func (l *listened) Records(t *testing.T, name string, n int) []state.Record {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return firstOf(t, l.records, name, n)
 }
 
-func firstOf(t *testing.T, records []cluster.Record, name string, n int) []cluster.Record {
+func firstOf(t *testing.T, records []state.Record, name string, n int) []state.Record {
 	t.Helper()
-	var out []cluster.Record
+	var out []state.Record
 	for _, r := range records {
 		if r.Key.Cluster == name && len(out) < n {
 			out = append(out, r)
@@ -87,7 +86,7 @@ type pending struct {
 	reopened bool
 }
 
-func (p *pending) Records(t *testing.T, name string, n int) []cluster.Record {
+func (p *pending) Records(t *testing.T, name string, n int) []state.Record {
 	t.Helper()
 	if p.reopened {
 		if err := p.Close(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // DynamoDB's limits, kept here too: what works on one tier works on the others.
@@ -85,14 +85,14 @@ func (u *usageCounter) wrote(b commitBill) {
 }
 
 // billRefused bills a commit that a condition refused; one that breaks a limit is free.
-func (g *commitGroup) billRefused(c cluster.Commit, err error) {
-	var conflict *cluster.Conflict
+func (g *commitGroup) billRefused(c state.Commit, err error) {
+	var conflict *state.Conflict
 	if !errors.As(err, &conflict) {
 		return
 	}
 	var b commitBill
 	if c.Version >= 0 {
-		b.write(rowChange{old: g.stored(cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta})})
+		b.write(rowChange{old: g.stored(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
 	}
 	for _, w := range c.Writes {
 		b.write(rowChange{old: g.stored(w.Key())})
@@ -103,7 +103,7 @@ func (g *commitGroup) billRefused(c cluster.Commit, err error) {
 // itemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of names and texts, about half a
 // byte per digit, one for a bool or a null, and for a list or map 3 and one per element. It may be a few bytes off
 // where the JSON escapes characters.
-func itemSize(key cluster.Key, data []byte) int {
+func itemSize(key state.Key, data []byte) int {
 	n, depth := len("sk")+len(key.Sort), 0
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
@@ -161,7 +161,7 @@ func numberEnd(data []byte, i int) int {
 	return i
 }
 
-func checkKey(key cluster.Key) error {
+func checkKey(key state.Key) error {
 	switch {
 	case key.Cluster == "" || key.Sort == "":
 		return errors.New("a key must not be empty")
@@ -173,7 +173,7 @@ func checkKey(key cluster.Key) error {
 	return nil
 }
 
-func checkWrite(w cluster.Write) error {
+func checkWrite(w state.Write) error {
 	if w.Put == nil && w.Delete == nil && w.Stop == nil && w.Claim == nil && w.Observe == nil {
 		return errors.New("a write that says nothing")
 	}
@@ -181,18 +181,18 @@ func checkWrite(w cluster.Write) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if w.Put != nil && cluster.EmptyRow(key.Sort) == nil {
+	if w.Put != nil && state.EmptyRow(key.Sort) == nil {
 		return fmt.Errorf("no kind of row has the key %q", key.Sort)
 	}
 	return nil
 }
 
-func checkCommit(c cluster.Commit) error {
+func checkCommit(c state.Commit) error {
 	statements := len(c.Writes)
-	seen := make(map[cluster.Key]bool, len(c.Writes)+1)
+	seen := make(map[state.Key]bool, len(c.Writes)+1)
 	if c.Version >= 0 {
 		statements++
-		key := cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta}
+		key := state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta}
 		if err := checkKey(key); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 func TestUsage(t *testing.T) {
@@ -21,17 +22,17 @@ func TestUsage(t *testing.T) {
 		i.EC2InstanceID = strings.Repeat("x", kb<<10)
 		return i
 	}
-	put := func(rows ...cluster.Row) func() {
+	put := func(rows ...state.Row) func() {
 		return func() {
 			for _, row := range rows {
-				_, _ = s.Write(ctx, cluster.Write{Put: row})
+				_, _ = s.Write(ctx, state.Write{Put: row})
 			}
 		}
 	}
-	commit := func(version int64, writes ...cluster.Write) func() {
-		return func() { _ = s.Commit(ctx, cluster.Commit{Cluster: "c", Version: version, Writes: writes}) }
+	commit := func(version int64, writes ...state.Write) func() {
+		return func() { _ = s.Commit(ctx, state.Commit{Cluster: "c", Version: version, Writes: writes}) }
 	}
-	key := func(id string) cluster.Key { return cluster.KeyOf(instance(id, 0)) }
+	key := func(id string) state.Key { return state.KeyOf(instance(id, 0)) }
 	small, big, absent := key("small"), key("big"), key("absent")
 	expiring := sized("expiring", 1, 0)
 	expiring.Expires = 1
@@ -50,19 +51,19 @@ func TestUsage(t *testing.T) {
 		{"GetBig", func() { _, _ = s.Get(ctx, big) }, embedded.Usage{ReadUnits: 3, Requests: 1}},
 		{"Peek", func() { _, _ = s.Peek(ctx, small) }, embedded.Usage{ReadUnits: 0.5, Requests: 1}},
 		{"PeekBig", func() { _, _ = s.Peek(ctx, big) }, embedded.Usage{ReadUnits: 1.5, Requests: 1}},
-		{"ListTogether", func() { _, _ = s.List(ctx, cluster.Prefix("c", "")) }, embedded.Usage{ReadUnits: 3, Requests: 1}},
-		{"ListNothing", func() { _, _ = s.List(ctx, cluster.Prefix("d", "")) }, embedded.Usage{ReadUnits: 1, Requests: 1}},
+		{"ListTogether", func() { _, _ = s.List(ctx, state.Prefix("c", "")) }, embedded.Usage{ReadUnits: 3, Requests: 1}},
+		{"ListNothing", func() { _, _ = s.List(ctx, state.Prefix("d", "")) }, embedded.Usage{ReadUnits: 1, Requests: 1}},
 		{"ShrinkingPut", put(sized("big", 2, 0)), embedded.Usage{WriteUnits: 10, Requests: 1}},
 		{"GrowingPut", put(sized("big", 3, 2)), embedded.Usage{WriteUnits: 3, Requests: 1}},
-		{"Delete", func() { _, _ = s.Write(ctx, cluster.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 3, Requests: 1}},
-		{"DeleteNothing", func() { _, _ = s.Write(ctx, cluster.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"Meta", put(&cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}), embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"CommitOfOneRow", commit(-1, cluster.Write{Put: sized("small", 2, 0)}), embedded.Usage{WriteUnits: 1, Requests: 1}},
-		{"CommitOfTwoRows", commit(-1, cluster.Write{Put: sized("small", 3, 0)}, cluster.Write{Delete: &absent}), embedded.Usage{WriteUnits: 4, Requests: 1}},
-		{"CommitWithVersion", commit(0, cluster.Write{Put: sized("small", 4, 2)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
-		{"RefusedCommit", commit(0, cluster.Write{Put: sized("small", 5, 0)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
+		{"Delete", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 3, Requests: 1}},
+		{"DeleteNothing", func() { _, _ = s.Write(ctx, state.Write{Delete: &big}) }, embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"Meta", put(&state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}), embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"CommitOfOneRow", commit(-1, state.Write{Put: sized("small", 2, 0)}), embedded.Usage{WriteUnits: 1, Requests: 1}},
+		{"CommitOfTwoRows", commit(-1, state.Write{Put: sized("small", 3, 0)}, state.Write{Delete: &absent}), embedded.Usage{WriteUnits: 4, Requests: 1}},
+		{"CommitWithVersion", commit(0, state.Write{Put: sized("small", 4, 2)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
+		{"RefusedCommit", commit(0, state.Write{Put: sized("small", 5, 0)}), embedded.Usage{WriteUnits: 8, Requests: 1}},
 		{"CommitOfNothing", commit(-1), embedded.Usage{}},
-		{"BadCommit", commit(-1, cluster.Write{}), embedded.Usage{}},
+		{"BadCommit", commit(-1, state.Write{}), embedded.Usage{}},
 		{"TooBig", put(sized("huge", 1, 500)), embedded.Usage{}},
 		{"Expiry", func() {
 			put(expiring)()
@@ -95,10 +96,10 @@ func benchTask(i int, rev int64) *cluster.Task {
 func fill(b *testing.B, s *embedded.Store, instances, tasks int) {
 	b.Helper()
 	for i := range instances {
-		write(b, s, cluster.Write{Put: instance(fmt.Sprintf("%032d", i), 1)})
+		write(b, s, state.Write{Put: instance(fmt.Sprintf("%032d", i), 1)})
 	}
 	for i := range tasks {
-		write(b, s, cluster.Write{Put: benchTask(i, 1)})
+		write(b, s, state.Write{Put: benchTask(i, 1)})
 	}
 }
 
@@ -107,11 +108,11 @@ func BenchmarkStore(b *testing.B) {
 	s := openStore(b, "")
 	fill(b, s, 5000, 10000)
 	version := int64(0)
-	write(b, s, cluster.Write{Put: &cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
+	write(b, s, state.Write{Put: &state.Meta{Head: cluster.Head{Cluster: "c", Rev: 1}}})
 	b.Run("Write", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			if _, err := s.Write(ctx, cluster.Write{Put: benchTask(i%10000, 0), Any: true}); err != nil {
+			if _, err := s.Write(ctx, state.Write{Put: benchTask(i%10000, 0), Any: true}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -119,17 +120,17 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("Observe", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			o := &cluster.Observation{Task: cluster.KeyOf(benchTask(i%10000, 0)), Version: int64(i + 1), Last: cluster.TaskRunning}
-			_, _ = s.Write(ctx, cluster.Write{Observe: o})
+			o := &state.Observation{Task: state.KeyOf(benchTask(i%10000, 0)), Version: int64(i + 1), Last: cluster.TaskRunning}
+			_, _ = s.Write(ctx, state.Write{Observe: o})
 		}
 	})
 	b.Run("CommitOf50", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			writes := make([]cluster.Write, 50)
+			writes := make([]state.Write, 50)
 			for j := range writes {
-				writes[j] = cluster.Write{Put: benchTask((i*50+j)%10000, 0), Any: true}
+				writes[j] = state.Write{Put: benchTask((i*50+j)%10000, 0), Any: true}
 			}
-			if err := s.Commit(ctx, cluster.Commit{Cluster: "c", Version: version, Writes: writes}); err != nil {
+			if err := s.Commit(ctx, state.Commit{Cluster: "c", Version: version, Writes: writes}); err != nil {
 				b.Fatal(err)
 			}
 			version++
@@ -137,12 +138,12 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("Get", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			_, _ = s.Get(ctx, cluster.KeyOf(benchTask(i%10000, 0)))
+			_, _ = s.Get(ctx, state.KeyOf(benchTask(i%10000, 0)))
 		}
 	})
 	b.Run("ListAll", func(b *testing.B) {
 		for b.Loop() {
-			_, _ = s.List(ctx, cluster.Prefix("c", ""))
+			_, _ = s.List(ctx, state.Prefix("c", ""))
 		}
 	})
 	b.Run("ExpireNothing", func(b *testing.B) {
@@ -155,13 +156,13 @@ func BenchmarkStore(b *testing.B) {
 func BenchmarkFile(b *testing.B) {
 	path := tempPath(b)
 	s := openStore(b, path, "one")
-	s.OnRecords(func(records []cluster.Record) { s.Ack("one", records[len(records)-1].Sequence) })
+	s.OnRecords(func(records []state.Record) { s.Ack("one", records[len(records)-1].Sequence) })
 	for _, writers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("Write%d", writers), func(b *testing.B) {
 			b.SetParallelism(writers)
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					if _, err := s.Write(context.Background(), cluster.Write{Put: benchTask(i%1000, 0), Any: true}); err != nil {
+					if _, err := s.Write(context.Background(), state.Write{Put: benchTask(i%1000, 0), Any: true}); err != nil {
 						b.Error(err)
 					}
 				}

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Stream is the state's stream of changes. Records come in the order in which they were committed; a consumer is
 // a function's name.
 type Stream interface {
 	// OnRecords has f called, from any goroutine, with the records of each commit in order.
-	OnRecords(f func([]cluster.Record))
+	OnRecords(f func([]state.Record))
 	// Pending are the records that the consumer has not acknowledged, oldest first.
-	Pending(consumer string) []cluster.Record
+	Pending(consumer string) []state.Record
 	// Ack says that the consumer needs nothing up to and including the record with the sequence again.
 	Ack(consumer, sequence string)
 	// Expire deletes the rows that may be deleted at now and returns how many there were.
@@ -50,7 +50,7 @@ const ackEvery = 256
 // streamed is a record that passed the filter. Its upTo is the last record before the next one that passed: the filtered
 // ones in between are acknowledged with it.
 type streamed struct {
-	cluster.Record
+	state.Record
 	arrived time.Time
 	upTo    string
 }
@@ -73,7 +73,7 @@ func newStreamSource(f *function, w *StreamSource, stream Stream) *streamSource 
 }
 
 // arrive takes in records, in order.
-func (s *streamSource) arrive(records []cluster.Record) {
+func (s *streamSource) arrive(records []state.Record) {
 	now := s.runtime.loop.Now()
 	for i := range records {
 		r := &records[i]
@@ -115,7 +115,7 @@ func (s *streamSource) part() part {
 }
 
 func (s *streamSource) invoke(n int) {
-	batch := make([]cluster.Record, n)
+	batch := make([]state.Record, n)
 	for i := range batch {
 		batch[i] = s.records[i].Record
 	}

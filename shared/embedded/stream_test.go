@@ -14,12 +14,13 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 // consume has the worker note each batch, with its time, and answer with f.
-func consume(w *world, f func(records []cluster.Record) (string, error)) *[]string {
+func consume(w *world, f func(records []state.Record) (string, error)) *[]string {
 	got := &[]string{}
-	w.worker.Records = func(_ context.Context, records []cluster.Record) (string, error) {
+	w.worker.Records = func(_ context.Context, records []state.Record) (string, error) {
 		*got = append(*got, w.at().String()+" "+names(records))
 		return f(records)
 	}
@@ -27,11 +28,11 @@ func consume(w *world, f func(records []cluster.Record) (string, error)) *[]stri
 	return got
 }
 
-func fine([]cluster.Record) (string, error) { return "", nil }
+func fine([]state.Record) (string, error) { return "", nil }
 
 // failOn fails whole batches that have one of the services.
-func failOn(bad ...string) func([]cluster.Record) (string, error) {
-	return func(records []cluster.Record) (string, error) {
+func failOn(bad ...string) func([]state.Record) (string, error) {
+	return func(records []state.Record) (string, error) {
 		if slices.ContainsFunc(strings.Fields(names(records)), func(n string) bool { return slices.Contains(bad, n) }) {
 			return "", errors.New("a bad record")
 		}
@@ -40,8 +41,8 @@ func failOn(bad ...string) func([]cluster.Record) (string, error) {
 }
 
 // retryFrom reports the first record of one of the services as failed.
-func retryFrom(bad ...string) func([]cluster.Record) (string, error) {
-	return func(records []cluster.Record) (string, error) {
+func retryFrom(bad ...string) func([]state.Record) (string, error) {
+	return func(records []state.Record) (string, error) {
 		for i, n := range strings.Fields(names(records)) {
 			if slices.Contains(bad, n) {
 				return records[i].Sequence, nil
@@ -109,7 +110,7 @@ func TestStreamBatches(t *testing.T) {
 	})
 	t.Run("WhatWasNotAcknowledgedComesFirst", func(t *testing.T) {
 		stream := &memoryStream{acked: map[string]string{}}
-		stream.pending = []cluster.Record{stream.record("old")}
+		stream.pending = []state.Record{stream.record("old")}
 		w := open(t, template(readsTable(""), table), func(o *embedded.RuntimeOptions) { o.Stream = stream })
 		stream.put("between")
 		got := consume(w, fine)
@@ -122,7 +123,7 @@ func TestStreamBatches(t *testing.T) {
 func TestStreamRetries(t *testing.T) {
 	for _, c := range []struct {
 		name, properties string
-		answer           func([]cluster.Record) (string, error)
+		answer           func([]state.Record) (string, error)
 		want             string // deliveries
 		given            string // up
 		acked            int
@@ -145,7 +146,7 @@ func TestStreamRetries(t *testing.T) {
 		},
 		{
 			"WholeBatchWhenAnUnknownRecordIsNamed", "MaximumRetryAttempts: 1\nFunctionResponseTypes: [ReportBatchItemFailures]",
-			func(r []cluster.Record) (string, error) {
+			func(r []state.Record) (string, error) {
 				if len(r) > 1 {
 					return "nonsense", nil
 				}
@@ -160,7 +161,7 @@ func TestStreamRetries(t *testing.T) {
 				"42.6s a b c, 52.6s a b c", "RecordAgeExceeded 1-3 (3), RecordAgeExceeded 4-4 (1)", 4,
 		},
 		{
-			"AfterAPanic", "MaximumRetryAttempts: 0", func(r []cluster.Record) (string, error) {
+			"AfterAPanic", "MaximumRetryAttempts: 0", func(r []state.Record) (string, error) {
 				if len(r) > 1 {
 					panic("oh")
 				}
@@ -233,7 +234,7 @@ func TestStreamFilterSeesAttributeValues(t *testing.T) {
 			Needs: cluster.Resources{CPU: 250}, Overrides: &cluster.Overrides{CPU: "1"},
 		}
 	}
-	r := cluster.Record{Sequence: "9", Op: cluster.Modify, Key: cluster.KeyOf(row(1)), Old: row(1), New: row(2)}
+	r := state.Record{Sequence: "9", Op: state.Modify, Key: state.KeyOf(row(1)), Old: row(1), New: row(2)}
 	for pattern, want := range map[string]bool{
 		`{"dynamodb": {"NewImage": {"rv": {"N": ["2"]}}}}`:                            true,
 		`{"dynamodb": {"NewImage": {"rv": {"N": [2]}}}}`:                              false, // numbers are text there
@@ -311,8 +312,8 @@ func TestStreamLosesNothing(t *testing.T) {
 			}
 		})
 		handled := map[string]bool{} // by sequence
-		last := map[cluster.Key]string{}
-		consume(w, func(records []cluster.Record) (string, error) {
+		last := map[state.Key]string{}
+		consume(w, func(records []state.Record) (string, error) {
 			for _, r := range records {
 				if !healed && hit(failing) {
 					if partial {

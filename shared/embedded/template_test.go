@@ -13,6 +13,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 // shipped is the wiring of the template that is deployed.
@@ -71,65 +72,65 @@ func TestTemplateFilters(t *testing.T) {
 		edit(row)
 		return row
 	}
-	due := &cluster.Due{Head: head(0), At: epoch, Kind: cluster.DueOutbox}
-	request := &cluster.Request{Head: head(0), ID: "r"}
-	outbox := &cluster.Outbox{Head: head(0), ID: "o", Stops: []cluster.StopItem{{ID: "t"}}}
+	due := &state.Due{Head: head(0), At: epoch, Kind: state.DueOutbox}
+	request := &state.Request{Head: head(0), ID: "r"}
+	outbox := &state.Outbox{Head: head(0), ID: "o", Stops: []state.StopItem{{ID: "t"}}}
 	target := &cluster.Target{Head: head(0), Task: "t", Owner: "o"}
 	instance := &cluster.Instance{Head: head(0), ID: "i", Status: cluster.InstanceActive}
 	for _, c := range []struct {
 		name                string
-		op                  cluster.Op
-		row                 cluster.Row
+		op                  state.Op
+		row                 state.Row
 		placement, dispatch bool
 	}{
-		{"ServiceCreatedByTheAPI", cluster.Insert, &cluster.Service{Head: head(4), Name: "s"}, true, false},
-		{"ServiceChangedByTheAPI", cluster.Modify, &cluster.Service{Head: head(4), Name: "s"}, true, false},
-		{"ServiceWrittenByPlacement", cluster.Modify, &cluster.Service{Head: head(0), Name: "s"}, false, false},
-		{"ServicePurged", cluster.Remove, &cluster.Service{Head: head(4), Name: "s"}, false, false},
-		{"InstanceNew", cluster.Insert, instance, true, false},
-		{"InstanceChanged", cluster.Modify, instance, true, false},
-		{"InstanceExpired", cluster.Remove, instance, false, false},
-		{"TaskCommitted", cluster.Insert, task(func(*cluster.Task) {}), false, false},
-		{"TaskClaimed", cluster.Modify, task(func(t *cluster.Task) { t.Attempt = 1 }), false, false},
-		{"TaskRunning", cluster.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), true, false},
-		{"TaskForeign", cluster.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true, false},
-		{"TaskStopped", cluster.Modify, task(func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped }), true, false},
-		{"TaskStoppedByAUser", cluster.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopUserInitiated }), true, false},
-		{"TaskStoppedByPlacement", cluster.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopByScheduler }), false, false},
-		{"RunningTaskStoppedByPlacement", cluster.Modify, task(func(t *cluster.Task) {
+		{"ServiceCreatedByTheAPI", state.Insert, &cluster.Service{Head: head(4), Name: "s"}, true, false},
+		{"ServiceChangedByTheAPI", state.Modify, &cluster.Service{Head: head(4), Name: "s"}, true, false},
+		{"ServiceWrittenByPlacement", state.Modify, &cluster.Service{Head: head(0), Name: "s"}, false, false},
+		{"ServicePurged", state.Remove, &cluster.Service{Head: head(4), Name: "s"}, false, false},
+		{"InstanceNew", state.Insert, instance, true, false},
+		{"InstanceChanged", state.Modify, instance, true, false},
+		{"InstanceExpired", state.Remove, instance, false, false},
+		{"TaskCommitted", state.Insert, task(func(*cluster.Task) {}), false, false},
+		{"TaskClaimed", state.Modify, task(func(t *cluster.Task) { t.Attempt = 1 }), false, false},
+		{"TaskRunning", state.Modify, task(func(t *cluster.Task) { t.Last = cluster.TaskRunning }), true, false},
+		{"TaskForeign", state.Insert, task(func(t *cluster.Task) { t.Last = cluster.TaskPending; t.Stamp = 3 }), true, false},
+		{"TaskStopped", state.Modify, task(func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped }), true, false},
+		{"TaskStoppedByAUser", state.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopUserInitiated }), true, false},
+		{"TaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) { t.Desired, t.StopCode = cluster.TaskStopped, cluster.StopByScheduler }), false, false},
+		{"RunningTaskStoppedByPlacement", state.Modify, task(func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Last = cluster.TaskStopped, cluster.StopByScheduler, cluster.TaskRunning
 		}), false, false},
-		{"TaskExpired", cluster.Remove, task(func(t *cluster.Task) { t.Last = cluster.TaskStopped }), false, false},
-		{"RequestNew", cluster.Insert, request, true, false},
-		{"RequestAnswered", cluster.Modify, request, false, false},
-		{"RequestExpired", cluster.Remove, request, false, false},
-		{"DueSet", cluster.Insert, due, true, false},
-		{"DueMoved", cluster.Modify, due, false, false},
-		{"DueGoneOff", cluster.Remove, due, true, false},
-		{"OutboxNew", cluster.Insert, outbox, false, true},
-		{"OutboxPartlyDone", cluster.Modify, outbox, false, false},
-		{"OutboxDone", cluster.Remove, outbox, false, false},
-		{"TargetWantedByPlacement", cluster.Insert, target, false, false},
-		{"TargetRegistered", cluster.Modify, target, true, false},
-		{"TargetGone", cluster.Remove, target, true, false},
-		{"Throttle", cluster.Insert, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
-		{"ThrottleExpired", cluster.Remove, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
-		{"AlarmWatch", cluster.Insert, &cluster.AlarmWatch{Head: head(0), Owner: "o"}, true, false},
-		{"Protection", cluster.Insert, &cluster.Protection{Head: head(0), Owner: "o", Task: "t"}, true, false},
-		{"Meta", cluster.Modify, &cluster.Meta{Head: head(4)}, false, false},
-		{"Checkpoint", cluster.Modify, &cluster.Checkpoint{Head: head(0)}, false, false},
-		{"Alias", cluster.Insert, &cluster.Alias{Head: head(0), Derived: "d"}, false, false},
-		{"TaskDefinition", cluster.Insert, &cluster.TaskDefinition{Head: head(0), Family: "f"}, false, false},
-		{"ServiceEvent", cluster.Insert, &cluster.ServiceEvent{Head: head(0), Service: "s"}, false, false},
-		{"Entry", cluster.Insert, &cluster.Entry{Head: head(0), Name: "c"}, false, false},
-		{"Bucket", cluster.Modify, &cluster.Bucket{Head: head(0), Name: "b"}, false, false},
+		{"TaskExpired", state.Remove, task(func(t *cluster.Task) { t.Last = cluster.TaskStopped }), false, false},
+		{"RequestNew", state.Insert, request, true, false},
+		{"RequestAnswered", state.Modify, request, false, false},
+		{"RequestExpired", state.Remove, request, false, false},
+		{"DueSet", state.Insert, due, true, false},
+		{"DueMoved", state.Modify, due, false, false},
+		{"DueGoneOff", state.Remove, due, true, false},
+		{"OutboxNew", state.Insert, outbox, false, true},
+		{"OutboxPartlyDone", state.Modify, outbox, false, false},
+		{"OutboxDone", state.Remove, outbox, false, false},
+		{"TargetWantedByPlacement", state.Insert, target, false, false},
+		{"TargetRegistered", state.Modify, target, true, false},
+		{"TargetGone", state.Remove, target, true, false},
+		{"Throttle", state.Insert, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
+		{"ThrottleExpired", state.Remove, &cluster.Throttle{Head: head(0), Owner: "o"}, true, false},
+		{"AlarmWatch", state.Insert, &cluster.AlarmWatch{Head: head(0), Owner: "o"}, true, false},
+		{"Protection", state.Insert, &cluster.Protection{Head: head(0), Owner: "o", Task: "t"}, true, false},
+		{"Meta", state.Modify, &state.Meta{Head: head(4)}, false, false},
+		{"Checkpoint", state.Modify, &state.Checkpoint{Head: head(0)}, false, false},
+		{"Alias", state.Insert, &state.Alias{Head: head(0), Derived: "d"}, false, false},
+		{"TaskDefinition", state.Insert, &cluster.TaskDefinition{Head: head(0), Family: "f"}, false, false},
+		{"ServiceEvent", state.Insert, &cluster.ServiceEvent{Head: head(0), Service: "s"}, false, false},
+		{"Entry", state.Insert, &state.Entry{Head: head(0), Name: "c"}, false, false},
+		{"Bucket", state.Modify, &state.Bucket{Head: head(0), Name: "b"}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := cluster.Record{Sequence: "1", Op: c.op, Key: cluster.KeyOf(c.row), Old: c.row, New: c.row}
+			r := state.Record{Sequence: "1", Op: c.op, Key: state.KeyOf(c.row), Old: c.row, New: c.row}
 			switch c.op {
-			case cluster.Insert:
+			case state.Insert:
 				r.Old = nil
-			case cluster.Remove:
+			case state.Remove:
 				r.New = nil
 			}
 			equal(t, "wakes placement", w.Functions["placement"].Streams[0].Passes(&r), c.placement)
@@ -219,7 +220,7 @@ func edited(t *testing.T, file, source string, detail map[string]any) []byte {
 func sent(t *testing.T, parameters map[string]string, event []byte) int {
 	t.Helper()
 	none := func(string) embedded.Function {
-		return embedded.Function{Messages: func(context.Context, []cluster.Message) []string { return nil }}
+		return embedded.Function{Messages: func(context.Context, []state.Message) []string { return nil }}
 	}
 	loop := embedded.NewVirtualLoop(epoch)
 	r, err := embedded.NewRuntime(loop, shipped(t, parameters), embedded.RuntimeOptions{

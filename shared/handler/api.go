@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // API answers the operations of the ECS API that are Berth's own: services and tasks. It writes what is wanted and
 // reads what is; what has to be decided is placement's. Errors are [cluster.Error] with the API's own codes.
 type API struct {
-	State    State
+	State    state.State
 	ECS      ECS
 	Clock    Clock
 	Settings Settings
@@ -25,12 +26,12 @@ type API struct {
 }
 
 // known makes sure that Berth knows the cluster, and takes it in if only ECS does.
-func (a *API) known(ctx context.Context, name string) (*cluster.Meta, error) {
-	row, err := a.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+func (a *API) known(ctx context.Context, name string) (*state.Meta, error) {
+	row, err := a.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
-	if meta, ok := row.(*cluster.Meta); ok && meta != nil {
+	if meta, ok := row.(*state.Meta); ok && meta != nil {
 		return meta, nil
 	}
 	active, err := a.ECS.ClusterActive(ctx, name)
@@ -44,13 +45,13 @@ func (a *API) known(ctx context.Context, name string) (*cluster.Meta, error) {
 }
 
 // adopt starts to keep a cluster that ECS has, with the instances that it has already.
-func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
+func (a *API) adopt(ctx context.Context, name string) (*state.Meta, error) {
 	now := a.Clock.Now()
-	meta := &cluster.Meta{
+	meta := &state.Meta{
 		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
 	}
-	row, err := a.State.Write(ctx, cluster.Write{Put: meta})
-	var c *cluster.Conflict
+	row, err := a.State.Write(ctx, state.Write{Put: meta})
+	var c *state.Conflict
 	if errors.As(err, &c) {
 		row, err = c.Row, nil
 	}
@@ -61,7 +62,7 @@ func (a *API) adopt(ctx context.Context, name string) (*cluster.Meta, error) {
 	if err := list(ctx, a.State, name); err != nil {
 		return nil, err
 	}
-	got, ok := row.(*cluster.Meta)
+	got, ok := row.(*state.Meta)
 	if !ok || got == nil {
 		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
 	}
@@ -91,7 +92,7 @@ func (a *API) DeletingCluster(ctx context.Context, name string) error {
 	if n > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
-	rows, err := a.State.List(ctx, cluster.Prefix(name, cluster.PrefixTask))
+	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixTask))
 	if err != nil {
 		return fmt.Errorf("listing tasks: %w", err)
 	}
@@ -110,7 +111,7 @@ func (a *API) ClusterDeleted(ctx context.Context, name string) error {
 
 // ServiceCount is how many services of the cluster are ACTIVE.
 func (a *API) ServiceCount(ctx context.Context, name string) (active int, err error) {
-	rows, err := a.State.List(ctx, cluster.Prefix(name, cluster.PrefixService))
+	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixService))
 	if err != nil {
 		return 0, fmt.Errorf("listing services: %w", err)
 	}
@@ -131,7 +132,7 @@ func (a *API) InstancesChanged(ctx context.Context, clusterName string, ids []st
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
 func (a *API) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return eachCluster(ctx, a.State, func(clusterName string) error {
-		got, err := a.State.Get(ctx, cluster.TaskDefinitionKey(clusterName, name))
+		got, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
 		if err != nil {
 			return fmt.Errorf("reading task definition %s: %w", name, err)
 		}
@@ -141,7 +142,7 @@ func (a *API) TaskDefinitionChanged(ctx context.Context, name string) error {
 		}
 		next := *d
 		next.Inactive = true
-		_, err = a.State.Write(ctx, cluster.Write{Put: &next, Any: true})
+		_, err = a.State.Write(ctx, state.Write{Put: &next, Any: true})
 		return wrap(err, "marking task definition %s", name)
 	})
 }
@@ -155,7 +156,7 @@ func (a *API) definition(ctx context.Context, clusterName, name string) (*cluste
 	if got.Inactive {
 		return nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 	}
-	row, err := a.State.Get(ctx, cluster.TaskDefinitionKey(clusterName, got.Name()))
+	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, got.Name()))
 	if err != nil {
 		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
 	}
@@ -164,7 +165,7 @@ func (a *API) definition(ctx context.Context, clusterName, name string) (*cluste
 	}
 	cached := *got
 	cached.Head = cluster.Head{Cluster: clusterName}
-	_, err = a.State.Write(ctx, cluster.Write{Put: &cached, Any: true})
+	_, err = a.State.Write(ctx, state.Write{Put: &cached, Any: true})
 	return &cached, wrap(err, "caching task definition %s", name)
 }
 
@@ -172,7 +173,7 @@ func (a *API) definition(ctx context.Context, clusterName, name string) (*cluste
 func retry(what string, f func() error) error {
 	for range maxRaces {
 		err := f()
-		var c *cluster.Conflict
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return err
 		}

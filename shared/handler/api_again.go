@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Created is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
@@ -48,16 +49,16 @@ func (a *API) Submitted(ctx context.Context, spec cluster.TaskSpec) (tasks []*cl
 }
 
 // submitted is the request that the same clientToken wrote; nil where none did.
-func (a *API) submitted(ctx context.Context, spec cluster.TaskSpec) (*cluster.Request, error) {
+func (a *API) submitted(ctx context.Context, spec cluster.TaskSpec) (*state.Request, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
 	id := tokenID(spec)
-	row, err := a.State.Get(ctx, cluster.RequestKey(spec.Cluster, id))
+	row, err := a.State.Get(ctx, state.RequestKey(spec.Cluster, id))
 	if err != nil {
 		return nil, fmt.Errorf("reading request %s: %w", id, err)
 	}
-	if old, ok := row.(*cluster.Request); ok && old != nil {
+	if old, ok := row.(*state.Request); ok && old != nil {
 		return sameRequest(old, spec.Params)
 	}
 	return nil, nil
@@ -69,7 +70,7 @@ func tokenID(spec cluster.TaskSpec) string {
 }
 
 // sameRequest refuses a clientToken that comes with other parameters than before.
-func sameRequest(old *cluster.Request, params string) (*cluster.Request, error) {
+func sameRequest(old *state.Request, params string) (*state.Request, error) {
 	if old.Params != params {
 		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
 	}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Capacity is what a cluster's instances come from, as rows: its capacity providers, what managed scaling remembers of them,
 // its node groups, and the last update of each one's nodes.
-func (a *API) Capacity(ctx context.Context, clusterName string) (rows []cluster.Row, err error) {
+func (a *API) Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -19,7 +20,7 @@ func (a *API) Capacity(ctx context.Context, clusterName string) (rows []cluster.
 	}
 	for _, p := range of.Rows {
 		rows = append(rows, p)
-		history, err := a.State.Get(ctx, cluster.ScalingHistoryKey(clusterName, p.Name))
+		history, err := a.State.Get(ctx, state.ScalingHistoryKey(clusterName, p.Name))
 		if err != nil {
 			return nil, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
 		}
@@ -27,7 +28,7 @@ func (a *API) Capacity(ctx context.Context, clusterName string) (rows []cluster.
 			rows = append(rows, h)
 		}
 	}
-	found, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixNodeGroup))
+	found, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
 	if err != nil {
 		return nil, fmt.Errorf("listing node groups: %w", err)
 	}
@@ -37,7 +38,7 @@ func (a *API) Capacity(ctx context.Context, clusterName string) (rows []cluster.
 		if !ok || g.Update == "" {
 			continue
 		}
-		last, err := a.State.Get(ctx, cluster.UpdateKey(clusterName, g.Name, g.Update))
+		last, err := a.State.Get(ctx, state.UpdateKey(clusterName, g.Name, g.Update))
 		if err != nil {
 			return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
 		}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // clusterProviders are those of the cluster; where none were ever set a row of Rev 0.
-func clusterProviders(ctx context.Context, state State, clusterName string) (*cluster.ClusterProviders, error) {
-	row, err := state.Get(ctx, cluster.ClusterProvidersKey(clusterName))
+func clusterProviders(ctx context.Context, store state.State, clusterName string) (*cluster.ClusterProviders, error) {
+	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
 	if err != nil {
 		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)
 	}
@@ -73,11 +74,11 @@ func (a *API) PutClusterProviders(ctx context.Context, clusterName string, names
 		if err != nil {
 			return err
 		}
-		err = a.State.Commit(ctx, cluster.Commit{
-			Cluster: clusterName, Version: cluster.NoVersion, Writes: append(claims, cluster.Write{Put: next}),
+		err = a.State.Commit(ctx, state.Commit{
+			Cluster: clusterName, Version: state.NoVersion, Writes: append(claims, state.Write{Put: next}),
 		})
-		var c *cluster.Conflict
-		if errors.As(err, &c) && c.Key == cluster.KeyOf(next) {
+		var c *state.Conflict
+		if errors.As(err, &c) && c.Key == state.KeyOf(next) {
 			return updateInProgress()
 		}
 		return err
@@ -135,8 +136,8 @@ func (a *API) replaceable(ctx context.Context, old *cluster.ClusterProviders, na
 // usedProviders are those that services of the cluster name, and tasks that have not ended.
 func (a *API) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
 	used := map[string]bool{}
-	for _, prefix := range []string{cluster.PrefixService, cluster.PrefixTask} {
-		rows, err := a.State.List(ctx, cluster.Prefix(clusterName, prefix))
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask} {
+		rows, err := a.State.List(ctx, state.Prefix(clusterName, prefix))
 		if err != nil {
 			return nil, fmt.Errorf("listing the %s rows of cluster %s: %w", prefix, clusterName, err)
 		}
@@ -162,7 +163,7 @@ func (a *API) usedProviders(ctx context.Context, clusterName string) (map[string
 
 // claims are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
 // let go of one for a cluster that was deleted then does not.
-func (a *API) claims(ctx context.Context, clusterName string, names []string) (out []cluster.Write, err error) {
+func (a *API) claims(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
 	for _, name := range names {
 		p, err := provider(ctx, a.State, name)
 		switch {
@@ -179,7 +180,7 @@ func (a *API) claims(ctx context.Context, clusterName string, names []string) (o
 		if !slices.Contains(p.Clusters, clusterName) {
 			next.Clusters = append(slices.Clone(p.Clusters), clusterName)
 		}
-		out = append(out, cluster.Write{Put: &next})
+		out = append(out, state.Write{Put: &next})
 	}
 	return out, nil
 }

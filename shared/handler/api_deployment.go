@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // keepHistory is how long service deployments and revisions can be looked up (ECS developer guide, service deployments).
@@ -116,15 +117,15 @@ func stopped(r *cluster.Release, now time.Time, why string) *cluster.Release {
 
 // history are the rows of service deployments and revisions that go with a change of a service. What is current is in the
 // service's own row; what is no more gets its last word here.
-func (a *API) history(old, next *cluster.Service) (writes []cluster.Write) {
+func (a *API) history(old, next *cluster.Service) (writes []state.Write) {
 	revision := func(s *cluster.Service, r cluster.Revision) {
-		writes = append(writes, cluster.Write{Any: true, Put: &cluster.ServiceRevision{
+		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
 			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(keepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
 		}})
 	}
 	release := func(s *cluster.Service, r *cluster.Release) {
 		if r != nil {
-			writes = append(writes, cluster.Write{Any: true, Put: &cluster.ServiceDeployment{
+			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
 				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(keepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
 			}})
 		}
@@ -186,7 +187,7 @@ func (a *API) ListServiceDeployments(ctx context.Context, q cluster.DeploymentQu
 	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && queried(q, r) {
 		out = append(out, &cluster.ReleaseDetail{Release: *r, Service: s})
 	}
-	from := cluster.Prefix(q.Cluster, cluster.PrefixDeployment+s.Short+"#")
+	from := state.Prefix(q.Cluster, state.PrefixDeployment+s.Short+"#")
 	if q.After != "" {
 		from.From += q.After + "\x00"
 	}
@@ -208,7 +209,7 @@ func (a *API) ListServiceDeployments(ctx context.Context, q cluster.DeploymentQu
 		if len(rows) < from.Limit {
 			return out, false, nil
 		}
-		from.From = cluster.KeyOf(rows[len(rows)-1]).Sort + "\x00"
+		from.From = state.KeyOf(rows[len(rows)-1]).Sort + "\x00"
 	}
 }
 
@@ -245,7 +246,7 @@ func (a *API) release(ctx context.Context, ref cluster.RecordRef) (*cluster.Serv
 	if s.Release != nil && s.Release.ID == ref.ID {
 		return s, s.Release, nil
 	}
-	row, err := a.State.Get(ctx, cluster.KeyOf((&cluster.ServiceDeployment{
+	row, err := a.State.Get(ctx, state.KeyOf((&cluster.ServiceDeployment{
 		Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID},
 	})))
 	if err != nil {
@@ -285,7 +286,7 @@ func (a *API) revision(ctx context.Context, s *cluster.Service, ref cluster.Reco
 	if r := kept(s, ref.ID); r != nil {
 		return r, nil
 	}
-	row, err := a.State.Get(ctx, cluster.Key{Cluster: s.Cluster, Sort: cluster.PrefixRevision + s.Short + "#" + ref.ID})
+	row, err := a.State.Get(ctx, state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID})
 	if err != nil {
 		return nil, fmt.Errorf("reading service revision %s: %w", ref, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 var (
@@ -38,7 +39,7 @@ func (w *world) decided(name string, change func(*cluster.Service)) *cluster.Ser
 	s := *w.service(name).Service
 	change(&s)
 	s.Rev++
-	if _, err := w.store.Write(ctx, cluster.Write{Put: &s}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: &s}); err != nil {
 		w.t.Fatal(err)
 	}
 	return &s
@@ -135,7 +136,7 @@ func TestAPI_WhatStartsADeployment(t *testing.T) {
 			}
 			want(t, "deploys", after.Deployment.ID != before.Deployment.ID, c.deploys)
 			want(t, "is another service deployment", after.Release.ID != before.Release.ID, c.deploys)
-			wantCount(t, "service deployments", rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment), map[bool]int{false: 1, true: 2}[c.deploys])
+			wantCount(t, "service deployments", rows[*cluster.ServiceDeployment](w, state.PrefixDeployment), map[bool]int{false: 1, true: 2}[c.deploys])
 			if c.happened != nil && !c.happened(after) {
 				t.Errorf("nothing happened: %s", show(after))
 			}
@@ -159,10 +160,10 @@ func TestAPI_Deployment(t *testing.T) {
 		want(t, "state", d.State, cluster.RolloutInProgress)
 		want(t, "service deployment", fmt.Sprint(s.Release.Status, " ", s.Release.Target == d.ID, s.Release.CreatedAt.Equal(epoch)), "PENDING true true")
 		wantCount(t, "sources", s.Release.Sources, 0)
-		row := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)[0]
+		row := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)[0]
 		want(t, "row", row.ID, s.Release.ID)
 		want(t, "kept", row.Expires, epoch.Add(90*24*time.Hour).Unix())
-		want(t, "revision", rows[*cluster.ServiceRevision](w, cluster.PrefixRevision)[0].ID, d.ID)
+		want(t, "revision", rows[*cluster.ServiceRevision](w, state.PrefixRevision)[0].ID, d.ID)
 		want(t, "rebalances zones", s.ZoneRebalancing, true)
 	})
 	t.Run("KeepsTheOldOneAsActiveAndAsTheWayBack", func(t *testing.T) {
@@ -181,8 +182,8 @@ func TestAPI_Deployment(t *testing.T) {
 		want(t, "source", strings.Join(s.Release.Sources, " "), old.Deployment.ID)
 		want(t, "created", s.Deployment.CreatedAt, epoch.Add(time.Minute))
 		want(t, "counts", s.Deployment.Running, 0)
-		wantCount(t, "revisions", rows[*cluster.ServiceRevision](w, cluster.PrefixRevision), 2)
-		history := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)
+		wantCount(t, "revisions", rows[*cluster.ServiceRevision](w, state.PrefixRevision), 2)
+		history := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)
 		wantCount(t, "service deployments", history, 2)
 		want(t, "newest first", history[0].ID, s.Release.ID)
 		want(t, "end of the one before", fmt.Sprint(history[1].Status, " ", history[1].FinishedAt.Equal(epoch.Add(time.Minute))), "STOPPED true")
@@ -258,7 +259,7 @@ func TestAPI_Deployment(t *testing.T) {
 			wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 			w.pump()
 		}
-		d := rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)[0]
+		d := rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)[0]
 		want(t, "its deployment has ended", d.Status.Ended(), true)
 	})
 	t.Run("ThatIsActiveKeepsAServiceFromBeingDeletedUnforced", func(t *testing.T) {
@@ -370,7 +371,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	})
 	t.Run("HaveRevisionsThatCanBeLookedUp", func(t *testing.T) {
 		var refs []cluster.RecordRef
-		for _, r := range rows[*cluster.ServiceRevision](w, cluster.PrefixRevision) {
+		for _, r := range rows[*cluster.ServiceRevision](w, state.PrefixRevision) {
 			refs = append(refs, cluster.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
 		}
 		wantCount(t, "revisions", refs, 6)

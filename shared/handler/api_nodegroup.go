@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // keepUpdate is how long an update that has ended can be described.
@@ -71,10 +72,10 @@ func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
 	if err := n.free(ctx, use); err != nil {
 		return err
 	}
-	take := taken(use, func(u *cluster.GroupUse) { u.NodeGroup = g.Ref() })
-	err = n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: g}, take}})
-	var c *cluster.Conflict
-	if errors.As(err, &c) && c.Key == cluster.KeyOf(g) {
+	take := taken(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
+	err = n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, take}})
+	var c *state.Conflict
+	if errors.As(err, &c) && c.Key == state.KeyOf(g) {
 		return errNameTaken
 	}
 	return err
@@ -125,7 +126,7 @@ func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err erro
 
 // free refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
 // be created has none.
-func (n *NodeGroups) free(ctx context.Context, use *cluster.GroupUse) error {
+func (n *NodeGroups) free(ctx context.Context, use *state.GroupUse) error {
 	of := use.NodeGroup
 	if of.ID == "" {
 		return nil
@@ -150,7 +151,7 @@ func (n *NodeGroups) NodeGroup(ctx context.Context, clusterName, name string) (*
 }
 
 func (n *NodeGroups) nodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	row, err := n.State.Get(ctx, cluster.NodeGroupKey(clusterName, name))
+	row, err := n.State.Get(ctx, state.NodeGroupKey(clusterName, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading node group %s: %w", name, err)
 	}
@@ -163,7 +164,7 @@ func (n *NodeGroups) ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuer
 	if _, err := n.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	return n.names(ctx, q, cluster.PrefixNodeGroup)
+	return n.names(ctx, q, state.PrefixNodeGroup)
 }
 
 // ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds none, as a cluster of
@@ -176,12 +177,12 @@ func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGro
 	if _, err := n.NodeGroup(ctx, q.Cluster, q.NodeGroup); err != nil {
 		return nil, false, err
 	}
-	return n.names(ctx, q, cluster.PrefixUpdate+q.NodeGroup+"#")
+	return n.names(ctx, q, state.PrefixUpdate+q.NodeGroup+"#")
 }
 
 // names are what follows a prefix in a page of keys.
 func (n *NodeGroups) names(ctx context.Context, q cluster.NodeGroupQuery, prefix string) (out []string, more bool, err error) {
-	r := cluster.Prefix(q.Cluster, prefix)
+	r := state.Prefix(q.Cluster, prefix)
 	if q.After != "" {
 		r.From = prefix + q.After + "\x00"
 	}
@@ -191,7 +192,7 @@ func (n *NodeGroups) names(ctx context.Context, q cluster.NodeGroupQuery, prefix
 		return nil, false, fmt.Errorf("listing %s: %w", prefix, err)
 	}
 	for _, row := range rows {
-		out = append(out, strings.TrimPrefix(cluster.KeyOf(row).Sort, prefix))
+		out = append(out, strings.TrimPrefix(state.KeyOf(row).Sort, prefix))
 	}
 	if len(out) > q.Limit {
 		return out[:q.Limit], true, nil
@@ -215,7 +216,7 @@ func (n *NodeGroups) update(ctx context.Context, clusterName, nodeGroup, id stri
 	if id == "" {
 		return nil, nil
 	}
-	row, err := n.State.Get(ctx, cluster.UpdateKey(clusterName, nodeGroup, id))
+	row, err := n.State.Get(ctx, state.UpdateKey(clusterName, nodeGroup, id))
 	if err != nil {
 		return nil, fmt.Errorf("reading update %s: %w", id, err)
 	}
@@ -237,7 +238,7 @@ func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name stri
 	}
 	gone := *g
 	gone.Rev, gone.Status, gone.ModifiedAt = g.Rev+1, cluster.NodeGroupDeleting, n.Clock.Now()
-	if _, err := n.State.Write(ctx, cluster.Write{Put: &gone}); err != nil {
+	if _, err := n.State.Write(ctx, state.Write{Put: &gone}); err != nil {
 		return nil, inUse(err, name)
 	}
 	return &gone, nil
@@ -263,7 +264,7 @@ func (n *NodeGroups) read(ctx context.Context, clusterName, name string) (*clust
 
 // inUse is a lost race for a node group as an answer of the API.
 func inUse(err error, name string) error {
-	var c *cluster.Conflict
+	var c *state.Conflict
 	if errors.As(err, &c) {
 		return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being changed by somebody else", name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // autoGroups are Auto Scaling groups and launch templates that node groups are made of.
@@ -337,7 +338,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
 		raced := another(n.API)
-		raced.State = &racedState{State: w.state, before: func(c cluster.Commit) {
+		raced.State = &racedState{State: w.state, before: func(c state.Commit) {
 			if !beaten {
 				beaten = true
 				if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "own", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
@@ -370,11 +371,11 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 
 // racedState lets somebody else be first.
 type racedState struct {
-	handler.State
-	before func(c cluster.Commit)
+	state.State
+	before func(c state.Commit)
 }
 
-func (s *racedState) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *racedState) Commit(ctx context.Context, c state.Commit) error {
 	s.before(c)
 	return s.State.Commit(ctx, c)
 }
@@ -474,7 +475,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
 		u, err := resize(7)
 		want(t, "error", err, nil)
-		state := &racedState{State: w.state, before: func(cluster.Commit) { panic("crash") }}
+		state := &racedState{State: w.state, before: func(state.Commit) { panic("crash") }}
 		n.function.State = state
 		func() {
 			defer func() { _ = recover() }()
@@ -505,7 +506,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 	wantCode(t, err, cluster.CodeResourceNotFound, "No update found for ID: 0000")
 
 	left := func() int {
-		return len(rows[*cluster.NodeGroup](w, cluster.PrefixNodeGroup)) + len(rows[*cluster.Update](w, cluster.PrefixUpdate))
+		return len(rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)) + len(rows[*cluster.Update](w, state.PrefixUpdate))
 	}
 	gone, err := n.DeleteNodeGroup(ctx, prod, "web")
 	want(t, "deleting", fmt.Sprint(gone.Status, " ", err), "DELETING <nil>")
@@ -521,7 +522,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 	n.function.State = w.state
 	n.look()
 	want(t, "rows", left(), 0)
-	use, err := w.state.Get(ctx, cluster.GroupUseKey("a"))
+	use, err := w.state.Get(ctx, state.GroupUseKey("a"))
 	want(t, "who has the group", fmt.Sprint(use, err), "<nil> <nil>")
 	want(t, "group that stays", auto.groups["a"].Desired, 3)
 	_, err = n.DeleteNodeGroup(ctx, prod, "web")
@@ -530,12 +531,12 @@ func TestNodeGroups_Delete(t *testing.T) {
 
 // afterGet lets something happen once a row was read.
 type afterGet struct {
-	handler.State
-	key  cluster.Key
+	state.State
+	key  state.Key
 	then func()
 }
 
-func (a *afterGet) Get(c context.Context, k cluster.Key) (cluster.Row, error) {
+func (a *afterGet) Get(c context.Context, k state.Key) (state.Row, error) {
 	row, err := a.State.Get(c, k)
 	if then := a.then; then != nil && k == a.key {
 		a.then = nil
@@ -553,7 +554,7 @@ func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow := *n.function
-	slow.State = &afterGet{State: n.function.State, key: cluster.NodeGroupKey(prod, "web"), then: func() {
+	slow.State = &afterGet{State: n.function.State, key: state.NodeGroupKey(prod, "web"), then: func() {
 		n.look()
 		if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
 			t.Fatal(err)
@@ -591,7 +592,7 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w, n := begin(t)
 		slow := another(w.api)
-		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("a"), then: func() {
+		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("a"), then: func() {
 			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
 				t.Fatal(err)
 			}
@@ -613,18 +614,18 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 
 // dyingState makes so many writes and no more.
 type dyingState struct {
-	handler.State
+	state.State
 	writes int
 }
 
-func (s *dyingState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (s *dyingState) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if s.writes--; s.writes < 0 {
 		return nil, errStore
 	}
 	return s.State.Write(ctx, w)
 }
 
-func (s *dyingState) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *dyingState) Commit(ctx context.Context, c state.Commit) error {
 	if s.writes--; s.writes < 0 {
 		return errStore
 	}

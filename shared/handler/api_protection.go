@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // keepProtection is how long the row of a protection outlives it.
@@ -33,8 +34,8 @@ func (a *API) ProtectTasks(ctx context.Context, clusterName string, ids []string
 		until = time.Time{}
 	}
 	// The tasks are read with the version that the commit holds to: no decision to stop one comes in between.
-	err = narrowAll(ctx, a.State, clusterName, func(stamp int64) ([]cluster.Write, error) {
-		var writes []cluster.Write
+	err = narrowAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
+		var writes []state.Write
 		out, failed = nil, nil
 		for _, id := range ids {
 			t, failure, err := a.protectable(ctx, clusterName, id, d > 0)
@@ -46,7 +47,7 @@ func (a *API) ProtectTasks(ctx context.Context, clusterName string, ids []string
 				continue
 			}
 			out = append(out, cluster.ProtectedTask{Task: t.ID, Until: until})
-			writes = append(writes, cluster.Write{Any: true, Put: &cluster.Protection{
+			writes = append(writes, state.Write{Any: true, Put: &cluster.Protection{
 				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiry(d + keepProtection)}, Task: t.ID, Owner: t.Owner, Until: until,
 			}})
 		}
@@ -86,7 +87,7 @@ func (a *API) TaskProtections(ctx context.Context, clusterName string, ids []str
 
 // protection is until when a task is protected; zero where it is not.
 func (a *API) protection(ctx context.Context, t *cluster.Task) (time.Time, error) {
-	row, err := a.State.Get(ctx, cluster.ProtectionKey(t.Cluster, t.Owner, t.ID))
+	row, err := a.State.Get(ctx, state.ProtectionKey(t.Cluster, t.Owner, t.ID))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading the protection of task %s: %w", t.ID, err)
 	}
@@ -133,7 +134,7 @@ func (a *API) blocks(ctx context.Context, t *cluster.Task) (bool, error) {
 	if !older(t.Revision) {
 		return false, nil
 	}
-	rows, err := a.State.List(ctx, cluster.Prefix(t.Cluster, cluster.PrefixProtection+t.Owner+"#"))
+	rows, err := a.State.List(ctx, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"))
 	if err != nil {
 		return false, fmt.Errorf("listing the protected tasks of service %s: %w", t.Service, err)
 	}
@@ -146,7 +147,7 @@ func (a *API) blocks(ctx context.Context, t *cluster.Task) (bool, error) {
 		if p.Task == t.ID {
 			return false, nil
 		}
-		other, err := a.taskRow(ctx, cluster.TaskKey(t.Cluster, p.Owner, p.Task))
+		other, err := a.taskRow(ctx, state.TaskKey(t.Cluster, p.Owner, p.Task))
 		if err != nil {
 			return false, err
 		}

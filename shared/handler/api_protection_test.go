@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // failures are reasons by what they are about.
@@ -30,7 +31,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 			ids = append(ids, x.ID)
 		}
 	}
-	state := func(id string) time.Time {
+	store := func(id string) time.Time {
 		t.Helper()
 		got, failed, err := w.api.TaskProtections(ctx, prod, []string{id})
 		if err != nil || len(failed) > 0 {
@@ -44,27 +45,27 @@ func TestAPI_TaskProtection(t *testing.T) {
 		want(t, "error", err, nil)
 		wantCount(t, "failures", failed, 0)
 		want(t, "until", got[0].Until, w.clock.now.Add(time.Hour))
-		row := rows[*cluster.Protection](w, cluster.PrefixProtection)[0]
+		row := rows[*cluster.Protection](w, state.PrefixProtection)[0]
 		want(t, "row", fmt.Sprint(row.Task, row.Stamp), fmt.Sprint(ids[0], version+1))
 		if row.Expires <= row.Until.Unix() {
 			t.Error("the row goes before the protection does")
 		}
-		want(t, "state", state(ids[0]), w.clock.now.Add(time.Hour))
-		want(t, "state of another", state(ids[1]), time.Time{})
+		want(t, "state", store(ids[0]), w.clock.now.Add(time.Hour))
+		want(t, "state of another", store(ids[1]), time.Time{})
 		w.clock.now = w.clock.now.Add(time.Hour)
-		want(t, "state afterwards", state(ids[0]), time.Time{})
+		want(t, "state afterwards", store(ids[0]), time.Time{})
 	})
 	t.Run("IsSetAnewAndTakenBack", func(t *testing.T) {
 		_, _, err := w.api.ProtectTasks(ctx, prod, ids, time.Minute)
 		want(t, "error", err, nil)
 		_, _, err = w.api.ProtectTasks(ctx, prod, ids, time.Hour)
 		want(t, "error", err, nil)
-		want(t, "state", state(ids[0]), w.clock.now.Add(time.Hour))
+		want(t, "state", store(ids[0]), w.clock.now.Add(time.Hour))
 		version := w.version()
 		got, _, err := w.api.ProtectTasks(ctx, prod, ids, 0)
 		want(t, "error", err, nil)
 		wantCount(t, "tasks", got, 3)
-		want(t, "state", state(ids[0]), time.Time{})
+		want(t, "state", store(ids[0]), time.Time{})
 		want(t, "version", w.version(), version+1)
 	})
 	t.Run("IsForTasksOfServices", func(t *testing.T) {
@@ -80,11 +81,11 @@ func TestAPI_TaskProtection(t *testing.T) {
 	})
 	t.Run("SeesWhatWasDecidedMeanwhile", func(t *testing.T) {
 		spy, done := &spyState{Store: w.store}, false
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			if !done {
 				done = true
 				w.decided("web", func(*cluster.Service) {}) // nothing that matters
-				if _, err := w.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(w.task(ids[1])), Code: cluster.StopByScheduler}}); err != nil {
+				if _, err := w.store.Write(ctx, state.Write{Stop: &state.Stop{Task: state.KeyOf(w.task(ids[1])), Code: cluster.StopByScheduler}}); err != nil {
 					return err
 				}
 				w.bump()
@@ -141,7 +142,7 @@ func TestAPI_ServiceThrottle(t *testing.T) {
 	row := &cluster.Throttle{Head: cluster.Head{Cluster: prod, Rev: 1}, Owner: s.Short, Service: "web", Revisions: map[string]cluster.Backoff{
 		s.Deployment.ID: {Step: 2, Failures: 3, Since: epoch, NextAttemptAt: epoch.Add(3 * time.Minute), Reason: "CannotPullContainerError"},
 	}}
-	if _, err := w.store.Write(ctx, cluster.Write{Put: row}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: row}); err != nil {
 		t.Fatal(err)
 	}
 	_, got, err := w.api.ServiceThrottle(ctx, prod, "web")

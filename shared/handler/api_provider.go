@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // provider reads a capacity provider; nil for none, deleted ones included.
-func provider(ctx context.Context, state State, name string) (*cluster.CapacityProvider, error) {
-	row, err := state.Get(ctx, cluster.ProviderKey(name))
+func provider(ctx context.Context, store state.State, name string) (*cluster.CapacityProvider, error) {
+	row, err := store.Get(ctx, state.ProviderKey(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading capacity provider %s: %w", name, err)
 	}
@@ -35,7 +36,7 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 		return nil, err
 	}
 	made := *p
-	made.Head = cluster.Head{Cluster: cluster.Directory}
+	made.Head = cluster.Head{Cluster: state.Directory}
 	made.UpdateStatus, made.Look = cluster.ProviderCreating, true
 	if err := protectable(&made); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 		if err != nil {
 			return err
 		}
-		row, err := a.State.Get(ctx, cluster.KeyOf(p))
+		row, err := a.State.Get(ctx, state.KeyOf(p))
 		if err != nil {
 			return fmt.Errorf("reading capacity provider %s: %w", p.Name, err)
 		}
@@ -59,7 +60,7 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 			}
 			made.Rev = old.Rev + 1
 		}
-		return a.writeProvider(ctx, &made, taken(use, func(u *cluster.GroupUse) { u.Provider = made.Name }))
+		return a.writeProvider(ctx, &made, taken(use, func(u *state.GroupUse) { u.Provider = made.Name }))
 	})
 	if err != nil {
 		return nil, err
@@ -67,9 +68,9 @@ func (a *API) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityPro
 	return &made, nil
 }
 
-func (a *API) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...cluster.Write) error {
-	return a.State.Commit(ctx, cluster.Commit{
-		Cluster: cluster.Directory, Version: cluster.NoVersion, Writes: append(also, cluster.Write{Put: p}),
+func (a *API) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
+	return a.State.Commit(ctx, state.Commit{
+		Cluster: state.Directory, Version: state.NoVersion, Writes: append(also, state.Write{Put: p}),
 	})
 }
 
@@ -93,7 +94,7 @@ func protectable(p *cluster.CapacityProvider) error {
 }
 
 // groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
-func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*cluster.GroupUse, error) {
+func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
 	use, err := groupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
 		return use, err
@@ -106,8 +107,8 @@ func (a *API) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*clus
 }
 
 // providers are all capacity providers, deleted ones included.
-func providers(ctx context.Context, state State) (out []*cluster.CapacityProvider, err error) {
-	rows, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixProvider))
+func providers(ctx context.Context, store state.State) (out []*cluster.CapacityProvider, err error) {
+	rows, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixProvider))
 	if err != nil {
 		return nil, fmt.Errorf("listing capacity providers: %w", err)
 	}
@@ -165,7 +166,7 @@ func (a *API) attachAgain(ctx context.Context, clusterName string) error {
 		next := *old
 		next.Rev++
 		next.Status, next.Failed, next.Asked = cluster.AttachmentsInProgress, nil, a.Clock.Now()
-		_, err = a.State.Write(ctx, cluster.Write{Put: &next})
+		_, err = a.State.Write(ctx, state.Write{Put: &next})
 		return err
 	})
 }
@@ -197,10 +198,10 @@ func (a *API) editProvider(ctx context.Context, name string, f func(*cluster.Cap
 }
 
 // groupAfter are the writes of who has a provider's group that belong to a change of the provider.
-func (a *API) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]cluster.Write, error) {
+func (a *API) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
-		return letGoOf(ctx, a.State, next.Group, func(u *cluster.GroupUse) (was bool) {
+		return letGoOf(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
 			was = u.Provider == next.Name
 			u.Provider = ""
 			return was
@@ -210,7 +211,7 @@ func (a *API) groupAfter(ctx context.Context, old, next *cluster.CapacityProvide
 		if err != nil {
 			return nil, err
 		}
-		return []cluster.Write{taken(use, func(u *cluster.GroupUse) { u.Provider = next.Name })}, nil
+		return []state.Write{taken(use, func(u *state.GroupUse) { u.Provider = next.Name })}, nil
 	}
 	return nil, nil
 }

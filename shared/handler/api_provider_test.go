@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
 		slow := another(w.api)
-		slow.State = &afterGet{State: w.state, key: cluster.GroupUseKey("g"), then: func() {
+		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("g"), then: func() {
 			if _, err := w.api.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +33,7 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 			if _, err := w.api.DeleteCapacityProvider(ctx, name); err != nil {
 				t.Fatal(err)
 			}
-			use, err := w.state.Get(ctx, cluster.GroupUseKey("g"))
+			use, err := w.state.Get(ctx, state.GroupUseKey("g"))
 			want(t, "who has the group", fmt.Sprint(use, err), "<nil> <nil>")
 		}
 	})
@@ -80,7 +81,7 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		s := failed(t)
 		slow := another(s.api)
-		slow.State = &afterGet{State: s.state, key: cluster.ProviderKey("bad"), then: func() {
+		slow.State = &afterGet{State: s.state, key: state.ProviderKey("bad"), then: func() {
 			if _, err := s.api.UpdateCapacityProvider(ctx, mended); err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +135,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		slow := another(s.api)
-		slow.State = &afterGet{State: s.state, key: cluster.ProviderKey("q"), then: func() { s.attach(t, "p") }}
+		slow.State = &afterGet{State: s.state, key: state.ProviderKey("q"), then: func() { s.attach(t, "p") }}
 		_, err := slow.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		gone, err := s.api.DeleteCapacityProvider(ctx, "q")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // quotas are how many services clusters had when they were last counted, those made since included: to count them all for
@@ -29,7 +30,7 @@ func (a *API) another(ctx context.Context, clusterName string) error {
 	if a.quotas.take(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
 	}
-	rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixService))
+	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixService))
 	if err != nil {
 		return fmt.Errorf("counting services: %w", err)
 	}

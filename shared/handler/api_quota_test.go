@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // another is another environment of the API.
@@ -23,7 +24,7 @@ func TestAPI_MostServicesOfACluster(t *testing.T) {
 		if n == 0 {
 			s.Status = cluster.ServiceInactive
 		}
-		if _, err := w.store.Write(ctx, cluster.Write{Put: s, Any: true}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: s, Any: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +40,7 @@ func TestAPI_MostServicesOfACluster(t *testing.T) {
 	last := *w.service("last").Service
 	last.Status = cluster.ServiceInactive
 	last.Rev++
-	if _, err := w.store.Write(ctx, cluster.Write{Put: &last}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: &last}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, "once another has gone", make("more"), nil)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Configuration is the cluster's configuration for placement, the zero one where nobody set any.
@@ -16,7 +17,7 @@ func (a *API) Configuration(ctx context.Context, clusterName string) (*cluster.C
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	row, err := a.State.Get(ctx, cluster.KeyOf((&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}})))
+	row, err := a.State.Get(ctx, state.KeyOf((&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}})))
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of cluster %s: %w", clusterName, err)
 	}
@@ -33,7 +34,7 @@ func (a *API) PutConfiguration(ctx context.Context, c *cluster.Configuration) er
 		if err != nil {
 			return err
 		}
-		return narrow(ctx, a.State, c.Cluster, func(stamp int64) (cluster.Row, error) {
+		return narrow(ctx, a.State, c.Cluster, func(stamp int64) (state.Row, error) {
 			next := *c
 			next.Head = cluster.Head{Cluster: c.Cluster, Rev: old.Rev + 1, Stamp: stamp}
 			return &next, nil
@@ -84,7 +85,7 @@ func (a *API) reshape(ctx context.Context, clusterName, name string, f func(*clu
 
 // cached is a task definition that some service of the cluster has.
 func (a *API) cached(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
-	row, err := a.State.Get(ctx, cluster.TaskDefinitionKey(clusterName, name))
+	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
 	}
@@ -167,12 +168,12 @@ const maxRows = 1000
 
 // Rows are the rows that placement decides on, in order of sort key, without what containers were given: commands and
 // environments may hold secrets. more reports whether there are others after them.
-func (a *API) Rows(ctx context.Context, clusterName, after string) (out []cluster.Row, more bool, err error) {
+func (a *API) Rows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, false, err
 	}
 	for _, prefix := range slices.Sorted(slices.Values(decidedOn)) {
-		r := cluster.Prefix(clusterName, prefix)
+		r := state.Prefix(clusterName, prefix)
 		if after >= r.To {
 			continue
 		}
@@ -194,7 +195,7 @@ func (a *API) Rows(ctx context.Context, clusterName, after string) (out []cluste
 	return out, false, nil
 }
 
-func discreet(row cluster.Row) cluster.Row {
+func discreet(row state.Row) state.Row {
 	t, ok := row.(*cluster.Task)
 	if !ok || t.Overrides == nil {
 		return row

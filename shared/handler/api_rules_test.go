@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // ruled makes a service of n tasks under the rules.
@@ -46,7 +47,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 			w.attribute(ids[0], "berth.property.Tier", "1")
 			_, err := w.ruled(1, c.rules)
 			wantCode(t, err, cluster.CodeInvalidParameter, c.has)
-			wantCount(t, "services", rows[*cluster.Service](w, cluster.PrefixService), 0)
+			wantCount(t, "services", rows[*cluster.Service](w, state.PrefixService), 0)
 		})
 	}
 	t.Run("ExpressionsAreBoundedInCharacters", func(t *testing.T) {
@@ -175,7 +176,7 @@ func TestAPI_Rows(t *testing.T) {
 	var sorts []string
 	pages := 0
 	for after, more := "", true; more; pages++ {
-		var page []cluster.Row
+		var page []state.Row
 		var err error
 		page, more, err = w.api.Rows(ctx, prod, after)
 		want(t, "error", err, nil)
@@ -183,7 +184,7 @@ func TestAPI_Rows(t *testing.T) {
 			if task, ok := row.(*cluster.Task); ok && task.Overrides != nil {
 				t.Errorf("task %s shows its overrides", task.ID)
 			}
-			sorts = append(sorts, cluster.KeyOf(row).Sort)
+			sorts = append(sorts, state.KeyOf(row).Sort)
 		}
 		after = sorts[len(sorts)-1]
 	}

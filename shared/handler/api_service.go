@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
@@ -74,7 +75,7 @@ func (a *API) strategy(ctx context.Context, spec cluster.ServiceSpec) (*[]cluste
 // active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
 // that none of none is all.
 func (a *API) active(ctx context.Context, clusterName string) (n int, err error) {
-	rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixInstance))
+	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {
 		return 0, fmt.Errorf("listing instances: %w", err)
 	}
@@ -194,15 +195,15 @@ func value[T any](given *T, otherwise T) T {
 
 // narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
 func (a *API) narrowService(ctx context.Context, old, s *cluster.Service) error {
-	return narrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]cluster.Write, error) {
+	return narrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *s
 		row.Stamp = stamp
-		return append([]cluster.Write{{Put: &row}}, a.history(old, s)...), nil
+		return append([]state.Write{{Put: &row}}, a.history(old, s)...), nil
 	})
 }
 
 func (a *API) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
-	row, err := a.State.Get(ctx, cluster.ServiceKey(clusterName, name))
+	row, err := a.State.Get(ctx, state.ServiceKey(clusterName, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading service %s: %w", name, err)
 	}
@@ -352,7 +353,7 @@ func (a *API) DescribeServices(ctx context.Context, clusterName string, names []
 }
 
 func (a *API) detail(ctx context.Context, s *cluster.Service) (*cluster.ServiceDetail, error) {
-	rows, err := a.State.List(ctx, cluster.Prefix(s.Cluster, cluster.PrefixEvent+s.Short+"#"))
+	rows, err := a.State.List(ctx, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"))
 	if err != nil {
 		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
 	}
@@ -371,9 +372,9 @@ func (a *API) ListServices(ctx context.Context, q cluster.ServiceQuery) (names [
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	r := cluster.Prefix(q.Cluster, cluster.PrefixService)
+	r := state.Prefix(q.Cluster, state.PrefixService)
 	if q.After != "" {
-		r.From = cluster.PrefixService + q.After + "\x00"
+		r.From = state.PrefixService + q.After + "\x00"
 	}
 	rows, err := a.State.List(ctx, r)
 	if err != nil {
@@ -410,7 +411,7 @@ func (a *API) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]st
 			return err
 		}
 		row.Header().Rev++
-		_, err = a.State.Write(ctx, cluster.Write{Put: row})
+		_, err = a.State.Write(ctx, state.Write{Put: row})
 		return err
 	})
 }
@@ -442,7 +443,7 @@ func (a *API) Tags(ctx context.Context, of cluster.ResourceARN) (map[string]stri
 }
 
 // tagged is a copy of the row, and where its tags are.
-func (a *API) tagged(ctx context.Context, of cluster.ResourceARN) (cluster.Row, *map[string]string, error) {
+func (a *API) tagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
 	if of.Kind == "service" {
 		s, err := a.service(ctx, of.Cluster, of.Name)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func TestAPI_Clusters(t *testing.T) {
@@ -23,10 +24,10 @@ func TestAPI_Clusters(t *testing.T) {
 		w.ecs.clusters[prod] = true
 		w.ecs.define(definition("web", 1, 256, 512))
 		w.instances("i", 2, 4096, 8192) // of which nobody takes notice
-		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 0)
+		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 0)
 		w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1", Needs: cluster.Resources{CPU: 1}})
 		w.create("web", "web", 1)
-		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 2)
+		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 2)
 		w.pump()
 		want(t, "running", w.service("web").Running, 1)
 		wantCount(t, "tasks", w.tasks(), 2)
@@ -57,7 +58,7 @@ func TestAPI_Clusters(t *testing.T) {
 		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
-		wantCount(t, "configurations for another cluster of the name", rows[*cluster.Configuration](w, cluster.PrefixConfiguration), 0)
+		wantCount(t, "configurations for another cluster of the name", rows[*cluster.Configuration](w, state.PrefixConfiguration), 0)
 		delete(w.ecs.clusters, prod)
 		_, _, err := w.api.ListServices(ctx, cluster.ServiceQuery{Cluster: prod})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
@@ -81,7 +82,7 @@ func TestAPI_Clusters(t *testing.T) {
 		if err := w.api.TaskDefinitionChanged(ctx, "web:1"); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "inactive", rows[*cluster.TaskDefinition](w, cluster.PrefixDefinition)[0].Inactive, true)
+		want(t, "inactive", rows[*cluster.TaskDefinition](w, state.PrefixDefinition)[0].Inactive, true)
 	})
 }
 
@@ -102,7 +103,7 @@ func TestAPI_CreateService(t *testing.T) {
 		want(t, "percentages", fmt.Sprint(s.MinHealthy, s.MaxPercent), "100 200")
 		want(t, "created", s.CreatedAt, epoch)
 		want(t, "tag", s.Tags["a"], "b")
-		want(t, "cached", rows[*cluster.TaskDefinition](w, cluster.PrefixDefinition)[0].Needs.Memory, 512)
+		want(t, "cached", rows[*cluster.TaskDefinition](w, state.PrefixDefinition)[0].Needs.Memory, 512)
 	})
 	t.Run("OfADaemonHasOtherPercentages", func(t *testing.T) {
 		w := newWorld(t)
@@ -142,7 +143,7 @@ func TestAPI_CreateService(t *testing.T) {
 		w := newWorld(t)
 		spy := &spyState{Store: w.store}
 		other := another(w.api)
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			spy.beforeCommit = nil
 			_, err := other.CreateService(ctx, spec)
 			return err
@@ -196,7 +197,7 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 			})
 			if c.refusal != "" {
 				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
-				wantCount(t, "services", rows[*cluster.Service](w, cluster.PrefixService), 0)
+				wantCount(t, "services", rows[*cluster.Service](w, state.PrefixService), 0)
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +238,7 @@ func TestAPI_UpdateService(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 2)
 		spy := &spyState{Store: w.store}
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			spy.beforeCommit = nil
 			w.pump()
 			return nil

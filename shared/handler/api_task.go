@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // WaitForever is the value of the tag berth:wait that never gives a task up.
@@ -27,7 +28,7 @@ func (a *API) SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluste
 }
 
 // answered waits for placement's answer to a request and gives it.
-func (a *API) answered(ctx context.Context, r *cluster.Request) ([]*cluster.Task, []cluster.Failure, error) {
+func (a *API) answered(ctx context.Context, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
 	r, err := a.await(ctx, r)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +41,7 @@ func (a *API) answered(ctx context.Context, r *cluster.Request) ([]*cluster.Task
 }
 
 // Submit is SubmitTasks without the wait: the request, as written.
-func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*cluster.Request, error) {
+func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*state.Request, error) {
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
@@ -69,13 +70,13 @@ func (a *API) Submit(ctx context.Context, spec cluster.TaskSpec) (*cluster.Reque
 }
 
 // request is the row that asks placement for the tasks of spec.
-func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*cluster.Request, error) {
+func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*state.Request, error) {
 	needs, err := cluster.Needs(def, spec.Overrides)
 	if err != nil {
 		return nil, err
 	}
 	now := a.Clock.Now()
-	r := &cluster.Request{
+	r := &state.Request{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiry(a.Settings.KeepRequests)}, Kind: spec.Kind,
 		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
 		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
@@ -106,13 +107,13 @@ func (a *API) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*clus
 }
 
 // submit writes the request, or finds the one that the same clientToken wrote.
-func (a *API) submit(ctx context.Context, r *cluster.Request) (*cluster.Request, error) {
-	_, err := a.State.Write(ctx, cluster.Write{Put: r})
-	var c *cluster.Conflict
+func (a *API) submit(ctx context.Context, r *state.Request) (*state.Request, error) {
+	_, err := a.State.Write(ctx, state.Write{Put: r})
+	var c *state.Conflict
 	if !errors.As(err, &c) {
 		return r, wrap(err, "submitting request %s", r.ID)
 	}
-	old, ok := c.Row.(*cluster.Request)
+	old, ok := c.Row.(*state.Request)
 	if !ok || old == nil {
 		return nil, fmt.Errorf("submitting request %s: %w", r.ID, err)
 	}
@@ -120,8 +121,8 @@ func (a *API) submit(ctx context.Context, r *cluster.Request) (*cluster.Request,
 }
 
 // await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
-func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, error) {
-	key := cluster.KeyOf(r)
+func (a *API) await(ctx context.Context, r *state.Request) (*state.Request, error) {
+	key := state.KeyOf(r)
 	end := a.Clock.Now().Add(a.Settings.RequestWait)
 	for !r.Answered {
 		if !a.Clock.Now().Before(end) && r.Provisional {
@@ -131,7 +132,7 @@ func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, 
 			next := *r
 			next.Rev++
 			next.Provisional = true
-			if _, err := a.State.Write(ctx, cluster.Write{Put: &next}); err == nil {
+			if _, err := a.State.Write(ctx, state.Write{Put: &next}); err == nil {
 				return &next, nil
 			} else if ignoreConflict(err) != nil {
 				return nil, fmt.Errorf("answering request %s provisionally: %w", r.ID, err)
@@ -143,7 +144,7 @@ func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, 
 		if err != nil {
 			return nil, fmt.Errorf("reading request %s: %w", r.ID, err)
 		}
-		got, ok := row.(*cluster.Request)
+		got, ok := row.(*state.Request)
 		if !ok || got == nil {
 			return nil, fmt.Errorf("reading request %s: its row has gone", r.ID)
 		}
@@ -152,7 +153,7 @@ func (a *API) await(ctx context.Context, r *cluster.Request) (*cluster.Request, 
 	return r, nil
 }
 
-func (a *API) answer(ctx context.Context, meta *cluster.Meta, r *cluster.Request) ([]*cluster.Task, []cluster.Failure, error) {
+func (a *API) answer(ctx context.Context, meta *state.Meta, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
 	if !r.Answered {
 		return provisional(meta, r), nil, nil
 	}
@@ -164,7 +165,7 @@ func (a *API) answer(ctx context.Context, meta *cluster.Meta, r *cluster.Request
 }
 
 // refusal is the error of a request that failed as a whole for a reason that ECS reports as an error.
-func refusal(r *cluster.Request) error {
+func refusal(r *state.Request) error {
 	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
 		return nil
 	}
@@ -178,7 +179,7 @@ func refusal(r *cluster.Request) error {
 }
 
 // provisional are the tasks of a request that was not answered in time.
-func provisional(meta *cluster.Meta, r *cluster.Request) []*cluster.Task {
+func provisional(meta *state.Meta, r *state.Request) []*cluster.Task {
 	var out []*cluster.Task
 	for n := range max(r.Count, len(r.Instances)) {
 		out = append(out, &cluster.Task{
@@ -192,7 +193,7 @@ func provisional(meta *cluster.Meta, r *cluster.Request) []*cluster.Task {
 
 // task finds a task by its own id, or by ECS's.
 func (a *API) task(ctx context.Context, clusterName, id string) (*cluster.Task, error) {
-	t, err := a.taskRow(ctx, cluster.TaskKey(clusterName, cluster.TaskOwner(id), id))
+	t, err := a.taskRow(ctx, state.TaskKey(clusterName, cluster.TaskOwner(id), id))
 	if t != nil || err != nil || cluster.TaskOwner(id) == "" {
 		return t, err
 	}
@@ -206,7 +207,7 @@ func (a *API) task(ctx context.Context, clusterName, id string) (*cluster.Task, 
 	if t, err := a.started(ctx, got[0]); t != nil || err != nil {
 		return t, err
 	}
-	return a.taskRow(ctx, cluster.TaskKey(clusterName, foreignOwner, id))
+	return a.taskRow(ctx, state.TaskKey(clusterName, foreignOwner, id))
 }
 
 // started finds the row of a task that Berth started: ECS says for whom and where, and that gives its key.
@@ -216,21 +217,21 @@ func (a *API) started(ctx context.Context, e cluster.ECSTask) (*cluster.Task, er
 		return nil, nil
 	}
 	derived := cluster.TaskID(e.StartedBy, e.Instance)
-	if t, err := a.taskRow(ctx, cluster.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
+	if t, err := a.taskRow(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
 		return t, err
 	}
-	alias, err := a.State.Get(ctx, cluster.AliasKey(e.Cluster, derived))
+	alias, err := a.State.Get(ctx, state.AliasKey(e.Cluster, derived))
 	if err != nil {
 		return nil, fmt.Errorf("looking up the alias of task %s: %w", e.ID, err)
 	}
-	if al, ok := alias.(*cluster.Alias); ok && al != nil {
-		return a.taskRow(ctx, cluster.TaskKey(e.Cluster, al.Owner, al.ID))
+	if al, ok := alias.(*state.Alias); ok && al != nil {
+		return a.taskRow(ctx, state.TaskKey(e.Cluster, al.Owner, al.ID))
 	}
 	return nil, nil
 }
 
 // taskRow reads a task's row; nil where there is none.
-func (a *API) taskRow(ctx context.Context, key cluster.Key) (*cluster.Task, error) {
+func (a *API) taskRow(ctx context.Context, key state.Key) (*cluster.Task, error) {
 	row, err := a.State.Get(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("reading task %s: %w", cluster.LastPart(key.Sort), err)
@@ -273,20 +274,20 @@ func (a *API) stop(ctx context.Context, t *cluster.Task, reason string) (*cluste
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, cluster.StopUserInitiated, reason
 	if t.Instance == "" {
 		next.Last, next.Stopped, next.Expires = cluster.TaskStopped, cluster.At(a.Clock.Now()), a.expiry(a.Settings.KeepStopped)
-		_, err := a.State.Write(ctx, cluster.Write{Put: &next})
+		_, err := a.State.Write(ctx, state.Write{Put: &next})
 		return &next, err
 	}
 	registered, err := a.registered(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	out := &cluster.Outbox{
+	out := &state.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "stop-" + t.ID, CreatedAt: a.Clock.Now(),
-		Stops: []cluster.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
+		Stops: []state.StopItem{{Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason, Drain: registered}},
 	}
-	return &next, a.State.Commit(ctx, cluster.Commit{
-		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{
-			{Stop: &cluster.Stop{Task: cluster.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
+	return &next, a.State.Commit(ctx, state.Commit{
+		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{
+			{Stop: &state.Stop{Task: state.KeyOf(t), Code: cluster.StopUserInitiated, Reason: reason}}, {Put: out, Any: true},
 		},
 	})
 }
@@ -296,7 +297,7 @@ func (a *API) registered(ctx context.Context, t *cluster.Task) (bool, error) {
 	if t.Service == "" {
 		return false, nil
 	}
-	row, err := a.State.Get(ctx, cluster.TargetKey(t.Cluster, t.Owner, t.ID))
+	row, err := a.State.Get(ctx, state.TargetKey(t.Cluster, t.Owner, t.ID))
 	if err != nil {
 		return false, fmt.Errorf("reading the registrations of task %s: %w", t.ID, err)
 	}
@@ -330,7 +331,7 @@ func (a *API) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string,
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
-	prefix := cluster.PrefixTask
+	prefix := state.PrefixTask
 	if q.Service != "" {
 		s, err := a.service(ctx, q.Cluster, q.Service)
 		if err != nil {
@@ -341,7 +342,7 @@ func (a *API) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string,
 		}
 		prefix += s.Short + "#"
 	}
-	rows, err := a.State.List(ctx, cluster.Prefix(q.Cluster, prefix))
+	rows, err := a.State.List(ctx, state.Prefix(q.Cluster, prefix))
 	if err != nil {
 		return nil, false, fmt.Errorf("listing tasks: %w", err)
 	}

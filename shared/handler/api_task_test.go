@@ -8,6 +8,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 func TestAPI_SubmitTasks(t *testing.T) {
@@ -101,7 +102,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		var ids []string
 		spec := complete(cluster.TaskSpec{Count: 2, Token: "once"})
 		w.submit(t, spec)
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
 			tasks, _, err := w.api.SubmitTasks(ctx, spec) // runs out of time now
 			for _, task := range tasks {
@@ -159,7 +160,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("ThatIsAboutToStartFromWaiting", func(t *testing.T) {
 		w := newWorld(t)
 		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
 			_, err := w.api.StopTask(ctx, prod, r.Tasks[0], "")
 			return err
@@ -199,7 +200,7 @@ func TestAPI_StopTask(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		r := w.run(t, cluster.TaskSpec{})
 		spy := &spyState{Store: w.store}
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			spy.beforeCommit = nil
 			w.ecs.exit(w.ecs.live()[0], 0)
 			w.pump()
@@ -328,7 +329,7 @@ func TestAPI_TaskTags(t *testing.T) {
 	w.instances("i", 1, 4096, 8192)
 	r := w.run(t, cluster.TaskSpec{Tags: map[string]string{"a": "1"}})
 	spy := &spyState{Store: w.store}
-	spy.beforeWrite = func(cluster.Write) error {
+	spy.beforeWrite = func(state.Write) error {
 		spy.beforeWrite = nil
 		w.ecs.report(w.ecs.live()[0], func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
 		w.pump()

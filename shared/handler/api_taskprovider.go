@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity provider (S14), that of their
@@ -39,7 +40,7 @@ func (a *API) providerThere(ctx context.Context, t *cluster.Task, known map[stri
 	if name, ok := known[t.Instance]; ok {
 		return name, nil
 	}
-	row, err := a.State.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
+	row, err := a.State.Peek(ctx, state.InstanceKey(t.Cluster, t.Instance))
 	if err != nil {
 		return "", fmt.Errorf("reading instance %s: %w", t.Instance, err)
 	}
@@ -64,7 +65,7 @@ func (a *askedFor) of(ctx context.Context, t *cluster.Task) (shares []cluster.Pr
 	}
 	s, known := a.known[t.Owner]
 	if !known {
-		row, err := a.State.Peek(ctx, cluster.ServiceKey(t.Cluster, t.Service))
+		row, err := a.State.Peek(ctx, state.ServiceKey(t.Cluster, t.Service))
 		if err != nil {
 			return nil, false, fmt.Errorf("reading service %s: %w", t.Service, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by the throttle's row, and by
@@ -23,11 +24,11 @@ func (a *API) ServiceThrottle(ctx context.Context, clusterName, name string) (*c
 	if s == nil {
 		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
-	row, err := a.State.Get(ctx, cluster.ThrottleKey(clusterName, s.Short))
+	row, err := a.State.Get(ctx, state.ThrottleKey(clusterName, s.Short))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the throttle of service %s: %w", name, err)
 	}
-	rows, err := a.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixTask+s.Short+"#"))
+	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the tasks of service %s: %w", name, err)
 	}

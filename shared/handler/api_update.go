@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries out. It fails with
@@ -135,7 +136,7 @@ func configParams(c cluster.NodeGroupChange) (out []cluster.UpdateParam) {
 func (n *NodeGroups) begin(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
 	g.Rev++
 	g.ModifiedAt = n.Clock.Now()
-	err := n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: g}, {Put: u}}})
+	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, {Put: u}}})
 	return inUse(err, g.Name)
 }
 

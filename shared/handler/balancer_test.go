@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 const (
@@ -196,47 +197,47 @@ func (b *balanced) wants(id string, wanted ...cluster.Registration) {
 	row := &cluster.Target{
 		Head: cluster.Head{Cluster: prod}, Task: id, Owner: b.service.Short, Service: b.service.Name, Registrations: slices.Clone(wanted),
 	}
-	if _, err := b.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+	if _, err := b.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 // asks writes an outbox row, as a commit of placement does, and has dispatch act on it.
-func (b *balanced) asks(o cluster.Outbox) {
+func (b *balanced) asks(o state.Outbox) {
 	b.t.Helper()
 	b.leaves(o)
 	b.pump()
 }
 
-func (b *balanced) leaves(o cluster.Outbox) {
+func (b *balanced) leaves(o state.Outbox) {
 	b.t.Helper()
 	b.number++
 	o.Head, o.ID, o.CreatedAt = cluster.Head{Cluster: prod}, fmt.Sprintf("+%05d", b.number), b.clock.now
-	if _, err := b.store.Write(ctx, cluster.Write{Put: &o, Any: true}); err != nil {
+	if _, err := b.store.Write(ctx, state.Write{Put: &o, Any: true}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *balanced) items() (items []cluster.TargetItem) {
+func (b *balanced) items() (items []state.TargetItem) {
 	for _, id := range b.ids {
-		items = append(items, cluster.TargetItem{Owner: b.service.Short, ID: id})
+		items = append(items, state.TargetItem{Owner: b.service.Short, ID: id})
 	}
 	return items
 }
 
 // stops marks a task as to be stopped, as placement does, and gives the item for dispatch.
-func (b *balanced) stops(id string) cluster.StopItem {
+func (b *balanced) stops(id string) state.StopItem {
 	b.t.Helper()
 	task := b.task(id)
-	if _, err := b.store.Write(ctx, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(task), Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
+	if _, err := b.store.Write(ctx, state.Write{Stop: &state.Stop{Task: state.KeyOf(task), Code: cluster.StopByScheduler, Reason: "scaled in"}}); err != nil {
 		b.t.Fatal(err)
 	}
-	return cluster.StopItem{Owner: task.Owner, ID: id, ECSID: task.ECSID, Reason: "scaled in", Drain: true}
+	return state.StopItem{Owner: task.Owner, ID: id, ECSID: task.ECSID, Reason: "scaled in", Drain: true}
 }
 
 func (b *balanced) target(id string) *cluster.Target {
 	b.t.Helper()
-	row, err := b.store.Get(ctx, cluster.TargetKey(prod, b.service.Short, id))
+	row, err := b.store.Get(ctx, state.TargetKey(prod, b.service.Short, id))
 	if err != nil {
 		b.t.Fatal(err)
 	}

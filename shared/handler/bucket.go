@@ -7,20 +7,21 @@ import (
 	"math"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // lease takes up to want calls from the account's token bucket for StartTask and StopTask and returns how many it got.
 func (h *Dispatch) lease(ctx context.Context, want int) (int, error) {
 	const name = "start"
-	key := cluster.Key{Cluster: cluster.Directory, Sort: cluster.PrefixBucket + name}
+	key := state.Key{Cluster: state.Directory, Sort: state.PrefixBucket + name}
 	for range maxRaces {
 		row, err := h.State.Get(ctx, key)
 		if err != nil {
 			return 0, fmt.Errorf("reading the token bucket: %w", err)
 		}
 		now := h.Clock.Now()
-		next := cluster.Bucket{Head: cluster.Head{Cluster: cluster.Directory}, Name: name, Tokens: h.Settings.StartBurst, At: now}
-		if old, ok := row.(*cluster.Bucket); ok && old != nil {
+		next := state.Bucket{Head: cluster.Head{Cluster: state.Directory}, Name: name, Tokens: h.Settings.StartBurst, At: now}
+		if old, ok := row.(*state.Bucket); ok && old != nil {
 			next = *old
 			// A clock that lags behind another's gives no tokens and takes none.
 			if passed := now.Sub(old.At).Seconds(); passed > 0 {
@@ -34,8 +35,8 @@ func (h *Dispatch) lease(ctx context.Context, want int) (int, error) {
 		}
 		next.Rev++
 		next.Tokens -= float64(got)
-		_, err = h.State.Write(ctx, cluster.Write{Put: &next})
-		var c *cluster.Conflict
+		_, err = h.State.Write(ctx, state.Write{Put: &next})
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return got, wrap(err, "leasing tokens")
 		}

@@ -9,6 +9,8 @@ import (
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // What managed-scaling and node-group-upgrade decide on, for those who only ask what they would do.
@@ -16,7 +18,7 @@ import (
 // ScalingInput is what a decision about a capacity provider rests on, in the cluster as the snapshot has it, but for
 // whether the group's nodes are being upgraded. history is nil where nothing is remembered.
 func ScalingInput(
-	snap *cluster.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory, now time.Time,
+	snap *snapshot.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory, now time.Time,
 ) scaling.Input {
 	r := &scalingRound{ManagedScaling: &ManagedScaling{Clock: frozen(now)}, snap: snap, specs: newSpecs(snap)}
 	if history == nil {
@@ -29,13 +31,13 @@ func ScalingInput(
 }
 
 // Movers are the cluster's REPLICA services as placement would start their tasks anywhere, by short key.
-func Movers(snap *cluster.Snapshot) map[string]placement.Mover {
+func Movers(snap *snapshot.Snapshot) map[string]placement.Mover {
 	return moversOf(snap, newSpecs(snap), "", nil)
 }
 
 // NextProvider is the capacity provider that a REPLICA service's next task goes to, as its strategy says (S14); empty for any
 // instance.
-func NextProvider(snap *cluster.Snapshot, s *cluster.Service) string {
+func NextProvider(snap *snapshot.Snapshot, s *cluster.Service) string {
 	if len(s.Providers) == 0 || s.Strategy == cluster.Daemon {
 		return ""
 	}
@@ -49,7 +51,7 @@ func (f frozen) Now() time.Time                                 { return time.Ti
 func (frozen) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 // NodesOf are the instances of an Auto Scaling group with what is on them, as the rows of their cluster say.
-func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[cluster.Row], now time.Time) (out []nodegroup.Instance) {
+func NodesOf(g *cluster.AutoScalingGroup, rows iter.Seq[state.Row], now time.Time) (out []nodegroup.Instance) {
 	w := newNodeWorld()
 	for row := range rows {
 		w.add(row, now)

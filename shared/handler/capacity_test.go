@@ -6,6 +6,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // What others are told of a cluster's capacity is what managed scaling decides on itself.
@@ -21,7 +23,7 @@ func TestAPI_Capacity(t *testing.T) {
 	wantCount(t, "rows", rows, 2)
 	p, history := rows[0].(*cluster.CapacityProvider), rows[1].(*cluster.ScalingHistory)
 	want(t, "provider", p.Name, "p")
-	snap := cluster.NewSnapshot()
+	snap := snapshot.NewSnapshot()
 	for after := ""; ; {
 		page, more, err := s.api.Rows(ctx, prod, after)
 		if err != nil {
@@ -29,7 +31,7 @@ func TestAPI_Capacity(t *testing.T) {
 		}
 		for _, r := range page {
 			snap.Put(r)
-			after = cluster.KeyOf(r).Sort
+			after = state.KeyOf(r).Sort
 		}
 		if !more {
 			break
@@ -49,7 +51,7 @@ func TestNodeGroups_DryRun(t *testing.T) {
 		Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", ID: "id", Status: cluster.NodeGroupActive, AutoScalingGroup: "a",
 		Config: cluster.UpdateConfig{MaxUnavailable: 3}, Target: cluster.UpdateTarget{Image: "ami-1"},
 	}
-	if _, err := w.store.Write(ctx, cluster.Write{Put: g}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: g}); err != nil {
 		t.Fatal(err)
 	}
 	change := version("web", "ami-2", "token")

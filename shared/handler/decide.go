@@ -12,13 +12,15 @@ import (
 	"berth/shared/constraint"
 	"berth/shared/placement"
 	service "berth/shared/service"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // decider turns a snapshot and what to look at into commits. It changes the snapshot as if they had been made, so the
 // snapshot is of no more use if they are not.
 type decider struct {
 	warm     *warmSnapshot
-	snap     *cluster.Snapshot
+	snap     *snapshot.Snapshot
 	engine   *placement.Engine
 	specs    *specs
 	now      time.Time
@@ -44,7 +46,7 @@ func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 
 // decide is the whole decision of one batch: daemons first, then what waits (the oldest first), then services, then
 // requests. The answer is a chain of commits, each safe without those after it.
-func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []cluster.Commit {
+func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []state.Commit {
 	d := newDecider(warm, now, settings)
 	d.wake(w)
 	d.away(w)
@@ -216,7 +218,7 @@ func (d *decider) opened(w *work, r placement.Request) bool {
 	return anyKey(w.freed, fits) || dynamic(r.Spec) && anyKey(w.came, fits)
 }
 
-func (d *decider) fits(v *cluster.InstanceView, r placement.Request) bool {
+func (d *decider) fits(v *snapshot.InstanceView, r placement.Request) bool {
 	_, rejected := d.engine.Check(v, r)
 	return rejected == nil
 }
@@ -283,12 +285,12 @@ func (d *decider) sortedServices() []*cluster.Service {
 	return out
 }
 
-func (d *decider) sortedRequests() []*cluster.Request {
-	out := make([]*cluster.Request, 0, len(d.snap.Requests))
+func (d *decider) sortedRequests() []*state.Request {
+	out := make([]*state.Request, 0, len(d.snap.Requests))
 	for _, r := range d.snap.Requests {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *cluster.Request) int {
+	slices.SortFunc(out, func(a, b *state.Request) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return out

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // What a DAEMON service's tasks will need is kept free on each instance that should have one and has none yet: throttled, no
@@ -39,7 +40,7 @@ func (d *decider) reserve(s *cluster.Service) {
 		held[t.Instance] = h
 		current[t.Instance] = current[t.Instance] || t.Active() && t.Revision == coming.ID
 	}
-	on := map[*cluster.InstanceView]cluster.Resources{}
+	on := map[*snapshot.InstanceView]cluster.Resources{}
 	comes := d.specs.service(s, def, "")
 	for _, id := range d.eligible(s) {
 		v, h := d.snap.Instances[id], held[id]
@@ -66,7 +67,7 @@ func (d *decider) eligible(s *cluster.Service) []string {
 }
 
 // released notes where less is kept free for the service than was, for those that wait for room.
-func (d *decider) released(s *cluster.Service, kept map[*cluster.InstanceView]cluster.Resources, w *work) {
+func (d *decider) released(s *cluster.Service, kept map[*snapshot.InstanceView]cluster.Resources, w *work) {
 	for v, was := range kept {
 		is := d.snap.Reservations(s.Short)[v]
 		if is.CPU < was.CPU || is.Memory < was.Memory || is.ENIs < was.ENIs {
@@ -90,7 +91,7 @@ func (d *decider) coming(s *cluster.Service) (*cluster.Deployment, *cluster.Task
 
 // couldHold reports whether the instance, were it empty, would have room for a task of the service: for one that can never come
 // nothing is kept.
-func (d *decider) couldHold(v *cluster.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
+func (d *decider) couldHold(v *snapshot.InstanceView, s *cluster.Service, def *cluster.TaskDefinition) bool {
 	need, has := def.Needs, v.Registered
 	if need.CPU > has.CPU || need.Memory > has.Memory || need.GPUs > len(has.GPUs) || has.ENIs != nil && int(need.ENIs) > *has.ENIs {
 		return false

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/state"
 )
 
 // Capacity provider strategies (S14): the first tasks go to the provider with a base, the others to all in the proportion of
@@ -113,7 +114,7 @@ func (d *decider) fallBack(s *cluster.Service, def *cluster.TaskDefinition, w *w
 		if late < len(w.waiting) {
 			since = w.waiting[late].CreatedAt.Time()
 		}
-		d.plan.due(cluster.DueService, s.Name, since.Add(d.settings.ProviderFallback))
+		d.plan.due(state.DueService, s.Name, since.Add(d.settings.ProviderFallback))
 	}
 	for _, provider := range providersOf(s) {
 		if late == 0 {
@@ -172,8 +173,8 @@ func (d *decider) shapes(t *cluster.Task) []shape {
 }
 
 // fallsBack has tasks looked at again that wait for their capacity provider, when another may have them.
-func (d *decider) fallsBack(r *cluster.Request, began time.Time) {
+func (d *decider) fallsBack(r *state.Request, began time.Time) {
 	if d.settings.ProviderFallback > 0 && r.Rules != nil && len(r.Rules.Providers) > 1 {
-		d.plan.due(cluster.DueWaiting, "", began.Add(d.settings.ProviderFallback))
+		d.plan.due(state.DueWaiting, "", began.Add(d.settings.ProviderFallback))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // maxRequestRows is the most rows of one RunTask or StartTask answer: 10 tasks, each with an alias and an outbox row,
@@ -13,7 +14,7 @@ import (
 const maxRequestRows = 10*rowsPerStart + 2
 
 // request answers one RunTask or StartTask: tasks started, tasks that wait, and failures with their reason.
-func (d *decider) request(r *cluster.Request) {
+func (d *decider) request(r *state.Request) {
 	def := d.snap.Definitions[r.TaskDefinition]
 	if def == nil || r.Answered {
 		return
@@ -29,7 +30,7 @@ func (d *decider) request(r *cluster.Request) {
 	d.plan.put(&next)
 }
 
-func (d *decider) standalone(r *cluster.Request, def *cluster.TaskDefinition) *cluster.Task {
+func (d *decider) standalone(r *state.Request, def *cluster.TaskDefinition) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: d.snap.Meta.Cluster}, Owner: d.snap.Meta.Short, Group: r.Group, Request: r.ID,
 		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
@@ -43,7 +44,7 @@ func (d *decider) need(k shape, def *cluster.TaskDefinition, seed string, n int)
 }
 
 // startTask starts one task on each instance named, or says per instance why not.
-func (d *decider) startTask(r *cluster.Request, def *cluster.TaskDefinition) {
+func (d *decider) startTask(r *state.Request, def *cluster.TaskDefinition) {
 	for n, id := range r.Instances {
 		if v := d.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
 			r.Failures = append(r.Failures, cluster.Failure{ARN: id, Reason: "MISSING"})
@@ -75,7 +76,7 @@ func failure(diagnosis *cluster.Diagnosis, instance string) cluster.Failure {
 
 // runTask starts the tasks where they fit. What fits nowhere waits, if the request says so, or fails. Where the request has a
 // capacity provider strategy each task has its provider.
-func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
+func (d *decider) runTask(r *state.Request, def *cluster.TaskDefinition) {
 	if r.Rules == nil || len(r.Rules.Providers) == 0 {
 		part := *r
 		d.runPart(r, &part, def, 0)
@@ -97,7 +98,7 @@ func (d *decider) runTask(r *cluster.Request, def *cluster.TaskDefinition) {
 }
 
 // runPart starts those of a request's tasks, from the n-th, that go to the same capacity provider.
-func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition, n int) {
+func (d *decider) runPart(r, part *state.Request, def *cluster.TaskDefinition, n int) {
 	result := d.placeWith(firstProvider(part.Rules), d.need(shapeOfRequest(part), def, part.ID, part.Count))
 	part.Tasks, part.Failures = nil, nil
 	for k, where := range result.Placed {
@@ -117,7 +118,7 @@ func (d *decider) runPart(r, part *cluster.Request, def *cluster.TaskDefinition,
 			d.provision(t, cluster.RequestedTaskID(t.Owner, r.ID, k))
 			part.Tasks = append(part.Tasks, t.ID)
 			if !t.WaitUntil.IsZero() {
-				d.plan.due(cluster.DueWaiting, "", r.WaitUntil)
+				d.plan.due(state.DueWaiting, "", r.WaitUntil)
 			}
 			d.fallsBack(r, t.CreatedAt.Time())
 		}
@@ -142,7 +143,7 @@ func (d *decider) strategic(t *cluster.Task) bool {
 }
 
 // accept starts the n-th task of a request. Its id is the one the caller was given, if the caller was given one.
-func (d *decider) accept(r *cluster.Request, def *cluster.TaskDefinition, n int, where placement.Placement) {
+func (d *decider) accept(r *state.Request, def *cluster.TaskDefinition, n int, where placement.Placement) {
 	t := d.standalone(r, def)
 	if r.Provisional {
 		t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
@@ -152,7 +153,7 @@ func (d *decider) accept(r *cluster.Request, def *cluster.TaskDefinition, n int,
 }
 
 // refused leaves a STOPPED task behind where the caller was already given its id.
-func (d *decider) refused(r *cluster.Request, def *cluster.TaskDefinition, n int, why string) {
+func (d *decider) refused(r *state.Request, def *cluster.TaskDefinition, n int, why string) {
 	if !r.Provisional {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // rowsPerStart is the most rows that one start adds to a commit: the task, an alias and an outbox row.
@@ -161,7 +162,7 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	d.rebalance(s, p, log)
 	d.tellSteady(s, p, log)
 	if !p.LookAgain.IsZero() {
-		d.plan.due(cluster.DueService, s.Name, p.LookAgain)
+		d.plan.due(state.DueService, s.Name, p.LookAgain)
 	}
 	if log.changed() {
 		d.flush(log)
@@ -179,7 +180,7 @@ func (d *decider) waits(s *cluster.Service, p service.Plan, log *eventLog) {
 		next.BlockedSince = d.now
 	}
 	if at := next.BlockedSince.Add(service.Patience(s)); p.Yields && at.After(d.now) {
-		d.plan.due(cluster.DueService, s.Name, at)
+		d.plan.due(state.DueService, s.Name, at)
 	}
 }
 
@@ -234,7 +235,7 @@ func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) 
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
 		log.events = append(log.events, service.Event{Message: service.SteadyState(s.Name), Name: "SERVICE_STEADY_STATE"})
 		if d.snap.Governed()[s.Name] != nil { // those that went may have left the others where a rule is broken
-			d.plan.due(cluster.DueService, s.Name, d.now)
+			d.plan.due(state.DueService, s.Name, d.now)
 		}
 	}
 	log.service.Steady = p.Steady
@@ -243,7 +244,7 @@ func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) 
 // flush writes the service's row, its new events and the rows that go with it into the open commit.
 func (d *decider) flush(log *eventLog) {
 	next := *log.service
-	if d.plan.keys[cluster.KeyOf(&next)] {
+	if d.plan.keys[state.KeyOf(&next)] {
 		d.plan.close() // the open commit has the row already
 	}
 	for len(log.told) > mostMarked {
@@ -260,7 +261,7 @@ func (d *decider) flush(log *eventLog) {
 	d.tell(log.told)
 	d.events(&next, log.events)
 	if r := next.Release; r != nil && (log.base.Release == nil || log.base.Release.ID != r.ID || log.base.Release.Status != r.Status) {
-		d.plan.add(cluster.Write{Any: true, Put: d.history(&next)})
+		d.plan.add(state.Write{Any: true, Put: d.history(&next)})
 	}
 	next.Rev++
 	next.Stamp = 0
@@ -274,7 +275,7 @@ func (d *decider) events(s *cluster.Service, events []service.Event) {
 	d.publish(s, events)
 	for _, e := range events {
 		if e.Message != "" {
-			d.plan.add(cluster.Write{Any: true, Put: serviceEvent(s, e.Message, d.now)})
+			d.plan.add(state.Write{Any: true, Put: serviceEvent(s, e.Message, d.now)})
 			s.Events++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // wish is what one of a service's revisions wants placed: tasks that wait, the oldest first, and new ones.
@@ -206,7 +207,7 @@ func (d *decider) toTargets(s *cluster.Service, def *cluster.TaskDefinition, w *
 	held := min(w.start.Count, len(left))
 	if held > 0 {
 		log.service.Targets = left[:held]
-		d.plan.due(cluster.DueService, s.Name, s.TargetsUntil)
+		d.plan.due(state.DueService, s.Name, s.TargetsUntil)
 	}
 	w.start.Count -= held
 }

@@ -3,6 +3,7 @@ package handler
 import (
 	"berth/shared/cluster"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // mostTargets is how many tasks one outbox row names whose registrations are to be looked at.
@@ -25,7 +26,7 @@ func (d *decider) register(s *cluster.Service, p service.Plan, log *eventLog) {
 
 // windUp has the registrations of a task that has ended taken out, once: dispatch deletes the row when that is done.
 func (d *decider) windUp(owner, id string) {
-	key := cluster.TargetKey(d.snap.Meta.Cluster, owner, id)
+	key := state.TargetKey(d.snap.Meta.Cluster, owner, id)
 	if d.warm.winding[key] {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // work is what a batch of stream records asks placement to look at.
@@ -35,14 +37,14 @@ func newWork() *work {
 }
 
 // add takes in one record, after the snapshot has seen it.
-func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
+func (w *work) add(r state.Record, snap *snapshot.Snapshot) {
 	switch row := r.Row().(type) {
 	case *cluster.Service:
 		w.services[row.Name] = true
 		w.moves = true
 	case *cluster.Configuration:
 		w.configured(snap)
-	case *cluster.Request:
+	case *state.Request:
 		w.requests[row.ID] = true
 	case *cluster.Instance:
 		w.instance(row, snap)
@@ -58,14 +60,14 @@ func (w *work) add(r cluster.Record, snap *cluster.Snapshot) {
 		if t := snap.Task(row.Owner, row.Task); t != nil {
 			w.services[t.Service], w.revisit[t.Service] = true, true
 		}
-	case *cluster.Due:
-		if r.Op == cluster.Remove {
+	case *state.Due:
+		if r.Op == state.Remove {
 			w.due(row, snap)
 		}
 	}
 }
 
-func (w *work) task(r cluster.Record, t *cluster.Task, snap *cluster.Snapshot) {
+func (w *work) task(r state.Record, t *cluster.Task, snap *snapshot.Snapshot) {
 	if t.Service != "" {
 		w.services[t.Service] = true
 	}
@@ -87,7 +89,7 @@ func (w *work) task(r cluster.Record, t *cluster.Task, snap *cluster.Snapshot) {
 }
 
 // lastOn looks at the DAEMON services of a draining instance that a task has left: they go last.
-func (w *work) lastOn(instance string, snap *cluster.Snapshot) {
+func (w *work) lastOn(instance string, snap *snapshot.Snapshot) {
 	v := snap.Instances[instance]
 	if v == nil || v.Instance == nil || v.Status != cluster.InstanceDraining || busy(snap, v) {
 		return
@@ -96,7 +98,7 @@ func (w *work) lastOn(instance string, snap *cluster.Snapshot) {
 }
 
 // busy reports whether an instance has tasks of REPLICA services or standalone ones.
-func busy(snap *cluster.Snapshot, v *cluster.InstanceView) bool {
+func busy(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
 	for _, t := range v.Tasks {
 		if snap.Daemons()[t.Service] == nil {
 			return true
@@ -106,14 +108,14 @@ func busy(snap *cluster.Snapshot, v *cluster.InstanceView) bool {
 }
 
 // configured looks at everything: any instance may now take what it did not, or have too much.
-func (w *work) configured(snap *cluster.Snapshot) {
+func (w *work) configured(snap *snapshot.Snapshot) {
 	w.daemons, w.waiting, w.moves, w.zones = true, true, true, true
 	for id := range snap.Instances {
 		w.freed[id] = true
 	}
 }
 
-func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
+func (w *work) instance(i *cluster.Instance, snap *snapshot.Snapshot) {
 	w.daemons, w.moves, w.zones = true, true, true
 	w.freed[i.ID] = true
 	w.waiting = w.waiting || i.Gone()
@@ -122,7 +124,7 @@ func (w *work) instance(i *cluster.Instance, snap *cluster.Snapshot) {
 }
 
 // host looks at the services that have tasks on an instance.
-func (w *work) host(id string, snap *cluster.Snapshot) {
+func (w *work) host(id string, snap *snapshot.Snapshot) {
 	if v := snap.Instances[id]; v != nil {
 		for _, t := range v.Tasks {
 			if t.Service != "" {
@@ -132,23 +134,23 @@ func (w *work) host(id string, snap *cluster.Snapshot) {
 	}
 }
 
-func (w *work) due(d *cluster.Due, snap *cluster.Snapshot) {
+func (w *work) due(d *state.Due, snap *snapshot.Snapshot) {
 	w.fired = append(w.fired, timer{d.Kind, d.Subject})
 	switch d.Kind {
-	case cluster.DueService:
+	case state.DueService:
 		w.services[d.Subject], w.revisit[d.Subject] = true, true
-	case cluster.DueRequest:
+	case state.DueRequest:
 		w.requests[d.Subject] = true
-	case cluster.DueWaiting:
+	case state.DueWaiting:
 		w.waiting = true
-	case cluster.DueHost:
+	case state.DueHost:
 		w.hosts[d.Subject] = true
 		w.host(d.Subject, snap)
 	}
 }
 
 // lostAt is when the tasks of an instance are given up as its agent stays disconnected (S11); zero while it is connected.
-func (d *decider) lostAt(v *cluster.InstanceView) time.Time {
+func (d *decider) lostAt(v *snapshot.InstanceView) time.Time {
 	if v.Instance == nil || v.DisconnectedAt.IsZero() || v.AgentConnected {
 		return time.Time{}
 	}
@@ -163,7 +165,7 @@ func (d *decider) away(w *work) {
 			continue
 		}
 		if at := d.lostAt(v); at.After(d.now) {
-			d.plan.due(cluster.DueHost, id, at)
+			d.plan.due(state.DueHost, id, at)
 		}
 	}
 }

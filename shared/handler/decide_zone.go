@@ -9,6 +9,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	service "berth/shared/service"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // Zone rebalancing (S13): a service that has come to rest with its tasks unevenly over the zones gets a replacement in the
@@ -118,7 +120,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 		return
 	}
 	if !s.Deployment.Completed() {
-		d.plan.due(cluster.DueService, s.Name, d.now) // nothing moves in the decision that completes a deployment
+		d.plan.due(state.DueService, s.Name, d.now) // nothing moves in the decision that completes a deployment
 		return
 	}
 	if p.Replacing == 0 && len(d.movable(s, richest(counts))) == 0 { // all are protected
@@ -201,7 +203,7 @@ func (d *decider) zones(s *cluster.Service, r placement.Request) map[string]int 
 		if z.Name == "" {
 			continue
 		}
-		usable := slices.ContainsFunc(z.Instances, func(v *cluster.InstanceView) bool {
+		usable := slices.ContainsFunc(z.Instances, func(v *snapshot.InstanceView) bool {
 			return v.Available() && d.engine.Matches(v, r.Spec)
 		})
 		if n := crowd.Zones[z.Name]; n > 0 || usable {
@@ -291,7 +293,7 @@ func (d *decider) movable(s *cluster.Service, zone string) (out []*cluster.Task)
 		out = append(out, t)
 	}
 	if len(out) == 0 && !until.IsZero() {
-		d.plan.due(cluster.DueService, s.Name, until)
+		d.plan.due(state.DueService, s.Name, until)
 	}
 	return out
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Dispatch is the function that makes the world match what was committed: it starts and stops tasks at ECS, within a
 // token bucket that all clusters of the account and Region share, and it lets due rows fall due. Nobody else acts on
 // tasks.
 type Dispatch struct {
-	State         State
+	State         state.State
 	ECS           ECS
 	LoadBalancers LoadBalancers
 	Registries    Registries
@@ -35,7 +36,7 @@ type Dispatch struct {
 
 	rotation rotation
 	// refused remembers attempts that ECS surely did not carry out, so that they need not be settled.
-	refused map[cluster.Key]int32
+	refused map[state.Key]int32
 }
 
 // firstPage and lastPage are how many outbox rows are read at once: one large row may take all the tokens that there
@@ -44,7 +45,7 @@ const firstPage, lastPage = 2, 64
 
 // Records drains the outbox of each cluster that the batch names. A failure is left to the schedule and the due rows:
 // the stream is never held up.
-func (h *Dispatch) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+func (h *Dispatch) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Figures.Add(RecordsHandled, len(records))
 	seen := map[string]bool{}
 	for _, r := range records {
@@ -67,7 +68,7 @@ func (h *Dispatch) drainOrPutOff(ctx context.Context, name string) {
 }
 
 // Messages handles wake-ups: due rows of one cluster, then its outbox.
-func (h *Dispatch) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+func (h *Dispatch) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(EventsHandled, len(messages))
 	done := map[string]bool{}
 	for _, m := range messages {
@@ -100,19 +101,19 @@ func (h *Dispatch) Schedule(ctx context.Context, name string) error {
 // due runs the due rows of one cluster. A row is deleted after what dispatch itself has to do for it; its deletion
 // is what wakes placement.
 func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
-	rows, err := h.State.List(ctx, cluster.DueBy(name, h.Clock.Now()))
+	rows, err := h.State.List(ctx, state.DueBy(name, h.Clock.Now()))
 	if err != nil {
 		return fmt.Errorf("listing due rows: %w", err)
 	}
-	var instances []*cluster.Due
+	var instances []*state.Due
 	loads, turn := false, 0
 	for _, row := range rows {
-		switch d, _ := row.(*cluster.Due); d.Kind {
-		case cluster.DueOutbox:
+		switch d, _ := row.(*state.Due); d.Kind {
+		case state.DueOutbox:
 			drain, turn = true, max(turn, d.Generation)
-		case cluster.DueLoads:
+		case state.DueLoads:
 			loads = true
-		case cluster.DueInstance, cluster.DueHost: // that an agent is back may not have been heard of
+		case state.DueInstance, state.DueHost: // that an agent is back may not have been heard of
 			instances = append(instances, d)
 		}
 	}
@@ -121,11 +122,11 @@ func (h *Dispatch) due(ctx context.Context, name string, drain bool) error {
 		failed = errors.Join(failed, takeInLoads(ctx, h.State, h.Clock, name))
 	}
 	for _, row := range rows {
-		if d, ok := row.(*cluster.Due); ok && failed != nil && (d.Kind == cluster.DueInstance || d.Kind == cluster.DueHost || d.Kind == cluster.DueLoads) {
+		if d, ok := row.(*state.Due); ok && failed != nil && (d.Kind == state.DueInstance || d.Kind == state.DueHost || d.Kind == state.DueLoads) {
 			continue // looked at again by the next round; what else is due does not wait for it
 		}
-		key := cluster.KeyOf(row)
-		if _, err := h.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+		key := state.KeyOf(row)
+		if _, err := h.State.Write(ctx, state.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
 		}
 	}
@@ -140,7 +141,7 @@ func (h *Dispatch) observer() *observer {
 }
 
 // recheck asks ECS about instances that were not available, and puts off those that still are not.
-func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due) error {
+func (h *Dispatch) recheck(ctx context.Context, name string, dues []*state.Due) error {
 	o := h.observer()
 	for batch := range slices.Chunk(newest(dues), describeBatch) {
 		ids := make([]string, len(batch))
@@ -164,16 +165,16 @@ func (h *Dispatch) recheck(ctx context.Context, name string, dues []*cluster.Due
 	return nil
 }
 
-// newest is one due row per instance, the one that was put off most often; those of [cluster.DueInstance] go first.
-func newest(dues []*cluster.Due) []*cluster.Due {
-	slices.SortFunc(dues, func(a, b *cluster.Due) int {
+// newest is one due row per instance, the one that was put off most often; those of [state.DueInstance] go first.
+func newest(dues []*state.Due) []*state.Due {
+	slices.SortFunc(dues, func(a, b *state.Due) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Generation, a.Generation), cmp.Compare(b.Kind, a.Kind))
 	})
-	return slices.CompactFunc(dues, func(a, b *cluster.Due) bool { return a.Subject == b.Subject })
+	return slices.CompactFunc(dues, func(a, b *state.Due) bool { return a.Subject == b.Subject })
 }
 
-func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, now *cluster.Instance) error {
-	row, err := h.State.Get(ctx, cluster.InstanceKey(d.Cluster, d.Subject))
+func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *state.Due, now *cluster.Instance) error {
+	row, err := h.State.Get(ctx, state.InstanceKey(d.Cluster, d.Subject))
 	if err != nil {
 		return fmt.Errorf("reading instance %s: %w", d.Subject, err)
 	}
@@ -187,7 +188,7 @@ func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, 
 	if err := ignoreDrop(o.instance(ctx, now, known)); err != nil {
 		return err
 	}
-	if now.Available() || now.Gone() || d.Kind == cluster.DueHost {
+	if now.Available() || now.Gone() || d.Kind == state.DueHost {
 		return nil
 	}
 	return o.recheck(ctx, d.Cluster, d.Subject, d.Generation+1)
@@ -195,10 +196,10 @@ func (h *Dispatch) recheckOne(ctx context.Context, o *observer, d *cluster.Due, 
 
 // later has the outbox drained again; turn is how often that was so without anything being done.
 func (h *Dispatch) later(ctx context.Context, name string, wait time.Duration, turn int) error {
-	due := &cluster.Due{
-		Head: cluster.Head{Cluster: name}, Kind: cluster.DueOutbox, Generation: turn,
+	due := &state.Due{
+		Head: cluster.Head{Cluster: name}, Kind: state.DueOutbox, Generation: turn,
 		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
 	}
-	_, err := h.State.Write(ctx, cluster.Write{Put: due, Any: true})
+	_, err := h.State.Write(ctx, state.Write{Put: due, Any: true})
 	return wrap(err, "putting off the outbox of %s", name)
 }

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // agree checks that ECS runs exactly what the rows say, each task once.
@@ -84,7 +85,7 @@ func TestDispatch_Starts(t *testing.T) {
 		w.pump()
 		wantCount(t, "calls", w.ecs.starts, 2)
 		wantCount(t, "due rows", w.dues(), 1)
-		want(t, "kind", w.dues()[0].Kind, cluster.DueOutbox)
+		want(t, "kind", w.dues()[0].Kind, state.DueOutbox)
 		want(t, "due", w.dues()[0].At, epoch.Add(time.Second))
 		w.advance(2 * time.Second)
 		wantCount(t, "calls", w.ecs.starts, 4)
@@ -183,7 +184,7 @@ func TestDispatch_Starts(t *testing.T) {
 		spy := &spyState{Store: w.store}
 		w.dispatch.State = spy
 		failed := false
-		spy.beforeWrite = func(write cluster.Write) error {
+		spy.beforeWrite = func(write state.Write) error {
 			if write.Claim != nil && !failed {
 				failed = true
 				return errStore
@@ -370,7 +371,7 @@ func TestDispatch_Stops(t *testing.T) {
 		spy := &spyState{Store: w.store}
 		w.dispatch.State = spy
 		raced := false
-		spy.beforeWrite = func(write cluster.Write) error {
+		spy.beforeWrite = func(write state.Write) error {
 			if write.Observe != nil && !raced {
 				raced = true
 				w.ecs.delayed[0].at = w.clock.now
@@ -444,7 +445,7 @@ func TestDispatch_TwoAtOnce(t *testing.T) {
 			w.act, w.dispatchAsleep = nil, false
 			two, writes := second(w), 0
 			spy := &spyState{Store: w.store}
-			spy.beforeWrite = func(cluster.Write) error {
+			spy.beforeWrite = func(state.Write) error {
 				if writes++; writes == n {
 					w.acts(two, records)
 				}
@@ -479,15 +480,15 @@ func TestDispatch_TwoAtOnce(t *testing.T) {
 }
 
 func TestDispatch_Due(t *testing.T) {
-	put := func(w *world, kind cluster.DueKind, subject string, in time.Duration) {
-		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now.Add(in), Kind: kind, Subject: subject}
-		if _, err := w.store.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
+	put := func(w *world, kind state.DueKind, subject string, in time.Duration) {
+		due := &state.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now.Add(in), Kind: kind, Subject: subject}
+		if _, err := w.store.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Run("DeletesWhatIsDueAndLeavesTheRest", func(t *testing.T) {
 		w := newWorld(t)
-		for _, kind := range []cluster.DueKind{cluster.DueService, cluster.DueWaiting, cluster.DueRequest, cluster.DueOutbox, cluster.DueInstance} {
+		for _, kind := range []state.DueKind{state.DueService, state.DueWaiting, state.DueRequest, state.DueOutbox, state.DueInstance} {
 			put(w, kind, "x", 0)
 			put(w, kind, "x", time.Minute)
 		}
@@ -496,7 +497,7 @@ func TestDispatch_Due(t *testing.T) {
 		wantCount(t, "due rows", w.dues(), 5)
 		wantCount(t, "records", w.decide, 5)
 		for _, r := range w.decide {
-			want(t, "record", r.Op, cluster.Remove)
+			want(t, "record", r.Op, state.Remove)
 		}
 	})
 	t.Run("OfAnOutboxWhoseRecordWasLost", func(t *testing.T) {
@@ -514,7 +515,7 @@ func TestDispatch_Due(t *testing.T) {
 		r := w.submit(t, cluster.TaskSpec{Wait: "1h"})
 		w.decide = nil
 		w.placement = w.newPlacement("env-2", w.placement.Settings)
-		put(w, cluster.DueRequest, r.ID, time.Second)
+		put(w, state.DueRequest, r.ID, time.Second)
 		w.advance(time.Second)
 		want(t, "answered", w.request(t, r.ID).Answered, true)
 	})
@@ -543,8 +544,8 @@ func TestDispatch_Due(t *testing.T) {
 	})
 	t.Run("DeliversAgainWhatFailed", func(t *testing.T) {
 		w := newWorld(t)
-		put(w, cluster.DueService, "x", 0)
-		spy := &spyState{Store: w.store, beforeWrite: func(cluster.Write) error { return errStore }}
+		put(w, state.DueService, "x", 0)
+		spy := &spyState{Store: w.store, beforeWrite: func(state.Write) error { return errStore }}
 		w.dispatch.State = spy
 		again := w.dispatch.Messages(ctx, messages([]byte(`{"cluster":"prod"}`), []byte(`{"cluster":"elsewhere"}`)))
 		if !slices.Equal(again, []string{"m0"}) {

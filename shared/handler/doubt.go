@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // notFound reports whether ECS says that it has no such task.
@@ -59,19 +60,19 @@ func (d *drainer) find(t *cluster.Task) ([]cluster.ECSTask, error) {
 
 // adopt records an ECS task as this one's, or has it stopped if another was adopted before.
 func (d *drainer) adopt(t *cluster.Task, e cluster.ECSTask) error {
-	_, err := d.observer().report(d.ctx, cluster.KeyOf(t), e)
+	_, err := d.observer().report(d.ctx, state.KeyOf(t), e)
 	return err
 }
 
 // stop carries out one stop; done false leaves it for later.
-func (d *drainer) stop(s cluster.StopItem) (done bool, err error) {
+func (d *drainer) stop(s state.StopItem) (done bool, err error) {
 	if s.ECSID != "" {
 		done, known, err := d.stopAtECS(s.ECSID, s.Reason)
 		if !done || known || s.ID == "" {
 			return done, err
 		}
 	}
-	row, err := d.State.Get(d.ctx, cluster.TaskKey(d.cluster, s.Owner, s.ID))
+	row, err := d.State.Get(d.ctx, state.TaskKey(d.cluster, s.Owner, s.ID))
 	if err != nil {
 		return false, fmt.Errorf("reading task %s: %w", s.ID, err)
 	}
@@ -119,7 +120,7 @@ func (d *drainer) stopUnknown(t *cluster.Task, reason string) (bool, error) {
 // giveUp records a task as STOPPED that is to be stopped and that ECS does not have. One that has reported itself
 // meanwhile is left for the next round.
 func (d *drainer) giveUp(t *cluster.Task, reason string) (done bool, err error) {
-	_, err = d.State.Write(d.ctx, cluster.Write{Observe: d.ended(t, cluster.StopByScheduler, reason)})
+	_, err = d.State.Write(d.ctx, state.Write{Observe: d.ended(t, cluster.StopByScheduler, reason)})
 	if err != nil && ignoreConflict(err) == nil {
 		d.again(time.Second)
 		return false, nil

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // eventLog is a service's row on its way, with the events that go with it.
@@ -115,7 +116,7 @@ func (d *decider) publish(s *cluster.Service, events []service.Event) {
 	if !d.settings.PublishEvents {
 		return
 	}
-	var out []cluster.PublishedEvent
+	var out []state.PublishedEvent
 	for _, e := range events {
 		if e.Name != "" {
 			out = append(out, d.published(s, e))
@@ -126,7 +127,7 @@ func (d *decider) publish(s *cluster.Service, events []service.Event) {
 	}
 }
 
-func (d *decider) published(s *cluster.Service, e service.Event) cluster.PublishedEvent {
+func (d *decider) published(s *cluster.Service, e service.Event) state.PublishedEvent {
 	detail := eventDetail{
 		Type: eventTypes[e.Name], Name: e.Name, DeploymentID: e.Deployment, Reason: e.Reason,
 		Failures: e.Failures, NextAttemptAt: e.NextAttemptAt.UTC(),
@@ -134,7 +135,7 @@ func (d *decider) published(s *cluster.Service, e service.Event) cluster.Publish
 	if detail.Type == "" {
 		detail.Type = "INFO"
 	}
-	out := cluster.PublishedEvent{DetailType: serviceAction, Service: s.Name, At: d.now}
+	out := state.PublishedEvent{DetailType: serviceAction, Service: s.Name, At: d.now}
 	if strings.HasPrefix(e.Name, "SERVICE_DEPLOYMENT_") {
 		out.DetailType = deploymentChange
 		detail.UpdatedAt = d.now

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func TestFigures(t *testing.T) {
@@ -41,12 +42,12 @@ func TestFigures(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.pump()
 		lost := false
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			if lost {
 				return nil
 			}
 			lost = true
-			return &cluster.Conflict{Key: cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta}, Version: true}
+			return &state.Conflict{Key: state.Key{Cluster: prod, Sort: state.PrefixMeta}, Version: true}
 		}
 		w.create("web", "web", 1)
 		w.pump()

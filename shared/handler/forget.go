@@ -5,48 +5,49 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // forget removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
 // get its name. What expires by itself is left to do so.
-func forget(ctx context.Context, state State, name string) error {
-	meta, entry := cluster.Key{Cluster: name, Sort: cluster.PrefixMeta}, cluster.Entry{Name: name}
-	if _, err := state.Write(ctx, cluster.Write{Delete: &meta}); err != nil {
+func forget(ctx context.Context, store state.State, name string) error {
+	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
+	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
 		return fmt.Errorf("forgetting cluster %s: %w", name, err)
 	}
-	if err := removeRows(ctx, state, name); err != nil {
+	if err := removeRows(ctx, store, name); err != nil {
 		return err
 	}
-	key := cluster.KeyOf(&entry)
-	if _, err := state.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+	key := state.KeyOf(&entry)
+	if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
 		return fmt.Errorf("forgetting cluster %s: %w", name, err)
 	}
-	row, err := state.Get(ctx, meta)
+	row, err := store.Get(ctx, meta)
 	if err != nil || row == nil {
 		return wrap(err, "reading cluster %s", name)
 	}
-	return list(ctx, state, name) // it is back already
+	return list(ctx, store, name) // it is back already
 }
 
 // list enters a cluster in the directory.
-func list(ctx context.Context, state State, name string) error {
-	entry := &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: name}
-	_, err := state.Write(ctx, cluster.Write{Put: entry, Any: true})
+func list(ctx context.Context, store state.State, name string) error {
+	entry := &state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: name}
+	_, err := store.Write(ctx, state.Write{Put: entry, Any: true})
 	return wrap(err, "listing cluster %s", name)
 }
 
 // removeRows deletes the rows of a cluster without a row of its own that would stay for ever.
-func removeRows(ctx context.Context, state State, name string) error {
-	rows, err := state.List(ctx, cluster.Range{Cluster: name, From: "", To: "\xff"})
+func removeRows(ctx context.Context, store state.State, name string) error {
+	rows, err := store.List(ctx, state.Range{Cluster: name, From: "", To: "\xff"})
 	if err != nil {
 		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)
 	}
 	for _, row := range rows {
-		key := cluster.KeyOf(row)
-		if row.Header().Expires != 0 || key.Sort == cluster.PrefixMeta {
+		key := state.KeyOf(row)
+		if row.Header().Expires != 0 || key.Sort == state.PrefixMeta {
 			continue
 		}
-		if _, err := state.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+		if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting row %s of cluster %s: %w", key.Sort, name, err)
 		}
 	}
@@ -55,11 +56,11 @@ func removeRows(ctx context.Context, state State, name string) error {
 
 // sweepOrForget is [TaskStateChange.Sweep] for a cluster that may be no more, at Berth or at ECS.
 func (h *TaskStateChange) sweepOrForget(ctx context.Context, name string) error {
-	row, err := h.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return fmt.Errorf("reading cluster %s: %w", name, err)
 	}
-	meta, ok := row.(*cluster.Meta)
+	meta, ok := row.(*state.Meta)
 	if !ok || meta == nil {
 		return forget(ctx, h.State, name) // what a deletion left undone
 	}

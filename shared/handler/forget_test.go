@@ -9,18 +9,19 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // all are the sort keys of a cluster's rows that would stay for ever.
 func (w *world) all(name string) (keys []string) {
 	w.t.Helper()
-	got, err := w.store.List(ctx, cluster.Range{Cluster: name, To: "\xff"})
+	got, err := w.store.List(ctx, state.Range{Cluster: name, To: "\xff"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, row := range got {
 		if row.Header().Expires == 0 {
-			keys = append(keys, cluster.KeyOf(row).Sort)
+			keys = append(keys, state.KeyOf(row).Sort)
 		}
 	}
 	return keys
@@ -28,13 +29,13 @@ func (w *world) all(name string) (keys []string) {
 
 func (w *world) listed() []string {
 	w.t.Helper()
-	got, err := w.store.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	got, err := w.store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	var names []string
 	for _, row := range got {
-		names = append(names, row.(*cluster.Entry).Name)
+		names = append(names, row.(*state.Entry).Name)
 	}
 	return names
 }
@@ -73,8 +74,8 @@ func TestForget(t *testing.T) {
 	})
 	t.Run("TheSweepEndsADeletionThatWasInterrupted", func(t *testing.T) {
 		w := used(t)
-		key := cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta}
-		if _, err := w.store.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+		key := state.Key{Cluster: prod, Sort: state.PrefixMeta}
+		if _, err := w.store.Write(ctx, state.Write{Delete: &key}); err != nil {
 			t.Fatal(err)
 		}
 		w.sweep()
@@ -104,7 +105,7 @@ func TestForget(t *testing.T) {
 		w.pump()
 		want(t, "desired", w.service("web").Desired, 2)
 		want(t, "running", w.service("web").Running, 0)
-		for _, i := range rows[*cluster.Instance](w, cluster.PrefixInstance) {
+		for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 			want(t, "gone", i.Gone(), true)
 		}
 		figures, _ := w.observer.Figures.Take()
@@ -119,7 +120,7 @@ func TestForget(t *testing.T) {
 		w := used(t)
 		w.ecs.clusters[prod] = false
 		w.sweep()
-		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 2)
+		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 2)
 		wantCount(t, "clusters", w.listed(), 1)
 	})
 	t.Run("ANewClusterThatECSDoesNotShowYetIsLeftAlone", func(t *testing.T) {
@@ -202,8 +203,8 @@ type watched struct {
 	see func(name string)
 }
 
-func (s watched) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
-	if key.Sort == cluster.PrefixMeta {
+func (s watched) Get(ctx context.Context, key state.Key) (state.Row, error) {
+	if key.Sort == state.PrefixMeta {
 		s.see(key.Cluster)
 	}
 	return s.spyState.Get(ctx, key)

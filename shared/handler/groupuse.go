@@ -5,32 +5,33 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // groupUse is who has an Auto Scaling group; a row of Rev 0 where nobody ever had.
-func groupUse(ctx context.Context, state State, group string) (*cluster.GroupUse, error) {
-	row, err := state.Get(ctx, cluster.GroupUseKey(group))
+func groupUse(ctx context.Context, store state.State, group string) (*state.GroupUse, error) {
+	row, err := store.Get(ctx, state.GroupUseKey(group))
 	if err != nil {
 		return nil, fmt.Errorf("reading who has Auto Scaling group %s: %w", group, err)
 	}
-	if u, ok := row.(*cluster.GroupUse); ok && u != nil {
+	if u, ok := row.(*state.GroupUse); ok && u != nil {
 		return u, nil
 	}
-	return &cluster.GroupUse{Head: cluster.Head{Cluster: cluster.Directory}, Group: group}, nil
+	return &state.GroupUse{Head: cluster.Head{Cluster: state.Directory}, Group: group}, nil
 }
 
 // taken is the write by which somebody takes a group, to be committed with what takes it.
-func taken(u *cluster.GroupUse, take func(*cluster.GroupUse)) cluster.Write {
+func taken(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
 	next := *u
 	next.Rev++
 	take(&next)
-	return cluster.Write{Put: &next}
+	return state.Write{Put: &next}
 }
 
 // letGoOf are the writes by which an Auto Scaling group has one user less, to be committed with the end of that user; none
 // where it is somebody else's by now.
-func letGoOf(ctx context.Context, state State, group string, end func(*cluster.GroupUse) (was bool)) ([]cluster.Write, error) {
-	u, err := groupUse(ctx, state, group)
+func letGoOf(ctx context.Context, store state.State, group string, end func(*state.GroupUse) (was bool)) ([]state.Write, error) {
+	u, err := groupUse(ctx, store, group)
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +40,9 @@ func letGoOf(ctx context.Context, state State, group string, end func(*cluster.G
 		return nil, nil
 	}
 	if next.Provider == "" && next.NodeGroup == (cluster.NodeGroupRef{}) {
-		key := cluster.KeyOf(u)
-		return []cluster.Write{{Delete: &key, Rev: u.Rev}}, nil
+		key := state.KeyOf(u)
+		return []state.Write{{Delete: &key, Rev: u.Rev}}, nil
 	}
 	next.Rev++
-	return []cluster.Write{{Put: &next}}, nil
+	return []state.Write{{Put: &next}}, nil
 }

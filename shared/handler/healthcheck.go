@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // HealthCheck is the function that looks, each minute, at what ECS does not report: the health of registered tasks in
@@ -17,7 +18,7 @@ import (
 // decides nothing: the stream of the state wakes placement. A cluster that has none of these costs one read of an empty
 // range and one of its version.
 type HealthCheck struct {
-	State         State
+	State         state.State
 	LoadBalancers LoadBalancers
 	Registries    Registries
 	Alarms        Alarms
@@ -45,7 +46,7 @@ func (h *HealthCheck) Schedule(ctx context.Context, name string) error {
 
 // Messages handles events of alarms that changed their state, and returns the ids of those to deliver again. They say only
 // that the deployments which watch these alarms are to be looked at, and which have been in ALARM since when.
-func (h *HealthCheck) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+func (h *HealthCheck) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(EventsHandled, len(messages))
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
@@ -91,7 +92,7 @@ func (h *HealthCheck) alarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 
 // targets looks at the health of everything that is registered: one call for each target group and Cloud Map service.
 func (h *HealthCheck) targets(ctx context.Context, name string) error {
-	rows, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixTarget))
+	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixTarget))
 	if err != nil {
 		return fmt.Errorf("listing registrations: %w", err)
 	}
@@ -214,12 +215,12 @@ func (h *HealthCheck) registerAgain(ctx context.Context, t *cluster.Target, seen
 			g.State, g.Health, g.Reason = "", cluster.UnknownHealth, "it was deregistered by somebody else"
 		}
 	}
-	o := &cluster.Outbox{
-		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("%stargets-%s-%d", cluster.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
-		Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
+	o := &state.Outbox{
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("%stargets-%s-%d", state.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
+		Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
 	}
-	err := h.State.Commit(ctx, cluster.Commit{
-		Cluster: t.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: &next}, {Put: o}},
+	err := h.State.Commit(ctx, state.Commit{
+		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: o}},
 	})
 	return wrap(ignoreConflict(err), "having task %s registered again", t.Task) // the next look is as good
 }

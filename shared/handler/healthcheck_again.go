@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // tryAgain is how often registrations that have failed are tried again.
@@ -27,24 +28,24 @@ func (h *HealthCheck) triesAgain(clusterName, arn string) bool {
 
 // retry has dispatch try the registrations again that have failed where there is something to be registered with. They
 // stand as failed until they are made: nothing is told again, and nothing is written where they fail as before.
-func (h *HealthCheck) retry(ctx context.Context, clusterName string, rows []cluster.Row, there func(arn string) bool) error {
-	var items []cluster.TargetItem
+func (h *HealthCheck) retry(ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool) error {
+	var items []state.TargetItem
 	for _, row := range rows {
 		t, ok := row.(*cluster.Target)
 		if ok && slices.ContainsFunc(t.Registrations, func(g cluster.Registration) bool {
 			return g.State == cluster.RegistrationFailed && there(g.ARN)
 		}) {
-			items = append(items, cluster.TargetItem{Owner: t.Owner, ID: t.Task, Again: true})
+			items = append(items, state.TargetItem{Owner: t.Owner, ID: t.Task, Again: true})
 		}
 	}
 	for n := 0; len(items) > 0; n++ {
 		batch := items[:min(mostTargets, len(items))]
 		items = items[len(batch):]
-		o := &cluster.Outbox{
-			Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%sagain-%d-%d", cluster.OutboxFirst, h.Clock.Now().Unix(), n),
+		o := &state.Outbox{
+			Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%sagain-%d-%d", state.OutboxFirst, h.Clock.Now().Unix(), n),
 			CreatedAt: h.Clock.Now(), Targets: batch,
 		}
-		if _, err := h.State.Write(ctx, cluster.Write{Put: o}); ignoreConflict(err) != nil {
+		if _, err := h.State.Write(ctx, state.Write{Put: o}); ignoreConflict(err) != nil {
 			return fmt.Errorf("having failed registrations tried again: %w", err)
 		}
 	}

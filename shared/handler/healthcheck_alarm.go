@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // watchList is what the function remembers of a cluster: which of its services watch alarms, as of a placement version. A
@@ -59,11 +60,11 @@ func (h *HealthCheck) alarms(ctx context.Context, name string, fired map[string]
 // watching are the services with alarms whose deployment is under way. Which services have any is read anew only when the
 // cluster's version has moved.
 func (h *HealthCheck) watching(ctx context.Context, name string) ([]*cluster.Service, error) {
-	row, err := h.State.Peek(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+	row, err := h.State.Peek(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
-	meta, ok := row.(*cluster.Meta)
+	meta, ok := row.(*state.Meta)
 	if !ok || meta == nil {
 		return nil, nil
 	}
@@ -73,7 +74,7 @@ func (h *HealthCheck) watching(ctx context.Context, name string) ([]*cluster.Ser
 	}
 	var out []*cluster.Service
 	for _, service := range list.services {
-		row, err := h.State.Get(ctx, cluster.ServiceKey(name, service))
+		row, err := h.State.Get(ctx, state.ServiceKey(name, service))
 		if err != nil {
 			return nil, fmt.Errorf("reading service %s: %w", service, err)
 		}
@@ -86,7 +87,7 @@ func (h *HealthCheck) watching(ctx context.Context, name string) ([]*cluster.Ser
 
 // relist reads all services, and has what was seen of the alarms of those that are no more expire.
 func (h *HealthCheck) relist(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
-	rows, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixService))
+	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixService))
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
 	}
@@ -103,7 +104,7 @@ func (h *HealthCheck) relist(ctx context.Context, name string, version int64) ([
 			out = append(out, s)
 		}
 	}
-	watches, err := h.State.List(ctx, cluster.Prefix(name, cluster.PrefixAlarms))
+	watches, err := h.State.List(ctx, state.Prefix(name, state.PrefixAlarms))
 	if err != nil {
 		return nil, fmt.Errorf("listing what was seen of alarms: %w", err)
 	}
@@ -112,7 +113,7 @@ func (h *HealthCheck) relist(ctx context.Context, name string, version int64) ([
 			next := *w
 			next.Rev++
 			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
-			if _, err := h.State.Write(ctx, cluster.Write{Put: &next}); ignoreConflict(err) != nil {
+			if _, err := h.State.Write(ctx, state.Write{Put: &next}); ignoreConflict(err) != nil {
 				return nil, fmt.Errorf("forgetting what was seen of alarms: %w", err)
 			}
 		}
@@ -134,7 +135,7 @@ func underWay(s *cluster.Service) bool {
 // look at it tells, has all of them ignored; one that got there later counts for the whole deployment, even if it is over.
 func (h *HealthCheck) watch(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
 	for range maxRaces {
-		row, err := h.State.Get(ctx, cluster.AlarmWatchKey(s.Cluster, s.Short))
+		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
 		if err != nil {
 			return fmt.Errorf("reading what was seen: %w", err)
 		}
@@ -147,8 +148,8 @@ func (h *HealthCheck) watch(ctx context.Context, s *cluster.Service, alarms map[
 			next.Rev = old.Rev
 		}
 		next.Rev++
-		_, err = h.State.Write(ctx, cluster.Write{Put: next})
-		var c *cluster.Conflict
+		_, err = h.State.Write(ctx, state.Write{Put: next})
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return wrap(err, "writing what was seen")
 		}

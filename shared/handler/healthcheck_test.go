@@ -13,13 +13,14 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // checked is a balanced world whose tasks are registered, with a health-check.
 func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *handler.HealthCheck) {
 	t.Helper()
 	b := newBalanced(t, n, wanted...)
-	b.asks(cluster.Outbox{Targets: b.items()})
+	b.asks(state.Outbox{Targets: b.items()})
 	b.elb.calls = nil
 	return b, b.healthCheck()
 }
@@ -87,7 +88,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 	t.Run("InCloudMap", func(t *testing.T) {
 		b := newBalanced(t, 1, cluster.Registration{ARN: cloudMap, Registry: true})
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.1"
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		h := b.healthCheck()
 		delete(b.elb.entries[cloudMap], b.ids[0]) // Cloud Map answers first, and registers then
 		b.looks(h)
@@ -143,7 +144,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 	t.Run("WhatHasFailedIsTriedAgainOnceThereIsSuchATargetGroup", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
 		delete(b.elb.groups, groupOne)
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		h := b.healthCheck()
 		b.looks(h)
 		b.advance(5 * time.Minute)
@@ -168,7 +169,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 	t.Run("WhatIsRefusedAgainIsNotWrittenAgain", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings[1].HostPort = 0
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		h := b.healthCheck()
 		calls, rev := b.elb.count("RegisterTargets"), b.target(b.ids[0]).Rev
 		for range 10 {
@@ -185,7 +186,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		bindings := b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings = nil
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		want(t, "state at first", b.target(b.ids[0]).Registrations[0].State, cluster.RegistrationFailed)
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Bindings = bindings
 		b.looks(b.healthCheck())
@@ -199,10 +200,10 @@ func TestHealthCheck_Targets(t *testing.T) {
 		spy := &spyState{Store: b.store}
 		h.State = spy
 		raced := false
-		spy.beforeWrite = func(cluster.Write) error {
+		spy.beforeWrite = func(state.Write) error {
 			if !raced {
 				raced = true
-				b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+				b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 			}
 			return nil
 		}
@@ -224,7 +225,7 @@ func TestHealthCheck_Targets(t *testing.T) {
 // deploys has the service's deployment be under way since a time, with alarms.
 func (b *balanced) deploys(id string, since time.Time, alarms ...string) {
 	b.t.Helper()
-	row, err := b.store.Get(ctx, cluster.ServiceKey(prod, "web"))
+	row, err := b.store.Get(ctx, state.ServiceKey(prod, "web"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func (b *balanced) deploys(id string, since time.Time, alarms ...string) {
 	if id == "" {
 		s.Deployment.State = cluster.RolloutCompleted
 	}
-	if _, err := b.store.Write(ctx, cluster.Write{Put: &s, Any: true}); err != nil {
+	if _, err := b.store.Write(ctx, state.Write{Put: &s, Any: true}); err != nil {
 		b.t.Fatal(err)
 	}
 	b.bump() // a deployment's beginning narrows
@@ -242,7 +243,7 @@ func (b *balanced) deploys(id string, since time.Time, alarms ...string) {
 
 func (b *balanced) watch() *cluster.AlarmWatch {
 	b.t.Helper()
-	row, err := b.store.Get(ctx, cluster.AlarmWatchKey(prod, b.service.Short))
+	row, err := b.store.Get(ctx, state.AlarmWatchKey(prod, b.service.Short))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func (w *world) drain(id string) {
@@ -116,8 +117,8 @@ func TestPlacement_Disconnected(t *testing.T) {
 }
 
 // taskAliases are the aliases of tasks; those without an owner are of instances.
-func (w *world) taskAliases() []*cluster.Alias {
-	return slices.DeleteFunc(rows[*cluster.Alias](w, cluster.PrefixAlias), func(a *cluster.Alias) bool { return a.Owner == "" })
+func (w *world) taskAliases() []*state.Alias {
+	return slices.DeleteFunc(rows[*state.Alias](w, state.PrefixAlias), func(a *state.Alias) bool { return a.Owner == "" })
 }
 
 func TestTaskStateChange_Spot(t *testing.T) {
@@ -161,7 +162,7 @@ func TestTaskStateChange_Spot(t *testing.T) {
 		w, _ := begin(t, 1)
 		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
 		w.pump()
-		aliases := rows[*cluster.Alias](w, cluster.PrefixAlias)
+		aliases := rows[*state.Alias](w, state.PrefixAlias)
 		wantCount(t, "aliases", aliases, 1)
 		want(t, "expires", aliases[0].Expires, w.instance("i000").Expires)
 	})

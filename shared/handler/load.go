@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // gather keeps the loads that tasks report until the window ends (P10). A task that is not there, or has ended, is passed
 // over: its report came too late.
-func gather(ctx context.Context, state State, clock Clock, clusterName string, reports []cluster.LoadReport) error {
+func gather(ctx context.Context, store state.State, clock Clock, clusterName string, reports []cluster.LoadReport) error {
 	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
 		owner := cluster.TaskOwner(r.Task)
-		row, err := state.Peek(ctx, cluster.TaskKey(clusterName, owner, r.Task))
+		row, err := store.Peek(ctx, state.TaskKey(clusterName, owner, r.Task))
 		if err != nil {
 			return fmt.Errorf("reading task %s: %w", r.Task, err)
 		}
 		if t, ok := row.(*cluster.Task); !ok || t == nil || t.Ended() {
 			continue
 		}
-		pending := &cluster.PendingLoad{
+		pending := &state.PendingLoad{
 			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
 		}
-		if err := keepLoad(ctx, state, pending); err != nil {
+		if err := keepLoad(ctx, store, pending); err != nil {
 			return fmt.Errorf("keeping the load of task %s: %w", r.Task, err)
 		}
 		kept = true
@@ -36,8 +37,8 @@ func gather(ctx context.Context, state State, clock Clock, clusterName string, r
 	if !kept {
 		return nil
 	}
-	due := &cluster.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: cluster.DueLoads}
-	_, err := state.Write(ctx, cluster.Write{Put: due, Any: true})
+	due := &state.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: state.DueLoads}
+	_, err := store.Write(ctx, state.Write{Put: due, Any: true})
 	return wrap(err, "having loads of cluster %s taken in", clusterName)
 }
 
@@ -45,37 +46,37 @@ func gather(ctx context.Context, state State, clock Clock, clusterName string, r
 const loadMargin = 2 * time.Second
 
 // keepLoad writes the report, with what others of the task said in the same window of other metrics.
-func keepLoad(ctx context.Context, state State, report *cluster.PendingLoad) error {
+func keepLoad(ctx context.Context, store state.State, report *state.PendingLoad) error {
 	return retry("keeping a load", func() error {
-		row, err := state.Get(ctx, cluster.KeyOf(report))
+		row, err := store.Get(ctx, state.KeyOf(report))
 		if err != nil {
 			return err
 		}
 		next := *report
 		next.Rev = 1
-		if old, ok := row.(*cluster.PendingLoad); ok && old != nil {
+		if old, ok := row.(*state.PendingLoad); ok && old != nil {
 			next.Rev = old.Rev + 1
 			next.Loads = maps.Clone(old.Loads)
 			maps.Copy(next.Loads, report.Loads)
 		}
-		_, err = state.Write(ctx, cluster.Write{Put: &next})
+		_, err = store.Write(ctx, state.Write{Put: &next})
 		return err
 	})
 }
 
 // loadsPerCommit is how many tasks' loads one commit takes in: each is a task and the report that goes.
-const loadsPerCommit = cluster.MaxWrites / 2
+const loadsPerCommit = state.MaxWrites / 2
 
 // takeInLoads writes the reports whose window has ended into the rows of their tasks. Each commit narrows: an instance
 // may have less left than a decision under way takes it to have.
-func takeInLoads(ctx context.Context, state State, clock Clock, clusterName string) error {
-	rows, err := state.List(ctx, cluster.LoadsBy(clusterName, clock.Now()))
+func takeInLoads(ctx context.Context, store state.State, clock Clock, clusterName string) error {
+	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
 	if err != nil {
 		return fmt.Errorf("listing loads: %w", err)
 	}
 	for len(rows) > 0 {
 		n := min(len(rows), loadsPerCommit)
-		if err := takeInSome(ctx, state, clusterName, rows[:n]); err != nil {
+		if err := takeInSome(ctx, store, clusterName, rows[:n]); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -83,25 +84,25 @@ func takeInLoads(ctx context.Context, state State, clock Clock, clusterName stri
 	return nil
 }
 
-func takeInSome(ctx context.Context, state State, clusterName string, reports []cluster.Row) error {
+func takeInSome(ctx context.Context, store state.State, clusterName string, reports []state.Row) error {
 	return retry("taking in loads of cluster "+clusterName, func() error {
-		return narrowAll(ctx, state, clusterName, func(stamp int64) ([]cluster.Write, error) {
-			var writes []cluster.Write
-			changed := map[cluster.Key]*cluster.Task{}
+		return narrowAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
+			var writes []state.Write
+			changed := map[state.Key]*cluster.Task{}
 			for _, row := range reports {
-				key := cluster.KeyOf(row)
-				writes = append(writes, cluster.Write{Delete: &key})
-				p, ok := row.(*cluster.PendingLoad)
+				key := state.KeyOf(row)
+				writes = append(writes, state.Write{Delete: &key})
+				p, ok := row.(*state.PendingLoad)
 				if !ok {
 					continue
 				}
-				t, err := reported(ctx, state, p, changed)
+				t, err := reported(ctx, store, p, changed)
 				if err != nil {
 					return nil, err
 				}
 				if t != nil {
 					t.Stamp = stamp
-					changed[cluster.KeyOf(t)] = t
+					changed[state.KeyOf(t)] = t
 				}
 			}
 			return append(writes, puts(changed)...), nil
@@ -110,23 +111,23 @@ func takeInSome(ctx context.Context, state State, clusterName string, reports []
 }
 
 // puts are the writes of the rows, always in the same order.
-func puts(rows map[cluster.Key]*cluster.Task) []cluster.Write {
-	var out []cluster.Write
+func puts(rows map[state.Key]*cluster.Task) []state.Write {
+	var out []state.Write
 	for _, t := range rows {
-		out = append(out, cluster.Write{Put: t})
+		out = append(out, state.Write{Put: t})
 	}
-	slices.SortFunc(out, func(a, b cluster.Write) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
+	slices.SortFunc(out, func(a, b state.Write) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
 	return out
 }
 
 // reported is the task's row with the loads of the report; nil where they change nothing. Reports come in order of
 // window, so the later has the last word.
-func reported(ctx context.Context, state State, p *cluster.PendingLoad, changed map[cluster.Key]*cluster.Task) (*cluster.Task, error) {
-	key := cluster.TaskKey(p.Cluster, p.Owner, p.ID)
+func reported(ctx context.Context, store state.State, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
+	key := state.TaskKey(p.Cluster, p.Owner, p.ID)
 	old := changed[key]
 	rev := int64(0)
 	if old == nil {
-		row, err := state.Get(ctx, key)
+		row, err := store.Get(ctx, key)
 		if err != nil {
 			return nil, fmt.Errorf("reading task %s: %w", p.ID, err)
 		}
@@ -141,7 +142,7 @@ func reported(ctx context.Context, state State, p *cluster.PendingLoad, changed 
 	if next.Reported == nil {
 		next.Reported = map[string]int64{}
 	}
-	metrics, err := metricsOf(ctx, state, old)
+	metrics, err := metricsOf(ctx, store, old)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +158,14 @@ func reported(ctx context.Context, state State, p *cluster.PendingLoad, changed 
 }
 
 // metricsOf are the metrics that a task has: others that it reports mean nothing.
-func metricsOf(ctx context.Context, state State, t *cluster.Task) ([]cluster.Metric, error) {
+func metricsOf(ctx context.Context, store state.State, t *cluster.Task) ([]cluster.Metric, error) {
 	if t.Rules != nil {
 		return t.Rules.Metrics, nil
 	}
 	if t.Service == "" {
 		return nil, nil
 	}
-	row, err := state.Peek(ctx, cluster.ServiceKey(t.Cluster, t.Service))
+	row, err := store.Peek(ctx, state.ServiceKey(t.Cluster, t.Service))
 	if err != nil {
 		return nil, fmt.Errorf("reading service %s: %w", t.Service, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // metered makes a service of n RUNNING tasks with the metric connections.
@@ -39,7 +40,7 @@ func TestLoads(t *testing.T) {
 		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", w.task(task.ID).Reported["connections"], 30)
 		want(t, "placement versions", w.version()-before, 1)
-		want(t, "pending", len(rows[*cluster.PendingLoad](w, cluster.PrefixLoad)), 0)
+		want(t, "pending", len(rows[*state.PendingLoad](w, state.PrefixLoad)), 0)
 	})
 	t.Run("MetricByMetric", func(t *testing.T) {
 		w := newWorld(t)
@@ -84,7 +85,7 @@ func TestLoads(t *testing.T) {
 		task := w.metered(1, 10)[0]
 		want(t, "error", w.report(task.ID, 20), nil)
 		failures := 2
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			if failures > 0 {
 				failures--
 				return errors.New("down")
@@ -125,7 +126,7 @@ func TestLoads(t *testing.T) {
 		wantCode(t, w.report(task.ID, -1), cluster.CodeInvalidParameter, "between 0")
 		_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"sessions": 1}}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "has no metric \"sessions\", only: connections")
-		want(t, "pending", len(rows[*cluster.PendingLoad](w, cluster.PrefixLoad)), 0)
+		want(t, "pending", len(rows[*state.PendingLoad](w, state.PrefixLoad)), 0)
 	})
 }
 

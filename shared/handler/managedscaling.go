@@ -14,13 +14,15 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // ManagedScaling is the function that sizes the Auto Scaling groups of capacity providers (C1–C8), each minute and when one
 // of its alarms fires. What package scaling decides it remembers first, then carries out; whatever fails is decided anew
 // the next minute.
 type ManagedScaling struct {
-	State    State
+	State    state.State
 	ECS      ECS
 	Hosts    Hosts
 	Groups   AutoScaling
@@ -46,7 +48,7 @@ func (h *ManagedScaling) Schedule(ctx context.Context, name string) error {
 
 // Messages handles events of alarms and of instances whose termination the lifecycle hook holds up, and returns the ids of
 // those to deliver again. They say only that a cluster is to be looked at before the minute is over.
-func (h *ManagedScaling) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+func (h *ManagedScaling) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(EventsHandled, len(messages))
 	named := map[string]bool{} // alarms that fired, groups that terminate
 	var taken []string
@@ -167,7 +169,7 @@ func (h *ManagedScaling) cluster(ctx context.Context, name string) error {
 
 // lostTo reports whether another environment sees to the provider at the same time: it acts, and concludes.
 func (h *ManagedScaling) lostTo(clusterName, provider string, err error) bool {
-	var lost *cluster.Conflict
+	var lost *state.Conflict
 	if !errors.As(err, &lost) {
 		return false
 	}
@@ -198,7 +200,7 @@ func (h *ManagedScaling) conclude(ctx context.Context, of *cluster.ClusterProvid
 		return nil
 	}
 	next.Rev++
-	_, err := h.State.Write(ctx, cluster.Write{Put: &next})
+	_, err := h.State.Write(ctx, state.Write{Put: &next})
 	return wrap(ignoreConflict(err), "writing the attachments' status") // who has changed them has them looked at again
 }
 
@@ -207,7 +209,7 @@ type scalingRound struct {
 	*ManagedScaling
 	ctx    context.Context
 	of     *cluster.ClusterProviders
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	specs  *specs
 	groups map[string]*cluster.AutoScalingGroup
 	rows   map[string]*cluster.CapacityProvider
@@ -249,7 +251,7 @@ func (r *scalingRound) read() error {
 
 // upgrading finds out which groups' nodes are being upgraded: nothing is taken from these, and their maximum is not theirs.
 func (r *scalingRound) upgrading() error {
-	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixNodeGroup))
+	rows, err := r.State.List(r.ctx, state.Prefix(r.of.Cluster, state.PrefixNodeGroup))
 	if err != nil {
 		return fmt.Errorf("listing node groups: %w", err)
 	}
@@ -259,7 +261,7 @@ func (r *scalingRound) upgrading() error {
 		if !ok || !g.Upgrading() {
 			continue
 		}
-		row, err := r.State.Get(r.ctx, cluster.UpdateKey(r.of.Cluster, g.Name, g.Update))
+		row, err := r.State.Get(r.ctx, state.UpdateKey(r.of.Cluster, g.Name, g.Update))
 		if err != nil {
 			return fmt.Errorf("reading update %s: %w", g.Update, err)
 		}

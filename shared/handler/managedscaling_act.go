@@ -9,6 +9,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // act carries out a decision, in the order in which it is safe: what gets tasks is protected before anything is let go of,
@@ -107,9 +109,9 @@ func (r *scalingRound) replace(ids []string) error {
 // note writes down of instances which group may take them, or that none may. Whoever then places a task there knows of it,
 // and has the instance protected before the task is started (C6): decisions under way do not, so that they are void.
 func (r *scalingRound) note(ids []string, group string) error {
-	for batch := range slices.Chunk(ids, cluster.MaxWrites) {
+	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := retry("noting which instances may be taken", func() error {
-			return narrowAll(r.ctx, r.State, r.of.Cluster, func(stamp int64) (writes []cluster.Write, err error) {
+			return narrowAll(r.ctx, r.State, r.of.Cluster, func(stamp int64) (writes []state.Write, err error) {
 				for _, id := range batch {
 					i, err := r.instance(id)
 					if err != nil {
@@ -121,7 +123,7 @@ func (r *scalingRound) note(ids []string, group string) error {
 					next := *i
 					next.Rev++
 					next.Stamp, next.ReleasedIn = stamp, group
-					writes = append(writes, cluster.Write{Put: &next})
+					writes = append(writes, state.Write{Put: &next})
 				}
 				return writes, nil
 			})
@@ -135,7 +137,7 @@ func (r *scalingRound) note(ids []string, group string) error {
 
 // instance reads an instance's row; nil where there is none.
 func (r *scalingRound) instance(id string) (*cluster.Instance, error) {
-	row, err := r.State.Get(r.ctx, cluster.InstanceKey(r.of.Cluster, id))
+	row, err := r.State.Get(r.ctx, state.InstanceKey(r.of.Cluster, id))
 	if err != nil {
 		return nil, fmt.Errorf("reading instance %s: %w", id, err)
 	}
@@ -174,7 +176,7 @@ func (r *scalingRound) release(p *cluster.CapacityProvider, g *cluster.AutoScali
 }
 
 // free reports whether the note that the group may take the instance stands; of one that had not registered, that it has not.
-func (r *scalingRound) free(ec2 string, v *cluster.InstanceView, group string) (bool, error) {
+func (r *scalingRound) free(ec2 string, v *snapshot.InstanceView, group string) (bool, error) {
 	if v == nil {
 		known, err := r.known(r.of.Cluster, ec2)
 		return !known, err
@@ -184,8 +186,8 @@ func (r *scalingRound) free(ec2 string, v *cluster.InstanceView, group string) (
 }
 
 // byEC2 are the container instances by EC2 id.
-func (r *scalingRound) byEC2() map[string]*cluster.InstanceView {
-	out := map[string]*cluster.InstanceView{}
+func (r *scalingRound) byEC2() map[string]*snapshot.InstanceView {
+	out := map[string]*snapshot.InstanceView{}
 	for _, v := range r.snap.Instances {
 		if v.Instance == nil || v.Gone() {
 			continue
@@ -311,7 +313,7 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 
 // complete lets the termination of an instance go on; of one that drains (nil where it is gone), once ECS says as well that it has
 // no task.
-func (r *scalingRound) complete(group, id string, v *cluster.InstanceView) error {
+func (r *scalingRound) complete(group, id string, v *snapshot.InstanceView) error {
 	if v != nil && !r.lost(v) {
 		if busy, err := r.observer().unheard(r.ctx, r.ECS, r.of.Cluster, v.ID); err != nil || busy {
 			return err
@@ -330,6 +332,6 @@ func done(err error) error {
 }
 
 // lost reports whether the instance's agent has been away for so long that its tasks are given up (S11).
-func (r *scalingRound) lost(v *cluster.InstanceView) bool {
+func (r *scalingRound) lost(v *snapshot.InstanceView) bool {
 	return !v.AgentConnected && v.DisconnectedAt != 0 && r.Clock.Now().Sub(v.DisconnectedAt.Time()) >= r.Settings.LostAfter
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // hookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as with ECS.
@@ -198,14 +199,14 @@ func (r *scalingRound) letGo(p *cluster.CapacityProvider, name string, history *
 	next := *r.of
 	next.Rev++
 	next.Leaving = slices.DeleteFunc(slices.Clone(next.Leaving), func(n string) bool { return n == name })
-	writes := []cluster.Write{{Put: &next}}
+	writes := []state.Write{{Put: &next}}
 	if p != nil {
 		writes = append(writes, r.unclaimed(p))
 	}
-	if key := cluster.KeyOf(history); history.Rev > 0 {
-		writes = append(writes, cluster.Write{Delete: &key, Rev: history.Rev})
+	if key := state.KeyOf(history); history.Rev > 0 {
+		writes = append(writes, state.Write{Delete: &key, Rev: history.Rev})
 	}
-	err := r.State.Commit(r.ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: writes})
+	err := r.State.Commit(r.ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: writes})
 	if err == nil {
 		*r.of = next
 	}
@@ -213,16 +214,16 @@ func (r *scalingRound) letGo(p *cluster.CapacityProvider, name string, history *
 }
 
 // unclaimed is the write by which the cluster does not have the provider any more.
-func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) cluster.Write {
+func (r *scalingRound) unclaimed(p *cluster.CapacityProvider) state.Write {
 	next := *p
 	next.Rev++
 	next.Clusters = slices.DeleteFunc(slices.Clone(p.Clusters), func(c string) bool { return c == r.of.Cluster })
-	return cluster.Write{Put: &next}
+	return state.Write{Put: &next}
 }
 
 // endProtection has the instances of a group be without the protection from scale-in that was Berth's, and nobody protect them anew.
 func (r *scalingRound) endProtection(group string) error {
-	rows, err := r.State.List(r.ctx, cluster.Prefix(r.of.Cluster, cluster.PrefixInstance))
+	rows, err := r.State.List(r.ctx, state.Prefix(r.of.Cluster, state.PrefixInstance))
 	if err != nil {
 		return fmt.Errorf("listing instances: %w", err)
 	}

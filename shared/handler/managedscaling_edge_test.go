@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // What happens to groups and to attachments that nobody planned for.
@@ -245,7 +245,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		},
 		"NothingIsSetOnceAnUpdateHasBegun": func(s *scaled) {
 			row := &cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating}
-			if _, err := s.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+			if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 				s.t.Fatal(err)
 			}
 		},
@@ -285,11 +285,11 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s := started(t, 1, 0)
 			s.groups["g"].Max = 20
 			s.minute(8)
-			for _, row := range []cluster.Row{
+			for _, row := range []state.Row{
 				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, Original: &cluster.Sizes{Max: 6}},
 				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
 			} {
-				if _, err := s.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+				if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -373,14 +373,14 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s := newScaled(t, func(p *cluster.CapacityProvider) { p.Tags = map[string]string{cluster.TagConsolidation: "true"} })
 			s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 			s.minute(2)
-			row, err := s.store.Get(ctx, cluster.ScalingHistoryKey(prod, "p"))
+			row, err := s.store.Get(ctx, state.ScalingHistoryKey(prod, "p"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			next := *row.(*cluster.ScalingHistory)
 			next.Rev++
 			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Ended: ended}}
-			if _, err := s.store.Write(ctx, cluster.Write{Put: &next}); err != nil {
+			if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 				t.Fatal(err)
 			}
 			s.ecs.mute = true
@@ -395,7 +395,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	}
 	t.Run("WhatIsBeingEmptiedTakesTasksAgainOnceDetached", func(t *testing.T) {
 		s := started(t, 2, 0)
-		key := cluster.ScalingHistoryKey(prod, "p")
+		key := state.ScalingHistoryKey(prod, "p")
 		row, err := s.store.Get(ctx, key)
 		if err != nil {
 			t.Fatal(err)
@@ -403,7 +403,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		next := *row.(*cluster.ScalingHistory)
 		next.Rev++
 		next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now()}, {Instance: "h-gone", At: s.clock.Now()}, {Instance: "h-i-002", At: s.clock.Now().Add(-time.Hour), Over: true}}
-		if _, err := s.store.Write(ctx, cluster.Write{Put: &next}); err != nil {
+		if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"h-i-001", "h-i-002"} {
@@ -451,13 +451,13 @@ func (s *scaled) race(happens func(call string) bool) {
 
 // moving is a state in which placement commits something whenever tasks are listed: a cluster with traffic.
 type moving struct {
-	handler.State
+	state.State
 	bump func()
 }
 
-func (m moving) List(c context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (m moving) List(c context.Context, r state.Range) ([]state.Row, error) {
 	rows, err := m.State.List(c, r)
-	if strings.HasPrefix(r.From, cluster.PrefixTask) {
+	if strings.HasPrefix(r.From, state.PrefixTask) {
 		m.bump()
 	}
 	return rows, err
@@ -465,11 +465,11 @@ func (m moving) List(c context.Context, r cluster.Range) ([]cluster.Row, error) 
 
 // deciding is a state in which something happens once managed scaling has remembered what it decided.
 type deciding struct {
-	handler.State
+	state.State
 	then func()
 }
 
-func (d deciding) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+func (d deciding) Write(c context.Context, w state.Write) (state.Row, error) {
 	row, err := d.State.Write(c, w)
 	if _, ok := w.Put.(*cluster.ScalingHistory); ok {
 		d.then()
@@ -479,22 +479,22 @@ func (d deciding) Write(c context.Context, w cluster.Write) (cluster.Row, error)
 
 func (s *scaled) version(t *testing.T) int64 {
 	t.Helper()
-	row, err := s.store.Get(ctx, cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta})
+	row, err := s.store.Get(ctx, state.Key{Cluster: prod, Sort: state.PrefixMeta})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return row.(*cluster.Meta).Version
+	return row.(*state.Meta).Version
 }
 
 // losing is a state in which another environment remembers something of a provider first.
 type losing struct {
-	handler.State
+	state.State
 	provider string
 }
 
-func (l losing) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+func (l losing) Write(c context.Context, w state.Write) (state.Row, error) {
 	if h, ok := w.Put.(*cluster.ScalingHistory); ok && h.Provider == l.provider {
-		return nil, &cluster.Conflict{}
+		return nil, &state.Conflict{}
 	}
 	return l.State.Write(c, w)
 }

@@ -9,11 +9,13 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // history is what is remembered of a provider; of Rev 0 where nothing is.
 func (r *scalingRound) history(name string) (*cluster.ScalingHistory, error) {
-	row, err := r.State.Get(r.ctx, cluster.ScalingHistoryKey(r.of.Cluster, name))
+	row, err := r.State.Get(r.ctx, state.ScalingHistoryKey(r.of.Cluster, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading what is remembered: %w", err)
 	}
@@ -30,7 +32,7 @@ func (r *scalingRound) remember(old, next *cluster.ScalingHistory) error {
 		return nil
 	}
 	next.Rev++
-	_, err := r.State.Write(r.ctx, cluster.Write{Put: next})
+	_, err := r.State.Write(r.ctx, state.Write{Put: next})
 	return wrap(err, "remembering a decision")
 }
 
@@ -154,7 +156,7 @@ func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
 }
 
 // byProvider counts a service's tasks of a revision that hold capacity, by the capacity provider that has them.
-func byProvider(snap *cluster.Snapshot, short, revision string) map[string]int {
+func byProvider(snap *snapshot.Snapshot, short, revision string) map[string]int {
 	have := map[string]int{}
 	for _, t := range snap.Owned(short) {
 		if v := snap.Instances[t.Instance]; t.Active() && t.Holds() && t.Revision == revision && v != nil && v.Instance != nil {
@@ -197,7 +199,7 @@ func (r *scalingRound) tell(p *cluster.CapacityProvider, news []scaling.Event) e
 // serviceEvent adds an event to a service's.
 func (r *scalingRound) serviceEvent(name, message string) error {
 	return retry("telling service "+name, func() error {
-		row, err := r.State.Get(r.ctx, cluster.ServiceKey(r.of.Cluster, name))
+		row, err := r.State.Get(r.ctx, state.ServiceKey(r.of.Cluster, name))
 		if err != nil {
 			return fmt.Errorf("reading service %s: %w", name, err)
 		}
@@ -210,8 +212,8 @@ func (r *scalingRound) serviceEvent(name, message string) error {
 		next.Stamp = 0
 		event := serviceEvent(&next, message, r.Clock.Now())
 		next.Events++
-		return r.State.Commit(r.ctx, cluster.Commit{
-			Cluster: r.of.Cluster, Version: cluster.NoVersion, Writes: []cluster.Write{{Put: &next}, {Put: event, Any: true}},
+		return r.State.Commit(r.ctx, state.Commit{
+			Cluster: r.of.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // lookAtProviders looks at the capacity providers themselves, whether a cluster has them or not: whether the groups of those
@@ -33,8 +34,8 @@ func (h *ManagedScaling) lookAtProviders(ctx context.Context) error {
 // abandoned takes a provider from a cluster that was deleted. What was made for it was forgotten with the cluster: all that
 // there may be is taken back.
 func (h *ManagedScaling) abandoned(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
-	row, err := h.State.Get(ctx, cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta})
-	if meta, ok := row.(*cluster.Meta); err != nil || ok && meta != nil {
+	row, err := h.State.Get(ctx, state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
+	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
 		return err
 	}
 	r := &scalingRound{ManagedScaling: h, ctx: ctx, of: &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}}
@@ -70,7 +71,7 @@ func (h *ManagedScaling) lookAt(ctx context.Context, p *cluster.CapacityProvider
 			return err
 		}
 	}
-	_, err = h.State.Write(ctx, cluster.Write{Put: &next})
+	_, err = h.State.Write(ctx, state.Write{Put: &next})
 	return ignoreConflict(err)
 }
 

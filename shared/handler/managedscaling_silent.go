@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // decide decides about a provider, once more where the first decision takes an instance for of no use that some cluster has.
@@ -59,15 +60,15 @@ func (r *scalingRound) elsewhere(names, ids []string, found map[string]string) e
 
 // known reports whether an EC2 instance has registered with a cluster, as Berth knows it, and is still there.
 func (r *scalingRound) known(name, ec2 string) (bool, error) {
-	row, err := r.State.Get(r.ctx, cluster.AliasKey(name, ec2))
+	row, err := r.State.Get(r.ctx, state.AliasKey(name, ec2))
 	if err != nil {
 		return false, fmt.Errorf("looking for instance %s in cluster %s: %w", ec2, name, err)
 	}
-	alias, ok := row.(*cluster.Alias)
+	alias, ok := row.(*state.Alias)
 	if !ok || alias == nil {
 		return false, nil
 	}
-	row, err = r.State.Get(r.ctx, cluster.InstanceKey(name, alias.ID))
+	row, err = r.State.Get(r.ctx, state.InstanceKey(name, alias.ID))
 	if err != nil {
 		return false, fmt.Errorf("reading instance %s: %w", alias.ID, err)
 	}

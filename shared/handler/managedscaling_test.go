@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // scaled is a world with the Auto Scaling group "g" and the capacity provider "p" on it.
@@ -311,8 +312,8 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("EventsHaveItLookAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
-		event := func(source, kind, detail string) cluster.Message {
-			return cluster.Message{ID: kind, Body: []byte(fmt.Sprintf(
+		event := func(source, kind, detail string) state.Message {
+			return state.Message{ID: kind, Body: []byte(fmt.Sprintf(
 				`{"id":"e","source":%q,"detail-type":%q,"account":"1","region":"r","time":"2026-11-21T09:00:00Z","resources":[],"detail":%s}`, source, kind, detail))}
 		}
 		_, high := cluster.ScalingAlarms(prod, "p")
@@ -323,10 +324,10 @@ func TestManagedScaling(t *testing.T) {
 		ending := event("aws.autoscaling", "EC2 Instance-terminate Lifecycle Action", `{"LifecycleActionToken":"t","AutoScalingGroupName":"g",
 			"LifecycleHookName":"ecs-managed-draining-termination-hook","EC2InstanceId":"i-1","LifecycleTransition":"autoscaling:EC2_INSTANCE_TERMINATING"}`)
 		for n, c := range []struct {
-			m    cluster.Message
+			m    state.Message
 			want int
 		}{{other, 1}, {alarm, 2}, {ending, 3}} {
-			wantCount(t, "messages to deliver again", s.function.Messages(ctx, []cluster.Message{c.m}), 0)
+			wantCount(t, "messages to deliver again", s.function.Messages(ctx, []state.Message{c.m}), 0)
 			want(t, fmt.Sprint("looks after event ", n), len(s.points), c.want)
 		}
 	})

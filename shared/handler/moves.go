@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	service "berth/shared/service"
+	"berth/shared/state"
 )
 
 // Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the
@@ -285,7 +286,7 @@ func (d *decider) moved(m *mover, broken string, changed bool) {
 	next.Moving, next.Unrepaired = m.moving, broken
 	next.GaveUp = s.GaveUp && !changed
 	if end := d.unprotected(s); broken != "" && !end.IsZero() {
-		d.plan.due(cluster.DueService, s.Name, end)
+		d.plan.due(state.DueService, s.Name, end)
 	}
 	if len(m.targets) > 0 {
 		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), d.now.Add(targetsHold)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // governed makes a service of n RUNNING tasks under the rules.
@@ -24,7 +25,7 @@ func (w *world) governed(n int, rules cluster.Rules) {
 // watch counts, after every commit, how many tasks are RUNNING and wanted; least is the fewest there were.
 func (w *world) watch() (least func() int) {
 	fewest := len(w.wanted())
-	w.state.beforeCommit = func(cluster.Commit) error {
+	w.state.beforeCommit = func(state.Commit) error {
 		fewest = min(fewest, len(w.wanted()))
 		return nil
 	}
@@ -282,8 +283,8 @@ func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 			}
 			return nil
 		}
-		w.state.beforeCommit = func(cluster.Commit) error { return fail() }
-		w.state.beforeWrite = func(cluster.Write) error { return fail() }
+		w.state.beforeCommit = func(state.Commit) error { return fail() }
+		w.state.beforeWrite = func(state.Write) error { return fail() }
 		if _, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i003 || NodeName == i002"}); err != nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // scheduleUpgrade names the schedule of node-group-upgrade.
@@ -18,7 +19,7 @@ const scheduleUpgrade = "node-groups"
 // NodeGroupUpgrade carries out what is asked of node groups, and labels their nodes. Of updates of the nodes (N1 to N6) it looks each minute at what is
 // there, writes how far the update is, and then does what that says. Each of these can be lost or repeated.
 type NodeGroupUpgrade struct {
-	State     State
+	State     state.State
 	ECS       ECS
 	Hosts     Hosts
 	Auto      AutoScaling
@@ -38,7 +39,7 @@ func (n *NodeGroupUpgrade) Schedule(ctx context.Context, name string) error {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleUpgrade)}
 	}
 	return n.rotation.each(ctx, n.State, n.Clock.Now, n.Log, func(clusterName string) error {
-		rows, err := n.State.List(ctx, cluster.Prefix(clusterName, cluster.PrefixNodeGroup))
+		rows, err := n.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
 		if err != nil {
 			return fmt.Errorf("listing node groups: %w", err)
 		}
@@ -97,7 +98,7 @@ func (n *NodeGroupUpgrade) advance(ctx context.Context, g *cluster.NodeGroup) er
 	}
 	if next != u {
 		next.Rev = u.Rev + 1
-		if _, err := n.State.Write(ctx, cluster.Write{Put: next}); err != nil {
+		if _, err := n.State.Write(ctx, state.Write{Put: next}); err != nil {
 			return ignoreConflict(err)
 		}
 	}
@@ -153,7 +154,7 @@ func (n *NodeGroupUpgrade) refused(ctx context.Context, g *cluster.NodeGroup, u 
 		return n.finish(ctx, g, &next)
 	}
 	next.Rev = u.Rev + 1
-	_, err := n.State.Write(ctx, cluster.Write{Put: &next})
+	_, err := n.State.Write(ctx, state.Write{Put: &next})
 	return ignoreConflict(err)
 }
 
@@ -174,7 +175,7 @@ func (n *NodeGroupUpgrade) resolve(ctx context.Context, u *cluster.Update) (*clu
 }
 
 func (n *NodeGroupUpgrade) row(ctx context.Context, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
-	row, err := n.State.Get(ctx, cluster.UpdateKey(g.Cluster, g.Name, id))
+	row, err := n.State.Get(ctx, state.UpdateKey(g.Cluster, g.Name, id))
 	if err != nil {
 		return nil, fmt.Errorf("reading update %s: %w", id, err)
 	}
@@ -187,7 +188,7 @@ func (n *NodeGroupUpgrade) finish(ctx context.Context, g *cluster.NodeGroup, u *
 	next := *g
 	next.Rev++
 	next.Status, next.ConfigUpdate, next.ModifiedAt = cluster.NodeGroupActive, "", n.Clock.Now()
-	writes := []cluster.Write{{Put: &next}}
+	writes := []state.Write{{Put: &next}}
 	if u != nil {
 		if u.Status == cluster.UpdateSuccessful && u.Type == cluster.UpdateVersion {
 			next.Target = u.Target
@@ -195,10 +196,10 @@ func (n *NodeGroupUpgrade) finish(ctx context.Context, g *cluster.NodeGroup, u *
 		ended := *u
 		ended.Rev++
 		ended.Expires = n.Clock.Now().Add(keepUpdate).Unix()
-		writes = append(writes, cluster.Write{Put: &ended})
+		writes = append(writes, state.Write{Put: &ended})
 		logger(n.Log).Info("node group update ended", "cluster", g.Cluster, "nodeGroup", g.Name, "update", u.ID, "status", u.Status, "errors", u.Errors)
 	}
-	return ignoreConflict(n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: writes}))
+	return ignoreConflict(n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
 }
 
 // seen is what an update is decided on.
@@ -302,7 +303,7 @@ func (n *NodeGroupUpgrade) growing(ctx context.Context, u *cluster.Update, group
 	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
 		return false, err
 	}
-	row, err := n.State.Get(ctx, cluster.ScalingHistoryKey(u.Cluster, p.Name))
+	row, err := n.State.Get(ctx, state.ScalingHistoryKey(u.Cluster, p.Name))
 	if err != nil {
 		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // templateOf reads ID:VERSION.
@@ -59,7 +60,7 @@ func (n *NodeGroupUpgrade) note(ctx context.Context, u *cluster.Update, refusals
 		return nil
 	}
 	noted.Rev = u.Rev + 1
-	_, err := n.State.Write(ctx, cluster.Write{Put: noted})
+	_, err := n.State.Write(ctx, state.Write{Put: noted})
 	return ignoreConflict(err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // create looks at what a CREATING node group is to be made of, sets the sizes that it is to have, and says what became of
@@ -23,7 +24,7 @@ func (n *NodeGroupUpgrade) create(ctx context.Context, g *cluster.NodeGroup) err
 	if issue != nil {
 		next.Status, next.Issues = cluster.NodeGroupCreateFailed, []cluster.NodeGroupIssue{*issue}
 	}
-	_, err = n.State.Write(ctx, cluster.Write{Put: &next})
+	_, err = n.State.Write(ctx, state.Write{Put: &next})
 	return ignoreConflict(err)
 }
 
@@ -184,22 +185,22 @@ func groupGone(g *cluster.NodeGroup) cluster.UpdateError {
 // remove deletes the rows of a DELETING node group, its own last, as it was read: what is left over is found again, and one that
 // somebody made since under the same name stays.
 func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) error {
-	updates, err := n.State.List(ctx, cluster.Prefix(g.Cluster, cluster.PrefixUpdate+g.Name+"#"))
+	updates, err := n.State.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
 	if err != nil {
 		return fmt.Errorf("listing its updates: %w", err)
 	}
 	// Another may have deleted it meanwhile, and somebody made one of the same name.
-	row, err := n.State.Get(ctx, cluster.KeyOf(g))
+	row, err := n.State.Get(ctx, state.KeyOf(g))
 	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
 		return wrap(err, "reading it again")
 	}
 	for _, row := range updates {
-		key := cluster.KeyOf(row)
-		if _, err := n.State.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+		key := state.KeyOf(row)
+		if _, err := n.State.Write(ctx, state.Write{Delete: &key}); err != nil {
 			return fmt.Errorf("deleting %s: %w", key.Sort, err)
 		}
 	}
-	writes, err := letGoOf(ctx, n.State, g.AutoScalingGroup, func(u *cluster.GroupUse) (was bool) {
+	writes, err := letGoOf(ctx, n.State, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
 		was = u.NodeGroup == g.Ref()
 		u.NodeGroup = cluster.NodeGroupRef{}
 		return was
@@ -207,7 +208,7 @@ func (n *NodeGroupUpgrade) remove(ctx context.Context, g *cluster.NodeGroup) err
 	if err != nil {
 		return err
 	}
-	key := cluster.KeyOf(g)
-	writes = append(writes, cluster.Write{Delete: &key, Rev: g.Rev})
-	return ignoreConflict(n.State.Commit(ctx, cluster.Commit{Cluster: g.Cluster, Version: cluster.NoVersion, Writes: writes}))
+	key := state.KeyOf(g)
+	writes = append(writes, state.Write{Delete: &key, Rev: g.Rev})
+	return ignoreConflict(n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
 }

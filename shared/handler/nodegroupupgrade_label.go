@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // tend labels the nodes of ACTIVE node groups that lack a label, as those that were there before the node group, and those that
@@ -27,7 +28,7 @@ func (n *NodeGroupUpgrade) tend(ctx context.Context, clusterName string, active 
 		return fmt.Errorf("describing the Auto Scaling groups of node groups: %w", err)
 	}
 	world := newNodeWorld()
-	if err := n.read(ctx, world, clusterName, cluster.PrefixInstance); err != nil {
+	if err := n.read(ctx, world, clusterName, state.PrefixInstance); err != nil {
 		return err
 	}
 	var failed []error

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 func team(s *cluster.NodeGroupSpec) { s.Labels = map[string]string{"team": "a"} }
@@ -64,7 +65,7 @@ func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	if n.function.Schedule(ctx, "node-groups") == nil {
 		t.Error("nothing is said of groups that could not be described")
 	}
-	want(t, "status", rows[*cluster.NodeGroup](w, cluster.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)
+	want(t, "status", rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)
 }
 
 // A node that was scaled out since the last update has its labels, and the same update again replaces none, however soon it is

@@ -9,18 +9,19 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // changing has somebody else change the group once, when some row of an update is written, or when sizes are set.
 type changing struct {
-	handler.State
+	state.State
 	handler.GroupUpdates
 	when   func(*cluster.Update) bool
 	change func()
 	done   bool
 }
 
-func (c *changing) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (c *changing) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	row, err := c.State.Write(ctx, w)
 	if u, ok := w.Put.(*cluster.Update); ok && c.when != nil && !c.done && c.when(u) {
 		c.done = true

@@ -8,12 +8,13 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
 )
 
 // room answers whether the rest of the cluster has room for nodes' load (N7). It reads the cluster when first asked: only
 // updates of nodes with upgrade domains ask. What cannot be read is an answer, too: the update waits.
 func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(leaving []string) string {
-	var snap *cluster.Snapshot
+	var snap *snapshot.Snapshot
 	var movers map[string]placement.Mover
 	said := map[string]string{}
 	return func(leaving []string) string {
@@ -36,7 +37,7 @@ func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(le
 // moversOf are the cluster's REPLICA services as placement would start their tasks, by short key; those with the capacity
 // provider in their strategy start them there. No provider is the empty name: then they start them where there is room. Where
 // owners are named, by short key, only those count.
-func moversOf(snap *cluster.Snapshot, specs *specs, provider string, owners map[string]bool) map[string]placement.Mover {
+func moversOf(snap *snapshot.Snapshot, specs *specs, provider string, owners map[string]bool) map[string]placement.Mover {
 	out := map[string]placement.Mover{}
 	for _, name := range sortedKeys(snap.Services) {
 		s := snap.Services[name]

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // slowGroups are rows of which those of a cluster's node groups take 50 seconds to list.
 type slowGroups struct {
-	handler.State
+	state.State
 	list func(clusterName string)
 }
 
-func (s slowGroups) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
-	if strings.HasPrefix(r.From, cluster.PrefixNodeGroup) {
+func (s slowGroups) List(ctx context.Context, r state.Range) ([]state.Row, error) {
+	if strings.HasPrefix(r.From, state.PrefixNodeGroup) {
 		s.list(r.Cluster)
 	}
 	return s.State.List(ctx, r)
@@ -97,12 +97,12 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			u := pool.runs(upgrade, 300, func(int) {
-				u := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
-				if u.Phase != cluster.PhaseScaleDown || c.late > 0 && (u.Floor == nil || len(rows[*cluster.ScalingHistory](w, cluster.PrefixScaling)) > 0) {
+				u := rows[*cluster.Update](w, state.PrefixUpdate)[0]
+				if u.Phase != cluster.PhaseScaleDown || c.late > 0 && (u.Floor == nil || len(rows[*cluster.ScalingHistory](w, state.PrefixScaling)) > 0) {
 					return
 				}
 				history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
-				if _, err := w.state.Write(ctx, cluster.Write{Put: history, Any: true}); err != nil {
+				if _, err := w.state.Write(ctx, state.Write{Put: history, Any: true}); err != nil {
 					t.Fatal(err)
 				}
 				w.advance(c.late)
@@ -124,11 +124,11 @@ func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
 	}
 	scaledOut := false
 	u := pool.runs(upgrade, 300, func(int) {
-		if u := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]; u.Phase != cluster.PhaseUpgrade || scaledOut {
+		if u := rows[*cluster.Update](w, state.PrefixUpdate)[0]; u.Phase != cluster.PhaseUpgrade || scaledOut {
 			return
 		}
 		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
-		if _, err := w.state.Write(ctx, cluster.Write{Put: history, Any: true}); err != nil {
+		if _, err := w.state.Write(ctx, state.Write{Put: history, Any: true}); err != nil {
 			t.Fatal(err)
 		}
 		pool.groups["a"].Desired++

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // nodePool is the Auto Scaling group a with instances that register, and the calls of ECS that an update needs beside.
@@ -165,11 +166,11 @@ func (p *nodePool) runs(u *handler.NodeGroupUpgrade, most int, hook func(minute 
 			}
 		}
 		p.drains = max(p.drains, draining)
-		if row := rows[*cluster.Update](p.w, cluster.PrefixUpdate)[0]; row.Ended() {
+		if row := rows[*cluster.Update](p.w, state.PrefixUpdate)[0]; row.Ended() {
 			return row
 		}
 	}
-	row := rows[*cluster.Update](p.w, cluster.PrefixUpdate)[0]
+	row := rows[*cluster.Update](p.w, state.PrefixUpdate)[0]
 	p.w.t.Fatalf("after %d minutes the update is in %s and waits for %s", most, row.Phase, row.Waiting)
 	return nil
 }
@@ -178,11 +179,11 @@ func nothing(int) {}
 
 // brokenState writes nothing while it is broken.
 type brokenState struct {
-	handler.State
+	state.State
 	broken bool
 }
 
-func (s *brokenState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (s *brokenState) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if s.broken {
 		return nil, errStore
 	}
@@ -333,7 +334,7 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 		w.pump()
 		var done time.Time
 		u = pool.runs(upgrade, 240, func(int) {
-			row := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+			row := rows[*cluster.Update](w, state.PrefixUpdate)[0]
 			if row.Domain == "ud0" && !row.DomainDone.IsZero() {
 				looks++
 				done = row.DomainDone
@@ -369,7 +370,7 @@ func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 	w.scale("web", 32)
 	waited := 0
 	u := pool.runs(upgrade, 120, func(minute int) {
-		row := rows[*cluster.Update](w, cluster.PrefixUpdate)[0]
+		row := rows[*cluster.Update](w, state.PrefixUpdate)[0]
 		if strings.Contains(row.Waiting, "room for the load of upgrade domain ud0: task ") {
 			waited++
 			want(t, "DRAINING", pool.drains, 0)

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // nodeWorld is the cluster as an update of its nodes sees it.
@@ -29,7 +30,7 @@ func newNodeWorld() *nodeWorld {
 func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*nodeWorld, error) {
 	w := newNodeWorld()
 	// instances come last: one whose agent is seen away had the tasks that were seen before
-	for _, prefix := range []string{cluster.PrefixService, cluster.PrefixTask, cluster.PrefixProtection, cluster.PrefixInstance} {
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection, state.PrefixInstance} {
 		if err := n.read(ctx, w, clusterName, prefix); err != nil {
 			return nil, err
 		}
@@ -38,7 +39,7 @@ func (n *NodeGroupUpgrade) world(ctx context.Context, clusterName string) (*node
 }
 
 func (n *NodeGroupUpgrade) read(ctx context.Context, w *nodeWorld, clusterName, prefix string) error {
-	rows, err := n.State.List(ctx, cluster.Prefix(clusterName, prefix))
+	rows, err := n.State.List(ctx, state.Prefix(clusterName, prefix))
 	for _, row := range rows {
 		w.add(row, n.Clock.Now())
 	}
@@ -64,7 +65,7 @@ func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, au
 		err = n.api().InstancesChanged(ctx, clusterName, ids)
 	}
 	if err == nil && len(ids) > 0 {
-		err = n.read(ctx, w, clusterName, cluster.PrefixInstance)
+		err = n.read(ctx, w, clusterName, state.PrefixInstance)
 	}
 	if forGood(err) != nil {
 		logger(n.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
@@ -73,7 +74,7 @@ func (n *NodeGroupUpgrade) introduce(ctx context.Context, clusterName string, au
 	return wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
 }
 
-func (w *nodeWorld) add(row cluster.Row, now time.Time) {
+func (w *nodeWorld) add(row state.Row, now time.Time) {
 	switch r := row.(type) {
 	case *cluster.Instance:
 		if r.EC2InstanceID != "" && r.Supersedes(w.instances[r.EC2InstanceID]) {

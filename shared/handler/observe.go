@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // observer writes what ECS reported into the state: from events, from the sweep, and where dispatch had to ask. A
 // report that is older than what is there, or says the same, changes nothing.
 type observer struct {
-	state    State
+	state    state.State
 	now      time.Time
 	settings Settings
 	log      *slog.Logger
 	// snap is of a time before what is reported was asked for; nil where there is none.
-	snap *cluster.Snapshot
+	snap *snapshot.Snapshot
 }
 
 // task takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
@@ -32,16 +34,16 @@ func (o *observer) task(ctx context.Context, t cluster.ECSTask) error {
 		return nil // on the way: the row says as much already
 	}
 	derived := cluster.TaskID(t.StartedBy, t.Instance)
-	row, err := o.report(ctx, cluster.TaskKey(t.Cluster, short, derived), t)
+	row, err := o.report(ctx, state.TaskKey(t.Cluster, short, derived), t)
 	if err != nil || row != nil {
 		return err
 	}
-	alias, err := o.state.Get(ctx, cluster.AliasKey(t.Cluster, derived))
+	alias, err := o.state.Get(ctx, state.AliasKey(t.Cluster, derived))
 	if err != nil {
 		return fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
 	}
-	if a, ok := alias.(*cluster.Alias); ok && a != nil {
-		row, err = o.report(ctx, cluster.TaskKey(t.Cluster, a.Owner, a.ID), t)
+	if a, ok := alias.(*state.Alias); ok && a != nil {
+		row, err = o.report(ctx, state.TaskKey(t.Cluster, a.Owner, a.ID), t)
 		if err != nil {
 			return err
 		}
@@ -76,20 +78,20 @@ func (o *observer) writtenOff(short string, t cluster.ECSTask) bool {
 
 // retire lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
 // the task has ended says nothing of it.
-func (o *observer) retire(ctx context.Context, a *cluster.Alias, row *cluster.Task) error {
+func (o *observer) retire(ctx context.Context, a *state.Alias, row *cluster.Task) error {
 	if row.Last != cluster.TaskStopped || a.Expires != 0 {
 		return nil
 	}
 	next := *a
 	next.Expires = o.now.Add(o.settings.KeepStopped).Unix()
-	_, err := o.state.Write(ctx, cluster.Write{Put: &next, Any: true})
+	_, err := o.state.Write(ctx, state.Write{Put: &next, Any: true})
 	return wrap(err, "retiring the alias of task %s", a.ID)
 }
 
 // report writes the report on the row with the key and returns the row as it is then; nil means that there is none.
-func (o *observer) report(ctx context.Context, key cluster.Key, t cluster.ECSTask) (*cluster.Task, error) {
-	written, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
-	var c *cluster.Conflict
+func (o *observer) report(ctx context.Context, key state.Key, t cluster.ECSTask) (*cluster.Task, error) {
+	written, err := o.state.Write(ctx, state.Write{Observe: o.observation(key, t)})
+	var c *state.Conflict
 	if !errors.As(err, &c) {
 		row, _ := written.(*cluster.Task)
 		return row, wrap(err, "recording task %s", t.ID)
@@ -101,8 +103,8 @@ func (o *observer) report(ctx context.Context, key cluster.Key, t cluster.ECSTas
 	return row, nil
 }
 
-func (o *observer) observation(key cluster.Key, t cluster.ECSTask) *cluster.Observation {
-	obs := &cluster.Observation{
+func (o *observer) observation(key state.Key, t cluster.ECSTask) *state.Observation {
+	obs := &state.Observation{
 		Task: key, Version: t.Version, ECSID: t.ID, Last: t.Last, Health: t.Health, Started: t.Started,
 		Stopped: t.Stopped, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
 	}
@@ -123,11 +125,11 @@ func extra(row *cluster.Task, t cluster.ECSTask) bool {
 
 func (o *observer) stopExtra(ctx context.Context, t cluster.ECSTask) error {
 	o.log.Warn("stopping an extra task", "cluster", t.Cluster, "task", t.ID, "startedBy", t.StartedBy)
-	out := &cluster.Outbox{
+	out := &state.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "extra-" + t.ID, CreatedAt: o.now,
-		Stops: []cluster.StopItem{{ECSID: t.ID, Reason: "Another start of this task was adopted, or it was written off."}},
+		Stops: []state.StopItem{{ECSID: t.ID, Reason: "Another start of this task was adopted, or it was written off."}},
 	}
-	_, err := o.state.Write(ctx, cluster.Write{Put: out, Any: true})
+	_, err := o.state.Write(ctx, state.Write{Put: out, Any: true})
 	return wrap(err, "asking for extra task %s to be stopped", t.ID)
 }
 
@@ -167,9 +169,9 @@ const foreignOwner = "foreign"
 
 // foreign records a task that somebody else started: it counts against its instance's capacity.
 func (o *observer) foreign(ctx context.Context, t cluster.ECSTask) error {
-	key := cluster.TaskKey(t.Cluster, foreignOwner, t.ID)
+	key := state.TaskKey(t.Cluster, foreignOwner, t.ID)
 	if t.Last == cluster.TaskStopped {
-		_, err := o.state.Write(ctx, cluster.Write{Observe: o.observation(key, t)})
+		_, err := o.state.Write(ctx, state.Write{Observe: o.observation(key, t)})
 		return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
 	}
 	old, err := o.state.Get(ctx, key)
@@ -179,30 +181,30 @@ func (o *observer) foreign(ctx context.Context, t cluster.ECSTask) error {
 	if known, ok := old.(*cluster.Task); ok && known != nil {
 		return o.foreignAgain(ctx, known, t)
 	}
-	instance, err := o.state.Peek(ctx, cluster.InstanceKey(t.Cluster, t.Instance))
+	instance, err := o.state.Peek(ctx, state.InstanceKey(t.Cluster, t.Instance))
 	if err != nil {
 		return fmt.Errorf("reading instance %s: %w", t.Instance, err)
 	}
 	if instance == nil {
 		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID, t.Instance, t.Cluster)}
 	}
-	return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
+	return o.narrow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
 		return foreignTask(t, o.now, stamp), nil
 	})
 }
 
 // foreignAgain records a foreign task that has a row. Its ports are known only once it runs.
 func (o *observer) foreignAgain(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
-	obs := o.observation(cluster.KeyOf(known), t)
-	next, newer := cluster.Write{Observe: obs}.Apply(known)
+	obs := o.observation(state.KeyOf(known), t)
+	next, newer := state.Write{Observe: obs}.Apply(known)
 	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
-		return o.narrow(ctx, t.Cluster, func(stamp int64) (cluster.Row, error) {
+		return o.narrow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
 			more := *row
 			more.Stamp, more.Ports = stamp, t.Ports
 			return &more, nil
 		})
 	}
-	_, err := o.state.Write(ctx, cluster.Write{Observe: obs})
+	_, err := o.state.Write(ctx, state.Write{Observe: obs})
 	return wrap(ignoreConflict(err), "recording foreign task %s", t.ID)
 }
 
@@ -220,14 +222,14 @@ func foreignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 func (o *observer) instance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
 	for range maxRaces {
 		if known == nil {
-			row, err := o.state.Peek(ctx, cluster.InstanceKey(i.Cluster, i.ID))
+			row, err := o.state.Peek(ctx, state.InstanceKey(i.Cluster, i.ID))
 			if err != nil {
 				return fmt.Errorf("reading instance %s: %w", i.ID, err)
 			}
 			known, _ = row.(*cluster.Instance)
 		}
 		err := o.writeInstance(ctx, i, known)
-		var c *cluster.Conflict
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return err
 		}
@@ -311,37 +313,37 @@ func (o *observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 	}
 	if old != nil && !narrows(old, next) {
 		if len(alias) == 0 {
-			_, err := o.state.Write(ctx, cluster.Write{Put: next})
+			_, err := o.state.Write(ctx, state.Write{Put: next})
 			return wrap(err, "recording instance %s", next.ID)
 		}
-		return o.state.Commit(ctx, cluster.Commit{Cluster: next.Cluster, Version: cluster.NoVersion, Writes: append(alias, cluster.Write{Put: next})})
+		return o.state.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: append(alias, state.Write{Put: next})})
 	}
 	// A new instance narrows nothing, but this is where an unknown cluster shows.
-	return narrowAll(ctx, o.state, next.Cluster, func(stamp int64) ([]cluster.Write, error) {
+	return narrowAll(ctx, o.state, next.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *next
 		row.Stamp = stamp
-		return append([]cluster.Write{{Put: &row}}, alias...), nil
+		return append([]state.Write{{Put: &row}}, alias...), nil
 	})
 }
 
 // aliasOf is what to write for the instance to be found by the EC2 instance that it is on: nothing where that is known. With
 // the instance the alias goes, unless the EC2 instance has registered anew meanwhile.
-func (o *observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]cluster.Write, error) {
+func (o *observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]state.Write, error) {
 	known := old != nil && old.EC2InstanceID == next.EC2InstanceID
 	if next.EC2InstanceID == "" || known && !next.Gone() {
 		return nil, nil
 	}
-	alias := &cluster.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID, ID: next.ID}
+	alias := &state.Alias{Head: cluster.Head{Cluster: next.Cluster, Expires: next.Expires}, Derived: next.EC2InstanceID, ID: next.ID}
 	if next.Gone() {
-		row, err := o.state.Get(ctx, cluster.KeyOf(alias))
+		row, err := o.state.Get(ctx, state.KeyOf(alias))
 		if err != nil {
 			return nil, fmt.Errorf("reading the alias of instance %s: %w", next.ID, err)
 		}
-		if now, ok := row.(*cluster.Alias); !ok || now == nil || now.ID != next.ID {
+		if now, ok := row.(*state.Alias); !ok || now == nil || now.ID != next.ID {
 			return nil, nil
 		}
 	}
-	return []cluster.Write{{Put: alias, Any: true}}, nil
+	return []state.Write{{Put: alias, Any: true}}, nil
 }
 
 // narrows reports whether less may be done on the instance than before.
@@ -374,44 +376,44 @@ func (o *observer) gone(ctx context.Context, old *cluster.Instance) error {
 // recheck has dispatch ask ECS about the instance later: the event that it is back may never come.
 func (o *observer) recheck(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.settings.Recheck<<min(generation, 10), o.settings.RecheckMax)
-	return o.recheckDue(ctx, &cluster.Due{
+	return o.recheckDue(ctx, &state.Due{
 		Head: cluster.Head{Cluster: clusterName}, At: o.now.Add(wait).Truncate(time.Second), Subject: id, Generation: generation,
 	})
 }
 
 // recheckAt has dispatch ask ECS about an instance that it refused a task on.
 func (o *observer) recheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
-	return o.recheckDue(ctx, &cluster.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
+	return o.recheckDue(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
 }
 
-func (o *observer) recheckDue(ctx context.Context, due *cluster.Due) error {
-	due.Kind = cluster.DueInstance
-	_, err := o.state.Write(ctx, cluster.Write{Put: due, Any: true})
+func (o *observer) recheckDue(ctx context.Context, due *state.Due) error {
+	due.Kind = state.DueInstance
+	_, err := o.state.Write(ctx, state.Write{Put: due, Any: true})
 	return wrap(err, "putting off instance %s", due.Subject)
 }
 
 // narrow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with
 // the version that the write will make. A conflict on the row itself is returned.
-func (o *observer) narrow(ctx context.Context, clusterName string, row func(stamp int64) (cluster.Row, error)) error {
+func (o *observer) narrow(ctx context.Context, clusterName string, row func(stamp int64) (state.Row, error)) error {
 	return narrow(ctx, o.state, clusterName, row)
 }
 
-func narrow(ctx context.Context, state State, clusterName string, row func(stamp int64) (cluster.Row, error)) error {
-	return narrowAll(ctx, state, clusterName, func(stamp int64) ([]cluster.Write, error) {
+func narrow(ctx context.Context, store state.State, clusterName string, row func(stamp int64) (state.Row, error)) error {
+	return narrowAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
 		r, err := row(stamp)
-		return []cluster.Write{{Put: r}}, err
+		return []state.Write{{Put: r}}, err
 	})
 }
 
 // narrowAll is [narrow] for several writes that go together.
-func narrowAll(ctx context.Context, state State, clusterName string, writes func(stamp int64) ([]cluster.Write, error)) error {
-	key := cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta}
+func narrowAll(ctx context.Context, store state.State, clusterName string, writes func(stamp int64) ([]state.Write, error)) error {
+	key := state.Key{Cluster: clusterName, Sort: state.PrefixMeta}
 	for range maxRaces {
-		got, err := state.Get(ctx, key)
+		got, err := store.Get(ctx, key)
 		if err != nil {
 			return fmt.Errorf("reading cluster %s: %w", clusterName, err)
 		}
-		meta, ok := got.(*cluster.Meta)
+		meta, ok := got.(*state.Meta)
 		if !ok || meta == nil {
 			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
 		}
@@ -419,8 +421,8 @@ func narrowAll(ctx context.Context, state State, clusterName string, writes func
 		if err != nil || len(w) == 0 {
 			return err
 		}
-		err = state.Commit(ctx, cluster.Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
-		var c *cluster.Conflict
+		err = store.Commit(ctx, state.Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
+		var c *state.Conflict
 		if errors.As(err, &c) && c.Version {
 			continue
 		}
@@ -430,7 +432,7 @@ func narrowAll(ctx context.Context, state State, clusterName string, writes func
 }
 
 func ignoreConflict(err error) error {
-	var c *cluster.Conflict
+	var c *state.Conflict
 	if errors.As(err, &c) {
 		return nil
 	}

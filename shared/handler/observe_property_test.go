@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // reported is a world with tasks of a service, of a request that had waited, and of somebody else, and all events that
@@ -64,13 +65,13 @@ func progress(t *rapid.T, w *world, e *cluster.ECSTask) {
 }
 
 // observed are the rows that the observer writes, without what counts writes.
-func (w *world) observed() []cluster.Row {
-	var out []cluster.Row
+func (w *world) observed() []state.Row {
+	var out []state.Row
 	for _, t := range w.tasks() {
 		t.Head = cluster.Head{Cluster: t.Cluster}
 		out = append(out, t)
 	}
-	for _, i := range rows[*cluster.Instance](w, cluster.PrefixInstance) {
+	for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 		i.Head = cluster.Head{Cluster: i.Cluster}
 		out = append(out, i)
 	}
@@ -123,8 +124,8 @@ func TestTaskStateChange_OrderDoesNotMatterAfterASweep(t *testing.T) {
 
 // live are the observed rows but those of somebody else's tasks that have stopped: where nothing else was heard of one,
 // there is no row.
-func (w *world) live() []cluster.Row {
-	return slices.DeleteFunc(w.observed(), func(r cluster.Row) bool {
+func (w *world) live() []state.Row {
+	return slices.DeleteFunc(w.observed(), func(r state.Row) bool {
 		t, ok := r.(*cluster.Task)
 		return ok && t.Foreign && t.Ended()
 	})
@@ -132,13 +133,13 @@ func (w *world) live() []cluster.Row {
 
 // copyOf remembers the rows and ECS as they are, and makes worlds of them.
 func copyOf(w *world) func(bench) *world {
-	var all []cluster.Row
+	var all []state.Row
 	for _, prefix := range []string{
-		cluster.PrefixMeta, cluster.PrefixTask, cluster.PrefixInstance, cluster.PrefixAlias, cluster.PrefixService, cluster.PrefixDefinition,
+		state.PrefixMeta, state.PrefixTask, state.PrefixInstance, state.PrefixAlias, state.PrefixService, state.PrefixDefinition,
 	} {
-		all = append(all, rows[cluster.Row](w, prefix)...)
+		all = append(all, rows[state.Row](w, prefix)...)
 	}
-	entries, err := w.store.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	entries, err := w.store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func copyOf(w *world) func(bench) *world {
 		next.observer.ECS = w.ecs
 		*next.clock = manualClock{now: w.clock.now}
 		for _, row := range append(entries, all...) {
-			if _, err := next.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+			if _, err := next.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // drain carries out the cluster's outbox rows, the oldest first, as far as tokens go. Each row ends deleted, or reduced
 // to what is still to do, with a due row that has it looked at again. turn is that of the due row which asks for it.
 func (h *Dispatch) drain(ctx context.Context, name string, turn int) error {
 	d := &drainer{Dispatch: h, ctx: ctx, cluster: name, now: h.Clock.Now()}
-	r := cluster.Prefix(name, cluster.PrefixOutbox)
+	r := state.Prefix(name, state.PrefixOutbox)
 	r.Limit = firstPage
 	var failed []error
 	for !d.empty {
@@ -28,7 +29,7 @@ func (h *Dispatch) drain(ctx context.Context, name string, turn int) error {
 			break
 		}
 		r.Limit = min(2*r.Limit, lastPage)
-		r.From = cluster.KeyOf(rows[len(rows)-1]).Sort + "\x00"
+		r.From = state.KeyOf(rows[len(rows)-1]).Sort + "\x00"
 	}
 	if d.next > 0 {
 		if turn++; d.progress {
@@ -43,9 +44,9 @@ func (h *Dispatch) drain(ctx context.Context, name string, turn int) error {
 	return errors.Join(failed...)
 }
 
-func (d *drainer) rows(rows []cluster.Row) error {
+func (d *drainer) rows(rows []state.Row) error {
 	for _, row := range rows {
-		o, ok := row.(*cluster.Outbox)
+		o, ok := row.(*state.Outbox)
 		if !ok {
 			continue
 		}
@@ -56,7 +57,7 @@ func (d *drainer) rows(rows []cluster.Row) error {
 	}
 	var failed []error
 	for _, row := range rows {
-		o, ok := row.(*cluster.Outbox)
+		o, ok := row.(*state.Outbox)
 		if !ok {
 			continue
 		}
@@ -70,9 +71,9 @@ func (d *drainer) rows(rows []cluster.Row) error {
 }
 
 // waitsSince is since when the row has waited for Berth: the time that connections take to drain is not Berth's.
-func waitsSince(o *cluster.Outbox) time.Time {
+func waitsSince(o *state.Outbox) time.Time {
 	draining := len(o.Stops) > 0 && len(o.Starts)+len(o.Targets)+len(o.Publish) == 0 &&
-		!slices.ContainsFunc(o.Stops, func(s cluster.StopItem) bool { return !s.Drain })
+		!slices.ContainsFunc(o.Stops, func(s state.StopItem) bool { return !s.Drain })
 	if draining && o.NotBefore.After(o.CreatedAt) {
 		return o.NotBefore
 	}
@@ -81,7 +82,7 @@ func waitsSince(o *cluster.Outbox) time.Time {
 
 // calls is how many calls of ECS the row needs that take a token. Stops that have to drain first need none until they
 // have waited; those that then do are few at once.
-func calls(o *cluster.Outbox) int {
+func calls(o *state.Outbox) int {
 	shared, n := 0, 0
 	for _, s := range o.Stops {
 		if !s.Drain || !o.NotBefore.IsZero() {
@@ -155,7 +156,7 @@ func (d *drainer) token() bool {
 }
 
 // row carries out one outbox row.
-func (d *drainer) row(o *cluster.Outbox) error {
+func (d *drainer) row(o *state.Outbox) error {
 	left := *o
 	left.Starts, left.Stops, left.Targets, left.Publish = nil, nil, nil, nil
 	d.wait = 0
@@ -167,7 +168,7 @@ func (d *drainer) row(o *cluster.Outbox) error {
 		failed = append(failed, err)
 	}
 	for _, s := range o.Stops {
-		if s.Drain && !ripe[cluster.TaskKey(d.cluster, s.Owner, s.ID)] {
+		if s.Drain && !ripe[state.TaskKey(d.cluster, s.Owner, s.ID)] {
 			left.Stops = append(left.Stops, s)
 			continue
 		}
@@ -183,16 +184,16 @@ func (d *drainer) row(o *cluster.Outbox) error {
 }
 
 // items is how much the row has to be done.
-func items(o *cluster.Outbox) int {
+func items(o *state.Outbox) int {
 	return len(o.Starts) + len(o.Stops) + len(o.Targets) + len(o.Publish)
 }
 
 // settle deletes the row, or writes what is left of it. Another environment that did so first is as good.
-func (d *drainer) settle(o, left *cluster.Outbox) error {
+func (d *drainer) settle(o, left *state.Outbox) error {
 	d.progress = d.progress || items(left) < items(o)
 	if items(left) == 0 {
-		key := cluster.KeyOf(o)
-		_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
+		key := state.KeyOf(o)
+		_, err := d.State.Write(d.ctx, state.Write{Delete: &key})
 		return wrap(err, "deleting the row")
 	}
 	if d.wait == 0 {
@@ -206,17 +207,17 @@ func (d *drainer) settle(o, left *cluster.Outbox) error {
 		left.NotBefore = d.now.Add(d.wait)
 	}
 	left.Rev++
-	_, err := d.State.Write(d.ctx, cluster.Write{Put: left})
+	_, err := d.State.Write(d.ctx, state.Write{Put: left})
 	return wrap(ignoreConflict(err), "writing the rest of the row")
 }
 
 // startGroups are the starts that one call can take together.
-func startGroups(starts []cluster.StartItem) [][]cluster.StartItem {
-	var groups [][]cluster.StartItem
-	var shared []cluster.StartItem
+func startGroups(starts []state.StartItem) [][]state.StartItem {
+	var groups [][]state.StartItem
+	var shared []state.StartItem
 	for _, s := range starts {
 		if s.Alone {
-			groups = append(groups, []cluster.StartItem{s})
+			groups = append(groups, []state.StartItem{s})
 		} else {
 			shared = append(shared, s)
 		}
@@ -227,18 +228,18 @@ func startGroups(starts []cluster.StartItem) [][]cluster.StartItem {
 	return groups
 }
 
-func (d *drainer) key(o *cluster.Outbox, s cluster.StartItem) cluster.Key {
+func (d *drainer) key(o *state.Outbox, s state.StartItem) state.Key {
 	id := cmp.Or(s.ID, cluster.TaskID(o.Batch, s.Instance))
-	return cluster.TaskKey(d.cluster, o.Owner, id)
+	return state.TaskKey(d.cluster, o.Owner, id)
 }
 
 // start claims the tasks of one call and starts those it could claim. It returns what is still to do.
-func (d *drainer) start(o *cluster.Outbox, group []cluster.StartItem) (left []cluster.StartItem, err error) {
+func (d *drainer) start(o *state.Outbox, group []state.StartItem) (left []state.StartItem, err error) {
 	if !d.token() {
 		return group, nil
 	}
 	var claimed []*cluster.Task
-	var items []cluster.StartItem
+	var items []state.StartItem
 	if !d.protect(group) {
 		d.tokens++ // not used
 		d.again(time.Second)
@@ -269,12 +270,12 @@ func (d *drainer) start(o *cluster.Outbox, group []cluster.StartItem) (left []cl
 
 // claim takes the right to start a task. A nil task with done says that there is nothing to start any more; done false
 // that its last attempt is in doubt and has to settle.
-func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task, done bool, err error) {
+func (d *drainer) claim(o *state.Outbox, s state.StartItem) (t *cluster.Task, done bool, err error) {
 	key := d.key(o, s)
 	attempt := d.refused[key] + 1
 	for range maxRaces {
-		row, err := d.State.Write(d.ctx, cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: attempt, At: d.Clock.Now()}})
-		var c *cluster.Conflict
+		row, err := d.State.Write(d.ctx, state.Write{Claim: &state.Claim{Task: key, Attempt: attempt, At: d.Clock.Now()}})
+		var c *state.Conflict
 		if err == nil {
 			delete(d.refused, key)
 			t, _ := row.(*cluster.Task)
@@ -303,7 +304,7 @@ func (d *drainer) claim(o *cluster.Outbox, s cluster.StartItem) (t *cluster.Task
 const startFailed = "TaskFailedToStart: "
 
 // call is one StartTask. The tasks it starts will report themselves; those that ECS refused are written off.
-func (d *drainer) call(o *cluster.Outbox, claimed []*cluster.Task) error {
+func (d *drainer) call(o *state.Outbox, claimed []*cluster.Task) error {
 	c := cluster.StartCall{
 		Cluster: d.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides, Network: o.Network, Launch: o.Launch,
 	}
@@ -367,24 +368,24 @@ const denied = 30 * time.Second
 // retry has tasks started again that ECS surely did not start: their attempts need not settle.
 func (d *drainer) retry(claimed []*cluster.Task, wait time.Duration) {
 	if d.refused == nil {
-		d.refused = map[cluster.Key]int32{}
+		d.refused = map[state.Key]int32{}
 	}
 	for _, t := range claimed {
-		d.refused[cluster.KeyOf(t)] = t.Attempt
+		d.refused[state.KeyOf(t)] = t.Attempt
 	}
 	d.again(wait)
 }
 
 // writeOff records a task as STOPPED that ECS refused. One that has changed meanwhile is left as it is.
 func (d *drainer) writeOff(t *cluster.Task, code, reason string) error {
-	_, err := d.State.Write(d.ctx, cluster.Write{Observe: d.ended(t, code, reason)})
+	_, err := d.State.Write(d.ctx, state.Write{Observe: d.ended(t, code, reason)})
 	return wrap(ignoreConflict(err), "writing off task %s", t.ID)
 }
 
 // ended is a task as STOPPED of which ECS has nothing.
-func (d *drainer) ended(t *cluster.Task, code, reason string) *cluster.Observation {
-	return &cluster.Observation{
-		Task: cluster.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
+func (d *drainer) ended(t *cluster.Task, code, reason string) *state.Observation {
+	return &state.Observation{
+		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: d.now, StopCode: code, Reason: reason,
 		Expires: d.now.Add(d.Settings.KeepStopped).Unix(),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Registrations and events rest on no placement version: their outbox rows get in nobody's way while dispatch is behind.
@@ -60,7 +61,7 @@ func TestPlacement_OutboxWhileDispatchIsBehind(t *testing.T) {
 		var order []bool
 		for _, o := range w.outbox() {
 			beside := len(o.Starts)+len(o.Stops) == 0
-			want(t, "id "+o.ID+" comes first", strings.HasPrefix(o.ID, cluster.OutboxFirst), beside)
+			want(t, "id "+o.ID+" comes first", strings.HasPrefix(o.ID, state.OutboxFirst), beside)
 			order = append(order, beside)
 		}
 		wantCount(t, "rows", order, 2)

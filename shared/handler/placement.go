@@ -11,12 +11,14 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // Placement is the function that decides: it reads the stream of the state, reconciles the services and requests that
 // changed, places tasks, and commits intents under the cluster's placement version. It acts on nothing but the state.
 type Placement struct {
-	State    State
+	State    state.State
 	Clock    Clock
 	Wake     Queue // of dispatch: wakes due rows on time
 	Settings Settings
@@ -31,29 +33,29 @@ type Placement struct {
 
 // warmSnapshot is what an environment remembers of a cluster, good only if it handled the cluster's previous batch.
 type warmSnapshot struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine // on snap
 	specs  *specs
 	batch  int64
 	// dues are the timers that are set, winding the registrations that dispatch has been told to wind up.
 	dues    map[timer]time.Time
-	winding map[cluster.Key]bool
+	winding map[state.Key]bool
 	// reserved reports that what DAEMON services will need is kept free.
 	reserved bool
 }
 
-func newWarmSnapshot(snap *cluster.Snapshot) *warmSnapshot {
+func newWarmSnapshot(snap *snapshot.Snapshot) *warmSnapshot {
 	return &warmSnapshot{
-		snap: snap, engine: placement.New(snap), specs: newSpecs(snap), dues: map[timer]time.Time{}, winding: map[cluster.Key]bool{},
+		snap: snap, engine: placement.New(snap), specs: newSpecs(snap), dues: map[timer]time.Time{}, winding: map[state.Key]bool{},
 	}
 }
 
 // Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
 // included; empty when all are done.
-func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retryFrom string, err error) {
+func (h *Placement) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
 	h.Figures.Add(RecordsHandled, len(records))
 	var order []string
-	batches := map[string][]cluster.Record{}
+	batches := map[string][]state.Record{}
 	for _, r := range records {
 		if _, ok := batches[r.Key.Cluster]; !ok {
 			order = append(order, r.Key.Cluster)
@@ -62,7 +64,7 @@ func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retr
 	}
 	failed := map[string]bool{}
 	for _, name := range order {
-		if name == cluster.Directory {
+		if name == state.Directory {
 			continue
 		}
 		if err := ignoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
@@ -79,7 +81,7 @@ func (h *Placement) Records(ctx context.Context, records []cluster.Record) (retr
 	return "", nil
 }
 
-func (h *Placement) cluster(ctx context.Context, name string, records []cluster.Record) error {
+func (h *Placement) cluster(ctx context.Context, name string, records []state.Record) error {
 	if err := h.wake(ctx, records); err != nil {
 		return err
 	}
@@ -96,8 +98,8 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 	for _, r := range records {
 		warm.snap.See(r)
 		w.add(r, warm.snap)
-		if t, ok := r.Row().(*cluster.Target); ok && r.Op == cluster.Remove {
-			delete(warm.winding, cluster.KeyOf(t))
+		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {
+			delete(warm.winding, state.KeyOf(t))
 		}
 	}
 	for _, t := range w.fired {
@@ -111,7 +113,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 		chain := decide(warm, w, now, h.Settings)
 		h.turned(name, turns(records, chain, warm.snap, now))
 		err := h.commit(ctx, warm.snap, chain)
-		var c *cluster.Conflict
+		var c *state.Conflict
 		if errors.As(err, &c) {
 			h.Figures.Add(CommitsLost, 1)
 			snap, err := loadSnapshot(ctx, h.State, name)
@@ -134,9 +136,9 @@ func (h *Placement) cluster(ctx context.Context, name string, records []cluster.
 
 // missed reports whether the record is a sweep's due row that has fallen due: something was left undone, perhaps because
 // the stream gave up records, so what is remembered is not to be relied on.
-func missed(r cluster.Record) bool {
-	due, ok := r.Old.(*cluster.Due)
-	return ok && r.Op == cluster.Remove && due.Generation == sweepGeneration
+func missed(r state.Record) bool {
+	due, ok := r.Old.(*state.Due)
+	return ok && r.Op == state.Remove && due.Generation == sweepGeneration
 }
 
 // snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,
@@ -145,12 +147,12 @@ func (h *Placement) snapshot(ctx context.Context, name string) (*warmSnapshot, e
 	if h.warm == nil {
 		h.warm = map[string]*warmSnapshot{}
 	}
-	row, err := h.State.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixCheckpoint})
+	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixCheckpoint})
 	if err != nil {
 		return nil, fmt.Errorf("reading the checkpoint: %w", err)
 	}
-	next := cluster.Checkpoint{Head: cluster.Head{Cluster: name}}
-	if old, ok := row.(*cluster.Checkpoint); ok && old != nil {
+	next := state.Checkpoint{Head: cluster.Head{Cluster: name}}
+	if old, ok := row.(*state.Checkpoint); ok && old != nil {
 		next = *old
 	}
 	warm := h.warm[name]
@@ -158,7 +160,7 @@ func (h *Placement) snapshot(ctx context.Context, name string) (*warmSnapshot, e
 	next.Rev++
 	next.Batch++
 	next.Environment = h.Environment
-	if _, err := h.State.Write(ctx, cluster.Write{Put: &next}); err != nil {
+	if _, err := h.State.Write(ctx, state.Write{Put: &next}); err != nil {
 		delete(h.warm, name)
 		return nil, fmt.Errorf("claiming the checkpoint: %w", err)
 	}
@@ -177,21 +179,21 @@ func (h *Placement) snapshot(ctx context.Context, name string) (*warmSnapshot, e
 
 // loadSnapshot reads the whole cluster. The placement version is read first: whatever narrows meanwhile moves it on,
 // and a commit decided on what was read fails.
-func loadSnapshot(ctx context.Context, state State, name string) (*cluster.Snapshot, error) {
-	meta, err := state.Get(ctx, cluster.Key{Cluster: name, Sort: cluster.PrefixMeta})
+func loadSnapshot(ctx context.Context, store state.State, name string) (*snapshot.Snapshot, error) {
+	meta, err := store.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
 	}
 	if meta == nil {
 		return nil, &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", name)}
 	}
-	snap := cluster.NewSnapshot()
+	snap := snapshot.NewSnapshot()
 	snap.Put(meta)
 	for _, prefix := range []string{
-		cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixService, cluster.PrefixTask,
-		cluster.PrefixRequest, cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
+		state.PrefixConfiguration, state.PrefixInstance, state.PrefixDefinition, state.PrefixService, state.PrefixTask,
+		state.PrefixRequest, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 	} {
-		rows, err := state.List(ctx, cluster.Prefix(name, prefix))
+		rows, err := store.List(ctx, state.Prefix(name, prefix))
 		if err != nil {
 			return nil, fmt.Errorf("reading the %s rows of cluster %s: %w", prefix, name, err)
 		}
@@ -203,7 +205,7 @@ func loadSnapshot(ctx context.Context, state State, name string) (*cluster.Snaps
 }
 
 // defined reads the task definitions that the work needs and the snapshot lacks: their rows wake nobody.
-func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work) error {
+func (h *Placement) defined(ctx context.Context, snap *snapshot.Snapshot, w *work) error {
 	var missing []string
 	for name := range w.services {
 		if s := snap.Services[name]; s != nil {
@@ -224,7 +226,7 @@ func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work
 		if snap.Definitions[name] != nil {
 			continue
 		}
-		row, err := h.State.Get(ctx, cluster.TaskDefinitionKey(snap.Meta.Cluster, name))
+		row, err := h.State.Get(ctx, state.TaskDefinitionKey(snap.Meta.Cluster, name))
 		if err != nil {
 			return fmt.Errorf("reading task definition %s: %w", name, err)
 		}
@@ -236,9 +238,9 @@ func (h *Placement) defined(ctx context.Context, snap *cluster.Snapshot, w *work
 }
 
 // commit makes the chain of commits and moves the snapshot's version on with them.
-func (h *Placement) commit(ctx context.Context, snap *cluster.Snapshot, chain []cluster.Commit) error {
+func (h *Placement) commit(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
 	for _, c := range chain {
-		if c.Version == cluster.NoVersion && len(c.Writes) == 1 {
+		if c.Version == state.NoVersion && len(c.Writes) == 1 {
 			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {
 				return err
 			}
@@ -247,7 +249,7 @@ func (h *Placement) commit(ctx context.Context, snap *cluster.Snapshot, chain []
 		if err := h.State.Commit(ctx, c); err != nil {
 			return err
 		}
-		if c.Version != cluster.NoVersion {
+		if c.Version != state.NoVersion {
 			snap.Meta.Version = c.Version + 1
 		}
 	}
@@ -261,11 +263,11 @@ type WakeUp struct {
 
 // wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away than a message can be
 // delayed are found by the schedule.
-func (h *Placement) wake(ctx context.Context, records []cluster.Record) error {
+func (h *Placement) wake(ctx context.Context, records []state.Record) error {
 	sent := map[time.Duration]bool{}
 	for _, r := range records {
-		due, ok := r.New.(*cluster.Due)
-		if !ok || due == nil || r.Op != cluster.Insert {
+		due, ok := r.New.(*state.Due)
+		if !ok || due == nil || r.Op != state.Insert {
 			continue
 		}
 		wait := max(0, due.At.Sub(h.Clock.Now()))
@@ -279,7 +281,7 @@ func (h *Placement) wake(ctx context.Context, records []cluster.Record) error {
 			return err
 		}
 		if err := h.Wake.Send(ctx, body, wait); err != nil {
-			return fmt.Errorf("waking dispatch for %s: %w", cluster.KeyOf(due).Sort, err)
+			return fmt.Errorf("waking dispatch for %s: %w", state.KeyOf(due).Sort, err)
 		}
 	}
 	return nil

@@ -8,18 +8,19 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // checkChain checks what has to hold of every chain: no commit too large, no row twice in one, versions consecutive, and
 // each start and stop together with what has dispatch carry it out.
-func checkChain(t testing.TB, commits []cluster.Commit) {
+func checkChain(t testing.TB, commits []state.Commit) {
 	t.Helper()
 	last := int64(-1)
 	for n, c := range commits {
-		if len(c.Writes) > cluster.MaxWrites {
+		if len(c.Writes) > state.MaxWrites {
 			t.Fatalf("commit %d has %d writes", n, len(c.Writes))
 		}
-		seen := map[cluster.Key]bool{}
+		seen := map[state.Key]bool{}
 		intents, carried := map[string]bool{}, map[string]bool{}
 		for _, write := range c.Writes {
 			if seen[write.Key()] {
@@ -34,10 +35,10 @@ func checkChain(t testing.TB, commits []cluster.Commit) {
 			}
 		}
 		want(t, "outbox items without an intent", len(carried)-len(intents), 0)
-		if len(intents) > 0 && c.Version == cluster.NoVersion {
+		if len(intents) > 0 && c.Version == state.NoVersion {
 			t.Fatalf("commit %d starts or stops without a version", n)
 		}
-		if c.Version != cluster.NoVersion {
+		if c.Version != state.NoVersion {
 			if last >= 0 {
 				want(t, fmt.Sprintf("version of commit %d", n), c.Version, last+1)
 			}
@@ -47,13 +48,13 @@ func checkChain(t testing.TB, commits []cluster.Commit) {
 }
 
 // collect gathers the tasks that a write starts or stops, and those that it tells dispatch of.
-func collect(w cluster.Write, intents, carried map[string]bool) {
+func collect(w state.Write, intents, carried map[string]bool) {
 	switch row := w.Put.(type) {
 	case *cluster.Task:
 		if row.Instance != "" && row.Desired == cluster.TaskRunning {
 			intents["start "+row.ID] = true
 		}
-	case *cluster.Outbox:
+	case *state.Outbox:
 		for _, s := range row.Starts {
 			id := s.ID
 			if id == "" {
@@ -132,7 +133,7 @@ func TestPlacement_Chain(t *testing.T) {
 			w.dispatchAsleep = true
 			w.create("web", "web", many)
 			n := 0
-			w.state.beforeCommit = func(cluster.Commit) error {
+			w.state.beforeCommit = func(state.Commit) error {
 				if n++; n == broken {
 					return errStore
 				}
@@ -168,7 +169,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		raced := false
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
 				w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
@@ -187,7 +188,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.StartBurst = 1000 })
 		w.instances("i", 50, 4096, 8192)
 		n := 0
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			if n++; n == 2 {
 				w.scale("web", 120)
 			}
@@ -202,7 +203,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		raced := false
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
 				return w.api.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
@@ -218,7 +219,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 2)
-		w.state.beforeCommit = func(cluster.Commit) error {
+		w.state.beforeCommit = func(state.Commit) error {
 			w.bump()
 			return nil
 		}
@@ -235,7 +236,7 @@ func TestPlacement_Conflict(t *testing.T) {
 
 func TestPlacement_WarmSnapshot(t *testing.T) {
 	settings := handler.DefaultSettings()
-	next := func(w *world) []cluster.Record {
+	next := func(w *world) []state.Record {
 		records := w.decide
 		w.decide = nil
 		return records
@@ -286,8 +287,8 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		records := next(w)
 		two := w.newPlacement("env-2", settings)
 		raced := false
-		w.state.beforeWrite = func(write cluster.Write) error {
-			if c, ok := write.Put.(*cluster.Checkpoint); ok && !raced && c.Environment == "env-1" {
+		w.state.beforeWrite = func(write state.Write) error {
+			if c, ok := write.Put.(*state.Checkpoint); ok && !raced && c.Environment == "env-1" {
 				raced = true
 				w.decides(two, records)
 			}
@@ -308,9 +309,9 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.placementAsleep = true
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
 		w.pump()
-		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now, Kind: cluster.DueOutbox}
+		due := &state.Due{Head: cluster.Head{Cluster: prod}, At: w.clock.now, Kind: state.DueOutbox}
 		w.wake.err = errStore
-		from, err := w.placement.Records(ctx, append(next(w), cluster.Record{Sequence: "9", Op: cluster.Insert, Key: cluster.KeyOf(due), New: due}))
+		from, err := w.placement.Records(ctx, append(next(w), state.Record{Sequence: "9", Op: state.Insert, Key: state.KeyOf(due), New: due}))
 		if from == "" || err != nil {
 			t.Fatalf("again from %q, %v", from, err)
 		}
@@ -358,7 +359,7 @@ func TestPlacement_Quiet(t *testing.T) {
 			w.changed = nil
 			w.decides(w.placement, records)
 			wantCount(t, "changes", w.changed, 1)
-			want(t, "row", w.changed[0].Key.Sort, cluster.PrefixCheckpoint)
+			want(t, "row", w.changed[0].Key.Sort, state.PrefixCheckpoint)
 		}
 	})
 	t.Run("NothingWakesOnItsOwnWrites", func(t *testing.T) {
@@ -391,7 +392,7 @@ func TestPlacement_Records(t *testing.T) {
 	t.Run("DropsClustersThatAreNotKnown", func(t *testing.T) {
 		w := newWorld(t)
 		s := &cluster.Service{Head: cluster.Head{Cluster: "other", Stamp: 1}, Name: "web"}
-		w.decides(w.placement, []cluster.Record{{Sequence: "1", Op: cluster.Insert, Key: cluster.KeyOf(s), New: s}})
+		w.decides(w.placement, []state.Record{{Sequence: "1", Op: state.Insert, Key: state.KeyOf(s), New: s}})
 	})
 	t.Run("FailsForOneClusterAlone", func(t *testing.T) {
 		w := newWorld(t)
@@ -402,7 +403,7 @@ func TestPlacement_Records(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.create("web", "web", 1)
-		w.state.beforeCommit = func(c cluster.Commit) error {
+		w.state.beforeCommit = func(c state.Commit) error {
 			if c.Cluster == "other" {
 				return errStore
 			}

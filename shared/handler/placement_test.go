@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func TestPlacement_Replica(t *testing.T) {
@@ -117,7 +118,7 @@ func TestPlacement_Replica(t *testing.T) {
 		wantCount(t, "StartTask calls", w.ecs.starts, 1)
 		dues := w.dues()
 		wantCount(t, "due rows", dues, 1)
-		want(t, "kind", dues[0].Kind, cluster.DueService)
+		want(t, "kind", dues[0].Kind, state.DueService)
 		if wait := dues[0].At.Sub(epoch); wait < 54*time.Second || wait > 67*time.Second {
 			t.Errorf("held back for %s", wait)
 		}
@@ -470,23 +471,23 @@ func TestPlacement_GPUShare(t *testing.T) {
 }
 
 func TestPlacement_WakesDueRowsOnTime(t *testing.T) {
-	record := func(op cluster.Op, in time.Duration, kind cluster.DueKind) cluster.Record {
-		due := &cluster.Due{Head: cluster.Head{Cluster: prod}, At: epoch.Add(in), Kind: kind}
-		return cluster.Record{Sequence: "1", Op: op, Key: cluster.KeyOf(due), New: due}
+	record := func(op state.Op, in time.Duration, kind state.DueKind) state.Record {
+		due := &state.Due{Head: cluster.Head{Cluster: prod}, At: epoch.Add(in), Kind: kind}
+		return state.Record{Sequence: "1", Op: op, Key: state.KeyOf(due), New: due}
 	}
 	for _, c := range []struct {
 		name    string
-		records []cluster.Record
+		records []state.Record
 		want    []time.Duration
 	}{
-		{"RoundsUpToSeconds", []cluster.Record{record(cluster.Insert, 1500*time.Millisecond, cluster.DueOutbox)}, []time.Duration{2 * time.Second}},
-		{"AtOnceWhatIsPast", []cluster.Record{record(cluster.Insert, -time.Hour, cluster.DueOutbox)}, []time.Duration{0}},
-		{"LeavesWhatIsFarToTheSchedule", []cluster.Record{record(cluster.Insert, time.Hour, cluster.DueOutbox)}, nil},
-		{"OneMessageForTheSameTime", []cluster.Record{
-			record(cluster.Insert, time.Minute, cluster.DueOutbox), record(cluster.Insert, time.Minute, cluster.DueWaiting),
-			record(cluster.Insert, 2*time.Minute, cluster.DueOutbox),
+		{"RoundsUpToSeconds", []state.Record{record(state.Insert, 1500*time.Millisecond, state.DueOutbox)}, []time.Duration{2 * time.Second}},
+		{"AtOnceWhatIsPast", []state.Record{record(state.Insert, -time.Hour, state.DueOutbox)}, []time.Duration{0}},
+		{"LeavesWhatIsFarToTheSchedule", []state.Record{record(state.Insert, time.Hour, state.DueOutbox)}, nil},
+		{"OneMessageForTheSameTime", []state.Record{
+			record(state.Insert, time.Minute, state.DueOutbox), record(state.Insert, time.Minute, state.DueWaiting),
+			record(state.Insert, 2*time.Minute, state.DueOutbox),
 		}, []time.Duration{time.Minute, 2 * time.Minute}},
-		{"NoneForWhatWasThere", []cluster.Record{record(cluster.Modify, time.Minute, cluster.DueOutbox)}, nil},
+		{"NoneForWhatWasThere", []state.Record{record(state.Modify, time.Minute, state.DueOutbox)}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

@@ -6,30 +6,32 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
-// planner gathers writes into a chain of commits of at most [cluster.MaxWrites] rows, and keeps the snapshot as it
+// planner gathers writes into a chain of commits of at most [state.MaxWrites] rows, and keeps the snapshot as it
 // will be after them. Ids follow from the placement version that a commit will make, so a start is made for the
 // commit that is open; [planner.room] closes it when what belongs together would not fit.
 type planner struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	now    time.Time
-	done   []cluster.Commit
-	writes []cluster.Write
-	keys   map[cluster.Key]bool
+	done   []state.Commit
+	writes []state.Write
+	keys   map[state.Key]bool
 	// versioned reports that the open commit rests on the placement version.
 	versioned bool
 	next      int64 // placement version that the open commit makes, if versioned
-	outbox    []*cluster.Outbox
-	beside    *cluster.Outbox // of the open commit: registrations and events, which rest on no version; nil for none
-	rounds    map[string]int  // per owner and instance, within the open commit
+	outbox    []*state.Outbox
+	beside    *state.Outbox  // of the open commit: registrations and events, which rest on no version; nil for none
+	rounds    map[string]int // per owner and instance, within the open commit
 	// dues are timers that are set already, by what they are for: to be set once is enough.
 	dues map[timer]time.Time
 }
 
 // timer is what a due row is for.
 type timer struct {
-	kind    cluster.DueKind
+	kind    state.DueKind
 	subject string
 }
 
@@ -41,7 +43,7 @@ func newPlanner(warm *warmSnapshot, now time.Time) *planner {
 
 func (p *planner) open() {
 	p.writes, p.outbox, p.beside, p.versioned = nil, nil, nil, false
-	p.keys, p.rounds = map[cluster.Key]bool{}, map[string]int{}
+	p.keys, p.rounds = map[state.Key]bool{}, map[string]int{}
 }
 
 // used is how many rows the open commit has.
@@ -54,7 +56,7 @@ func (p *planner) used() int {
 }
 
 // left is how many rows the open commit can still take.
-func (p *planner) left() int { return cluster.MaxWrites - p.used() }
+func (p *planner) left() int { return state.MaxWrites - p.used() }
 
 // room makes sure that n rows that belong together go into one commit.
 func (p *planner) room(n int) {
@@ -68,13 +70,13 @@ func (p *planner) close() {
 		return
 	}
 	for _, o := range p.outbox {
-		p.writes = append(p.writes, cluster.Write{Put: o})
+		p.writes = append(p.writes, state.Write{Put: o})
 	}
 	if p.beside != nil {
 		p.beside.ID = p.besideID()
-		p.writes = append(p.writes, cluster.Write{Put: p.beside, Any: true})
+		p.writes = append(p.writes, state.Write{Put: p.beside, Any: true})
 	}
-	c := cluster.Commit{Cluster: p.snap.Meta.Cluster, Version: cluster.NoVersion, Writes: p.writes}
+	c := state.Commit{Cluster: p.snap.Meta.Cluster, Version: state.NoVersion, Writes: p.writes}
 	if p.versioned {
 		c.Version = p.next - 1
 		p.next++
@@ -83,13 +85,13 @@ func (p *planner) close() {
 	p.open()
 }
 
-func (p *planner) commits() []cluster.Commit {
+func (p *planner) commits() []state.Commit {
 	p.close()
 	return p.done
 }
 
 // add appends a write unless the open commit has one of the same row.
-func (p *planner) add(w cluster.Write) {
+func (p *planner) add(w state.Write) {
 	if key := w.Key(); !p.keys[key] {
 		p.keys[key] = true
 		p.writes = append(p.writes, w)
@@ -97,8 +99,8 @@ func (p *planner) add(w cluster.Write) {
 }
 
 // put writes a row that was read as Rev one less. Only tasks rest on the version.
-func (p *planner) put(row cluster.Row) {
-	p.add(cluster.Write{Put: row})
+func (p *planner) put(row state.Row) {
+	p.add(state.Write{Put: row})
 	p.snap.Put(row)
 	if _, ok := row.(*cluster.Task); ok {
 		p.versioned = true
@@ -106,14 +108,14 @@ func (p *planner) put(row cluster.Row) {
 }
 
 // due has something looked at at a time, whole seconds after it.
-func (p *planner) due(kind cluster.DueKind, subject string, at time.Time) {
+func (p *planner) due(kind state.DueKind, subject string, at time.Time) {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
 	if at.After(p.now) && p.dues[timer{kind, subject}].Equal(at) {
 		return
 	}
 	p.dues[timer{kind, subject}] = at
 	p.room(1)
-	p.add(cluster.Write{Any: true, Put: &cluster.Due{
+	p.add(state.Write{Any: true, Put: &state.Due{
 		Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, At: at, Kind: kind, Subject: subject,
 	}})
 }
@@ -126,7 +128,7 @@ func (p *planner) start(t *cluster.Task) {
 	p.rounds[slot]++
 	t.Cluster, t.Desired, t.Batch = p.snap.Meta.Cluster, cluster.TaskRunning, cluster.StartedBy(t.Owner, p.next, round)
 	derived := cluster.TaskID(t.Batch, t.Instance)
-	item := cluster.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
+	item := state.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
 	if v := p.snap.Instances[t.Instance]; v != nil && v.Instance != nil && v.ReleasedIn != "" {
 		item.ReleasedIn, item.EC2InstanceID = v.ReleasedIn, v.EC2InstanceID
 	}
@@ -134,7 +136,7 @@ func (p *planner) start(t *cluster.Task) {
 		t.ID = derived
 	} else {
 		item.ID = t.ID
-		p.add(cluster.Write{Any: true, Put: &cluster.Alias{
+		p.add(state.Write{Any: true, Put: &state.Alias{
 			Head: cluster.Head{Cluster: t.Cluster}, Derived: derived, Owner: t.Owner, ID: t.ID,
 		}})
 	}
@@ -149,14 +151,14 @@ func (p *planner) start(t *cluster.Task) {
 
 // stop wants a task that has an instance stopped, after its registrations if it has any: at most 2 rows.
 func (p *planner) stop(t *cluster.Task, code, reason string) {
-	p.add(cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(t), Code: code, Reason: reason}})
+	p.add(state.Write{Stop: &state.Stop{Task: state.KeyOf(t), Code: code, Reason: reason}})
 	p.versioned = true
 	next := *t
 	next.Rev++
 	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
 	p.snap.Put(&next)
 	o := p.out("", "", "", nil)
-	o.Stops = append(o.Stops, cluster.StopItem{
+	o.Stops = append(o.Stops, state.StopItem{
 		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
 		Drain: p.snap.Target(t.Owner, t.ID) != nil,
 	})
@@ -165,19 +167,19 @@ func (p *planner) stop(t *cluster.Task, code, reason string) {
 // registrations has dispatch look at where a task should be registered: at most 1 row.
 func (p *planner) registrations(owner, id string) {
 	o := p.outBeside()
-	o.Targets = append(o.Targets, cluster.TargetItem{Owner: owner, ID: id})
+	o.Targets = append(o.Targets, state.TargetItem{Owner: owner, ID: id})
 }
 
 // publish has events sent to the event bus: at most 1 row.
-func (p *planner) publish(events ...cluster.PublishedEvent) {
+func (p *planner) publish(events ...state.PublishedEvent) {
 	o := p.outBeside()
 	o.Publish = append(o.Publish, events...)
 }
 
 // outBeside is the open commit's outbox row for what takes no token: it does not wait behind starts that do.
-func (p *planner) outBeside() *cluster.Outbox {
+func (p *planner) outBeside() *state.Outbox {
 	if p.beside == nil {
-		p.beside = &cluster.Outbox{Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, CreatedAt: p.now}
+		p.beside = &state.Outbox{Head: cluster.Head{Cluster: p.snap.Meta.Cluster}, CreatedAt: p.now}
 	}
 	return p.beside
 }
@@ -195,7 +197,7 @@ func (p *planner) besideID() string {
 	for _, t := range p.beside.Targets {
 		of = append(of, t.Owner, t.ID)
 	}
-	return fmt.Sprintf("%s%013d-%s", cluster.OutboxFirst, p.now.UnixMilli(), cluster.Digest(of...)[:16])
+	return fmt.Sprintf("%s%013d-%s", state.OutboxFirst, p.now.UnixMilli(), cluster.Digest(of...)[:16])
 }
 
 // network is the task's, or its revision's.
@@ -210,14 +212,14 @@ func (p *planner) network(t *cluster.Task) *cluster.Network {
 
 // out is the open commit's outbox row for one batch of starts, or for its stops. These rest on the version, so that no other
 // commit makes its id.
-func (p *planner) out(owner, definition, batch string, network *cluster.Network) *cluster.Outbox {
-	i := slices.IndexFunc(p.outbox, func(o *cluster.Outbox) bool {
+func (p *planner) out(owner, definition, batch string, network *cluster.Network) *state.Outbox {
+	i := slices.IndexFunc(p.outbox, func(o *state.Outbox) bool {
 		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
 	})
 	if i >= 0 {
 		return p.outbox[i]
 	}
-	o := &cluster.Outbox{
+	o := &state.Outbox{
 		Head: cluster.Head{Cluster: p.snap.Meta.Cluster, Rev: 1}, ID: fmt.Sprintf("%013d-%02d", p.next, len(p.outbox)),
 		CreatedAt: p.now, Owner: owner, TaskDefinition: definition, Batch: batch, Network: network,
 	}

@@ -8,23 +8,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
-
-// State keeps the rows of all clusters. An adapter passes the suite of package porttest.
-type State interface {
-	// Get reads one row as last written; nil where there is none.
-	Get(ctx context.Context, key cluster.Key) (cluster.Row, error)
-	// Peek is Get at half the price: it may miss the last second's writes.
-	Peek(ctx context.Context, key cluster.Key) (cluster.Row, error)
-	// List reads a range as last written, in order of sort key.
-	List(ctx context.Context, r cluster.Range) ([]cluster.Row, error)
-	// Write makes one change and returns the row after it (nil after a deletion). A condition that does not hold
-	// gives *cluster.Conflict with the row that is there.
-	Write(ctx context.Context, w cluster.Write) (cluster.Row, error)
-	// Commit makes all changes or none. A condition or a version that does not hold gives *cluster.Conflict, more
-	// than cluster.MaxWrites writes or a row named twice an error.
-	Commit(ctx context.Context, c cluster.Commit) error
-}
 
 // ECS is the part of the ECS API that acts on tasks and looks at instances. Errors of the API are *cluster.Error;
 // a call that may or may not have taken effect gives an error that is cluster.ErrAmbiguous.
@@ -146,7 +131,7 @@ type Clock interface {
 }
 
 // eachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
-func eachCluster(ctx context.Context, state State, do func(name string) error) error {
+func eachCluster(ctx context.Context, state state.State, do func(name string) error) error {
 	names, err := clusterNames(ctx, state)
 	if err != nil {
 		return err

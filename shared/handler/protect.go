@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // protect has the instances of these starts protected from scale-in that managed scaling has let go of (C6), and reports
 // whether the starts may be made. The note that they may be taken is taken back first: managed scaling, which may just be about to
 // let go of them, finds it gone and protects them again. A group that refuses is taking the instance already: the task is replaced with it.
-func (d *drainer) protect(group []cluster.StartItem) bool {
+func (d *drainer) protect(group []state.StartItem) bool {
 	released := map[string][]string{}
 	for _, s := range group {
 		if s.ReleasedIn != "" && d.Groups != nil {
@@ -37,7 +38,7 @@ func (d *drainer) protect(group []cluster.StartItem) bool {
 // takeBack writes down that no group may take the instance.
 func (d *drainer) takeBack(id string) error {
 	return retry("protecting instance "+id, func() error {
-		row, err := d.State.Get(d.ctx, cluster.InstanceKey(d.cluster, id))
+		row, err := d.State.Get(d.ctx, state.InstanceKey(d.cluster, id))
 		if err != nil {
 			return fmt.Errorf("reading instance %s: %w", id, err)
 		}
@@ -48,7 +49,7 @@ func (d *drainer) takeBack(id string) error {
 		next := *i
 		next.Rev++
 		next.Stamp, next.ReleasedIn = 0, ""
-		_, err = d.State.Write(d.ctx, cluster.Write{Put: &next})
+		_, err = d.State.Write(d.ctx, state.Write{Put: &next})
 		return err
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // SourceService is the source of Berth's own service events on the event bus: nobody but AWS may send those of aws.ecs.
@@ -13,12 +13,12 @@ const SourceService = "berth.ecs"
 
 // publish sends service events to the event bus (S12), each in the shape of ECS's own, and returns those to send again. What
 // the bus refuses for good is logged and forgotten, as all of them are where no bus is wanted any more.
-func (d *drainer) publish(events []cluster.PublishedEvent) (left []cluster.PublishedEvent) {
+func (d *drainer) publish(events []state.PublishedEvent) (left []state.PublishedEvent) {
 	if d.Bus == nil || len(events) == 0 {
 		return nil
 	}
 	var bodies [][]byte
-	of := map[string]cluster.PublishedEvent{}
+	of := map[string]state.PublishedEvent{}
 	for _, e := range events {
 		body, err := d.published(e)
 		if err != nil {
@@ -41,7 +41,7 @@ func (d *drainer) publish(events []cluster.PublishedEvent) (left []cluster.Publi
 }
 
 // published is an event as EventBridge delivers it. What the detail says of the cluster need not be in it yet.
-func (d *drainer) published(e cluster.PublishedEvent) ([]byte, error) {
+func (d *drainer) published(e state.PublishedEvent) ([]byte, error) {
 	detail := map[string]any{}
 	if err := json.Unmarshal([]byte(e.Detail), &detail); err != nil {
 		return nil, fmt.Errorf("reading the detail of an event: %w", err)

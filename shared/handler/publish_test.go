@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // told is an event of a service on the event bus.
@@ -26,8 +27,8 @@ func publishing(s *handler.Settings) { s.PublishEvents = true }
 func (w *world) told(name string) (out []told) {
 	w.t.Helper()
 	for _, r := range w.changed {
-		o, ok := r.New.(*cluster.Outbox)
-		if !ok || r.Op != cluster.Insert {
+		o, ok := r.New.(*state.Outbox)
+		if !ok || r.Op != state.Insert {
 			continue
 		}
 		for _, e := range o.Publish {

@@ -7,10 +7,11 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // submit writes a request for standalone tasks; what spec leaves out is one task of "web".
-func (w *world) submit(t testing.TB, spec cluster.TaskSpec) *cluster.Request {
+func (w *world) submit(t testing.TB, spec cluster.TaskSpec) *state.Request {
 	t.Helper()
 	r, err := w.api.Submit(ctx, complete(spec))
 	if err != nil {
@@ -34,20 +35,20 @@ func complete(spec cluster.TaskSpec) cluster.TaskSpec {
 }
 
 // run submits a request and has it answered.
-func (w *world) run(t testing.TB, spec cluster.TaskSpec) *cluster.Request {
+func (w *world) run(t testing.TB, spec cluster.TaskSpec) *state.Request {
 	t.Helper()
 	r := w.submit(t, spec)
 	w.pump()
 	return w.request(t, r.ID)
 }
 
-func (w *world) request(t testing.TB, id string) *cluster.Request {
+func (w *world) request(t testing.TB, id string) *state.Request {
 	t.Helper()
-	row, err := w.store.Get(ctx, cluster.RequestKey(prod, id))
+	row, err := w.store.Get(ctx, state.RequestKey(prod, id))
 	if err != nil || row == nil {
 		t.Fatalf("request %s: %v, %v", id, row, err)
 	}
-	return row.(*cluster.Request)
+	return row.(*state.Request)
 }
 
 func TestPlacement_RunTask(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 var blue = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/blue/1", Container: "app", Port: 80}
@@ -26,7 +27,7 @@ func (w *world) behind(n int, change func(*cluster.ServiceSpec)) {
 	w.pump()
 }
 
-func (w *world) targets() []*cluster.Target { return rows[*cluster.Target](w, cluster.PrefixTarget) }
+func (w *world) targets() []*cluster.Target { return rows[*cluster.Target](w, state.PrefixTarget) }
 
 // set changes every registration, as dispatch and health-check do.
 func (w *world) set(change func(t *cluster.Target, r *cluster.Registration)) {
@@ -38,7 +39,7 @@ func (w *world) set(change func(t *cluster.Target, r *cluster.Registration)) {
 		for i := range next.Registrations {
 			change(&next, &next.Registrations[i])
 		}
-		if _, err := w.store.Write(ctx, cluster.Write{Put: &next}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: &next}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -46,7 +47,7 @@ func (w *world) set(change func(t *cluster.Target, r *cluster.Registration)) {
 }
 
 // items are the tasks whose registrations the outbox wants looked at.
-func (w *world) items() (out []cluster.TargetItem) {
+func (w *world) items() (out []state.TargetItem) {
 	for _, o := range w.outbox() {
 		out = append(out, o.Targets...)
 	}
@@ -90,7 +91,7 @@ func TestPlacement_Targets(t *testing.T) {
 		w.set(registered)
 		w.scale("web", 1)
 		w.pump()
-		var drained []cluster.StopItem
+		var drained []state.StopItem
 		for _, o := range w.outbox() {
 			drained = append(drained, o.Stops...)
 		}
@@ -117,7 +118,7 @@ func TestPlacement_Targets(t *testing.T) {
 			w.scale("web", 1)
 			w.pump()
 		}
-		ended := slices.DeleteFunc(w.items(), func(i cluster.TargetItem) bool { return w.task(i.ID).Status() != cluster.TaskStopped })
+		ended := slices.DeleteFunc(w.items(), func(i state.TargetItem) bool { return w.task(i.ID).Status() != cluster.TaskStopped })
 		wantCount(t, "outbox items of the task that ended", ended, 1)
 	})
 	t.Run("LostItemsAreFoundByTheSweep", func(t *testing.T) {
@@ -129,8 +130,8 @@ func TestPlacement_Targets(t *testing.T) {
 		w.pump()
 		forget := func() {
 			for _, o := range w.outbox() {
-				key := cluster.KeyOf(o)
-				if _, err := w.store.Write(ctx, cluster.Write{Delete: &key}); err != nil {
+				key := state.KeyOf(o)
+				if _, err := w.store.Write(ctx, state.Write{Delete: &key}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -148,7 +149,7 @@ func TestPlacement_Targets(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.dispatchAsleep = true
 		orphan := &cluster.Target{Head: cluster.Head{Cluster: prod, Rev: 1}, Task: "t", Owner: "o", Service: "web"}
-		if _, err := w.store.Write(ctx, cluster.Write{Put: orphan}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: orphan}); err != nil {
 			t.Fatal(err)
 		}
 		w.sweep()
@@ -177,7 +178,7 @@ func (w *world) protect(until time.Time) {
 	w.t.Helper()
 	for _, task := range w.with(cluster.TaskRunning) {
 		row := &cluster.Protection{Head: cluster.Head{Cluster: prod, Rev: 1}, Task: task.ID, Owner: task.Owner, Until: until}
-		if _, err := w.store.Write(ctx, cluster.Write{Put: row}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: row}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -455,9 +456,9 @@ func zoned(id, zone string) *cluster.Instance {
 }
 
 func TestPlacement_Publishes(t *testing.T) {
-	published := func(w *world) (out []cluster.PublishedEvent) {
+	published := func(w *world) (out []state.PublishedEvent) {
 		for _, r := range w.changed {
-			if o, ok := r.New.(*cluster.Outbox); ok && r.Op == cluster.Insert {
+			if o, ok := r.New.(*state.Outbox); ok && r.Op == state.Insert {
 				out = append(out, o.Publish...)
 			}
 		}

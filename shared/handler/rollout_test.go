@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // deploy gives a service another task definition.
@@ -64,7 +65,7 @@ func (w *world) bounds(n int) (fewest, most int) {
 }
 
 func (w *world) releases() []*cluster.ServiceDeployment {
-	return rows[*cluster.ServiceDeployment](w, cluster.PrefixDeployment)
+	return rows[*cluster.ServiceDeployment](w, state.PrefixDeployment)
 }
 
 // rolled is a world with a service of n tasks of web:1 at rest, and web:2 defined.
@@ -331,8 +332,8 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 			}
 			return nil
 		}
-		w.state.beforeCommit = func(cluster.Commit) error { return fail() }
-		w.state.beforeWrite = func(cluster.Write) error { return fail() }
+		w.state.beforeCommit = func(state.Commit) error { return fail() }
+		w.state.beforeWrite = func(state.Write) error { return fail() }
 		w.deploy("web", "web:2")
 		w.minutes(20)
 		s := w.service("web")

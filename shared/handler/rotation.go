@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // rotation does something for every cluster in turn, as far as an invocation's time goes, and goes on from there at the
@@ -17,7 +17,7 @@ type rotation struct {
 }
 
 // each ends before the invocation does. The failure of one cluster does not keep it from the others.
-func (r *rotation) each(ctx context.Context, state State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
+func (r *rotation) each(ctx context.Context, state state.State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
 	names, err := clusterNames(ctx, state)
 	if err != nil || len(names) == 0 {
 		return err
@@ -42,14 +42,14 @@ func (r *rotation) each(ctx context.Context, state State, now func() time.Time, 
 }
 
 // clusterNames are those that Berth keeps, sorted.
-func clusterNames(ctx context.Context, state State) ([]string, error) {
-	entries, err := state.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+func clusterNames(ctx context.Context, store state.State) ([]string, error) {
+	entries, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
 		return nil, wrap(err, "listing clusters")
 	}
 	var names []string
 	for _, row := range entries {
-		if e, ok := row.(*cluster.Entry); ok {
+		if e, ok := row.(*state.Entry); ok {
 			names = append(names, e.Name)
 		}
 	}

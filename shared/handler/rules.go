@@ -10,6 +10,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // checkRules refuses rules that cannot be kept, whatever the cluster is like (S3, S4, P7).
@@ -71,8 +73,8 @@ func (a *API) usable(ctx context.Context, s, before *cluster.Service) error {
 }
 
 // populated reports whether the cluster has instances: of one that is still empty, nothing is known.
-func populated(snap *cluster.Snapshot) bool {
-	return slices.ContainsFunc(snap.Dense(), func(v *cluster.InstanceView) bool {
+func populated(snap *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(snap.Dense(), func(v *snapshot.InstanceView) bool {
 		return v != nil && v.Instance != nil && !v.Gone()
 	})
 }
@@ -86,7 +88,7 @@ func demand(s *cluster.Service) placement.Demand {
 
 // knownProperties refuses an expression that can be evaluated on no instance, as it names a property that none has. In a
 // cluster without instances nothing is known, and nothing is refused.
-func knownProperties(snap *cluster.Snapshot, expression string) error {
+func knownProperties(snap *snapshot.Snapshot, expression string) error {
 	if expression == "" {
 		return nil
 	}
@@ -120,8 +122,8 @@ func knownProperties(snap *cluster.Snapshot, expression string) error {
 
 // decidedOn are the prefixes of the rows that placement decides on.
 var decidedOn = []string{
-	cluster.PrefixMeta, cluster.PrefixConfiguration, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixDefinition,
-	cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
+	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixDefinition,
+	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 }
 
 // networked refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.

@@ -7,11 +7,13 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // specs keeps what placement is asked with from one decision to the next: what the engine remembers goes by the spec.
 type specs struct {
-	snap     *cluster.Snapshot
+	snap     *snapshot.Snapshot
 	services map[serviceKey]serviceSpec
 	shapes   map[shape]shapeSpec
 	bare     map[aloneKey]*placement.Spec
@@ -41,7 +43,7 @@ type shapeSpec struct {
 // services come and go.
 const maxSpecs = 4096
 
-func newSpecs(snap *cluster.Snapshot) *specs {
+func newSpecs(snap *snapshot.Snapshot) *specs {
 	return &specs{snap: snap, services: map[serviceKey]serviceSpec{}, shapes: map[shape]shapeSpec{}}
 }
 
@@ -106,7 +108,7 @@ func shapeOf(t *cluster.Task) shape {
 	return shape{t.TaskDefinition, t.Needs, t.Group, encoded(t.Rules)}
 }
 
-func shapeOfRequest(r *cluster.Request) shape {
+func shapeOfRequest(r *state.Request) shape {
 	return shape{r.TaskDefinition, r.Needs, r.Group, encoded(r.Rules)}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // describeBatch is how many tasks or instances one Describe call may name.
@@ -84,12 +86,12 @@ func (s *sweep) instances(ctx context.Context) error {
 	return nil
 }
 
-func (s *sweep) sortedViews() []*cluster.InstanceView {
-	views := make([]*cluster.InstanceView, 0, len(s.snap.Instances))
+func (s *sweep) sortedViews() []*snapshot.InstanceView {
+	views := make([]*snapshot.InstanceView, 0, len(s.snap.Instances))
 	for _, v := range s.snap.Instances {
 		views = append(views, v)
 	}
-	slices.SortFunc(views, func(a, b *cluster.InstanceView) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(views, func(a, b *snapshot.InstanceView) int { return cmp.Compare(a.ID, b.ID) })
 	return views
 }
 
@@ -154,12 +156,12 @@ func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
 		if !t.Holds() || seen[t] || !s.settled(t) {
 			continue
 		}
-		obs := &cluster.Observation{
-			Task: cluster.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.now,
+		obs := &state.Observation{
+			Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.now,
 			StopCode: cluster.StopInfrastructure, Reason: "ECS no longer has this task.",
 			Expires: s.now.Add(s.settings.KeepStopped).Unix(),
 		}
-		if _, err := s.state.Write(ctx, cluster.Write{Observe: obs}); ignoreConflict(err) != nil {
+		if _, err := s.state.Write(ctx, state.Write{Observe: obs}); ignoreConflict(err) != nil {
 			return fmt.Errorf("writing off task %s: %w", t.ID, err)
 		}
 	}
@@ -180,7 +182,7 @@ func (s *sweep) settled(t *cluster.Task) bool {
 
 func (s *sweep) sortedTasks() []*cluster.Task {
 	tasks := slices.Collect(s.snap.Tasks())
-	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(cluster.KeyOf(a).Sort, cluster.KeyOf(b).Sort) })
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) })
 	return tasks
 }
 
@@ -190,11 +192,11 @@ func (s *sweep) targets(ctx context.Context) error {
 		if task := s.snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !open(t) {
 			continue
 		}
-		out := &cluster.Outbox{
-			Head: cluster.Head{Cluster: s.cluster}, ID: cluster.OutboxFirst + "target-" + t.Task, CreatedAt: s.now,
-			Targets: []cluster.TargetItem{{Owner: t.Owner, ID: t.Task}},
+		out := &state.Outbox{
+			Head: cluster.Head{Cluster: s.cluster}, ID: state.OutboxFirst + "target-" + t.Task, CreatedAt: s.now,
+			Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
 		}
-		if _, err := s.state.Write(ctx, cluster.Write{Put: out, Any: true}); err != nil {
+		if _, err := s.state.Write(ctx, state.Write{Put: out, Any: true}); err != nil {
 			return fmt.Errorf("having the registrations of task %s looked at: %w", t.Task, err)
 		}
 	}
@@ -213,14 +215,14 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 		if svc.Status != cluster.ServiceInactive {
 			continue
 		}
-		rows, err := s.state.List(ctx, cluster.Prefix(s.cluster, cluster.PrefixEvent+svc.Short+"#"))
+		rows, err := s.state.List(ctx, state.Prefix(s.cluster, state.PrefixEvent+svc.Short+"#"))
 		if err != nil {
 			return fmt.Errorf("listing the events of service %s: %w", svc.Name, err)
 		}
 		if watch := s.snap.AlarmWatch(svc.Short); watch != nil && watch.Expires == 0 {
 			next := *watch
 			next.Expires = svc.Expires
-			if _, err := s.state.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+			if _, err := s.state.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
 				return fmt.Errorf("retiring what was seen of the alarms of service %s: %w", svc.Name, err)
 			}
 		}
@@ -231,7 +233,7 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 			}
 			next := *e
 			next.Expires = svc.Expires
-			if _, err := s.state.Write(ctx, cluster.Write{Put: &next, Any: true}); err != nil {
+			if _, err := s.state.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
 				return fmt.Errorf("retiring an event of service %s: %w", svc.Name, err)
 			}
 		}
@@ -246,8 +248,8 @@ func (s *sweep) lookAgain(ctx context.Context) error {
 	found := differences(s.snap, s.now, s.settings)
 	s.figures.Add(LeftUndone, len(found))
 	for _, d := range found {
-		due := &cluster.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: sweepGeneration}
-		if _, err := s.state.Write(ctx, cluster.Write{Put: due, Any: true}); err != nil {
+		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.now, Kind: d.kind, Subject: d.subject, Generation: sweepGeneration}
+		if _, err := s.state.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
 			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
 		}
 	}
@@ -255,29 +257,29 @@ func (s *sweep) lookAgain(ctx context.Context) error {
 }
 
 type difference struct {
-	kind    cluster.DueKind
+	kind    state.DueKind
 	subject string
 }
 
 // differences is what placement would act on if it looked.
-func differences(snap *cluster.Snapshot, now time.Time, settings Settings) []difference {
+func differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []difference {
 	var out []difference
 	d := newDecider(newWarmSnapshot(snap), now, settings)
 	d.reserveAll(newWork())
 	for _, svc := range d.sortedServices() {
 		if d.differs(svc) {
-			out = append(out, difference{cluster.DueService, svc.Name})
+			out = append(out, difference{state.DueService, svc.Name})
 		}
 	}
 	for _, name := range d.unmoved() {
-		out = append(out, difference{cluster.DueService, name})
+		out = append(out, difference{state.DueService, name})
 	}
 	if d.waitingDiffers() {
-		out = append(out, difference{kind: cluster.DueWaiting})
+		out = append(out, difference{kind: state.DueWaiting})
 	}
 	for _, r := range d.sortedRequests() {
 		if now.Sub(r.CreatedAt) > settings.RequestWait {
-			out = append(out, difference{cluster.DueRequest, r.ID})
+			out = append(out, difference{state.DueRequest, r.ID})
 		}
 	}
 	return out

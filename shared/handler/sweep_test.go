@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // eventful is a history with everything in it that events tell of.
@@ -45,10 +46,10 @@ func eventful(w *world, after func()) {
 // summary is what counts in the end, without ids and times.
 func (w *world) summary() string {
 	var out []string
-	for _, i := range rows[*cluster.Instance](w, cluster.PrefixInstance) {
+	for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 		out = append(out, fmt.Sprintf("instance %s %s connected %t", i.ID, i.Status, i.AgentConnected))
 	}
-	for _, s := range rows[*cluster.Service](w, cluster.PrefixService) {
+	for _, s := range rows[*cluster.Service](w, state.PrefixService) {
 		out = append(out, fmt.Sprintf("service %s running %d pending %d steady %t blocked %t", s.Name, s.Running, s.Pending, s.Steady, s.Blocked != nil))
 	}
 	count := map[string]int{}
@@ -249,7 +250,7 @@ func TestSweep_Tasks(t *testing.T) {
 			want    cluster.TaskStatus
 		}{{"WrittenOff", 0, cluster.TaskStopped}, {"OfATimeThatIsNotKnown", 1000, cluster.TaskRunning}} {
 			t.Run(c.name, func(t *testing.T) {
-				by := cluster.StartedBy(w.service("web").Short, rows[*cluster.Meta](w, cluster.PrefixMeta)[0].Version+c.version, 9)
+				by := cluster.StartedBy(w.service("web").Short, rows[*state.Meta](w, state.PrefixMeta)[0].Version+c.version, 9)
 				w.ecs.mute = true
 				stray := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i001", StartedBy: by, TaskDefinition: "web:1"})
 				w.ecs.mute = false
@@ -310,7 +311,7 @@ func TestSweep_Instances(t *testing.T) {
 		w.ecs.mute = true
 		w.instances("i", 230, 4096, 8192)
 		w.sweep()
-		wantCount(t, "instances", rows[*cluster.Instance](w, cluster.PrefixInstance), 230)
+		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 230)
 	})
 }
 
@@ -319,17 +320,17 @@ func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
 	short := w.create("web", "web", 0).Short
 	w.pump()
 	watch := &cluster.AlarmWatch{Head: cluster.Head{Cluster: prod, Rev: 1}, Owner: short, Service: "web"}
-	if _, err := w.store.Write(ctx, cluster.Write{Put: watch}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: watch}); err != nil {
 		t.Fatal(err)
 	}
 	w.sweep()
-	want(t, "expires while the service is ACTIVE", rows[*cluster.AlarmWatch](w, cluster.PrefixAlarms)[0].Expires, 0)
+	want(t, "expires while the service is ACTIVE", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, 0)
 	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
 		t.Fatal(err)
 	}
 	w.pump()
 	w.sweep()
-	want(t, "expires", rows[*cluster.AlarmWatch](w, cluster.PrefixAlarms)[0].Expires, w.service("web").Expires)
+	want(t, "expires", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, w.service("web").Expires)
 }
 
 func TestSweep_LooksAgain(t *testing.T) {
@@ -345,7 +346,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 		w.sweep()
 		dues := w.dues()
 		wantCount(t, "due rows", dues, 1)
-		want(t, "kind", dues[0].Kind, cluster.DueService)
+		want(t, "kind", dues[0].Kind, state.DueService)
 		want(t, "subject", dues[0].Subject, "web")
 		w.advance(time.Second)
 		w.agree(t, 2)
@@ -382,7 +383,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.decide, w.placementAsleep = nil, false
 		w.sweep()
-		want(t, "kind", w.dues()[0].Kind, cluster.DueWaiting)
+		want(t, "kind", w.dues()[0].Kind, state.DueWaiting)
 		w.advance(time.Second)
 		w.agree(t, 1)
 	})
@@ -424,7 +425,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 	}
 	w.advance(4 * time.Hour)
 	w.store.Expire(w.clock.now)
-	wantCount(t, "event rows", rows[*cluster.ServiceEvent](w, cluster.PrefixEvent), len(other.EventLog))
+	wantCount(t, "event rows", rows[*cluster.ServiceEvent](w, state.PrefixEvent), len(other.EventLog))
 	_, missing, err := w.api.DescribeServices(ctx, prod, []string{"web"})
 	if err != nil || len(missing) != 1 || missing[0].Reason != "MISSING" {
 		t.Fatalf("%v, %v", missing, err)
@@ -446,5 +447,5 @@ func TestSweep_OfOneClusterMayFail(t *testing.T) {
 	if err := w.observer.Schedule(ctx, "sweep"); err == nil || !strings.Contains(err.Error(), "cluster a") && !strings.Contains(err.Error(), "cluster prod") {
 		t.Fatalf("got %v", err)
 	}
-	wantCount(t, "instances of the other", rows[*cluster.Instance](w, cluster.PrefixInstance), 1)
+	wantCount(t, "instances of the other", rows[*cluster.Instance](w, state.PrefixInstance), 1)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // mostBalancing is how many calls of Elastic Load Balancing and Cloud Map one round over an outbox makes: they have no
@@ -37,7 +38,7 @@ func (d *drainer) balancing() bool {
 
 // registering is a task whose registrations are being made.
 type registering struct {
-	item   cluster.TargetItem
+	item   state.TargetItem
 	target *cluster.Target
 	task   *cluster.Task
 	looked time.Time
@@ -51,7 +52,7 @@ type registering struct {
 // targets has tasks registered that run and are wanted, and those deregistered that have ended (S9); what is in the rows
 // decides, not what the item was written for. It returns what it has to come back to; begun reports that somebody else may have
 // begun with it.
-func (d *drainer) targets(items []cluster.TargetItem, begun bool) (left []cluster.TargetItem, err error) {
+func (d *drainer) targets(items []state.TargetItem, begun bool) (left []state.TargetItem, err error) {
 	var wanted, ended []*registering
 	var failed []error
 	for _, item := range items {
@@ -80,16 +81,16 @@ func (d *drainer) targets(items []cluster.TargetItem, begun bool) (left []cluste
 }
 
 // look reads the two rows that say what is to be done.
-func (d *drainer) look(item cluster.TargetItem) (*registering, error) {
+func (d *drainer) look(item state.TargetItem) (*registering, error) {
 	r := &registering{item: item, looked: d.Clock.Now(), made: map[int]bool{}, failed: map[int]string{}}
-	row, err := d.State.Get(d.ctx, cluster.TargetKey(d.cluster, item.Owner, item.ID))
+	row, err := d.State.Get(d.ctx, state.TargetKey(d.cluster, item.Owner, item.ID))
 	if err != nil {
 		return nil, fmt.Errorf("reading the registrations of task %s: %w", item.ID, err)
 	}
 	if r.target, _ = row.(*cluster.Target); r.target == nil {
 		return r, nil
 	}
-	row, err = d.State.Get(d.ctx, cluster.TaskKey(d.cluster, item.Owner, item.ID))
+	row, err = d.State.Get(d.ctx, state.TaskKey(d.cluster, item.Owner, item.ID))
 	if err != nil {
 		return nil, fmt.Errorf("reading task %s: %w", item.ID, err)
 	}
@@ -312,8 +313,8 @@ func (d *drainer) windUpOne(r *registering) error {
 			return err
 		}
 	}
-	key := cluster.KeyOf(r.target)
-	_, err := d.State.Write(d.ctx, cluster.Write{Delete: &key})
+	key := state.KeyOf(r.target)
+	_, err := d.State.Write(d.ctx, state.Write{Delete: &key})
 	return wrap(err, "deleting the registrations of task %s", r.item.ID)
 }
 
@@ -323,11 +324,11 @@ func (d *drainer) taken(t *cluster.Target, g cluster.Registration) (bool, error)
 	if g.Registry {
 		return false, nil
 	}
-	rows, err := d.State.List(d.ctx, cluster.Prefix(d.cluster, cluster.PrefixTarget+t.Owner+"#"))
+	rows, err := d.State.List(d.ctx, state.Prefix(d.cluster, state.PrefixTarget+t.Owner+"#"))
 	if err != nil {
 		return false, fmt.Errorf("listing registrations: %w", err)
 	}
-	return slices.ContainsFunc(rows, func(row cluster.Row) bool {
+	return slices.ContainsFunc(rows, func(row state.Row) bool {
 		other, ok := row.(*cluster.Target)
 		return ok && other.Task != t.Task && slices.ContainsFunc(other.Registrations, func(o cluster.Registration) bool {
 			return o.ARN == g.ARN && address(o) == address(g) && (o.State == "" || o.State == cluster.Registered)
@@ -370,7 +371,7 @@ func patience(err error) time.Duration {
 
 // changeTarget changes a row as it is by now. It gives the row as it is then, nil where there is none any more.
 func changeTarget(
-	ctx context.Context, state State, row *cluster.Target, change func(*cluster.Target) bool,
+	ctx context.Context, store state.State, row *cluster.Target, change func(*cluster.Target) bool,
 ) (*cluster.Target, error) {
 	for range maxRaces {
 		next := *row
@@ -379,12 +380,12 @@ func changeTarget(
 			return row, nil
 		}
 		next.Rev++
-		_, err := state.Write(ctx, cluster.Write{Put: &next})
-		var c *cluster.Conflict
+		_, err := store.Write(ctx, state.Write{Put: &next})
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return &next, wrap(err, "writing the registrations of task %s", row.Task)
 		}
-		now, err := state.Get(ctx, cluster.KeyOf(row))
+		now, err := store.Get(ctx, state.KeyOf(row))
 		if err != nil {
 			return nil, fmt.Errorf("reading the registrations of task %s: %w", row.Task, err)
 		}

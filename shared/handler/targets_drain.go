@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // draining is a task that is taken out of its target groups before it is stopped.
@@ -18,16 +19,16 @@ type draining struct {
 // drained takes the tasks of those stops that want it out of their target groups and of Cloud Map, and waits until
 // connections are drained (S9). It returns those that may be stopped by now, by key: a task that is registered nowhere,
 // that has ended, or that cannot be taken out for as long as [drainPatience] is not waited for.
-func (d *drainer) drained(o *cluster.Outbox) (ripe map[cluster.Key]bool, err error) {
-	ripe = map[cluster.Key]bool{}
+func (d *drainer) drained(o *state.Outbox) (ripe map[state.Key]bool, err error) {
+	ripe = map[state.Key]bool{}
 	var busy []*draining
 	var failed []error
 	for _, s := range o.Stops {
 		if !s.Drain {
 			continue
 		}
-		r, err := d.look(cluster.TargetItem{Owner: s.Owner, ID: s.ID})
-		key := cluster.TaskKey(d.cluster, s.Owner, s.ID)
+		r, err := d.look(state.TargetItem{Owner: s.Owner, ID: s.ID})
+		key := state.TaskKey(d.cluster, s.Owner, s.ID)
 		switch {
 		case err != nil:
 			failed = append(failed, err)
@@ -51,7 +52,7 @@ func (d *drainer) drained(o *cluster.Outbox) (ripe map[cluster.Key]bool, err err
 		case slices.ContainsFunc(b.target.Registrations, in) && !late:
 			d.again(time.Second)
 		default:
-			ripe[cluster.TaskKey(d.cluster, b.target.Owner, b.target.Task)] = true
+			ripe[state.TaskKey(d.cluster, b.target.Owner, b.target.Task)] = true
 		}
 	}
 	return ripe, errors.Join(failed...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // locate writes down where tasks are to be registered, as ECS says: on the instance's port that leads to the container's
@@ -101,8 +102,8 @@ func (d *drainer) locateOne(r *registering, e cluster.ECSTask) (there bool, err 
 
 // ec2Instance is a container instance's id at EC2; empty where it is none of EC2's, which a cheap read alone does not say.
 func (d *drainer) ec2Instance(id string) (string, error) {
-	for _, read := range []func(context.Context, cluster.Key) (cluster.Row, error){d.State.Peek, d.State.Get} {
-		row, err := read(d.ctx, cluster.InstanceKey(d.cluster, id))
+	for _, read := range []func(context.Context, state.Key) (state.Row, error){d.State.Peek, d.State.Get} {
+		row, err := read(d.ctx, state.InstanceKey(d.cluster, id))
 		if err != nil {
 			return "", fmt.Errorf("reading instance %s: %w", id, err)
 		}

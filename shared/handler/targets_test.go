@@ -12,12 +12,13 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func TestDispatch_Registers(t *testing.T) {
 	t.Run("WhereTheInstancesPortLeadsToTheContainers", func(t *testing.T) {
 		b := newBalanced(t, 3, inGroup(groupOne), inGroup(groupTwo))
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		for k, id := range b.ids {
 			at := cluster.Address{Host: "i-" + b.task(id).Instance, Port: 32768 + k}
 			for n, arn := range []string{groupOne, groupTwo} {
@@ -35,7 +36,7 @@ func TestDispatch_Registers(t *testing.T) {
 	t.Run("AtATasksOwnAddress", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne), cluster.Registration{ARN: cloudMap, Registry: true, Port: 9000})
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.7"
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		if _, here := b.elb.groups[groupOne][cluster.Address{Host: "10.0.0.7", Port: 80}]; !here {
 			t.Errorf("targets %v", b.elb.groups[groupOne])
 		}
@@ -43,14 +44,14 @@ func TestDispatch_Registers(t *testing.T) {
 	})
 	t.Run("OnlyOnce", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
-		b.asks(cluster.Outbox{Targets: b.items()})
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		want(t, "calls", b.elb.count("RegisterTargets"), 1)
 	})
 	t.Run("NothingThatIsNotWantedAnyMore", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
 		b.stops(b.ids[0])
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		wantCount(t, "calls", b.elb.calls, 0)
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
@@ -64,7 +65,7 @@ func TestDispatch_Registers(t *testing.T) {
 			return nil
 		}
 		b.ecs.tasks[b.task(b.ids[1]).ECSID].Bindings[1].HostPort = 0
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		for k, state := range []cluster.RegistrationState{cluster.Registered, cluster.RegistrationFailed, cluster.Registered} {
 			want(t, fmt.Sprint("state of ", k), b.target(b.ids[k]).Registrations[0].State, state)
 		}
@@ -74,7 +75,7 @@ func TestDispatch_Registers(t *testing.T) {
 	t.Run("NotInATargetGroupThatIsNotThere", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
 		delete(b.elb.groups, groupOne)
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		for _, id := range b.ids {
 			g := b.target(id).Registrations
 			want(t, "state", g[0].State, cluster.RegistrationFailed)
@@ -84,7 +85,7 @@ func TestDispatch_Registers(t *testing.T) {
 	})
 	t.Run("NotAPortThatIsNotBound", func(t *testing.T) {
 		b := newBalanced(t, 1, cluster.Registration{ARN: groupOne, Container: "app", ContainerPort: 81}, cluster.Registration{ARN: cloudMap, Registry: true})
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		g := b.target(b.ids[0]).Registrations
 		want(t, "reason", g[0].Reason, "port 81 of container app is bound to no port of the instance")
 		want(t, "state in Cloud Map", g[1].State, cluster.RegistrationFailed)
@@ -108,7 +109,7 @@ func TestDispatch_Registers(t *testing.T) {
 				}
 				return c.err
 			}
-			b.asks(cluster.Outbox{Targets: b.items()})
+			b.asks(state.Outbox{Targets: b.items()})
 			want(t, "state", b.target(b.ids[0]).Registrations[0].State, "")
 			b.advance(c.wait - time.Millisecond)
 			want(t, "calls before it is time", b.elb.count("RegisterTargets"), 1)
@@ -122,7 +123,7 @@ func TestDispatch_Registers(t *testing.T) {
 		for _, id := range b.ids {
 			b.ecs.tasks[b.task(id).ECSID].Address = "10.0.0.1"
 		}
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		want(t, "calls", b.elb.count("RegisterInstance"), 100)
 		b.advance(2 * time.Second)
 		for _, id := range b.ids {
@@ -134,14 +135,14 @@ func TestDispatch_Registers(t *testing.T) {
 func TestDispatch_Drains(t *testing.T) {
 	registered := func(t *testing.T, n int, wanted ...cluster.Registration) *balanced {
 		b := newBalanced(t, n, wanted...)
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		b.elb.calls = nil
 		return b
 	}
 	t.Run("BeforeItStops", func(t *testing.T) {
 		b := registered(t, 3, inGroup(groupOne), inGroup(groupTwo))
 		gone := b.ids[0]
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(gone)}})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(gone)}})
 		wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 2)
 		g := b.target(gone).Registrations
 		want(t, "state", g[0].State, cluster.Deregistered)
@@ -154,7 +155,7 @@ func TestDispatch_Drains(t *testing.T) {
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 		want(t, "status", b.task(gone).Status(), cluster.TaskStopped)
 		wantCount(t, "outbox rows", b.outbox(), 0)
-		b.asks(cluster.Outbox{Targets: b.items()[:1]})
+		b.asks(state.Outbox{Targets: b.items()[:1]})
 		if left := b.target(gone); left != nil {
 			t.Errorf("the row is still there: %+v", left)
 		}
@@ -172,39 +173,39 @@ func TestDispatch_Drains(t *testing.T) {
 	})
 	t.Run("OfOneTargetGroupInOneCall", func(t *testing.T) {
 		b := registered(t, 4, inGroup(groupOne))
-		var stops []cluster.StopItem
+		var stops []state.StopItem
 		for _, id := range b.ids {
 			stops = append(stops, b.stops(id))
 		}
-		b.asks(cluster.Outbox{Stops: stops})
+		b.asks(state.Outbox{Stops: stops})
 		want(t, "calls", len(b.elb.calls), 2)
 		b.advance(2 * time.Minute)
 		wantCount(t, "StopTask calls", b.ecs.stops, 4)
 	})
 	t.Run("WaitsForNobodyWhereNothingIsRegistered", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 		wantCount(t, "calls", b.elb.calls, 0)
 	})
 	t.Run("WithoutADelayInCloudMap", func(t *testing.T) {
 		b := newBalanced(t, 1, cluster.Registration{ARN: cloudMap, Registry: true})
 		b.ecs.tasks[b.task(b.ids[0]).ECSID].Address = "10.0.0.7"
-		b.asks(cluster.Outbox{Targets: b.items()})
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+		b.asks(state.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "entries", slices.Collect(maps.Keys(b.elb.entries[cloudMap])), 0)
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
 	t.Run("StopsAllTheSameWhereTheTargetGroupIsGone", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupOne))
 		delete(b.elb.groups, groupOne)
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		wantCount(t, "StopTask calls", b.ecs.stops, 1)
 	})
 	t.Run("StopsAllTheSameWhereItCannotBeTakenOut", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupOne))
 		b.elb.before = func(string, string, int) error { return cluster.Errorf(cluster.CodeAccessDenied, "not authorized") }
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		b.advance(4 * time.Minute)
 		wantCount(t, "StopTask calls", b.ecs.stops, 0)
 		b.advance(2 * time.Minute)
@@ -216,12 +217,12 @@ func TestDispatch_Drains(t *testing.T) {
 		b.ecs.exit(item.ECSID, 1)
 		b.observe(b.ecs.events...)
 		b.ecs.events = nil
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{item}})
+		b.asks(state.Outbox{Stops: []state.StopItem{item}})
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
 	t.Run("IsNoAgeOfTheOutbox", func(t *testing.T) {
 		b := registered(t, 1, inGroup(groupTwo))
-		b.asks(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+		b.asks(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 		b.dispatch.Figures.Take()
 		b.advance(3 * time.Minute)
 		figures, _ := b.dispatch.Figures.Take()
@@ -234,11 +235,11 @@ func TestDispatch_Drains(t *testing.T) {
 func TestDispatch_WindsUp(t *testing.T) {
 	t.Run("WhatHasEnded", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		b.placementAsleep = true
 		b.ecs.exit(b.task(b.ids[0]).ECSID, 1)
 		b.pump()
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 1)
 		if b.target(b.ids[0]) != nil || b.target(b.ids[1]) == nil {
 			t.Error("the wrong rows are left")
@@ -246,12 +247,12 @@ func TestDispatch_WindsUp(t *testing.T) {
 	})
 	t.Run("OnceMoreWhatSomebodyMayHaveRegisteredMeanwhile", func(t *testing.T) {
 		b := newBalanced(t, 1, inGroup(groupOne))
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		b.placementAsleep, b.dispatchAsleep = true, true
-		b.leaves(cluster.Outbox{Targets: b.items()})
+		b.leaves(state.Outbox{Targets: b.items()})
 		row := b.target(b.ids[0])
 		row.Registrations[0].State = cluster.Deregistered
-		if _, err := b.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+		if _, err := b.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 			t.Fatal(err)
 		}
 		b.ecs.exit(b.task(b.ids[0]).ECSID, 1)
@@ -263,17 +264,17 @@ func TestDispatch_WindsUp(t *testing.T) {
 	})
 	t.Run("ButNotAnAddressThatAnotherTaskHasByNow", func(t *testing.T) {
 		b := newBalanced(t, 2, inGroup(groupOne))
-		b.asks(cluster.Outbox{Targets: b.items()})
+		b.asks(state.Outbox{Targets: b.items()})
 		b.placementAsleep = true
 		b.ecs.exit(b.task(b.ids[0]).ECSID, 1)
 		b.pump()
 		row := b.target(b.ids[1])
 		old := b.target(b.ids[0]).Registrations[0]
 		row.Registrations[0].Address, row.Registrations[0].Port = old.Address, old.Port
-		if _, err := b.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+		if _, err := b.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 			t.Fatal(err)
 		}
-		b.asks(cluster.Outbox{Targets: b.items()[:1]})
+		b.asks(state.Outbox{Targets: b.items()[:1]})
 		want(t, "deregistrations", b.elb.count("DeregisterTargets"), 0)
 	})
 }
@@ -286,7 +287,7 @@ func TestDispatch_RegistersThroughCrashes(t *testing.T) {
 		for _, late := range []bool{false, true} {
 			b := newBalanced(t, 3, inGroup(groupOne), inGroup(groupTwo))
 			b.dispatchAsleep = true
-			b.leaves(cluster.Outbox{Targets: b.items()})
+			b.leaves(state.Outbox{Targets: b.items()})
 			died := b.dies(n, late)
 			reached = reached || died
 			b.dispatch, b.dispatchAsleep = b.another(), false
@@ -315,9 +316,9 @@ func TestDispatch_DrainsThroughCrashes(t *testing.T) {
 		reached := false
 		for _, late := range []bool{false, true} {
 			b := newBalanced(t, 2, inGroup(groupOne), inGroup(groupTwo))
-			b.asks(cluster.Outbox{Targets: b.items()})
+			b.asks(state.Outbox{Targets: b.items()})
 			b.dispatchAsleep = true
-			b.leaves(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}, Targets: b.items()})
+			b.leaves(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}, Targets: b.items()})
 			begun := b.clock.now
 			b.ecs.onStop = func(int, string) error {
 				if drained := begun.Add(2 * time.Minute); b.clock.now.Before(drained) {
@@ -356,7 +357,7 @@ func (b *balanced) dies(n int, late bool) (died bool) {
 		}
 	}
 	spy := &spyState{Store: b.store}
-	spy.beforeWrite = func(cluster.Write) error {
+	spy.beforeWrite = func(state.Write) error {
 		if !late {
 			step()
 		}
@@ -396,7 +397,7 @@ type lateState struct {
 	wrote func()
 }
 
-func (s lateState) Write(c context.Context, w cluster.Write) (cluster.Row, error) {
+func (s lateState) Write(c context.Context, w state.Write) (state.Row, error) {
 	row, err := s.spyState.Write(c, w)
 	if err == nil {
 		s.wrote()
@@ -410,7 +411,7 @@ func TestDispatch_TakesOutWhatWasRegisteredMeanwhile(t *testing.T) {
 	b.elb.after = func(call, _ string, _ int) error {
 		if call == "RegisterTargets" && !raced {
 			raced = true // while the call is under way the task is stopped, and drained by another dispatch
-			b.leaves(cluster.Outbox{Stops: []cluster.StopItem{b.stops(b.ids[0])}})
+			b.leaves(state.Outbox{Stops: []state.StopItem{b.stops(b.ids[0])}})
 			if err := b.another().Schedule(ctx, "due"); err != nil {
 				t.Fatal(err)
 			}
@@ -420,7 +421,7 @@ func TestDispatch_TakesOutWhatWasRegisteredMeanwhile(t *testing.T) {
 		}
 		return nil
 	}
-	b.asks(cluster.Outbox{Targets: b.items()})
+	b.asks(state.Outbox{Targets: b.items()})
 	want(t, "raced", raced, true)
 	wantCount(t, "targets left", slices.Collect(maps.Keys(b.elb.groups[groupOne])), 0)
 	want(t, "state", b.target(b.ids[0]).Registrations[0].State, cluster.Deregistered)
@@ -447,14 +448,14 @@ func (f *fakeBus) Put(_ context.Context, events [][]byte) (left [][]byte, err er
 }
 
 func TestDispatch_Publishes(t *testing.T) {
-	events := []cluster.PublishedEvent{
+	events := []state.PublishedEvent{
 		{DetailType: "ECS Service Action", Service: "web", At: epoch, Detail: `{"eventType":"INFO","eventName":"SERVICE_STEADY_STATE"}`},
 		{DetailType: "ECS Task State Change", Service: "web", At: epoch, Detail: `{"taskArn":"arn:t","clusterArn":"arn:c"}`},
 	}
 	t.Run("InTheShapeOfECSsEvents", func(t *testing.T) {
 		b, bus := newBalanced(t, 1), &fakeBus{refuse: 1}
 		b.dispatch.Bus = bus
-		b.asks(cluster.Outbox{Publish: events})
+		b.asks(state.Outbox{Publish: events})
 		wantCount(t, "events taken at first", bus.events, 1)
 		b.advance(2 * time.Second)
 		want(t, "events", strings.Join(bus.events, "\n"), `{"account":"123456789012","detail":{"clusterArn":"arn:c","taskArn":"arn:t"},"detail-type":"ECS Task State Change","region":"eu-central-1","resources":["arn:t"],"source":"berth.ecs","time":"2026-11-21T09:00:00Z"}
@@ -463,7 +464,7 @@ func TestDispatch_Publishes(t *testing.T) {
 	})
 	t.Run("NothingWhereNobodyWantsIt", func(t *testing.T) {
 		b := newBalanced(t, 1)
-		b.asks(cluster.Outbox{Publish: events})
+		b.asks(state.Outbox{Publish: events})
 		wantCount(t, "outbox rows", b.outbox(), 0)
 	})
 }

@@ -9,12 +9,13 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // TaskStateChange is the function that writes down what ECS reports of tasks and instances. It decides nothing: the
 // stream of the state wakes placement.
 type TaskStateChange struct {
-	State    State
+	State    state.State
 	ECS      ECS
 	Clock    Clock
 	Settings Settings
@@ -29,7 +30,7 @@ type TaskStateChange struct {
 
 // Messages handles EventBridge events from the queue and returns the ids of those to deliver again. Malformed events,
 // events of unknown kinds, clusters and instances are counted and dropped.
-func (h *TaskStateChange) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+func (h *TaskStateChange) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(EventsHandled, len(messages))
 	for _, m := range messages {
 		err := h.event(ctx, m.Body)
@@ -131,15 +132,15 @@ func (h *TaskStateChange) spot(ctx context.Context, ec2 string) error {
 		return err
 	}
 	for _, name := range names {
-		row, err := h.State.Get(ctx, cluster.AliasKey(name, ec2))
+		row, err := h.State.Get(ctx, state.AliasKey(name, ec2))
 		if err != nil {
 			return fmt.Errorf("looking for EC2 instance %s in cluster %s: %w", ec2, name, err)
 		}
-		alias, ok := row.(*cluster.Alias)
+		alias, ok := row.(*state.Alias)
 		if !ok || alias == nil {
 			continue
 		}
-		if row, err = h.State.Get(ctx, cluster.InstanceKey(name, alias.ID)); err != nil {
+		if row, err = h.State.Get(ctx, state.InstanceKey(name, alias.ID)); err != nil {
 			return fmt.Errorf("reading instance %s: %w", alias.ID, err)
 		}
 		if i, ok := row.(*cluster.Instance); ok && i != nil && i.Status == cluster.InstanceActive {

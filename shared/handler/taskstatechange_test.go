@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // started is a world in which ECS has one task of a service that has not reported itself yet.
@@ -243,7 +244,7 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		raced := 0
 		spy := &spyState{Store: w.store}
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			if raced++; raced <= 3 {
 				w.bump()
 			}
@@ -350,7 +351,7 @@ func TestTaskStateChange_Instances(t *testing.T) {
 		other := *w.observer
 		spy := &spyState{Store: w.store}
 		raced := false
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
 				i := *w.ecs.instances["i000"]
@@ -374,7 +375,7 @@ func TestTaskStateChange_StoreErrors(t *testing.T) {
 	w.instances("i", 2, 4096, 8192)
 	spy := &spyState{Store: w.store}
 	w.observer.State = spy
-	spy.beforeCommit = func(c cluster.Commit) error {
+	spy.beforeCommit = func(c state.Commit) error {
 		if strings.HasSuffix(c.Writes[0].Key().Sort, "i000") {
 			return errStore
 		}
@@ -393,7 +394,7 @@ func TestTaskStateChange_StoreErrors(t *testing.T) {
 	w.observe(events...)
 	want(t, "status", w.instance("i000").Status, cluster.InstanceDraining)
 	due := func(id string) int {
-		return len(slices.DeleteFunc(w.dues(), func(d *cluster.Due) bool { return d.Subject != id }))
+		return len(slices.DeleteFunc(w.dues(), func(d *state.Due) bool { return d.Subject != id }))
 	}
 	want(t, "due rows", due("i000"), 1)
 	want(t, "due rows of the other", due("i001"), 1)

@@ -12,6 +12,7 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/service"
+	"berth/shared/state"
 )
 
 // Throttling is the function that keeps the record of how the starts of services are slowed down (S7): it hears of tasks
@@ -19,7 +20,7 @@ import (
 // attempt. What it writes follows from the tasks alone: events that come twice, late or in another order change nothing,
 // and as placement works out the same, a lost one costs only what is seen of it.
 type Throttling struct {
-	State    State
+	State    state.State
 	Clock    Clock
 	Settings Settings
 	Decoder  awsevent.Decoder
@@ -37,7 +38,7 @@ type failures struct {
 }
 
 // Messages handles ECS's task events and returns the ids of those to deliver again.
-func (h *Throttling) Messages(ctx context.Context, messages []cluster.Message) (retry []string) {
+func (h *Throttling) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(EventsHandled, len(messages))
 	of := map[string]*failures{}
 	for _, m := range messages {
@@ -87,7 +88,7 @@ func (h *Throttling) failed(body []byte) (*cluster.ECSTask, *cluster.Drop) {
 // fold brings a service's row up to date, with a due row for each attempt that it now allows. Both are written together, so
 // that no death in between leaves the one without the other.
 func (h *Throttling) fold(ctx context.Context, f *failures) error {
-	key := cluster.ThrottleKey(f.cluster, f.owner)
+	key := state.ThrottleKey(f.cluster, f.owner)
 	for range maxRaces {
 		s, tasks, err := h.read(ctx, f)
 		if err != nil || s == nil {
@@ -102,8 +103,8 @@ func (h *Throttling) fold(ctx context.Context, f *failures) error {
 		if len(writes) == 0 {
 			return nil
 		}
-		err = h.State.Commit(ctx, cluster.Commit{Cluster: f.cluster, Version: cluster.NoVersion, Writes: writes})
-		var c *cluster.Conflict
+		err = h.State.Commit(ctx, state.Commit{Cluster: f.cluster, Version: state.NoVersion, Writes: writes})
+		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return wrap(err, "writing the throttle of service %s", s.Name)
 		}
@@ -114,7 +115,7 @@ func (h *Throttling) fold(ctx context.Context, f *failures) error {
 // read gives the service and its tasks, as their rows say and, where task-state-change has not come to write it yet, as the
 // reports do; nil for tasks of no service.
 func (h *Throttling) read(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
-	rows, err := h.State.List(ctx, cluster.Prefix(f.cluster, cluster.PrefixTask+f.owner+"#"))
+	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the tasks of %s: %w", f.owner, err)
 	}
@@ -128,7 +129,7 @@ func (h *Throttling) read(ctx context.Context, f *failures) (*cluster.Service, [
 	if name == "" {
 		return nil, nil, nil
 	}
-	row, err := h.State.Get(ctx, cluster.ServiceKey(f.cluster, name))
+	row, err := h.State.Get(ctx, state.ServiceKey(f.cluster, name))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading service %s: %w", name, err)
 	}
@@ -151,18 +152,18 @@ func (h *Throttling) overlay(ctx context.Context, f *failures, tasks []*cluster.
 		derived := cluster.TaskID(report.StartedBy, report.Instance)
 		n, found := at[derived]
 		if !found {
-			row, err := h.State.Get(ctx, cluster.AliasKey(f.cluster, derived))
+			row, err := h.State.Get(ctx, state.AliasKey(f.cluster, derived))
 			if err != nil {
 				return fmt.Errorf("looking up the alias of task %s: %w", id, err)
 			}
-			if a, ok := row.(*cluster.Alias); ok && a != nil {
+			if a, ok := row.(*state.Alias); ok && a != nil {
 				n, found = at[a.ID]
 			}
 		}
 		if !found {
 			continue // forgotten
 		}
-		next, newer := cluster.Write{Observe: o.observation(cluster.KeyOf(tasks[n]), report)}.Apply(tasks[n])
+		next, newer := state.Write{Observe: o.observation(state.KeyOf(tasks[n]), report)}.Apply(tasks[n])
 		if t, ok := next.(*cluster.Task); ok && newer {
 			tasks[n] = t
 		}
@@ -172,7 +173,7 @@ func (h *Throttling) overlay(ctx context.Context, f *failures, tasks []*cluster.
 
 // writes are what there is to write of a service's backoffs, as far as its deployments are still there; nothing where
 // nothing has changed.
-func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []cluster.Write {
+func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []state.Write {
 	next := &cluster.Throttle{Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Revisions: map[string]cluster.Backoff{}}
 	var before map[string]cluster.Backoff
 	if old != nil {
@@ -181,23 +182,23 @@ func (h *Throttling) writes(s *cluster.Service, old *cluster.Throttle, backoffs 
 	next.Rev++
 	now := h.Clock.Now()
 	next.Expires = now.Add(h.Settings.KeepRequests).Unix()
-	dues := map[cluster.Key]cluster.Write{} // two revisions may go on at the same time
+	dues := map[state.Key]state.Write{} // two revisions may go on at the same time
 	for id, b := range backoffs {
 		if !deployed(s, id) {
 			continue
 		}
 		next.Revisions[id] = b
 		if b.NextAttemptAt.After(now) && !b.NextAttemptAt.Equal(before[id].NextAttemptAt) {
-			due := &cluster.Due{
-				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: cluster.DueService, Subject: s.Name,
+			due := &state.Due{
+				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: state.DueService, Subject: s.Name,
 			}
-			dues[cluster.KeyOf(due)] = cluster.Write{Any: true, Put: due}
+			dues[state.KeyOf(due)] = state.Write{Any: true, Put: due}
 		}
 	}
 	if maps.EqualFunc(before, next.Revisions, sameBackoff) {
 		return nil
 	}
-	return slices.AppendSeq([]cluster.Write{{Put: next}}, maps.Values(dues))
+	return slices.AppendSeq([]state.Write{{Put: next}}, maps.Values(dues))
 }
 
 func sameBackoff(a, b cluster.Backoff) bool {

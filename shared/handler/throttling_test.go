@@ -12,6 +12,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/service"
+	"berth/shared/state"
 )
 
 // failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks of it that the test makes.
@@ -49,7 +50,7 @@ func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 	if written {
 		row.Last, row.Stopped, row.StopCode, row.Reason, row.Version, row.ECSID = cluster.TaskStopped, cluster.At(e.Stopped), e.StopCode, e.Reason, 4, e.ID
 	}
-	if _, err := w.store.Write(ctx, cluster.Write{Put: row, Any: true}); err != nil {
+	if _, err := w.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.reports = append(w.reports, e)
@@ -59,7 +60,7 @@ func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 
 func (w *failedStarts) throttle() *cluster.Throttle {
 	w.t.Helper()
-	row, err := w.store.Get(ctx, cluster.ThrottleKey(prod, w.service.Short))
+	row, err := w.store.Get(ctx, state.ThrottleKey(prod, w.service.Short))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,9 +93,9 @@ func TestThrottling(t *testing.T) {
 		if wait := b.NextAttemptAt.Sub(w.clock.now); wait < 54*time.Second || wait > 66*time.Second {
 			t.Errorf("the next attempt is in %s", wait)
 		}
-		dues := slices.DeleteFunc(w.dues(), func(d *cluster.Due) bool { return !d.At.Equal(b.NextAttemptAt) })
+		dues := slices.DeleteFunc(w.dues(), func(d *state.Due) bool { return !d.At.Equal(b.NextAttemptAt) })
 		wantCount(t, "due rows", dues, 1)
-		want(t, "kind", dues[0].Kind, cluster.DueService)
+		want(t, "kind", dues[0].Kind, state.DueService)
 		want(t, "subject", dues[0].Subject, "web")
 	})
 	t.Run("DoesNotWaitForTheRowToSayIt", func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestThrottling(t *testing.T) {
 		w := newFailedStarts(t)
 		e := w.fails(20*time.Second, true)
 		spy := &spyState{Store: w.store}
-		spy.beforeCommit = func(cluster.Commit) error { return errStore }
+		spy.beforeCommit = func(state.Commit) error { return errStore }
 		w.h.State = spy
 		if again := w.h.Messages(ctx, messages(taskEvent(e))); !slices.Equal(again, []string{"m0"}) {
 			t.Fatalf("wanted again: %v", again)
@@ -142,7 +143,7 @@ func TestThrottling(t *testing.T) {
 		two := w.fails(20*time.Second, true)
 		spy := &spyState{Store: w.store}
 		raced := false
-		spy.beforeCommit = func(cluster.Commit) error {
+		spy.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
 				(&failedStarts{world: w.world, service: w.service, h: &handler.Throttling{State: w.store, Clock: w.clock, Settings: w.h.Settings}}).hears(one)
@@ -171,13 +172,13 @@ func TestThrottling(t *testing.T) {
 	t.Run("ForgetsRevisionsThatAreNoMore", func(t *testing.T) {
 		w := newFailedStarts(t)
 		w.hears(w.fails(20*time.Second, true))
-		row, err := w.store.Get(ctx, cluster.ServiceKey(prod, "web"))
+		row, err := w.store.Get(ctx, state.ServiceKey(prod, "web"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := *row.(*cluster.Service)
 		s.Deployment.ID = "ecs-svc/7"
-		if _, err := w.store.Write(ctx, cluster.Write{Put: &s, Any: true}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: &s, Any: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.service = &s

@@ -14,6 +14,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -94,7 +95,7 @@ func (r *rolling) timeline(from int) string {
 	for n, task := range tasks {
 		names[task.ID] = fmt.Sprint("task-", n+1)
 	}
-	revisions := rows[*cluster.ServiceRevision](r.world, cluster.PrefixRevision)
+	revisions := rows[*cluster.ServiceRevision](r.world, state.PrefixRevision)
 	slices.SortFunc(revisions, func(a, b *cluster.ServiceRevision) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for n, revision := range revisions {
 		names[revision.ID] = fmt.Sprint("ecs-svc/", n+1)

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // sweepGeneration marks the due rows of a sweep, which have placement rely on nothing that it remembers.
@@ -15,21 +16,21 @@ const quickTurn = time.Minute
 
 // turns carries generations on: a due row that a decision writes for what has just fallen due, and for which it starts
 // and stops nothing, is one hop further. It gives the longest such chain.
-func turns(records []cluster.Record, chain []cluster.Commit, snap *cluster.Snapshot, now time.Time) (most int) {
+func turns(records []state.Record, chain []state.Commit, snap *snapshot.Snapshot, now time.Time) (most int) {
 	type subject struct {
-		kind cluster.DueKind
+		kind state.DueKind
 		name string
 	}
 	fallen := map[subject]int{}
 	for _, r := range records {
-		if due, ok := r.Old.(*cluster.Due); ok && r.Op == cluster.Remove {
+		if due, ok := r.Old.(*state.Due); ok && r.Op == state.Remove {
 			s := subject{due.Kind, due.Subject}
 			fallen[s] = max(fallen[s], due.Generation, 0)
 		}
 	}
 	for _, c := range chain {
 		for _, w := range c.Writes {
-			due, ok := w.Put.(*cluster.Due)
+			due, ok := w.Put.(*state.Due)
 			if !ok {
 				continue
 			}
@@ -44,19 +45,19 @@ func turns(records []cluster.Record, chain []cluster.Commit, snap *cluster.Snaps
 }
 
 // ownerOf is the short key of the due row's service, empty where it is of none: whatever is done is progress then.
-func ownerOf(due *cluster.Due, snap *cluster.Snapshot) string {
-	if s := snap.Services[due.Subject]; s != nil && due.Kind == cluster.DueService {
+func ownerOf(due *state.Due, snap *snapshot.Snapshot) string {
+	if s := snap.Services[due.Subject]; s != nil && due.Kind == state.DueService {
 		return s.Short
 	}
 	return ""
 }
 
 // acts reports whether the commits start or stop a task of the owner; of any where that is empty.
-func acts(chain []cluster.Commit, owner string) bool {
+func acts(chain []state.Commit, owner string) bool {
 	for _, c := range chain {
 		for _, w := range c.Writes {
-			o, ok := w.Put.(*cluster.Outbox)
-			if ok && (owner == "" || o.Owner == owner || slices.ContainsFunc(o.Stops, func(s cluster.StopItem) bool { return s.Owner == owner })) {
+			o, ok := w.Put.(*state.Outbox)
+			if ok && (owner == "" || o.Owner == owner || slices.ContainsFunc(o.Stops, func(s state.StopItem) bool { return s.Owner == owner })) {
 				return true
 			}
 		}

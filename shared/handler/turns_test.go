@@ -5,56 +5,58 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 func TestTurnsOfDecisions(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	snap := cluster.NewSnapshot()
+	snap := snapshot.NewSnapshot()
 	snap.Put(&cluster.Service{Head: cluster.Head{Cluster: "c"}, Name: "web", Short: "s1", Status: cluster.ServiceActive, Strategy: cluster.Replica})
-	fell := func(kind cluster.DueKind, subject string, generation int) cluster.Record {
-		due := &cluster.Due{Head: cluster.Head{Cluster: "c"}, At: now, Kind: kind, Subject: subject, Generation: generation}
-		return cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(due), Old: due}
+	fell := func(kind state.DueKind, subject string, generation int) state.Record {
+		due := &state.Due{Head: cluster.Head{Cluster: "c"}, At: now, Kind: kind, Subject: subject, Generation: generation}
+		return state.Record{Op: state.Remove, Key: state.KeyOf(due), Old: due}
 	}
-	again := func(kind cluster.DueKind, subject string, wait time.Duration) *cluster.Due {
-		return &cluster.Due{Head: cluster.Head{Cluster: "c"}, At: now.Add(wait), Kind: kind, Subject: subject}
+	again := func(kind state.DueKind, subject string, wait time.Duration) *state.Due {
+		return &state.Due{Head: cluster.Head{Cluster: "c"}, At: now.Add(wait), Kind: kind, Subject: subject}
 	}
 	for _, c := range []struct {
 		name    string
-		records []cluster.Record
-		due     *cluster.Due
-		outbox  *cluster.Outbox
+		records []state.Record
+		due     *state.Due
+		outbox  *state.Outbox
 		want    int
 	}{
-		{"TheFirstTimeIsNoTurn", nil, again(cluster.DueService, "web", time.Second), nil, 0},
-		{"ThenItIsOne", []cluster.Record{fell(cluster.DueService, "web", 0)}, again(cluster.DueService, "web", time.Second), nil, 1},
-		{"AndOneMore", []cluster.Record{fell(cluster.DueService, "web", 41)}, again(cluster.DueService, "web", time.Second), nil, 42},
-		{"AfterASweepsTheCountBegins", []cluster.Record{fell(cluster.DueService, "web", -1)}, again(cluster.DueService, "web", time.Second), nil, 1},
-		{"NotOfAnotherService", []cluster.Record{fell(cluster.DueService, "db", 41)}, again(cluster.DueService, "web", time.Second), nil, 0},
-		{"NotWhenItComesSeldom", []cluster.Record{fell(cluster.DueService, "web", 41)}, again(cluster.DueService, "web", time.Minute), nil, 0},
+		{"TheFirstTimeIsNoTurn", nil, again(state.DueService, "web", time.Second), nil, 0},
+		{"ThenItIsOne", []state.Record{fell(state.DueService, "web", 0)}, again(state.DueService, "web", time.Second), nil, 1},
+		{"AndOneMore", []state.Record{fell(state.DueService, "web", 41)}, again(state.DueService, "web", time.Second), nil, 42},
+		{"AfterASweepsTheCountBegins", []state.Record{fell(state.DueService, "web", -1)}, again(state.DueService, "web", time.Second), nil, 1},
+		{"NotOfAnotherService", []state.Record{fell(state.DueService, "db", 41)}, again(state.DueService, "web", time.Second), nil, 0},
+		{"NotWhenItComesSeldom", []state.Record{fell(state.DueService, "web", 41)}, again(state.DueService, "web", time.Minute), nil, 0},
 		{
-			"AStartIsProgress", []cluster.Record{fell(cluster.DueService, "web", 41)}, again(cluster.DueService, "web", time.Second),
-			&cluster.Outbox{Owner: "s1", Starts: []cluster.StartItem{{Instance: "i"}}}, 0,
+			"AStartIsProgress", []state.Record{fell(state.DueService, "web", 41)}, again(state.DueService, "web", time.Second),
+			&state.Outbox{Owner: "s1", Starts: []state.StartItem{{Instance: "i"}}}, 0,
 		},
 		{
-			"AStopIsProgress", []cluster.Record{fell(cluster.DueService, "web", 41)}, again(cluster.DueService, "web", time.Second),
-			&cluster.Outbox{Stops: []cluster.StopItem{{Owner: "s1", ID: "t"}}}, 0,
+			"AStopIsProgress", []state.Record{fell(state.DueService, "web", 41)}, again(state.DueService, "web", time.Second),
+			&state.Outbox{Stops: []state.StopItem{{Owner: "s1", ID: "t"}}}, 0,
 		},
 		{
-			"AnothersStartIsNot", []cluster.Record{fell(cluster.DueService, "web", 41)}, again(cluster.DueService, "web", time.Second),
-			&cluster.Outbox{Owner: "s2", Starts: []cluster.StartItem{{Instance: "i"}}}, 42,
+			"AnothersStartIsNot", []state.Record{fell(state.DueService, "web", 41)}, again(state.DueService, "web", time.Second),
+			&state.Outbox{Owner: "s2", Starts: []state.StartItem{{Instance: "i"}}}, 42,
 		},
-		{"WaitingTasks", []cluster.Record{fell(cluster.DueWaiting, "", 7)}, again(cluster.DueWaiting, "", time.Second), nil, 8},
+		{"WaitingTasks", []state.Record{fell(state.DueWaiting, "", 7)}, again(state.DueWaiting, "", time.Second), nil, 8},
 		{
-			"AnyStartIsProgressOfWaitingTasks", []cluster.Record{fell(cluster.DueWaiting, "", 7)}, again(cluster.DueWaiting, "", time.Second),
-			&cluster.Outbox{Owner: "s2", Starts: []cluster.StartItem{{Instance: "i"}}}, 0,
+			"AnyStartIsProgressOfWaitingTasks", []state.Record{fell(state.DueWaiting, "", 7)}, again(state.DueWaiting, "", time.Second),
+			&state.Outbox{Owner: "s2", Starts: []state.StartItem{{Instance: "i"}}}, 0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			commit := cluster.Commit{Cluster: "c", Writes: []cluster.Write{{Put: c.due, Any: true}}}
+			commit := state.Commit{Cluster: "c", Writes: []state.Write{{Put: c.due, Any: true}}}
 			if c.outbox != nil {
-				commit.Writes = append(commit.Writes, cluster.Write{Put: c.outbox})
+				commit.Writes = append(commit.Writes, state.Write{Put: c.outbox})
 			}
-			if got := turns(c.records, []cluster.Commit{commit}, snap, now); got != c.want || c.due.Generation != c.want {
+			if got := turns(c.records, []state.Commit{commit}, snap, now); got != c.want || c.due.Generation != c.want {
 				t.Errorf("%d turns, generation %d, want %d", got, c.due.Generation, c.want)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // A service is deleted by force and made again under its name while tasks of the first are still there.
@@ -27,7 +28,7 @@ func TestPlacement_Unserved(t *testing.T) {
 		w, old := begin(t)
 		i := *w.instance(old.Instance)
 		i.Status, i.AgentConnected, i.Version, i.Rev = cluster.InstanceInactive, false, i.Version+1, i.Rev+1
-		if _, err := w.store.Write(ctx, cluster.Write{Put: &i}); err != nil {
+		if _, err := w.store.Write(ctx, state.Write{Put: &i}); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()

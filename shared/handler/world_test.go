@@ -14,6 +14,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 const prod = "prod"
@@ -78,18 +79,18 @@ func (q *wakeQueue) take(t time.Time) (delayed, bool) {
 // spyState is the store with hooks before a commit and a write, which may do something first or fail.
 type spyState struct {
 	*embedded.Store
-	beforeCommit func(c cluster.Commit) error
-	beforeWrite  func(w cluster.Write) error
-	commits      []cluster.Commit // that held
+	beforeCommit func(c state.Commit) error
+	beforeWrite  func(w state.Write) error
+	commits      []state.Commit // that held
 	lists        int
 }
 
-func (s *spyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *spyState) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	s.lists++
 	return s.Store.List(ctx, r)
 }
 
-func (s *spyState) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *spyState) Commit(ctx context.Context, c state.Commit) error {
 	if s.beforeCommit != nil {
 		if err := s.beforeCommit(c); err != nil {
 			return err
@@ -102,7 +103,7 @@ func (s *spyState) Commit(ctx context.Context, c cluster.Commit) error {
 	return err
 }
 
-func (s *spyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (s *spyState) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if s.beforeWrite != nil {
 		if err := s.beforeWrite(w); err != nil {
 			return nil, err
@@ -124,7 +125,7 @@ type world struct {
 	observer  *handler.TaskStateChange
 	api       *handler.API
 
-	decide, act []cluster.Record // not yet delivered
+	decide, act []state.Record // not yet delivered
 	// asleep functions get nothing delivered.
 	placementAsleep, dispatchAsleep, observerAsleep bool
 	// redelivers has records that placement wants again delivered again; else they fail the test.
@@ -132,7 +133,7 @@ type world struct {
 	// unfiltered has placement see every record but those of its checkpoint.
 	unfiltered bool
 	batches    int // of placement
-	changed    []cluster.Record
+	changed    []state.Record
 	ids        int
 }
 
@@ -186,19 +187,19 @@ func definition(family string, revision int, cpu, memory int64) *cluster.TaskDef
 }
 
 // stream sorts the store's records as the filters of template.yaml do.
-func (w *world) stream(records []cluster.Record) {
+func (w *world) stream(records []state.Record) {
 	w.changed = append(w.changed, records...)
 	for _, r := range records {
-		if passesToPlacement(r) || w.unfiltered && r.Key.Sort != cluster.PrefixCheckpoint {
+		if passesToPlacement(r) || w.unfiltered && r.Key.Sort != state.PrefixCheckpoint {
 			w.decide = append(w.decide, r)
 		}
-		if r.Op == cluster.Insert && strings.HasPrefix(r.Key.Sort, cluster.PrefixOutbox) {
+		if r.Op == state.Insert && strings.HasPrefix(r.Key.Sort, state.PrefixOutbox) {
 			w.act = append(w.act, r)
 		}
 	}
 }
 
-func passesToPlacement(r cluster.Record) bool {
+func passesToPlacement(r state.Record) bool {
 	switch row := r.Row().(type) {
 	case *cluster.Service:
 		return r.New != nil && row.Stamp != 0
@@ -209,16 +210,16 @@ func passesToPlacement(r cluster.Record) bool {
 	case *cluster.Task:
 		return r.New != nil && (row.Last == cluster.TaskStopped || row.Last != "" && row.Desired == cluster.TaskRunning ||
 			row.StopCode == cluster.StopUserInitiated)
-	case *cluster.Request:
-		return r.Op == cluster.Insert
+	case *state.Request:
+		return r.Op == state.Insert
 	case *cluster.Target:
-		return r.Op != cluster.Insert
+		return r.Op != state.Insert
 	case *cluster.Throttle, *cluster.AlarmWatch:
 		return r.New != nil
 	case *cluster.Protection:
 		return true
-	case *cluster.Due:
-		return r.Op != cluster.Modify
+	case *state.Due:
+		return r.Op != state.Modify
 	}
 	return false
 }
@@ -237,7 +238,7 @@ func (w *world) pump() {
 	w.t.Fatalf("still busy after %d rounds; last records: %s", maxRounds, describe(w.decide))
 }
 
-func describe(records []cluster.Record) string {
+func describe(records []state.Record) string {
 	var out []string
 	for _, r := range records {
 		out = append(out, string(r.Op)+" "+r.Key.Sort)
@@ -264,11 +265,11 @@ func (w *world) round() (busy bool) {
 	return busy
 }
 
-func (w *world) decides(p *handler.Placement, records []cluster.Record) {
+func (w *world) decides(p *handler.Placement, records []state.Record) {
 	w.t.Helper()
 	from, err := p.Records(ctx, records)
 	if err == nil && from != "" && w.redelivers {
-		at := slices.IndexFunc(records, func(r cluster.Record) bool { return r.Sequence == from })
+		at := slices.IndexFunc(records, func(r state.Record) bool { return r.Sequence == from })
 		w.decide = append(slices.Clone(records[at:]), w.decide...)
 		return
 	}
@@ -277,7 +278,7 @@ func (w *world) decides(p *handler.Placement, records []cluster.Record) {
 	}
 }
 
-func (w *world) acts(d *handler.Dispatch, records []cluster.Record) {
+func (w *world) acts(d *handler.Dispatch, records []state.Record) {
 	w.t.Helper()
 	if from, err := d.Records(ctx, records); err != nil || from != "" {
 		w.t.Fatalf("dispatch wants records from %s on again: %v", from, err)
@@ -292,10 +293,10 @@ func (w *world) observe(events ...[]byte) {
 	}
 }
 
-func messages(bodies ...[]byte) []cluster.Message {
-	var out []cluster.Message
+func messages(bodies ...[]byte) []state.Message {
+	var out []state.Message
 	for n, b := range bodies {
-		out = append(out, cluster.Message{ID: fmt.Sprint("m", n), Body: b, Receives: 1})
+		out = append(out, state.Message{ID: fmt.Sprint("m", n), Body: b, Receives: 1})
 	}
 	return out
 }
@@ -363,9 +364,9 @@ func (w *world) scale(name string, n int) {
 }
 
 // rows are the rows of one kind, in order of key.
-func rows[R cluster.Row](w *world, prefix string) []R {
+func rows[R state.Row](w *world, prefix string) []R {
 	w.t.Helper()
-	got, err := w.store.List(ctx, cluster.Prefix(prod, prefix))
+	got, err := w.store.List(ctx, state.Prefix(prod, prefix))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -376,11 +377,11 @@ func rows[R cluster.Row](w *world, prefix string) []R {
 	return out
 }
 
-func (w *world) tasks() []*cluster.Task { return rows[*cluster.Task](w, cluster.PrefixTask) }
+func (w *world) tasks() []*cluster.Task { return rows[*cluster.Task](w, state.PrefixTask) }
 
-func (w *world) outbox() []*cluster.Outbox { return rows[*cluster.Outbox](w, cluster.PrefixOutbox) }
+func (w *world) outbox() []*state.Outbox { return rows[*state.Outbox](w, state.PrefixOutbox) }
 
-func (w *world) dues() []*cluster.Due { return rows[*cluster.Due](w, cluster.PrefixDue) }
+func (w *world) dues() []*state.Due { return rows[*state.Due](w, state.PrefixDue) }
 
 // with are the tasks with a status.
 func (w *world) with(status cluster.TaskStatus) []*cluster.Task {
@@ -409,7 +410,7 @@ func (w *world) service(name string) *cluster.ServiceDetail {
 
 func (w *world) instance(id string) *cluster.Instance {
 	w.t.Helper()
-	row, err := w.store.Get(ctx, cluster.InstanceKey(prod, id))
+	row, err := w.store.Get(ctx, state.InstanceKey(prod, id))
 	if err != nil || row == nil {
 		w.t.Fatalf("instance %s: %v, %v", id, row, err)
 	}
@@ -418,17 +419,17 @@ func (w *world) instance(id string) *cluster.Instance {
 
 func (w *world) version() int64 {
 	w.t.Helper()
-	row, err := w.store.Get(ctx, cluster.Key{Cluster: prod, Sort: cluster.PrefixMeta})
+	row, err := w.store.Get(ctx, state.Key{Cluster: prod, Sort: state.PrefixMeta})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return row.(*cluster.Meta).Version
+	return row.(*state.Meta).Version
 }
 
 // bump moves the placement version on as somebody else's commit does.
 func (w *world) bump() {
 	w.t.Helper()
-	if err := w.store.Commit(ctx, cluster.Commit{Cluster: prod, Version: w.version()}); err != nil {
+	if err := w.store.Commit(ctx, state.Commit{Cluster: prod, Version: w.version()}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -320,7 +321,7 @@ func (w *world) update() *cluster.Update {
 	if w.row == nil {
 		return nil
 	}
-	r, err := cluster.DecodeRow(cluster.PrefixUpdate, w.row)
+	r, err := state.DecodeRow(state.PrefixUpdate, w.row)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -328,7 +329,7 @@ func (w *world) update() *cluster.Update {
 }
 
 func (w *world) store(u *cluster.Update) {
-	data, err := cluster.EncodeRow(u)
+	data, err := state.EncodeRow(u)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 package placement
 
-import "berth/shared/cluster"
+import (
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
 
 // Balance is how evenly the load of a metric lies on the instances that take tasks (P15).
 type Balance struct {
@@ -18,7 +21,7 @@ var weightOf = map[cluster.Weight]float64{
 
 // Balances says of each metric that the cluster has met whether it is in balance. Its weight is the highest that any
 // service gives it.
-func Balances(s *cluster.Snapshot) []Balance {
+func Balances(s *snapshot.Snapshot) []Balance {
 	weights := map[string]float64{}
 	for _, service := range s.Services {
 		for _, m := range service.Rules.Metrics {

@@ -41,7 +41,7 @@ func TestBalances(t *testing.T) {
 	}}
 	t1 := task("t1", "a", needs(cluster.Resources{}))
 	t1.Service = "web"
-	s := snapshot(service, instance("a"), instance("b"), instance("drains", status(cluster.InstanceDraining)), t1)
+	s := snapshotOf(service, instance("a"), instance("b"), instance("drains", status(cluster.InstanceDraining)), t1)
 	got := map[string]placement.Balance{}
 	for _, b := range placement.Balances(s) {
 		got[b.Metric] = b

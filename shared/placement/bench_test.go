@@ -7,11 +7,13 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of others.
-func large(instances int) *cluster.Snapshot {
-	s := cluster.NewSnapshot()
+func large(instances int) *snapshot.Snapshot {
+	s := snapshot.NewSnapshot()
 	for n := range instances {
 		id := cluster.Digest("instance", fmt.Sprint(n))
 		i := instance(id, zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), cpu(8192), memory(16384), attribute("ecs.capability.task-eni", ""))
@@ -84,7 +86,7 @@ func BenchmarkChurn(b *testing.B) {
 					gone := *running[at]
 					gone.Rev, gone.Last = 2, cluster.TaskStopped
 					s.Put(&gone)
-					s.See(cluster.Record{Op: cluster.Remove, Old: &gone})
+					s.See(state.Record{Op: state.Remove, Old: &gone})
 					running[at] = running[len(running)-1]
 					running = running[:len(running)-1]
 				}

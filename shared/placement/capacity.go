@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // Unlimited is a capacity without limit.
@@ -35,7 +36,7 @@ type InstanceCapacity struct {
 }
 
 // Capacities are the cluster's, for each metric that it has met.
-func Capacities(s *cluster.Snapshot) []Capacity {
+func Capacities(s *snapshot.Snapshot) []Capacity {
 	out := make([]Capacity, len(s.MetricNames()))
 	for m := range out {
 		out[m] = CapacityOf(s, s.MetricNames()[m])
@@ -44,7 +45,7 @@ func Capacities(s *cluster.Snapshot) []Capacity {
 }
 
 // CapacityOf is the cluster's capacity of one metric; a cluster without instances has none.
-func CapacityOf(s *cluster.Snapshot, metric string) Capacity {
+func CapacityOf(s *snapshot.Snapshot, metric string) Capacity {
 	out := Capacity{Metric: metric}
 	m := s.MetricIndex(metric)
 	for _, v := range s.Dense() {
@@ -66,7 +67,7 @@ func CapacityOf(s *cluster.Snapshot, metric string) Capacity {
 }
 
 // InstanceCapacities are those of one instance, for each metric that the cluster has met.
-func InstanceCapacities(s *cluster.Snapshot, v *cluster.InstanceView) []InstanceCapacity {
+func InstanceCapacities(s *snapshot.Snapshot, v *snapshot.InstanceView) []InstanceCapacity {
 	out := make([]InstanceCapacity, len(s.MetricNames()))
 	for m := range out {
 		out[m] = instanceCapacity(s, v, m)
@@ -74,7 +75,7 @@ func InstanceCapacities(s *cluster.Snapshot, v *cluster.InstanceView) []Instance
 	return out
 }
 
-func instanceCapacity(s *cluster.Snapshot, v *cluster.InstanceView, m int) InstanceCapacity {
+func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) InstanceCapacity {
 	limit := v.Limit(m)
 	out := InstanceCapacity{
 		Metric: s.MetricNames()[m], Capacity: limit.Total, Unbuffered: limit.Unbuffered, Total: limit.Total, Load: v.Load(m),
@@ -87,7 +88,7 @@ func instanceCapacity(s *cluster.Snapshot, v *cluster.InstanceView, m int) Insta
 	return out
 }
 
-func takesTasks(v *cluster.InstanceView) bool { return listed(v) && v.Available() && !isCordoned(v) }
+func takesTasks(v *snapshot.InstanceView) bool { return listed(v) && v.Available() && !isCordoned(v) }
 
 // plus adds, Unlimited at the most.
 func plus(a, b int64) int64 {
@@ -125,7 +126,7 @@ func (d Demand) of(metric string) *big.Int {
 // InsufficientClusterCapacity). The buffer is held back. That the rest may be scattered over many instances is not looked
 // at, and a service that wants no more than it had is never refused. CPU, memory, GPUs and ports are no metrics: for those
 // tasks wait.
-func Admit(s *cluster.Snapshot, want, had Demand) error {
+func Admit(s *snapshot.Snapshot, want, had Demand) error {
 	for _, m := range want.Metrics {
 		required := want.of(m.Name)
 		if required.Sub(required, had.of(m.Name)).Sign() <= 0 {

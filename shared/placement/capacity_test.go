@@ -8,11 +8,12 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/state"
 )
 
 func TestCapacityOf(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
-		s := snapshot(
+		s := snapshotOf(
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
 			instance("a", capacity("m", 100)), instance("b", capacity("m", 7)),
 			instance("down", disconnected, capacity("m", 100)), instance("drains", status(cluster.InstanceDraining), capacity("m", 100)),
@@ -31,18 +32,18 @@ func TestCapacityOf(t *testing.T) {
 		}
 	})
 	t.Run("NothingWithoutInstances", func(t *testing.T) {
-		if c := placement.CapacityOf(snapshot(), "m"); c.Total != 0 || c.Remaining != 0 {
+		if c := placement.CapacityOf(snapshotOf(), "m"); c.Total != 0 || c.Remaining != 0 {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
-		c := placement.CapacityOf(snapshot(instance("a", capacity("m", 1)), instance("b"), task("t", "a", load(5))), "m")
+		c := placement.CapacityOf(snapshotOf(instance("a", capacity("m", 1)), instance("b"), task("t", "a", load(5))), "m")
 		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("OverbookingIsNoCapacity", func(t *testing.T) {
-		s := snapshot(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), instance("a", capacity("m", 100)), task("t", "a", load(110)))
+		s := snapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), instance("a", capacity("m", 100)), task("t", "a", load(110)))
 		here := placement.InstanceCapacities(s, s.Instances["a"])[s.MetricIndex("m")]
 		if here.Capacity != 100 || here.Total != 120 || here.Remaining != 10 || !here.Violated {
 			t.Fatalf("%+v", here)
@@ -58,7 +59,7 @@ func demand(load int64, count int) placement.Demand {
 }
 
 func TestAdmit(t *testing.T) {
-	s := snapshot(
+	s := snapshotOf(
 		configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
 		instance("a", capacity("m", 15)), instance("b", capacity("m", 15)), task("t", "a", load(15)),
 	)
@@ -85,7 +86,7 @@ func TestAdmit(t *testing.T) {
 		}
 	})
 	t.Run("NeverRefusesNoLoad", func(t *testing.T) {
-		full := snapshot(instance("a", capacity("m", 0)))
+		full := snapshotOf(instance("a", capacity("m", 0)))
 		if err := placement.Admit(full, demand(0, 1000), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
@@ -105,14 +106,14 @@ func TestAdmit(t *testing.T) {
 func TestAdmitHoldsTheBufferBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.IntRange(0, 100).Draw(t, "buffer")
-		rows := []cluster.Row{configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}
+		rows := []state.Row{configuration(cluster.Configuration{Buffer: map[string]float64{"m": float64(percent) / 100}})}
 		total := int64(0)
 		for n := range rapid.IntRange(1, 5).Draw(t, "instances") {
 			c := int64(rapid.IntRange(0, 1000).Draw(t, "capacity"))
 			total += c
 			rows = append(rows, instance(string(rune('a'+n)), capacity("m", c)))
 		}
-		s := snapshot(rows...)
+		s := snapshotOf(rows...)
 		usable := total * int64(100-percent) / 100
 		if err := placement.Admit(s, demand(1, int(usable)), placement.Demand{}); err != nil {
 			t.Fatal(err)

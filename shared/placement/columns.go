@@ -7,21 +7,22 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // columns are what filters and orders ask of every instance, side by side by the instance's index: who looks at many
 // instances reads a few short arrays instead of as many views.
 type columns struct {
-	views  []*cluster.InstanceView // nil: a free slot
-	static []uint64                // the view's StaticRev
-	listed []bool                  // known and not gone: the others are no candidates at all
-	open   []bool                  // ACTIVE, agent connected, schedulable
-	active []bool                  // ACTIVE
-	agent  []bool                  // connected
-	cordon []bool                  // takes no new task
-	label  []int64                 // orders ids, see [columns.enlist]
-	byID   []int32                 // the instances that have a label, in order of id
-	hash   []uint64                // of the id, for chance
+	views  []*snapshot.InstanceView // nil: a free slot
+	static []uint64                 // the view's StaticRev
+	listed []bool                   // known and not gone: the others are no candidates at all
+	open   []bool                   // ACTIVE, agent connected, schedulable
+	active []bool                   // ACTIVE
+	agent  []bool                   // connected
+	cordon []bool                   // takes no new task
+	label  []int64                  // orders ids, see [columns.enlist]
+	byID   []int32                  // the instances that have a label, in order of id
+	hash   []uint64                 // of the id, for chance
 
 	cpu, memory []int64 // free
 	fit         []int64 // how much is left: the less the better the packing, see [tightness]
@@ -76,7 +77,7 @@ func lengthen[T any](s *[]T, n int) {
 }
 
 // identify takes in what changes only with the instance's row.
-func (c *columns) identify(i int, v *cluster.InstanceView) {
+func (c *columns) identify(i int, v *snapshot.InstanceView) {
 	if old := c.views[i]; old != v {
 		c.strike(i)
 		if c.views[i] = v; v != nil {
@@ -145,10 +146,10 @@ func digest(id string) uint64 {
 }
 
 // listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
-func listed(v *cluster.InstanceView) bool { return v.Instance != nil && !v.Gone() }
+func listed(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.Gone() }
 
 // measure takes in what the instance has free, and how many tasks it has besides those in the view.
-func (c *columns) measure(i int, v *cluster.InstanceView, more int) {
+func (c *columns) measure(i int, v *snapshot.InstanceView, more int) {
 	entire, share, spare := devices(v)
 	kept := v.Reserved()
 	c.cpu[i], c.memory[i], c.enis[i] = v.CPU-kept.CPU, v.Memory-kept.Memory, v.ENIs
@@ -175,14 +176,14 @@ func portBit(p cluster.Port) uint64 {
 	return 1 << (n * 0x9e3779b97f4a7c15 >> 58)
 }
 
-func (m *metric) measure(i, index int, v *cluster.InstanceView) {
+func (m *metric) measure(i, index int, v *snapshot.InstanceView) {
 	limit := v.Limit(index)
 	m.load[i], m.unbuffered[i], m.total[i] = v.Load(index), limit.Unbuffered, limit.Total
 }
 
 // devices sums up the GPUs: those entirely free and fit to be given, less as many as tasks hold somewhere unknown; the
 // most that is free of one held in part; all that is free, in thousandths.
-func devices(v *cluster.InstanceView) (entire, share, spare int) {
+func devices(v *snapshot.InstanceView) (entire, share, spare int) {
 	for _, free := range v.GPUs {
 		spare += free
 		if free >= cluster.WholeGPU {

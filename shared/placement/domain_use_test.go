@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/state"
 )
 
 // usedBy tries every way to place n tasks, and is which instances any that keeps the rules uses; ok where there is one.
@@ -68,13 +69,13 @@ func TestUsableIsAsTryingEverything(t *testing.T) {
 
 func TestUnused(t *testing.T) {
 	l := grid(sixNodes)
-	var rows []cluster.Row
+	var rows []state.Row
 	for i, name := range l.names {
 		rows = append(rows, instance(name, attribute(cluster.AttributeFaultDomain, l.fault[i]), attribute(cluster.AttributeUpgrade, l.upgrade[i])))
 	}
 	five := placement.Mover{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
 	picky := placement.Mover{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
-	e := placement.New(snapshot(rows...))
+	e := placement.New(snapshotOf(rows...))
 	unused := func(services ...placement.Mover) (out []string) {
 		for _, u := range e.Unused(services) {
 			out = append(out, u.Instance+": "+u.Why)

@@ -3,14 +3,14 @@ package placement
 import (
 	"slices"
 
-	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // Engine answers requests on one snapshot. It keeps what it worked out from one request to the next, and brings it up to
 // date from the snapshot's journal: a placement costs by what has changed, not by how many instances there are. Its
 // answers are those of a look at every instance. It is for one goroutine.
 type Engine struct {
-	snap *cluster.Snapshot
+	snap *snapshot.Snapshot
 	seq  uint64 // of the snapshot's journal, as far as the columns go
 	columns
 	log     log
@@ -42,7 +42,7 @@ type Engine struct {
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
-func New(s *cluster.Snapshot) *Engine {
+func New(s *snapshot.Snapshot) *Engine {
 	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery, wholeTasks: wholeTasks}
 	e.note = e.changed
 	e.reset()
@@ -173,7 +173,7 @@ func (e *Engine) metric(name string) int {
 }
 
 // now is the instance as this call has left it so far.
-func (e *Engine) now(i int) *cluster.InstanceView {
+func (e *Engine) now(i int) *snapshot.InstanceView {
 	if v := e.placed.views[i]; v != nil {
 		return v
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // Explanation says where one more task of a request would go, and why there (P17).
@@ -93,7 +95,7 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 // for the order in which the snapshot lists tasks that have none.
 func (e *Engine) Without(t *cluster.Task, f func()) {
 	meta := e.snap.Meta // the placement version must not take this for a change
-	e.snap.See(cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(t), Old: t})
+	e.snap.See(state.Record{Op: state.Remove, Key: state.KeyOf(t), Old: t})
 	defer func() {
 		e.snap.Put(t)
 		e.snap.Meta = meta
@@ -139,7 +141,7 @@ type judge struct {
 }
 
 // could reports whether the instance is one that the task could go to.
-func (j *judge) could(v *cluster.InstanceView) bool {
+func (j *judge) could(v *snapshot.InstanceView) bool {
 	return v != nil && j.listed[v.Index] && (j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
 		j.refusal(v.Index) == nil
 }

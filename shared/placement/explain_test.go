@@ -12,6 +12,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // The winner of the explanation is what Place chooses, its runner-up what Place would choose without the winner, and what
@@ -134,7 +136,7 @@ func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 }
 
 // described is all that decisions rest on, in an order of its own.
-func described(s *cluster.Snapshot) []string {
+func described(s *snapshot.Snapshot) []string {
 	out := []string{fmt.Sprint(s.Meta), fmt.Sprint(s.TaskCount(), len(s.Waiting()))}
 	for _, v := range s.Dense() {
 		if v == nil {
@@ -162,8 +164,8 @@ func described(s *cluster.Snapshot) []string {
 
 // The words, each with the numbers that decided.
 func TestExplanationSays(t *testing.T) {
-	zoned := func() []cluster.Row {
-		return []cluster.Row{
+	zoned := func() []state.Row {
+		return []state.Row{
 			instance("i-1", zone("a")), instance("i-2", zone("b")), instance("i-3", zone("b"), memory(900)),
 			instance("i-4", zone("c"), memory(300)), instance("i-5", status(cluster.InstanceDraining)), instance("i-6", disconnected),
 			task("t-1", "i-1"), task("t-2", "i-1"), task("t-3", "i-2"),
@@ -177,7 +179,7 @@ func TestExplanationSays(t *testing.T) {
 	refused := "6 instances: 1 agent disconnected, 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); "
 	for _, c := range []struct {
 		name string
-		rows []cluster.Row
+		rows []state.Row
 		ask  placement.Request
 		want string
 	}{
@@ -195,12 +197,12 @@ func TestExplanationSays(t *testing.T) {
 		}), refused + "of 3 that could take it i-1 has the least CPU free (1536 units, runner-up i-2: 1792 units)"},
 		{"TheFit", zoned(), spec(func(s *placement.Spec) { s.Scoring = placement.BestFit }),
 			refused + "of 3 that could take it i-3 is the tightest fit (2048 CPU units and 900 MiB free, runner-up i-1: 1536 CPU units and 3072 MiB free)"},
-		{"TheId", []cluster.Row{instance("i-1"), instance("i-2")}, spec(func(*placement.Spec) {}),
+		{"TheId", []state.Row{instance("i-1"), instance("i-2")}, spec(func(*placement.Spec) {}),
 			"2 instances; of 2 that could take it i-1 comes first by its id, all else being equal (runner-up i-2)"},
-		{"Chance", []cluster.Row{instance("i-1"), instance("i-2")}, spec(func(s *placement.Spec) {
+		{"Chance", []state.Row{instance("i-1"), instance("i-2")}, spec(func(s *placement.Spec) {
 			s.Strategies = []cluster.PlacementStrategy{{Type: "random"}}
 		}), "2 instances; of 2 that could take it i-1 was drawn by chance, as the strategy random has it (runner-up i-2)"},
-		{"TheBuffer", []cluster.Row{
+		{"TheBuffer", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Buffer: map[string]float64{"m": 0.5}},
 			instance("i-1", metered("m", 100)), instance("i-2", metered("m", 200)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
@@ -209,18 +211,18 @@ func TestExplanationSays(t *testing.T) {
 		{"None", zoned()[4:6], spec(func(*placement.Spec) {}),
 			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none could take it, closest is i-6 (agent disconnected)"},
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
-		{"WhatIsGivenUp", []cluster.Row{
+		{"WhatIsGivenUp", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, instance("i-1", metered("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"1 instance; only i-1 could take it; not kept: capacity"},
-		{"TheGroup", []cluster.Row{instance("i-1"), instance("i-2"), task("t-1", "i-1", group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
+		{"TheGroup", []state.Row{instance("i-1"), instance("i-2"), task("t-1", "i-1", group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
 			"2 instances; of 2 that could take it i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
-		{"GPUs", []cluster.Row{instance("i-1", gpus(2)), instance("i-2", gpus(4))}, spec(func(s *placement.Spec) {
+		{"GPUs", []state.Row{instance("i-1", gpus(2)), instance("i-2", gpus(4))}, spec(func(s *placement.Spec) {
 			s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
 		}), "2 instances; of 2 that could take it i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := placement.New(snapshot(c.rows...)).Explain(c.ask)
+			x := placement.New(snapshotOf(c.rows...)).Explain(c.ask)
 			expect(t, "words", x.String(), c.want)
 		})
 	}
@@ -233,7 +235,7 @@ func metered(metric string, n int64) option {
 // Every filter that refuses is named, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
 	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
-	s := snapshot(instance("i-1", status(cluster.InstanceDraining), memory(256), cpu(128), metered("m", 10), reserved(ssh), noInterfaces), instance("i-2"))
+	s := snapshotOf(instance("i-1", status(cluster.InstanceDraining), memory(256), cpu(128), metered("m", 10), reserved(ssh), noInterfaces), instance("i-2"))
 	wants := small
 	wants.ENIs = 1
 	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{ssh}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
@@ -252,7 +254,7 @@ func TestWhyNotNamesEveryFilter(t *testing.T) {
 func TestWithoutKeepsThePlacementVersion(t *testing.T) {
 	gone := task("t-1", "i-1")
 	gone.Stamp = 5
-	s := snapshot(&cluster.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, instance("i-1"), gone)
+	s := snapshotOf(&state.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, instance("i-1"), gone)
 	placement.New(s).Without(gone, func() { expect(t, "tasks meanwhile", s.TaskCount(), 0) })
 	expect(t, "tasks", s.TaskCount(), 1)
 	expect(t, "version", s.Meta.Version, 4)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // filter is one reason why an instance cannot take a task of a class. concerns says whether it can refuse the class's
@@ -52,7 +53,7 @@ func (c *class) isSchedulable(i int) bool {
 	return !c.cordon[i] && (len(c.spec.Avoid) == 0 || !slices.Contains(c.spec.Avoid, c.views[i].ID))
 }
 
-func isCordoned(v *cluster.InstanceView) bool {
+func isCordoned(v *snapshot.InstanceView) bool {
 	_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
 	return cordoned
 }

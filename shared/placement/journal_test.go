@@ -10,6 +10,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // One engine goes along with one snapshot: whatever rows come in between, it answers as a full scan of the rows does, and
@@ -54,7 +56,7 @@ func (h *history) moves(t *rapid.T) {
 // history is a cluster on its way: the rows, the snapshot that was told of them one by one, and the engine on it.
 type history struct {
 	*world
-	snap     *cluster.Snapshot
+	snap     *snapshot.Snapshot
 	engine   *placement.Engine
 	requests []placement.Request
 	movers   map[string]*placement.Spec // by owner: all its tasks move, whatever their group
@@ -88,7 +90,7 @@ func (h *history) request(t *rapid.T) placement.Request {
 	return r
 }
 
-func (h *history) put(row cluster.Row) {
+func (h *history) put(row state.Row) {
 	h.snap.Put(row)
 	switch row := row.(type) {
 	case *cluster.Task:
@@ -136,7 +138,7 @@ func (h *history) end(t *rapid.T) {
 		t.Skip()
 	}
 	at := rapid.IntRange(0, len(h.tasks)-1).Draw(t, "task")
-	h.snap.See(cluster.Record{Op: cluster.Remove, Old: h.tasks[at]})
+	h.snap.See(state.Record{Op: state.Remove, Old: h.tasks[at]})
 	h.tasks = slices.Delete(h.tasks, at, at+1)
 }
 
@@ -166,11 +168,11 @@ func (h *history) leave(t *rapid.T) {
 	i := h.instances[at]
 	for _, task := range slices.Clone(h.tasks) {
 		if task.Instance == i.ID && (len(task.GPUs) > 0 || rapid.Bool().Draw(t, "goes too")) {
-			h.snap.See(cluster.Record{Op: cluster.Remove, Old: task})
+			h.snap.See(state.Record{Op: state.Remove, Old: task})
 			h.tasks = slices.DeleteFunc(h.tasks, func(x *cluster.Task) bool { return x == task })
 		}
 	}
-	h.snap.See(cluster.Record{Op: cluster.Remove, Old: i})
+	h.snap.See(state.Record{Op: state.Remove, Old: i})
 	h.instances = slices.Delete(h.instances, at, at+1)
 }
 

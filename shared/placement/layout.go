@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // blockSize is how many instances are looked at one by one to find the best of a block; above the blocks there is a
@@ -113,7 +113,7 @@ func (c *columns) sharesUpgradeDomain() bool {
 }
 
 // join finds the groups of the instance and its region, a new one if need be.
-func (l *layout) join(i int, v *cluster.InstanceView) int32 {
+func (l *layout) join(i int, v *snapshot.InstanceView) int32 {
 	key := regionKey{group: -1}
 	path := ""
 	for level, name := range l.attributes {
@@ -191,7 +191,7 @@ func (l *layout) follow(i int, c *columns) {
 	}
 }
 
-func (l *layout) admit(i int, v *cluster.InstanceView) bool {
+func (l *layout) admit(i int, v *snapshot.InstanceView) bool {
 	known := len(l.regions)
 	at := l.join(i, v)
 	if old := l.region[i]; old >= 0 {

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/state"
 )
 
 // bins are instances with the loads of the tasks on each.
@@ -17,8 +18,8 @@ type bins struct {
 	loads    [][]int64
 }
 
-func (b *bins) rows() []cluster.Row {
-	var rows []cluster.Row
+func (b *bins) rows() []state.Row {
+	var rows []state.Row
 	for i, loads := range b.loads {
 		id := fmt.Sprintf("i-%03d", i)
 		rows = append(rows, instance(id, capacity("m", b.capacity)))
@@ -33,7 +34,7 @@ func (b *bins) room(load int64, most int) *placement.Plan {
 	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}}, Count: 1}
 	m := movers(anyTask("web"))
 	m.Most = most
-	return placement.New(snapshot(b.rows()...)).MakeRoom(r, m)
+	return placement.New(snapshotOf(b.rows()...)).MakeRoom(r, m)
 }
 
 // firstFit is the least number of moves with which one instance is cleared for the load by sending its tasks, the largest

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // moveStage is how much a search may give up to repair what weighs more. They are tried in turn.
@@ -240,7 +241,7 @@ func (s *moveState) fits(g moveStage, t, i int32) bool {
 
 // subjectAfter is an instance as constraints see it once the moves are over, without the task that asks.
 type subjectAfter struct {
-	cluster.Facts
+	snapshot.Facts
 	state *moveState
 	at    int32
 	task  int32

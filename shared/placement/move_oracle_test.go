@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // moveWorld is a small cluster in which something may be broken.
@@ -23,7 +24,7 @@ type moveWorld struct {
 	spread        bool // domain rules are most of what there is
 }
 
-func (w *moveWorld) moveSnapshot(seed uint64) *cluster.Snapshot {
+func (w *moveWorld) moveSnapshot(seed uint64) *snapshot.Snapshot {
 	s := w.snapshot(seed)
 	s.Put(&w.configuration)
 	return s
@@ -157,7 +158,7 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 // domains, which have oracles of their own.
 type moveOracle struct {
 	*moveWorld
-	snap    *cluster.Snapshot
+	snap    *snapshot.Snapshot
 	tasks   []*cluster.Task // that count, newcomers last
 	movable []bool
 	at      []int // per task, -1 for none
@@ -178,7 +179,7 @@ type moveFigure struct {
 // roof is how high the value may end, as far as that limit is concerned.
 func (f moveFigure) roof(limit int64, was moveFigure) int64 { return max(limit-f.ending, was.value) }
 
-func newMoveOracle(w *moveWorld, s *cluster.Snapshot) *moveOracle {
+func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	o := &moveOracle{moveWorld: w, snap: s, domains: map[string]*placement.Domains{}, thrifty: w.newcomers > 0}
 	p := w.configuration.Priorities
 	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}

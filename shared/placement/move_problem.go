@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // moveProblem is what moves are planned on: all that they need to know, by dense numbers. Instances are in order of id, so
@@ -49,7 +50,7 @@ func levelsOf(p cluster.Priorities) moveLevels {
 
 type moveInstance struct {
 	id       string
-	view     *cluster.InstanceView // nil for none
+	view     *snapshot.InstanceView // nil for none
 	row      *cluster.Instance
 	takes    bool           // takes tasks
 	gives    bool           // tasks may leave it, and what is broken there counts

@@ -9,6 +9,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // capacity is the instance's of a metric.
@@ -61,20 +63,20 @@ func expectMoves(t *testing.T, p *placement.Plan, want string) {
 	}
 }
 
-func plan(rows []cluster.Row, m placement.Moves) *placement.Plan {
-	return placement.New(snapshot(rows...)).PlanMoves(m)
+func plan(rows []state.Row, m placement.Moves) *placement.Plan {
+	return placement.New(snapshotOf(rows...)).PlanMoves(m)
 }
 
 func TestPlanMoves(t *testing.T) {
 	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
-		p := plan([]cluster.Row{instance("a", capacity("m", 100)), task("t", "a", load(100))}, movers(anyTask("web")))
+		p := plan([]state.Row{instance("a", capacity("m", 100)), task("t", "a", load(100))}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("RelievesTheInstanceByTheCheapestTasks", func(t *testing.T) {
 		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
 			task("t1", "a", owner("dear"), load(60)), task("t2", "a", owner("cheap"), load(30)), task("t3", "a", owner("cheap"), load(30)),
 		}
@@ -85,7 +87,7 @@ func TestPlanMoves(t *testing.T) {
 		}
 	})
 	t.Run("TheBufferIsAViolationAndMayBeUsedToRepairWorse", func(t *testing.T) {
-		rows := []cluster.Row{
+		rows := []state.Row{
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
 			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
 			task("t1", "a", load(90)), task("t2", "a", load(20)), task("t3", "b", load(70)),
@@ -95,7 +97,7 @@ func TestPlanMoves(t *testing.T) {
 		if p.Moves[0].Mode != placement.MoveIntoBuffer {
 			t.Fatalf("mode is %s", p.Moves[0].Mode)
 		}
-		p = plan([]cluster.Row{rows[0], rows[1], rows[2], task("t1", "a", load(90))}, movers(anyTask("web")))
+		p = plan([]state.Row{rows[0], rows[1], rows[2], task("t1", "a", load(90))}, movers(anyTask("web")))
 		if len(p.Violations) != 1 || len(p.Moves) > 0 {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
@@ -103,7 +105,7 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("NothingGoesToAndNothingLeavesWhatIsClosed", func(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", capacity("m", 10)), instance("avoided", capacity("m", 10)), instance("drains", status(cluster.InstanceDraining), capacity("m", 10)),
 			instance("cordoned", attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), instance("gone", disconnected),
 			task("t1", "a", load(20)), task("t2", "avoided", load(20)), task("t3", "drains", load(20)), task("t4", "cordoned", load(20)),
@@ -117,7 +119,7 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("KeepsWhatMustStay", func(t *testing.T) {
 		m := movers(anyTask("web"))
 		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", capacity("m", 10)), instance("b"),
 			task("t1", "a", load(8)), task("t2", "a", load(7)), task("t3", "a", owner("others"), load(1)),
 		}
@@ -126,7 +128,7 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("DoesNotRelieveWhatIsEndingAnyway", func(t *testing.T) {
 		next := task("t2", "b", load(15))
 		next.Replaces = "t1"
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", capacity("m", 10)), instance("b", capacity("m", 20)), instance("c"),
 			task("t0", "a", load(5)), task("t1", "a", load(15)), next, task("t3", "c", load(3), stopping),
 		}
@@ -138,14 +140,14 @@ func TestPlanMoves(t *testing.T) {
 		next := task("t2", "b", load(15))
 		next.Replaces = "t1"
 		gone := task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
-		rows := []cluster.Row{instance("a", capacity("m", 20)), instance("b", capacity("m", 10)), next}
+		rows := []state.Row{instance("a", capacity("m", 20)), instance("b", capacity("m", 10)), next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(append(rows, task("t1", "a", load(15))), movers(anyTask("web"))), "")
 	})
 	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
-		rows := func(p cluster.Priorities) []cluster.Row {
-			return []cluster.Row{
+		rows := func(p cluster.Priorities) []state.Row {
+			return []state.Row{
 				configuration(cluster.Configuration{Priorities: p}),
 				instance("a", capacity("m", 100)), instance("b", attribute("disk", "ssd"), capacity("m", 10)), task("t", "a", load(50)),
 			}
@@ -162,7 +164,7 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("MovesWhoeverHoldsThePort", func(t *testing.T) {
 		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{http}}
 		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{http}}
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a"), instance("b", attribute("disk", "ssd")),
 			task("t1", "a", owner("fast"), ports(http)), task("t2", "b", owner("other"), ports(http)),
 		}
@@ -175,7 +177,7 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
-		rows := []cluster.Row{
+		rows := []state.Row{
 			configuration(cluster.Configuration{}), instance("a", attribute("disk", "ssd"), capacity("m", 10)), instance("b"), task("t1", "a", load(20)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "")
@@ -190,14 +192,14 @@ func TestPlanMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", capacity("m", 10)), instance("b"), instance("c"),
 			task("t1", "a", load(20)), task("t2", "b", owner("db"), group("service:db"), load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
 	})
 	t.Run("StaysWithinTheBudget", func(t *testing.T) {
-		rows := []cluster.Row{instance("a", capacity("m", 10)), instance("b")}
+		rows := []state.Row{instance("a", capacity("m", 10)), instance("b")}
 		for n := range 10 {
 			rows = append(rows, task(fmt.Sprintf("t%d", n), "a", load(5)))
 		}
@@ -211,7 +213,7 @@ func TestPlanMoves(t *testing.T) {
 
 func TestExchange(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
-	rows := []cluster.Row{
+	rows := []state.Row{
 		instance("a", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), instance("b", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
 		instance("c", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), instance("d", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
 		task("t1", "a", owner("x"), load(9)), task("t2", "b", owner("x"), load(9)),
@@ -235,7 +237,7 @@ func TestExchange(t *testing.T) {
 			o.StartFirst = true
 			m.Owners[name] = o
 		}
-		e := placement.New(snapshot(rows...))
+		e := placement.New(snapshotOf(rows...))
 		if p := e.PlanMoves(m); len(p.Moves) > 0 || len(p.Unrepaired) != 2 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -246,14 +248,14 @@ func TestExchange(t *testing.T) {
 	})
 	t.Run("TheBufferHelpsOne", func(t *testing.T) {
 		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
-		p := plan(append([]cluster.Row{overbooked}, rows...), movers(specs...))
+		p := plan(append([]state.Row{overbooked}, rows...), movers(specs...))
 		if len(p.Moves) != 2 || p.Moves[0].Mode != placement.MoveIntoBuffer || len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
 			t.Fatalf("%+v", p.Moves)
 		}
 	})
 	t.Run("AThirdInstanceIsBetter", func(t *testing.T) {
 		spare := instance("e", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
-		p := plan(append([]cluster.Row{spare}, rows...), movers(specs...))
+		p := plan(append([]state.Row{spare}, rows...), movers(specs...))
 		for _, m := range p.Moves {
 			if m.Mode != placement.MoveStartFirst {
 				t.Fatalf("%+v", p.Moves)
@@ -271,7 +273,7 @@ func TestExchange(t *testing.T) {
 			}
 			narrow[n] = &c
 		}
-		p := plan(append([]cluster.Row{spare}, rows...), movers(narrow...))
+		p := plan(append([]state.Row{spare}, rows...), movers(narrow...))
 		if p.Moves[0].Mode != placement.MoveVia || p.Moves[0].Via != "e" || !slices.Equal(p.Moves[1].After, []int{0}) {
 			t.Fatalf("%+v", p.Moves)
 		}
@@ -281,7 +283,7 @@ func TestExchange(t *testing.T) {
 // A move that alone would leave two tasks in one domain waits for the one that makes way there.
 func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 	domain := func(name string) option { return attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
-	p := plan([]cluster.Row{
+	p := plan([]state.Row{
 		instance("x", domain("a"), capacity("m", 5)), instance("y1", domain("b"), capacity("m", 5)), instance("y2", domain("b"), capacity("m", 20)),
 		instance("z", domain("c"), capacity("m", 5)), instance("other", domain("c"), capacity("m", 5)),
 		task("t1", "x", owner("s"), load(10)), task("t2", "y1", owner("s"), load(1)),
@@ -295,13 +297,13 @@ func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 }
 
 func TestMakeRoom(t *testing.T) {
-	scattered := []cluster.Row{
+	scattered := []state.Row{
 		instance("a", capacity("m", 10)), instance("b", capacity("m", 10)), instance("c", capacity("m", 10)),
 		task("t1", "a", load(4)), task("t2", "b", load(5)), task("t3", "c", load(5)),
 	}
 	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}}, Count: 1}
 	t.Run("MovesTheLeast", func(t *testing.T) {
-		s := snapshot(scattered...)
+		s := snapshotOf(scattered...)
 		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
 			t.Fatal("it fits already")
 		}
@@ -314,7 +316,7 @@ func TestMakeRoom(t *testing.T) {
 		}
 	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
-		p := placement.New(snapshot(scattered...)).MakeRoom(
+		p := placement.New(snapshotOf(scattered...)).MakeRoom(
 			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.MoveRoom || !p.Exact {
 			t.Fatalf("%+v", p)
@@ -322,13 +324,13 @@ func TestMakeRoom(t *testing.T) {
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
 		kept := configuration(cluster.Configuration{KeepInPlace: true})
-		p := placement.New(snapshot(append([]cluster.Row{kept}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		p := placement.New(snapshotOf(append([]state.Row{kept}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesForWhatFits", func(t *testing.T) {
-		p := placement.New(snapshot(append([]cluster.Row{instance("d")}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		p := placement.New(snapshotOf(append([]state.Row{instance("d")}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
 			t.Fatalf("%+v", p)
 		}
@@ -336,12 +338,12 @@ func TestMakeRoom(t *testing.T) {
 	t.Run("ForWholeDevices", func(t *testing.T) {
 		one := cluster.Resources{GPUs: 1}
 		pinned := func(g int) taskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", gpus(2)), instance("b", gpus(2)),
 			task("t1", "a", needs(one), pinned(0)), task("t2", "b", needs(one), pinned(1)),
 		}
 		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
-		if p := placement.New(snapshot(rows...)).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+		if p := placement.New(snapshotOf(rows...)).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -354,7 +356,7 @@ func TestDevicesOfForeignTasks(t *testing.T) {
 	foreign := task("f", "b", owner("others"), needs(one), func(t *cluster.Task) { t.Foreign = true })
 	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}, Needs: one}
 	for devices, want := range map[int]string{1: "", 2: "t: a > b"} {
-		rows := []cluster.Row{
+		rows := []state.Row{
 			instance("a", gpus(1)), instance("b", attribute("disk", "ssd"), gpus(devices)), foreign,
 			task("t", "a", needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
 		}
@@ -364,7 +366,7 @@ func TestDevicesOfForeignTasks(t *testing.T) {
 
 // TestMovesInALargeCluster breaks something here and there; what is far from it is not touched.
 func TestMovesInALargeCluster(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	m := placement.Moves{Owners: map[string]placement.Mover{}}
 	for o := range 20 {
 		name := fmt.Sprintf("s%02d", o)

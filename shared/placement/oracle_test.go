@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // oracle places the slow way: for every single task it goes through all rows, derives what each instance has left, and
@@ -18,7 +19,7 @@ type oracle struct {
 	made    int
 	step    int // soft rules of priority 2 are given up in step 1, those of priority 1 in step 2
 	// now is all rows as a snapshot, made anew for every task: only constraints ask it.
-	now *cluster.Snapshot
+	now *snapshot.Snapshot
 }
 
 // left is what an instance has, less what the rows hold on it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // index finds the best instance: a roster or a ranking.
@@ -18,13 +19,13 @@ type index interface {
 // overlay is what one call has placed so far, as if it were rows already: views of the instances as they are then. When
 // the call ends it is taken back.
 type overlay struct {
-	views   []*cluster.InstanceView // by index, nil where nothing was placed
+	views   []*snapshot.InstanceView // by index, nil where nothing was placed
 	counts  []int32
 	touched []int32
 	classes []*class // that this call used
 	seen    []index  // that saw what was placed
 	groups  string   // of the tasks placed
-	unused  []*cluster.InstanceView
+	unused  []*snapshot.InstanceView
 }
 
 func (o *overlay) grow(n int) {
@@ -44,12 +45,12 @@ func (o *overlay) group(i int) string {
 }
 
 // shadow is the call's own view of the instance.
-func (e *Engine) shadow(i int) *cluster.InstanceView {
+func (e *Engine) shadow(i int) *snapshot.InstanceView {
 	o := &e.placed
 	if v := o.views[i]; v != nil {
 		return v
 	}
-	v := &cluster.InstanceView{}
+	v := &snapshot.InstanceView{}
 	if n := len(o.unused); n > 0 {
 		v, o.unused = o.unused[n-1], o.unused[:n-1]
 	}
@@ -98,7 +99,7 @@ func (c *class) remove(i int, t *cluster.Task) {
 }
 
 // move has everything know that the instance has one task more (1) or less (-1), which counts for its owner.
-func (c *class) move(v *cluster.InstanceView, i int, needs cluster.Resources, sign int) {
+func (c *class) move(v *snapshot.InstanceView, i int, needs cluster.Resources, sign int) {
 	v.CPU -= int64(sign) * needs.CPU
 	v.Memory -= int64(sign) * needs.Memory
 	if v.ENIs != math.MaxInt { // no limit known

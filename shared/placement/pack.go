@@ -1,6 +1,9 @@
 package placement
 
-import "berth/shared/cluster"
+import (
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
 
 // The scorings that a spec may name: the order among instances that its strategies hold equal. They are set with the tag
 // berth:strategy. Who names one and no strategy gets that order alone, without the spread of S2.
@@ -22,7 +25,7 @@ type scorer interface {
 	// the scores of a placement are: it is then that a scorer learns.
 	epoch() uint64
 	// score is what it costs to place a task on the instance, where it must fit: the lowest is the best.
-	score(v *cluster.InstanceView, spec *Spec) float64
+	score(v *snapshot.InstanceView, spec *Spec) float64
 }
 
 // scorerOf is the scoring of that name, nil for best fit. All classes share it, and with it what it learned.
@@ -45,7 +48,7 @@ func (e *Engine) scorerOf(name string) scorer {
 // Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023). What CPU and memory leave idle, and the prices, are
 // not in the paper.
 type packing struct {
-	snap    *cluster.Snapshot
+	snap    *snapshot.Snapshot
 	mix     *mix
 	began   uint64 // what the snapshot had counted when the epoch began
 	wait    uint64 // how many changes it lasts
@@ -60,7 +63,7 @@ type packing struct {
 	current int32 // its needs
 }
 
-func newPacking(s *cluster.Snapshot) *packing {
+func newPacking(s *snapshot.Snapshot) *packing {
 	p := &packing{snap: s}
 	p.note = func(index int, _ string) {
 		if index < len(p.known) {
@@ -124,7 +127,7 @@ const (
 	fitWeight = 0.01
 )
 
-func (p *packing) score(v *cluster.InstanceView, spec *Spec) float64 {
+func (p *packing) score(v *snapshot.InstanceView, spec *Spec) float64 {
 	if p.states.full() {
 		p.forget()
 	}
@@ -145,7 +148,7 @@ func (p *packing) score(v *cluster.InstanceView, spec *Spec) float64 {
 
 // stateOf is the state of the instance, be it one that a placement under way looks at in another state than the
 // snapshot has it in.
-func (p *packing) stateOf(v *cluster.InstanceView) int32 {
+func (p *packing) stateOf(v *snapshot.InstanceView) int32 {
 	committed := p.snap.Dense()[v.Index] == v
 	if committed && v.Index < len(p.known) && p.known[v.Index] > 0 {
 		return p.known[v.Index]

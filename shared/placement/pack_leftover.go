@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // leftovers are the states that instances were seen in, by number from 1. Instances in the same state are worth the same.
@@ -73,7 +74,7 @@ var deviceMarks = func() (out [cluster.WholeGPU + 1]uint64) {
 }()
 
 // of is the state that an instance is in.
-func (s *leftovers) of(pool int32, v *cluster.InstanceView) int32 {
+func (s *leftovers) of(pool int32, v *snapshot.InstanceView) int32 {
 	k := leftoverKey{cpu: v.CPU, memory: v.Memory, pool: pool}
 	whole := -v.Unpinned
 	for _, free := range v.GPUs {

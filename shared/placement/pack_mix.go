@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // mix is what was learned of a cluster: the kinds of its tasks that need GPUs, and the pools of its instances.
@@ -64,7 +65,7 @@ const (
 )
 
 // learn looks at all tasks and instances. What the last mix knew of instances is used again.
-func learn(s *cluster.Snapshot, last *mix) *mix {
+func learn(s *snapshot.Snapshot, last *mix) *mix {
 	m := &mix{index: map[poolKey]int32{}}
 	m.count(s)
 	if last != nil && slices.EqualFunc(m.sets, last.sets, func(a, b *wants) bool { return a.text == b.text }) {
@@ -77,7 +78,7 @@ func learn(s *cluster.Snapshot, last *mix) *mix {
 }
 
 // count finds the kinds. Their order, on which sums depend, does not depend on that of the tasks.
-func (m *mix) count(s *cluster.Snapshot) {
+func (m *mix) count(s *snapshot.Snapshot) {
 	type requirement struct {
 		needs cluster.Resources
 		want  *wants
@@ -119,7 +120,7 @@ func compareNeeds(a, b cluster.Resources) int {
 }
 
 // divide puts the instances into pools.
-func (m *mix) divide(s *cluster.Snapshot) {
+func (m *mix) divide(s *snapshot.Snapshot) {
 	if missing := len(s.Dense()) - len(m.members); missing > 0 {
 		m.members = append(m.members, make([]membership, missing)...)
 	}
@@ -138,7 +139,7 @@ func (m *mix) divide(s *cluster.Snapshot) {
 	}
 }
 
-func (m *mix) poolBy(mask uint64, v *cluster.InstanceView) int32 {
+func (m *mix) poolBy(mask uint64, v *snapshot.InstanceView) int32 {
 	k := poolKey{mask, v.Registered.CPU, v.Registered.Memory, len(v.GPUs)}
 	g, ok := m.index[k]
 	if !ok {
@@ -150,7 +151,7 @@ func (m *mix) poolBy(mask uint64, v *cluster.InstanceView) int32 {
 }
 
 // mask has a bit for each set that the instance satisfies.
-func (m *mix) mask(v *cluster.InstanceView) (mask uint64) {
+func (m *mix) mask(v *snapshot.InstanceView) (mask uint64) {
 	for i, w := range m.sets {
 		if w.fits(v) {
 			mask |= 1 << i
@@ -161,7 +162,7 @@ func (m *mix) mask(v *cluster.InstanceView) (mask uint64) {
 
 // poolOf is the pool of an instance. One that came, or changed, since the mix was learned may be in a pool of its
 // own, which has no price yet.
-func (m *mix) poolOf(v *cluster.InstanceView) int32 {
+func (m *mix) poolOf(v *snapshot.InstanceView) int32 {
 	if len(v.GPUs) == 0 {
 		return noPool
 	}

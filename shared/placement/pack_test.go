@@ -13,6 +13,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // gpuInstance has so many vCPU, 4 GiB for each, and GPUs of a model.
@@ -51,8 +53,8 @@ func only(models string, t *cluster.Task) *cluster.Task {
 	return t
 }
 
-func taken(rows ...cluster.Row) *cluster.Snapshot {
-	s := cluster.NewSnapshot()
+func taken(rows ...state.Row) *snapshot.Snapshot {
+	s := snapshot.NewSnapshot()
 	for _, r := range rows {
 		s.Put(r)
 	}
@@ -60,14 +62,14 @@ func taken(rows ...cluster.Row) *cluster.Snapshot {
 }
 
 // waiting is a cluster in which tasks wait that need this.
-func waiting(s *cluster.Snapshot, needs ...cluster.Resources) *cluster.Snapshot {
+func waiting(s *snapshot.Snapshot, needs ...cluster.Resources) *snapshot.Snapshot {
 	for i, n := range needs {
 		s.Put(gpuTask(fmt.Sprintf("waits-%d", i), "", n))
 	}
 	return s
 }
 
-func scoring(s *cluster.Snapshot) *packing {
+func scoring(s *snapshot.Snapshot) *packing {
 	p := newPacking(s)
 	p.epoch()
 	return p
@@ -194,7 +196,7 @@ func TestStateAfterIsThatOfTheInstance(t *testing.T) {
 }
 
 func TestPrice(t *testing.T) {
-	cluster4 := func() *cluster.Snapshot {
+	cluster4 := func() *snapshot.Snapshot {
 		return taken(gpuInstance("a1", 32, 4, "A10"), gpuInstance("a2", 32, 4, "A10"), gpuInstance("a3", 32, 4, "A10"), gpuInstance("t", 32, 4, "T4"))
 	}
 	price := func(p *packing, id string) float64 { return p.mix.pools[p.mix.poolOf(p.snap.Instances[id])].price }
@@ -330,7 +332,7 @@ func TestLearning(t *testing.T) {
 }
 
 // roomy reports whether a task fits, by a plain look.
-func roomy(v *cluster.InstanceView, spec *Spec) bool {
+func roomy(v *snapshot.InstanceView, spec *Spec) bool {
 	n := 0
 	for _, free := range v.GPUs {
 		if free >= spec.Needs.PerGPU() {
@@ -343,8 +345,8 @@ func roomy(v *cluster.InstanceView, spec *Spec) bool {
 var models = []string{"A10", "T4", "V100"}
 
 // genCluster is a cluster with some tasks on it, and some that wait.
-func genCluster(t *rapid.T) []cluster.Row {
-	var rows []cluster.Row
+func genCluster(t *rapid.T) []state.Row {
+	var rows []state.Row
 	for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
 		id := fmt.Sprintf("i-%d", i)
 		gpus := rapid.IntRange(0, 4).Draw(t, "gpus")
@@ -409,7 +411,7 @@ func TestScoringTakesTheLowestScore(t *testing.T) {
 }
 
 func TestScoring(t *testing.T) {
-	place := func(s *cluster.Snapshot, needs cluster.Resources) string {
+	place := func(s *snapshot.Snapshot, needs cluster.Resources) string {
 		placed := New(s).Place(Request{Spec: &Spec{Needs: needs, Owner: "o", Scoring: LeastFragmentation}, Count: 1}).Placed
 		if len(placed) == 0 {
 			return ""

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
 )
 
 // wants are requirements of tasks that an instance's row satisfies or not, whatever runs there: attributes and
@@ -18,7 +19,7 @@ type wants struct {
 }
 
 // fits reports whether the instance satisfies them.
-func (w *wants) fits(v *cluster.InstanceView) bool {
+func (w *wants) fits(v *snapshot.InstanceView) bool {
 	if missing(v, w.attributes) != "" {
 		return false
 	}
@@ -59,14 +60,14 @@ func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
 
 // wantsReader finds what tasks want, each definition with its service or rules once.
 type wantsReader struct {
-	snap  *cluster.Snapshot
+	snap  *snapshot.Snapshot
 	known map[wantsKey]*wants
 	texts map[string]*wants
 }
 
 type wantsKey struct{ definition, service, rules string }
 
-func newWantsReader(s *cluster.Snapshot) *wantsReader {
+func newWantsReader(s *snapshot.Snapshot) *wantsReader {
 	return &wantsReader{snap: s, known: map[wantsKey]*wants{}, texts: map[string]*wants{}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // Place chooses instances for the tasks of a request, one after the other, each accounting for those before it: of the
@@ -162,7 +163,7 @@ func wishBefore(a, b *wish) bool {
 
 // Check looks at one instance: the devices that a task of the request would get there, or the first filter that refuses
 // it, soft rules given up where need be. An instance that is unknown or gone counts as not active.
-func (e *Engine) Check(v *cluster.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
+func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
 	if v == nil || !listed(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
@@ -183,7 +184,7 @@ func (e *Engine) Check(v *cluster.InstanceView, r Request) (gpus []int, rejected
 
 // Matches reports whether the instance has the attributes and meets the constraints, whatever its status and room: a
 // DAEMON's task stays only where it does (S4). Of an instance that is unknown nothing is held against it.
-func (e *Engine) Matches(v *cluster.InstanceView, spec *Spec) bool {
+func (e *Engine) Matches(v *snapshot.InstanceView, spec *Spec) bool {
 	if v == nil || v.Instance == nil {
 		return true
 	}

@@ -12,31 +12,31 @@ import (
 func TestPlaceSpreads(t *testing.T) {
 	t.Run("ToTheZoneWithFewestTasks", func(t *testing.T) {
 		// The documentation's example: zone a runs one task of the service, b and c none.
-		s := snapshot(instance("i-a", zone("a")), instance("i-b", zone("b")), instance("i-c", zone("c")), task("t", "i-a"))
+		s := snapshotOf(instance("i-a", zone("a")), instance("i-b", zone("b")), instance("i-c", zone("c")), task("t", "i-a"))
 		expect(t, "placed", where(placement.New(s).Place(web(3)).Placed), "i-b i-c i-a")
 	})
 	t.Run("ThenToTheInstanceWithFewest", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("a")), instance("i-3", zone("b")),
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("a")), instance("i-3", zone("b")),
 			task("t1", "i-1"), task("t2", "i-3"), task("t3", "i-3"))
 		expect(t, "placed", where(placement.New(s).Place(web(2)).Placed), "i-2 i-1")
 	})
 	t.Run("ZoneBeforeInstance", func(t *testing.T) {
 		// i-3 has a task and i-2 none, but zone a has two.
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("a")), instance("i-3", zone("b")),
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("a")), instance("i-3", zone("b")),
 			task("t1", "i-1"), task("t2", "i-1"), task("t3", "i-3"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-3")
 	})
 	t.Run("AcrossInstancesWithoutAZone", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2"), instance("i-3", zone("a")))
+		s := snapshotOf(instance("i-1"), instance("i-2"), instance("i-3", zone("a")))
 		expect(t, "placed", where(placement.New(s).Place(web(4)).Placed), "i-1 i-3 i-2 i-3")
 	})
 	t.Run("CountsTasksOfTheOwnerAlone", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t", "i-1", owner("other")),
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t", "i-1", owner("other")),
 			task("u", "i-2"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-1")
 	})
 	t.Run("AmongTheGroupOfStandaloneTasks", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t", "i-1", group("family:x")),
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t", "i-1", group("family:x")),
 			task("u", "i-2", group("family:y")), task("v", "i-2", group("family:y")))
 		r := web(1)
 		expect(t, "all", where(placement.New(s).Place(r).Placed), "i-1")
@@ -44,17 +44,17 @@ func TestPlaceSpreads(t *testing.T) {
 		expect(t, "group", where(placement.New(s).Place(r).Placed), "i-2")
 	})
 	t.Run("NotCountingTasksBeingStopped", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t1", "i-1", stopping),
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b")), task("t1", "i-1", stopping),
 			task("t2", "i-1", func(t *cluster.Task) { t.Last = cluster.TaskStopping }), task("t3", "i-2"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-1")
 	})
 	t.Run("CountingTasksOnInstancesThatTakeNoMore", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a"), status(cluster.InstanceDraining)), instance("i-2", zone("a")),
+		s := snapshotOf(instance("i-1", zone("a"), status(cluster.InstanceDraining)), instance("i-2", zone("a")),
 			instance("i-3", zone("b")), task("t", "i-1"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-3")
 	})
 	t.Run("ToTheNextZoneWhenTheBestIsFull", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a"), memory(100)), instance("i-2", zone("b")), task("t", "i-2"))
+		s := snapshotOf(instance("i-1", zone("a"), memory(100)), instance("i-2", zone("b")), task("t", "i-2"))
 		expect(t, "one", where(placement.New(s).Place(web(1)).Placed), "i-2")
 		expect(t, "two", where(placement.New(s).Place(web(2)).Placed), "i-2 i-2")
 	})
@@ -62,32 +62,32 @@ func TestPlaceSpreads(t *testing.T) {
 
 func TestPlaceBetweenEqualsPacks(t *testing.T) {
 	t.Run("KeepsOffFreeGPUs", func(t *testing.T) {
-		s := snapshot(instance("i-1", gpus(1)), instance("i-2"))
+		s := snapshotOf(instance("i-1", gpus(1)), instance("i-2"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-2")
 	})
 	t.Run("FillsTheFullest", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2"), task("t", "i-2", owner("other")))
+		s := snapshotOf(instance("i-1"), instance("i-2"), task("t", "i-2", owner("other")))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-2")
 	})
 	t.Run("WeighsFourGiBAsOneVCPU", func(t *testing.T) {
-		s := snapshot(instance("i-1", cpu(1024), memory(8192)), instance("i-2", cpu(2048), memory(4000)))
+		s := snapshotOf(instance("i-1", cpu(1024), memory(8192)), instance("i-2", cpu(2048), memory(4000)))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-2")
 	})
 	t.Run("TakesTheLowestID", func(t *testing.T) {
-		s := snapshot(instance("i-2"), instance("i-1"))
+		s := snapshotOf(instance("i-2"), instance("i-1"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-1")
 	})
 }
 
 func TestPlaceAccountsForItsOwn(t *testing.T) {
 	t.Run("FillsToTheLastUnit", func(t *testing.T) {
-		s := snapshot(instance("i-1", cpu(512), memory(1024)), instance("i-2", cpu(256), memory(512)))
+		s := snapshotOf(instance("i-1", cpu(512), memory(1024)), instance("i-2", cpu(256), memory(512)))
 		got := placement.New(s).Place(web(4))
 		expect(t, "placed", where(got.Placed), "i-2 i-1 i-1")
 		expect(t, "unplaced", got.Diagnosis.Unplaced, 1)
 	})
 	t.Run("LeavesTheSnapshotAsItIs", func(t *testing.T) {
-		s := snapshot(instance("i-1", gpus(2)))
+		s := snapshotOf(instance("i-1", gpus(2)))
 		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 1, Memory: 1, GPUs: 1}, Owner: "web", Ports: nil}, Count: 2}
 		expect(t, "placed", where(placement.New(s).Place(r).Placed), "i-1[0] i-1[1]")
 		v := s.Instances["i-1"]
@@ -97,23 +97,23 @@ func TestPlaceAccountsForItsOwn(t *testing.T) {
 	})
 	t.Run("CountsDevicesItGave", func(t *testing.T) {
 		// After the first task both have one task and three devices free; i-1 has less memory left.
-		s := snapshot(instance("i-1", gpus(4), memory(600)), instance("i-2", gpus(3)), task("t", "i-2", needs(cluster.Resources{})))
+		s := snapshotOf(instance("i-1", gpus(4), memory(600)), instance("i-2", gpus(3)), task("t", "i-2", needs(cluster.Resources{})))
 		r := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{GPUs: 1}, Owner: "web"}, Count: 2}
 		expect(t, "placed", where(placement.New(s).Place(r).Placed), "i-1[0] i-1[1]")
 	})
 	t.Run("TheBestOfAllZonesWithFewest", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b"), memory(1024)), instance("i-3", zone("c")), task("t", "i-3"))
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b"), memory(1024)), instance("i-3", zone("c")), task("t", "i-3"))
 		expect(t, "placed", where(placement.New(s).Place(web(1)).Placed), "i-2")
 	})
 	t.Run("PlacesNoneOfNone", func(t *testing.T) {
 		for _, n := range []int{0, -1} {
-			if got := placement.New(snapshot(instance("i-1"))).Place(web(n)); len(got.Placed) != 0 || got.Diagnosis != nil {
+			if got := placement.New(snapshotOf(instance("i-1"))).Place(web(n)); len(got.Placed) != 0 || got.Diagnosis != nil {
 				t.Errorf("count %d: %+v", n, got)
 			}
 		}
 	})
 	t.Run("OneStaticPortPerInstance", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2", reserved(quic)), instance("i-3", reserved(http)))
+		s := snapshotOf(instance("i-1"), instance("i-2", reserved(quic)), instance("i-3", reserved(http)))
 		r := web(3)
 		r.Spec.Ports = []cluster.Port{http}
 		got := placement.New(s).Place(r)
@@ -151,7 +151,7 @@ func TestPlaceGivesDevices(t *testing.T) {
 			task("t", "i-1", foreign), task("u", "i-1", foreign), task("v", "i-1", foreign)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := snapshot(instance("i-1", gpus(3)))
+			s := snapshotOf(instance("i-1", gpus(3)))
 			for _, task := range c.tasks {
 				s.Put(task)
 			}
@@ -161,7 +161,7 @@ func TestPlaceGivesDevices(t *testing.T) {
 }
 
 func TestPlaceOnNamedInstances(t *testing.T) {
-	s := snapshot(instance("i-1"), instance("i-2"), instance("i-3", memory(100)), instance("i-4"),
+	s := snapshotOf(instance("i-1"), instance("i-2"), instance("i-3", memory(100)), instance("i-4"),
 		instance("i-5", status(cluster.InstanceInactive)), task("t", "i-4"), task("u", "i-4", stopping))
 	on := func(n, perInstance int, ids ...string) placement.Result {
 		r := web(n)
@@ -190,7 +190,7 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 		expect(t, "placed", len(placement.New(s).Place(r).Placed), 0)
 	})
 	t.Run("ADaemonWaitsForItsPredecessor", func(t *testing.T) {
-		s := snapshot(instance("i-1"), task("t", "i-1", stopping))
+		s := snapshotOf(instance("i-1"), task("t", "i-1", stopping))
 		r := web(1)
 		r.Instances, r.Spec.PerInstance = []string{"i-1"}, 1
 		expect(t, "placed", where(placement.New(s).Place(r).Placed), "")
@@ -198,7 +198,7 @@ func TestPlaceOnNamedInstances(t *testing.T) {
 }
 
 func TestEligible(t *testing.T) {
-	s := snapshot(instance("i-3", attribute("disk", "ssd")), instance("i-1", zone("z"), attribute("disk", "ssd"), disconnected),
+	s := snapshotOf(instance("i-3", attribute("disk", "ssd")), instance("i-1", zone("z"), attribute("disk", "ssd"), disconnected),
 		instance("i-2", attribute("disk", "hdd")), instance("i-4", attribute("disk", "ssd"), status(cluster.InstanceDraining)),
 		instance("i-5", attribute("disk", "ssd"), memory(0)), instance("i-6", attribute("disk", "ssd"), status(cluster.InstanceInactive)),
 		task("t", "i-7"))
@@ -212,7 +212,7 @@ func TestEligible(t *testing.T) {
 }
 
 func TestChooseStops(t *testing.T) {
-	s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")), instance("i-3", zone("b")))
+	s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b")), instance("i-3", zone("b")))
 	all := []*cluster.Task{
 		task("t1", "i-1"), task("t2", "i-1"), task("t3", "i-2"), task("t4", "i-3"), task("t5", "i-3", created(2000)),
 		task("t6", "i-1", pending), task("t7", "", pending), task("t8", "i-2", stopping),
@@ -236,7 +236,7 @@ func TestChooseStops(t *testing.T) {
 		expect(t, "stops", ids(stop(s, []*cluster.Task{all[0], all[2]}, 1)), "t1")
 	})
 	t.Run("CountsWhatItChoseItself", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2"))
+		s := snapshotOf(instance("i-1"), instance("i-2"))
 		tasks := []*cluster.Task{task("t1", "i-1"), task("t2", "i-1"), task("t3", "i-1"), task("t4", "i-2"), task("t5", "i-2", created(2000))}
 		for _, x := range tasks {
 			s.Put(x)
@@ -244,7 +244,7 @@ func TestChooseStops(t *testing.T) {
 		expect(t, "stops", ids(stop(s, tasks, 3)), "t1 t5 t2")
 	})
 	t.Run("CountsThePendingItChoseToo", func(t *testing.T) {
-		s := snapshot(instance("i-1", zone("a")), instance("i-2", zone("b")))
+		s := snapshotOf(instance("i-1", zone("a")), instance("i-2", zone("b")))
 		tasks := []*cluster.Task{task("t1", "i-1", pending), task("t2", "i-1"), task("t3", "i-1"), task("t4", "i-2"), task("t5", "i-2", created(2000))}
 		for _, x := range tasks {
 			s.Put(x)
@@ -252,7 +252,7 @@ func TestChooseStops(t *testing.T) {
 		expect(t, "stops", ids(stop(s, tasks, 2)), "t1 t5")
 	})
 	t.Run("WaitingTasksEmptyNoZone", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2", zone("b")))
+		s := snapshotOf(instance("i-1"), instance("i-2", zone("b")))
 		tasks := []*cluster.Task{task("t1", "i-1"), task("t2", "i-1"), task("t3", "i-2"), task("t4", "", pending), task("t5", "", pending)}
 		for _, x := range tasks {
 			s.Put(x)
@@ -260,7 +260,7 @@ func TestChooseStops(t *testing.T) {
 		expect(t, "stops", ids(stop(s, tasks, 3)), "t4 t5 t1")
 	})
 	t.Run("CountsNoneOfAnotherGroupThatIsReplaced", func(t *testing.T) {
-		s := snapshot(instance("i-1"), instance("i-2"))
+		s := snapshotOf(instance("i-1"), instance("i-2"))
 		come := task("t2", "i-1", group("g"), pending)
 		come.Replaces = "t1"
 		tasks := []*cluster.Task{task("t1", "i-1", group("old")), come, task("t3", "i-1", group("g")), task("t4", "i-2", group("g"), created(2000))}

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
 )
 
 // rule is a constraint's expression with its value for every instance. One that depends on the row alone is evaluated
@@ -67,7 +68,7 @@ func (r *rule) evaluate(e *Engine, i int) {
 
 // subject is an instance as constraints see it, the tasks that this call placed there included.
 type subject struct {
-	cluster.Facts
+	snapshot.Facts
 	group string // of those tasks, empty where there is none
 }
 
@@ -150,7 +151,7 @@ func (m *members) has(i int) bool {
 
 // missing is the first attribute asked for that the instance has not, or has with another value; empty if none is. Of the
 // capacity provider several values may do, with | between them.
-func missing(v *cluster.InstanceView, attributes []string) string {
+func missing(v *snapshot.InstanceView, attributes []string) string {
 	for _, want := range attributes {
 		name, value, valued := strings.Cut(want, "=")
 		has, ok := v.Attributes[name]

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 type tallyKey struct{ owner, group string }
@@ -52,7 +53,7 @@ func (t *tally) recountAll(e *Engine) {
 func (t *tally) is(task *cluster.Task) bool { return t.group == "" || t.group == task.Group }
 
 // recount counts the instance's tasks anew.
-func (t *tally) recount(s *cluster.Snapshot, i int, v *cluster.InstanceView) {
+func (t *tally) recount(s *snapshot.Snapshot, i int, v *snapshot.InstanceView) {
 	c := s.Crowd(t.owner, t.group)
 	active := int32(c.On(v))
 	t.add(i, active-t.active[int32(i)])

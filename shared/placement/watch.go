@@ -3,8 +3,8 @@ package placement
 import (
 	"slices"
 
-	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
 )
 
 // watch knows whether anything is broken that moves could mend, by what has changed since it was asked last: an instance
@@ -74,7 +74,7 @@ func (w *watch) measure(e *Engine, i int) {
 }
 
 // exceeds reports whether tasks that may leave the instance take more of it than they may.
-func (e *Engine) exceeds(v *cluster.InstanceView) bool {
+func (e *Engine) exceeds(v *snapshot.InstanceView) bool {
 	if v == nil || !listed(v) || !v.Available() {
 		return false
 	}
@@ -98,7 +98,7 @@ func (w *watch) restart(e *Engine) {
 }
 
 // eases reports whether the change of an instance, not yet measured, makes room there.
-func (e *Engine) eases(i int, v *cluster.InstanceView) bool {
+func (e *Engine) eases(i int, v *snapshot.InstanceView) bool {
 	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] || int64(len(v.Tasks)) < e.columns.tasks[i] {
 		return true
 	}

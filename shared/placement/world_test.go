@@ -10,6 +10,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // world is a cluster as plain rows: what a snapshot is made of, and what the oracles of the property tests scan.
@@ -21,8 +23,8 @@ type world struct {
 }
 
 // snapshot takes the rows in, in an order that the seed decides.
-func (w *world) snapshot(seed uint64) *cluster.Snapshot {
-	var rows []cluster.Row
+func (w *world) snapshot(seed uint64) *snapshot.Snapshot {
+	var rows []state.Row
 	if w.config != nil {
 		rows = append(rows, w.config)
 	}
@@ -37,15 +39,15 @@ func (w *world) snapshot(seed uint64) *cluster.Snapshot {
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	for _, r := range rows {
 		s.Put(r)
 	}
 	return s
 }
 
-func snapshot(rows ...cluster.Row) *cluster.Snapshot {
-	s := cluster.NewSnapshot()
+func snapshotOf(rows ...state.Row) *snapshot.Snapshot {
+	s := snapshot.NewSnapshot()
 	for _, r := range rows {
 		s.Put(r)
 	}
@@ -133,11 +135,11 @@ func created(second int64) taskOption {
 }
 
 // check and stop ask a new engine.
-func check(s *cluster.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
+func check(s *snapshot.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
 	return placement.New(s).Check(s.Instances[id], r)
 }
 
-func stop(s *cluster.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
+func stop(s *snapshot.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
 	return placement.New(s).ChooseStops(web(n), candidates)
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // words are texts that an encoding could trip over.
@@ -20,24 +21,24 @@ var words = []string{
 var keyWords = []string{"x", "Web_1-a", "a b", "a#b", "a/b", "ü日本", "\"q\"\\", "%41", "~", "0", "a\nb"}
 
 // kinds are an empty row of each kind there is.
-func kinds() map[string]cluster.Row {
-	out := map[string]cluster.Row{}
+func kinds() map[string]state.Row {
+	out := map[string]state.Row{}
 	for _, prefix := range []string{
-		cluster.PrefixMeta, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixAlias,
-		cluster.PrefixDefinition, cluster.PrefixOutbox, cluster.PrefixRequest, cluster.PrefixDue, cluster.PrefixEvent,
-		cluster.PrefixCheckpoint, cluster.PrefixEntry, cluster.PrefixBucket,
+		state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
+		state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
+		state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket,
 	} {
-		out[strings.TrimSuffix(prefix, "#")] = cluster.EmptyRow(prefix)
+		out[strings.TrimSuffix(prefix, "#")] = state.EmptyRow(prefix)
 	}
 	return out
 }
 
 // drawRow fills all fields of a new row like kind, as the row comes back from a store. Its key is one that no other
 // row of the cluster has: n is part of it.
-func drawRow(t *rapid.T, kind cluster.Row, name string, n int) cluster.Row {
+func drawRow(t *rapid.T, kind state.Row, name string, n int) state.Row {
 	row := reflect.New(reflect.TypeOf(kind).Elem())
 	fill(t, row.Elem(), row.Elem().Type().Name())
-	r := row.Interface().(cluster.Row)
+	r := row.Interface().(state.Row)
 	h := r.Header()
 	h.Cluster, h.Rev = name, 1
 	if h.Expires != 0 {
@@ -45,27 +46,27 @@ func drawRow(t *rapid.T, kind cluster.Row, name string, n int) cluster.Row {
 	}
 	word := fmt.Sprintf("%s%d", rapid.SampledFrom(keyWords).Draw(t, "key"), n)
 	switch r := r.(type) {
-	case *cluster.Entry:
-		h.Cluster, r.Name = cluster.Directory, name+word
-	case *cluster.Bucket:
-		h.Cluster, r.Name = cluster.Directory, name+word
+	case *state.Entry:
+		h.Cluster, r.Name = state.Directory, name+word
+	case *state.Bucket:
+		h.Cluster, r.Name = state.Directory, name+word
 	case *cluster.ServiceEvent:
 		r.Service, r.Slot = word, rapid.IntRange(0, cluster.EventRing-1).Draw(t, "slot")
-	case *cluster.Due:
-		r.Kind, r.Subject = cluster.DueService, word
+	case *state.Due:
+		r.Kind, r.Subject = state.DueService, word
 	case *cluster.Service:
 		r.Name = word
 	case *cluster.TaskDefinition:
 		r.Family = word
-	case *cluster.Alias:
+	case *state.Alias:
 		r.Derived = word
 	case *cluster.Instance:
 		r.ID = word
 	case *cluster.Task:
 		r.Owner, r.ID = owner, word
-	case *cluster.Outbox:
+	case *state.Outbox:
 		r.ID = word
-	case *cluster.Request:
+	case *state.Request:
 		r.ID = word
 	}
 	return stored(r)
@@ -125,7 +126,7 @@ func fill(t *rapid.T, v reflect.Value, label string) {
 }
 
 // inUTC changes all times of a row from their zone to UTC.
-func inUTC(row cluster.Row) { toUTC(reflect.ValueOf(row).Elem()) }
+func inUTC(row state.Row) { toUTC(reflect.ValueOf(row).Elem()) }
 
 func toUTC(v reflect.Value) {
 	if v.CanAddr() {

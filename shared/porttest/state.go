@@ -14,15 +14,15 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // State tests an adapter of [handler.State]. open gives the state for one test; it may be the same for all, as every
 // test has clusters of its own.
-func State(t *testing.T, open func(t *testing.T) handler.State) {
+func State(t *testing.T, open func(t *testing.T) state.State) {
 	for _, part := range []struct {
 		name string
-		test func(t *testing.T, s handler.State)
+		test func(t *testing.T, s state.State)
 	}{
 		{"Put", testPut},
 		{"PutAny", testPutAny},
@@ -79,11 +79,11 @@ func instance(name, id string, rev int64) *cluster.Instance {
 	}
 }
 
-func meta(name string, version int64) *cluster.Meta {
-	return &cluster.Meta{Head: head(name, 1), Version: version, CreatedAt: t0, Short: owner}
+func meta(name string, version int64) *state.Meta {
+	return &state.Meta{Head: head(name, 1), Version: version, CreatedAt: t0, Short: owner}
 }
 
-func write(t rapid.TB, s handler.State, w cluster.Write) cluster.Row {
+func write(t rapid.TB, s state.State, w state.Write) state.Row {
 	t.Helper()
 	row, err := s.Write(context.Background(), w)
 	if err != nil {
@@ -92,14 +92,14 @@ func write(t rapid.TB, s handler.State, w cluster.Write) cluster.Row {
 	return row
 }
 
-func put(t rapid.TB, s handler.State, rows ...cluster.Row) {
+func put(t rapid.TB, s state.State, rows ...state.Row) {
 	t.Helper()
 	for _, row := range rows {
-		write(t, s, cluster.Write{Put: row})
+		write(t, s, state.Write{Put: row})
 	}
 }
 
-func get(t rapid.TB, s handler.State, key cluster.Key) cluster.Row {
+func get(t rapid.TB, s state.State, key state.Key) state.Row {
 	t.Helper()
 	row, err := s.Get(context.Background(), key)
 	if err != nil {
@@ -108,7 +108,7 @@ func get(t rapid.TB, s handler.State, key cluster.Key) cluster.Row {
 	return row
 }
 
-func list(t rapid.TB, s handler.State, r cluster.Range) []cluster.Row {
+func list(t rapid.TB, s state.State, r state.Range) []state.Row {
 	t.Helper()
 	rows, err := s.List(context.Background(), r)
 	if err != nil {
@@ -118,7 +118,7 @@ func list(t rapid.TB, s handler.State, r cluster.Range) []cluster.Row {
 }
 
 // same compares rows as far as they can be stored.
-func same(t rapid.TB, what string, want, got cluster.Row) {
+func same(t rapid.TB, what string, want, got state.Row) {
 	t.Helper()
 	if diff := cmp.Diff(text(want), text(got)); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -126,11 +126,11 @@ func same(t rapid.TB, what string, want, got cluster.Row) {
 }
 
 // text is the row's JSON: nil and empty collections, and times in any zone, are the same there.
-func text(row cluster.Row) string {
+func text(row state.Row) string {
 	if row == nil {
 		return "none"
 	}
-	data, err := cluster.EncodeRow(stored(row))
+	data, err := state.EncodeRow(stored(row))
 	if err != nil {
 		return fmt.Sprintf("%v (%+v)", err, row)
 	}
@@ -138,9 +138,9 @@ func text(row cluster.Row) string {
 }
 
 // refused expects a conflict over the row at key, with what the store holds there.
-func refused(t rapid.TB, err error, key cluster.Key, holds cluster.Row) {
+func refused(t rapid.TB, err error, key state.Key, holds state.Row) {
 	t.Helper()
-	var conflict *cluster.Conflict
+	var conflict *state.Conflict
 	if !errors.As(err, &conflict) {
 		t.Fatalf("error %v, want a conflict over row %s", err, key.Sort)
 	}
@@ -153,20 +153,20 @@ func refused(t rapid.TB, err error, key cluster.Key, holds cluster.Row) {
 // invalid expects an error that is not a conflict: trying again cannot help.
 func invalid(t rapid.TB, err error) {
 	t.Helper()
-	var conflict *cluster.Conflict
+	var conflict *state.Conflict
 	if err == nil || errors.As(err, &conflict) {
 		t.Errorf("error %v, want one that is not a conflict", err)
 	}
 }
 
 // stored is the row as it comes back from a store: its times in UTC, its empty collections nil.
-func stored(row cluster.Row) cluster.Row {
-	sort := cluster.KeyOf(row).Sort
-	data, err := cluster.EncodeRow(row)
+func stored(row state.Row) state.Row {
+	sort := state.KeyOf(row).Sort
+	data, err := state.EncodeRow(row)
 	if err != nil {
 		return row
 	}
-	back, err := cluster.DecodeRow(sort, data)
+	back, err := state.DecodeRow(sort, data)
 	if err != nil {
 		return row
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // writers is how many act at the same time.
@@ -25,7 +25,7 @@ func race(t *testing.T, do func(writer int) error) int {
 		all.Go(func() {
 			start.Wait()
 			err := do(i)
-			var conflict *cluster.Conflict
+			var conflict *state.Conflict
 			switch {
 			case err == nil:
 				won.Add(1)
@@ -39,19 +39,19 @@ func race(t *testing.T, do func(writer int) error) int {
 	return int(won.Load())
 }
 
-func testConcurrent(t *testing.T, s handler.State) {
+func testConcurrent(t *testing.T, s state.State) {
 	ctx := context.Background()
 	t.Run("OneVersionHasOneWinner", func(t *testing.T) {
 		name := unique()
 		put(t, s, meta(name, 0))
 		for v := range int64(10) {
-			won := race(t, func(i int) error { return try(s, name, v, cluster.Write{Put: task(name, fmt.Sprint(v, "-", i))}) })
+			won := race(t, func(i int) error { return try(s, name, v, state.Write{Put: task(name, fmt.Sprint(v, "-", i))}) })
 			if won != 1 {
 				t.Fatalf("%d writers committed on version %d, want 1", won, v)
 			}
 			metaIs(t, s, name, v+1)
 		}
-		if rows := list(t, s, cluster.Prefix(name, cluster.PrefixTask)); len(rows) != 10 {
+		if rows := list(t, s, state.Prefix(name, state.PrefixTask)); len(rows) != 10 {
 			t.Errorf("%d rows, want one of each version", len(rows))
 		}
 	})
@@ -65,7 +65,7 @@ func testConcurrent(t *testing.T, s handler.State) {
 		row := task(unique(), "a")
 		put(t, s, row)
 		won := race(t, func(int) error {
-			_, err := s.Write(ctx, cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(row), Attempt: 1, At: t0}})
+			_, err := s.Write(ctx, state.Write{Claim: &state.Claim{Task: state.KeyOf(row), Attempt: 1, At: t0}})
 			return err
 		})
 		if won != 1 {
@@ -75,10 +75,10 @@ func testConcurrent(t *testing.T, s handler.State) {
 	t.Run("BlindWritesAllCount", func(t *testing.T) {
 		name := unique()
 		won := race(t, func(int) error {
-			_, err := s.Write(ctx, cluster.Write{Put: instance(name, "i", 0), Any: true})
+			_, err := s.Write(ctx, state.Write{Put: instance(name, "i", 0), Any: true})
 			return err
 		})
-		if rev := get(t, s, cluster.InstanceKey(name, "i")).Header().Rev; won != writers || rev != writers {
+		if rev := get(t, s, state.InstanceKey(name, "i")).Header().Rev; won != writers || rev != writers {
 			t.Errorf("%d writes held and the row has revision %d, want %d", won, rev, writers)
 		}
 	})
@@ -88,24 +88,24 @@ func testConcurrent(t *testing.T, s handler.State) {
 }
 
 // testCounter has all writers move one cluster on, each deciding again after a conflict.
-func testCounter(t *testing.T, s handler.State) {
+func testCounter(t *testing.T, s state.State) {
 	name := unique()
 	put(t, s, meta(name, 0), instance(name, "counter", 1))
 	const each = 5
 	race(t, func(i int) error {
 		for done := 0; done < each; {
-			m, err := s.Get(context.Background(), cluster.KeyOf(meta(name, 0)))
+			m, err := s.Get(context.Background(), state.KeyOf(meta(name, 0)))
 			if err != nil {
 				return err
 			}
-			c, err := s.Get(context.Background(), cluster.InstanceKey(name, "counter"))
+			c, err := s.Get(context.Background(), state.InstanceKey(name, "counter"))
 			if err != nil {
 				return err
 			}
 			next := instance(name, "counter", c.Header().Rev+1)
 			next.Version = c.(*cluster.Instance).Version + 1
-			err = try(s, name, m.(*cluster.Meta).Version, cluster.Write{Put: next}, cluster.Write{Put: task(name, fmt.Sprint(i, "-", done))})
-			var conflict *cluster.Conflict
+			err = try(s, name, m.(*state.Meta).Version, state.Write{Put: next}, state.Write{Put: task(name, fmt.Sprint(i, "-", done))})
+			var conflict *state.Conflict
 			if err != nil && !errors.As(err, &conflict) {
 				return err
 			}
@@ -116,30 +116,30 @@ func testCounter(t *testing.T, s handler.State) {
 		return nil
 	})
 	metaIs(t, s, name, writers*each)
-	if got := get(t, s, cluster.InstanceKey(name, "counter")).(*cluster.Instance).Version; got != writers*each {
+	if got := get(t, s, state.InstanceKey(name, "counter")).(*cluster.Instance).Version; got != writers*each {
 		t.Errorf("counted %d, want %d", got, writers*each)
 	}
-	if rows := list(t, s, cluster.Prefix(name, cluster.PrefixTask)); len(rows) != writers*each {
+	if rows := list(t, s, state.Prefix(name, state.PrefixTask)); len(rows) != writers*each {
 		t.Errorf("%d rows, want %d", len(rows), writers*each)
 	}
 }
 
 // testCrossed has commits name the same two rows in either order: each takes both or none, and none waits for ever.
-func testCrossed(t *testing.T, s handler.State) {
+func testCrossed(t *testing.T, s state.State) {
 	name := unique()
 	for round := range int64(10) {
 		won := race(t, func(i int) error {
-			pair := []cluster.Write{{Put: instance(name, "a", round+1)}, {Put: instance(name, "b", round+1)}}
+			pair := []state.Write{{Put: instance(name, "a", round+1)}, {Put: instance(name, "b", round+1)}}
 			for _, w := range pair {
 				w.Put.(*cluster.Instance).Version = int64(i)
 			}
 			if i%2 == 1 {
 				pair[0], pair[1] = pair[1], pair[0]
 			}
-			return try(s, name, cluster.NoVersion, pair...)
+			return try(s, name, state.NoVersion, pair...)
 		})
-		a := get(t, s, cluster.InstanceKey(name, "a")).(*cluster.Instance)
-		b := get(t, s, cluster.InstanceKey(name, "b")).(*cluster.Instance)
+		a := get(t, s, state.InstanceKey(name, "a")).(*cluster.Instance)
+		b := get(t, s, state.InstanceKey(name, "b")).(*cluster.Instance)
 		if won != 1 || a.Version != b.Version || a.Rev != round+1 || b.Rev != round+1 {
 			t.Fatalf("round %d: %d won, rows of writers %d and %d", round, won, a.Version, b.Version)
 		}
@@ -147,7 +147,7 @@ func testCrossed(t *testing.T, s handler.State) {
 }
 
 // testFreshReads has one writer write and the others read: none may miss what was acknowledged before it asked.
-func testFreshReads(t *testing.T, s handler.State) {
+func testFreshReads(t *testing.T, s state.State) {
 	name := unique()
 	put(t, s, instance(name, "i", 1))
 	var acknowledged atomic.Int64
@@ -165,14 +165,14 @@ func testFreshReads(t *testing.T, s handler.State) {
 		}
 		for seen := int64(0); seen < last; {
 			least := max(seen, acknowledged.Load())
-			row, err := s.Get(context.Background(), cluster.InstanceKey(name, "i"))
+			row, err := s.Get(context.Background(), state.InstanceKey(name, "i"))
 			if err != nil {
 				return err
 			}
 			if seen = row.Header().Rev; seen < least {
 				return fmt.Errorf("read revision %d when %d was acknowledged", seen, least)
 			}
-			rows, err := s.List(context.Background(), cluster.Prefix(name, ""))
+			rows, err := s.List(context.Background(), state.Prefix(name, ""))
 			if err != nil || len(rows) != 1 || rows[0].Header().Rev < seen {
 				return fmt.Errorf("listed %v after revision %d was read: %w", rows, seen, err)
 			}

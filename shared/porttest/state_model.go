@@ -12,32 +12,32 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
-func conflictRow(err error) cluster.Row {
-	var conflict *cluster.Conflict
+func conflictRow(err error) state.Row {
+	var conflict *state.Conflict
 	if errors.As(err, &conflict) {
 		return conflict.Row
 	}
 	return nil
 }
 
-// model is what the rows of one cluster should be, by [cluster.Write.Apply] alone.
-type model map[string]cluster.Row
+// model is what the rows of one cluster should be, by [state.Write.Apply] alone.
+type model map[string]state.Row
 
 // apply is what a commit does to the model: the conflicts that may be reported, by sort key, with the rows held.
-func (m model) apply(c cluster.Commit) map[string]cluster.Row {
-	next, conflicts := model{}, map[string]cluster.Row{}
+func (m model) apply(c state.Commit) map[string]state.Row {
+	next, conflicts := model{}, map[string]state.Row{}
 	if c.Version >= 0 {
-		old, _ := m[cluster.PrefixMeta].(*cluster.Meta)
+		old, _ := m[state.PrefixMeta].(*state.Meta)
 		if old == nil || old.Version != c.Version {
-			conflicts[cluster.PrefixMeta] = m[cluster.PrefixMeta]
+			conflicts[state.PrefixMeta] = m[state.PrefixMeta]
 		} else {
 			moved := *old
 			moved.Version++
 			moved.Rev++
-			next[cluster.PrefixMeta] = &moved
+			next[state.PrefixMeta] = &moved
 		}
 	}
 	for _, w := range c.Writes {
@@ -62,8 +62,8 @@ func (m model) apply(c cluster.Commit) map[string]cluster.Row {
 	return nil
 }
 
-func (m model) rows() []cluster.Row {
-	var out []cluster.Row
+func (m model) rows() []state.Row {
+	var out []state.Row
 	for _, row := range m {
 		out = append(out, row)
 	}
@@ -72,7 +72,7 @@ func (m model) rows() []cluster.Row {
 }
 
 // testModel makes any changes to a few rows of a cluster and expects after each what the model says.
-func testModel(t *testing.T, s handler.State) {
+func testModel(t *testing.T, s state.State) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := unique()
 		m := model{}
@@ -82,7 +82,7 @@ func testModel(t *testing.T, s handler.State) {
 			} else {
 				m.write(rt, s, drawWrite(rt, name, rapid.SampledFrom(modelRows).Draw(rt, "row"), m))
 			}
-			sameRows(rt, m.rows(), list(rt, s, cluster.Prefix(name, "")))
+			sameRows(rt, m.rows(), list(rt, s, state.Prefix(name, "")))
 		}
 	})
 }
@@ -90,9 +90,9 @@ func testModel(t *testing.T, s handler.State) {
 // modelRows are few, so that writes meet: tasks, an instance, the meta row.
 var modelRows = []string{"a", "b", "c", "instance", "meta"}
 
-func (m model) write(t *rapid.T, s handler.State, w cluster.Write) {
+func (m model) write(t *rapid.T, s state.State, w state.Write) {
 	key := w.Key()
-	conflicts := m.apply(cluster.Commit{Version: cluster.NoVersion, Writes: []cluster.Write{w}})
+	conflicts := m.apply(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
 	row, err := s.Write(context.Background(), w)
 	if conflicts != nil {
 		refused(t, err, key, conflicts[key.Sort])
@@ -104,7 +104,7 @@ func (m model) write(t *rapid.T, s handler.State, w cluster.Write) {
 	same(t, "the row returned", m[key.Sort], row)
 }
 
-func (m model) commit(t *rapid.T, s handler.State, c cluster.Commit) {
+func (m model) commit(t *rapid.T, s state.State, c state.Commit) {
 	conflicts := m.apply(c)
 	err := s.Commit(context.Background(), c)
 	if conflicts == nil {
@@ -113,7 +113,7 @@ func (m model) commit(t *rapid.T, s handler.State, c cluster.Commit) {
 		}
 		return
 	}
-	var conflict *cluster.Conflict
+	var conflict *state.Conflict
 	if !errors.As(err, &conflict) {
 		t.Fatalf("Commit: %v, want a conflict", err)
 	}
@@ -121,7 +121,7 @@ func (m model) commit(t *rapid.T, s handler.State, c cluster.Commit) {
 	if !ok {
 		t.Fatalf("conflict over %s, but that write holds", conflict.Key.Sort)
 	}
-	if conflict.Version != (c.Version >= 0 && conflict.Key.Sort == cluster.PrefixMeta) {
+	if conflict.Version != (c.Version >= 0 && conflict.Key.Sort == state.PrefixMeta) {
 		t.Errorf("conflict over %s with Version %v", conflict.Key.Sort, conflict.Version)
 	}
 	if !conflict.Version {
@@ -129,13 +129,13 @@ func (m model) commit(t *rapid.T, s handler.State, c cluster.Commit) {
 	}
 }
 
-func drawCommit(t *rapid.T, name string, m model) cluster.Commit {
-	c := cluster.Commit{Cluster: name, Version: cluster.NoVersion}
+func drawCommit(t *rapid.T, name string, m model) state.Commit {
+	c := state.Commit{Cluster: name, Version: state.NoVersion}
 	rows := rapid.Permutation(modelRows).Draw(t, "rows")[:rapid.IntRange(0, 4).Draw(t, "writes")]
 	if rapid.Bool().Draw(t, "with version") {
 		rows = slices.DeleteFunc(slices.Clone(rows), func(row string) bool { return row == "meta" })
 		c.Version = 0
-		if old, ok := m[cluster.PrefixMeta].(*cluster.Meta); ok {
+		if old, ok := m[state.PrefixMeta].(*state.Meta); ok {
 			c.Version = max(0, old.Version+rapid.SampledFrom([]int64{0, 0, 0, -1, 1}).Draw(t, "version"))
 		}
 	}
@@ -145,8 +145,8 @@ func drawCommit(t *rapid.T, name string, m model) cluster.Commit {
 	return c
 }
 
-func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
-	var next cluster.Row
+func drawWrite(t *rapid.T, name, row string, m model) state.Write {
+	var next state.Row
 	switch row {
 	case "meta":
 		next = meta(name, rapid.Int64Range(0, 2).Draw(t, "version"))
@@ -155,7 +155,7 @@ func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
 	default:
 		next = drawTask(t, name, row)
 	}
-	key := cluster.KeyOf(next)
+	key := state.KeyOf(next)
 	if old := m[key.Sort]; old != nil {
 		next.Header().Rev = old.Header().Rev
 	}
@@ -164,17 +164,17 @@ func drawWrite(t *rapid.T, name, row string, m model) cluster.Write {
 	kind := rapid.IntRange(0, 6).Draw(t, "kind")
 	switch {
 	case kind == 0:
-		return cluster.Write{Put: next, Any: true}
+		return state.Write{Put: next, Any: true}
 	case kind == 1:
-		return cluster.Write{Delete: &key, Rev: rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "of")}
+		return state.Write{Delete: &key, Rev: rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "of")}
 	case kind == 2 && row != "meta":
-		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
+		return state.Write{Stop: &state.Stop{Task: key, Code: some.Draw(t, "code"), Reason: some.Draw(t, "reason")}}
 	case kind == 3 && row != "meta":
-		return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: rapid.Int32Range(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
+		return state.Write{Claim: &state.Claim{Task: key, Attempt: rapid.Int32Range(1, 3).Draw(t, "attempt"), At: drawTime(t, "at")}}
 	case kind == 4 && row != "meta":
-		return cluster.Write{Observe: drawObservation(t, key)}
+		return state.Write{Observe: drawObservation(t, key)}
 	}
-	return cluster.Write{Put: next}
+	return state.Write{Put: next}
 }
 
 func drawTime(t *rapid.T, label string) time.Time {
@@ -206,9 +206,9 @@ func drawTask(t *rapid.T, name, id string) *cluster.Task {
 	})
 }
 
-func drawObservation(t *rapid.T, key cluster.Key) *cluster.Observation {
+func drawObservation(t *rapid.T, key state.Key) *state.Observation {
 	some := rapid.SampledFrom([]string{"", "x", "y"})
-	o := &cluster.Observation{
+	o := &state.Observation{
 		Task: key, Version: rapid.Int64Range(0, 4).Draw(t, "version"), ECSID: some.Draw(t, "ECS id"),
 		Last: drawStatus(t, "last"), Health: drawHealth(t), Started: drawTime(t, "started"),
 		Stopped: drawTime(t, "stopped"), StopCode: some.Draw(t, "code"), Reason: some.Draw(t, "reason"),
@@ -221,7 +221,7 @@ func drawObservation(t *rapid.T, key cluster.Key) *cluster.Observation {
 }
 
 // testCopies changes rows that were given to the state or came from it, and expects that the state does not notice.
-func testCopies(t *testing.T, s handler.State) {
+func testCopies(t *testing.T, s state.State) {
 	name := unique()
 	made := func() *cluster.Task {
 		code := 1
@@ -230,12 +230,12 @@ func testCopies(t *testing.T, s handler.State) {
 			t.Overrides = &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "c", Command: []string{"x"}}}}
 		})
 	}
-	spoil := func(row cluster.Row) {
+	spoil := func(row state.Row) {
 		t := row.(*cluster.Task)
 		t.Rev, t.Reason, t.Tags["k"], t.GPUs[0], *t.ExitCode = 99, "spoilt", "spoilt", 99, 99
 		t.Overrides.Containers[0].Command[0], t.Overrides.CPU = "spoilt", "spoilt"
 	}
-	key := cluster.KeyOf(made())
+	key := state.KeyOf(made())
 	holds := func(what string, rev int64) {
 		t.Helper()
 		want := made()
@@ -250,44 +250,44 @@ func testCopies(t *testing.T, s handler.State) {
 	holds("the row given to Put", 1)
 	spoil(get(t, s, key))
 	holds("the row from Get", 1)
-	spoil(list(t, s, cluster.Prefix(name, ""))[0])
+	spoil(list(t, s, state.Prefix(name, ""))[0])
 	holds("the row from List", 1)
 	if row, err := s.Peek(context.Background(), key); err == nil && row != nil {
 		spoil(row)
 	}
 	holds("the row from Peek", 1)
-	_, err := s.Write(context.Background(), cluster.Write{Put: made()})
+	_, err := s.Write(context.Background(), state.Write{Put: made()})
 	spoil(conflictRow(err))
 	holds("the row of a conflict", 1)
 	given = made()
 	given.Rev = 2
-	commit(t, s, name, cluster.NoVersion, cluster.Write{Put: given}, cluster.Write{Put: task(name, "b")})
+	commit(t, s, name, state.NoVersion, state.Write{Put: given}, state.Write{Put: task(name, "b")})
 	spoil(given)
 	holds("the row given to Commit", 2)
 	code := 5
-	o := &cluster.Observation{Task: key, Version: 1, Last: cluster.TaskStopped, ExitCode: &code}
-	spoil(write(t, s, cluster.Write{Observe: o}))
+	o := &state.Observation{Task: key, Version: 1, Last: cluster.TaskStopped, ExitCode: &code}
+	spoil(write(t, s, state.Write{Observe: o}))
 	code = 6
 	if got := get(t, s, key).(*cluster.Task); *got.ExitCode != 5 || got.Tags["k"] != "v" || got.GPUs[0] != 1 {
 		t.Errorf("after changing the row of an observation: %s", text(got))
 	}
 }
 
-func testCanceled(t *testing.T, s handler.State) {
+func testCanceled(t *testing.T, s state.State) {
 	name := unique()
 	put(t, s, meta(name, 0))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, writeErr := s.Write(ctx, cluster.Write{Put: task(name, "a")})
-	_, getErr := s.Get(ctx, cluster.KeyOf(meta(name, 0)))
-	_, listErr := s.List(ctx, cluster.Prefix(name, ""))
-	commitErr := s.Commit(ctx, cluster.Commit{Cluster: name, Writes: []cluster.Write{{Put: task(name, "b")}}})
+	_, writeErr := s.Write(ctx, state.Write{Put: task(name, "a")})
+	_, getErr := s.Get(ctx, state.KeyOf(meta(name, 0)))
+	_, listErr := s.List(ctx, state.Prefix(name, ""))
+	commitErr := s.Commit(ctx, state.Commit{Cluster: name, Writes: []state.Write{{Put: task(name, "b")}}})
 	for what, err := range map[string]error{"Write": writeErr, "Get": getErr, "List": listErr, "Commit": commitErr} {
 		if err == nil {
 			t.Errorf("%s took no notice", what)
 		}
 	}
-	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != 1 {
+	if rows := list(t, s, state.Prefix(name, "")); len(rows) != 1 {
 		t.Errorf("%d rows, want the one of before", len(rows))
 	}
 }

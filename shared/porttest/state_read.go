@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
-func ids(rows []cluster.Row) []string {
+func ids(rows []state.Row) []string {
 	var out []string
 	for _, r := range rows {
 		out = append(out, r.(*cluster.Instance).ID)
@@ -23,24 +23,24 @@ func ids(rows []cluster.Row) []string {
 	return out
 }
 
-func testList(t *testing.T, s handler.State) {
+func testList(t *testing.T, s state.State) {
 	name, other := unique(), unique()
 	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
 		put(t, s, instance(name, id, 1), instance(other, id+"x", 1))
 	}
 	put(t, s, meta(name, 0), task(name, "t"))
-	in := func(from, to string, limit int) cluster.Range {
-		return cluster.Range{Cluster: name, From: cluster.PrefixInstance + from, To: cluster.PrefixInstance + to, Limit: limit}
+	in := func(from, to string, limit int) state.Range {
+		return state.Range{Cluster: name, From: state.PrefixInstance + from, To: state.PrefixInstance + to, Limit: limit}
 	}
 	all := []string{"B", "a", "a b", "ab", "b", "c", "ü"}
-	withLimit := cluster.Prefix(name, cluster.PrefixInstance)
+	withLimit := state.Prefix(name, state.PrefixInstance)
 	withLimit.Limit = 3
 	for _, c := range []struct {
 		name string
-		r    cluster.Range
+		r    state.Range
 		want []string
 	}{
-		{"Prefix", cluster.Prefix(name, cluster.PrefixInstance), all},
+		{"Prefix", state.Prefix(name, state.PrefixInstance), all},
 		{"PrefixWithLimit", withLimit, all[:3]},
 		{"FromIsIncluded", in("a", "b", 0), []string{"a", "a b", "ab"}},
 		{"ToIsExcluded", in("", "a", 0), []string{"B"}},
@@ -52,8 +52,8 @@ func testList(t *testing.T, s handler.State) {
 		{"NothingThere", in("d", "e", 0), nil},
 		{"Empty", in("a", "a", 0), nil},
 		{"Backwards", in("b", "a", 0), nil},
-		{"PrefixOfOneKey", cluster.Prefix(name, cluster.PrefixInstance+"a"), []string{"a", "a b", "ab"}},
-		{"UnknownCluster", cluster.Prefix(unique(), cluster.PrefixInstance), nil},
+		{"PrefixOfOneKey", state.Prefix(name, state.PrefixInstance+"a"), []string{"a", "a b", "ab"}},
+		{"UnknownCluster", state.Prefix(unique(), state.PrefixInstance), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, ids(list(t, s, c.r))); diff != "" {
@@ -62,7 +62,7 @@ func testList(t *testing.T, s handler.State) {
 		})
 	}
 	t.Run("WholeCluster", func(t *testing.T) {
-		rows := list(t, s, cluster.Prefix(name, ""))
+		rows := list(t, s, state.Prefix(name, ""))
 		if len(rows) != len(all)+2 || !slices.IsSortedFunc(rows, bySort) {
 			t.Errorf("%d rows, want %d, in order", len(rows), len(all)+2)
 		}
@@ -71,32 +71,32 @@ func testList(t *testing.T, s handler.State) {
 	t.Run("MoreThanAPage", func(t *testing.T) { testListPages(t, s) })
 }
 
-func bySort(a, b cluster.Row) int { return strings.Compare(cluster.KeyOf(a).Sort, cluster.KeyOf(b).Sort) }
+func bySort(a, b state.Row) int { return strings.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) }
 
-func testListFresh(t *testing.T, s handler.State) {
+func testListFresh(t *testing.T, s state.State) {
 	name := unique()
 	for rev := int64(1); rev <= 3; rev++ {
 		put(t, s, instance(name, "i", rev))
-		rows := list(t, s, cluster.Prefix(name, ""))
+		rows := list(t, s, state.Prefix(name, ""))
 		if len(rows) != 1 || rows[0].Header().Rev != rev {
 			t.Fatalf("%v, want one row of revision %d", rows, rev)
 		}
 	}
-	key := cluster.InstanceKey(name, "i")
-	write(t, s, cluster.Write{Delete: &key})
-	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != 0 {
+	key := state.InstanceKey(name, "i")
+	write(t, s, state.Write{Delete: &key})
+	if rows := list(t, s, state.Prefix(name, "")); len(rows) != 0 {
 		t.Errorf("%v after the deletion", rows)
 	}
 }
 
-func testListPages(t *testing.T, s handler.State) {
+func testListPages(t *testing.T, s state.State) {
 	name := unique()
 	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
 	for i := range n {
 		put(t, s, task(name, fmt.Sprintf("%02d", i), func(t *cluster.Task) { t.Reason = strings.Repeat("x", size) }))
 	}
 	for _, limit := range []int{0, 1, 11, 12, 25, n, n + 1} {
-		r := cluster.Prefix(name, cluster.PrefixTask)
+		r := state.Prefix(name, state.PrefixTask)
 		r.Limit = limit
 		want := n
 		if limit > 0 {
@@ -114,31 +114,31 @@ func testListPages(t *testing.T, s handler.State) {
 	}
 }
 
-func testDueBy(t *testing.T, s handler.State) {
+func testDueBy(t *testing.T, s state.State) {
 	name := unique()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second, 24 * time.Hour}
 	for i := range offsets {
 		i := (i + 3) % len(offsets) // not in order
-		put(t, s, &cluster.Due{Head: head(name, 1), At: at.Add(offsets[i]), Kind: cluster.DueService, Subject: "s"})
+		put(t, s, &state.Due{Head: head(name, 1), At: at.Add(offsets[i]), Kind: state.DueService, Subject: "s"})
 	}
 	// Two of one time, and a row on either side of all due rows.
-	put(t, s, &cluster.Due{Head: head(name, 1), At: at, Kind: cluster.DueOutbox}, meta(name, 0),
-		&cluster.Checkpoint{Head: head(name, 1)}, &cluster.ServiceEvent{Head: head(name, 1), Service: "s"})
+	put(t, s, &state.Due{Head: head(name, 1), At: at, Kind: state.DueOutbox}, meta(name, 0),
+		&state.Checkpoint{Head: head(name, 1)}, &cluster.ServiceEvent{Head: head(name, 1), Service: "s"})
 	for _, c := range []struct {
 		after time.Duration
 		want  int
 	}{{-48 * time.Hour, 0}, {-time.Hour, 1}, {-time.Microsecond, 3}, {0, 5}, {time.Microsecond, 6}, {time.Hour, 7}, {48 * time.Hour, 8}} {
-		rows := list(t, s, cluster.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
+		rows := list(t, s, state.DueBy(name, at.Add(c.after).In(time.FixedZone("", 3600))))
 		if len(rows) != c.want {
 			t.Errorf("%d rows due by %v, want %d", len(rows), c.after, c.want)
 		}
 		for i, row := range rows {
-			due, ok := row.(*cluster.Due)
+			due, ok := row.(*state.Due)
 			if !ok {
 				t.Fatalf("%T among the due rows", row)
 			}
-			if i > 0 && due.At.Before(rows[i-1].(*cluster.Due).At) {
+			if i > 0 && due.At.Before(rows[i-1].(*state.Due).At) {
 				t.Errorf("due rows are not in order of time")
 			}
 		}
@@ -146,17 +146,17 @@ func testDueBy(t *testing.T, s handler.State) {
 }
 
 // testRoundTrip fills every field of every kind of row and reads it back.
-func testRoundTrip(t *testing.T, s handler.State) {
+func testRoundTrip(t *testing.T, s state.State) {
 	for kindName, kind := range kinds() {
 		t.Run(kindName, func(t *testing.T) {
 			n := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				n++
 				row := drawRow(rt, kind, unique(), n)
-				key := cluster.KeyOf(row)
+				key := state.KeyOf(row)
 				put(rt, s, stored(row)) // a copy: what the writer does with its own row is its own affair
-				read := map[string]cluster.Row{"Get": get(rt, s, key)}
-				if rows := list(rt, s, cluster.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
+				read := map[string]state.Row{"Get": get(rt, s, key)}
+				if rows := list(rt, s, state.Prefix(key.Cluster, key.Sort)); len(rows) == 1 {
 					read["List"] = rows[0]
 				}
 				read["conflict"] = inConflict(s, row)
@@ -175,13 +175,13 @@ func testRoundTrip(t *testing.T, s handler.State) {
 			t.Tags, t.GPUs, t.Overrides = map[string]string{}, []int{}, &cluster.Overrides{}
 		})
 		put(t, s, row)
-		got := get(t, s, cluster.KeyOf(row)).(*cluster.Task)
+		got := get(t, s, state.KeyOf(row)).(*cluster.Task)
 		if len(got.Tags) != 0 || len(got.GPUs) != 0 || got.Overrides == nil {
 			t.Errorf("row %+v, want no tags, no GPUs, and overrides that say nothing", got)
 		}
-		dated := &cluster.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
+		dated := &state.Outbox{Head: cluster.Head{Cluster: name, Rev: 1}, ID: "o", CreatedAt: at}
 		put(t, s, dated)
-		if got := get(t, s, cluster.KeyOf(dated)).(*cluster.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
+		if got := get(t, s, state.KeyOf(dated)).(*state.Outbox); !got.CreatedAt.Equal(at) || got.CreatedAt.Location() != time.UTC {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
 		deep := &cluster.Service{
@@ -189,7 +189,7 @@ func testRoundTrip(t *testing.T, s handler.State) {
 			Last: &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
 		}
 		put(t, s, deep)
-		read := get(t, s, cluster.KeyOf(deep)).(*cluster.Service)
+		read := get(t, s, state.KeyOf(deep)).(*cluster.Service)
 		for where, got := range map[string]time.Time{
 			"a list": read.Older[0].UpdatedAt, "a pointer": read.Last.CreatedAt, "a map": read.Said["x"],
 		} {
@@ -201,17 +201,17 @@ func testRoundTrip(t *testing.T, s handler.State) {
 }
 
 // inConflict has the state say what it holds in a conflict.
-func inConflict(s handler.State, row cluster.Row) cluster.Row {
+func inConflict(s state.State, row state.Row) state.Row {
 	again := stored(row)
 	again.Header().Rev = 7
-	_, err := s.Write(context.Background(), cluster.Write{Put: again})
+	_, err := s.Write(context.Background(), state.Write{Put: again})
 	return conflictRow(err)
 }
 
-func testOddKeys(t *testing.T, s handler.State) {
+func testOddKeys(t *testing.T, s state.State) {
 	name := unique()
-	for _, key := range []cluster.Key{
-		{Cluster: name, Sort: cluster.PrefixMeta}, {Cluster: name, Sort: "nothing"}, {Cluster: name, Sort: cluster.PrefixInstance},
+	for _, key := range []state.Key{
+		{Cluster: name, Sort: state.PrefixMeta}, {Cluster: name, Sort: "nothing"}, {Cluster: name, Sort: state.PrefixInstance},
 		{Cluster: unique(), Sort: "nothing#" + strings.Repeat("ü", 500)},
 	} {
 		if row := get(t, s, key); row != nil {
@@ -220,30 +220,30 @@ func testOddKeys(t *testing.T, s handler.State) {
 		if row, err := s.Peek(context.Background(), key); row != nil || err != nil {
 			t.Errorf("Peek(%v) = %v, %v, want nothing", key, row, err)
 		}
-		if got := write(t, s, cluster.Write{Delete: &key}); got != nil {
+		if got := write(t, s, state.Write{Delete: &key}); got != nil {
 			t.Errorf("deleting %v returns %v", key, got)
 		}
 	}
-	for _, key := range []cluster.Key{{}, {Cluster: name}, {Sort: "meta"}} {
+	for _, key := range []state.Key{{}, {Cluster: name}, {Sort: "meta"}} {
 		_, err := s.Get(context.Background(), key)
 		invalid(t, err)
 	}
-	long := strings.Repeat("x", 1024-len(cluster.PrefixInstance))
+	long := strings.Repeat("x", 1024-len(state.PrefixInstance))
 	invalid(t, writeError(s, instance(name, long+"x", 1)))
 	for _, id := range append(slices.Clone(keyWords), long, "a#", "a##", "A", "#a", " ", "日") {
 		row := instance(name, id, 1)
 		put(t, s, row)
-		same(t, id, row, get(t, s, cluster.KeyOf(row)))
-		if row, err := s.Peek(context.Background(), cluster.KeyOf(row)); err != nil || row != nil && row.Header().Rev != 1 {
+		same(t, id, row, get(t, s, state.KeyOf(row)))
+		if row, err := s.Peek(context.Background(), state.KeyOf(row)); err != nil || row != nil && row.Header().Rev != 1 {
 			t.Errorf("Peek = %v, %v", row, err)
 		}
 	}
-	if rows := list(t, s, cluster.Prefix(name, "")); len(rows) != len(keyWords)+7 {
+	if rows := list(t, s, state.Prefix(name, "")); len(rows) != len(keyWords)+7 {
 		t.Errorf("%d rows, want %d", len(rows), len(keyWords)+7)
 	}
 }
 
-func writeError(s handler.State, row cluster.Row) error {
-	_, err := s.Write(context.Background(), cluster.Write{Put: row})
+func writeError(s state.State, row state.Row) error {
+	_, err := s.Write(context.Background(), state.Write{Put: row})
 	return err
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // attempt makes the write on a row that stands as old (nil: absent) and expects what holds says: the row after it, or
 // a conflict with old.
-func attempt(t *testing.T, s handler.State, old, after cluster.Row, w cluster.Write) {
+func attempt(t *testing.T, s state.State, old, after state.Row, w state.Write) {
 	t.Helper()
 	if old != nil {
 		put(t, s, old)
@@ -29,7 +29,7 @@ func attempt(t *testing.T, s handler.State, old, after cluster.Row, w cluster.Wr
 	same(t, "the row stored", after, get(t, s, w.Key()))
 }
 
-func testPut(t *testing.T, s handler.State) {
+func testPut(t *testing.T, s state.State) {
 	with := func(name string, rev int64, zone string) *cluster.Instance {
 		i := instance(name, "i", rev)
 		i.Attributes = map[string]string{cluster.AttributeZone: zone}
@@ -52,14 +52,14 @@ func testPut(t *testing.T, s handler.State) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := unique()
-			var old, after cluster.Row
+			var old, after state.Row
 			for rev := int64(1); rev < c.old; rev++ {
 				put(t, s, with(name, rev, "earlier"))
 			}
 			if c.old > 0 {
 				old = with(name, c.old, "old")
 			}
-			w := cluster.Write{Put: with(name, c.new, "new")}
+			w := state.Write{Put: with(name, c.new, "new")}
 			if c.holds {
 				after = with(name, c.new, "new")
 			}
@@ -69,16 +69,16 @@ func testPut(t *testing.T, s handler.State) {
 	t.Run("LeavesNothingOfTheOldRow", func(t *testing.T) {
 		name := unique()
 		full := task(name, "a", func(t *cluster.Task) { t.Reason, t.Attempt, t.Tags = "r", 3, map[string]string{"k": "v"} })
-		attempt(t, s, full, task(name, "a", rev(2)), cluster.Write{Put: task(name, "a", rev(2))})
+		attempt(t, s, full, task(name, "a", rev(2)), state.Write{Put: task(name, "a", rev(2))})
 	})
 }
 
 func rev(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
 
-func testPutAny(t *testing.T, s handler.State) {
+func testPutAny(t *testing.T, s state.State) {
 	t.Run("Creates", func(t *testing.T) {
 		name := unique()
-		attempt(t, s, nil, task(name, "a", rev(1)), cluster.Write{Put: task(name, "a", rev(0)), Any: true})
+		attempt(t, s, nil, task(name, "a", rev(1)), state.Write{Put: task(name, "a", rev(0)), Any: true})
 	})
 	t.Run("Replaces", func(t *testing.T) {
 		name := unique()
@@ -87,40 +87,40 @@ func testPutAny(t *testing.T, s handler.State) {
 		next := task(name, "a", func(t *cluster.Task) { t.Tags = map[string]string{"k": "v"} })
 		after := *next
 		after.Rev = 3
-		attempt(t, s, old, &after, cluster.Write{Put: next, Any: true})
+		attempt(t, s, old, &after, state.Write{Put: next, Any: true})
 	})
 	t.Run("CountsOnFromTheRowWhateverItSays", func(t *testing.T) {
 		name := unique()
-		attempt(t, s, task(name, "a"), task(name, "a", rev(2)), cluster.Write{Put: task(name, "a", rev(99)), Any: true})
+		attempt(t, s, task(name, "a"), task(name, "a", rev(2)), state.Write{Put: task(name, "a", rev(99)), Any: true})
 	})
 	t.Run("IsFollowedByAPlainPut", func(t *testing.T) {
 		name := unique()
-		row := write(t, s, cluster.Write{Put: task(name, "a", rev(0)), Any: true})
+		row := write(t, s, state.Write{Put: task(name, "a", rev(0)), Any: true})
 		put(t, s, task(name, "a", rev(row.Header().Rev+1)))
 	})
 }
 
-func testDelete(t *testing.T, s handler.State) {
+func testDelete(t *testing.T, s state.State) {
 	name := unique()
 	row := task(name, "a")
-	key := cluster.KeyOf(row)
+	key := state.KeyOf(row)
 	put(t, s, row, task(name, "b"))
 	for _, step := range []string{"a row", "an absent row"} {
-		if got := write(t, s, cluster.Write{Delete: &key}); got != nil {
+		if got := write(t, s, state.Write{Delete: &key}); got != nil {
 			t.Errorf("deleting %s returns %v, want nil", step, got)
 		}
 		if got := get(t, s, key); got != nil {
 			t.Errorf("after deleting %s there is %v", step, got)
 		}
 	}
-	if got := list(t, s, cluster.Prefix(name, "")); len(got) != 1 {
+	if got := list(t, s, state.Prefix(name, "")); len(got) != 1 {
 		t.Errorf("%d rows are left, want 1", len(got))
 	}
 	t.Run("ARowCreatedAgainCountsFromOne", func(t *testing.T) { put(t, s, task(name, "a")) })
 	t.Run("OfOneRevision", func(t *testing.T) {
 		row := task(unique(), "a")
-		key := cluster.KeyOf(row)
-		w := cluster.Write{Delete: &key, Rev: 1}
+		key := state.KeyOf(row)
+		w := state.Write{Delete: &key, Rev: 1}
 		attempt(t, s, nil, nil, w)
 		put(t, s, row, task(row.Cluster, "a", rev(2)))
 		_, err := s.Write(t.Context(), w)
@@ -142,12 +142,12 @@ type taskCase struct {
 
 func plain(*cluster.Task) {}
 
-func runTaskCases(t *testing.T, s handler.State, cases []taskCase, w func(key cluster.Key, name string) cluster.Write) {
+func runTaskCases(t *testing.T, s state.State, cases []taskCase, w func(key state.Key, name string) state.Write) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			name := unique()
-			key := cluster.TaskKey(name, owner, "a")
-			var old, after cluster.Row
+			key := state.TaskKey(name, owner, "a")
+			var old, after state.Row
 			if c.old != nil {
 				old = task(name, "a", c.old)
 			}
@@ -159,7 +159,7 @@ func runTaskCases(t *testing.T, s handler.State, cases []taskCase, w func(key cl
 	}
 }
 
-func testStop(t *testing.T, s handler.State) {
+func testStop(t *testing.T, s state.State) {
 	stopped := func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R" }
 	runTaskCases(t, s, []taskCase{
 		{"NeverStarted", plain, stopped},
@@ -169,18 +169,18 @@ func testStop(t *testing.T, s handler.State) {
 		{"RefusesAbsent", nil, nil},
 		{"RefusesTwice", func(t *cluster.Task) { t.Desired, t.Reason = cluster.TaskStopped, "first" }, nil},
 		{"RefusesStopped", func(t *cluster.Task) { t.Last = cluster.TaskStopped }, nil},
-	}, func(key cluster.Key, _ string) cluster.Write {
-		return cluster.Write{Stop: &cluster.Stop{Task: key, Code: "C", Reason: "R"}}
+	}, func(key state.Key, _ string) state.Write {
+		return state.Write{Stop: &state.Stop{Task: key, Code: "C", Reason: "R"}}
 	})
 	t.Run("WithoutReasonClearsIt", func(t *testing.T) {
 		name := unique()
 		old := task(name, "a", func(t *cluster.Task) { t.StopCode, t.Reason = "old", "old" })
 		after := task(name, "a", rev(2), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
-		attempt(t, s, old, after, cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(old)}})
+		attempt(t, s, old, after, state.Write{Stop: &state.Stop{Task: state.KeyOf(old)}})
 	})
 }
 
-func testClaim(t *testing.T, s handler.State) {
+func testClaim(t *testing.T, s state.State) {
 	for _, n := range []int32{1, 2} {
 		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
 		at := func(attempt int32, edits ...func(*cluster.Task)) func(*cluster.Task) {
@@ -202,23 +202,23 @@ func testClaim(t *testing.T, s handler.State) {
 				{"RefusesWhatShallStop", at(n-1, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }), nil},
 				{"RefusesRunning", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskRunning }), nil},
 				{"RefusesStopped", at(n-1, func(t *cluster.Task) { t.Last = cluster.TaskStopped }), nil},
-			}, func(key cluster.Key, _ string) cluster.Write {
-				return cluster.Write{Claim: &cluster.Claim{Task: key, Attempt: n, At: t0}}
+			}, func(key state.Key, _ string) state.Write {
+				return state.Write{Claim: &state.Claim{Task: key, Attempt: n, At: t0}}
 			})
 		})
 	}
 	t.Run("RefusesToSkip", func(t *testing.T) {
 		old := task(unique(), "a")
-		attempt(t, s, old, nil, cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(old), Attempt: 2, At: t0}})
+		attempt(t, s, old, nil, state.Write{Claim: &state.Claim{Task: state.KeyOf(old), Attempt: 2, At: t0}})
 	})
 }
 
-func testObserve(t *testing.T, s handler.State) {
+func testObserve(t *testing.T, s state.State) {
 	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
 }
 
-func testObserveRunning(t *testing.T, s handler.State) {
+func testObserveRunning(t *testing.T, s state.State) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
 		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, cluster.Healthy, cluster.At(started)
@@ -236,8 +236,8 @@ func testObserveRunning(t *testing.T, s handler.State) {
 		{"RefusesStale", ecs(6, "e"), nil},
 		{"RefusesOtherTask", ecs(4, "other"), nil},
 		{"RefusesStopped", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
-	}, func(key cluster.Key, _ string) cluster.Write {
-		return cluster.Write{Observe: &cluster.Observation{
+	}, func(key state.Key, _ string) state.Write {
+		return state.Write{Observe: &state.Observation{
 			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: started,
 			// What only a stopped task has is left out.
 			Stopped: t0.Add(time.Hour), StopCode: "C", Reason: "R", ExitCode: new(int),
@@ -247,11 +247,11 @@ func testObserveRunning(t *testing.T, s handler.State) {
 		name := unique()
 		old := task(name, "a", running, func(t *cluster.Task) { t.Expires = 7_000_000_000 })
 		after := task(name, "a", running, rev(2), func(t *cluster.Task) { t.Version, t.Health, t.Expires = 6, cluster.UnknownHealth, 7_000_000_000 })
-		attempt(t, s, old, after, cluster.Write{Observe: &cluster.Observation{Task: cluster.KeyOf(old), Version: 6, Last: cluster.TaskRunning}})
+		attempt(t, s, old, after, state.Write{Observe: &state.Observation{Task: state.KeyOf(old), Version: 6, Last: cluster.TaskRunning}})
 	})
 }
 
-func testObserveStopped(t *testing.T, s handler.State) {
+func testObserveStopped(t *testing.T, s state.State) {
 	ended, code := t0.Add(time.Hour), 137
 	stopped := func(t *cluster.Task) {
 		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, cluster.At(ended), 7_000_000_000
@@ -265,8 +265,8 @@ func testObserveStopped(t *testing.T, s handler.State) {
 		{"KeepsACodeAlone", func(t *cluster.Task) { t.StopCode = "mine" }, func(t *cluster.Task) { stopped(t); t.Reason = "R" }},
 		{"RefusesTwice", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskStopped, 4 }, nil},
 		{"RefusesStale", func(t *cluster.Task) { t.Last, t.Version = cluster.TaskRunning, 9 }, nil},
-	}, func(key cluster.Key, _ string) cluster.Write {
-		return cluster.Write{Observe: &cluster.Observation{
+	}, func(key state.Key, _ string) state.Write {
+		return state.Write{Observe: &state.Observation{
 			Task: key, Version: 5, ECSID: "e", Last: cluster.TaskStopped, Stopped: ended, StopCode: "C", Reason: "R",
 			ExitCode: &code, Expires: 7_000_000_000,
 		}}
@@ -274,9 +274,9 @@ func testObserveStopped(t *testing.T, s handler.State) {
 	t.Run("InTurn", func(t *testing.T) {
 		name := unique()
 		put(t, s, task(name, "a"))
-		key := cluster.TaskKey(name, owner, "a")
-		observe := func(version int64, last cluster.TaskStatus) cluster.Write {
-			return cluster.Write{Observe: &cluster.Observation{Task: key, Version: version, ECSID: "e", Last: last}}
+		key := state.TaskKey(name, owner, "a")
+		observe := func(version int64, last cluster.TaskStatus) state.Write {
+			return state.Write{Observe: &state.Observation{Task: key, Version: version, ECSID: "e", Last: last}}
 		}
 		write(t, s, observe(2, cluster.TaskRunning))
 		held := write(t, s, observe(3, cluster.TaskStopped))
@@ -288,35 +288,35 @@ func testObserveStopped(t *testing.T, s handler.State) {
 }
 
 // testOtherRows guards against attributes that other kinds of row use for other things.
-func testOtherRows(t *testing.T, s handler.State) {
+func testOtherRows(t *testing.T, s state.State) {
 	name := unique()
 	service := &cluster.Service{Head: head(name, 1), Name: "s", Status: cluster.ServiceActive, CreatedAt: t0}
 	row := instance(name, "i", 1)
 	put(t, s, row, service)
-	for _, row := range []cluster.Row{row, service} {
-		for _, w := range []cluster.Write{
-			{Stop: &cluster.Stop{Task: cluster.KeyOf(row)}},
-			{Claim: &cluster.Claim{Task: cluster.KeyOf(row), Attempt: 1, At: t0}},
-			{Observe: &cluster.Observation{Task: cluster.KeyOf(row), Version: 9, Last: cluster.TaskRunning}},
+	for _, row := range []state.Row{row, service} {
+		for _, w := range []state.Write{
+			{Stop: &state.Stop{Task: state.KeyOf(row)}},
+			{Claim: &state.Claim{Task: state.KeyOf(row), Attempt: 1, At: t0}},
+			{Observe: &state.Observation{Task: state.KeyOf(row), Version: 9, Last: cluster.TaskRunning}},
 		} {
 			_, err := s.Write(context.Background(), w)
-			refused(t, err, cluster.KeyOf(row), row)
+			refused(t, err, state.KeyOf(row), row)
 		}
 	}
 }
 
-func testBadWrites(t *testing.T, s handler.State) {
+func testBadWrites(t *testing.T, s state.State) {
 	name := unique()
-	try := func(w cluster.Write) error {
+	try := func(w state.Write) error {
 		_, err := s.Write(context.Background(), w)
 		return err
 	}
-	t.Run("SaysNothing", func(t *testing.T) { invalid(t, try(cluster.Write{})) })
-	t.Run("NoCluster", func(t *testing.T) { invalid(t, try(cluster.Write{Put: instance("", "i", 1)})) })
+	t.Run("SaysNothing", func(t *testing.T) { invalid(t, try(state.Write{})) })
+	t.Run("NoCluster", func(t *testing.T) { invalid(t, try(state.Write{Put: instance("", "i", 1)})) })
 	t.Run("TooBig", func(t *testing.T) {
 		row := task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 401<<10) })
-		invalid(t, try(cluster.Write{Put: row}))
-		if got := get(t, s, cluster.KeyOf(row)); got != nil {
+		invalid(t, try(state.Write{Put: row}))
+		if got := get(t, s, state.KeyOf(row)); got != nil {
 			t.Error("it was stored")
 		}
 	})
@@ -324,8 +324,8 @@ func testBadWrites(t *testing.T, s handler.State) {
 		put(t, s, task(name, "big", func(t *cluster.Task) { t.Reason = strings.Repeat("x", 398<<10) }))
 	})
 	t.Run("GrowsTooBig", func(t *testing.T) {
-		key := cluster.TaskKey(name, owner, "big")
-		invalid(t, try(cluster.Write{Stop: &cluster.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))
+		key := state.TaskKey(name, owner, "big")
+		invalid(t, try(state.Write{Stop: &state.Stop{Task: key, Reason: strings.Repeat("x", 401<<10)}}))
 		if got := get(t, s, key); got.Header().Rev != 1 {
 			t.Error("it was stored")
 		}

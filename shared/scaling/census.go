@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // census is the group's instances by what they count for, and the decision that comes of it.
@@ -31,8 +32,8 @@ type census struct {
 // member is one instance of the group.
 type member struct {
 	*cluster.GroupInstance
-	view     *cluster.InstanceView // nil where it has not registered
-	load     []*cluster.Task       // that hold capacity and are no daemons', in order of id
+	view     *snapshot.InstanceView // nil where it has not registered
+	load     []*cluster.Task        // that hold capacity and are no daemons', in order of id
 	launched time.Time
 	warming  bool
 	overdue  bool // it has not registered in the time that it had
@@ -78,8 +79,8 @@ func put(times *map[string]time.Time, id string, at time.Time) {
 }
 
 // registered are the container instances by EC2 id.
-func (c *census) registered() map[string]*cluster.InstanceView {
-	out := make(map[string]*cluster.InstanceView, len(c.Group.Instances))
+func (c *census) registered() map[string]*snapshot.InstanceView {
+	out := make(map[string]*snapshot.InstanceView, len(c.Group.Instances))
 	for _, i := range c.Group.Instances {
 		out[i.ID] = nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 const (
@@ -334,7 +335,7 @@ func (p *consolidation) blocked(m *member) string {
 	return ""
 }
 
-func status(v *cluster.InstanceView) string {
+func status(v *snapshot.InstanceView) string {
 	if v.Status == cluster.InstanceActive {
 		return "disconnected"
 	}
@@ -467,6 +468,6 @@ func (p *consolidation) relocate(t *cluster.Task) (to, problem string) {
 }
 
 // used reports whether a task that is no daemon's is on the instance, and will be there.
-func (p *consolidation) used(v *cluster.InstanceView) bool {
+func (p *consolidation) used(v *snapshot.InstanceView) bool {
 	return slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Active() && !p.daemon(t) })
 }

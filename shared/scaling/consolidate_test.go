@@ -12,6 +12,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
 )
 
 // web has a REPLICA service of the name whose tasks may be moved, as many as there are of it.
@@ -125,7 +126,7 @@ func TestConsolidation(t *testing.T) {
 }
 
 // described is what a snapshot says of its instances and tasks.
-func described(s *cluster.Snapshot) map[string]string {
+func described(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
 		tasks := map[string]bool{}

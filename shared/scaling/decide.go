@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // Input is all that a decision about one capacity provider rests on.
@@ -20,7 +21,7 @@ type Input struct {
 	Group    *cluster.AutoScalingGroup
 	// Snapshot is the cluster. Placements are tried on it; afterwards it is as before, but for the order in which it lists
 	// what has none.
-	Snapshot *cluster.Snapshot
+	Snapshot *snapshot.Snapshot
 	// Waiting are the provider's tasks in PROVISIONING.
 	Waiting []Waiting
 	// Daemons are what the tasks of DAEMON services need: each new instance that they match gets one first (S4).

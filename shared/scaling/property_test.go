@@ -12,6 +12,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // genWorld is a small cluster in any state, with any settings.
@@ -114,7 +115,7 @@ func TestDecideKeepsWithinTheBounds(t *testing.T) {
 		}
 		if is > was {
 			for _, m := range w.group.Instances {
-				registered := slices.ContainsFunc(w.rows, func(r cluster.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == m.ID })
+				registered := slices.ContainsFunc(w.rows, func(r state.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == m.ID })
 				if m.Lifecycle != "Terminating:Wait" && noon.Sub(m.LaunchedAt) < s.Warmup && (!registered || !s.UntilRegistered) {
 					t.Fatalf("scaled out while %s warms up", m.ID)
 				}

@@ -6,13 +6,14 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // Room says why the other instances of the cluster have no room for the load of those that leave, by container instance id;
 // empty where they have (N7). The load is what their services would start anew, daemons left out; whether each fits is
 // judged by placement itself, buffer and overbooking included (P14), with all others placed before it. The snapshot is as before
 // afterwards.
-func Room(snap *cluster.Snapshot, movers map[string]placement.Mover, leaving []string) string {
+func Room(snap *snapshot.Snapshot, movers map[string]placement.Mover, leaving []string) string {
 	try := &trial{snap: snap, engine: placement.New(snap)}
 	defer try.undo(0)
 	var load []*cluster.Task

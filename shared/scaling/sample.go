@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // maxSamples bounds what is remembered of a group with very many instance types.
@@ -77,14 +78,14 @@ func (c *census) forget() {
 
 // blank is a cluster of nothing but new instances, one like each sample, with the daemons that start there first.
 type blank struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	ids    []string
 }
 
 // blankOf makes every instance of one size.
 func (c *census) blankOf(size cluster.Capacity) *blank {
-	b := &blank{snap: cluster.NewSnapshot()}
+	b := &blank{snap: snapshot.NewSnapshot()}
 	if conf := c.Snapshot.Configuration; conf.Rev > 0 {
 		b.snap.Put(&conf)
 	}

@@ -12,6 +12,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/state"
 )
 
 // perInstance is how many of web's tasks fit on an instance.
@@ -52,7 +53,7 @@ func (f *fleet) running() (out []*cluster.Task) {
 	return out
 }
 
-func (f *fleet) drop(gone func(cluster.Row) bool) { f.rows = slices.DeleteFunc(f.rows, gone) }
+func (f *fleet) drop(gone func(state.Row) bool) { f.rows = slices.DeleteFunc(f.rows, gone) }
 
 // minute is one minute with so many tasks wanted.
 func (f *fleet) minute(load int) scaling.Decision {
@@ -93,7 +94,7 @@ func (f *fleet) schedule(load int) {
 	running := f.running()
 	for len(running) > load {
 		n := f.pick(len(running))
-		f.drop(func(r cluster.Row) bool { return r == running[n] })
+		f.drop(func(r state.Row) bool { return r == running[n] })
 		running = slices.Delete(running, n, n+1)
 	}
 	placed := f.place(load - len(running))
@@ -104,14 +105,14 @@ func (f *fleet) schedule(load int) {
 	}
 	for _, t := range running {
 		if f.draining(t.Instance) && f.place(1) == 1 {
-			f.drop(func(r cluster.Row) bool { return r == t })
+			f.drop(func(r state.Row) bool { return r == t })
 			return
 		}
 	}
 }
 
 func (f *fleet) draining(instance string) bool {
-	return slices.ContainsFunc(f.rows, func(r cluster.Row) bool {
+	return slices.ContainsFunc(f.rows, func(r state.Row) bool {
 		i, ok := r.(*cluster.Instance)
 		return ok && i.ID == instance && i.Status == cluster.InstanceDraining
 	})
@@ -201,7 +202,7 @@ func (f *fleet) take(id string) {
 		f.Fatalf("%s is taken with %d tasks, protected: %t", id, f.load(id), m.Protected)
 	}
 	m.Lifecycle = "Terminating"
-	f.drop(func(r cluster.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == id })
+	f.drop(func(r state.Row) bool { i, ok := r.(*cluster.Instance); return ok && i.EC2InstanceID == id })
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -6,18 +6,20 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // trial is what is tried on a snapshot: tasks that are not there, instances that do not drain. It is taken back.
 type trial struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	steps  []trialStep
 }
 
 // trialStep is one row tried; was is the instance's row before.
 type trialStep struct {
-	row cluster.Row
+	row state.Row
 	was *cluster.Instance
 }
 
@@ -51,7 +53,7 @@ func (t *trial) find(of placement.Mover) (at placement.Placement, why *cluster.D
 }
 
 // drain has the instance DRAINING.
-func (t *trial) drain(v *cluster.InstanceView) {
+func (t *trial) drain(v *snapshot.InstanceView) {
 	if v.Status == cluster.InstanceDraining {
 		return
 	}
@@ -68,7 +70,7 @@ func (t *trial) undo(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]
 		t.steps = t.steps[:len(t.steps)-1]
-		t.snap.See(cluster.Record{Op: cluster.Remove, Key: cluster.KeyOf(last.row), Old: last.row})
+		t.snap.See(state.Record{Op: state.Remove, Key: state.KeyOf(last.row), Old: last.row})
 		if last.was != nil {
 			t.snap.Put(last.was)
 		}

@@ -9,6 +9,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -17,7 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type world struct {
 	provider cluster.CapacityProvider
 	group    cluster.AutoScalingGroup
-	rows     []cluster.Row
+	rows     []state.Row
 	waiting  []scaling.Waiting
 	daemons  []*placement.Spec
 	movers   map[string]placement.Mover
@@ -175,8 +177,8 @@ func waits(count int, needs cluster.Resources, options ...func(*placement.Spec))
 	}
 }
 
-func (w *world) snapshot() *cluster.Snapshot {
-	s := cluster.NewSnapshot()
+func (w *world) snapshot() *snapshot.Snapshot {
+	s := snapshot.NewSnapshot()
 	for _, r := range w.rows {
 		switch r := r.(type) { // the snapshot changes them
 		case *cluster.Instance:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // CapacityInput names a cluster.
@@ -38,12 +38,12 @@ func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*Capa
 	return out, nil
 }
 
-func rowOf(r cluster.Row) (Row, error) {
-	data, err := cluster.EncodeRow(r)
+func rowOf(r state.Row) (Row, error) {
+	data, err := state.EncodeRow(r)
 	if err != nil {
-		return Row{}, fmt.Errorf("encoding row %s: %w", cluster.KeyOf(r).Sort, err)
+		return Row{}, fmt.Errorf("encoding row %s: %w", state.KeyOf(r).Sort, err)
 	}
-	return Row{Sort: cluster.KeyOf(r).Sort, Row: data}, nil
+	return Row{Sort: state.KeyOf(r).Sort, Row: data}, nil
 }
 
 // PlanInput is UpdateNodegroupVersion of the EKS API.

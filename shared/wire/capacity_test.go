@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 func TestDescribeCapacity(t *testing.T) {
 	b := newBerth(t)
-	b.scheduler.capacity = []cluster.Row{
-		&cluster.CapacityProvider{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "spot", Group: "group", Scaling: cluster.DefaultScaling},
+	b.scheduler.capacity = []state.Row{
+		&cluster.CapacityProvider{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "spot", Group: "group", Scaling: cluster.DefaultScaling},
 		&cluster.NodeGroup{Head: cluster.Head{Cluster: "prod", Rev: 1}, Name: "web", AutoScalingGroup: "group"},
 	}
 	status, out := b.own(t, "DescribeCapacity", `{"cluster":"prod"}`)
 	expect(t, "status", status, 200)
-	var got []cluster.Row
+	var got []state.Row
 	for _, r := range out["rows"].([]any) {
-		row, err := cluster.DecodeRow(r.(map[string]any)["sort"].(string), must(json.Marshal(r.(map[string]any)["row"]))(t))
+		row, err := state.DecodeRow(r.(map[string]any)["sort"].(string), must(json.Marshal(r.(map[string]any)["row"]))(t))
 		expect(t, "decoding", err, nil)
 		got = append(got, row)
 	}
@@ -36,7 +37,7 @@ func TestPlanNodegroupUpdate(t *testing.T) {
 		Cluster: "prod", NodeGroup: "web", ReleaseVersion: "ami-2", Force: true, DryRun: true, Token: "t",
 	})
 	row := out["update"].(map[string]any)
-	update, err := cluster.DecodeRow(row["sort"].(string), must(json.Marshal(row["row"]))(t))
+	update, err := state.DecodeRow(row["sort"].(string), must(json.Marshal(row["row"]))(t))
 	expect(t, "decoding", err, nil)
 	expect(t, "update", update.(*cluster.Update).ID, updateID)
 	_, out = b.own(t, "PlanNodegroupUpdate", `{"cluster":"prod","nodegroupName":"no spaces"}`)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // ownTarget prefixes, in the header X-Amz-Target, the operations that ECS has no words for. They take and give plain
@@ -325,7 +326,7 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 		out.Rows = append(out.Rows, row)
 	}
 	if more {
-		out.NextToken = value(token(list, cluster.KeyOf(rows[len(rows)-1]).Sort))
+		out.NextToken = value(token(list, state.KeyOf(rows[len(rows)-1]).Sort))
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // own calls an operation of Berth's own and gives the status and the answer as a map.
@@ -169,7 +170,7 @@ func TestLoadsAndRows(t *testing.T) {
 		}
 	}
 	expect(t, "rows", len(rows), 3)
-	row, err := cluster.DecodeRow(rows[0].(map[string]any)["sort"].(string), must(json.Marshal(rows[0].(map[string]any)["row"]))(t))
+	row, err := state.DecodeRow(rows[0].(map[string]any)["sort"].(string), must(json.Marshal(rows[0].(map[string]any)["row"]))(t))
 	expect(t, "decoded", err, nil)
 	expect(t, "row", row.(*cluster.Task).ID, id)
 }

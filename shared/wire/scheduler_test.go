@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -39,7 +40,7 @@ type scheduler struct {
 	revisions []*cluster.RevisionDetail
 	stopped   []string
 	throttle  *cluster.Throttle
-	capacity  []cluster.Row
+	capacity  []state.Row
 	protected map[string]time.Duration // by task id
 	lastList  cluster.DeploymentQuery
 
@@ -473,17 +474,17 @@ func (s *scheduler) ReportLoads(_ context.Context, clusterName string, reports [
 	return missing, s.in(clusterName)
 }
 
-func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error) {
+func (s *scheduler) Rows(_ context.Context, clusterName, after string) (rows []state.Row, more bool, err error) {
 	for _, t := range s.tasks {
-		if cluster.KeyOf(t).Sort > after && len(rows) < 2 {
+		if state.KeyOf(t).Sort > after && len(rows) < 2 {
 			rows = append(rows, t)
-		} else if cluster.KeyOf(t).Sort > after {
+		} else if state.KeyOf(t).Sort > after {
 			return rows, true, nil
 		}
 	}
 	return rows, false, s.in(clusterName)
 }
 
-func (s *scheduler) Capacity(_ context.Context, clusterName string) ([]cluster.Row, error) {
+func (s *scheduler) Capacity(_ context.Context, clusterName string) ([]state.Row, error) {
 	return s.capacity, s.in(clusterName)
 }

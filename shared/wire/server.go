@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are ECS's own, errors of
@@ -63,9 +64,9 @@ type Scheduler interface {
 	// ReportLoads takes in what tasks report; those that are not there come back.
 	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
 	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
-	Rows(ctx context.Context, clusterName, after string) (rows []cluster.Row, more bool, err error)
+	Rows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
 	// Capacity are the rows of what the cluster's instances come from.
-	Capacity(ctx context.Context, clusterName string) (rows []cluster.Row, err error)
+	Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error)
 
 	Providers
 	ClusterCreated(ctx context.Context, name string) error

@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // tasksPerService and tasksPerInstance are those of the clusters that events are measured in.
@@ -23,7 +24,7 @@ type settled struct {
 	store     *embedded.Store
 	placement *handler.Placement
 	now       time.Time
-	records   []cluster.Record
+	records   []state.Record
 	live      []*cluster.Task
 	next      int
 	cpu       int64 // of an instance, in units
@@ -73,7 +74,7 @@ func newStaffed(t testing.TB, n, instances int, cpu int64) *settled {
 	t.Cleanup(func() { _ = store.Close() })
 	s := &settled{t: t, store: store, cpu: cpu, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.placement = &handler.Placement{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
-	s.put(&cluster.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
+	s.put(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
 	def := &cluster.TaskDefinition{
 		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},
 	}
@@ -84,12 +85,12 @@ func newStaffed(t testing.TB, n, instances int, cpu int64) *settled {
 	for i := range n / tasksPerService {
 		s.service(i, instances, def)
 	}
-	store.OnRecords(func(records []cluster.Record) { s.records = append(s.records, records...) })
+	store.OnRecords(func(records []state.Record) { s.records = append(s.records, records...) })
 	return s
 }
 
-func (s *settled) put(row cluster.Row) {
-	if _, err := s.store.Write(context.Background(), cluster.Write{Put: row, Any: true}); err != nil {
+func (s *settled) put(row state.Row) {
+	if _, err := s.store.Write(context.Background(), state.Write{Put: row, Any: true}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -130,10 +131,10 @@ func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
 func (s *settled) event() {
 	s.now = s.now.Add(time.Minute)
 	t := s.live[s.next%len(s.live)]
-	s.observe(t, cluster.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
+	s.observe(t, state.Observation{Version: 2, ECSID: t.ECSID, Last: cluster.TaskStopped, Stopped: s.now, Expires: s.now.Unix() + 3600})
 	var began *cluster.Task
 	for _, r := range s.records {
-		if next, ok := r.New.(*cluster.Task); ok && r.Op == cluster.Insert {
+		if next, ok := r.New.(*cluster.Task); ok && r.Op == state.Insert {
 			began = next
 		}
 	}
@@ -142,13 +143,13 @@ func (s *settled) event() {
 	}
 	s.live[s.next%len(s.live)] = began
 	s.next += 7919
-	s.observe(began, cluster.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
+	s.observe(began, state.Observation{Version: 1, ECSID: fmt.Sprintf("%032x", s.next), Last: cluster.TaskRunning, Started: s.now})
 }
 
 // observe reports on a task and has placement decide what follows. What the stream's filters hold back is held back.
-func (s *settled) observe(t *cluster.Task, o cluster.Observation) {
-	o.Task, s.records = cluster.KeyOf(t), nil
-	if _, err := s.store.Write(context.Background(), cluster.Write{Observe: &o}); err != nil {
+func (s *settled) observe(t *cluster.Task, o state.Observation) {
+	o.Task, s.records = state.KeyOf(t), nil
+	if _, err := s.store.Write(context.Background(), state.Write{Observe: &o}); err != nil {
 		s.t.Fatal(err)
 	}
 	records := s.records

@@ -8,12 +8,13 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // governed is a cluster of services with a metric, each tenth with a node constraint and each twentieth with a domain
 // policy besides; 20 tasks an instance.
 type governed struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	moves  placement.Moves
 	tasks  []*cluster.Task
@@ -22,7 +23,7 @@ type governed struct {
 const perInstance = 20
 
 func newGoverned(instances int) *governed {
-	g := &governed{snap: cluster.NewSnapshot(), moves: placement.Moves{Owners: map[string]placement.Mover{}, Most: 20}}
+	g := &governed{snap: snapshot.NewSnapshot(), moves: placement.Moves{Owners: map[string]placement.Mover{}, Most: 20}}
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	for n := range instances {
 		g.snap.Put(&cluster.Instance{

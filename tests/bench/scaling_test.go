@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 const scaledProvider = "provider"
@@ -48,9 +49,9 @@ func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func()
 	g := &sizedGroup{group: cluster.AutoScalingGroup{Name: "group", Max: instances, Desired: instances, Protects: true, Tags: map[string]string{cluster.ManagedTag: "true"}}}
 	p := &cluster.CapacityProvider{Name: scaledProvider, Group: "group", Protection: true, Clusters: []string{clusterName}, Scaling: cluster.DefaultScaling}
 	p.Scaling.Enabled, p.Scaling.Consolidation.Enabled = true, consolidate
-	p.Cluster = cluster.Directory
+	p.Cluster = state.Directory
 	s.put(p)
-	s.put(&cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory}, Name: clusterName})
+	s.put(&state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: clusterName})
 	s.put(&cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}, Providers: []string{scaledProvider}, Status: cluster.AttachmentsComplete})
 	for i := range instances {
 		row := s.instance(i)

@@ -3,9 +3,9 @@ package main
 import (
 	"iter"
 
-	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // The reasons for which a service is refused.
@@ -59,7 +59,7 @@ func (w *world) demands() (want, had []placement.Demand) {
 }
 
 // nodes are the instances as constraints see them.
-func nodes(snap *cluster.Snapshot) iter.Seq[constraint.Subject] {
+func nodes(snap *snapshot.Snapshot) iter.Seq[constraint.Subject] {
 	return func(yield func(constraint.Subject) bool) {
 		for _, v := range snap.Instances {
 			if v.Instance != nil && !yield(v.Facts()) {

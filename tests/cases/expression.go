@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/snapshot"
 )
 
 // expressionExpectations are those of an expression and one node.
@@ -31,14 +31,14 @@ func (s *session) evaluate() (matches, failed bool, err error) {
 	if err != nil {
 		return false, false, fmt.Errorf("parsing: %w", err)
 	}
-	view := cluster.InstanceView{}
+	view := snapshot.InstanceView{}
 	matches, err = e.Evaluate(subject{view.Facts(), s.c.Properties}, s.c.Primary)
 	return matches && err == nil, err != nil, nil
 }
 
 // subject is a node that has the case's properties and no others.
 type subject struct {
-	cluster.Facts
+	snapshot.Facts
 	properties map[string]Text
 }
 

@@ -11,12 +11,13 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // world is a case as rows, the snapshot of them and the engine on it.
 type world struct {
 	c          *Case
-	snap       *cluster.Snapshot
+	snap       *snapshot.Snapshot
 	engine     *placement.Engine
 	partitions []*partition // in order of their first mention
 	tasks      int
@@ -62,7 +63,7 @@ func (p *partition) add(n int, loads map[string]int64) {
 const clusterName = "case"
 
 func newWorld(c *Case) (*world, error) {
-	w := &world{c: c, snap: cluster.NewSnapshot(), costs: map[string]cluster.MoveCost{}}
+	w := &world{c: c, snap: snapshot.NewSnapshot(), costs: map[string]cluster.MoveCost{}}
 	if err := c.checkCosts(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -18,7 +19,7 @@ type checker struct {
 	mark   func(Mark)
 	broken []string
 	// tell, which may be nil, gets what was committed.
-	tell func([]cluster.Record)
+	tell func([]state.Record)
 	// starts counts the StartTask calls per batch and instance, calls those of StartTask and StopTask.
 	starts map[string]int
 	calls  int
@@ -26,7 +27,7 @@ type checker struct {
 	changes int
 	// moversOff are the owners of tasks that the commit looked at stops to move them.
 	moversOff map[string]bool
-	latest    cluster.Key // of those
+	latest    state.Key // of those
 	// courses are the models of services' deployments, by short key; definitions the task definitions of deployments, and
 	// failures the tasks that came to nothing or were found bad, by deployment id.
 	courses     map[string]*model.Course
@@ -59,13 +60,13 @@ func (c *checker) fail(format string, args ...any) {
 	c.broken = append(c.broken, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) change(key cluster.Key) {
+func (c *checker) change(key state.Key) {
 	c.changes++
 	c.latest = key
 }
 
 // records takes in one commit's records and checks what it changed.
-func (c *checker) records(records []cluster.Record) {
+func (c *checker) records(records []state.Record) {
 	c.wasAmiss = slices.ContainsFunc(records, replaces) && c.amiss(nil) != ""
 	for _, r := range records {
 		before := c.put(r.Key, r.New)
@@ -106,7 +107,7 @@ func (c *checker) records(records []cluster.Record) {
 }
 
 // replaces reports whether the record is of a new task that comes for another.
-func replaces(r cluster.Record) bool {
+func replaces(r state.Record) bool {
 	row, ok := r.New.(*cluster.Task)
 	old, _ := r.Old.(*cluster.Task)
 	return ok && row.Replaces != "" && old == nil
@@ -114,7 +115,7 @@ func replaces(r cluster.Record) bool {
 
 // moversOff are the owners of tasks that the commit stops to move them: until they are started where they go less runs there
 // than the decision was made for.
-func moversOff(records []cluster.Record) map[string]bool {
+func moversOff(records []state.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
@@ -127,7 +128,7 @@ func moversOff(records []cluster.Record) map[string]bool {
 }
 
 // newlyPlaced are the tasks that the commit gives an instance, by id.
-func newlyPlaced(records []cluster.Record) map[string]bool {
+func newlyPlaced(records []state.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
 		row, ok := r.New.(*cluster.Task)
@@ -140,7 +141,7 @@ func newlyPlaced(records []cluster.Record) map[string]bool {
 }
 
 // removed checks that nothing goes that still counts.
-func (c *checker) removed(key cluster.Key, before cluster.Row) {
+func (c *checker) removed(key state.Key, before state.Row) {
 	if before == nil {
 		return
 	}
@@ -161,17 +162,17 @@ func (c *checker) removed(key cluster.Key, before cluster.Row) {
 		if row.Status != cluster.ServiceInactive {
 			c.fail("invariant 9: the row of service %s was removed while %s", row.Name, row.Status)
 		}
-	case *cluster.Request:
+	case *state.Request:
 		if !row.Answered {
 			c.fail("invariant 9: request %s was removed unanswered", row.ID)
 		}
-	case *cluster.Meta, *cluster.Entry:
+	case *state.Meta, *state.Entry:
 		c.fail("row %s was removed", key.Sort)
 	}
 }
 
 // progress checks what no row may ever do: go back.
-func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
+func (c *checker) progress(key state.Key, before, after state.Row) {
 	switch now := after.(type) {
 	case *cluster.Task:
 		c.change(key)
@@ -186,18 +187,18 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 		if old, ok := before.(*cluster.Instance); ok && now.Version < old.Version {
 			c.fail("instance %s went back from version %d to %d", now.ID, old.Version, now.Version)
 		}
-	case *cluster.Meta:
-		if old, ok := before.(*cluster.Meta); ok && now.Version < old.Version {
+	case *state.Meta:
+		if old, ok := before.(*state.Meta); ok && now.Version < old.Version {
 			c.fail("the placement version of %s went back from %d to %d", key.Cluster, old.Version, now.Version)
 		}
-	case *cluster.Request:
+	case *state.Request:
 		c.change(key)
-		if old, ok := before.(*cluster.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
+		if old, ok := before.(*state.Request); ok && old.Answered && !slices.Equal(old.Tasks, now.Tasks) {
 			c.fail("invariant 9: the answer of request %s changed from %v to %v", now.ID, old.Tasks, now.Tasks)
 		} else if ok && !old.Answered && now.Answered {
 			c.refused(now)
 		}
-	case *cluster.Outbox:
+	case *state.Outbox:
 		c.change(key)
 		if strings.HasPrefix(now.ID, "extra-") {
 			c.mark(MarkExtra)
@@ -219,7 +220,7 @@ func (c *checker) progress(key cluster.Key, before, after cluster.Row) {
 }
 
 // refused checks an answer that says that there is no room.
-func (c *checker) refused(r *cluster.Request) {
+func (c *checker) refused(r *state.Request) {
 	if len(r.Failures) == 0 || r.Kind != cluster.RunTask {
 		return
 	}
@@ -365,7 +366,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 			c.fail("invariant 4: daemon %s has tasks %s and %s on instance %s", s.Name, o.ID, t.ID, t.Instance)
 		}
 	}
-	if _, waited := c.old[cluster.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
+	if _, waited := c.old[state.KeyOf(t)].before.(*cluster.Task); s.Strategy == cluster.Replica && !waited && all > s.Desired+c.surplus(s) {
 		c.fail("invariant 3: task %s was started of service %s, which then has %d tasks of %d, and only %d may be beside",
 			t.ID, s.Name, all, s.Desired, c.surplus(s))
 	}
@@ -376,7 +377,7 @@ func (c *checker) ceiling(t *cluster.Task) {
 
 // justMoved reports that a task was stopped by this commit to start anew on another instance.
 func (c *checker) justMoved(t *cluster.Task) bool {
-	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[cluster.KeyOf(t)].at.Equal(c.now())
+	return strings.HasPrefix(t.Reason, "Moved: ") && c.old[state.KeyOf(t)].at.Equal(c.now())
 }
 
 // startCalled checks that nobody starts a task without having claimed the attempt: there are never more StartTask

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -93,7 +94,7 @@ func (c *checker) stopped(old, now *cluster.Task) {
 		c.mark(MarkMoveOver)
 	}
 	task := c.told(s, old)
-	settled := c.settled(cluster.KeyOf(now)) && c.steadyHost(now)
+	settled := c.settled(state.KeyOf(now)) && c.steadyHost(now)
 	amiss := task.Revision != s.Deployment.ID || task.Leaving || task.Going || task.Unhealthy(asked(s), c.now()) && c.believed()
 	if c.protects(old, c.skew) && !task.Leaving && !task.Unhealthy(asked(s), c.now()) {
 		c.fail("invariant 3: task %s of service %s is protected and was stopped: %s", now.ID, s.Name, now.Reason)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -43,13 +44,13 @@ func (w *World) atRest() {
 	}
 	for key, row := range w.checker.rows {
 		switch r := row.(type) {
-		case *cluster.Outbox:
+		case *state.Outbox:
 			fail("invariant 8: outbox row %s is still there: %+v", key.Sort, r)
-		case *cluster.Request:
+		case *state.Request:
 			if !r.Answered {
 				fail("invariant 8: request %s was never answered", r.ID)
 			}
-		case *cluster.Due:
+		case *state.Due:
 			if w.Loop.Now().Sub(r.At) > 15*time.Minute {
 				fail("invariant 8: due row %s is long past", key.Sort)
 			}
@@ -66,7 +67,7 @@ func (w *World) atRest() {
 
 // ofFailed reports whether a task is of a deployment that has failed: that starts none any more.
 func (c *checker) ofFailed(t *cluster.Task) bool {
-	s, ok := c.rows[cluster.ServiceKey(clusterName, t.Service)].(*cluster.Service)
+	s, ok := c.rows[state.ServiceKey(clusterName, t.Service)].(*cluster.Service)
 	return ok && s.Deployment.ID == t.Revision && s.Deployment.State == cluster.RolloutFailed
 }
 
@@ -122,7 +123,7 @@ func (c *customer) kept() {
 
 // acknowledged checks that a service is as the API last said, and runs what it should or says why not.
 func (w *World) acknowledged(s *wanted) {
-	row, ok := w.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !s.exists {
 		if ok && row.Status != cluster.ServiceInactive {
 			w.checker.fail("invariant 8: service %s was deleted and is %s", s.name, row.Status)
@@ -177,7 +178,7 @@ func (w *World) rested(s *wanted, row *cluster.Service) {
 // prompt checks that a new revision starts at once where it can, whatever became of the one before (S7).
 func (w *World) prompt() {
 	for _, s := range w.client.services {
-		row, ok := w.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 		if !ok || s.busy || !s.exists || row.Strategy != cluster.Replica || w.LoseEvents || row.Deployment.CreatedAt.Before(epoch.Add(w.span)) ||
 			w.Loop.Now().Sub(row.Deployment.CreatedAt) < promptly {
 			continue

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -146,7 +147,7 @@ func (c *checker) noteFailure(t *cluster.Task) {
 }
 
 func (l *ledger) target(t *cluster.Task) *cluster.Target {
-	row, _ := l.rows[cluster.TargetKey(t.Cluster, t.Owner, t.ID)].(*cluster.Target)
+	row, _ := l.rows[state.TargetKey(t.Cluster, t.Owner, t.ID)].(*cluster.Target)
 	return row
 }
 
@@ -157,7 +158,7 @@ func (l *ledger) targetUnhealthy(t *cluster.Task) bool {
 
 // protected reports whether a task may not be stopped.
 func (l *ledger) protected(t *cluster.Task) bool {
-	row, ok := l.rows[cluster.ProtectionKey(t.Cluster, t.Owner, t.ID)].(*cluster.Protection)
+	row, ok := l.rows[state.ProtectionKey(t.Cluster, t.Owner, t.ID)].(*cluster.Protection)
 	return ok && row.Until.After(l.now())
 }
 
@@ -211,7 +212,7 @@ func (l *ledger) lost(t *cluster.Task) bool {
 }
 
 // touchedRow is when the instance's row last changed.
-func (l *ledger) touchedRow(i *cluster.Instance) time.Time { return l.old[cluster.KeyOf(i)].at }
+func (l *ledger) touchedRow(i *cluster.Instance) time.Time { return l.old[state.KeyOf(i)].at }
 
 // lostAfter is how long an agent has to be disconnected for its tasks to be replaced.
 const lostAfter = 10 * time.Minute

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -175,7 +176,7 @@ func (c *customer) stopDeployment(a Action) {
 
 // stopRow has the current deployment of a service stopped, if it is under way.
 func (c *customer) stopRow(s *wanted, how cluster.StopType) {
-	row, ok := c.world.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok || row.Release == nil || row.Release.Status.Ended() {
 		return
 	}
@@ -220,7 +221,7 @@ func (c *customer) protect(a Action) {
 // will end.
 func (c *customer) mend() {
 	for _, s := range c.services {
-		row, ok := c.world.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+		row, ok := c.world.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 		if !ok || !s.exists || s.busy {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // posture is how a question about room is meant.
@@ -256,7 +257,7 @@ func (l *ledger) defaults(t *cluster.Task) []cluster.Metric {
 	if s := l.service(t); s != nil {
 		return s.Rules.Metrics
 	}
-	r, ok := l.rows[cluster.RequestKey(t.Cluster, t.Request)].(*cluster.Request)
+	r, ok := l.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
 	if t.Service != "" || !ok || r.Rules == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // law is what holds for the tasks of one service, or those that one request asked for.
@@ -29,7 +30,7 @@ func (l *ledger) lawOf(t *cluster.Task) *law {
 		}
 		return nil
 	}
-	r, ok := l.rows[cluster.RequestKey(t.Cluster, t.Request)].(*cluster.Request)
+	r, ok := l.rows[state.RequestKey(t.Cluster, t.Request)].(*state.Request)
 	if !ok {
 		return nil
 	}
@@ -61,7 +62,7 @@ func (l *ledger) revisionLaw(s *cluster.Service, revision, definition string) *l
 	return w
 }
 
-func (l *ledger) requestLaw(r *cluster.Request, owner string) *law {
+func (l *ledger) requestLaw(r *state.Request, owner string) *law {
 	def := l.definition(r.Cluster, r.TaskDefinition)
 	if def == nil {
 		return nil
@@ -82,7 +83,7 @@ func policyOf(r cluster.Rules) cluster.DomainPolicy {
 }
 
 func (l *ledger) configuration() *cluster.Configuration {
-	c, ok := l.rows[cluster.Key{Cluster: clusterName, Sort: cluster.PrefixConfiguration}].(*cluster.Configuration)
+	c, ok := l.rows[state.Key{Cluster: clusterName, Sort: state.PrefixConfiguration}].(*cluster.Configuration)
 	if !ok {
 		return &cluster.Configuration{}
 	}

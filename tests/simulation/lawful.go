@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // placing is a new placement, as the rules of its owner look at it.
@@ -166,7 +167,7 @@ func (c *checker) buffer(p *placing, metric string) {
 
 // named reports that the caller of StartTask named the instance.
 func (c *checker) named(p *placing) bool {
-	r, ok := c.rows[cluster.RequestKey(p.Cluster, p.Request)].(*cluster.Request)
+	r, ok := c.rows[state.RequestKey(p.Cluster, p.Request)].(*state.Request)
 	return ok && r.Kind == cluster.StartTask
 }
 
@@ -204,7 +205,7 @@ func (l *ledger) pairsLeft(s *cluster.Service) int {
 }
 
 func (l *ledger) standaloneOwner() string {
-	m, ok := l.rows[cluster.Key{Cluster: clusterName, Sort: cluster.PrefixMeta}].(*cluster.Meta)
+	m, ok := l.rows[state.Key{Cluster: clusterName, Sort: state.PrefixMeta}].(*state.Meta)
 	if !ok {
 		return ""
 	}

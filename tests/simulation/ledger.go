@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // tasks are rows of tasks by key.
-type tasks map[cluster.Key]*cluster.Task
+type tasks map[state.Key]*cluster.Task
 
 // ledger is a copy of all rows, put in order for the questions that the checker asks at every commit.
 type ledger struct {
@@ -19,13 +20,13 @@ type ledger struct {
 	tolerance time.Duration
 	// fallback tells that a task may have another provider of its strategy once it has waited for its own.
 	fallback bool
-	rows     map[cluster.Key]cluster.Row
-	old      map[cluster.Key]change // the last change of each row
+	rows     map[state.Key]state.Row
+	old      map[state.Key]change // the last change of each row
 
 	owned   map[string]tasks // by owner
 	on      map[string]tasks // that hold capacity, by instance
 	slots   map[string]*cluster.Task
-	byECSID map[string]cluster.Key
+	byECSID map[string]state.Key
 	ended   map[string]bool      // ids of tasks that were STOPPED once
 	touched map[string]time.Time // when an instance, or a task on it, last changed
 	known   map[string]*cluster.Instance
@@ -36,7 +37,7 @@ type ledger struct {
 // change is a row as it was before, and when it changed; of a task, when what it does changed, or what others than the
 // scheduler want of it.
 type change struct {
-	before  cluster.Row
+	before  state.Row
 	at      time.Time
 	doingAt time.Time
 	// leftAt is when a task ceased to count for its service, but by a decision of the scheduler.
@@ -45,14 +46,14 @@ type change struct {
 
 func newLedger(now func() time.Time) *ledger {
 	return &ledger{
-		now: now, tolerance: lately, rows: map[cluster.Key]cluster.Row{}, old: map[cluster.Key]change{}, owned: map[string]tasks{},
-		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]cluster.Key{}, ended: map[string]bool{},
+		now: now, tolerance: lately, rows: map[state.Key]state.Row{}, old: map[state.Key]change{}, owned: map[string]tasks{},
+		on: map[string]tasks{}, slots: map[string]*cluster.Task{}, byECSID: map[string]state.Key{}, ended: map[string]bool{},
 		touched: map[string]time.Time{}, known: map[string]*cluster.Instance{}, versions: map[string][]version{},
 	}
 }
 
 // put takes in one change and returns the row as it was.
-func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
+func (l *ledger) put(key state.Key, after state.Row) (before state.Row) {
 	before = l.rows[key]
 	was, _ := before.(*cluster.Task)
 	is, _ := after.(*cluster.Task)
@@ -82,7 +83,7 @@ func (l *ledger) put(key cluster.Key, after cluster.Row) (before cluster.Row) {
 	return before
 }
 
-func (l *ledger) instanceChanged(id string, before, after cluster.Row) {
+func (l *ledger) instanceChanged(id string, before, after state.Row) {
 	l.touched[id] = l.now()
 	if was, ok := before.(*cluster.Instance); ok {
 		recent := slices.DeleteFunc(l.versions[id], func(v version) bool { return l.now().Sub(v.until) >= lately })
@@ -95,13 +96,13 @@ func (l *ledger) instanceChanged(id string, before, after cluster.Row) {
 	}
 }
 
-func (l *ledger) drop(key cluster.Key, t *cluster.Task) {
+func (l *ledger) drop(key state.Key, t *cluster.Task) {
 	l.touched[t.Instance] = l.now()
 	delete(l.owned[t.Owner], key)
 	delete(l.on[t.Instance], key)
 }
 
-func (l *ledger) add(key cluster.Key, t *cluster.Task) {
+func (l *ledger) add(key state.Key, t *cluster.Task) {
 	if l.owned[t.Owner] == nil {
 		l.owned[t.Owner] = tasks{}
 	}
@@ -137,7 +138,7 @@ func (l *ledger) forgotten(id string) bool {
 func slot(batch, instance string) string { return batch + "@" + instance }
 
 // previous is the row before its last change, if that was only now: what a cheap read may still give.
-func (l *ledger) previous(key cluster.Key) (cluster.Row, bool) {
+func (l *ledger) previous(key state.Key) (state.Row, bool) {
 	c, ok := l.old[key]
 	return c.before, ok && l.now().Sub(c.at) < 10*time.Second
 }
@@ -150,11 +151,11 @@ const (
 )
 
 // settled reports whether everybody has known for a while what the task does.
-func (l *ledger) settled(key cluster.Key) bool { return l.now().Sub(l.old[key].doingAt) >= l.tolerance }
+func (l *ledger) settled(key state.Key) bool { return l.now().Sub(l.old[key].doingAt) >= l.tolerance }
 
 // service is the service that the task belongs to, as it now is; nil for a standalone task.
 func (l *ledger) service(t *cluster.Task) *cluster.Service {
-	s, ok := l.rows[cluster.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
+	s, ok := l.rows[state.ServiceKey(t.Cluster, t.Service)].(*cluster.Service)
 	if !ok || t.Service == "" || s.Short != t.Owner {
 		return nil
 	}
@@ -162,19 +163,19 @@ func (l *ledger) service(t *cluster.Task) *cluster.Service {
 }
 
 func (l *ledger) instance(t *cluster.Task) *cluster.Instance {
-	i, _ := l.rows[cluster.InstanceKey(t.Cluster, t.Instance)].(*cluster.Instance)
+	i, _ := l.rows[state.InstanceKey(t.Cluster, t.Instance)].(*cluster.Instance)
 	return i
 }
 
 func (l *ledger) definition(clusterName, name string) *cluster.TaskDefinition {
-	d, _ := l.rows[cluster.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
+	d, _ := l.rows[state.TaskDefinitionKey(clusterName, name)].(*cluster.TaskDefinition)
 	return d
 }
 
 // overlooked is an instance that every decision should have known to have room for a task of the law; nil where there is
 // none. What was freed lately may not have been known: it counts as taken.
 func (l *ledger) overlooked(w *law, p posture) *cluster.Instance {
-	if l.now().Sub(l.old[cluster.KeyOf(w.def)].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
+	if l.now().Sub(l.old[state.KeyOf(w.def)].at) < lately || (w.policy != "" || w.sociable()) && !l.quiet() {
 		return nil
 	}
 	p.late = true

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // Bug is a mistake that the simulator has to find. Each is put into a port around the real code, so that nothing of it
@@ -42,7 +42,7 @@ var Bugs = []Bug{
 }
 
 // state puts the bug around a function's State.
-func (b Bug) state(w *World, function string, s handler.State) handler.State {
+func (b Bug) state(w *World, function string, s state.State) state.State {
 	if UpgradeBugs[b] != "" {
 		return b.upgradeState(w, function, s)
 	}
@@ -56,7 +56,7 @@ func (b Bug) state(w *World, function string, s handler.State) handler.State {
 }
 
 type buggyState struct {
-	handler.State
+	state.State
 	world    *World
 	bug      Bug
 	function string
@@ -65,9 +65,9 @@ type buggyState struct {
 	environment string
 }
 
-func (s *buggyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *buggyState) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	row, err := s.State.Get(ctx, key)
-	if c, ok := row.(*cluster.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
+	if c, ok := row.(*state.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
 		// Whoever wrote it, it looks like this environment's own.
 		mine := *c
 		mine.Batch, mine.Environment = s.batch, s.environment
@@ -76,13 +76,13 @@ func (s *buggyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, err
 	return s.distort(row), err
 }
 
-func (s *buggyState) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *buggyState) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	row, err := s.State.Peek(ctx, key)
 	return s.distort(row), err
 }
 
 // distort shows a row as the bug makes it look.
-func (s *buggyState) distort(row cluster.Row) cluster.Row {
+func (s *buggyState) distort(row state.Row) state.Row {
 	switch r := row.(type) {
 	case *cluster.Instance:
 		if r != nil && s.bug == DropVersionCheck {
@@ -100,9 +100,9 @@ func (s *buggyState) distort(row cluster.Row) cluster.Row {
 	return row
 }
 
-func (s *buggyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *buggyState) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	rows, err := s.State.List(ctx, r)
-	var out []cluster.Row
+	var out []state.Row
 	for _, row := range rows {
 		t, ok := row.(*cluster.Task)
 		if ok && s.bug == IgnoreStarting && s.function == "placement" && t.Instance != "" && t.Last == "" {
@@ -113,21 +113,21 @@ func (s *buggyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, 
 	return out, err
 }
 
-func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (s *buggyState) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	switch {
 	case s.bug == AcknowledgeFirst && s.function == "task-state-change" && w.Observe != nil && s.world.plant(),
 		s.bug == AcknowledgeFirst && s.function == "api" && w.Put != nil && s.world.plant():
 		return w.Put, nil
 	case s.bug == StartUnclaimed && w.Claim != nil:
 		row, err := s.State.Write(ctx, w)
-		var c *cluster.Conflict
+		var c *state.Conflict
 		if errors.As(err, &c) && c.Row != nil {
 			return c.Row, nil
 		}
 		return row, err
 	case s.bug == TrustStale:
 		row, err := s.State.Write(ctx, w)
-		if c, ok := row.(*cluster.Checkpoint); ok && err == nil && c != nil {
+		if c, ok := row.(*state.Checkpoint); ok && err == nil && c != nil {
 			s.batch, s.environment = c.Batch, c.Environment
 		}
 		return row, err
@@ -135,12 +135,12 @@ func (s *buggyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, e
 	return s.State.Write(ctx, w)
 }
 
-func (s *buggyState) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *buggyState) Commit(ctx context.Context, c state.Commit) error {
 	switch {
 	case s.bug == AcknowledgeFirst && s.function == "api" && s.world.plant():
 		return nil
 	case s.bug == NarrowSilently && s.function != "placement" && c.Version >= 0:
-		c.Version = cluster.NoVersion
+		c.Version = state.NoVersion
 		return s.State.Commit(ctx, c)
 	case s.bug == CommitStale && s.function == "placement":
 		return s.insist(ctx, c)
@@ -149,12 +149,12 @@ func (s *buggyState) Commit(ctx context.Context, c cluster.Commit) error {
 }
 
 // insist commits under whatever the version has become.
-func (s *buggyState) insist(ctx context.Context, c cluster.Commit) error {
+func (s *buggyState) insist(ctx context.Context, c state.Commit) error {
 	err := s.State.Commit(ctx, c)
-	var conflict *cluster.Conflict
+	var conflict *state.Conflict
 	for errors.As(err, &conflict) && conflict.Version {
-		row, failed := s.State.Get(ctx, cluster.Key{Cluster: c.Cluster, Sort: cluster.PrefixMeta})
-		meta, ok := row.(*cluster.Meta)
+		row, failed := s.State.Get(ctx, state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})
+		meta, ok := row.(*state.Meta)
 		if failed != nil || !ok {
 			return err
 		}

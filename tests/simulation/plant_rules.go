@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // Mistakes in the rules of placement. Each shows placement rows in which the world is as if the mistake were right: what
@@ -33,7 +33,7 @@ const (
 )
 
 // lies are the bugs of this page, with how they show rows to placement.
-var lies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
+var lies = map[Bug]func(*World, []state.Row) []state.Row{
 	FloorBase: each(func(_ *World, s *cluster.Service) {
 		if s.Rules.DomainPolicy == cluster.PolicyDifference {
 			s.Rules.DomainPolicy = cluster.PolicyNonpacking
@@ -62,9 +62,9 @@ var lies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
 // each changes a copy of every row of one kind.
 func each[R any, P interface {
 	*R
-	cluster.Row
-}](change func(*World, P)) func(*World, []cluster.Row) []cluster.Row {
-	return func(w *World, rows []cluster.Row) []cluster.Row {
+	state.Row
+}](change func(*World, P)) func(*World, []state.Row) []state.Row {
+	return func(w *World, rows []state.Row) []state.Row {
 		for n, row := range rows {
 			if r, ok := row.(P); ok && r != nil {
 				next := P(new(*r))
@@ -78,7 +78,7 @@ func each[R any, P interface {
 
 // splitDomains shows one instance of each fault domain as a domain of its own, while no service wants tasks that has
 // another domain rule than quorum safety.
-func splitDomains(w *World, rows []cluster.Row) []cluster.Row {
+func splitDomains(w *World, rows []state.Row) []state.Row {
 	for _, s := range w.checker.services() {
 		law := w.checker.serviceLaw(s)
 		if law != nil && law.policy != "" && law.policy != cluster.PolicyQuorum && s.Running < s.Desired {
@@ -96,8 +96,8 @@ func splitDomains(w *World, rows []cluster.Row) []cluster.Row {
 }
 
 // phantom shows an instance too small for any task, in a domain of its own.
-func phantom(_ *World, rows []cluster.Row) []cluster.Row {
-	if i := slices.IndexFunc(rows, func(r cluster.Row) bool { _, ok := r.(*cluster.Instance); return ok }); i >= 0 {
+func phantom(_ *World, rows []state.Row) []state.Row {
+	if i := slices.IndexFunc(rows, func(r state.Row) bool { _, ok := r.(*cluster.Instance); return ok }); i >= 0 {
 		next := *rows[i].(*cluster.Instance)
 		next.ID, next.Registered, next.Status, next.AgentConnected = "phantom", cluster.Capacity{}, cluster.InstanceActive, true
 		next.Attributes = maps.Clone(next.Attributes)
@@ -108,7 +108,7 @@ func phantom(_ *World, rows []cluster.Row) []cluster.Row {
 }
 
 // freePorts takes the ports of those tasks for free that an earlier one freed on the same instance.
-func freePorts(w *World, rows []cluster.Row) []cluster.Row {
+func freePorts(w *World, rows []state.Row) []state.Row {
 	freed := map[string]bool{}
 	for _, owned := range w.checker.owned {
 		for _, t := range owned {
@@ -127,14 +127,14 @@ func freePorts(w *World, rows []cluster.Row) []cluster.Row {
 // liar is the State of placement with rows as a bug makes them look. What it remembers it never trusts: it has to read
 // all rows again each time.
 type liar struct {
-	handler.State
+	state.State
 	world *World
-	show  func(*World, []cluster.Row) []cluster.Row
+	show  func(*World, []state.Row) []state.Row
 }
 
-func (l *liar) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (l *liar) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	row, err := l.State.Get(ctx, key)
-	if c, ok := row.(*cluster.Checkpoint); ok && c != nil {
+	if c, ok := row.(*state.Checkpoint); ok && c != nil {
 		next := *c
 		next.Environment = "another"
 		return &next, err
@@ -142,16 +142,16 @@ func (l *liar) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
 	return row, err
 }
 
-func (l *liar) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (l *liar) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	rows, err := l.State.List(ctx, r)
 	return l.show(l.world, slices.Clone(rows)), err
 }
 
-func (l *liar) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (l *liar) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	return l.State.Write(ctx, l.truly(w))
 }
 
-func (l *liar) Commit(ctx context.Context, c cluster.Commit) error {
+func (l *liar) Commit(ctx context.Context, c state.Commit) error {
 	c.Writes = slices.Clone(c.Writes)
 	for n, w := range c.Writes {
 		c.Writes[n] = l.truly(w)
@@ -160,11 +160,11 @@ func (l *liar) Commit(ctx context.Context, c cluster.Commit) error {
 }
 
 // truly is the write without the lies: a row that was shown otherwise is put back with what it says.
-func (l *liar) truly(w cluster.Write) cluster.Write {
+func (l *liar) truly(w state.Write) state.Write {
 	if w.Put == nil {
 		return w
 	}
-	switch was := l.world.checker.rows[cluster.KeyOf(w.Put)].(type) {
+	switch was := l.world.checker.rows[state.KeyOf(w.Put)].(type) {
 	case *cluster.Service:
 		next := *w.Put.(*cluster.Service)
 		next.Rules = was.Rules

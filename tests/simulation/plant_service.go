@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
 
@@ -37,13 +38,13 @@ const (
 )
 
 // serviceLies are the bugs of this page, but for those that are settings.
-var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
+var serviceLies = map[Bug]func(*World, []state.Row) []state.Row{
 	CeilForFloor: each(func(_ *World, s *cluster.Service) {
 		if s.Desired > 0 && s.Desired*s.MaxPercent%100 != 0 {
 			s.MaxPercent = ((s.Desired*s.MaxPercent/100+1)*100 + s.Desired - 1) / s.Desired
 		}
 	}),
-	StopEarly: func(w *World, rows []cluster.Row) []cluster.Row {
+	StopEarly: func(w *World, rows []state.Row) []state.Row {
 		rows = each(func(w *World, t *cluster.Task) {
 			if t.Last == cluster.TaskRunning {
 				t.Health, t.Started = cluster.Healthy, cluster.At(w.Loop.Now().Add(-time.Hour))
@@ -78,14 +79,14 @@ var serviceLies = map[Bug]func(*World, []cluster.Row) []cluster.Row{
 			s.Last = r
 		}
 	}),
-	ChooseProtected: func(_ *World, rows []cluster.Row) []cluster.Row {
-		return slices.DeleteFunc(rows, func(r cluster.Row) bool { _, is := r.(*cluster.Protection); return is })
+	ChooseProtected: func(_ *World, rows []state.Row) []state.Row {
+		return slices.DeleteFunc(rows, func(r state.Row) bool { _, is := r.(*cluster.Protection); return is })
 	},
 	IgnoreGrace: each(func(_ *World, s *cluster.Service) { s.Grace = 0 }),
 }
 
 // lie is how the bug shows rows to placement; nil where it is none of rules.
-func (b Bug) lie() func(*World, []cluster.Row) []cluster.Row {
+func (b Bug) lie() func(*World, []state.Row) []state.Row {
 	if show := serviceLies[b]; show != nil {
 		return show
 	}
@@ -125,8 +126,8 @@ func (b Bug) settings() *handler.Settings {
 }
 
 // holdBack shows the PRIMARY revision of each service as held back, by so many steps until a time.
-func holdBack(how func(*World, *cluster.Service) (steps int, until time.Time)) func(*World, []cluster.Row) []cluster.Row {
-	return func(w *World, rows []cluster.Row) []cluster.Row {
+func holdBack(how func(*World, *cluster.Service) (steps int, until time.Time)) func(*World, []state.Row) []state.Row {
+	return func(w *World, rows []state.Row) []state.Row {
 		throttled := map[string]*cluster.Throttle{}
 		for _, row := range rows {
 			s, ok := row.(*cluster.Service)
@@ -141,7 +142,7 @@ func holdBack(how func(*World, *cluster.Service) (steps int, until time.Time)) f
 				}
 			}
 		}
-		rows = slices.DeleteFunc(rows, func(r cluster.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
+		rows = slices.DeleteFunc(rows, func(r state.Row) bool { t, is := r.(*cluster.Throttle); return is && throttled[t.Owner] != nil })
 		for _, short := range slices.Sorted(maps.Keys(throttled)) {
 			rows = append(rows, throttled[short])
 		}

@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // Bugs of the upgrades of node groups.
@@ -55,28 +56,28 @@ var UpgradeBugs = map[Bug]string{
 }
 
 // upgradeState puts such a bug around a function's State.
-func (b Bug) upgradeState(w *World, function string, s handler.State) handler.State {
+func (b Bug) upgradeState(w *World, function string, s state.State) state.State {
 	return &upgradeLiar{State: s, world: w, bug: b, function: function}
 }
 
 type upgradeLiar struct {
-	handler.State
+	state.State
 	world    *World
 	bug      Bug
 	function string
 }
 
-func (l *upgradeLiar) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (l *upgradeLiar) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	row, err := l.State.Get(ctx, key)
 	return l.distort(row), err
 }
 
-func (l *upgradeLiar) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (l *upgradeLiar) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	rows, err := l.State.List(ctx, r)
-	if l.function == "managed-scaling" && l.bug == BothInCharge && strings.HasPrefix(r.From, cluster.PrefixNodeGroup) {
+	if l.function == "managed-scaling" && l.bug == BothInCharge && strings.HasPrefix(r.From, state.PrefixNodeGroup) {
 		return nil, err
 	}
-	var out []cluster.Row
+	var out []state.Row
 	for _, row := range rows {
 		if _, ok := row.(*cluster.Protection); ok && l.bug == ForceProtectedTasks && l.function == upgrader {
 			continue
@@ -87,7 +88,7 @@ func (l *upgradeLiar) List(ctx context.Context, r cluster.Range) ([]cluster.Row,
 }
 
 // distort shows node-group-upgrade a row as the bug makes it look.
-func (l *upgradeLiar) distort(row cluster.Row) cluster.Row {
+func (l *upgradeLiar) distort(row state.Row) state.Row {
 	if l.function != upgrader {
 		return row
 	}

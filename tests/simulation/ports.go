@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // faultyState is a State whose calls can fail in the ways that a distributed store's can. Each call that takes effect
@@ -16,10 +17,10 @@ import (
 type faultyState struct {
 	world    *World
 	function string
-	inner    handler.State
+	inner    state.State
 }
 
-var _ handler.State = (*faultyState)(nil)
+var _ state.State = (*faultyState)(nil)
 
 // before is what can go wrong before a call takes effect.
 func (s *faultyState) before(ctx context.Context, write bool) error {
@@ -76,7 +77,7 @@ func (s *faultyState) after(ctx context.Context, err error) error {
 
 // conflict marks what the store itself refused.
 func (w *World) conflict(err error) {
-	var c *cluster.Conflict
+	var c *state.Conflict
 	switch {
 	case errors.As(err, &c) && c.Version:
 		w.mark(MarkLostVersion)
@@ -87,14 +88,14 @@ func (w *World) conflict(err error) {
 	}
 }
 
-func (s *faultyState) Get(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *faultyState) Get(ctx context.Context, key state.Key) (state.Row, error) {
 	if err := s.before(ctx, false); err != nil {
 		return nil, err
 	}
 	return s.inner.Get(processOf(ctx).reach(ctx), key)
 }
 
-func (s *faultyState) Peek(ctx context.Context, key cluster.Key) (cluster.Row, error) {
+func (s *faultyState) Peek(ctx context.Context, key state.Key) (state.Row, error) {
 	if err := s.before(ctx, false); err != nil {
 		return nil, err
 	}
@@ -105,22 +106,22 @@ func (s *faultyState) Peek(ctx context.Context, key cluster.Key) (cluster.Row, e
 	return row, err
 }
 
-func (s *faultyState) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *faultyState) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := s.before(ctx, false); err != nil {
 		return nil, err
 	}
 	return s.inner.List(processOf(ctx).reach(ctx), r)
 }
 
-func (s *faultyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, error) {
+func (s *faultyState) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err := s.before(ctx, true); err != nil {
 		return nil, err
 	}
-	if err := s.leave(ctx, []cluster.Write{w}, func() { _, _ = s.inner.Write(context.Background(), w) }); err != nil {
+	if err := s.leave(ctx, []state.Write{w}, func() { _, _ = s.inner.Write(context.Background(), w) }); err != nil {
 		return nil, err
 	}
 	row, err := s.inner.Write(processOf(ctx).reach(ctx), w)
-	var c *cluster.Conflict
+	var c *state.Conflict
 	if w.Observe != nil && errors.As(err, &c) {
 		if t, ok := c.Row.(*cluster.Task); ok && t != nil && t.Version > w.Observe.Version {
 			s.world.mark(MarkStaleEvent)
@@ -132,7 +133,7 @@ func (s *faultyState) Write(ctx context.Context, w cluster.Write) (cluster.Row, 
 	return row, s.after(ctx, err)
 }
 
-func (s *faultyState) Commit(ctx context.Context, c cluster.Commit) error {
+func (s *faultyState) Commit(ctx context.Context, c state.Commit) error {
 	if err := s.before(ctx, true); err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (s *faultyState) Commit(ctx context.Context, c cluster.Commit) error {
 
 // leave may have the process die with its write under way, to take effect later. A vandal must not come here, but to
 // cache a task definition.
-func (s *faultyState) leave(ctx context.Context, writes []cluster.Write, apply func()) error {
+func (s *faultyState) leave(ctx context.Context, writes []state.Write, apply func()) error {
 	p := processOf(ctx)
 	if p == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/state"
 )
 
 // What customers and operators want of placement, drawn by the pick of an action.
@@ -170,7 +171,7 @@ func (c *customer) rerule(a Action) {
 
 // ranBy are the tasks of a service that count, in order of id.
 func (w *World) ranBy(s *wanted) (out []*cluster.Task) {
-	row, ok := w.checker.rows[cluster.ServiceKey(clusterName, s.name)].(*cluster.Service)
+	row, ok := w.checker.rows[state.ServiceKey(clusterName, s.name)].(*cluster.Service)
 	if !ok {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // A run of another kind: managed scaling sizes the only group of a cluster whose load rises, falls and oscillates for a
@@ -132,7 +133,7 @@ func newScaled(r ScaledRun) (*scaled, error) {
 	w.Installation, err = installation.Open(installation.Options{
 		Loop: loop, Seed: r.Seed, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, state handler.State) handler.State {
+		WrapState: func(function string, state state.State) state.State {
 			return &faultyState{world: w, function: function, inner: r.Plant.state(function, state)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {

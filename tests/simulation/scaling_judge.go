@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // scalingJudge holds every change of the group against C1 to C8, by rules of its own.
@@ -146,16 +147,16 @@ func (j *scalingJudge) wanted(ids []string) []string {
 	for _, t := range j.Fleet.Truth(clusterName) {
 		owner, _ := cluster.ParseStartedBy(t.StartedBy)
 		id := cluster.TaskID(t.StartedBy, t.Instance)
-		if alias, ok := j.row(cluster.AliasKey(clusterName, id)).(*cluster.Alias); ok && alias != nil {
+		if alias, ok := j.row(state.AliasKey(clusterName, id)).(*state.Alias); ok && alias != nil {
 			id = alias.ID
 		}
-		row, ok := j.row(cluster.TaskKey(clusterName, owner, id)).(*cluster.Task)
+		row, ok := j.row(state.TaskKey(clusterName, owner, id)).(*cluster.Task)
 		second[t.ID] = ok && row != nil && row.ECSID != "" && row.ECSID != t.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return second[id] })
 }
 
-func (j *scalingJudge) row(key cluster.Key) cluster.Row {
+func (j *scalingJudge) row(key state.Key) state.Row {
 	row, err := j.Store.Get(context.Background(), key)
 	if err != nil {
 		j.checker.fail("reading %v: %v", key, err)

@@ -8,7 +8,7 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // ScalingBug is a mistake in managed scaling that the simulation has to find, put into a port around the real code.
@@ -74,7 +74,7 @@ func (b ScalingBug) shape(s scaledShape) scaledShape {
 }
 
 // state puts the bug around a function's State.
-func (b ScalingBug) state(function string, s handler.State) handler.State {
+func (b ScalingBug) state(function string, s state.State) state.State {
 	if b == CountDaemons && function == "managed-scaling" {
 		return &daemonBlind{s}
 	}
@@ -85,9 +85,9 @@ func (b ScalingBug) state(function string, s handler.State) handler.State {
 }
 
 // impatient shows capacity providers as if they replaced what does not register.
-type impatient struct{ handler.State }
+type impatient struct{ state.State }
 
-func (s *impatient) Get(ctx context.Context, k cluster.Key) (cluster.Row, error) {
+func (s *impatient) Get(ctx context.Context, k state.Key) (state.Row, error) {
 	row, err := s.State.Get(ctx, k)
 	if p, ok := row.(*cluster.CapacityProvider); ok && p != nil {
 		next := *p
@@ -98,9 +98,9 @@ func (s *impatient) Get(ctx context.Context, k cluster.Key) (cluster.Row, error)
 }
 
 // daemonBlind shows DAEMON services as REPLICA ones.
-type daemonBlind struct{ handler.State }
+type daemonBlind struct{ state.State }
 
-func (s *daemonBlind) List(ctx context.Context, r cluster.Range) ([]cluster.Row, error) {
+func (s *daemonBlind) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	rows, err := s.State.List(ctx, r)
 	for n, row := range rows {
 		if service, ok := row.(*cluster.Service); ok && service.Strategy == cluster.Daemon {

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/state"
 )
 
 // stage is a world without faults, in which a test has its own history happen. All invariants hold in it too.
@@ -116,7 +117,7 @@ func (s *stage) await(what string, d time.Duration, so func() bool) {
 
 func (s *stage) row(name string) *cluster.Service {
 	s.t.Helper()
-	row, ok := s.checker.rows[cluster.ServiceKey(clusterName, name)].(*cluster.Service)
+	row, ok := s.checker.rows[state.ServiceKey(clusterName, name)].(*cluster.Service)
 	if !ok {
 		s.t.Fatalf("there is no service %s", name)
 	}

@@ -4,13 +4,14 @@ import (
 	"os"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // verbose has the log of a seed that is shown in full tell what was committed.
 var verbose = os.Getenv("SEED") != "" || os.Getenv("VERBOSE") != ""
 
 // tell notes what services and tasks became.
-func (w *World) tell(records []cluster.Record) {
+func (w *World) tell(records []state.Record) {
 	for _, r := range records {
 		switch row := r.New.(type) {
 		case *cluster.Task:

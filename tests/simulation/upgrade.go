@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/state"
 )
 
 // A run of another kind: a node group is updated while its services run, under the same faults and some of its own. The
@@ -189,7 +190,7 @@ func (u *upgrading) provide(arn string) error {
 }
 
 func (u *upgrading) nodeGroup() *cluster.NodeGroup {
-	g, _ := u.checker.rows[cluster.NodeGroupKey(clusterName, groupName)].(*cluster.NodeGroup)
+	g, _ := u.checker.rows[state.NodeGroupKey(clusterName, groupName)].(*cluster.NodeGroup)
 	return g
 }
 
@@ -199,7 +200,7 @@ func (u *upgrading) last() *cluster.Update {
 	if g == nil || g.Update == "" {
 		return nil
 	}
-	row, _ := u.checker.rows[cluster.UpdateKey(clusterName, groupName, g.Update)].(*cluster.Update)
+	row, _ := u.checker.rows[state.UpdateKey(clusterName, groupName, g.Update)].(*cluster.Update)
 	return row
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/state"
 )
 
 // upgradeKinds is what happens to a cluster whose nodes are updated, with how often relative to each other.
@@ -201,7 +202,7 @@ func (u *upgrading) attribute(instance, name, value string) {
 }
 
 // watch sees every commit: instances that are new, and what updates become.
-func (u *upgrading) watch(records []cluster.Record) {
+func (u *upgrading) watch(records []state.Record) {
 	for _, r := range records {
 		switch row := r.New.(type) {
 		case *cluster.Instance:

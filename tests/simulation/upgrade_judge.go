@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/fleet"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // upgradeJudge watches a node group and what is done to it, and knows nothing of how that is decided: invariants 6 and 7,
@@ -207,7 +208,7 @@ func (c *checker) byECS(id string) *cluster.Task {
 
 // protects reports whether a task is protected for so long yet, and has been for a while.
 func (c *checker) protects(t *cluster.Task, yet time.Duration) bool {
-	key := cluster.ProtectionKey(t.Cluster, t.Owner, t.ID)
+	key := state.ProtectionKey(t.Cluster, t.Owner, t.ID)
 	p, ok := c.rows[key].(*cluster.Protection)
 	return ok && p != nil && p.Until.After(c.now().Add(yet)) && c.now().Sub(c.old[key].at) >= c.tolerance
 }

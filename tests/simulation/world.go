@@ -16,6 +16,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 const clusterName = "sim"
@@ -162,7 +163,7 @@ func newWorld(r Run) (*World, error) {
 	w.Installation, err = installation.Open(installation.Options{
 		Loop: loop, Seed: r.Seed, Settings: settings, Watch: w.watch, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, s handler.State) handler.State {
+		WrapState: func(function string, s state.State) state.State {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {
@@ -186,7 +187,7 @@ func newWorld(r Run) (*World, error) {
 }
 
 // watch sees every commit.
-func (w *World) watch(records []cluster.Record) {
+func (w *World) watch(records []state.Record) {
 	w.checker.records(records)
 	if w.upgrades != nil {
 		w.upgrades.watch(records)

@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // prefixes are the sort-key prefixes of all kinds of rows.
 var prefixes = []string{
-	cluster.PrefixMeta, cluster.PrefixInstance, cluster.PrefixService, cluster.PrefixTask, cluster.PrefixAlias,
-	cluster.PrefixDefinition, cluster.PrefixOutbox, cluster.PrefixRequest, cluster.PrefixDue, cluster.PrefixEvent,
-	cluster.PrefixCheckpoint, cluster.PrefixEntry, cluster.PrefixBucket, cluster.PrefixLoad, cluster.PrefixDeployment,
-	cluster.PrefixRevision, cluster.PrefixTarget, cluster.PrefixProtection, cluster.PrefixThrottle, cluster.PrefixAlarms,
-	cluster.PrefixNodeGroup, cluster.PrefixUpdate, cluster.PrefixProvider, cluster.PrefixScaling, cluster.PrefixGroupUse,
-	cluster.PrefixProviders, cluster.PrefixConfiguration,
+	state.PrefixMeta, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixAlias,
+	state.PrefixDefinition, state.PrefixOutbox, state.PrefixRequest, state.PrefixDue, state.PrefixEvent,
+	state.PrefixCheckpoint, state.PrefixEntry, state.PrefixBucket, state.PrefixLoad, state.PrefixDeployment,
+	state.PrefixRevision, state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
+	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
+	state.PrefixProviders, state.PrefixConfiguration,
 }
 
 // kindOf returns the prefix of the kind that a sort key belongs to, and "" for a kind that is not in the list.
@@ -89,17 +90,17 @@ func allFields(t reflect.Type, path string) []string {
 func isLeaf(t reflect.Type) bool { return t == reflect.TypeFor[time.Time]() }
 
 // unset returns, per kind of row, the fields that have a value in none of the rows.
-func unset(rows []cluster.Row) (out []string) {
+func unset(rows []state.Row) (out []string) {
 	set := map[string]map[string]bool{}
 	for _, r := range rows {
-		kind := kindOf(r.Key().Sort)
+		kind := kindOf(state.KeyOf(r).Sort)
 		if set[kind] == nil {
 			set[kind] = map[string]bool{}
 		}
 		setFields(reflect.ValueOf(r).Elem(), "", set[kind])
 	}
 	for _, kind := range prefixes {
-		row := cluster.EmptyRow(kind)
+		row := state.EmptyRow(kind)
 		for _, path := range allFields(reflect.TypeOf(row).Elem(), "") {
 			if !set[kind][path] {
 				out = append(out, fmt.Sprintf("%s %T%s", kind, row, path))
@@ -119,21 +120,21 @@ type filler struct {
 
 // everyField returns rows of all kinds in which every field has a value, with as many rows of a kind as it takes to have
 // every constant of the types of its fields.
-func everyField(name string) ([]cluster.Row, error) {
+func everyField(name string) ([]state.Row, error) {
 	f := &filler{constants: map[string][]string{}}
-	var rows []cluster.Row
+	var rows []state.Row
 	for _, prefix := range prefixes {
 		f.rounds = 1
 		for f.round = 0; f.round < f.rounds; f.round++ {
-			row := cluster.EmptyRow(prefix)
+			row := state.EmptyRow(prefix)
 			if err := f.fill(reflect.ValueOf(row).Elem()); err != nil {
 				return nil, err
 			}
 			h := row.Header()
 			h.Cluster, h.Rev, h.Expires = name, 1, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 			switch {
-			case row.Key().Cluster == cluster.Directory:
-				h.Cluster = cluster.Directory
+			case state.KeyOf(row).Cluster == state.Directory:
+				h.Cluster = state.Directory
 			case f.round > 0:
 				h.Cluster += "-" + strconv.Itoa(f.round) // of some kinds a cluster has one row
 			}

@@ -20,25 +20,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	bolt "go.etcd.io/bbolt"
 
-	"berth/shared/cluster"
 	"berth/shared/dynamo"
+	"berth/shared/state"
 )
 
 // stateFile is what a state.db holds, read without any of the code under test.
 type stateFile struct {
-	rows    map[cluster.Key][]byte
+	rows    map[state.Key][]byte
 	records []storedRecord
 }
 
 // storedRecord is a record of the stream that not every consumer has acknowledged.
 type storedRecord struct {
-	key       cluster.Key
+	key       state.Key
 	old, next []byte // empty where there was no row, or is none any more
 }
 
 func readStateFile(t *testing.T, path string) stateFile {
 	t.Helper()
-	out := stateFile{rows: map[cluster.Key][]byte{}}
+	out := stateFile{rows: map[state.Key][]byte{}}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func readStateFile(t *testing.T, path string) stateFile {
 			if !ok {
 				return fmt.Errorf("row %q has no cluster", k)
 			}
-			out.rows[cluster.Key{Cluster: name, Sort: sort}] = bytes.Clone(v)
+			out.rows[state.Key{Cluster: name, Sort: sort}] = bytes.Clone(v)
 			return nil
 		})
 		if err != nil {
@@ -64,7 +64,7 @@ func readStateFile(t *testing.T, path string) stateFile {
 				}
 				fields[i], v = bytes.Clone(v[used:used+int(n)]), v[used+int(n):]
 			}
-			key := cluster.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
+			key := state.Key{Cluster: string(fields[0]), Sort: string(fields[1])}
 			out.records = append(out.records, storedRecord{key, fields[2], fields[3]})
 			return nil
 		})
@@ -111,7 +111,7 @@ func unpack(from, to string) error {
 // table is a DynamoDB table that takes every put and answers every query.
 type table struct {
 	dynamo.API
-	items map[cluster.Key]map[string]types.AttributeValue
+	items map[state.Key]map[string]types.AttributeValue
 }
 
 func (b *table) PutItem(_ context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
@@ -132,20 +132,20 @@ func (b *table) Query(_ context.Context, in *dynamodb.QueryInput, _ ...func(*dyn
 	return out, nil
 }
 
-func keyOf(it map[string]types.AttributeValue) cluster.Key {
+func keyOf(it map[string]types.AttributeValue) state.Key {
 	pk, _ := it["pk"].(*types.AttributeValueMemberS)
 	sk, _ := it["sk"].(*types.AttributeValueMemberS)
 	if pk == nil || sk == nil {
-		return cluster.Key{}
+		return state.Key{}
 	}
-	return cluster.Key{Cluster: pk.Value, Sort: sk.Value}
+	return state.Key{Cluster: pk.Value, Sort: sk.Value}
 }
 
 // list returns all rows of the table, as the code under test decodes them.
-func (b *table) list(ctx context.Context) (rows []cluster.Row, err error) {
-	state := &dynamo.State{Client: b, Table: "berth"}
+func (b *table) list(ctx context.Context) (rows []state.Row, err error) {
+	store := &dynamo.State{Client: b, Table: "berth"}
 	for _, name := range b.partitions() {
-		got, err := state.List(ctx, cluster.Prefix(name, ""))
+		got, err := store.List(ctx, state.Prefix(name, ""))
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func readTable(t *testing.T, path string) (*table, []json.RawMessage) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
+	b := &table{items: map[state.Key]map[string]types.AttributeValue{}}
 	var lines []json.RawMessage
 	scan := bufio.NewScanner(f)
 	scan.Buffer(nil, 1<<20)

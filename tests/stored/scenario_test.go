@@ -17,6 +17,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 const (
@@ -155,10 +156,10 @@ func (w *world) arnsIn(answer []byte) (found []string) {
 }
 
 // rowsOf returns all rows of the clusters and of the directory.
-func (w *world) rowsOf(names ...string) (rows []cluster.Row) {
+func (w *world) rowsOf(names ...string) (rows []state.Row) {
 	w.Helper()
 	for _, name := range names {
-		rows = append(rows, must(w.Store.List(context.Background(), cluster.Prefix(name, "")))(w)...)
+		rows = append(rows, must(w.Store.List(context.Background(), state.Prefix(name, "")))(w)...)
 	}
 	return rows
 }
@@ -339,8 +340,8 @@ func (w *world) reporter() string {
 
 func (w *world) missing() []string {
 	left := slices.Clone(prefixes)
-	for _, r := range w.rowsOf(cluster.Directory, shop, yard) {
-		left = slices.DeleteFunc(left, func(p string) bool { return p == kindOf(r.Key().Sort) })
+	for _, r := range w.rowsOf(state.Directory, shop, yard) {
+		left = slices.DeleteFunc(left, func(p string) bool { return p == kindOf(state.KeyOf(r).Sort) })
 	}
 	return left
 }

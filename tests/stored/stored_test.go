@@ -32,6 +32,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 const root = "../.."
@@ -92,25 +93,25 @@ func TestStateFiles(t *testing.T) {
 	})
 }
 
-func comesBack(t *testing.T, key cluster.Key, data []byte) {
+func comesBack(t *testing.T, key state.Key, data []byte) {
 	t.Helper()
 	if len(data) == 0 {
 		return // there was no row
 	}
-	row, err := cluster.DecodeRow(key.Sort, data)
+	row, err := state.DecodeRow(key.Sort, data)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	again, err := cluster.EncodeRow(row)
+	again, err := state.EncodeRow(row)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range differences("", parsed(t, data), parsed(t, again)) {
 		t.Errorf("%s %s%s", key.Cluster, key.Sort, d)
 	}
-	if row.Key() != key {
-		t.Errorf("%s is read as %s", key, row.Key())
+	if state.KeyOf(row) != key {
+		t.Errorf("%s is read as %s", key, state.KeyOf(row))
 	}
 }
 
@@ -132,7 +133,7 @@ func opens(t *testing.T, path string, file stateFile) {
 			t.Errorf("the store has no row %s, %v", key, err)
 			continue
 		}
-		want, err := cluster.DecodeRow(key.Sort, data)
+		want, err := state.DecodeRow(key.Sort, data)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", key, err, diff)
 		}
@@ -155,21 +156,21 @@ func TestTable(t *testing.T) {
 		if len(rows) != m.Rows || len(lines) != m.Rows {
 			t.Errorf("%d items give %d rows, want %d", len(lines), len(rows), m.Rows)
 		}
-		files := map[cluster.Key][]byte{}
+		files := map[state.Key][]byte{}
 		for _, name := range []string{"berth", "every-field"} {
 			maps.Copy(files, readStateFile(t, filepath.Join(unpacked(t, filepath.Join(folder, name)), "state.db")).rows)
 		}
-		again := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
-		state := &dynamo.State{Client: again, Table: "berth"}
-		decoded := map[cluster.Key]cluster.Row{}
+		again := &table{items: map[state.Key]map[string]types.AttributeValue{}}
+		store := &dynamo.State{Client: again, Table: "berth"}
+		decoded := map[state.Key]state.Row{}
 		for _, row := range rows {
-			key := row.Key()
+			key := state.KeyOf(row)
 			decoded[key] = row
-			want, err := cluster.DecodeRow(key.Sort, files[key])
+			want, err := state.DecodeRow(key.Sort, files[key])
 			if diff := cmp.Diff(want, row); err != nil || diff != "" {
 				t.Errorf("%s: %v %s", key, err, diff)
 			}
-			if _, err := state.Write(t.Context(), cluster.Write{Put: row}); err != nil {
+			if _, err := store.Write(t.Context(), state.Write{Put: row}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -191,7 +192,7 @@ func TestTable(t *testing.T) {
 }
 
 // streamed is a stream record whose images are an item.
-func streamed(t *testing.T, item json.RawMessage) cluster.Record {
+func streamed(t *testing.T, item json.RawMessage) state.Record {
 	t.Helper()
 	var e events.DynamoDBEventRecord
 	data := `{"eventID":"1","eventName":"MODIFY","dynamodb":{"SequenceNumber":"1","OldImage":` + string(item) + `,"NewImage":` + string(item) + `}}`
@@ -263,10 +264,10 @@ func TestAnswers(t *testing.T) {
 
 // lasting are kinds of rows that nothing ends by itself.
 var lasting = []string{
-	cluster.PrefixMeta, cluster.PrefixEntry, cluster.PrefixService, cluster.PrefixDefinition, cluster.PrefixBucket,
-	cluster.PrefixNodeGroup, cluster.PrefixUpdate, cluster.PrefixProvider, cluster.PrefixScaling, cluster.PrefixGroupUse,
-	cluster.PrefixProviders, cluster.PrefixConfiguration, cluster.PrefixDeployment, cluster.PrefixRevision, cluster.PrefixEvent,
-	cluster.PrefixCheckpoint,
+	state.PrefixMeta, state.PrefixEntry, state.PrefixService, state.PrefixDefinition, state.PrefixBucket,
+	state.PrefixNodeGroup, state.PrefixUpdate, state.PrefixProvider, state.PrefixScaling, state.PrefixGroupUse,
+	state.PrefixProviders, state.PrefixConfiguration, state.PrefixDeployment, state.PrefixRevision, state.PrefixEvent,
+	state.PrefixCheckpoint,
 }
 
 // An installation started with the folder goes on where it was: no error, no row lost, everything that was under way comes
@@ -274,19 +275,19 @@ var lasting = []string{
 func TestGoesOn(t *testing.T) {
 	versions(t, func(t *testing.T, folder string, m manifest) {
 		w := open(t, unpacked(t, filepath.Join(folder, "berth")), m.At)
-		before := w.rowsOf(cluster.Directory, shop, yard)
+		before := w.rowsOf(state.Directory, shop, yard)
 		w.check(w.Start(t.Context()))
 		w.pass(2 * time.Hour) // a task is protected for one
 		for _, line := range w.logged.lines {
 			t.Errorf("it logs %s", line)
 		}
 		for _, row := range before {
-			got := must(w.Store.Get(t.Context(), row.Key()))(w)
-			if got == nil && row.Header().Expires == 0 && slices.Contains(lasting, kindOf(row.Key().Sort)) {
-				t.Errorf("row %s is lost", row.Key())
+			got := must(w.Store.Get(t.Context(), state.KeyOf(row)))(w)
+			if got == nil && row.Header().Expires == 0 && slices.Contains(lasting, kindOf(state.KeyOf(row).Sort)) {
+				t.Errorf("row %s is lost", state.KeyOf(row))
 			}
-			if work := kindOf(row.Key().Sort); got != nil && (work == cluster.PrefixOutbox || work == cluster.PrefixLoad) {
-				t.Errorf("row %s is still to be done", row.Key())
+			if work := kindOf(state.KeyOf(row).Sort); got != nil && (work == state.PrefixOutbox || work == state.PrefixLoad) {
+				t.Errorf("row %s is still to be done", state.KeyOf(row))
 			}
 		}
 		w.restored()
@@ -307,7 +308,7 @@ func (w *world) restored() {
 			if r.Status != cluster.UpdateSuccessful {
 				w.Errorf("update %s is %s: %v", r.ID, r.Status, r.Errors)
 			}
-		case *cluster.Request:
+		case *state.Request:
 			if !r.Answered {
 				w.Errorf("request %s has no answer", r.ID)
 			}

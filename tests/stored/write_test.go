@@ -15,9 +15,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"berth/shared/cluster"
 	"berth/shared/dynamo"
 	"berth/shared/embedded"
+	"berth/shared/state"
 )
 
 var write = flag.String("write", "", "folder below testdata to write with the code as it is; it must not exist")
@@ -39,7 +39,7 @@ func TestWrite(t *testing.T) {
 		t.Fatalf("%s is there already: what a version has written is kept as it is", folder)
 	}
 	w := build(t, t.TempDir())
-	rows := w.rowsOf(cluster.Directory, shop, yard)
+	rows := w.rowsOf(state.Directory, shop, yard)
 	extra, err := everyField("every-field")
 	if err != nil {
 		t.Fatal(err)
@@ -82,15 +82,15 @@ func save(t *testing.T, path string, data []byte) {
 }
 
 // writeFields stores rows of every kind, and the first of each kind once more, so that the stream has a record of it.
-func writeFields(t *testing.T, path string, rows []cluster.Row) {
+func writeFields(t *testing.T, path string, rows []state.Row) {
 	t.Helper()
-	put := func(rows []cluster.Row, consumers ...string) {
+	put := func(rows []state.Row, consumers ...string) {
 		store, err := embedded.OpenStore(embedded.StoreOptions{Path: path, Consumers: consumers})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range rows {
-			if _, err := store.Write(t.Context(), cluster.Write{Put: r, Any: true}); err != nil {
+			if _, err := store.Write(t.Context(), state.Write{Put: r, Any: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,10 +99,10 @@ func writeFields(t *testing.T, path string, rows []cluster.Row) {
 		}
 	}
 	put(rows)
-	var first []cluster.Row
+	var first []state.Row
 	seen := map[string]bool{}
 	for _, r := range rows {
-		if kind := kindOf(r.Key().Sort); !seen[kind] {
+		if kind := kindOf(state.KeyOf(r).Sort); !seen[kind] {
 			first, seen[kind] = append(first, r), true
 		}
 	}
@@ -110,19 +110,19 @@ func writeFields(t *testing.T, path string, rows []cluster.Row) {
 }
 
 // export returns the rows as DynamoDB exports them, in order of key.
-func export(t *testing.T, rows []cluster.Row) []byte {
+func export(t *testing.T, rows []state.Row) []byte {
 	t.Helper()
-	b := &table{items: map[cluster.Key]map[string]types.AttributeValue{}}
-	state := &dynamo.State{Client: b, Table: "berth"}
+	b := &table{items: map[state.Key]map[string]types.AttributeValue{}}
+	store := &dynamo.State{Client: b, Table: "berth"}
 	for _, r := range rows {
-		if _, err := state.Write(t.Context(), cluster.Write{Put: r}); err != nil {
+		if _, err := store.Write(t.Context(), state.Write{Put: r}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out bytes.Buffer
 	lines := json.NewEncoder(&out)
 	lines.SetEscapeHTML(false)
-	byKey := func(a, b cluster.Key) int {
+	byKey := func(a, b state.Key) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Sort, b.Sort))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(b.items), byKey) {

@@ -22,6 +22,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -46,13 +47,13 @@ type Options struct {
 	Bus handler.EventBus
 	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock replaces its clock.
 	// Tests use them.
-	WrapState func(function string, s handler.State) handler.State
+	WrapState func(function string, s state.State) state.State
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
 	// WrapGroups does the same for what a function calls of Auto Scaling groups and their instances.
 	WrapGroups func(function string, g Groups) Groups
 	// Watch sees the records of every commit before any function does.
-	Watch func([]cluster.Record)
+	Watch func([]state.Record)
 	// Runtime is passed on: Execute and Faults.
 	Runtime embedded.RuntimeOptions
 }
@@ -167,7 +168,7 @@ func (i *Installation) openFleet() error {
 	return err
 }
 
-func (i *Installation) state(function string) handler.State {
+func (i *Installation) state(function string) state.State {
 	if w := i.options.WrapState; w != nil {
 		return w(function, i.Store)
 	}
@@ -220,11 +221,11 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 // watched is the store's stream with somebody who sees everything first.
 type watched struct {
 	*embedded.Store
-	watch func([]cluster.Record)
+	watch func([]state.Record)
 }
 
-func (w watched) OnRecords(f func([]cluster.Record)) {
-	w.Store.OnRecords(func(records []cluster.Record) {
+func (w watched) OnRecords(f func([]state.Record)) {
+	w.Store.OnRecords(func(records []state.Record) {
 		if w.watch != nil {
 			w.watch(records)
 		}
@@ -337,17 +338,17 @@ func (i *Installation) Start(ctx context.Context) error {
 // wakeAgain sends the wake-ups of due rows that placement sent when it saw them written. Without it they would wait for
 // the next minute's schedule.
 func (i *Installation) wakeAgain(ctx context.Context) error {
-	entries, err := i.Store.List(ctx, cluster.Prefix(cluster.Directory, cluster.PrefixEntry))
+	entries, err := i.Store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
 	if err != nil {
 		return fmt.Errorf("listing clusters: %w", err)
 	}
 	now, wake := i.Loop.Now(), i.Runtime.Queue("WakeQueue")
 	for _, row := range entries {
-		e, ok := row.(*cluster.Entry)
+		e, ok := row.(*state.Entry)
 		if !ok {
 			continue
 		}
-		rows, err := i.Store.List(ctx, cluster.DueBy(e.Name, now.Add(handler.MaxWake-time.Second)))
+		rows, err := i.Store.List(ctx, state.DueBy(e.Name, now.Add(handler.MaxWake-time.Second)))
 		if err != nil {
 			return fmt.Errorf("listing the due rows of cluster %s: %w", e.Name, err)
 		}
@@ -357,7 +358,7 @@ func (i *Installation) wakeAgain(ctx context.Context) error {
 		}
 		sent := map[time.Duration]bool{}
 		for _, row := range rows {
-			due, ok := row.(*cluster.Due)
+			due, ok := row.(*state.Due)
 			if !ok {
 				continue
 			}
@@ -367,7 +368,7 @@ func (i *Installation) wakeAgain(ctx context.Context) error {
 			}
 			sent[wait] = true
 			if err := wake.Send(ctx, body, wait); err != nil {
-				return fmt.Errorf("waking dispatch for %s: %w", cluster.KeyOf(due).Sort, err)
+				return fmt.Errorf("waking dispatch for %s: %w", state.KeyOf(due).Sort, err)
 			}
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 const clusterName = "pack"
 
 // world is the cluster as rows, and the engine on it.
 type world struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	tasks  int
 	answer []placement.Placement
@@ -22,7 +23,7 @@ type world struct {
 
 // newWorld is an empty cluster of the nodes.
 func newWorld(nodes []trace.Node) *world {
-	w := &world{snap: cluster.NewSnapshot()}
+	w := &world{snap: snapshot.NewSnapshot()}
 	for i, n := range nodes {
 		in := &cluster.Instance{
 			Head: head(), ID: fmt.Sprintf("%08d", i), Status: cluster.InstanceActive, AgentConnected: true,

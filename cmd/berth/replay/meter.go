@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // meter measures a replay at the ports of the functions.
@@ -122,12 +123,12 @@ func (m *meter) changed() bool {
 }
 
 // state wraps a function's State.
-func (m *meter) state(function string, s handler.State) handler.State {
+func (m *meter) state(function string, s state.State) state.State {
 	return &meteredState{State: s, meter: m, function: function}
 }
 
 type meteredState struct {
-	handler.State
+	state.State
 	meter    *meter
 	function string
 }
@@ -146,22 +147,22 @@ func (s *meteredState) count(f func()) {
 	s.meter.apart[s.function] = sum
 }
 
-func (s *meteredState) Get(ctx context.Context, key cluster.Key) (row cluster.Row, err error) {
+func (s *meteredState) Get(ctx context.Context, key state.Key) (row state.Row, err error) {
 	s.count(func() { row, err = s.State.Get(ctx, key) })
 	return row, err
 }
 
-func (s *meteredState) Peek(ctx context.Context, key cluster.Key) (row cluster.Row, err error) {
+func (s *meteredState) Peek(ctx context.Context, key state.Key) (row state.Row, err error) {
 	s.count(func() { row, err = s.State.Peek(ctx, key) })
 	return row, err
 }
 
-func (s *meteredState) List(ctx context.Context, r cluster.Range) (rows []cluster.Row, err error) {
+func (s *meteredState) List(ctx context.Context, r state.Range) (rows []state.Row, err error) {
 	s.count(func() { rows, err = s.State.List(ctx, r) })
 	return rows, err
 }
 
-func (s *meteredState) Write(ctx context.Context, w cluster.Write) (row cluster.Row, err error) {
+func (s *meteredState) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
 	s.count(func() { row, err = s.State.Write(ctx, w) })
 	s.meter.moved++
 	if t, ok := row.(*cluster.Task); ok && err == nil && t != nil && t.Last == cluster.TaskStopped {
@@ -170,7 +171,7 @@ func (s *meteredState) Write(ctx context.Context, w cluster.Write) (row cluster.
 	return row, err
 }
 
-func (s *meteredState) Commit(ctx context.Context, c cluster.Commit) (err error) {
+func (s *meteredState) Commit(ctx context.Context, c state.Commit) (err error) {
 	s.count(func() { err = s.State.Commit(ctx, c) })
 	s.meter.moved++
 	if err != nil {

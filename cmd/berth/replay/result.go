@@ -9,6 +9,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // Result is what a replay measured. The first block is stable; programs read it.
@@ -80,9 +82,9 @@ func (r *run) cost(out *Result) {
 
 // reasons says why the tasks that still wait were never placed.
 func (r *run) reasons(ctx context.Context, into map[string]int) error {
-	snap := cluster.NewSnapshot()
-	for _, prefix := range []string{cluster.PrefixMeta, cluster.PrefixInstance, cluster.PrefixDefinition, cluster.PrefixTask} {
-		rows, err := r.Store.List(ctx, cluster.Prefix(clusterName, prefix))
+	snap := snapshot.NewSnapshot()
+	for _, prefix := range []string{state.PrefixMeta, state.PrefixInstance, state.PrefixDefinition, state.PrefixTask} {
+		rows, err := r.Store.List(ctx, state.Prefix(clusterName, prefix))
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // scaledRun replays a trace on Auto Scaling groups that managed scaling sizes: one group and one capacity provider for each
@@ -164,7 +165,7 @@ func (r *scaledRun) create(p trace.Pod) error {
 func life(p trace.Pod) time.Duration { return max(time.Second, *p.Deleted-*p.Created) }
 
 // watch sees every commit: when tasks begin to run, and whether their services ever have too few or too many.
-func (r *scaledRun) watch(records []cluster.Record) {
+func (r *scaledRun) watch(records []state.Record) {
 	touched := map[string]bool{}
 	for _, rec := range records {
 		row, ok := rec.New.(*cluster.Task)

@@ -8,6 +8,7 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // scan is an independent look at the rows, for checks: it shares no code with placement.
@@ -27,7 +28,7 @@ type slack struct {
 func NobodyWaitsInVain(i *installation.Installation) error {
 	ctx := context.Background()
 	s := scan{index: map[string]*slack{}}
-	rows, err := i.Store.List(ctx, cluster.Prefix(clusterName, cluster.PrefixInstance))
+	rows, err := i.Store.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func NobodyWaitsInVain(i *installation.Installation) error {
 			s.add(in)
 		}
 	}
-	tasks, err := i.Store.List(ctx, cluster.Prefix(clusterName, cluster.PrefixTask))
+	tasks, err := i.Store.List(ctx, state.Prefix(clusterName, state.PrefixTask))
 	if err != nil {
 		return err
 	}

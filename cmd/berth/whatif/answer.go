@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 	"berth/shared/wire"
 )
 
@@ -69,7 +70,7 @@ type Verdict struct {
 
 // Ask answers a question about a cluster, which stays as it is. What it names and the cluster has not is a [*NotFound]; an
 // expression that cannot be read is an error, too.
-func Ask(snap *cluster.Snapshot, question *Question) (*Answer, error) {
+func Ask(snap *snapshot.Snapshot, question *Question) (*Answer, error) {
 	w, q := newWorld(snap), new(*question)
 	out := &Answer{Placed: []Place{}}
 	if q.Empty() {

@@ -11,6 +11,8 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -35,7 +37,7 @@ func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*C
 	}
 	var names []string
 	for _, r := range out.Rows {
-		row, err := cluster.DecodeRow(r.Sort, r.Row)
+		row, err := state.DecodeRow(r.Sort, r.Row)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +92,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 }
 
 // decidedOn is what managed scaling would decide on about a provider; its group is there.
-func (k *Capacity) decidedOn(snap *cluster.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
+func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := handler.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
 	in.Upgrading = g != nil && g.Upgrading()
@@ -98,7 +100,7 @@ func (k *Capacity) decidedOn(snap *cluster.Snapshot, p *cluster.CapacityProvider
 }
 
 // sizings is what managed scaling would decide now about the capacity providers of a service's strategy.
-func (k *Capacity) sizings(snap *cluster.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
+func (k *Capacity) sizings(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
 	for _, share := range s.Providers {
 		p := k.Providers[share.Provider]
 		if p == nil || p.CreateFailed() || k.Groups[p.Group] == nil {

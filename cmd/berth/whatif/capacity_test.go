@@ -10,20 +10,21 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // fleet are four instances of a group in two zones, as a capacity provider and as a node group: service web has a task on each
 // of three, the fourth is empty.
-func fleet(change ...func(*cluster.CapacityProvider)) ([]cluster.Row, *whatif.Capacity) {
+func fleet(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capacity) {
 	p := &cluster.CapacityProvider{Name: "spot", Group: "group", Scaling: cluster.DefaultScaling, Draining: true}
 	p.Scaling.Enabled, p.Scaling.Warmup = true, 0
 	for _, f := range change {
 		f(p)
 	}
 	g := &cluster.AutoScalingGroup{Name: "group", Max: 6, Desired: 4, Zones: []string{"a", "b"}, Template: "lt-1:1"}
-	out := []cluster.Row{
+	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), service("web", 3, cluster.Rules{}),
 		task("web", 1, "n-1"), task("web", 2, "n-2"), task("web", 3, "n-3"),
 	}
@@ -46,16 +47,16 @@ func fleet(change ...func(*cluster.CapacityProvider)) ([]cluster.Row, *whatif.Ca
 }
 
 // used is fleet with a task on each instance: one that is empty would get what is moved.
-func used(change ...func(*cluster.CapacityProvider)) ([]cluster.Row, *whatif.Capacity) {
+func used(change ...func(*cluster.CapacityProvider)) ([]state.Row, *whatif.Capacity) {
 	rows, k := fleet(change...)
 	rows[1].(*cluster.Service).Desired = 4
 	return append(rows, task("web", 4, "n-4")), k
 }
 
 func TestPlanConsolidation(t *testing.T) {
-	plan := func(t *testing.T, rows []cluster.Row, k *whatif.Capacity) whatif.ProviderPlan {
+	plan := func(t *testing.T, rows []state.Row, k *whatif.Capacity) whatif.ProviderPlan {
 		t.Helper()
-		snap := snapshot(t, rows)
+		snap := snapshotOf(t, rows)
 		before := hash(t, snap)
 		got, err := whatif.PlanConsolidation(snap, k, "spot", noon)
 		if err != nil || len(got.Providers) != 1 {
@@ -123,7 +124,7 @@ func TestPlanConsolidation(t *testing.T) {
 	})
 	t.Run("InWords", func(t *testing.T) {
 		rows, k := used()
-		got, err := whatif.PlanConsolidation(snapshot(t, rows), k, "", noon)
+		got, err := whatif.PlanConsolidation(snapshotOf(t, rows), k, "", noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestPlanConsolidation(t *testing.T) {
 	})
 	t.Run("UnknownProvider", func(t *testing.T) {
 		rows, k := used()
-		_, err := whatif.PlanConsolidation(snapshot(t, rows), k, "sport", noon)
+		_, err := whatif.PlanConsolidation(snapshotOf(t, rows), k, "sport", noon)
 		if want := `capacity provider "sport" is not in the cluster, expected one of: spot`; err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}
@@ -147,7 +148,7 @@ func TestPlanConsolidation(t *testing.T) {
 }
 
 // waiting is fleet at its maximum of four, with five tasks of service big that wait for it: each instance has room for one.
-func waiting() ([]cluster.Row, *whatif.Capacity) {
+func waiting() ([]state.Row, *whatif.Capacity) {
 	rows, k := fleet()
 	k.Groups["group"].Max = 4
 	big := service("big", 5, cluster.Rules{})
@@ -168,7 +169,7 @@ func waiting() ([]cluster.Row, *whatif.Capacity) {
 
 func TestWhyServiceWaitsForInstances(t *testing.T) {
 	rows, k := waiting()
-	s := snapshot(t, rows)
+	s := snapshotOf(t, rows)
 	before := hash(t, s)
 	a, err := whatif.WhyService(s, k, "big", noon)
 	if err != nil || len(a.Scaling) != 1 {
@@ -195,9 +196,9 @@ func TestWhyServiceWaitsForInstances(t *testing.T) {
 }
 
 func TestWhyInstance(t *testing.T) {
-	explained := func(t *testing.T, rows []cluster.Row, k *whatif.Capacity, id string) (*whatif.InstanceAnswer, string) {
+	explained := func(t *testing.T, rows []state.Row, k *whatif.Capacity, id string) (*whatif.InstanceAnswer, string) {
 		t.Helper()
-		snap := snapshot(t, rows)
+		snap := snapshotOf(t, rows)
 		before := hash(t, snap)
 		got, err := whatif.WhyInstance(snap, k, id, noon)
 		if err != nil {
@@ -287,7 +288,7 @@ func TestWhyInstance(t *testing.T) {
 	})
 	t.Run("Unknown", func(t *testing.T) {
 		rows, k := fleet()
-		_, err := whatif.WhyInstance(snapshot(t, rows), k, "i-99", noon)
+		_, err := whatif.WhyInstance(snapshotOf(t, rows), k, "i-99", noon)
 		if missing := new(whatif.NotFound); !errors.As(err, &missing) || missing.Kind != "instance" {
 			t.Errorf("%v", err)
 		}
@@ -299,7 +300,7 @@ func TestAskOfAProvidersService(t *testing.T) {
 	rows, _ := fleet()
 	rows[1].(*cluster.Service).Providers = []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	rows[8].(*cluster.Instance).Provider = "spot"
-	got, err := whatif.Ask(snapshot(t, rows), &whatif.Question{Service: "web", Count: 3})
+	got, err := whatif.Ask(snapshotOf(t, rows), &whatif.Question{Service: "web", Count: 3})
 	if err != nil || got.Unplaced > 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // ClusterAnswer is what a cluster has of each metric, whether the metric is in balance, and which instances are of no use.
@@ -43,7 +44,7 @@ type Unused struct {
 }
 
 // WhyCluster says how a cluster stands.
-func WhyCluster(snap *cluster.Snapshot) (*ClusterAnswer, error) {
+func WhyCluster(snap *snapshot.Snapshot) (*ClusterAnswer, error) {
 	w := newWorld(snap)
 	out := &ClusterAnswer{Metrics: []Metric{}, Unused: []Unused{}}
 	for _, v := range snap.Instances {

@@ -6,12 +6,13 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // sixNodes is Service Fabric's example of a sixth node that maximum difference never uses, and a metric with a buffer.
-func sixNodes(policy cluster.DomainPolicy) []cluster.Row {
+func sixNodes(policy cluster.DomainPolicy) []state.Row {
 	rules := cluster.Rules{DomainPolicy: policy, Metrics: []cluster.Metric{{Name: "io", Load: 30}}}
-	out := []cluster.Row{
+	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), service("web", 5, rules),
 		&cluster.Configuration{
 			Head: head(), Buffer: map[string]float64{"io": 0.2}, Balancing: map[string]float64{"io": 2}, Activity: map[string]int64{"io": 10},
@@ -29,9 +30,9 @@ func sixNodes(policy cluster.DomainPolicy) []cluster.Row {
 	return out
 }
 
-func whyCluster(t *testing.T, rows []cluster.Row) string {
+func whyCluster(t *testing.T, rows []state.Row) string {
 	t.Helper()
-	s := snapshot(t, rows)
+	s := snapshotOf(t, rows)
 	before := hash(t, s)
 	a, err := whatif.WhyCluster(s)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
 )
 
 // ConsolidationAnswer is which instances can be emptied, by capacity provider.
@@ -52,7 +53,7 @@ type TaskMove struct {
 
 // PlanConsolidation says what consolidation would do now with the instances of a capacity provider, or of all where none is
 // named, whether it is on or not. One that is not there is a [*NotFound].
-func PlanConsolidation(snap *cluster.Snapshot, k *Capacity, provider string, now time.Time) (*ConsolidationAnswer, error) {
+func PlanConsolidation(snap *snapshot.Snapshot, k *Capacity, provider string, now time.Time) (*ConsolidationAnswer, error) {
 	if provider != "" && k.Providers[provider] == nil {
 		return nil, &NotFound{"capacity provider", provider, slices.Collect(maps.Keys(k.Providers))}
 	}
@@ -65,7 +66,7 @@ func PlanConsolidation(snap *cluster.Snapshot, k *Capacity, provider string, now
 	return out, nil
 }
 
-func (k *Capacity) plan(snap *cluster.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
+func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
 	s := p.Scaling
 	out := ProviderPlan{
 		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled, Percent: s.Consolidation.Share,

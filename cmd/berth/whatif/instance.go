@@ -13,6 +13,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
 	"berth/shared/wire"
 )
 
@@ -82,7 +83,7 @@ type Upgraded struct {
 
 // WhyInstance explains one instance, by its id, its ARN or EC2's id. k is nil where only the snapshot is known. The snapshot is
 // as before when it returns.
-func WhyInstance(snap *cluster.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
+func WhyInstance(snap *snapshot.Snapshot, k *Capacity, id string, now time.Time) (*InstanceAnswer, error) {
 	id = cluster.LastPart(id)
 	out := &InstanceAnswer{Resources: []Amount{}, Tasks: []Held{}, Excluded: []Exclusion{}}
 	v := instanceOf(snap, id)
@@ -104,7 +105,7 @@ func WhyInstance(snap *cluster.Snapshot, k *Capacity, id string, now time.Time) 
 }
 
 // instanceOf is the instance by its id, or the one that registered last of those with EC2's.
-func instanceOf(snap *cluster.Snapshot, id string) (found *cluster.InstanceView) {
+func instanceOf(snap *snapshot.Snapshot, id string) (found *snapshot.InstanceView) {
 	for _, v := range snap.Instances {
 		switch {
 		case v.Instance == nil:
@@ -117,7 +118,7 @@ func instanceOf(snap *cluster.Snapshot, id string) (found *cluster.InstanceView)
 	return found
 }
 
-func (w *world) describe(a *InstanceAnswer, v *cluster.InstanceView, now time.Time) {
+func (w *world) describe(a *InstanceAnswer, v *snapshot.InstanceView, now time.Time) {
 	a.Instance, a.EC2, a.Status, a.AgentConnected = v.ID, v.EC2InstanceID, string(v.Status), v.AgentConnected
 	a.Zone, a.CapacityProvider = v.Zone(), v.CapacityProvider()
 	if v.Gone() {
@@ -149,7 +150,7 @@ func (w *world) describe(a *InstanceAnswer, v *cluster.InstanceView, now time.Ti
 }
 
 // exclusions asks for one more task of each service.
-func (w *world) exclusions(a *InstanceAnswer, v *cluster.InstanceView) error {
+func (w *world) exclusions(a *InstanceAnswer, v *snapshot.InstanceView) error {
 	if v.Gone() {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (w *world) exclusions(a *InstanceAnswer, v *cluster.InstanceView) error {
 }
 
 // explain adds what the instance's Auto Scaling group has to say, by EC2's id.
-func (k *Capacity) explain(snap *cluster.Snapshot, a *InstanceAnswer, ec2 string, now time.Time) {
+func (k *Capacity) explain(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 string, now time.Time) {
 	for _, g := range k.Groups {
 		at := slices.IndexFunc(g.Instances, func(i cluster.GroupInstance) bool { return i.ID == ec2 })
 		if at < 0 {
@@ -187,7 +188,7 @@ func (k *Capacity) explain(snap *cluster.Snapshot, a *InstanceAnswer, ec2 string
 	}
 }
 
-func (k *Capacity) verdict(snap *cluster.Snapshot, a *Scaled, p *cluster.CapacityProvider, ec2 string, now time.Time) {
+func (k *Capacity) verdict(snap *snapshot.Snapshot, a *Scaled, p *cluster.CapacityProvider, ec2 string, now time.Time) {
 	in := k.decidedOn(snap, p, now)
 	for _, v := range scaling.Decide(in).Instances {
 		if v.EC2InstanceID == ec2 {

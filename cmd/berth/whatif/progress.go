@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
+	"berth/shared/snapshot"
 )
 
 // UpgradeProgress is how far an update of a node group is.
@@ -50,7 +51,7 @@ type UpgradeError struct {
 
 // ProgressOf is how far an update is. Which nodes are old it takes from what it said before, or at the first look from the
 // snapshot. An update that is no longer its node group's last one is a [*NotFound].
-func ProgressOf(k *Capacity, group, id string, snap *cluster.Snapshot, before *UpgradeProgress) (*UpgradeProgress, error) {
+func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *UpgradeProgress) (*UpgradeProgress, error) {
 	g, auto, err := k.NodeGroup(group)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 )
 
 // Question is what would be placed: more tasks of a service, tasks of a definition, or tasks of a size. Rules are added to
@@ -58,12 +59,12 @@ func (e *NotFound) Error() string {
 
 // world is a cluster and what placement is asked with about it.
 type world struct {
-	snap   *cluster.Snapshot
+	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	specs  map[string]*placement.Spec // of services, by name and task definition
 }
 
-func newWorld(snap *cluster.Snapshot) *world {
+func newWorld(snap *snapshot.Snapshot) *world {
 	return &world{snap: snap, engine: placement.New(snap), specs: map[string]*placement.Spec{}}
 }
 

@@ -16,6 +16,8 @@ import (
 	"berth/cmd/berth/client"
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -73,10 +75,10 @@ func Saved(r io.Reader, progress func(rows int)) ([]wire.Row, error) {
 }
 
 // Snapshot is the cluster that the rows make up. progress is called with how many were read so far.
-func Snapshot(rows []wire.Row, progress func(read int)) (*cluster.Snapshot, error) {
-	snap := cluster.NewSnapshot()
+func Snapshot(rows []wire.Row, progress func(read int)) (*snapshot.Snapshot, error) {
+	snap := snapshot.NewSnapshot()
 	for n, r := range rows {
-		row, err := cluster.DecodeRow(r.Sort, r.Row)
+		row, err := state.DecodeRow(r.Sort, r.Row)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +90,7 @@ func Snapshot(rows []wire.Row, progress func(read int)) (*cluster.Snapshot, erro
 
 // Define has the snapshot know a task definition that the cluster has not used yet: family:revision, or a family, whose
 // newest revision it then is. It gives its full name; one that is not there is the caller's to notice.
-func Define(ctx context.Context, c *client.Client, snap *cluster.Snapshot, name string) (string, error) {
+func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name string) (string, error) {
 	if snap.Definitions[name] != nil {
 		return name, nil
 	}
@@ -116,8 +118,8 @@ func Define(ctx context.Context, c *client.Client, snap *cluster.Snapshot, name 
 }
 
 // Traced is an empty cluster of a trace's nodes.
-func Traced(nodes []trace.Node) *cluster.Snapshot {
-	snap := cluster.NewSnapshot()
+func Traced(nodes []trace.Node) *snapshot.Snapshot {
+	snap := snapshot.NewSnapshot()
 	for _, n := range nodes {
 		i := &cluster.Instance{
 			Head: cluster.Head{Cluster: "trace", Rev: 1}, ID: n.Name, Status: cluster.InstanceActive, AgentConnected: true,

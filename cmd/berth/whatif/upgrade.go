@@ -13,6 +13,8 @@ import (
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // UpgradeAnswer is what an update of a node group would do.
@@ -93,7 +95,7 @@ func paramsOf(u *cluster.Update) []Param {
 
 // PlanUpgrade plays an update that has not begun, its launch template read, on the snapshot, which is not as before when it returns: new nodes are taken
 // to be like the old ones of their zone, and Ready as soon as they are launched.
-func PlanUpgrade(snap *cluster.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
+func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now time.Time) (*UpgradeAnswer, error) {
 	g, auto, err := k.NodeGroup(u.NodeGroup)
 	if err != nil {
 		return nil, err
@@ -137,8 +139,8 @@ func strategyOf(u *cluster.Update) cluster.UpdateStrategy {
 }
 
 // rowsOf are the rows that nodes are made of.
-func rowsOf(snap *cluster.Snapshot) iter.Seq[cluster.Row] {
-	return func(yield func(cluster.Row) bool) {
+func rowsOf(snap *snapshot.Snapshot) iter.Seq[state.Row] {
+	return func(yield func(state.Row) bool) {
 		for _, v := range snap.Instances {
 			if v.Instance != nil && !yield(v.Instance) {
 				return

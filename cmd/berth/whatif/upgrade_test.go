@@ -11,6 +11,7 @@ import (
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/state"
 )
 
 // update is one of node group workers that has not begun.
@@ -26,9 +27,9 @@ func update(t *testing.T, change func(*cluster.NodeGroup, *nodegroup.Request)) *
 	return u
 }
 
-func planned(t *testing.T, rows []cluster.Row, k *whatif.Capacity, u *cluster.Update) (*whatif.UpgradeAnswer, string) {
+func planned(t *testing.T, rows []state.Row, k *whatif.Capacity, u *cluster.Update) (*whatif.UpgradeAnswer, string) {
 	t.Helper()
-	got, err := whatif.PlanUpgrade(snapshot(t, rows), k, u, noon)
+	got, err := whatif.PlanUpgrade(snapshotOf(t, rows), k, u, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func TestPlanUpgrade(t *testing.T) {
 
 func TestUpgradeProgress(t *testing.T) {
 	rows, k := fleet()
-	snap := snapshot(t, rows)
+	snap := snapshotOf(t, rows)
 	u := update(t, func(*cluster.NodeGroup, *nodegroup.Request) {})
 	k.NodeGroups["workers"].Update, k.Updates["workers"] = u.ID, u
 	g := k.Groups["group"]

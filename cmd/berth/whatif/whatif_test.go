@@ -15,6 +15,8 @@ import (
 	"berth/cmd/berth/trace"
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/shared/wire"
 )
 
@@ -22,8 +24,8 @@ const units = cluster.CPUUnit
 
 // rows make up a cluster: two instances in zone a and one in b, one more that drains; service web has two tasks in a and one
 // in b, service big finds room for one of two.
-func rows() []cluster.Row {
-	out := []cluster.Row{
+func rows() []state.Row {
+	out := []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}),
 		definition("big", cluster.Resources{CPU: 512 * units, Memory: 3000}),
 		instance("i-1", "a", nil), instance("i-2", "a", nil), instance("i-3", "b", nil), instance("i-4", "b", nil),
@@ -68,15 +70,15 @@ func task(of string, n int, on string) *cluster.Task {
 	}
 }
 
-func snapshot(t *testing.T, rows []cluster.Row) *cluster.Snapshot {
+func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 	t.Helper()
 	var saved []wire.Row
 	for _, r := range rows {
-		data, err := cluster.EncodeRow(r)
+		data, err := state.EncodeRow(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		saved = append(saved, wire.Row{Sort: cluster.KeyOf(r).Sort, Row: data})
+		saved = append(saved, wire.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	var file bytes.Buffer
 	if err := whatif.Save(&file, saved); err != nil {
@@ -94,11 +96,11 @@ func snapshot(t *testing.T, rows []cluster.Row) *cluster.Snapshot {
 }
 
 // hash is of everything that a snapshot says.
-func hash(t *testing.T, s *cluster.Snapshot) string {
+func hash(t *testing.T, s *snapshot.Snapshot) string {
 	t.Helper()
 	var out []string
-	add := func(r cluster.Row) {
-		data, err := cluster.EncodeRow(r)
+	add := func(r state.Row) {
+		data, err := state.EncodeRow(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func hash(t *testing.T, s *cluster.Snapshot) string {
 }
 
 // asked is the answer in words. The cluster is as it was.
-func asked(t *testing.T, s *cluster.Snapshot, q whatif.Question) string {
+func asked(t *testing.T, s *snapshot.Snapshot, q whatif.Question) string {
 	t.Helper()
 	before := hash(t, s)
 	a, err := whatif.Ask(s, &q)
@@ -194,12 +196,12 @@ A task of service web would find no instance.
   i-3 cannot take it: already has one
 `},
 	} {
-		t.Run(c.name, func(t *testing.T) { golden(t, asked(t, snapshot(t, rows()), c.ask), c.want) })
+		t.Run(c.name, func(t *testing.T) { golden(t, asked(t, snapshotOf(t, rows()), c.ask), c.want) })
 	}
 }
 
 func TestAskKnowsWhatIsThere(t *testing.T) {
-	s := snapshot(t, rows())
+	s := snapshotOf(t, rows())
 	for _, c := range []struct {
 		ask  whatif.Question
 		want string
@@ -224,9 +226,9 @@ func TestAskKnowsWhatIsThere(t *testing.T) {
 }
 
 // crowded is two instances for 100 connections each, each with a task of 30: one of 90 fits only once one has moved.
-func crowded() []cluster.Row {
+func crowded() []state.Row {
 	capacity := map[string]int64{"connections": 100}
-	return []cluster.Row{
+	return []state.Row{
 		definition("web", cluster.Resources{CPU: 256 * units, Memory: 512}), definition("big", cluster.Resources{CPU: 256 * units, Memory: 512}),
 		instance("i-1", "a", capacity), instance("i-2", "b", capacity),
 		service("web", 2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}}),
@@ -237,10 +239,10 @@ func crowded() []cluster.Row {
 
 func TestMoves(t *testing.T) {
 	t.Run("NothingToMove", func(t *testing.T) {
-		golden(t, asked(t, snapshot(t, rows()), whatif.Question{Moves: true}), "Nothing has to move: no rule is broken.\n")
+		golden(t, asked(t, snapshotOf(t, rows()), whatif.Question{Moves: true}), "Nothing has to move: no rule is broken.\n")
 	})
 	t.Run("MakeRoom", func(t *testing.T) {
-		got := asked(t, snapshot(t, crowded()), whatif.Question{Service: "big", Count: 1, Moves: true})
+		got := asked(t, snapshotOf(t, crowded()), whatif.Question{Service: "big", Count: 1, Moves: true})
 		got, _, _ = strings.Cut(got, ", to make room") // who for is the plan's to say
 		golden(t, got, `
 A task of service big would find no instance.
@@ -254,7 +256,7 @@ With these moves 1 of 1 would find an instance: i-1. Berth makes them by itself.
 		broken[6].(*cluster.Task).Reported = map[string]int64{"connections": 60}
 		broken[7].(*cluster.Task).Instance = "i-1"
 		broken[7].(*cluster.Task).Reported = map[string]int64{"connections": 50}
-		golden(t, asked(t, snapshot(t, broken), whatif.Question{Moves: true}), `
+		golden(t, asked(t, snapshotOf(t, broken), whatif.Question{Moves: true}), `
 Moves that the cluster would make:
   1. task t-1 of web: i-1 to i-2 (start first): connections on i-1 goes from 110 to 50 of 100; connections on i-2 goes from 0 to 60 of 100
 `)
@@ -262,7 +264,7 @@ Moves that the cluster would make:
 	t.Run("WhatNoneMends", func(t *testing.T) {
 		broken := crowded()
 		broken[4].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-9"
-		golden(t, asked(t, snapshot(t, broken), whatif.Question{Moves: true}), `
+		golden(t, asked(t, snapshotOf(t, broken), whatif.Question{Moves: true}), `
 No moves mend what is broken.
   stays broken: web: task t-1 is on instance i-1, which its constraints no longer allow
   stays broken: web: task t-2 is on instance i-2, which its constraints no longer allow
@@ -271,7 +273,7 @@ No moves mend what is broken.
 	t.Run("UnderWay", func(t *testing.T) {
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
-		golden(t, asked(t, snapshot(t, append(rows(), next)), whatif.Question{Moves: true}), `
+		golden(t, asked(t, snapshotOf(t, append(rows(), next)), whatif.Question{Moves: true}), `
 Moves under way; until they are over nothing new begins for their services and instances:
   task t-1 of web on i-1, by task t-9 on i-2
 Nothing has to move: no rule is broken.

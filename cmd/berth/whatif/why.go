@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
 	"berth/shared/wire"
 )
 
@@ -81,7 +82,7 @@ type Share struct {
 }
 
 // WhyTask explains one task, by its id or ECS's. The snapshot is as before when it returns.
-func WhyTask(snap *cluster.Snapshot, id string) (*TaskAnswer, error) {
+func WhyTask(snap *snapshot.Snapshot, id string) (*TaskAnswer, error) {
 	w := newWorld(snap)
 	t := w.task(id)
 	if t == nil {
@@ -176,7 +177,7 @@ func (w *world) asked(t *cluster.Task) (r placement.Request, err error) {
 }
 
 // WhyService explains one service. k is nil where only the snapshot is known.
-func WhyService(snap *cluster.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
+func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time) (*ServiceAnswer, error) {
 	w := newWorld(snap)
 	s, err := w.service(name)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 
 	"berth/cmd/berth/whatif"
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
 )
 
 // whyTask is the answer in words. The cluster is as it was.
-func whyTask(t *testing.T, s *cluster.Snapshot, id string) string {
+func whyTask(t *testing.T, s *snapshot.Snapshot, id string) string {
 	t.Helper()
 	before := hash(t, s)
 	a, err := whatif.WhyTask(s, id)
@@ -23,7 +24,7 @@ func whyTask(t *testing.T, s *cluster.Snapshot, id string) string {
 	return text(t, a.Print)
 }
 
-func whyService(t *testing.T, s *cluster.Snapshot, name string) string {
+func whyService(t *testing.T, s *snapshot.Snapshot, name string) string {
 	t.Helper()
 	before := hash(t, s)
 	a, err := whatif.WhyService(s, nil, name, noon)
@@ -38,7 +39,7 @@ func whyService(t *testing.T, s *cluster.Snapshot, name string) string {
 
 func TestWhyTask(t *testing.T) {
 	t.Run("WhereItWouldGoAgain", func(t *testing.T) {
-		golden(t, whyTask(t, snapshot(t, rows()), "ecs-3"), `
+		golden(t, whyTask(t, snapshotOf(t, rows()), "ecs-3"), `
 Task t-3 of service web is RUNNING on i-3.
 Placed anew it would go there again.
   4 instances: 1 not active (DRAINING); of 3 that could take it i-3 has the fewest tasks of the service in its zone (0, runner-up i-1: 2)
@@ -46,7 +47,7 @@ Placed anew it would go there again.
 	})
 	t.Run("ElsewhereNow", func(t *testing.T) {
 		with := append(rows(), instance("i-5", "c", nil))
-		golden(t, whyTask(t, snapshot(t, with), "t-1"), `
+		golden(t, whyTask(t, snapshotOf(t, with), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
 Placed anew it would go to i-5.
   5 instances: 1 not active (DRAINING); of 4 that could take it i-5 has the fewest tasks of the service in its zone (0, runner-up i-1: 1)
@@ -56,7 +57,7 @@ Placed anew it would go to i-5.
 	t.Run("NoLongerAllowedThere", func(t *testing.T) {
 		barred := rows()
 		barred[6].(*cluster.Service).Rules.NodeConstraint = "NodeName == i-3"
-		golden(t, whyTask(t, snapshot(t, barred), "t-1"), `
+		golden(t, whyTask(t, snapshotOf(t, barred), "t-1"), `
 Task t-1 of service web is RUNNING on i-1.
 Placed anew it would go to i-3.
   4 instances: 2 constraint not met (NodeName == i-3), 1 not active (DRAINING); only i-3 could take it
@@ -73,7 +74,7 @@ It would be moved to i-3 (start first): i-1 no longer meets the placement constr
 				task.Ports = port
 			}
 		}
-		golden(t, whyTask(t, snapshot(t, with), "t-3"), `
+		golden(t, whyTask(t, snapshotOf(t, with), "t-3"), `
 Task t-3 of service web is RUNNING on i-3.
 Placed anew it would go there again.
   4 instances: 2 port in use (80/tcp), 1 not active (DRAINING); only i-3 could take it
@@ -82,7 +83,7 @@ Placed anew it would go there again.
 	t.Run("ThatWaits", func(t *testing.T) {
 		waits := task("big", 8, "")
 		waits.Last = ""
-		golden(t, whyTask(t, snapshot(t, append(rows(), waits, task("big", 6, "i-2"), task("big", 7, "i-3"))), "t-8"), `
+		golden(t, whyTask(t, snapshotOf(t, append(rows(), waits, task("big", 6, "i-2"), task("big", 7, "i-3"))), "t-8"), `
 Task t-8 of service big is PROVISIONING and has no instance.
 As things stand no instance can take it.
   4 instances: 3 insufficient memory (needs 3000 MiB, best free 688), 1 not active (DRAINING); none could take it, closest is i-1 (insufficient memory)
@@ -91,7 +92,7 @@ As things stand no instance can take it.
 	t.Run("Standalone", func(t *testing.T) {
 		alone := task("web", 9, "i-2")
 		alone.Service, alone.Owner, alone.Group = "", "standalone", "family:web"
-		golden(t, whyTask(t, snapshot(t, append(rows(), alone)), "t-9"), `
+		golden(t, whyTask(t, snapshotOf(t, append(rows(), alone)), "t-9"), `
 Task t-9 is RUNNING on i-2.
 Placed anew it would go to i-1.
   4 instances: 1 not active (DRAINING); of 3 that could take it i-1 is the tightest fit (1280 CPU units and 688 MiB free, runner-up i-2: 1792 CPU units and 3688 MiB free)
@@ -101,7 +102,7 @@ Placed anew it would go to i-1.
 	t.Run("OfSomebodyElse", func(t *testing.T) {
 		foreign := task("web", 9, "i-2")
 		foreign.Service, foreign.Foreign = "", true
-		golden(t, whyTask(t, snapshot(t, append(rows(), foreign)), "t-9"), `
+		golden(t, whyTask(t, snapshotOf(t, append(rows(), foreign)), "t-9"), `
 Task t-9 is RUNNING on i-2.
   Somebody else started it there; Berth only counts what it holds.
 `)
@@ -109,7 +110,7 @@ Task t-9 is RUNNING on i-2.
 	t.Run("Stopped", func(t *testing.T) {
 		stopped := task("web", 9, "i-2")
 		stopped.Last, stopped.Reason = cluster.TaskStopped, "it was told to"
-		golden(t, whyTask(t, snapshot(t, append(rows(), stopped)), "t-9"), `
+		golden(t, whyTask(t, snapshotOf(t, append(rows(), stopped)), "t-9"), `
 Task t-9 of service web is STOPPED on i-2.
   it was told to
 `)
@@ -117,21 +118,21 @@ Task t-9 of service web is STOPPED on i-2.
 	t.Run("OnTheMove", func(t *testing.T) {
 		next := task("web", 9, "i-2")
 		next.Replaces = "t-1"
-		s := snapshot(t, append(rows(), next))
+		s := snapshotOf(t, append(rows(), next))
 		for id, want := range map[string]string{"t-1": "Task t-9 is to take its place.", "t-9": "started to take the place of task t-1."} {
 			if got := whyTask(t, s, id); !strings.Contains(got, want) {
 				t.Errorf("no %q in:\n%s", want, got)
 			}
 		}
 	})
-	if _, err := whatif.WhyTask(snapshot(t, rows()), "t-77"); err == nil || !strings.Contains(err.Error(), `task "t-77" is not in the cluster, expected one of: t-1, t-2, t-3, t-4`) {
+	if _, err := whatif.WhyTask(snapshotOf(t, rows()), "t-77"); err == nil || !strings.Contains(err.Error(), `task "t-77" is not in the cluster, expected one of: t-1, t-2, t-3, t-4`) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }
 
 func TestWhyService(t *testing.T) {
 	t.Run("ThatHasAllItsTasks", func(t *testing.T) {
-		golden(t, whyService(t, snapshot(t, rows()), "web"), `
+		golden(t, whyService(t, snapshotOf(t, rows()), "web"), `
 Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0 have no instance.
   They are on i-1, i-2, i-3.
 `)
@@ -143,7 +144,7 @@ Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 3 run, 0 are on their way, 0
 		full = append(full, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
 			"ecs-svc/1": {Step: 1, Failures: 1, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 		}})
-		golden(t, whyService(t, snapshot(t, full), "big"), `
+		golden(t, whyService(t, snapshotOf(t, full), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 5 tasks: 3 run, 0 are on their way, 2 have no instance.
   They are on i-1, i-2, i-3.
   When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
@@ -162,7 +163,7 @@ None of 2 tasks of service big would find an instance.
 		failed = append(failed, &cluster.Throttle{Head: head(), Owner: "big-short", Service: "big", Revisions: map[string]cluster.Backoff{
 			"ecs-svc/1": {Step: 3, Failures: 3, NextAttemptAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)},
 		}})
-		golden(t, whyService(t, snapshot(t, failed), "big"), `
+		golden(t, whyService(t, snapshotOf(t, failed), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
   They are on i-1.
 Its deployment has FAILED and launches no tasks: what is missing is not started, what stops is not replaced by it.
@@ -171,7 +172,7 @@ Its deployment has FAILED and launches no tasks: what is missing is not started,
 `)
 	})
 	t.Run("WhoseRoomHasComeSince", func(t *testing.T) {
-		golden(t, whyService(t, snapshot(t, rows()), "big"), `
+		golden(t, whyService(t, snapshotOf(t, rows()), "big"), `
 Service big (REPLICA, ACTIVE, big:1) wants 2 tasks: 1 run, 0 are on their way, 1 have no instance.
   They are on i-1.
   When placement last looked: 0/4: 4 insufficient memory (needs 3000 MiB, best free 2500)
@@ -186,7 +187,7 @@ A task of service big would go to i-3.
 		next.Replaces = "t-1"
 		web := broken[6].(*cluster.Service)
 		web.Rules.NodeConstraint, web.Moving, web.Unrepaired = "NodeName == i-2", true, "as it was"
-		golden(t, whyService(t, snapshot(t, append(broken, next)), "web"), `
+		golden(t, whyService(t, snapshotOf(t, append(broken, next)), "web"), `
 Service web (REPLICA, ACTIVE, web:1) wants 3 tasks: 4 run, 0 are on their way, 0 have no instance.
   They are on i-2 (2), i-1 (1), i-3 (1).
 Moves under way:
@@ -201,7 +202,7 @@ No moves mend this, as last decided: as it was
 		daemon.Strategy = cluster.Daemon
 		with := rows()
 		with[7] = daemon
-		golden(t, whyService(t, snapshot(t, with), "big"), `
+		golden(t, whyService(t, snapshotOf(t, with), "big"), `
 Service big (DAEMON, ACTIVE, big:1) wants 3 tasks: 1 run, 0 are on their way, 2 have no instance.
   They are on i-1.
 As things stand:
@@ -212,7 +213,7 @@ As things stand:
 	t.Run("ThatEnds", func(t *testing.T) {
 		ending := rows()
 		ending[7].(*cluster.Service).Status, ending[7].(*cluster.Service).Blocked = cluster.ServiceDraining, nil
-		golden(t, whyService(t, snapshot(t, ending), "big"), `
+		golden(t, whyService(t, snapshotOf(t, ending), "big"), `
 Service big (REPLICA, DRAINING, big:1) wants 2 tasks: 1 run, 0 are on their way, 0 have no instance.
   They are on i-1.
 `)

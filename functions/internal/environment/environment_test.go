@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth/functions/internal/environment"
-	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 func with(pairs ...string) *environment.Environment {
@@ -104,7 +104,7 @@ func TestLoadFindsEndpoints(t *testing.T) {
 	}
 	e := environment.Load()
 	ctx := context.Background()
-	if _, err := e.State().Get(ctx, cluster.Key{Cluster: "c", Sort: "meta"}); err != nil {
+	if _, err := e.State().Get(ctx, state.Key{Cluster: "c", Sort: "meta"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := e.ECS().ListInstances(ctx, "c"); err != nil {

@@ -14,8 +14,8 @@ import (
 
 	"berth/functions/internal/environment"
 	"berth/shared/awsevent"
-	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/state"
 )
 
 // lines are the JSON lines of a log, without their times.
@@ -56,7 +56,7 @@ func TestInvocation(t *testing.T) {
 		if string(event) == `"fails"` {
 			return nil, errors.New("failed")
 		}
-		return observer.Messages(ctx, []cluster.Message{{ID: "m", Body: event}}), nil
+		return observer.Messages(ctx, []state.Message{{ID: "m", Body: event}}), nil
 	}, figures)
 	request := func(id string) context.Context {
 		return lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: id})

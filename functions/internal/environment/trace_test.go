@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"berth/functions/internal/environment"
-	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // span is what a collector reads of one.
@@ -102,14 +102,14 @@ func traced(t *testing.T, endpoint string, aws http.HandlerFunc) *environment.En
 
 // get reads a row in an invocation of its own, within Lambda's own trace where that is not empty.
 func get(e *environment.Environment, lambdaTrace string) error {
-	state := e.State()
+	store := e.State()
 	ctx := lambdacontext.NewContext(context.Background(), &lambdacontext.LambdaContext{AwsRequestID: "r-1"})
 	if lambdaTrace != "" {
 		//lint:ignore SA1029 it is the key of Lambda's library
 		ctx = context.WithValue(ctx, "x-amzn-trace-id", lambdaTrace)
 	}
 	_, err := e.Invoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
-		_, err := state.Get(ctx, cluster.Key{Cluster: "c", Sort: "meta"})
+		_, err := store.Get(ctx, state.Key{Cluster: "c", Sort: "meta"})
 		return nil, err
 	}, nil)(ctx, nil)
 	return err
@@ -220,10 +220,10 @@ func TestTracing(t *testing.T) {
 	t.Run("TheLimitKeepsTheInvocation", func(t *testing.T) {
 		c := newCollector(t)
 		e := traced(t, c.url, nothing)
-		state := e.State()
+		store := e.State()
 		_, err := e.Invoker(func(ctx context.Context, _ json.RawMessage) (any, error) {
 			for range 2100 {
-				if _, err := state.Get(ctx, cluster.Key{Cluster: "c", Sort: "meta"}); err != nil {
+				if _, err := store.Get(ctx, state.Key{Cluster: "c", Sort: "meta"}); err != nil {
 					return nil, err
 				}
 			}

@@ -17,16 +17,17 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/dynamo"
+	"berth/shared/state"
 )
 
 // Function is one handler; the fields of sources that template.yaml does not connect to it stay nil. Its Invoke is what
 // lambda.Start takes.
 type Function struct {
 	// Messages handles a batch of a queue and returns the ids of those to deliver again.
-	Messages func(ctx context.Context, messages []cluster.Message) (retry []string)
+	Messages func(ctx context.Context, messages []state.Message) (retry []string)
 	// Records handles a batch of the stream and returns the sequence of the first record to deliver again, empty when
 	// all are done. An error has the whole batch delivered again.
-	Records func(ctx context.Context, records []cluster.Record) (retryFrom string, err error)
+	Records func(ctx context.Context, records []state.Record) (retryFrom string, err error)
 	// Schedule handles a schedule, named by its input {"schedule": NAME}.
 	Schedule func(ctx context.Context, name string) error
 	// URL answers the function URL's requests.
@@ -107,13 +108,13 @@ func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResp
 	if err := json.Unmarshal(event, &batch); err != nil {
 		return out, fmt.Errorf("reading SQS event: %w", err)
 	}
-	messages := make([]cluster.Message, len(batch.Records))
+	messages := make([]state.Message, len(batch.Records))
 	for i, m := range batch.Records {
 		receives, err := strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 		if err != nil {
 			receives = 1
 		}
-		messages[i] = cluster.Message{ID: m.MessageId, Body: []byte(m.Body), Receives: receives}
+		messages[i] = state.Message{ID: m.MessageId, Body: []byte(m.Body), Receives: receives}
 	}
 	for _, id := range f.Messages(ctx, messages) {
 		out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
@@ -124,7 +125,7 @@ func (f *Function) queue(ctx context.Context, event []byte) (events.SQSEventResp
 // event handles an event that EventBridge, or somebody who tries one out, sends without a queue between; an error has
 // Lambda try again.
 func (f *Function) event(ctx context.Context, event []byte) error {
-	if retry := f.Messages(ctx, []cluster.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
+	if retry := f.Messages(ctx, []state.Message{{ID: "event", Body: event, Receives: 1}}); len(retry) > 0 {
 		return errors.New("the event was not handled")
 	}
 	return nil
@@ -136,7 +137,7 @@ func (f *Function) stream(ctx context.Context, event []byte) (events.DynamoDBEve
 	if err := json.Unmarshal(event, &batch); err != nil {
 		return out, fmt.Errorf("reading stream event: %w", err)
 	}
-	records := make([]cluster.Record, 0, len(batch.Records))
+	records := make([]state.Record, 0, len(batch.Records))
 	for _, r := range batch.Records {
 		record, err := dynamo.Record(r)
 		if err != nil {

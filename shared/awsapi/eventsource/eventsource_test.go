@@ -16,6 +16,7 @@ import (
 
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 func invoke(t *testing.T, f *eventsource.Function, event string) (string, error) {
@@ -36,9 +37,9 @@ const sqsBatch = `{"Records":[
  {"messageId":"m-2","receiptHandle":"r","body":"two","attributes":{"ApproximateReceiveCount":"1"},"eventSource":"aws:sqs"}]}`
 
 func TestQueue(t *testing.T) {
-	var got []cluster.Message
+	var got []state.Message
 	var retry []string
-	f := &eventsource.Function{Messages: func(_ context.Context, m []cluster.Message) []string {
+	f := &eventsource.Function{Messages: func(_ context.Context, m []state.Message) []string {
 		got = m
 		return retry
 	}}
@@ -47,7 +48,7 @@ func TestQueue(t *testing.T) {
 		if err != nil || out != `{"batchItemFailures":[]}` {
 			t.Errorf("Invoke = %s, %v", out, err)
 		}
-		want := []cluster.Message{{ID: "m-1", Body: []byte(`{"a":1}`), Receives: 3}, {ID: "m-2", Body: []byte("two"), Receives: 1}}
+		want := []state.Message{{ID: "m-1", Body: []byte(`{"a":1}`), Receives: 3}, {ID: "m-2", Body: []byte("two"), Receives: 1}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("messages (-want +got):\n%s", diff)
 		}
@@ -61,9 +62,9 @@ func TestQueue(t *testing.T) {
 }
 
 func TestBareEvent(t *testing.T) {
-	var got []cluster.Message
+	var got []state.Message
 	var retry []string
-	f := &eventsource.Function{Messages: func(_ context.Context, m []cluster.Message) []string {
+	f := &eventsource.Function{Messages: func(_ context.Context, m []state.Message) []string {
 		got = m
 		return retry
 	}}
@@ -88,13 +89,13 @@ const streamBatch = `{"Records":[
   "dynamodb":{"SequenceNumber":"102","OldImage":{"pk":{"S":"prod"},"sk":{"S":"instance#i"},"rv":{"N":"4"},"id":{"S":"i"}}}}]}`
 
 func TestStream(t *testing.T) {
-	var got []cluster.Record
+	var got []state.Record
 	var retry string
 	var fail error
 	var log bytes.Buffer
 	f := &eventsource.Function{
 		Log: slog.New(slog.NewTextHandler(&log, nil)),
-		Records: func(_ context.Context, r []cluster.Record) (string, error) {
+		Records: func(_ context.Context, r []state.Record) (string, error) {
 			got = r
 			return retry, fail
 		},
@@ -111,7 +112,7 @@ func TestStream(t *testing.T) {
 		if diff := cmp.Diff([]string{"100 INSERT meta", "102 REMOVE instance#i"}, sequences); diff != "" {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
-		if m, ok := got[0].New.(*cluster.Meta); !ok || m.Version != 7 {
+		if m, ok := got[0].New.(*state.Meta); !ok || m.Version != 7 {
 			t.Errorf("row = %+v", got[0].New)
 		}
 		if !strings.Contains(log.String(), "stream record 2") {

@@ -6,6 +6,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/tests/bench/workload"
 )
 
@@ -14,7 +16,7 @@ import (
 // task: STOPPED, and the row's removal. Making rows, as decoding does, is not.
 type engine struct {
 	workload *workload.Workload
-	snap     *cluster.Snapshot
+	snap     *snapshot.Snapshot
 	placer   *placement.Engine
 	requests []placement.Request // by service
 	rows     []cluster.Task      // by service: what its tasks have in common
@@ -28,7 +30,7 @@ type engine struct {
 
 // newEngine is Berth's placement over the workload's instances and services, without tasks.
 func newEngine(w *workload.Workload) (*engine, error) {
-	e := &engine{workload: w, snap: cluster.NewSnapshot(), live: make([]*cluster.Task, w.Live)}
+	e := &engine{workload: w, snap: snapshot.NewSnapshot(), live: make([]*cluster.Task, w.Live)}
 	for i := range w.Instances {
 		e.snap.Put(instanceRow(&w.Instances[i]))
 	}
@@ -90,7 +92,7 @@ func (e *engine) Seat(task, service, instance int) error {
 }
 
 // put makes the row part of the snapshot.
-func (e *engine) put(task int, t *cluster.Task, v *cluster.InstanceView) error {
+func (e *engine) put(task int, t *cluster.Task, v *snapshot.InstanceView) error {
 	t.Instance = v.ID
 	if !e.snap.Put(t) {
 		return fmt.Errorf("the snapshot has task %s already", t.ID)
@@ -143,7 +145,7 @@ func (e *engine) Leave(task, _, _ int) error {
 	t, ended := e.live[task%len(e.live)], e.last
 	*ended = *t
 	ended.Rev, ended.Desired, ended.Last = t.Rev+1, cluster.TaskStopped, cluster.TaskStopped
-	if !e.snap.Put(ended) || !e.snap.See(cluster.Record{Op: cluster.Remove, Old: ended}) {
+	if !e.snap.Put(ended) || !e.snap.See(state.Record{Op: state.Remove, Old: ended}) {
 		return fmt.Errorf("the snapshot does not have task %s", t.ID)
 	}
 	e.last, e.unused = nil, append(e.unused, t, ended)

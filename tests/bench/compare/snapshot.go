@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 	"berth/tests/bench/workload"
 )
 
@@ -34,16 +36,16 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 	if err != nil {
 		return out, err
 	}
-	before, snap := heap(), cluster.NewSnapshot()
+	before, snap := heap(), snapshot.NewSnapshot()
 	var took, cpu time.Duration
-	put := func(rows []cluster.Row) {
+	put := func(rows []state.Row) {
 		from, begin := workload.CPU(), time.Now()
 		for _, r := range rows {
 			snap.Put(r)
 		}
 		took, cpu = took+time.Since(begin), cpu+workload.CPU()-from
 	}
-	var rows []cluster.Row
+	var rows []state.Row
 	for i := range w.Instances {
 		r, err := decoded(instanceRow(&w.Instances[i]))
 		if err != nil {
@@ -70,7 +72,7 @@ func buildSnapshot(instances, services, each int) (snapshotResult, error) {
 
 // running is a service of the workload's kind, of which each copy has its own name, and its tasks, spread over the
 // instances.
-func running(w *workload.Workload, n, each int) ([]cluster.Row, error) {
+func running(w *workload.Workload, n, each int) ([]state.Row, error) {
 	service := w.Services[n%len(w.Services)]
 	service.Name, service.Replicas = fmt.Sprintf("service-%04d", n), each
 	def, row := definitionRow(&service), serviceRow(&service)
@@ -78,7 +80,7 @@ func running(w *workload.Workload, n, each int) ([]cluster.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := []cluster.Row{def, kept}
+	rows := []state.Row{def, kept}
 	for i := range each {
 		t := taskRow(def, row)
 		t.Instance = w.Instances[(n*each+i)%len(w.Instances)].ID

@@ -1,4 +1,4 @@
-package cluster_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 func instance(id, zone string, rev int64) *cluster.Instance {
@@ -34,7 +36,7 @@ var (
 )
 
 func TestSnapshotDerivesWhatIsFree(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	s.Put(instance("i-1", "a", 1))
 	v := s.Instances["i-1"]
 	free := func() string {
@@ -70,7 +72,7 @@ func TestSnapshotDerivesWhatIsFree(t *testing.T) {
 }
 
 func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	s.Put(running("t", "i-1", 1))
 	v := s.Instances["i-1"]
 	if v == nil || v.Instance != nil || v.Zone() != "" || len(s.Zones()) != 0 {
@@ -79,59 +81,59 @@ func TestSnapshotKnowsInstancesByTheirTasksAlone(t *testing.T) {
 	s.Put(instance("i-1", "a", 1))
 	expect(t, "zone", s.Crowd("web", "").Zones["a"], 1)
 	expect(t, "free", v.Memory, 3072)
-	s.See(cluster.Record{Op: cluster.Remove, Old: instance("i-1", "a", 1)})
+	s.See(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
 	expect(t, "instances while a task is there", len(s.Instances), 1)
 	expect(t, "zones", len(s.Crowd("web", "").Zones), 0)
-	s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 1)})
+	s.See(state.Record{Op: state.Remove, Old: running("t", "i-1", 1)})
 	expect(t, "instances", len(s.Instances), 0)
 	s.Put(instance("i-2", "a", 1))
-	s.See(cluster.Record{Op: cluster.Remove, Old: instance("i-2", "a", 1)})
+	s.See(state.Record{Op: state.Remove, Old: instance("i-2", "a", 1)})
 	expect(t, "instances without tasks", len(s.Instances), 0)
 }
 
 func TestSnapshotFollowsThePlacementVersion(t *testing.T) {
-	s := cluster.NewSnapshot()
-	s.Put(&cluster.Meta{Head: cluster.Head{Cluster: "c", Rev: 9}, Version: 7})
+	s := snapshot.NewSnapshot()
+	s.Put(&state.Meta{Head: cluster.Head{Cluster: "c", Rev: 9}, Version: 7})
 	see := func(stamp int64) int64 {
 		i := instance("i-1", "a", stamp)
 		i.Stamp = stamp
-		s.See(cluster.Record{Op: cluster.Modify, New: i})
+		s.See(state.Record{Op: state.Modify, New: i})
 		return s.Meta.Version
 	}
 	expect(t, "next", see(8), 8)
 	expect(t, "one left out", see(10), 8)
 	expect(t, "none", see(0), 8)
 	expect(t, "seen again", see(8), 8)
-	expect(t, "older meta", s.Put(&cluster.Meta{Version: 6}), false)
+	expect(t, "older meta", s.Put(&state.Meta{Version: 6}), false)
 	expect(t, "version", s.Meta.Version, 8)
 }
 
 func TestSnapshotTakesNoOlderState(t *testing.T) {
-	for name, row := range map[string]func(rev int64) cluster.Row{
-		"Instance": func(rev int64) cluster.Row { return instance("i-1", "a", rev) },
-		"Task":     func(rev int64) cluster.Row { return running("t", "i-1", rev) },
-		"Service":  func(rev int64) cluster.Row { return &cluster.Service{Head: cluster.Head{Rev: rev}, Name: "s"} },
-		"Request":  func(rev int64) cluster.Row { return &cluster.Request{Head: cluster.Head{Rev: rev}, ID: "r"} },
+	for name, row := range map[string]func(rev int64) state.Row{
+		"Instance": func(rev int64) state.Row { return instance("i-1", "a", rev) },
+		"Task":     func(rev int64) state.Row { return running("t", "i-1", rev) },
+		"Service":  func(rev int64) state.Row { return &cluster.Service{Head: cluster.Head{Rev: rev}, Name: "s"} },
+		"Request":  func(rev int64) state.Row { return &state.Request{Head: cluster.Head{Rev: rev}, ID: "r"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := cluster.NewSnapshot()
+			s := snapshot.NewSnapshot()
 			expect(t, "first", s.Put(row(3)), true)
 			expect(t, "same", s.Put(row(3)), false)
 			expect(t, "older", s.Put(row(2)), false)
 			expect(t, "newer", s.Put(row(4)), true)
-			expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: row(5)}), true)
+			expect(t, "removal", s.See(state.Record{Op: state.Remove, Old: row(5)}), true)
 			expect(t, "again", s.Put(row(1)), true)
 		})
 	}
 	t.Run("NorAnOlderRemoval", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		s.Put(running("t", "i-1", 3))
-		expect(t, "removal", s.See(cluster.Record{Op: cluster.Remove, Old: running("t", "i-1", 2)}), false)
+		expect(t, "removal", s.See(state.Record{Op: state.Remove, Old: running("t", "i-1", 2)}), false)
 		expect(t, "tasks", s.TaskCount(), 1)
 	})
 	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an earlier report.
 	t.Run("NorAnEarlierReportOfATaskThatIsBeingStopped", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		stopping := running("t", "i-1", 3)
 		stopping.Desired, stopping.StopCode = cluster.TaskStopped, cluster.StopByScheduler
 		s.Put(stopping)
@@ -145,19 +147,19 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		expect(t, "given", reported.Desired, cluster.TaskRunning)
 	})
 	t.Run("Definition", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		s.Put(&cluster.TaskDefinition{Head: cluster.Head{Rev: 2}, Family: "f", Revision: 1, Inactive: true})
 		expect(t, "older", s.Put(&cluster.TaskDefinition{Head: cluster.Head{Rev: 1}, Family: "f", Revision: 1}), false)
 		expect(t, "inactive", s.Definitions["f:1"].Inactive, true)
 	})
 	t.Run("NoOtherRows", func(t *testing.T) {
-		expect(t, "outbox", cluster.NewSnapshot().Put(&cluster.Outbox{ID: "o"}), false)
+		expect(t, "outbox", snapshot.NewSnapshot().Put(&state.Outbox{ID: "o"}), false)
 	})
 }
 
 func TestSnapshotKeepsUnansweredRequestsOnly(t *testing.T) {
-	s := cluster.NewSnapshot()
-	r := &cluster.Request{Head: cluster.Head{Rev: 1}, ID: "r"}
+	s := snapshot.NewSnapshot()
+	r := &state.Request{Head: cluster.Head{Rev: 1}, ID: "r"}
 	s.Put(r)
 	expect(t, "asked", len(s.Requests), 1)
 	done := *r
@@ -167,7 +169,7 @@ func TestSnapshotKeepsUnansweredRequestsOnly(t *testing.T) {
 }
 
 func TestSnapshotIndexesServices(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	blocked := &cluster.Service{Head: cluster.Head{Rev: 1}, Name: "b", Strategy: cluster.Daemon, Blocked: &cluster.Diagnosis{}}
 	s.Put(blocked)
 	s.Put(&cluster.Service{Head: cluster.Head{Rev: 1}, Name: "r", Strategy: cluster.Replica})
@@ -176,18 +178,18 @@ func TestSnapshotIndexesServices(t *testing.T) {
 	free.Rev, free.Blocked = 2, nil
 	s.Put(&free)
 	expect(t, "freed", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "0 1")
-	s.See(cluster.Record{Op: cluster.Remove, Old: &free})
+	s.See(state.Record{Op: state.Remove, Old: &free})
 	expect(t, "removed", fmt.Sprint(len(s.Services), len(s.Daemons())), "1 0")
 }
 
 func TestSnapshotPrunes(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	at := func(expires int64, id string) *cluster.Task {
 		x := running(id, "i-1", 1)
 		x.Last, x.Expires = cluster.TaskStopped, expires
 		return x
 	}
-	s.Put(&cluster.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", Answered: true})
+	s.Put(&state.Request{Head: cluster.Head{Rev: 2, Expires: 86400}, ID: "r", Answered: true})
 	s.Put(at(300, "late"))
 	s.Put(at(100, "early"))
 	s.Put(running("stays", "i-1", 1))
@@ -204,8 +206,8 @@ func TestSnapshotPrunes(t *testing.T) {
 }
 
 // world draws rows, several states of each, and the last state of each that is not removed.
-func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row) {
-	last = map[cluster.Key]cluster.Row{}
+func genHistory(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
+	last = map[state.Key]state.Row{}
 	for n := range rapid.IntRange(0, 5).Draw(t, "instances") {
 		for rev := range rapid.Int64Range(1, 3).Draw(t, "revs") {
 			i := instance(fmt.Sprintf("i-%d", n), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), rev+1)
@@ -213,7 +215,7 @@ func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row
 			i.Registered.GPUs = i.Registered.GPUs[:rapid.IntRange(0, 2).Draw(t, "gpus")]
 			i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t, "status")
 			all = append(all, i)
-			last[cluster.KeyOf(i)] = i
+			last[state.KeyOf(i)] = i
 		}
 	}
 	for n := range rapid.IntRange(0, 8).Draw(t, "tasks") {
@@ -224,7 +226,7 @@ func genHistory(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row
 				x.Desired = cluster.TaskStopped
 			}
 			all = append(all, x)
-			last[cluster.KeyOf(x)] = x
+			last[state.KeyOf(x)] = x
 		}
 	}
 	return all, last
@@ -250,13 +252,13 @@ func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
 func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, last := genHistory(t)
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		for _, row := range rapid.Permutation(append(all, all...)).Draw(t, "order") {
 			s.Put(row)
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b cluster.Key) int { return cmpText(a.Sort, b.Sort) }) {
+		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
-				s.See(cluster.Record{Op: cluster.Remove, Key: key, Old: last[key]})
+				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)
 			}
 		}
@@ -274,7 +276,7 @@ func cmpText(a, b string) int {
 }
 
 // picture is all that a snapshot says of instances and tasks, as text.
-func picture(s *cluster.Snapshot) map[string]string {
+func picture(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
 		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, sorted(v.Ports), len(v.Tasks), v.Zone())
@@ -302,11 +304,11 @@ func picture(s *cluster.Snapshot) map[string]string {
 }
 
 // scan derives the same picture from the rows alone.
-func scan(rows map[cluster.Key]cluster.Row) map[string]string {
-	views := map[string]*cluster.InstanceView{}
-	view := func(id string) *cluster.InstanceView {
+func scan(rows map[state.Key]state.Row) map[string]string {
+	views := map[string]*snapshot.InstanceView{}
+	view := func(id string) *snapshot.InstanceView {
 		if views[id] == nil {
-			views[id] = &cluster.InstanceView{ID: id}
+			views[id] = &snapshot.InstanceView{ID: id}
 		}
 		return views[id]
 	}
@@ -372,7 +374,7 @@ func sorted(ports []cluster.Port) []cluster.Port {
 	return slices.SortedFunc(slices.Values(ports), func(a, b cluster.Port) int { return a.Number - b.Number })
 }
 
-func take(v *cluster.InstanceView, x *cluster.Task) {
+func take(v *snapshot.InstanceView, x *cluster.Task) {
 	v.Tasks = append(v.Tasks, x)
 	v.CPU -= x.Needs.CPU
 	v.Memory -= x.Needs.Memory
@@ -395,13 +397,13 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 }
 
 func TestSnapshot_Vitals(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	put := func(rev int64, change func(*cluster.Task)) {
 		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Service: "s", Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskRunning}
 		change(task)
 		s.Put(task)
 	}
-	check := func(what string, want cluster.Vitals) {
+	check := func(what string, want snapshot.Vitals) {
 		t.Helper()
 		if got := s.Vitals(); got != want {
 			t.Errorf("%s: got %+v, want %+v", what, got, want)
@@ -411,23 +413,23 @@ func TestSnapshot_Vitals(t *testing.T) {
 		return &cluster.Target{Head: cluster.Head{Cluster: "c", Rev: rev}, Task: "t", Owner: "o", Registrations: []cluster.Registration{{State: cluster.Registered, Health: h}}}
 	}
 	put(1, func(*cluster.Task) {})
-	check("nothing known", cluster.Vitals{})
+	check("nothing known", snapshot.Vitals{})
 	put(2, func(t *cluster.Task) { t.Health = cluster.Healthy })
-	check("healthy", cluster.Vitals{Checked: 1})
+	check("healthy", snapshot.Vitals{Checked: 1})
 	s.Put(target(1, cluster.Unhealthy))
-	check("unhealthy in a target group", cluster.Vitals{Checked: 1, Unhealthy: 1})
+	check("unhealthy in a target group", snapshot.Vitals{Checked: 1, Unhealthy: 1})
 	s.Put(target(2, cluster.Healthy))
-	check("healthy again", cluster.Vitals{Checked: 1})
+	check("healthy again", snapshot.Vitals{Checked: 1})
 	put(3, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
-	check("unhealthy", cluster.Vitals{Checked: 1, Unhealthy: 1})
+	check("unhealthy", snapshot.Vitals{Checked: 1, Unhealthy: 1})
 	put(4, func(t *cluster.Task) { t.Health, t.Desired = cluster.Unhealthy, cluster.TaskStopped })
-	check("stopping", cluster.Vitals{})
-	s.See(cluster.Record{Op: cluster.Remove, Old: target(2, cluster.Healthy)})
-	check("gone", cluster.Vitals{})
+	check("stopping", snapshot.Vitals{})
+	s.See(state.Record{Op: state.Remove, Old: target(2, cluster.Healthy)})
+	check("gone", snapshot.Vitals{})
 }
 
 func TestSnapshot_WaitingOf(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	task := cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "t", Owner: "o", Desired: cluster.TaskRunning}
 	s.Put(new(task))
 	if got := s.WaitingOf("o"); got != 1 {
@@ -444,17 +446,17 @@ func TestSnapshot_WaitingOf(t *testing.T) {
 }
 
 func TestSnapshot_Reserve(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	s.Put(&cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i", Status: cluster.InstanceActive, Registered: cluster.Capacity{CPU: 100, Memory: 100}})
 	v := s.Instances["i"]
 	need := cluster.Resources{CPU: 10, Memory: 20, ENIs: 1}
-	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
-	s.Reserve("b", map[*cluster.InstanceView]cluster.Resources{v: {CPU: 5}})
+	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
+	s.Reserve("b", map[*snapshot.InstanceView]cluster.Resources{v: {CPU: 5}})
 	if want := (cluster.Resources{CPU: 15, Memory: 20, ENIs: 1}); v.Reserved() != want {
 		t.Errorf("reserved %+v, want %+v", v.Reserved(), want)
 	}
 	seq := s.Seq()
-	s.Reserve("a", map[*cluster.InstanceView]cluster.Resources{v: need})
+	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
 	if s.Seq() != seq {
 		t.Error("the same again is a change")
 	}
@@ -463,7 +465,7 @@ func TestSnapshot_Reserve(t *testing.T) {
 		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved(), want)
 	}
 	s.Put(&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"})
-	s.See(cluster.Record{Op: cluster.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"}})
+	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"}})
 	if v.Reserved() != (cluster.Resources{}) {
 		t.Errorf("reserved %+v for a service that is gone", v.Reserved())
 	}

@@ -1,4 +1,4 @@
-package cluster_test
+package snapshot_test
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // A cluster of the size that Berth is made for: 15,000 instances, 300,000 tasks of 1,000 services.
@@ -35,8 +37,8 @@ func hexID(n int, digits int) string {
 }
 
 // largeRows are the rows as if decoded, each kind in the order in which stores list it.
-func largeRows() []cluster.Row {
-	rows := make([]cluster.Row, 0, manyInstances+manyTasks+manyServices)
+func largeRows() []state.Row {
+	rows := make([]state.Row, 0, manyInstances+manyTasks+manyServices)
 	instances := make([]string, manyInstances)
 	for n := range instances {
 		instances[n] = hexID(n, 32)
@@ -139,7 +141,7 @@ func TestSnapshotOfALargeClusterFitsItsBudget(t *testing.T) {
 	before := heap()
 	rows := largeRows()
 	raw := heap() - before
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	for i, r := range rows {
 		s.Put(r)
 		rows[i] = nil
@@ -159,7 +161,7 @@ func BenchmarkSnapshotBuild(b *testing.B) {
 		rows := largeRows()
 		runtime.GC()
 		b.StartTimer()
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		for _, r := range rows {
 			s.Put(r)
 		}

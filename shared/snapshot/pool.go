@@ -1,8 +1,10 @@
-package cluster
+package snapshot
 
 import (
 	"maps"
 	"slices"
+
+	"berth/shared/cluster"
 )
 
 // poolSize is how many texts a snapshot keeps to have later rows share them. When there are more it begins anew: batches
@@ -13,7 +15,7 @@ const poolSize = 1 << 12
 type pool struct {
 	texts      map[string]string
 	attributes map[uint64]map[string]string
-	instance   Instance // the last one
+	instance   cluster.Instance // the last one
 }
 
 // text is s, sharing its bytes with a text of before.
@@ -40,7 +42,7 @@ func like[S ~string](p *pool, s, o S) S {
 }
 
 // task has t share with o, another task of its owner, what they have in common. It stays the same to everyone.
-func (p *pool) task(t, o *Task) {
+func (p *pool) task(t, o *cluster.Task) {
 	t.Cluster, t.Owner = like(p, t.Cluster, o.Cluster), like(p, t.Owner, o.Owner)
 	t.Service, t.Group, t.Revision = like(p, t.Service, o.Service), like(p, t.Group, o.Group), like(p, t.Revision, o.Revision)
 	t.TaskDefinition, t.Batch = like(p, t.TaskDefinition, o.TaskDefinition), like(p, t.Batch, o.Batch)
@@ -55,7 +57,7 @@ func (p *pool) task(t, o *Task) {
 }
 
 // row has an instance share with those before it what they have in common.
-func (p *pool) row(i *Instance) {
+func (p *pool) row(i *cluster.Instance) {
 	o := &p.instance
 	i.Cluster, i.Status, i.AgentVersion = like(p, i.Cluster, o.Cluster), like(p, i.Status, o.Status), like(p, i.AgentVersion, o.AgentVersion)
 	if slices.Equal(i.Registered.Ports, o.Registered.Ports) {

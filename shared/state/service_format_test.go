@@ -1,4 +1,4 @@
-package cluster_test
+package state_test
 
 import (
 	"testing"
@@ -6,13 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // TestServiceBeforeDeployments reads a service's row as versions before deployments wrote it.
 func TestServiceBeforeDeployments(t *testing.T) {
 	before := `{"pk":"c","rv":3,"nm":"web","sh":"0123456789ab","st":"ACTIVE","ss":"REPLICA","de":3,"td":"web:2","mi":100,"ma":200,
 		"nw":{"s":["subnet-1"]},"dp":{"id":"ecs-svc/1234567890123456789","ca":"2026-11-21T10:00:00Z","ua":"2026-11-21T11:00:00Z","fa":1,"co":true}}`
-	row, err := cluster.DecodeRow("service#web", []byte(before))
+	row, err := state.DecodeRow("service#web", []byte(before))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,11 +24,11 @@ func TestServiceBeforeDeployments(t *testing.T) {
 	if s.Name != "web" || s.Desired != 3 || s.MaxPercent != 200 || s.Cluster != "c" {
 		t.Errorf("service %+v", s)
 	}
-	after, err := cluster.EncodeRow(row)
+	after, err := state.EncodeRow(row)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := cluster.DecodeRow("service#web", after)
+	again, err := state.DecodeRow("service#web", after)
 	if diff := cmp.Diff(row, again); err != nil || diff != "" {
 		t.Errorf("%v, written and read again:\n%s", err, diff)
 	}

@@ -1,4 +1,4 @@
-package cluster_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 func configured(rev int64, edit func(*cluster.Configuration)) *cluster.Configuration {
@@ -76,14 +78,14 @@ func TestLimits(t *testing.T) {
 		}, "rps", cluster.Limit{Unbuffered: 100, Total: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := cluster.NewSnapshot()
+			s := snapshot.NewSnapshot()
 			s.Put(capable("early", 1, c.own))
 			s.Put(configured(1, c.edit))
 			s.Put(capable("late", 1, c.own))
 			for _, id := range []string{"early", "late"} {
 				expect(t, id, s.Instances[id].Limit(s.MetricIndex(c.metric)), c.expected)
 			}
-			s.See(cluster.Record{Op: cluster.Remove, Old: configured(1, c.edit)})
+			s.See(state.Record{Op: state.Remove, Old: configured(1, c.edit)})
 			without := cluster.Limit{Unbuffered: math.MaxInt64, Total: math.MaxInt64}
 			if n, ok := c.own[c.metric]; ok {
 				without = cluster.Limit{Unbuffered: n, Total: n}
@@ -94,15 +96,17 @@ func TestLimits(t *testing.T) {
 }
 
 func TestLoads(t *testing.T) {
-	load := func(s *cluster.Snapshot, id, metric string) int64 { return s.Instances[id].Load(s.MetricIndex(metric)) }
+	load := func(s *snapshot.Snapshot, id, metric string) int64 {
+		return s.Instances[id].Load(s.MetricIndex(metric))
+	}
 	rps := func(n int64) cluster.Metric { return cluster.Metric{Name: "rps", Load: n} }
 	t.Run("OfTheServiceWhicheverRowIsFirst", func(t *testing.T) {
-		for _, rows := range [][]cluster.Row{
+		for _, rows := range [][]state.Row{
 			{web(1, rps(5)), ofWeb("t", "i-1", 1), ofWeb("u", "i-1", 1)},
 			{ofWeb("t", "i-1", 1), web(1, rps(5)), ofWeb("u", "i-1", 1)},
 			{ofWeb("t", "i-1", 1), ofWeb("u", "i-1", 1), instance("i-1", "a", 1), web(1, rps(5))},
 		} {
-			s := cluster.NewSnapshot()
+			s := snapshot.NewSnapshot()
 			for _, r := range rows {
 				s.Put(r)
 			}
@@ -110,7 +114,7 @@ func TestLoads(t *testing.T) {
 		}
 	})
 	t.Run("FollowTheService", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		s.Put(web(1, rps(5)))
 		s.Put(ofWeb("t", "i-1", 1))
 		s.Put(web(2, cluster.Metric{Name: "disk", Load: 3}))
@@ -123,7 +127,7 @@ func TestLoads(t *testing.T) {
 		expect(t, "rps of the one before", load(s, "i-1", "rps"), 0)
 	})
 	t.Run("AsReported", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		s.Put(web(1, rps(5), cluster.Metric{Name: "disk", Load: 3}))
 		x := ofWeb("t", "i-1", 1)
 		x.Reported = map[string]int64{"rps": 9, "sessions": 4}
@@ -140,7 +144,7 @@ func TestLoads(t *testing.T) {
 		expect(t, "no longer reported", load(s, "i-1", "sessions"), 0)
 	})
 	t.Run("OfAStandaloneTask", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		x := running("t", "i-1", 1)
 		x.Rules = &cluster.Rules{Metrics: []cluster.Metric{rps(2)}}
 		s.Put(x)
@@ -148,7 +152,7 @@ func TestLoads(t *testing.T) {
 		expect(t, "load", load(s, "i-1", "rps"), 2)
 	})
 	t.Run("UntilStopped", func(t *testing.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		s.Put(web(1, rps(5)))
 		s.Put(instance("i-1", "a", 1))
 		x := ofWeb("t", "i-1", 1)
@@ -185,11 +189,11 @@ func genAmounts(t *rapid.T) map[string]int64 {
 }
 
 // genMetricRows draws states of instances, tasks, the service and the configuration; last has the newest of each.
-func genMetricRows(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.Row) {
-	last = map[cluster.Key]cluster.Row{}
-	add := func(r cluster.Row) {
+func genMetricRows(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
+	last = map[state.Key]state.Row{}
+	add := func(r state.Row) {
 		all = append(all, r)
-		last[cluster.KeyOf(r)] = r
+		last[state.KeyOf(r)] = r
 	}
 	for rev := range rapid.Int64Range(0, 3).Draw(t, "services") {
 		add(web(rev+1, genMetrics(t)...))
@@ -225,13 +229,13 @@ func genMetricRows(t *rapid.T) (all []cluster.Row, last map[cluster.Key]cluster.
 func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, last := genMetricRows(t)
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		for _, row := range rapid.Permutation(all).Draw(t, "order") {
 			s.Put(row)
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b cluster.Key) int { return cmpText(a.Sort, b.Sort) }) {
+		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 5).Draw(t, "removed") == 0 {
-				s.See(cluster.Record{Op: cluster.Remove, Key: key, Old: last[key]})
+				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)
 			}
 		}
@@ -242,7 +246,7 @@ func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
 }
 
 // metricPicture leaves out what is as if nobody had said anything.
-func metricPicture(s *cluster.Snapshot) map[string]string {
+func metricPicture(s *snapshot.Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, v := range s.Instances {
 		for at, name := range s.MetricNames() {
@@ -257,9 +261,9 @@ func metricPicture(s *cluster.Snapshot) map[string]string {
 	return out
 }
 
-func metricScan(rows map[cluster.Key]cluster.Row) map[string]string {
-	service, _ := rows[cluster.ServiceKey("c", "web")].(*cluster.Service)
-	config, _ := rows[cluster.Key{Cluster: "c", Sort: cluster.PrefixConfiguration}].(*cluster.Configuration)
+func metricScan(rows map[state.Key]state.Row) map[string]string {
+	service, _ := rows[state.ServiceKey("c", "web")].(*cluster.Service)
+	config, _ := rows[state.Key{Cluster: "c", Sort: state.PrefixConfiguration}].(*cluster.Configuration)
 	if config == nil {
 		config = &cluster.Configuration{}
 	}

@@ -1,10 +1,12 @@
-package cluster
+package state
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"berth/shared/cluster"
 )
 
 // Key names one row of the state: the cluster is the partition, Sort the place in it. All rows of one kind share a
@@ -50,27 +52,12 @@ const (
 // Row is one item of the state.
 type Row interface {
 	// Header is the part that all rows share; never nil.
-	Header() *Head
+	Header() *cluster.Head
 }
-
-// Head is what every row has.
-type Head struct {
-	Cluster string `json:"pk"`
-	// Rev counts the writes of this row, from 1.
-	Rev int64 `json:"rv"`
-	// Stamp is the placement version that a narrowing write of this row made: a snapshot that sees it in the stream
-	// knows that it has caught up.
-	Stamp int64 `json:"sp,omitempty"`
-	// Expires is when the row may be deleted, in Unix seconds; 0 keeps it.
-	Expires int64 `json:"ttl,omitempty"`
-}
-
-// Header is the head itself.
-func (h *Head) Header() *Head { return h }
 
 // Meta is a cluster as Berth knows it: every decision about the cluster moves Version on by one.
 type Meta struct {
-	Head
+	cluster.Head
 	Version   int64     `json:"v"` // the placement version
 	CreatedAt time.Time `json:"ca"`
 	Short     string    `json:"sh"` // owner of standalone tasks, see [ShortKey]
@@ -78,14 +65,14 @@ type Meta struct {
 
 // Entry lists a cluster in the [Directory].
 type Entry struct {
-	Head
+	cluster.Head
 	Name string `json:"nm"`
 }
 
 // Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited in PROVISIONING
 // and so has another id; without an Owner, from the id of an EC2 instance to the container instance on it.
 type Alias struct {
-	Head
+	cluster.Head
 	Derived string `json:"dv"`
 	Owner   string `json:"o"`
 	ID      string `json:"id"`
@@ -94,16 +81,16 @@ type Alias struct {
 // Outbox is what a commit wants done to the world: starts of one task definition and one batch, or stops. It is
 // deleted when done.
 type Outbox struct {
-	Head
-	ID             string      `json:"id"` // orders the rows: oldest first
-	CreatedAt      time.Time   `json:"ca"`
-	TaskDefinition string      `json:"td,omitempty"`
-	Batch          string      `json:"ba,omitempty"` // startedBy at ECS
-	Owner          string      `json:"o,omitempty"`
-	Starts         []StartItem `json:"st,omitempty"`
-	Stops          []StopItem  `json:"so,omitempty"`
-	Network        *Network    `json:"nw,omitempty"` // of the starts
-	Launch         *Launch     `json:"la,omitempty"` // of the starts
+	cluster.Head
+	ID             string           `json:"id"` // orders the rows: oldest first
+	CreatedAt      time.Time        `json:"ca"`
+	TaskDefinition string           `json:"td,omitempty"`
+	Batch          string           `json:"ba,omitempty"` // startedBy at ECS
+	Owner          string           `json:"o,omitempty"`
+	Starts         []StartItem      `json:"st,omitempty"`
+	Stops          []StopItem       `json:"so,omitempty"`
+	Network        *cluster.Network `json:"nw,omitempty"` // of the starts
+	Launch         *cluster.Launch  `json:"la,omitempty"` // of the starts
 	// Targets are tasks whose registrations are to be made as their rows want them: made for a task that is to run, ended
 	// for one that has stopped.
 	Targets []TargetItem `json:"tg,omitempty"`
@@ -155,48 +142,32 @@ type PublishedEvent struct {
 	Detail     string    `json:"d"` // JSON
 }
 
-// RequestKind says what a [Request] asks for.
-type RequestKind string
-
-// RunTask lets placement choose the instances, StartTask names them.
-const (
-	RunTask   RequestKind = "RunTask"
-	StartTask RequestKind = "StartTask"
-)
-
 // Request is a RunTask or StartTask on its way to placement, and its answer.
 type Request struct {
-	Head
-	ID             string            `json:"id"`
-	Kind           RequestKind       `json:"k"`
-	CreatedAt      time.Time         `json:"ca"`
-	TaskDefinition string            `json:"td"`
-	Count          int               `json:"n,omitempty"`
-	Instances      []string          `json:"in,omitempty"` // of StartTask
-	Group          string            `json:"gr,omitempty"`
-	StartedBy      string            `json:"su,omitempty"`
-	Overrides      *Overrides        `json:"ov,omitempty"`
-	Needs          Resources         `json:"ne"` // after overrides
-	Rules          *Rules            `json:"ru,omitempty"`
-	Network        *Network          `json:"nw,omitempty"`
-	Tags           map[string]string `json:"tg,omitempty"`
+	cluster.Head
+	ID             string              `json:"id"`
+	Kind           cluster.RequestKind `json:"k"`
+	CreatedAt      time.Time           `json:"ca"`
+	TaskDefinition string              `json:"td"`
+	Count          int                 `json:"n,omitempty"`
+	Instances      []string            `json:"in,omitempty"` // of StartTask
+	Group          string              `json:"gr,omitempty"`
+	StartedBy      string              `json:"su,omitempty"`
+	Overrides      *cluster.Overrides  `json:"ov,omitempty"`
+	Needs          cluster.Resources   `json:"ne"` // after overrides
+	Rules          *cluster.Rules      `json:"ru,omitempty"`
+	Network        *cluster.Network    `json:"nw,omitempty"`
+	Tags           map[string]string   `json:"tg,omitempty"`
 	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever); otherwise they fail.
 	Wait      bool      `json:"w,omitempty"`
 	WaitUntil time.Time `json:"wu,omitzero"`
 	Params    string    `json:"cp,omitempty"` // digest of the parameters, for clientToken
 
 	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they then bind.
-	Provisional bool      `json:"pr,omitempty"`
-	Answered    bool      `json:"an,omitempty"`
-	Tasks       []string  `json:"ts,omitempty"`
-	Failures    []Failure `json:"fs,omitempty"`
-}
-
-// Failure is one entry of an answer's failures.
-type Failure struct {
-	ARN    string `json:"a,omitempty"`
-	Reason string `json:"r"`
-	Detail string `json:"d,omitempty"`
+	Provisional bool              `json:"pr,omitempty"`
+	Answered    bool              `json:"an,omitempty"`
+	Tasks       []string          `json:"ts,omitempty"`
+	Failures    []cluster.Failure `json:"fs,omitempty"`
 }
 
 // DueKind says who acts when a due row's time has come.
@@ -222,7 +193,7 @@ const (
 
 // Due is something to do at a time. Its deletion is the wake-up: the stream record carries it to placement.
 type Due struct {
-	Head
+	cluster.Head
 	At      time.Time `json:"at"`
 	Kind    DueKind   `json:"k"`
 	Subject string    `json:"s,omitempty"` // service name, request or instance id
@@ -233,24 +204,18 @@ type Due struct {
 // Checkpoint says which environment of the placement function handled the cluster's last batch: only that one may
 // trust its warm snapshot.
 type Checkpoint struct {
-	Head
+	cluster.Head
 	Environment string `json:"en"`
 	Batch       int64  `json:"b"`
 }
 
 // Bucket is a token bucket shared by everything that calls one group of ECS's operations in this account and Region.
 type Bucket struct {
-	Head
+	cluster.Head
 	Name   string    `json:"nm"`
 	Tokens float64   `json:"tk"`
 	At     time.Time `json:"at"`
 }
-
-// Key of each kind of row.
-
-// InstanceKey, ServiceKey, TaskKey, AliasKey, TaskDefinitionKey and RequestKey name rows that are read singly.
-
-// DueSort is the sort key below which all rows due at t or earlier lie; times sort as text.
 
 // EmptyRow is a row of the kind that the sort key names, to decode into; nil for no known kind.
 func EmptyRow(sort string) Row {
@@ -266,30 +231,30 @@ var kinds = []struct {
 	prefix string
 	make   func() Row
 }{
-	{PrefixTask, func() Row { return new(Task) }},
-	{PrefixInstance, func() Row { return new(Instance) }},
-	{PrefixService, func() Row { return new(Service) }},
-	{PrefixEvent, func() Row { return new(ServiceEvent) }},
+	{PrefixTask, func() Row { return new(cluster.Task) }},
+	{PrefixInstance, func() Row { return new(cluster.Instance) }},
+	{PrefixService, func() Row { return new(cluster.Service) }},
+	{PrefixEvent, func() Row { return new(cluster.ServiceEvent) }},
 	{PrefixOutbox, func() Row { return new(Outbox) }},
 	{PrefixDue, func() Row { return new(Due) }},
 	{PrefixRequest, func() Row { return new(Request) }},
 	{PrefixCheckpoint, func() Row { return new(Checkpoint) }},
 	{PrefixMeta, func() Row { return new(Meta) }},
-	{PrefixDefinition, func() Row { return new(TaskDefinition) }},
+	{PrefixDefinition, func() Row { return new(cluster.TaskDefinition) }},
 	{PrefixAlias, func() Row { return new(Alias) }},
 	{PrefixLoad, func() Row { return new(PendingLoad) }},
-	{PrefixConfiguration, func() Row { return new(Configuration) }},
-	{PrefixDeployment, func() Row { return new(ServiceDeployment) }},
-	{PrefixRevision, func() Row { return new(ServiceRevision) }},
-	{PrefixTarget, func() Row { return new(Target) }},
-	{PrefixProtection, func() Row { return new(Protection) }},
-	{PrefixThrottle, func() Row { return new(Throttle) }},
-	{PrefixAlarms, func() Row { return new(AlarmWatch) }},
-	{PrefixNodeGroup, func() Row { return new(NodeGroup) }},
-	{PrefixUpdate, func() Row { return new(Update) }},
-	{PrefixProvider, func() Row { return new(CapacityProvider) }},
-	{PrefixProviders, func() Row { return new(ClusterProviders) }},
-	{PrefixScaling, func() Row { return new(ScalingHistory) }},
+	{PrefixConfiguration, func() Row { return new(cluster.Configuration) }},
+	{PrefixDeployment, func() Row { return new(cluster.ServiceDeployment) }},
+	{PrefixRevision, func() Row { return new(cluster.ServiceRevision) }},
+	{PrefixTarget, func() Row { return new(cluster.Target) }},
+	{PrefixProtection, func() Row { return new(cluster.Protection) }},
+	{PrefixThrottle, func() Row { return new(cluster.Throttle) }},
+	{PrefixAlarms, func() Row { return new(cluster.AlarmWatch) }},
+	{PrefixNodeGroup, func() Row { return new(cluster.NodeGroup) }},
+	{PrefixUpdate, func() Row { return new(cluster.Update) }},
+	{PrefixProvider, func() Row { return new(cluster.CapacityProvider) }},
+	{PrefixProviders, func() Row { return new(cluster.ClusterProviders) }},
+	{PrefixScaling, func() Row { return new(cluster.ScalingHistory) }},
 	{PrefixGroupUse, func() Row { return new(GroupUse) }},
 	{PrefixEntry, func() Row { return new(Entry) }},
 	{PrefixBucket, func() Row { return new(Bucket) }},

@@ -1,6 +1,10 @@
-package cluster
+package snapshot
 
-import "time"
+import (
+	"time"
+
+	"berth/shared/cluster"
+)
 
 // Facts is what constraint expressions ask of an instance (S3, P7): its row, its node type's properties and its tasks.
 // The zero answers are those of an instance of which only tasks are known.
@@ -57,7 +61,7 @@ func (f Facts) RegisteredAt() time.Time {
 func (f Facts) RunningTasks() int {
 	n := 0
 	for _, t := range f.view.Tasks {
-		if t.Last == TaskRunning {
+		if t.Last == cluster.TaskRunning {
 			n++
 		}
 	}

@@ -1,4 +1,4 @@
-package cluster_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -8,12 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // Tasks are found by owner and id, one owner's among those of others with the same id, whatever came and went before.
 func TestTasksAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, want := cluster.NewSnapshot(), map[[2]string]int64{}
+		s, want := snapshot.NewSnapshot(), map[[2]string]int64{}
 		size := rapid.SampledFrom([]int{3, 40, 400}).Draw(t, "ids")
 		for rev := range rapid.Int64Range(1, 300).Draw(t, "changes") {
 			x := running(fmt.Sprintf("t-%d", rapid.IntRange(0, size).Draw(t, "id")), "i-1", rev+1)
@@ -24,7 +26,7 @@ func TestTasksAreFound(t *testing.T) {
 				s.Put(x)
 				want[[2]string{x.Owner, x.ID}] = x.Rev
 			} else {
-				s.See(cluster.Record{Op: cluster.Remove, Old: x})
+				s.See(state.Record{Op: state.Remove, Old: x})
 				delete(want, [2]string{x.Owner, x.ID})
 			}
 		}
@@ -67,14 +69,14 @@ func TestTasksAreFound(t *testing.T) {
 
 // A record is everybody's: the snapshot takes what rows have in common into its own copy of it.
 func TestRecordsStayAsTheyAre(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	record := ofWeb("t", "i-1", 1)
-	s.See(cluster.Record{Op: cluster.Insert, New: record})
+	s.See(state.Record{Op: state.Insert, New: record})
 	if s.Task("web", "t") == record {
 		t.Error("the snapshot has the record's own row")
 	}
 	row := instance("i-1", "a", 1)
-	s.See(cluster.Record{Op: cluster.Insert, New: row})
+	s.See(state.Record{Op: state.Insert, New: row})
 	if s.Instances["i-1"].Instance == row {
 		t.Error("the snapshot has the record's own row")
 	}

@@ -1,19 +1,11 @@
-package cluster
+package snapshot
 
 import (
 	"maps"
-	"math"
 	"slices"
+
+	"berth/shared/cluster"
 )
-
-// Limit is how much load of a metric an instance takes (P12, P13); math.MaxInt64 where nothing limits it.
-type Limit struct {
-	Unbuffered int64 // without the buffer, and without overbooking
-	Total      int64
-}
-
-// unlimited is the limit of a metric without capacity.
-var unlimited = Limit{math.MaxInt64, math.MaxInt64}
 
 // metrics gives every metric that was ever seen a position.
 type metrics struct {
@@ -48,21 +40,21 @@ func (v *InstanceView) Load(metric int) int64 {
 }
 
 // Limit is how much of a metric the instance takes.
-func (v *InstanceView) Limit(metric int) Limit {
+func (v *InstanceView) Limit(metric int) cluster.Limit {
 	if metric < len(v.Limits) {
 		return v.Limits[metric]
 	}
-	return unlimited
+	return cluster.Unlimited
 }
 
 // LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported, else the default
 // that its service has, or a standalone task itself (P9, P10).
-func (s *Snapshot) LoadsOf(t *Task, f func(metric int, load int64)) {
+func (s *Snapshot) LoadsOf(t *cluster.Task, f func(metric int, load int64)) {
 	s.loadsOf(t, s.owners[t.Owner], f)
 }
 
-func (s *Snapshot) loadsOf(t *Task, o *owner, f func(metric int, load int64)) {
-	defaults := t.ownMetrics()
+func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load int64)) {
+	defaults := t.OwnMetrics()
 	if o != nil && t.Service != "" {
 		defaults = o.metrics
 	}
@@ -79,7 +71,7 @@ func (s *Snapshot) loadsOf(t *Task, o *owner, f func(metric int, load int64)) {
 }
 
 // load adds (1) or takes back (-1) the task's loads.
-func (s *Snapshot) load(v *InstanceView, o *owner, t *Task, sign int) {
+func (s *Snapshot) load(v *InstanceView, o *owner, t *cluster.Task, sign int) {
 	s.loadsOf(t, o, func(metric int, load int64) {
 		if missing := metric + 1 - len(v.Loads); missing > 0 {
 			v.Loads = append(v.Loads, make([]int64, missing)...)
@@ -89,7 +81,7 @@ func (s *Snapshot) load(v *InstanceView, o *owner, t *Task, sign int) {
 }
 
 // setMetrics makes the metrics the default loads of a service's tasks.
-func (s *Snapshot) setMetrics(short string, metrics []Metric) {
+func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 	o := s.ownerOf(short)
 	if !slices.Equal(o.metrics, metrics) {
 		s.reload(o, -1)
@@ -110,7 +102,7 @@ func (s *Snapshot) reload(o *owner, sign int) {
 }
 
 // configure makes c the cluster's configuration.
-func (s *Snapshot) configure(c Configuration) {
+func (s *Snapshot) configure(c cluster.Configuration) {
 	was := s.Configuration.NodeTypes
 	s.Configuration = c
 	for _, v := range s.dense {
@@ -118,7 +110,7 @@ func (s *Snapshot) configure(c Configuration) {
 			continue
 		}
 		limits, kind := s.limits(v), v.NodeType()
-		if was[kind].equal(c.NodeTypes[kind]) && slices.Equal(limits, v.Limits) {
+		if was[kind].Equal(c.NodeTypes[kind]) && slices.Equal(limits, v.Limits) {
 			continue
 		}
 		v.Limits = limits
@@ -126,12 +118,8 @@ func (s *Snapshot) configure(c Configuration) {
 	}
 }
 
-func (n NodeType) equal(o NodeType) bool {
-	return maps.Equal(n.Capacities, o.Capacities) && maps.Equal(n.Properties, o.Properties)
-}
-
 // limits are those of the instance's capacities: its own, or its node type's where it registered none.
-func (s *Snapshot) limits(v *InstanceView) []Limit {
+func (s *Snapshot) limits(v *InstanceView) []cluster.Limit {
 	if v.Instance == nil {
 		return nil
 	}
@@ -144,38 +132,13 @@ func (s *Snapshot) limits(v *InstanceView) []Limit {
 		capacities = map[string]int64{}
 	}
 	maps.Copy(capacities, v.Registered.Metrics)
-	var out []Limit
+	var out []cluster.Limit
 	for _, name := range slices.Sorted(maps.Keys(capacities)) {
 		at := s.MetricIndex(name)
 		for len(out) <= at {
-			out = append(out, unlimited)
+			out = append(out, cluster.Unlimited)
 		}
-		out[at] = s.Configuration.limit(name, capacities[name])
+		out[at] = s.Configuration.Limit(name, capacities[name])
 	}
 	return out
-}
-
-// limit is what the configuration makes of a capacity (P12, P13): see [Scaled].
-func (c *Configuration) limit(metric string, capacity int64) Limit {
-	out := Limit{capacity, capacity}
-	if p := c.Buffer[metric]; p > 0 {
-		out.Unbuffered = Scaled(capacity, 1-p)
-	}
-	if p := c.Overbooking[metric]; p < 0 {
-		out.Total = math.MaxInt64
-	} else if p > 0 {
-		out.Total = Scaled(capacity, 1+p)
-	}
-	return out
-}
-
-// Scaled is a capacity times a factor, cut off to a whole number (P12, P13): what only binary arithmetic makes a fraction
-// below a whole number is that number.
-func Scaled(capacity int64, by float64) int64 {
-	x := float64(capacity) * by
-	x = math.Floor(x + 1e-9 + math.Abs(x)*1e-15)
-	if x >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(x)
 }

@@ -1,14 +1,16 @@
-package cluster
+package snapshot
 
 import (
 	"math"
 	"slices"
+
+	"berth/shared/cluster"
 )
 
 // InstanceView is an instance with what its tasks hold of it.
 type InstanceView struct {
-	*Instance // nil while only its tasks are known
-	ID        string
+	*cluster.Instance // nil while only its tasks are known
+	ID                string
 	// Index is the instance's position in [Snapshot.Dense] for as long as anything is known of it.
 	Index int
 	// StaticRev is another number whenever something changed that does not come and go with tasks: the instance's row
@@ -23,22 +25,22 @@ type InstanceView struct {
 	ENIs     int // free; math.MaxInt where no limit is known
 	// Ports are the static host ports in use, those that the agent reserved included, in no order; one stands here as
 	// often as it is held.
-	Ports []Port
+	Ports []cluster.Port
 	// Loads and Limits are per metric (P9), by [Snapshot.MetricIndex]; where they are shorter, the load is 0 and nothing
 	// limits it, as [InstanceView.Load] and [InstanceView.Limit] say.
 	Loads  []int64
-	Limits []Limit
-	Tasks  []*Task // those that hold capacity, in no order
+	Limits []cluster.Limit
+	Tasks  []*cluster.Task // those that hold capacity, in no order
 
 	snap     *Snapshot
 	zone     *Zone // nil while unknown or gone
-	reserved *Resources
+	reserved *cluster.Resources
 }
 
 // Reserved is the CPU, memory and ENIs kept free for tasks that are yet to come (S4), see [Snapshot.Reserve].
-func (v *InstanceView) Reserved() Resources {
+func (v *InstanceView) Reserved() cluster.Resources {
 	if v.reserved == nil {
-		return Resources{}
+		return cluster.Resources{}
 	}
 	return *v.reserved
 }
@@ -79,7 +81,7 @@ func (s *Snapshot) recast(v *InstanceView) {
 	s.journal.add(v.Index, "")
 }
 
-func (s *Snapshot) putInstance(i *Instance) bool {
+func (s *Snapshot) putInstance(i *cluster.Instance) bool {
 	v := s.view(i.ID)
 	if v.Instance != nil && v.Rev >= i.Rev {
 		return false
@@ -95,7 +97,7 @@ func (s *Snapshot) putInstance(i *Instance) bool {
 }
 
 // setInstance makes i the instance's row; nil for none.
-func (s *Snapshot) setInstance(v *InstanceView, i *Instance) {
+func (s *Snapshot) setInstance(v *InstanceView, i *cluster.Instance) {
 	v.Instance = i
 	s.settle(v)
 	s.recount(v)
@@ -112,7 +114,7 @@ func (s *Snapshot) recount(v *InstanceView) {
 		}
 		v.GPUs = make([]int, len(v.Registered.GPUs))
 		for i := range v.GPUs {
-			v.GPUs[i] = WholeGPU
+			v.GPUs[i] = cluster.WholeGPU
 		}
 		v.Ports = slices.Clip(v.Registered.Ports) // others have the same: to be copied before the first change
 	}
@@ -126,11 +128,11 @@ func (s *Snapshot) recount(v *InstanceView) {
 
 // HasFree reports whether the instance has as much CPU, memory, network interfaces and devices that no task holds: whatever else
 // may be in the way.
-func (v *InstanceView) HasFree(r Resources) bool {
+func (v *InstanceView) HasFree(r cluster.Resources) bool {
 	if v.CPU < r.CPU || v.Memory < r.Memory || v.ENIs < int(r.ENIs) && v.Instance != nil && v.Registered.ENIs != nil {
 		return false
 	}
-	want, devices := WholeGPU, 0
+	want, devices := cluster.WholeGPU, 0
 	if r.GPUMilli > 0 {
 		want = int(r.GPUMilli)
 	}
@@ -143,7 +145,7 @@ func (v *InstanceView) HasFree(r Resources) bool {
 }
 
 // hold adds (1) or takes back (-1) what the task holds, loads aside.
-func (v *InstanceView) hold(t *Task, sign int) {
+func (v *InstanceView) hold(t *cluster.Task, sign int) {
 	v.CPU -= int64(sign) * t.Needs.CPU
 	v.Memory -= int64(sign) * t.Needs.Memory
 	if v.Instance == nil || v.Registered.ENIs != nil {
@@ -169,11 +171,11 @@ func (v *InstanceView) hold(t *Task, sign int) {
 }
 
 // Uses reports whether a static host port is taken.
-func (v *InstanceView) Uses(p Port) bool { return slices.Contains(v.Ports, p) }
+func (v *InstanceView) Uses(p cluster.Port) bool { return slices.Contains(v.Ports, p) }
 
 // Reserve keeps CPU, memory and ENIs of instances free for an owner's tasks that are yet to come, in place of what was kept
 // for it before. Placement gives them to nobody, the owner included.
-func (s *Snapshot) Reserve(owner string, on map[*InstanceView]Resources) {
+func (s *Snapshot) Reserve(owner string, on map[*InstanceView]cluster.Resources) {
 	old := s.reserved[owner]
 	for v, was := range old {
 		if on[v] != was {
@@ -192,11 +194,13 @@ func (s *Snapshot) Reserve(owner string, on map[*InstanceView]Resources) {
 }
 
 // Reservations is what is kept free for an owner, by instance. The caller changes nothing.
-func (s *Snapshot) Reservations(owner string) map[*InstanceView]Resources { return s.reserved[owner] }
+func (s *Snapshot) Reservations(owner string) map[*InstanceView]cluster.Resources {
+	return s.reserved[owner]
+}
 
-func (s *Snapshot) withhold(v *InstanceView, what Resources, owner string, sign int) {
+func (s *Snapshot) withhold(v *InstanceView, what cluster.Resources, owner string, sign int) {
 	if v.reserved == nil {
-		v.reserved = new(Resources) // few instances ever have any
+		v.reserved = new(cluster.Resources) // few instances ever have any
 	}
 	v.reserved.CPU += int64(sign) * what.CPU
 	v.reserved.Memory += int64(sign) * what.Memory

@@ -1,4 +1,4 @@
-package cluster_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -12,17 +12,19 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/snapshot"
+	"berth/shared/state"
 )
 
 // changes are what the journal tells since seq, "index owner", each once.
-func changes(s *cluster.Snapshot, seq uint64) map[string]bool {
+func changes(s *snapshot.Snapshot, seq uint64) map[string]bool {
 	out := map[string]bool{}
 	s.ChangedSince(seq, func(index int, owner string) { out[fmt.Sprint(index, " ", owner)] = true })
 	return out
 }
 
 // face is all that placement looks at of the instance at an index.
-func face(s *cluster.Snapshot, index int) string {
+func face(s *snapshot.Snapshot, index int) string {
 	if index >= len(s.Dense()) || s.Dense()[index] == nil {
 		return "nothing"
 	}
@@ -37,7 +39,7 @@ func face(s *cluster.Snapshot, index int) string {
 		groups, v.Facts().RunningTasks(), web.On(v), s.Crowd("web", "g").On(v), loads)
 }
 
-func faces(s *cluster.Snapshot) []string {
+func faces(s *snapshot.Snapshot) []string {
 	out := make([]string, 16)
 	for i := range out {
 		out[i] = face(s, i)
@@ -46,8 +48,8 @@ func faces(s *cluster.Snapshot) []string {
 }
 
 // genChange draws a state of a row, newer than all before, or the removal of one.
-func genChange(t *rapid.T, rev int64) cluster.Record {
-	var row cluster.Row
+func genChange(t *rapid.T, rev int64) state.Record {
+	var row state.Row
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0, 1:
 		i := capable(fmt.Sprintf("i-%d", rapid.IntRange(0, 3).Draw(t, "instance")), rev, genAmounts(t))
@@ -69,15 +71,15 @@ func genChange(t *rapid.T, rev int64) cluster.Record {
 		row = x
 	}
 	if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
-		return cluster.Record{Op: cluster.Remove, Old: row}
+		return state.Record{Op: state.Remove, Old: row}
 	}
-	return cluster.Record{Op: cluster.Modify, New: row}
+	return state.Record{Op: state.Modify, New: row}
 }
 
 // Whoever follows the journal misses no change of an instance, whatever rows come in.
 func TestJournalTellsOfEveryChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		for n := range rapid.IntRange(1, 30).Draw(t, "records") {
 			before, seq := faces(s), s.Seq()
 			s.See(genChange(t, int64(n+1)))
@@ -95,12 +97,12 @@ func TestJournalTellsOfEveryChange(t *testing.T) {
 }
 
 func TestJournal(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	s.Put(instance("i-1", "a", 1))
 	s.Put(instance("i-2", "a", 1))
 	s.Put(web(1, cluster.Metric{Name: "rps", Load: 1}))
 	one, two := s.Instances["i-1"].Index, s.Instances["i-2"].Index
-	told := func(what string, row cluster.Row, want ...string) {
+	told := func(what string, row state.Row, want ...string) {
 		t.Helper()
 		seq := s.Seq()
 		s.Put(row)
@@ -130,7 +132,7 @@ func TestJournal(t *testing.T) {
 		"Stopped":  func(x *cluster.Task) { x.Last = cluster.TaskStopped },
 	} {
 		t.Run("TellsOf"+what, func(t *testing.T) {
-			s := cluster.NewSnapshot()
+			s := snapshot.NewSnapshot()
 			s.Put(ofWeb("t", "i-1", 1))
 			next, seq := ofWeb("t", "i-1", 2), s.Seq()
 			edit(next)
@@ -157,7 +159,7 @@ func TestJournal(t *testing.T) {
 // Tasks that come and go leave nothing behind.
 func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := cluster.NewSnapshot()
+		s := snapshot.NewSnapshot()
 		for n := range rapid.IntRange(0, 20).Draw(t, "records") {
 			s.See(genChange(t, int64(n+1)))
 		}
@@ -171,7 +173,7 @@ func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 			s.Put(x)
 		}
 		for _, x := range rapid.Permutation(placed).Draw(t, "order") {
-			s.See(cluster.Record{Op: cluster.Remove, Old: x})
+			s.See(state.Record{Op: state.Remove, Old: x})
 		}
 		if diff := cmp.Diff(before, whole(s)); diff != "" {
 			t.Fatalf("before (-) and after (+) differ:\n%s", diff)
@@ -180,7 +182,7 @@ func TestPlacingAndRemovingRestoresTheSnapshot(t *testing.T) {
 }
 
 // whole is everything a snapshot says, positions aside.
-func whole(s *cluster.Snapshot) map[string]string {
+func whole(s *snapshot.Snapshot) map[string]string {
 	out := picture(s)
 	maps.Copy(out, metricPicture(s))
 	for id, v := range s.Instances {
@@ -200,12 +202,12 @@ func whole(s *cluster.Snapshot) map[string]string {
 }
 
 func TestDensePositions(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	for n := range 3 {
 		s.Put(instance(fmt.Sprintf("i-%d", n), "a", 1))
 	}
 	at := s.Instances["i-1"].Index
-	s.See(cluster.Record{Op: cluster.Remove, Old: instance("i-1", "a", 1)})
+	s.See(state.Record{Op: state.Remove, Old: instance("i-1", "a", 1)})
 	if s.Dense()[at] != nil || len(s.Dense()) != 3 {
 		t.Fatalf("position %d of %d has %v", at, len(s.Dense()), s.Dense()[at])
 	}
@@ -219,11 +221,11 @@ func TestDensePositions(t *testing.T) {
 }
 
 func TestStaticRev(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	s.Put(capable("i-1", 1, nil))
 	s.Put(instance("i-2", "a", 1))
 	other := s.Instances["i-2"].StaticRev
-	changed := func(row cluster.Row) bool {
+	changed := func(row state.Row) bool {
 		was := s.Instances["i-1"].StaticRev
 		s.Put(row)
 		return s.Instances["i-1"].StaticRev != was
@@ -248,7 +250,7 @@ func TestStaticRev(t *testing.T) {
 }
 
 func TestPortsInUse(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	for n, number := range []int{80, 81} {
 		id := fmt.Sprintf("i-%d", n)
 		i := instance(id, "a", 1)
@@ -264,13 +266,13 @@ func TestPortsInUse(t *testing.T) {
 	}
 	expect(t, "i-0", uses("i-0"), "true true false false")
 	expect(t, "i-1", uses("i-1"), "true false true false")
-	s.See(cluster.Record{Op: cluster.Remove, Old: running("ti-0", "i-0", 1)})
+	s.See(state.Record{Op: state.Remove, Old: running("ti-0", "i-0", 1)})
 	expect(t, "i-0 without its task", uses("i-0"), "true false false false")
 	expect(t, "reserved", len(s.Instances["i-0"].Registered.Ports), 1)
 }
 
 func TestNetworkInterfaces(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	awsvpc := func(id string) *cluster.Task {
 		x := running(id, "i-1", 1)
 		x.Needs.ENIs = 1
@@ -285,17 +287,17 @@ func TestNetworkInterfaces(t *testing.T) {
 	expect(t, "one taken", s.Instances["i-1"].ENIs, 2)
 	s.Put(awsvpc("u"))
 	expect(t, "two taken", s.Instances["i-1"].ENIs, 1)
-	s.See(cluster.Record{Op: cluster.Remove, Old: awsvpc("t")})
+	s.See(state.Record{Op: state.Remove, Old: awsvpc("t")})
 	expect(t, "one given back", s.Instances["i-1"].ENIs, 2)
 }
 
 func TestFacts(t *testing.T) {
-	s := cluster.NewSnapshot()
+	s := snapshot.NewSnapshot()
 	pending := running("p", "i-1", 1)
 	pending.Last, pending.Group = "", "family:job"
 	stopping := running("s", "i-1", 1)
 	stopping.Desired, stopping.Group = cluster.TaskStopped, "family:gone"
-	for _, row := range []cluster.Row{running("t", "i-1", 1), pending, stopping} {
+	for _, row := range []state.Row{running("t", "i-1", 1), pending, stopping} {
 		s.Put(row)
 	}
 	f := s.Instances["i-1"].Facts()

@@ -1,24 +1,26 @@
-package cluster
+package snapshot
 
 import (
 	"iter"
 	"maps"
 	"slices"
+
+	"berth/shared/cluster"
 )
 
 // owner is a service, or the cluster's standalone tasks, with what is derived of its tasks.
 type owner struct {
 	name    string
-	tasks   []*Task
+	tasks   []*cluster.Task
 	crowds  crowds
-	metrics []Metric // the default loads of a service's tasks
-	waiting int      // tasks that look for an instance
+	metrics []cluster.Metric // the default loads of a service's tasks
+	waiting int              // tasks that look for an instance
 	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and is to stay.
 	replaced map[string]int
 }
 
 // Task is the task of an owner by its id, nil if there is none.
-func (s *Snapshot) Task(owner, id string) *Task {
+func (s *Snapshot) Task(owner, id string) *cluster.Task {
 	if at := s.tasks.find(owner, id); at >= 0 {
 		return s.tasks.slots[at].task
 	}
@@ -26,8 +28,8 @@ func (s *Snapshot) Task(owner, id string) *Task {
 }
 
 // Tasks are all tasks, in no order. Nothing may be put while it runs.
-func (s *Snapshot) Tasks() iter.Seq[*Task] {
-	return func(yield func(*Task) bool) {
+func (s *Snapshot) Tasks() iter.Seq[*cluster.Task] {
+	return func(yield func(*cluster.Task) bool) {
 		for _, e := range s.tasks.slots {
 			if e.task != nil && !yield(e.task) {
 				return
@@ -40,7 +42,7 @@ func (s *Snapshot) Tasks() iter.Seq[*Task] {
 func (s *Snapshot) TaskCount() int { return s.tasks.count }
 
 // Owned are the tasks of one owner, in no order. The caller changes nothing.
-func (s *Snapshot) Owned(owner string) []*Task {
+func (s *Snapshot) Owned(owner string) []*cluster.Task {
 	if o := s.owners[owner]; o != nil {
 		return slices.Clip(o.tasks)
 	}
@@ -48,7 +50,7 @@ func (s *Snapshot) Owned(owner string) []*Task {
 }
 
 // Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
-func (s *Snapshot) Waiting() []*Task { return slices.Clip(s.waiting) }
+func (s *Snapshot) Waiting() []*cluster.Task { return slices.Clip(s.waiting) }
 
 // WaitingOf is how many of an owner's tasks look for an instance.
 func (s *Snapshot) WaitingOf(owner string) int {
@@ -59,7 +61,7 @@ func (s *Snapshot) WaitingOf(owner string) int {
 }
 
 // Replaced reports whether a task that is to stay has come for this one and holds capacity already.
-func (s *Snapshot) Replaced(t *Task) bool {
+func (s *Snapshot) Replaced(t *cluster.Task) bool {
 	o := s.owners[t.Owner]
 	return o != nil && o.replaced[t.ID] > 0
 }
@@ -80,7 +82,7 @@ func (s *Snapshot) disown(o *owner) {
 	}
 }
 
-func (s *Snapshot) putTask(t *Task) bool {
+func (s *Snapshot) putTask(t *cluster.Task) bool {
 	if at := s.tasks.find(t.Owner, t.ID); at >= 0 {
 		old := s.tasks.slots[at].task
 		if old.Rev >= t.Rev {
@@ -99,8 +101,8 @@ func (s *Snapshot) putTask(t *Task) bool {
 
 // stillStopping is t with what old says of its stop: a task is never wanted again. A stop is committed without reading
 // the row, so that the snapshot that decided on it may have yet to see changes from before the stop.
-func stillStopping(old, t *Task) *Task {
-	if old.Desired != TaskStopped || t.Desired == TaskStopped {
+func stillStopping(old, t *cluster.Task) *cluster.Task {
+	if old.Desired != cluster.TaskStopped || t.Desired == cluster.TaskStopped {
 		return t
 	}
 	next := *t
@@ -110,23 +112,15 @@ func stillStopping(old, t *Task) *Task {
 
 // alike reports whether all that a snapshot derives is the same of both states of a task: most reports change nothing
 // that placement looks at.
-func alike(a, b *Task) bool {
+func alike(a, b *cluster.Task) bool {
 	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() && a.Active() == b.Active() && a.Replaces == b.Replaces &&
-		(a.Last == TaskRunning) == (b.Last == TaskRunning) && a.Service == b.Service && a.Group == b.Group &&
+		(a.Last == cluster.TaskRunning) == (b.Last == cluster.TaskRunning) && a.Service == b.Service && a.Group == b.Group &&
 		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
-		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.ownMetrics(), b.ownMetrics())
-}
-
-// ownMetrics are the default loads of a standalone task; of a service's task the service has them.
-func (t *Task) ownMetrics() []Metric {
-	if t.Service != "" || t.Rules == nil {
-		return nil
-	}
-	return t.Rules.Metrics
+		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.OwnMetrics(), b.OwnMetrics())
 }
 
 // replace has t in the place of the task in the slot.
-func (s *Snapshot) replace(e *taskSlot, t *Task) {
+func (s *Snapshot) replace(e *taskSlot, t *cluster.Task) {
 	s.pulse(e.task, -1)
 	s.pulse(t, 1)
 	s.pool.task(t, e.task)
@@ -142,7 +136,7 @@ func (s *Snapshot) replace(e *taskSlot, t *Task) {
 }
 
 // placeOf is the list that the task is in by where it is, v if it is anywhere; nil for one that ended.
-func (s *Snapshot) placeOf(t *Task, v *InstanceView) *[]*Task {
+func (s *Snapshot) placeOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 	switch {
 	case t.Waiting():
 		return &s.waiting
@@ -152,12 +146,12 @@ func (s *Snapshot) placeOf(t *Task, v *InstanceView) *[]*Task {
 	return nil
 }
 
-func (s *Snapshot) add(t *Task) {
+func (s *Snapshot) add(t *cluster.Task) {
 	o := s.ownerOf(t.Owner)
 	if len(o.tasks) > 0 {
 		s.pool.task(t, o.tasks[len(o.tasks)-1])
 	} else {
-		s.pool.task(t, &Task{Owner: o.name})
+		s.pool.task(t, &cluster.Task{Owner: o.name})
 	}
 	v := s.Instances[t.Instance]
 	if v == nil && t.Holds() {
@@ -180,7 +174,7 @@ func (s *Snapshot) add(t *Task) {
 	}
 }
 
-func (s *Snapshot) drop(t *Task) {
+func (s *Snapshot) drop(t *cluster.Task) {
 	e := s.tasks.remove(t.Owner, t.ID)
 	o, v := s.owners[t.Owner], s.Instances[t.Instance]
 	if moved := cut(&o.tasks, e.owned); moved != nil {
@@ -204,17 +198,17 @@ func (s *Snapshot) drop(t *Task) {
 
 // push appends the task and gives its position. There are as many lists as instances and services, so they grow by a
 // quarter where append doubles.
-func push(list *[]*Task, t *Task) int32 {
+func push(list *[]*cluster.Task, t *cluster.Task) int32 {
 	n := len(*list)
 	if n == cap(*list) {
-		*list = append(make([]*Task, 0, n+n/4+4), *list...)
+		*list = append(make([]*cluster.Task, 0, n+n/4+4), *list...)
 	}
 	*list = append(*list, t)
 	return int32(n)
 }
 
 // cut takes out the task at a position by putting the last one there, which it returns; nil if it was the last itself.
-func cut(list *[]*Task, at int32) *Task {
+func cut(list *[]*cluster.Task, at int32) *cluster.Task {
 	last := len(*list) - 1
 	moved := (*list)[last]
 	(*list)[at], (*list)[last] = moved, nil
@@ -226,7 +220,7 @@ func cut(list *[]*Task, at int32) *Task {
 }
 
 // account counts what the owner's task holds of the instance in (1) or out (-1).
-func (s *Snapshot) account(t *Task, o *owner, v *InstanceView, sign int) {
+func (s *Snapshot) account(t *cluster.Task, o *owner, v *InstanceView, sign int) {
 	v.hold(t, sign)
 	s.load(v, o, t, sign)
 	o.crowds.crowd(t, v, o.counts(t), sign)

@@ -1,6 +1,10 @@
-package cluster
+package state
 
-import "time"
+import (
+	"time"
+
+	"berth/shared/cluster"
+)
 
 // Write is one conditional change of one row: exactly one of the fields below is set.
 type Write struct {
@@ -55,8 +59,8 @@ type Observation struct {
 	Task     Key
 	Version  int64
 	ECSID    string
-	Last     TaskStatus
-	Health   Health
+	Last     cluster.TaskStatus
+	Health   cluster.Health
 	Started  time.Time
 	Stopped  time.Time
 	StopCode string // kept only where the row has none
@@ -74,7 +78,7 @@ func (w Write) Apply(old Row) (Row, bool) {
 	case w.Delete != nil:
 		return nil, w.Rev == 0 || old != nil && old.Header().Rev == w.Rev
 	}
-	task, ok := old.(*Task)
+	task, ok := old.(*cluster.Task)
 	if !ok || task == nil {
 		return nil, false
 	}
@@ -103,24 +107,24 @@ func (w Write) applyPut(old Row) (Row, bool) {
 	return w.Put, w.Put.Header().Rev == rev+1
 }
 
-func (s *Stop) apply(t *Task) bool {
-	if t.Desired != TaskRunning || t.Last == TaskStopped {
+func (s *Stop) apply(t *cluster.Task) bool {
+	if t.Desired != cluster.TaskRunning || t.Last == cluster.TaskStopped {
 		return false
 	}
-	t.Desired, t.StopCode, t.Reason = TaskStopped, s.Code, s.Reason
+	t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, s.Code, s.Reason
 	return true
 }
 
-func (c *Claim) apply(t *Task) bool {
-	if t.Desired != TaskRunning || t.Last != "" || t.Attempt != c.Attempt-1 {
+func (c *Claim) apply(t *cluster.Task) bool {
+	if t.Desired != cluster.TaskRunning || t.Last != "" || t.Attempt != c.Attempt-1 {
 		return false
 	}
-	t.Attempt, t.ClaimedAt = c.Attempt, At(c.At)
+	t.Attempt, t.ClaimedAt = c.Attempt, cluster.At(c.At)
 	return true
 }
 
-func (o *Observation) apply(t *Task) bool {
-	if o.Version <= t.Version || t.Last == TaskStopped || t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID {
+func (o *Observation) apply(t *cluster.Task) bool {
+	if o.Version <= t.Version || t.Last == cluster.TaskStopped || t.ECSID != "" && o.ECSID != "" && t.ECSID != o.ECSID {
 		return false
 	}
 	t.Version, t.Last, t.Health = o.Version, o.Last, o.Health
@@ -128,10 +132,10 @@ func (o *Observation) apply(t *Task) bool {
 		t.ECSID = o.ECSID
 	}
 	if !o.Started.IsZero() {
-		t.Started = At(o.Started)
+		t.Started = cluster.At(o.Started)
 	}
-	if o.Last == TaskStopped {
-		t.Stopped, t.ExitCode = At(o.Stopped), o.ExitCode
+	if o.Last == cluster.TaskStopped {
+		t.Stopped, t.ExitCode = cluster.At(o.Stopped), o.ExitCode
 		if t.StopCode == "" {
 			t.StopCode = o.StopCode
 		}

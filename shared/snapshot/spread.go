@@ -1,9 +1,11 @@
-package cluster
+package snapshot
 
 import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"berth/shared/cluster"
 )
 
 // Zone is an availability zone with the instances that are in the cluster: known and not gone. Instances without a
@@ -126,10 +128,10 @@ func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
 func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
 // counts reports whether a task that holds capacity counts for spreading.
-func (o *owner) counts(t *Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
+func (o *owner) counts(t *cluster.Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
 
 // crowd counts a task that the instance holds in (1) or out (-1), for all and for its group.
-func (c *crowds) crowd(t *Task, v *InstanceView, counts bool, sign int) {
+func (c *crowds) crowd(t *cluster.Task, v *InstanceView, counts bool, sign int) {
 	if c.all.empty() {
 		c.group, c.groups = t.Group, nil
 	}

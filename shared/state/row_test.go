@@ -1,4 +1,4 @@
-package cluster_test
+package state_test
 
 import (
 	"fmt"
@@ -12,25 +12,26 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 // rows are one of each kind, with the key it must have.
-var rows = map[string]cluster.Row{
-	"c meta":        &cluster.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
+var rows = map[string]state.Row{
+	"c meta":        &state.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
 	"c instance#i":  instance("i", "a", 1),
 	"c service#web": &cluster.Service{Head: head, Name: "web", Blocked: &cluster.Diagnosis{Evaluated: 1}},
 	"c task#web#t":  running("t", "i", 1),
-	"c alias#d":     &cluster.Alias{Head: head, Derived: "d", Owner: "o", ID: "t"},
+	"c alias#d":     &state.Alias{Head: head, Derived: "d", Owner: "o", ID: "t"},
 	"c taskdef#f:2": &cluster.TaskDefinition{Head: head, Family: "f", Revision: 2, Attributes: []string{"a=b"}},
-	"c outbox#7":    &cluster.Outbox{Head: head, ID: "7", Starts: []cluster.StartItem{{ID: "t", Instance: "i"}}, Stops: []cluster.StopItem{{Owner: "o"}}},
-	"c request#r":   &cluster.Request{Head: head, ID: "r", Instances: []string{"i"}, Failures: []cluster.Failure{{Reason: "AGENT"}}},
+	"c outbox#7":    &state.Outbox{Head: head, ID: "7", Starts: []state.StartItem{{ID: "t", Instance: "i"}}, Stops: []state.StopItem{{Owner: "o"}}},
+	"c request#r":   &state.Request{Head: head, ID: "r", Instances: []string{"i"}, Failures: []cluster.Failure{{Reason: "AGENT"}}},
 	"c event#s#07":  &cluster.ServiceEvent{Head: head, Service: "s", Slot: 7, Number: 107, Message: "m"},
-	"c checkpoint":  &cluster.Checkpoint{Head: head, Environment: "e", Batch: 4},
+	"c checkpoint":  &state.Checkpoint{Head: head, Environment: "e", Batch: 4},
 	"c nodegroup#g": &cluster.NodeGroup{Head: head, Name: "g", Status: cluster.NodeGroupActive, CreatedAt: noon, ModifiedAt: noon},
 	"c update#g#u":  &cluster.Update{Head: head, NodeGroup: "g", ID: "u", CreatedAt: noon, Original: &cluster.Sizes{Max: 3}, Work: []cluster.NodeWork{{Instance: "i"}}},
-	"# cluster#c":   &cluster.Entry{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "c"},
-	"# bucket#b":    &cluster.Bucket{Head: cluster.Head{Cluster: cluster.Directory, Rev: 1}, Name: "b", Tokens: 1.5, At: noon},
-	"c due#2026-11-21T12:00:00.000000Z#service#web": &cluster.Due{Head: head, At: noon, Kind: cluster.DueService, Subject: "web", Generation: 2},
+	"# cluster#c":   &state.Entry{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "c"},
+	"# bucket#b":    &state.Bucket{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "b", Tokens: 1.5, At: noon},
+	"c due#2026-11-21T12:00:00.000000Z#service#web": &state.Due{Head: head, At: noon, Kind: state.DueService, Subject: "web", Generation: 2},
 }
 
 var head = cluster.Head{Cluster: "c", Rev: 1, Stamp: 5, Expires: 9}
@@ -38,12 +39,12 @@ var head = cluster.Head{Cluster: "c", Rev: 1, Stamp: 5, Expires: 9}
 func TestRowsComeBackAsTheyWent(t *testing.T) {
 	for key, row := range rows {
 		t.Run(key, func(t *testing.T) {
-			expect(t, "key", cluster.KeyOf(row).Cluster+" "+cluster.KeyOf(row).Sort, key)
-			data, err := cluster.EncodeRow(row)
+			expect(t, "key", state.KeyOf(row).Cluster+" "+state.KeyOf(row).Sort, key)
+			data, err := state.EncodeRow(row)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := cluster.DecodeRow(cluster.KeyOf(row).Sort, data)
+			got, err := state.DecodeRow(state.KeyOf(row).Sort, data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +62,7 @@ func TestDecodeRowRefuses(t *testing.T) {
 		"NoJSON":      {"task#o#t", "{", `decoding row "task#o#t": unexpected end of JSON input`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := cluster.DecodeRow(c.sort, []byte(c.data))
+			_, err := state.DecodeRow(c.sort, []byte(c.data))
 			expect(t, "error", fmt.Sprint(err), c.want)
 		})
 	}
@@ -96,22 +97,22 @@ func TestDueRowsSortByTime(t *testing.T) {
 				In(time.FixedZone("", rapid.IntRange(-12, 12).Draw(t, "zone")*3600))
 		})
 		a, b := gen.Draw(t, "a"), gen.Draw(t, "b")
-		if a.Before(b) != (cluster.DueSort(a) < cluster.DueSort(b)) {
-			t.Fatalf("%v and %v sort as %s and %s", a, b, cluster.DueSort(a), cluster.DueSort(b))
+		if a.Before(b) != (state.DueSort(a) < state.DueSort(b)) {
+			t.Fatalf("%v and %v sort as %s and %s", a, b, state.DueSort(a), state.DueSort(b))
 		}
-		due := &cluster.Due{Head: head, At: a, Kind: cluster.DueWaiting, Subject: "x"}
-		r := cluster.DueBy("c", b)
-		if in := r.From <= cluster.KeyOf(due).Sort && cluster.KeyOf(due).Sort < r.To; in != !a.After(b) {
+		due := &state.Due{Head: head, At: a, Kind: state.DueWaiting, Subject: "x"}
+		r := state.DueBy("c", b)
+		if in := r.From <= state.KeyOf(due).Sort && state.KeyOf(due).Sort < r.To; in != !a.After(b) {
 			t.Fatalf("due at %v is in the range by %v: %v", a, b, in)
 		}
 	})
 }
 
 func TestPrefixIsTheRangeOfAKind(t *testing.T) {
-	r := cluster.Prefix("c", cluster.PrefixTask)
+	r := state.Prefix("c", state.PrefixTask)
 	for key, row := range rows {
 		_, task := row.(*cluster.Task)
-		sort := cluster.KeyOf(row).Sort
+		sort := state.KeyOf(row).Sort
 		if in := r.From <= sort && sort < r.To; in != task {
 			t.Errorf("%s is in the range of tasks: %v", key, in)
 		}

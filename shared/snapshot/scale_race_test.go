@@ -1,5 +1,5 @@
 //go:build race
 
-package cluster_test
+package snapshot_test
 
 func init() { raced = true }

@@ -1,4 +1,4 @@
-package cluster_test
+package state_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/state"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -23,7 +24,7 @@ func edit(t *cluster.Task, change func(*cluster.Task)) *cluster.Task {
 func TestApplyPut(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		old      cluster.Row
+		old      state.Row
 		rev      int64
 		any      bool
 		holds    bool
@@ -38,19 +39,19 @@ func TestApplyPut(t *testing.T) {
 		{"AnyReplaces", running("t", "i", 7), 1, true, true, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := cluster.Write{Put: running("t", "j", c.rev), Any: c.any}
+			w := state.Write{Put: running("t", "j", c.rev), Any: c.any}
 			got, holds := w.Apply(c.old)
 			expect(t, "holds", holds, c.holds)
 			expect(t, "rev", got.Header().Rev, c.revAfter)
-			expect(t, "key", w.Key(), cluster.KeyOf(running("t", "", 0)))
+			expect(t, "key", w.Key(), state.KeyOf(running("t", "", 0)))
 		})
 	}
 }
 
 func TestApplyDelete(t *testing.T) {
-	key := cluster.TaskKey("c", "web", "t")
-	w := cluster.Write{Delete: &key}
-	for _, old := range []cluster.Row{nil, running("t", "i", 4)} {
+	key := state.TaskKey("c", "web", "t")
+	w := state.Write{Delete: &key}
+	for _, old := range []state.Row{nil, running("t", "i", 4)} {
 		got, holds := w.Apply(old)
 		if got != nil || !holds {
 			t.Errorf("deleting %v gives %v, %v", old, got, holds)
@@ -58,14 +59,14 @@ func TestApplyDelete(t *testing.T) {
 	}
 	expect(t, "key", w.Key(), key)
 	w.Rev = 4
-	for old, holds := range map[cluster.Row]bool{nil: false, running("t", "i", 3): false, running("t", "i", 4): true} {
+	for old, holds := range map[state.Row]bool{nil: false, running("t", "i", 3): false, running("t", "i", 4): true} {
 		_, got := w.Apply(old)
 		expect(t, "holds", got, holds)
 	}
 }
 
 func TestApplyStop(t *testing.T) {
-	w := cluster.Write{Stop: &cluster.Stop{Task: cluster.KeyOf(running("t", "", 0)), Code: cluster.StopUserInitiated, Reason: "why"}}
+	w := state.Write{Stop: &state.Stop{Task: state.KeyOf(running("t", "", 0)), Code: cluster.StopUserInitiated, Reason: "why"}}
 	old := running("t", "i", 4)
 	got, holds := w.Apply(old)
 	want := edit(old, func(t *cluster.Task) {
@@ -75,7 +76,7 @@ func TestApplyStop(t *testing.T) {
 		t.Errorf("%v\n%s", holds, diff)
 	}
 	expect(t, "the old row's rev", old.Rev, 4)
-	refuses(t, w, map[string]cluster.Row{
+	refuses(t, w, map[string]state.Row{
 		"absent":          nil,
 		"of another kind": &cluster.Service{},
 		"stopping":        edit(old, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }),
@@ -85,13 +86,13 @@ func TestApplyStop(t *testing.T) {
 
 func TestApplyClaim(t *testing.T) {
 	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Attempt = "", 1 })
-	w := cluster.Write{Claim: &cluster.Claim{Task: cluster.KeyOf(old), Attempt: 2, At: noon}}
+	w := state.Write{Claim: &state.Claim{Task: state.KeyOf(old), Attempt: 2, At: noon}}
 	got, holds := w.Apply(old)
 	want := edit(old, func(t *cluster.Task) { t.Rev, t.Attempt, t.ClaimedAt = 5, 2, cluster.At(noon) })
 	if diff := cmp.Diff(want, got); diff != "" || !holds {
 		t.Errorf("%v\n%s", holds, diff)
 	}
-	refuses(t, w, map[string]cluster.Row{
+	refuses(t, w, map[string]state.Row{
 		"absent":     nil,
 		"claimed":    edit(old, func(t *cluster.Task) { t.Attempt = 2 }),
 		"never":      edit(old, func(t *cluster.Task) { t.Attempt = 0 }),
@@ -101,7 +102,7 @@ func TestApplyClaim(t *testing.T) {
 	})
 }
 
-func refuses(t *testing.T, w cluster.Write, olds map[string]cluster.Row) {
+func refuses(t *testing.T, w state.Write, olds map[string]state.Row) {
 	t.Helper()
 	for name, old := range olds {
 		if _, holds := w.Apply(old); holds {
@@ -113,12 +114,12 @@ func refuses(t *testing.T, w cluster.Write, olds map[string]cluster.Row) {
 func TestApplyObservation(t *testing.T) {
 	old := edit(running("t", "i", 4), func(t *cluster.Task) { t.Last, t.Version, t.ECSID = "", 3, "e" })
 	code := 137
-	see := func(o cluster.Observation) cluster.Write {
-		o.Task = cluster.KeyOf(old)
-		return cluster.Write{Observe: &o}
+	see := func(o state.Observation) state.Write {
+		o.Task = state.KeyOf(old)
+		return state.Write{Observe: &o}
 	}
 	t.Run("Running", func(t *testing.T) {
-		w := see(cluster.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: noon})
+		w := see(state.Observation{Version: 4, ECSID: "e", Last: cluster.TaskRunning, Health: cluster.Healthy, Started: noon})
 		got, holds := w.Apply(old)
 		want := edit(old, func(t *cluster.Task) {
 			t.Rev, t.Version, t.Last, t.Health, t.Started = 5, 4, cluster.TaskRunning, cluster.Healthy, cluster.At(noon)
@@ -126,11 +127,11 @@ func TestApplyObservation(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || !holds {
 			t.Errorf("%v\n%s", holds, diff)
 		}
-		expect(t, "key", w.Key(), cluster.KeyOf(old))
+		expect(t, "key", w.Key(), state.KeyOf(old))
 	})
 	t.Run("Stopped", func(t *testing.T) {
 		ran := edit(old, func(t *cluster.Task) { t.Started = cluster.At(noon) })
-		w := see(cluster.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute), StopCode: cluster.StopContainerExited,
+		w := see(state.Observation{Version: 9, Last: cluster.TaskStopped, Stopped: noon.Add(time.Minute), StopCode: cluster.StopContainerExited,
 			Reason: "exit", ExitCode: &code, Expires: 77})
 		got, holds := w.Apply(ran)
 		want := edit(ran, func(t *cluster.Task) {
@@ -145,21 +146,21 @@ func TestApplyObservation(t *testing.T) {
 		mine := edit(old, func(t *cluster.Task) {
 			t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, cluster.StopByScheduler, "mine"
 		})
-		got, _ := see(cluster.Observation{Version: 9, Last: cluster.TaskStopped, StopCode: "x", Reason: "theirs"}).Apply(mine)
+		got, _ := see(state.Observation{Version: 9, Last: cluster.TaskStopped, StopCode: "x", Reason: "theirs"}).Apply(mine)
 		expect(t, "code", got.(*cluster.Task).StopCode, cluster.StopByScheduler)
 		expect(t, "reason", got.(*cluster.Task).Reason, "mine")
 	})
 	t.Run("LearnsTheECSTask", func(t *testing.T) {
 		fresh := edit(old, func(t *cluster.Task) { t.ECSID = "" })
-		got, holds := see(cluster.Observation{Version: 9, ECSID: "e2", Last: cluster.TaskRunning}).Apply(fresh)
+		got, holds := see(state.Observation{Version: 9, ECSID: "e2", Last: cluster.TaskRunning}).Apply(fresh)
 		expect(t, "holds", holds, true)
 		expect(t, "ecs id", got.(*cluster.Task).ECSID, "e2")
 	})
 	for version := range int64(4) {
-		refuses(t, see(cluster.Observation{Version: version, ECSID: "e", Last: cluster.TaskRunning}), map[string]cluster.Row{
+		refuses(t, see(state.Observation{Version: version, ECSID: "e", Last: cluster.TaskRunning}), map[string]state.Row{
 			fmt.Sprintf("at version 3, %d reported", version): old})
 	}
-	refuses(t, see(cluster.Observation{Version: 9, ECSID: "other", Last: cluster.TaskRunning}), map[string]cluster.Row{
+	refuses(t, see(state.Observation{Version: 9, ECSID: "other", Last: cluster.TaskRunning}), map[string]state.Row{
 		"absent": nil, "another ECS task": old,
 		"stopped": edit(old, func(t *cluster.Task) { t.Last, t.ECSID = cluster.TaskStopped, "other" }),
 	})
@@ -170,18 +171,18 @@ func TestApplyObservation(t *testing.T) {
 func TestObservationsEndAsTheNewestSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := rapid.IntRange(1, 5).Draw(t, "reports")
-		var reports []cluster.Observation
+		var reports []state.Observation
 		for v := 1; v <= last; v++ {
-			o := cluster.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: cluster.Health(v % 3)}
+			o := state.Observation{Version: int64(v), ECSID: "e", Last: cluster.TaskRunning, Started: noon, Health: cluster.Health(v % 3)}
 			if v == last && rapid.Bool().Draw(t, "stops") {
 				o.Last, o.Stopped, o.StopCode = cluster.TaskStopped, noon.Add(time.Minute), cluster.StopContainerExited
 			}
 			reports = append(reports, o)
 		}
-		var row cluster.Row = running("t", "i", 1)
+		var row state.Row = running("t", "i", 1)
 		for _, o := range rapid.Permutation(append(slices.Clone(reports), reports...)).Draw(t, "order") {
 			before := row.(*cluster.Task)
-			next, holds := cluster.Write{Observe: &o}.Apply(row)
+			next, holds := state.Write{Observe: &o}.Apply(row)
 			if holds {
 				row = next
 			}
@@ -199,18 +200,18 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 // However claims, stops and reports interleave: each attempt is claimed once, and none after a stop or a report.
 func TestClaimsAreExclusive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var row cluster.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })
-		key, claimed, over := cluster.KeyOf(row), map[int]bool{}, false
+		var row state.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })
+		key, claimed, over := state.KeyOf(row), map[int]bool{}, false
 		for range rapid.IntRange(1, 30).Draw(t, "writes") {
-			var w cluster.Write
+			var w state.Write
 			attempt := rapid.IntRange(1, 3).Draw(t, "attempt")
 			switch rapid.IntRange(0, 5).Draw(t, "kind") {
 			case 0:
-				w.Stop = &cluster.Stop{Task: key}
+				w.Stop = &state.Stop{Task: key}
 			case 1:
-				w.Observe = &cluster.Observation{Task: key, Version: int64(attempt), Last: cluster.TaskRunning}
+				w.Observe = &state.Observation{Task: key, Version: int64(attempt), Last: cluster.TaskRunning}
 			default:
-				w.Claim = &cluster.Claim{Task: key, Attempt: int32(attempt)}
+				w.Claim = &state.Claim{Task: key, Attempt: int32(attempt)}
 			}
 			next, holds := w.Apply(row)
 			if holds && next.Header().Rev != row.Header().Rev+1 {
@@ -234,12 +235,12 @@ func TestRecordRow(t *testing.T) {
 	old, now := running("t", "i", 1), running("t", "i", 2)
 	for _, c := range []struct {
 		name   string
-		record cluster.Record
-		want   cluster.Row
+		record state.Record
+		want   state.Row
 	}{
-		{"Insert", cluster.Record{Op: cluster.Insert, New: now}, now},
-		{"Modify", cluster.Record{Op: cluster.Modify, Old: old, New: now}, now},
-		{"Remove", cluster.Record{Op: cluster.Remove, Old: old}, old},
+		{"Insert", state.Record{Op: state.Insert, New: now}, now},
+		{"Modify", state.Record{Op: state.Modify, Old: old, New: now}, now},
+		{"Remove", state.Record{Op: state.Remove, Old: old}, old},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "row", c.record.Row(), c.want) })
 	}

@@ -1,4 +1,6 @@
-package cluster
+package snapshot
+
+import "berth/shared/cluster"
 
 // taskIndex finds tasks by id, which hardly ever two owners share: an open hash table with linear probing. A map would
 // need twice the memory, as it would have to keep the ids a second time, and where each task stands in other lists.
@@ -12,7 +14,7 @@ type taskIndex struct {
 // taskSlot is a task with its positions among those of its owner and, while it holds capacity or waits, among those
 // that do so in the same place.
 type taskSlot struct {
-	task          *Task
+	task          *cluster.Task
 	owned, placed int32
 }
 

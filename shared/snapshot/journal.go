@@ -1,4 +1,4 @@
-package cluster
+package snapshot
 
 // journalSize is how many changes a snapshot remembers: more than any decision makes. Who has seen fewer looks at all
 // instances anew.
