@@ -222,6 +222,8 @@ func TestWayFailsLoudly(t *testing.T) {
 	}{
 		"NoEntry":   {Hop{"a", "shared/desk.Desk.Add", "shared/desk.Desk.note"}, `hop "a": there is no shared/desk.Desk.Add`},
 		"SaysWhere": {Hop{"a", "shared/desk.Desk.Add", "shared/desk.Desk.note"}, "(called the same: shared/shelf.Shelf.Add)"},
+		"SaysField": {Hop{"a", "shared/desk.Desk.Give", "shared/shelf.Desk.given"}, "(called the same: shared/desk.Desk.given, shared/shelf/plank.Desk.given)"},
+		"SaysPort":  {Hop{"a", "shared/desk.Desk.Give", "shared/desk.Store.Find"}, "(called the same: shared/shelf.Reader.Find, shared/shelf.Store.Find, cmd/till.memory.Find)"},
 		"NoSink":    {Hop{"a", "shared/desk.Desk.Give", "shared/desk.Desk.x"}, "there is no shared/desk.Desk.x"},
 		"NoPackage": {Hop{"a", "shared/table.Desk.Give", "shared/desk.Desk.note"}, "there is no shared/table.Desk.Give"},
 		"NoWay":     {Hop{"a", "shared/desk.Desk.note", "shared/desk.Desk.Give"}, "shared/desk.Desk.note does not lead to shared/desk.Desk.Give"},

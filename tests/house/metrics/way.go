@@ -157,7 +157,8 @@ func (g *graph) find(name string) (types.Object, error) {
 	return nil, fmt.Errorf("there is no %s; if it moved or was renamed, change the hop that names it%s", name, g.suggest(name))
 }
 
-// suggest lists declarations with the same last name.
+// suggest lists what has the same last name: functions, methods, methods of interfaces and fields, those in the same
+// area first.
 func (g *graph) suggest(name string) string {
 	last := name[strings.LastIndex(name, ".")+1:]
 	var same []string
@@ -166,9 +167,39 @@ func (g *graph) suggest(name string) string {
 			same = append(same, d.name)
 		}
 	}
-	slices.Sort(same)
+	for _, p := range g.code.packages {
+		for _, in := range p.Types.Scope().Names() {
+			if t, ok := p.Types.Scope().Lookup(in).(*types.TypeName); ok && hasMember(t.Type(), last) {
+				same = append(same, g.code.local(p.PkgPath)+"."+in+"."+last)
+			}
+		}
+	}
+	area, _, _ := strings.Cut(name, "/")
+	far := map[bool]int{false: 1}
+	slices.SortFunc(same, func(a, b string) int {
+		return cmp.Or(far[strings.HasPrefix(a, area+"/")]-far[strings.HasPrefix(b, area+"/")], strings.Compare(a, b))
+	})
 	if len(same) == 0 {
 		return ""
 	}
-	return " (called the same: " + strings.Join(same[:min(len(same), 6)], ", ") + ")"
+	return " (called the same: " + strings.Join(same[:min(len(same), 8)], ", ") + ")"
+}
+
+// hasMember reports whether an interface has a method, or a struct a field of its own, of the name.
+func hasMember(t types.Type, name string) bool {
+	switch t := t.Underlying().(type) {
+	case *types.Interface:
+		for m := range t.Methods() {
+			if m.Name() == name {
+				return true
+			}
+		}
+	case *types.Struct:
+		for f := range t.Fields() {
+			if f.Name() == name {
+				return true
+			}
+		}
+	}
+	return false
 }
