@@ -84,8 +84,10 @@ func rowsOut(t http.ResponseWriter, rows ...state.Row) {
 // update is the row of an update that the requests' body asks for.
 func (b *backend) update(release string) *cluster.Update {
 	return &cluster.Update{
-		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateInProgress, Phase: cluster.PhaseSetup,
-		Params: []cluster.UpdateParam{{Type: "ReleaseVersion", Value: release}}, Target: cluster.UpdateTarget{Image: release},
+		Head: cluster.Head{Cluster: "default", Rev: 1}, NodeGroup: "workers", ID: "u-1", Status: cluster.UpdateInProgress,
+		Params:         []cluster.UpdateParam{{Type: "ReleaseVersion", Value: release}},
+		UpdateSpec:     cluster.UpdateSpec{Target: cluster.UpdateTarget{Image: release}},
+		UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseSetup},
 	}
 }
 

@@ -221,7 +221,12 @@ type UpdateWaits struct {
 	Health    time.Duration `json:"h"`  // after that, for what is unhealthy to recover
 }
 
-// Update is an update of a node group (N6), with all that it needs to go on after a crash at any point.
+// Update is the row of one update of a node group (N6).
+// It holds all that the update needs to continue after a crash at any point.
+//
+// The row is in parts, so that each phase has the fields that it alone writes in one place.
+// The parts are embedded and their order is fixed: rows are stored as JSON objects whose keys come in the order of the
+// fields, and the state's hash is taken over those bytes.
 type Update struct {
 	Head
 	NodeGroup string        `json:"ng"` // name
@@ -232,83 +237,110 @@ type Update struct {
 	Errors    []UpdateError `json:"er,omitempty"`
 	CreatedAt time.Time     `json:"ca"`
 	EndedAt   time.Time     `json:"ea,omitzero"`
-	// Digest is one of what it was asked for with, for clientRequestToken.
+	// Digest is a digest of the request, to recognise a repeated clientRequestToken.
 	Digest string `json:"dg,omitempty"`
 
-	// What was asked for.
+	UpdateSpec
+	UpdateProgress
+	UpdateBaseline
+	NodeReplacement
+	SurplusRemoval
+}
+
+// UpdateSpec is what an update was asked to do. Nothing in it changes once the update has its target.
+type UpdateSpec struct {
 	Target UpdateTarget `json:"ta"`
 	Config UpdateConfig `json:"uc"`
 	Force  bool         `json:"fo,omitempty"`
-	// Sizes are what an update of the configuration makes of the group's sizes.
+	// Sizes is the requested change of the group's sizes; nil in an update of the nodes.
 	Sizes *SizesChange `json:"sz,omitempty"`
-	// ForceProtected has Force stop protected tasks, too.
+	// ForceProtected lets Force stop protected tasks, too.
 	ForceProtected bool        `json:"fp,omitempty"`
-	Seed           uint64      `json:"se,omitempty"` // decides what chance decides
+	Seed           uint64      `json:"se,omitempty"` // of all random choices
 	Waits          UpdateWaits `json:"wa"`
-	// Before are the sizes that an earlier update was to come back to, and Left those at which it ended instead.
+	// Before and Left are set if an earlier update ended without restoring the group's sizes.
+	// Before has the sizes that it should have restored, Left those that it left.
 	Before *Sizes `json:"be,omitempty"`
 	Left   *Sizes `json:"lf,omitempty"`
+}
 
+// UpdateProgress says where an update is, and what it waits for.
+type UpdateProgress struct {
 	Phase UpdatePhase `json:"ph"`
-	// Since is when the phase's wait began; zero while it has not.
+	// Since is when the phase began to wait; zero until it does.
 	Since time.Time `json:"si,omitzero"`
-	// LookedAt is when the update was last looked at, to the minute: what no one was awake to see does not count as waited.
+	// LookedAt is when the update was last reconciled, to the minute.
+	// Time in which nobody reconciled it does not count as waiting.
 	LookedAt time.Time `json:"la,omitzero"`
 	// Waiting is what the update waits for, in words.
 	Waiting string `json:"wt,omitempty"`
+}
 
-	// What the update found, and is to come back to. Original is nil before it has looked.
+// UpdateBaseline is the group as an update found it, and what the update derives from that for its whole run.
+type UpdateBaseline struct {
+	// Original has the sizes that the update restores at its end; nil until it has read them.
 	Original         *Sizes         `json:"or,omitempty"`
 	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
 	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
-	// Previous is the launch template version that the update before made for the same target; empty where it made none.
+	// Previous is the launch template version that the update before made for the same target; empty if it made none.
 	Previous string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// Unready are EC2 instance ids of nodes made from it before the update began that were not connected: they prove nothing.
+	// Unready has the EC2 instance ids of nodes that were made from Template before the update began and were not connected.
+	// They do not show that the template works.
 	Unready        []string `json:"ur,omitempty"`
 	MaxUnavailable int      `json:"mu,omitempty"`
-	// Surge is how many nodes more there are to be while old ones are replaced.
+	// Surge is how many nodes the update adds while it replaces old ones.
 	Surge int `json:"su,omitempty"`
-	// Added is how many nodes others have added before it had enlarged the group.
+	// Added is how many nodes others added before the update had enlarged the group.
 	Added int `json:"ad,omitempty"`
-	// Maxima are the maxima that the group had when the update began and that it was given by it; UserMax is one that somebody
-	// else has set since, nil where nobody has: the update comes back to that.
+	// Maxima has every maximum that the group is known to have had: at the start, and as set by the update.
+	// UserMax is a maximum that somebody else has set since, and that the update therefore leaves; nil if there is none.
 	Maxima  []int `json:"mx,omitempty"`
 	UserMax *int  `json:"ux,omitempty"`
-	// Nodes is how many nodes were in the group when the first old one was taken out: as many are to be there again before
-	// the next.
+}
+
+// NodeReplacement is what PhaseUpgrade remembers about the nodes that it replaces.
+type NodeReplacement struct {
+	// Nodes is how many nodes were in service when the first old one was taken out.
+	// As many must be in service again before the next one is.
 	Nodes int `json:"no,omitempty"`
-	// Short is since when there are fewer, and how many new ones were Ready at the last improvement.
+	// Short is set while fewer nodes than that are in service.
 	Short NodeShortage `json:"sh,omitzero"`
-	// Stalled is since when no node can be taken, as old ones do not become unschedulable or are neither in service nor gone.
+	// Stalled is since when no old node can be taken: they do not become unschedulable, or are neither in service nor gone.
 	Stalled time.Time `json:"sw,omitzero"`
-	// Refused is why ECS has refused what was last wanted of nodes, by EC2 instance id.
+	// Refused is why ECS refused the last change of a node, by EC2 instance id.
 	Refused map[string]string `json:"rf,omitempty"`
-	// Work are the nodes being taken out of service.
+	// Work has the nodes that are being taken out of service.
 	Work []NodeWork `json:"wo,omitempty"`
-	// ByDomain reports that the nodes have upgrade domains (N7). Domain is the one whose turn it is, DomainDone when its
-	// last node was replaced.
+	// ByDomain is set if the nodes have upgrade domains (N7).
+	// Domain is the one being replaced, DomainDone when its last node was replaced.
 	ByDomain   bool      `json:"bd,omitempty"`
 	Domain     string    `json:"do,omitempty"`
 	DomainDone time.Time `json:"dd,omitzero"`
-	// Sick are those that were unhealthy already when it began, by name.
+	// Sick names what was unhealthy already when the domain began.
 	Sick []string `json:"ss,omitempty"`
-	// Revert has the group launch from its original template again.
+}
+
+// SurplusRemoval is what PhaseScaleDown and PhaseRestore remember while they restore the group.
+type SurplusRemoval struct {
+	// Revert is set if the group must launch from its original template again.
 	Revert bool `json:"rt,omitempty"`
-	// Floor is the desired capacity to come back to, and FloorAt when that has begun; nil before.
+	// Floor is the desired capacity to restore and FloorAt when that began; nil before.
 	Floor   *int      `json:"fl,omitempty"`
 	FloorAt time.Time `json:"fa,omitzero"`
-	// SeenDesired is the desired capacity at the last look before the group is enlarged, and while the surplus is taken back.
+	// SeenDesired is the desired capacity at the last reconciliation, while a change of it by others matters: before the
+	// group is enlarged, and while the surplus is removed.
 	SeenDesired int `json:"de,omitempty"`
-	// Kept are EC2 instance ids of nodes that were to go as surplus and could not be emptied, Blocked says why not.
+	// Kept has the EC2 instance ids of surplus nodes that could not be emptied, Blocked why not.
 	Kept    []string `json:"ke,omitempty"`
 	Blocked []string `json:"bl,omitempty"`
-	// Undoing is since when nothing is left but to put nodes back into service; Abandoned are EC2 instance ids of those for which
-	// ECS refuses that.
+	// Undoing is since when nothing is left to do but to put nodes back into service.
+	// Abandoned has the EC2 instance ids of those for which ECS refuses it.
 	Undoing   time.Time `json:"un,omitzero"`
 	Abandoned []string  `json:"ab,omitempty"`
-	// Stopped is why the group has not its original sizes again though nothing failed (N5); Final are those it has.
+	// Stopped is why the group keeps sizes other than the original ones although nothing failed (N5).
+	// Final has the sizes that it keeps.
 	Stopped string `json:"sd,omitempty"`
 	Final   *Sizes `json:"fi,omitempty"`
 }
@@ -333,10 +365,6 @@ func (u *Update) At(instance string) *NodeWork {
 
 // Upgrading reports whether an update of the nodes is in progress: one of the sizes surges nothing.
 func (g *NodeGroup) Upgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
-
-// Key of each kind of row.
-
-// NodeGroupKey and UpdateKey name rows that are read singly; the updates of a node group share a prefix.
 
 // NodeGroupRef names a node group, and by its id the one of several that had the name.
 type NodeGroupRef struct {

@@ -286,7 +286,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.groups["g"].Max = 20
 			s.minute(8)
 			for _, row := range []state.Row{
-				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, Original: &cluster.Sizes{Max: 6}},
+				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, UpdateBaseline: cluster.UpdateBaseline{Original: &cluster.Sizes{Max: 6}}},
 				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
 			} {
 				if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {

@@ -42,8 +42,11 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 	}
 	u := &cluster.Update{
 		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: r.ID, Status: cluster.UpdateInProgress, Type: cluster.UpdateVersion,
-		Params: params(r.Target), CreatedAt: now, Target: r.Target, Config: g.Config, Force: r.Force, ForceProtected: r.ForceProtected,
-		Seed: r.Seed, Waits: waits(r.Waits), Phase: cluster.PhaseSetup,
+		Params: params(r.Target), CreatedAt: now,
+		UpdateSpec: cluster.UpdateSpec{
+			Target: r.Target, Config: g.Config, Force: r.Force, ForceProtected: r.ForceProtected, Seed: r.Seed, Waits: waits(r.Waits),
+		},
+		UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseSetup},
 	}
 	if before, left := toComeBackTo(last); before != left {
 		u.Before, u.Left = &before, &left

@@ -94,8 +94,9 @@ func TestSizesToComeBackTo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := &cluster.Update{
-				Status: cluster.UpdateSuccessful, Floor: c.floor,
-				Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13},
+				Status:         cluster.UpdateSuccessful,
+				UpdateBaseline: cluster.UpdateBaseline{Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
+				SurplusRemoval: cluster.SurplusRemoval{Floor: c.floor, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}},
 			}
 			u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
 			if err != nil {

@@ -7,7 +7,7 @@ import "berth/shared/cluster"
 // protected, nothing. Daemons leave last, and of themselves.
 func Stays(i Instance, force, protected bool) []string {
 	var out []string
-	w := &work{Update: &cluster.Update{ForceProtected: protected}}
+	w := &work{Update: &cluster.Update{UpdateSpec: cluster.UpdateSpec{ForceProtected: protected}}}
 	for _, t := range i.held() {
 		rests := t.Protected || t.Foreign || t.Service == "" || t.Why != ""
 		if !rests || t.Daemon || stopping(t) || force && w.mayStop(t) {

@@ -1,0 +1,52 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// The state's hash is taken over encoded rows, so the keys of a row must stay in their order.
+func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
+	at, n := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), 1
+	sizes := &cluster.Sizes{}
+	data, err := json.Marshal(&cluster.Update{
+		Params: []cluster.UpdateParam{{}}, Errors: []cluster.UpdateError{{}}, EndedAt: at, Digest: "d",
+		UpdateSpec: cluster.UpdateSpec{
+			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, Before: sizes, Left: sizes,
+		},
+		UpdateProgress: cluster.UpdateProgress{Since: at, LookedAt: at, Waiting: "w"},
+		UpdateBaseline: cluster.UpdateBaseline{
+			Original: sizes, OriginalTemplate: "t", Zones: map[string]int{"a": 1}, Previous: "p", Template: "t", Unready: []string{"i"},
+			MaxUnavailable: 1, Surge: 1, Added: 1, Maxima: []int{1}, UserMax: &n,
+		},
+		NodeReplacement: cluster.NodeReplacement{
+			Nodes: 1, Short: cluster.NodeShortage{Ready: 1}, Stalled: at, Refused: map[string]string{"i": "r"}, Work: []cluster.NodeWork{{}},
+			ByDomain: true, Domain: "ud1", DomainDone: at, Sick: []string{"s"},
+		},
+		SurplusRemoval: cluster.SurplusRemoval{
+			Revert: true, Floor: &n, FloorAt: at, SeenDesired: 1, Kept: []string{"i"}, Blocked: []string{"b"}, Undoing: at,
+			Abandoned: []string{"i"}, Stopped: "s", Final: sizes,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for nested := regexp.MustCompile(`[{\[][^{}\[\]]*[}\]]`); strings.Count(text, "{") > 1; {
+		text = text[:1] + nested.ReplaceAllString(text[1:len(text)-1], "0") + "}"
+	}
+	var keys []string
+	for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(text, -1) {
+		keys = append(keys, m[1])
+	}
+	const want = "pk rv ng id st ty pa er ca ea dg ta uc fo sz fp se wa be lf ph si la wt or ot zo pv te ur mu su ad mx ux no sh sw rf wo " +
+		"bd do dd ss rt fl fa de ke bl un ab sd fi"
+	if got := strings.Join(keys, " "); got != want {
+		t.Errorf("the keys are\n%s, not\n%s", got, want)
+	}
+}
