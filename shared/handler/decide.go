@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ type decider struct {
 	engine   *placement.Engine
 	specs    *specs
 	now      time.Time
-	settings Settings
+	settings DecisionSettings
 	plan     *planner
 	waiting  map[bool]int // tasks in PROVISIONING, by whether they have a capacity provider strategy
 	placed   bool         // tasks of a service whose tasks a rule could make leave
@@ -32,7 +33,7 @@ type decider struct {
 	shut map[string][]string
 }
 
-func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
+func newDecider(warm *warmSnapshot, now time.Time, settings DecisionSettings) *decider {
 	snap := warm.snap
 	d := &decider{
 		warm: warm, snap: snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings, plan: newPlanner(warm, now),
@@ -46,7 +47,7 @@ func newDecider(warm *warmSnapshot, now time.Time, settings Settings) *decider {
 
 // decide is the whole decision of one batch: daemons first, then what waits (the oldest first), then services, then
 // requests. The answer is a chain of commits, each safe without those after it.
-func decide(warm *warmSnapshot, w *work, now time.Time, settings Settings) []state.Commit {
+func decide(warm *warmSnapshot, w *work, now time.Time, settings DecisionSettings) []state.Commit {
 	d := newDecider(warm, now, settings)
 	d.wake(w)
 	d.away(w)
@@ -78,7 +79,7 @@ func (d *decider) services(w *work, strategy cluster.SchedulingStrategy) {
 		done[name] = true
 		d.released(s, kept, w)
 	}
-	for _, name := range sortedKeys(w.services) {
+	for _, name := range slices.Sorted(maps.Keys(w.services)) {
 		decide(name)
 	}
 	for again := true; again; {
@@ -226,7 +227,7 @@ func (d *decider) fits(v *snapshot.InstanceView, r placement.Request) bool {
 // writeOffUnserved ends tasks of no service that is there whose instance has left the cluster, and has the registrations wound
 // up of those that have ended; services see to their own.
 func (d *decider) writeOffUnserved(w *work) {
-	for _, id := range sortedKeys(w.freed) {
+	for _, id := range slices.Sorted(maps.Keys(w.freed)) {
 		v := d.snap.Instances[id]
 		if v == nil || v.Instance == nil || !v.Gone() {
 			continue
@@ -303,15 +304,6 @@ func sortedByAge(tasks []*cluster.Task) []*cluster.Task {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return tasks
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // serviceRequest asks for n tasks of the service with any capacity provider of its strategy; with any instance where it has none.

@@ -3,6 +3,8 @@ package handler
 import (
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
+	"maps"
+	"slices"
 )
 
 // What a DAEMON service's tasks will need is kept free on each instance that should have one and has none yet: throttled, no
@@ -15,7 +17,7 @@ func (d *decider) reserveAll(w *work) {
 		return
 	}
 	d.warm.reserved = true
-	for _, name := range sortedKeys(d.snap.Daemons()) {
+	for _, name := range slices.Sorted(maps.Keys(d.snap.Daemons())) {
 		if !w.services[name] {
 			d.reserve(d.snap.Daemons()[name])
 		}

@@ -50,7 +50,7 @@ func (d *decider) input(s *cluster.Service) service.Input {
 }
 
 // limits are the settings that bound what a decision about a service does.
-func (s *Settings) limits() service.Limits {
+func (s *DecisionSettings) limits() service.Limits {
 	return service.Limits{Ladder: s.Ladder, SettleHealthy: s.SettleHealthy, RestartGap: s.RestartGap, Wave: s.Wave, Retry: s.Recheck, RetryMax: s.RecheckMax}
 }
 

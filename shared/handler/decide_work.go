@@ -159,7 +159,7 @@ func (d *decider) lostAt(v *snapshot.InstanceView) time.Time {
 
 // away has instances looked at again whose agent is disconnected, once that has been so for too long.
 func (d *decider) away(w *work) {
-	for _, id := range sortedKeys(w.hosts) {
+	for _, id := range slices.Sorted(maps.Keys(w.hosts)) {
 		v := d.snap.Instances[id]
 		if v == nil || !slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Service != "" }) {
 			continue

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ const noRoomInZone = service.Placing + "zone"
 // poorest is the zone with the fewest tasks.
 func poorest(counts map[string]int) string {
 	least := ""
-	for _, name := range sortedKeys(counts) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if least == "" || counts[name] < counts[least] {
 			least = name
 		}
@@ -268,7 +269,7 @@ func (d *decider) inPoorerZone(s *cluster.Service, def *cluster.TaskDefinition, 
 // richest is the zone with the most tasks.
 func richest(counts map[string]int) string {
 	most := ""
-	for _, name := range sortedKeys(counts) {
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if most == "" || counts[name] > counts[most] {
 			most = name
 		}
@@ -325,7 +326,7 @@ func (d *decider) tellZones(tasks []*cluster.Task, log *eventLog, e zoneEvent) {
 	for _, t := range tasks {
 		by[d.zoneOf(t)] = append(by[d.zoneOf(t)], t)
 	}
-	for _, zone := range sortedKeys(by) {
+	for _, zone := range slices.Sorted(maps.Keys(by)) {
 		text := "(service " + log.service.Name + ") " + fmt.Sprintf(e.text, len(by[zone]), zone)
 		for _, t := range by[zone] {
 			text += " (task " + t.ID + ")"
@@ -336,7 +337,7 @@ func (d *decider) tellZones(tasks []*cluster.Task, log *eventLog, e zoneEvent) {
 
 // listZones is "3 tasks in AZ, 1 tasks in AZ", the richest first.
 func listZones(counts map[string]int) string {
-	names := sortedKeys(counts)
+	names := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
 	var out []string
 	for _, name := range names {

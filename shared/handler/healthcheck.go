@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -113,11 +114,11 @@ func (h *HealthCheck) targets(ctx context.Context, name string) error {
 	}
 	seen := sightings{groups: map[string]map[cluster.Address]cluster.TargetHealth{}, registries: map[string]map[string]cluster.TargetHealth{}}
 	var failed []error
-	for _, arn := range sortedKeys(groups) {
+	for _, arn := range slices.Sorted(maps.Keys(groups)) {
 		seen.groups[arn], err = h.LoadBalancers.TargetHealth(ctx, arn)
 		failed = append(failed, seen.miss(arn, err))
 	}
-	for _, arn := range sortedKeys(registry) {
+	for _, arn := range slices.Sorted(maps.Keys(registry)) {
 		seen.registries[arn], err = h.Registries.InstancesHealth(ctx, arn)
 		failed = append(failed, seen.miss(arn, err))
 	}

@@ -3,6 +3,7 @@ package handler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -212,7 +213,7 @@ func (r *scalingRound) claimInstances(p *cluster.CapacityProvider, g *cluster.Au
 			unnamed[id] = true
 		}
 	}
-	ids := sortedKeys(unnamed)
+	ids := slices.Sorted(maps.Keys(unnamed))
 	for _, id := range ids {
 		if err := r.Hosts.PutAttribute(r.ctx, r.of.Cluster, id, cluster.AttributeProvider, p.Name); err != nil {
 			return fmt.Errorf("marking instance %s: %w", id, err)
@@ -292,11 +293,11 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 			unknown[id] = true
 		}
 	}
-	if err := r.elsewhere(p.Clusters, sortedKeys(unknown), theirs); err != nil {
+	if err := r.elsewhere(p.Clusters, slices.Sorted(maps.Keys(unknown)), theirs); err != nil {
 		return err
 	}
 	var failed []error
-	for _, id := range sortedKeys(now) {
+	for _, id := range slices.Sorted(maps.Keys(now)) {
 		v := byEC2[id]
 		switch {
 		case theirs[id] != "":

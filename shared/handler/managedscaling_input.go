@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func (r *scalingRound) owners(g *cluster.AutoScalingGroup) map[string]bool {
 
 // daemonsOf are what the tasks of DAEMON services need.
 func (r *scalingRound) daemonsOf() (out []*placement.Spec) {
-	for _, name := range sortedKeys(r.snap.Services) {
+	for _, name := range slices.Sorted(maps.Keys(r.snap.Services)) {
 		s := r.snap.Services[name]
 		if def := r.snap.Definitions[s.Deployment.TaskDefinition]; s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
 			out = append(out, r.specs.service(s, def, ""))

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,7 +158,7 @@ func (d *decider) movers(changed bool) []*mover {
 		return nil
 	}
 	var out []*mover
-	for _, name := range sortedKeys(governed) {
+	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
 		def := d.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
@@ -328,7 +329,7 @@ func (d *decider) unmoved() (names []string) {
 		w.revisit[name], were[name] = true, s.Rev
 	}
 	d.moves(w)
-	for _, name := range sortedKeys(were) {
+	for _, name := range slices.Sorted(maps.Keys(were)) {
 		if s := d.snap.Services[name]; s != nil && s.Rev != were[name] {
 			names = append(names, name)
 		}

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (n *NodeGroupUpgrade) room(ctx context.Context, clusterName string) func(le
 // owners are named, by short key, only those count.
 func moversOf(snap *snapshot.Snapshot, specs *specs, provider string, owners map[string]bool) map[string]placement.Mover {
 	out := map[string]placement.Mover{}
-	for _, name := range sortedKeys(snap.Services) {
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
 		s := snap.Services[name]
 		def := snap.Definitions[s.Deployment.TaskDefinition]
 		if s.Status != cluster.ServiceActive || def == nil || s.Strategy == cluster.Daemon || owners != nil && !owners[s.Short] {

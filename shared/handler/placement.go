@@ -110,7 +110,7 @@ func (h *Placement) cluster(ctx context.Context, name string, records []state.Re
 			return err
 		}
 		now := h.Clock.Now()
-		chain := decide(warm, w, now, h.Settings)
+		chain := decide(warm, w, now, h.Settings.DecisionSettings)
 		h.turned(name, turns(records, chain, warm.snap, now))
 		err := h.commit(ctx, warm.snap, chain)
 		var c *state.Conflict

@@ -2,6 +2,8 @@ package handler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -21,7 +23,7 @@ func (d *drainer) protect(group []state.StartItem) bool {
 			released[s.ReleasedIn] = append(released[s.ReleasedIn], s.EC2InstanceID)
 		}
 	}
-	for _, name := range sortedKeys(released) {
+	for _, name := range slices.Sorted(maps.Keys(released)) {
 		err := d.Groups.SetInstanceProtection(d.ctx, name, released[name], true)
 		if err == nil {
 			continue

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -210,7 +211,7 @@ func open(t *cluster.Target) bool {
 
 // retireEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
 func (s *sweep) retireEvents(ctx context.Context) error {
-	for _, name := range sortedKeys(s.snap.Services) {
+	for _, name := range slices.Sorted(maps.Keys(s.snap.Services)) {
 		svc := s.snap.Services[name]
 		if svc.Status != cluster.ServiceInactive {
 			continue
@@ -264,7 +265,7 @@ type difference struct {
 // differences is what placement would act on if it looked.
 func differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []difference {
 	var out []difference
-	d := newDecider(newWarmSnapshot(snap), now, settings)
+	d := newDecider(newWarmSnapshot(snap), now, settings.DecisionSettings)
 	d.reserveAll(newWork())
 	for _, svc := range d.sortedServices() {
 		if d.differs(svc) {

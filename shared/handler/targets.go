@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -116,7 +117,7 @@ func (d *drainer) register(wanted []*registering) error {
 		}
 	}
 	var failed []error
-	for _, arn := range sortedKeys(groups) {
+	for _, arn := range slices.Sorted(maps.Keys(groups)) {
 		if places := groups[arn]; places[0].registration().Registry {
 			failed = append(failed, d.registerEntries(places))
 		} else {

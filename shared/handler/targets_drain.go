@@ -3,6 +3,7 @@ package handler
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -76,7 +77,7 @@ func (d *drainer) takeOut(busy []*draining) error {
 		}
 	}
 	var failed []error
-	for _, arn := range sortedKeys(groups) {
+	for _, arn := range slices.Sorted(maps.Keys(groups)) {
 		if registry[arn] {
 			failed = append(failed, d.leaveRegistry(arn, groups[arn]))
 		} else {

@@ -59,7 +59,7 @@ func (h *Throttling) Messages(ctx context.Context, messages []state.Message) (re
 			f.reports[t.ID] = *t
 		}
 	}
-	for _, key := range sortedKeys(of) {
+	for _, key := range slices.Sorted(maps.Keys(of)) {
 		if err := h.fold(ctx, of[key]); err != nil {
 			logger(h.Log).Error("recording failed starts", "cluster", of[key].cluster, "owner", of[key].owner, "error", err)
 			retry = append(retry, of[key].messages...)
@@ -147,7 +147,7 @@ func (h *Throttling) overlay(ctx context.Context, f *failures, tasks []*cluster.
 		at[t.ID] = n
 	}
 	o := &observer{now: h.Clock.Now(), settings: h.Settings}
-	for _, id := range sortedKeys(f.reports) {
+	for _, id := range slices.Sorted(maps.Keys(f.reports)) {
 		report := f.reports[id]
 		derived := cluster.TaskID(report.StartedBy, report.Instance)
 		n, found := at[derived]
