@@ -8,17 +8,17 @@ import (
 
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
-	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/wire"
 )
 
 func main() {
 	e := environment.Load()
-	h := &handler.API{
+	h := &api.Handler{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
-		Account: e.Account(), Scheduler: h, NodeGroups: &handler.NodeGroups{API: h}, ECS: e.Forwarder(), Logger: e.Log,
+		Account: e.Account(), Scheduler: h, NodeGroups: &api.NodeGroups{Handler: h}, ECS: e.Forwarder(), Logger: e.Log,
 		PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
 	})
 	e.Start(&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal}, nil)

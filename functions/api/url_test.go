@@ -15,6 +15,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/state"
 	"berth/shared/wire"
 )
@@ -34,9 +35,9 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	api := &handler.API{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
+	operations := &api.Handler{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
 	f := &eventsource.Function{WithPrincipal: wire.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
-		Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Scheduler: api, NodeGroups: &handler.NodeGroups{API: api},
+		Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Scheduler: operations, NodeGroups: &api.NodeGroups{Handler: operations},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
 	})}
 	for _, c := range []struct {

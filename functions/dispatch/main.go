@@ -9,12 +9,13 @@ import (
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler"
+	"berth/shared/handler/dispatch"
 )
 
 func main() {
 	e := environment.Load()
 	settings := e.Settings()
-	h := &handler.Dispatch{
+	h := &dispatch.Handler{
 		State: e.State(), ECS: e.ECS(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
 		Groups:  autoscaling.New(e.AWS()),
 		Account: e.Account(), Clock: environment.Clock{}, Settings: settings, Log: e.Log, Figures: &handler.Figures{},

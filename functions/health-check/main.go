@@ -9,11 +9,12 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
+	"berth/shared/handler/healthcheck"
 )
 
 func main() {
 	e := environment.Load()
-	h := &handler.HealthCheck{
+	h := &healthcheck.Handler{
 		State: e.State(), LoadBalancers: balancing.NewLoadBalancers(e.AWS()), Registries: balancing.NewRegistries(e.AWS()),
 		Alarms: cloudwatch.NewAlarms(e.AWS()), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES")}, Figures: &handler.Figures{},

@@ -9,12 +9,13 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
+	"berth/shared/handler/managedscaling"
 )
 
 func main() {
 	e := environment.Load()
 	ecs := e.ECS()
-	h := &handler.ManagedScaling{
+	h := &managedscaling.Handler{
 		State: e.State(), ECS: ecs, Hosts: ecs, Groups: autoscaling.New(e.AWS()), Metrics: cloudwatch.NewMetrics(e.AWS()),
 		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{AlarmSources: e.List("ALARM_SOURCES"), ScalingSources: e.List("SCALING_SOURCES")}, Figures: &handler.Figures{},

@@ -6,13 +6,13 @@ import (
 	"berth/shared/awsapi/autoscaling"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsapi/launchtemplate"
-	"berth/shared/handler"
+	"berth/shared/handler/nodegroupupgrade"
 )
 
 func main() {
 	e := environment.Load()
 	ecs, groups := e.ECS(), autoscaling.New(e.AWS())
-	h := &handler.NodeGroupUpgrade{
+	h := &nodegroupupgrade.Handler{
 		State: e.State(), ECS: ecs, Hosts: ecs, Auto: groups, Updates: groups, Templates: launchtemplate.New(e.AWS()),
 		Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 	}

@@ -9,11 +9,12 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsapi/wakequeue"
 	"berth/shared/handler"
+	"berth/shared/handler/placement"
 )
 
 func main() {
 	e := environment.Load()
-	h := &handler.Placement{
+	h := &placement.Handler{
 		State: e.State(), Clock: environment.Clock{}, Wake: wakequeue.New(e.AWS(), e.Required("WAKE_QUEUE_URL")), Settings: e.Settings(), Log: e.Log,
 		Environment: rand.Text(), Figures: &handler.Figures{},
 	}

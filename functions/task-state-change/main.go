@@ -7,11 +7,12 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
+	"berth/shared/handler/taskstatechange"
 )
 
 func main() {
 	e := environment.Load()
-	h := &handler.TaskStateChange{
+	h := &taskstatechange.Handler{
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")}, Figures: &handler.Figures{},
 	}

@@ -7,11 +7,12 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
+	"berth/shared/handler/throttling"
 )
 
 func main() {
 	e := environment.Load()
-	h := &handler.Throttling{
+	h := &throttling.Handler{
 		State: e.State(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
 		Decoder: awsevent.Decoder{ECSSources: e.List("EVENT_SOURCES")}, Figures: &handler.Figures{},
 	}

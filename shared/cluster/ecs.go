@@ -1,6 +1,8 @@
 package cluster
 
-import "time"
+import (
+	"time"
+)
 
 // StartCall is one StartTask of ECS: the same task definition on up to 10 instances, no instance twice.
 type StartCall struct {
@@ -56,3 +58,6 @@ type TaskFilter struct {
 	StartedBy string
 	Desired   TaskStatus
 }
+
+// DescribeBatch is how many tasks or instances one Describe call may name.
+const DescribeBatch = 100

@@ -2,10 +2,9 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
+	"fmt" // Code is an error code of the ECS API.
 )
 
-// Code is an error code of the ECS API.
 type Code string
 
 // The codes that Berth answers with.
@@ -79,3 +78,11 @@ type Drop struct{ Reason string }
 
 // Error is the reason.
 func (d *Drop) Error() string { return "dropped: " + d.Reason }
+
+// Wrap is fmt.Errorf for an error that may be nil.
+func Wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

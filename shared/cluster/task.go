@@ -172,3 +172,6 @@ func (t *Task) OwnMetrics() []Metric {
 	}
 	return t.Rules.Metrics
 }
+
+// StartFailed begins the stoppedReason of a task that was not started, as with ECS.
+const StartFailed = "TaskFailedToStart: "

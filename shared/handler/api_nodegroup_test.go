@@ -10,6 +10,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/handler/nodegroupupgrade"
 	"berth/shared/state"
 )
 
@@ -109,8 +111,8 @@ func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 		{ID: "lt-1", Name: "nodes", Version: 4, Image: "ami-1"}, {ID: "lt-2", Name: "own", Version: 1, Image: "ami-7"},
 		{ID: "lt-2", Name: "own", Version: 2, Image: "ami-8"}, {ID: "lt-3", Name: "bare", Version: 1},
 	}
-	n := &nodeAPI{NodeGroups: &handler.NodeGroups{API: w.api}, t: w.t}
-	n.function = &handler.NodeGroupUpgrade{
+	n := &nodeAPI{NodeGroups: &api.NodeGroups{Handler: w.api}, t: w.t}
+	n.function = &nodegroupupgrade.Handler{
 		State: w.state, ECS: w.ecs, Auto: a, Updates: sizes{a}, Templates: a, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
 	return n, a
@@ -118,8 +120,8 @@ func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 
 // nodeAPI is the API with the function behind it.
 type nodeAPI struct {
-	*handler.NodeGroups
-	function *handler.NodeGroupUpgrade
+	*api.NodeGroups
+	function *nodegroupupgrade.Handler
 	t        testing.TB
 }
 
@@ -337,7 +339,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := another(n.API)
+		raced := another(n.Handler)
 		raced.State = &racedState{State: w.state, before: func(c state.Commit) {
 			if !beaten {
 				beaten = true
@@ -346,7 +348,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := handler.NodeGroups{API: raced}
+		second := api.NodeGroups{Handler: raced}
 		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
@@ -597,7 +599,7 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}}
-		_, err := (&handler.NodeGroups{API: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		_, err := (&api.NodeGroups{Handler: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
 	})
 	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/state"
 )
 
 // another is another environment of the API.
-func another(a *handler.API) *handler.API {
-	return &handler.API{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log, NewID: a.NewID}
+func another(a *api.Handler) *api.Handler {
+	return &api.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log, NewID: a.NewID}
 }
 
 func TestAPI_MostServicesOfACluster(t *testing.T) {

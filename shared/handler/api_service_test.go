@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/state"
 )
 
@@ -402,7 +403,7 @@ func TestAPI_ServiceTags(t *testing.T) {
 	w.pump()
 	want(t, "batches", w.batches, batches)
 	many := map[string]string{}
-	for n := range handler.MaxTags {
+	for n := range api.MaxTags {
 		many[fmt.Sprint("t", n)] = "x"
 	}
 	wantCode(t, tag(many), cluster.CodeInvalidParameter, "51 tags")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/dispatch"
 	"berth/shared/state"
 )
 
@@ -246,9 +246,9 @@ func (b *balanced) target(id string) *cluster.Target {
 }
 
 // another is a dispatch that has just started.
-func (b *balanced) another() *handler.Dispatch {
+func (b *balanced) another() *dispatch.Handler {
 	d := b.dispatch
-	return &handler.Dispatch{
+	return &dispatch.Handler{
 		State: b.store, ECS: b.ecs, LoadBalancers: b.elb, Registries: b.elb, Bus: d.Bus, Account: account, Clock: b.clock, Settings: d.Settings,
 	}
 }

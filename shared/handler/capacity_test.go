@@ -4,7 +4,8 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/handler/managedscaling"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -37,7 +38,7 @@ func TestAPI_Capacity(t *testing.T) {
 			break
 		}
 	}
-	d := scaling.Decide(handler.ScalingInput(snap, p, s.groups["g"], history, s.clock.Now()))
+	d := scaling.Decide(managedscaling.ScalingInput(snap, p, s.groups["g"], history, s.clock.Now()))
 	want(t, "reservation", d.Reservation, s.reservation())
 	_, err = s.api.Capacity(ctx, "nothing")
 	wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
@@ -46,7 +47,7 @@ func TestAPI_Capacity(t *testing.T) {
 // A dry run makes the update that would begin, and begins none.
 func TestNodeGroups_DryRun(t *testing.T) {
 	w := newWorld(t)
-	n := &handler.NodeGroups{API: w.api}
+	n := &api.NodeGroups{Handler: w.api}
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", ID: "id", Status: cluster.NodeGroupActive, AutoScalingGroup: "a",
 		Config: cluster.UpdateConfig{MaxUnavailable: 3}, Target: cluster.UpdateTarget{Image: "ami-1"},

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/dispatch"
 	"berth/shared/state"
 )
 
@@ -161,7 +162,7 @@ func TestDispatch_Starts(t *testing.T) {
 		w.ecs.onStart = failing(fault{err: throttled})
 		w.create("web", "web", 1)
 		w.pump()
-		w.dispatch = &handler.Dispatch{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
+		w.dispatch = &dispatch.Handler{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
 		w.advance(59 * time.Second)
 		wantCount(t, "calls", w.ecs.starts, 1)
 		w.advance(3 * time.Second)
@@ -431,8 +432,8 @@ func TestDispatch_Stops(t *testing.T) {
 }
 
 func TestDispatch_TwoAtOnce(t *testing.T) {
-	second := func(w *world) *handler.Dispatch {
-		return &handler.Dispatch{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
+	second := func(w *world) *dispatch.Handler {
+		return &dispatch.Handler{State: w.store, ECS: w.ecs, Clock: w.clock, Settings: w.dispatch.Settings}
 	}
 	for n := 1; n <= 30; n++ {
 		t.Run(fmt.Sprint("WhereTheSecondComesAtWrite", n), func(t *testing.T) {

@@ -62,8 +62,8 @@ func (f *Figures) set(name Figure, next func(float64) float64) {
 	f.values[name] = next(f.values[name])
 }
 
-// drop counts a message that no retry could have helped.
-func (f *Figures) drop(kind string) {
+// Drop counts a message that no retry could have helped.
+func (f *Figures) Drop(kind string) {
 	if f == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/taskstatechange"
 	"berth/shared/state"
 )
 
@@ -169,7 +170,7 @@ func TestRotation(t *testing.T) {
 		return nil
 	}
 	state := &spyState{Store: w.store}
-	h := &handler.TaskStateChange{
+	h := &taskstatechange.Handler{
 		State: watched{state, func(name string) { swept = append(swept, name) }}, ECS: w.ecs, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
 	w.clock.now = time.Now().Add(time.Hour) // a context's deadline is by the machine's clock

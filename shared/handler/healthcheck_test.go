@@ -13,11 +13,12 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/healthcheck"
 	"berth/shared/state"
 )
 
 // checked is a balanced world whose tasks are registered, with a health-check.
-func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *handler.HealthCheck) {
+func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *healthcheck.Handler) {
 	t.Helper()
 	b := newBalanced(t, n, wanted...)
 	b.asks(state.Outbox{Targets: b.items()})
@@ -25,8 +26,8 @@ func checked(t *testing.T, n int, wanted ...cluster.Registration) (*balanced, *h
 	return b, b.healthCheck()
 }
 
-func (b *balanced) healthCheck() *handler.HealthCheck {
-	return &handler.HealthCheck{
+func (b *balanced) healthCheck() *healthcheck.Handler {
+	return &healthcheck.Handler{
 		State: b.store, LoadBalancers: b.elb, Registries: b.elb, Alarms: b.elb, Clock: b.clock, Settings: handler.DefaultSettings(),
 		Decoder: awsevent.Decoder{}, Figures: &handler.Figures{},
 	}
@@ -35,7 +36,7 @@ func (b *balanced) healthCheck() *handler.HealthCheck {
 // tryAgain is how often registrations that have failed are tried again.
 const tryAgain = 5 * time.Minute
 
-func (b *balanced) looks(h *handler.HealthCheck) {
+func (b *balanced) looks(h *healthcheck.Handler) {
 	b.t.Helper()
 	if err := h.Schedule(ctx, "health"); err != nil {
 		b.t.Fatal(err)
@@ -268,7 +269,7 @@ func alarmEvent(name, state string, at time.Time) []byte {
 }
 
 func TestHealthCheck_Alarms(t *testing.T) {
-	asleep := func(t *testing.T) (*balanced, *handler.HealthCheck) {
+	asleep := func(t *testing.T) (*balanced, *healthcheck.Handler) {
 		b := newBalanced(t, 0)
 		b.placementAsleep = true
 		return b, b.healthCheck()

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/managedscaling"
 	"berth/shared/state"
 )
 
@@ -17,7 +18,7 @@ import (
 type scaled struct {
 	*world
 	*fakeGroups
-	function *handler.ManagedScaling
+	function *managedscaling.Handler
 }
 
 func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
@@ -26,7 +27,7 @@ func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 	f := newGroups(w)
 	f.groups["g"] = &cluster.AutoScalingGroup{Name: "g", Max: 10, Protects: true}
 	w.dispatch.Groups = f
-	s := &scaled{world: w, fakeGroups: f, function: &handler.ManagedScaling{
+	s := &scaled{world: w, fakeGroups: f, function: &managedscaling.Handler{
 		State: w.store, ECS: w.ecs, Hosts: f, Groups: f, Metrics: f, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}}
 	p := providerRow("p", "g")

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/nodegroupupgrade"
 	"berth/shared/state"
 )
 
@@ -134,7 +135,7 @@ func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePo
 	pool.scale()
 	w.create("web", "web", 6)
 	w.advance(time.Minute)
-	n.function = &handler.NodeGroupUpgrade{
+	n.function = &nodegroupupgrade.Handler{
 		State: w.state, ECS: w.ecs, Hosts: pool, Auto: pool, Updates: pool, Templates: pool, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
 	n.made(spec("web", "a", more...))
@@ -142,7 +143,7 @@ func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePo
 }
 
 // upgrading is such a cluster, and the update of the node group to ami-2.
-func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *handler.NodeGroupUpgrade) {
+func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *nodegroupupgrade.Handler) {
 	t.Helper()
 	w, pool, n := pooled(t, more...)
 	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
@@ -152,7 +153,7 @@ func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster
 }
 
 // runs has the function look each minute until the update has ended; hook is called before each look.
-func (p *nodePool) runs(u *handler.NodeGroupUpgrade, most int, hook func(minute int)) *cluster.Update {
+func (p *nodePool) runs(u *nodegroupupgrade.Handler, most int, hook func(minute int)) *cluster.Update {
 	p.w.t.Helper()
 	for minute := range most {
 		hook(minute)
@@ -304,7 +305,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 	t.Run("KnowsItsSchedule", func(t *testing.T) {
 		var drop *cluster.Drop
-		if err := new(handler.NodeGroupUpgrade).Schedule(ctx, "health"); !errors.As(err, &drop) {
+		if err := new(nodegroupupgrade.Handler).Schedule(ctx, "health"); !errors.As(err, &drop) {
 			t.Errorf("got %v", err)
 		}
 	})

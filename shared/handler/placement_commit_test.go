@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/placement"
 	"berth/shared/state"
 )
 
@@ -257,7 +258,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.instances("i", 1, 512, 8192) // room for two
 		w.ecs.frozen, w.dispatchAsleep = true, true
 		one, two := w.placement, w.newPlacement("env-2", settings)
-		for n, p := range []*handler.Placement{one, two, one, two} {
+		for n, p := range []*placement.Handler{one, two, one, two} {
 			w.create(fmt.Sprint("s", n), "web", 1)
 			w.state.lists = 0
 			w.decides(p, next(w))

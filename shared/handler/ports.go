@@ -1,14 +1,10 @@
-// Package handler has one file per function: what came in, decided by the pure core, committed to the state. It
-// knows no AWS type and not which tier it runs in; what it needs of the world are the ports below.
 package handler
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/state"
 )
 
 // ECS is the part of the ECS API that acts on tasks and looks at instances. Errors of the API are *cluster.Error;
@@ -128,17 +124,4 @@ type EventBus interface {
 type Clock interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
-}
-
-// eachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
-func eachCluster(ctx context.Context, state state.State, do func(name string) error) error {
-	names, err := clusterNames(ctx, state)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, name := range names {
-		failed = append(failed, wrap(do(name), "cluster %s", name))
-	}
-	return errors.Join(failed...)
 }

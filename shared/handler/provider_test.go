@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 )
 
 // provide registers an instance of a capacity provider with room for n tasks of web.
@@ -88,7 +89,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w.createAs(service(3))
 		w.pump()
 		w.create("plain", "web", 1)
-		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: handler.WaitForever})
+		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: api.WaitForever})
 		tasks := w.tasks()
 		got, err := w.api.TaskLaunches(ctx, tasks)
 		if err != nil {
@@ -174,7 +175,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("StandaloneTasks", func(t *testing.T) {
 		w := begin(t, 2, 20)
-		w.run(t, cluster.TaskSpec{Count: 6, Rules: cluster.Rules{Providers: mixed}, Wait: handler.WaitForever})
+		w.run(t, cluster.TaskSpec{Count: 6, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
 		want(t, "running", on(w), "spot 2, demand 3, other 0")
 		waiting := w.with(cluster.TaskProvisioning)
 		wantCount(t, "provisioning tasks", waiting, 1)
@@ -195,7 +196,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("StandaloneTasksFallBack", func(t *testing.T) {
 		w := begin(t, 0, 20, func(s *handler.Settings) { s.ProviderFallback = 5 * time.Minute })
-		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: handler.WaitForever})
+		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
 		wantCount(t, "tasks", r.Tasks, 3)
 		want(t, "running", on(w), "spot 0, demand 2, other 0")
 		w.minutes(6)

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -103,7 +104,7 @@ func TestPlacement_RunTask(t *testing.T) {
 func TestPlacement_RunTaskWaits(t *testing.T) {
 	t.Run("UntilThereIsRoom", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Count: 2, Wait: handler.WaitForever})
+		r := w.run(t, cluster.TaskSpec{Count: 2, Wait: api.WaitForever})
 		wantCount(t, "tasks", r.Tasks, 2)
 		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 2)
 		wantCount(t, "due rows", w.dues(), 0)

@@ -7,18 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"berth/shared/cluster"
 	"berth/shared/state"
 )
 
-// rotation does something for every cluster in turn, as far as an invocation's time goes, and goes on from there at the
+// Rotation does something for every cluster in turn, as far as an invocation's time goes, and goes on from there at the
 // next. An environment that has just started begins where the clock says, so that no cluster is always the last.
-type rotation struct {
+type Rotation struct {
 	next string // the cluster to begin with
 }
 
-// each ends before the invocation does. The failure of one cluster does not keep it from the others.
-func (r *rotation) each(ctx context.Context, state state.State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
-	names, err := clusterNames(ctx, state)
+// Each ends before the invocation does. The failure of one cluster does not keep it from the others.
+func (r *Rotation) Each(ctx context.Context, store state.State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
+	names, err := state.ClusterNames(ctx, store)
 	if err != nil || len(names) == 0 {
 		return err
 	}
@@ -30,29 +31,16 @@ func (r *rotation) each(ctx context.Context, state state.State, now func() time.
 	var failed []error
 	for i := range names {
 		name := names[(start+i)%len(names)]
-		if r.next = name; limited && i > 0 && end.Sub(now()) < reserve {
-			logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left", len(names)-i)
+		if r.next = name; limited && i > 0 && end.Sub(now()) < Reserve {
+			Logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left", len(names)-i)
 			return errors.Join(failed...)
 		}
 		// Written down before: if this one takes all the time there is, the next round begins behind it.
 		r.next = names[(start+i+1)%len(names)]
-		failed = append(failed, wrap(do(name), "cluster %s", name))
+		failed = append(failed, cluster.Wrap(do(name), "cluster %s", name))
 	}
 	return errors.Join(failed...)
 }
 
-// clusterNames are those that Berth keeps, sorted.
-func clusterNames(ctx context.Context, store state.State) ([]string, error) {
-	entries, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixEntry))
-	if err != nil {
-		return nil, wrap(err, "listing clusters")
-	}
-	var names []string
-	for _, row := range entries {
-		if e, ok := row.(*state.Entry); ok {
-			names = append(names, e.Name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
+// Reserve is the time that a round leaves itself to write down where it got to, before the function is killed.
+const Reserve = 15 * time.Second

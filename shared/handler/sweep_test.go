@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 	"berth/shared/state"
 )
 
@@ -378,7 +379,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 	})
 	t.Run("AtStandaloneTasksThatWait", func(t *testing.T) {
 		w := newWorld(t)
-		w.run(t, cluster.TaskSpec{Wait: handler.WaitForever})
+		w.run(t, cluster.TaskSpec{Wait: api.WaitForever})
 		w.placementAsleep = true
 		w.instances("i", 1, 4096, 8192)
 		w.decide, w.placementAsleep = nil, false

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/throttling"
 	"berth/shared/service"
 	"berth/shared/state"
 )
@@ -19,7 +20,7 @@ import (
 type failedStarts struct {
 	*world
 	service *cluster.Service
-	h       *handler.Throttling
+	h       *throttling.Handler
 	reports []cluster.ECSTask
 }
 
@@ -29,7 +30,7 @@ func newFailedStarts(t *testing.T) *failedStarts {
 	w.service = w.create("web", "web", 0)
 	w.pump()
 	w.placementAsleep, w.dispatchAsleep, w.observerAsleep = true, true, true
-	w.h = &handler.Throttling{State: w.store, Clock: w.clock, Settings: handler.DefaultSettings(), Figures: &handler.Figures{}}
+	w.h = &throttling.Handler{State: w.store, Clock: w.clock, Settings: handler.DefaultSettings(), Figures: &handler.Figures{}}
 	return w
 }
 
@@ -146,7 +147,7 @@ func TestThrottling(t *testing.T) {
 		spy.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
-				(&failedStarts{world: w.world, service: w.service, h: &handler.Throttling{State: w.store, Clock: w.clock, Settings: w.h.Settings}}).hears(one)
+				(&failedStarts{world: w.world, service: w.service, h: &throttling.Handler{State: w.store, Clock: w.clock, Settings: w.h.Settings}}).hears(one)
 			}
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/healthcheck"
 	"berth/shared/state"
 )
 
@@ -24,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type rolling struct {
 	*world
 	elb    *fakeBalancer
-	health *handler.HealthCheck
+	health *healthcheck.Handler
 	since  map[cluster.Address]time.Time
 }
 
@@ -32,7 +33,7 @@ func newRolling(t *testing.T, n int, change func(*cluster.ServiceSpec)) *rolling
 	t.Helper()
 	r := &rolling{world: newWorld(t), elb: newFakeBalancer(), since: map[cluster.Address]time.Time{}}
 	r.dispatch.LoadBalancers, r.dispatch.Registries, r.dispatch.Account = r.elb, r.elb, account
-	r.health = &handler.HealthCheck{
+	r.health = &healthcheck.Handler{
 		State: r.store, LoadBalancers: r.elb, Registries: r.elb, Alarms: r.elb, Clock: r.clock, Settings: handler.DefaultSettings(),
 	}
 	for k := range 3 {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/api"
 )
 
 // What waits for what runs on an instance, or for room there, is looked at when that changes: no sweep is needed.
@@ -43,7 +43,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.ecs.define(definition("web", 1, 256, 512))
-		w.run(t, cluster.TaskSpec{Rules: near("web"), Wait: handler.WaitForever})
+		w.run(t, cluster.TaskSpec{Rules: near("web"), Wait: api.WaitForever})
 		wantCount(t, "tasks that wait", w.with(cluster.TaskProvisioning), 1)
 		w.create("web", "web", 1)
 		w.pump()

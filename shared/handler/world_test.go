@@ -14,6 +14,10 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/handler/dispatch"
+	"berth/shared/handler/placement"
+	"berth/shared/handler/taskstatechange"
 	"berth/shared/state"
 )
 
@@ -120,10 +124,10 @@ type world struct {
 	state     *spyState // of placement
 	ecs       *fakeECS
 	wake      *wakeQueue
-	placement *handler.Placement
-	dispatch  *handler.Dispatch
-	observer  *handler.TaskStateChange
-	api       *handler.API
+	placement *placement.Handler
+	dispatch  *dispatch.Handler
+	observer  *taskstatechange.Handler
+	api       *api.Handler
 
 	decide, act []state.Record // not yet delivered
 	// asleep functions get nothing delivered.
@@ -166,9 +170,9 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	w := &world{t: t, clock: clock, store: store, state: &spyState{Store: store}, ecs: newFakeECS(clock)}
 	w.wake = &wakeQueue{t: t, clock: clock}
 	w.placement = w.newPlacement("env-1", settings)
-	w.dispatch = &handler.Dispatch{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
-	w.observer = &handler.TaskStateChange{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
-	w.api = &handler.API{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
+	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
+	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
+	w.api = &api.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)
 	}}
@@ -176,8 +180,8 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	return w
 }
 
-func (w *world) newPlacement(environment string, settings handler.Settings) *handler.Placement {
-	return &handler.Placement{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings, Environment: environment}
+func (w *world) newPlacement(environment string, settings handler.Settings) *placement.Handler {
+	return &placement.Handler{State: w.state, Clock: w.clock, Wake: w.wake, Settings: settings, Environment: environment}
 }
 
 func definition(family string, revision int, cpu, memory int64) *cluster.TaskDefinition {
@@ -265,7 +269,7 @@ func (w *world) round() (busy bool) {
 	return busy
 }
 
-func (w *world) decides(p *handler.Placement, records []state.Record) {
+func (w *world) decides(p *placement.Handler, records []state.Record) {
 	w.t.Helper()
 	from, err := p.Records(ctx, records)
 	if err == nil && from != "" && w.redelivers {
@@ -278,7 +282,7 @@ func (w *world) decides(p *handler.Placement, records []state.Record) {
 	}
 }
 
-func (w *world) acts(d *handler.Dispatch, records []state.Record) {
+func (w *world) acts(d *dispatch.Handler, records []state.Record) {
 	w.t.Helper()
 	if from, err := d.Records(ctx, records); err != nil || from != "" {
 		w.t.Fatalf("dispatch wants records from %s on again: %v", from, err)

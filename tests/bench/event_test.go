@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/handler"
+	"berth/shared/handler/placement"
 	"berth/shared/state"
 )
 
@@ -22,7 +23,7 @@ const (
 type settled struct {
 	t         testing.TB
 	store     *embedded.Store
-	placement *handler.Placement
+	placement *placement.Handler
 	now       time.Time
 	records   []state.Record
 	live      []*cluster.Task
@@ -73,7 +74,7 @@ func newStaffed(t testing.TB, n, instances int, cpu int64) *settled {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	s := &settled{t: t, store: store, cpu: cpu, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	s.placement = &handler.Placement{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
+	s.placement = &placement.Handler{State: store, Clock: s, Wake: s, Settings: handler.DefaultSettings(), Environment: "bench"}
 	s.put(&state.Meta{Head: cluster.Head{Cluster: clusterName}, Version: 1, CreatedAt: s.now, Short: cluster.ShortKey(clusterName, "", s.now)})
 	def := &cluster.TaskDefinition{
 		Head: cluster.Head{Cluster: clusterName}, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 100 * cluster.CPUUnit, Memory: 256}, Containers: []string{"app"},

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/handler/managedscaling"
 	"berth/shared/state"
 )
 
@@ -62,7 +63,7 @@ func scaledMinute(t testing.TB, instances, waiting int, consolidate bool) func()
 		})
 	}
 	s.wait(waiting)
-	h := &handler.ManagedScaling{
+	h := &managedscaling.Handler{
 		State: s.store, ECS: drainer{sizedGroup: g}, Groups: g, Metrics: g, Clock: s, Settings: handler.DefaultSettings(),
 	}
 	return func() {

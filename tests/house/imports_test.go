@@ -51,8 +51,16 @@ var rules = []rule{
 	{path: "shared/scaling", may: []string{"shared/placement", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
-	{path: "shared/handler", noAWS: true, may: []string{
-		"shared/service", "shared/placement", "shared/constraint", "shared/scaling", "shared/nodegroup", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
+	{path: "shared/decide", pure: true, may: []string{
+		"shared/service", "shared/placement", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+	}},
+	{path: "shared/observe", noAWS: true, may: []string{
+		"shared/handler", "shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
+	}},
+	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
+	{path: "shared/handler/...", noAWS: true, may: []string{
+		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/service", "shared/placement", "shared/constraint",
+		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire", may: []string{"shared/state", "shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/state", "shared/cluster"}},
@@ -64,11 +72,11 @@ var rules = []rule{
 	{path: "shared/fleet/...", may: []string{"shared/wire", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "shared/porttest", may: []string{"shared/handler", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "functions/...", may: []string{
-		"shared/handler", "shared/dynamo/...", "shared/awsapi/...", "shared/wire", "shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/handler/...", "shared/decide", "shared/dynamo/...", "shared/awsapi/...", "shared/wire", "shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
+		"", "cmd/...", "shared/handler/...", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/api"
 )
 
 // customer is everybody who calls the API. What was acknowledged to it has to hold in the end.
@@ -242,7 +242,7 @@ func (c *customer) run(a Action, wait string) {
 }
 
 func (w *World) runWaiting(a Action) {
-	w.client.run(a, []string{handler.WaitForever, "5m"}[a.N%2])
+	w.client.run(a, []string{api.WaitForever, "5m"}[a.N%2])
 }
 
 // submit asks for tasks; then, which may be nil, gets what it was given.

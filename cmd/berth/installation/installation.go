@@ -22,6 +22,14 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/handler/dispatch"
+	"berth/shared/handler/healthcheck"
+	"berth/shared/handler/managedscaling"
+	"berth/shared/handler/nodegroupupgrade"
+	"berth/shared/handler/placement"
+	"berth/shared/handler/taskstatechange"
+	"berth/shared/handler/throttling"
 	"berth/shared/state"
 	"berth/shared/wire"
 )
@@ -73,9 +81,9 @@ type Installation struct {
 	Store   *embedded.Store
 	Fleet   *fleet.Fleet
 	Runtime *embedded.Runtime
-	API     *handler.API
+	API     *api.Handler
 	// NodeGroups is the EKS API.
-	NodeGroups *handler.NodeGroups
+	NodeGroups *api.NodeGroups
 	// Server is the ECS API.
 	Server http.Handler
 
@@ -205,11 +213,11 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 	if i.Runtime, err = embedded.NewRuntime(i.Loop, wiring, o); err != nil {
 		return err
 	}
-	i.API = &handler.API{
+	i.API = &api.Handler{
 		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
-	i.NodeGroups = &handler.NodeGroups{API: i.API}
+	i.NodeGroups = &api.NodeGroups{Handler: i.API}
 	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
 		Account: i.options.Account, Scheduler: i.API, NodeGroups: i.NodeGroups, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
@@ -246,7 +254,7 @@ func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []
 func (i *Installation) functions() map[string]func(environment string) embedded.Function {
 	return map[string]func(string) embedded.Function{
 		"placement": func(environment string) embedded.Function {
-			h := &handler.Placement{
+			h := &placement.Handler{
 				State: i.state("placement"), Clock: i.clock("placement"), Wake: i.Runtime.Queue("WakeQueue"),
 				Settings: *i.options.Settings, Log: i.log("placement"), Environment: environment,
 			}
@@ -272,7 +280,7 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 			return embedded.Function{Schedule: i.nodeGroupUpgrade().Schedule}
 		},
 		"throttling": func(string) embedded.Function {
-			h := &handler.Throttling{
+			h := &throttling.Handler{
 				State: i.state("throttling"), Clock: i.clock("throttling"), Settings: *i.options.Settings, Log: i.log("throttling"),
 				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 			}
@@ -285,41 +293,41 @@ func (i *Installation) log(function string) *slog.Logger {
 	return i.options.Log.With("function", function)
 }
 
-func (i *Installation) dispatch(name string) *handler.Dispatch {
-	return &handler.Dispatch{
+func (i *Installation) dispatch(name string) *dispatch.Handler {
+	return &dispatch.Handler{
 		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Groups: i.groups(name), Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
 
-func (i *Installation) healthCheck() *handler.HealthCheck {
+func (i *Installation) healthCheck() *healthcheck.Handler {
 	const name = "health-check"
-	return &handler.HealthCheck{
+	return &healthcheck.Handler{
 		State: i.state(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Alarms: i.Fleet, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }
 
-func (i *Installation) managedScaling() *handler.ManagedScaling {
+func (i *Installation) managedScaling() *managedscaling.Handler {
 	const name = "managed-scaling"
 	groups := i.groups(name)
-	return &handler.ManagedScaling{
+	return &managedscaling.Handler{
 		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 
-func (i *Installation) nodeGroupUpgrade() *handler.NodeGroupUpgrade {
+func (i *Installation) nodeGroupUpgrade() *nodegroupupgrade.Handler {
 	const name = "node-group-upgrade"
 	groups := i.groups(name)
-	return &handler.NodeGroupUpgrade{
+	return &nodegroupupgrade.Handler{
 		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
 
-func (i *Installation) taskStateChange(name string) *handler.TaskStateChange {
-	return &handler.TaskStateChange{
+func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
+	return &taskstatechange.Handler{
 		State: i.state(name), ECS: i.ecs(name), Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
 		Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 	}

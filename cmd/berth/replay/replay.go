@@ -15,6 +15,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/handler/api"
 )
 
 // clusterName is the cluster that a replay makes.
@@ -138,7 +139,7 @@ func (r *run) submit(p trace.Pod) error {
 	r.meter.arrived(p)
 	_, err = r.API.Submit(context.Background(), cluster.TaskSpec{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: s.family() + ":1", Count: 1, StartedBy: p.Name,
-		Wait: handler.WaitForever, Rules: rules,
+		Wait: api.WaitForever, Rules: rules,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{
 			Name: "main", Environment: []cluster.Variable{{
 				Name: "BERTH_FLEET_RUN_SECONDS", Value: strconv.FormatFloat(life.Seconds(), 'f', -1, 64),

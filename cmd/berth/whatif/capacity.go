@@ -9,7 +9,7 @@ import (
 
 	"berth/cmd/berth/client"
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/handler/managedscaling"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -93,7 +93,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 
 // decidedOn is what managed scaling would decide on about a provider; its group is there.
 func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
-	in := handler.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
+	in := managedscaling.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
 	in.Upgrading = g != nil && g.Upgrading()
 	return in

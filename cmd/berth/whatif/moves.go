@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/decide"
 	"berth/shared/placement"
 	"berth/shared/wire"
 )
@@ -61,7 +61,7 @@ type Room struct {
 
 // movers are the services whose tasks may have to move.
 func (w *world) movers() (placement.Moves, error) {
-	out := placement.Moves{Owners: map[string]placement.Mover{}, Most: handler.MaxMoves}
+	out := placement.Moves{Owners: map[string]placement.Mover{}, Most: decide.MaxMoves}
 	governed := w.snap.Governed()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
@@ -72,7 +72,7 @@ func (w *world) movers() (placement.Moves, error) {
 		if err != nil {
 			return out, err
 		}
-		out.Owners[s.Short] = handler.MoverOf(s, spec, s.GaveUp)
+		out.Owners[s.Short] = decide.MoverOf(s, spec, s.GaveUp)
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/decide"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 )
@@ -114,7 +114,7 @@ func (w *world) spec(s *cluster.Service, further *cluster.Rules) (*placement.Spe
 	if s.Strategy == cluster.Daemon {
 		spec.PerInstance = 1
 	}
-	if provider := handler.NextProvider(w.snap, s); provider != "" {
+	if provider := decide.NextProvider(w.snap, s); provider != "" {
 		spec.Attributes = append(slices.Clone(spec.Attributes), cluster.AttributeProvider+"="+provider)
 	}
 	if further.Empty() {

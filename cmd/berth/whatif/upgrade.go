@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler"
+	"berth/shared/decide"
+	"berth/shared/handler/nodegroupupgrade"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/scaling"
@@ -103,7 +104,7 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	if auto == nil {
 		return nil, fmt.Errorf("node group %s: there is no Auto Scaling group %s any more", g.Name, g.AutoScalingGroup)
 	}
-	nodes := handler.NodesOf(auto, rowsOf(snap), now)
+	nodes := nodegroupupgrade.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
 	order := nodegroup.Order(u, nodes)
@@ -119,7 +120,7 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	if len(order) > 0 {
 		err = r.launch(u.Surge)
 	}
-	movers := handler.Movers(snap)
+	movers := decide.Movers(snap)
 	for k, turn := range r.turns(order) {
 		for _, id := range turn {
 			out.Nodes = append(out.Nodes, r.node(id, k+1))

@@ -15,6 +15,7 @@ import (
 	"berth/functions/internal/environment"
 	"berth/shared/awsevent"
 	"berth/shared/handler"
+	"berth/shared/handler/taskstatechange"
 	"berth/shared/state"
 )
 
@@ -51,7 +52,7 @@ func TestInvocation(t *testing.T) {
 	var log bytes.Buffer
 	e := environment.NewTo(&log, func(name string) string { return map[string]string{"AWS_LAMBDA_FUNCTION_NAME": "f"}[name] })
 	figures := &handler.Figures{}
-	observer := &handler.TaskStateChange{Decoder: awsevent.Decoder{}, Log: e.Log, Figures: figures}
+	observer := &taskstatechange.Handler{Decoder: awsevent.Decoder{}, Log: e.Log, Figures: figures}
 	invoke := e.Invoker(func(ctx context.Context, event json.RawMessage) (any, error) {
 		if string(event) == `"fails"` {
 			return nil, errors.New("failed")

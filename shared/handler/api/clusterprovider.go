@@ -1,0 +1,254 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// ClusterProviders are those of the cluster; where none were ever set a row of Rev 0.
+func ClusterProviders(ctx context.Context, store state.State, clusterName string) (*cluster.ClusterProviders, error) {
+	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
+	if err != nil {
+		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)
+	}
+	if c, ok := row.(*cluster.ClusterProviders); ok && c != nil {
+		return c, nil
+	}
+	return &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}, nil
+}
+
+// Attachments are a cluster's capacity providers with their rows.
+func (a *Handler) Attachments(ctx context.Context, clusterName string) (*cluster.ClusterAttachments, error) {
+	of, err := ClusterProviders(ctx, a.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	out := &cluster.ClusterAttachments{ClusterProviders: *of}
+	for _, name := range of.Providers {
+		p, err := Provider(ctx, a.State, name)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			out.Rows = append(out.Rows, p)
+		}
+	}
+	return out, nil
+}
+
+// PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
+// commit, and let go of later, so that no two clusters ever have one with managed scaling on.
+func (a *Handler) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	old, err := ClusterProviders(ctx, a.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.replaceable(ctx, old, names, strategy); err != nil {
+		return nil, err
+	}
+	next := &cluster.ClusterProviders{
+		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy,
+		Status: cluster.AttachmentsInProgress, Asked: a.Clock.Now(),
+	}
+	var gone []string
+	for _, name := range slices.Concat(old.Providers, old.Leaving) {
+		if !slices.Contains(names, name) && !slices.Contains(gone, name) {
+			gone = append(gone, name)
+		}
+	}
+	next.Leaving = gone
+	if len(names)+len(gone) == 0 {
+		next.Status = cluster.AttachmentsComplete
+	}
+	err = state.RetryRaces("writing the capacity providers of cluster "+clusterName, func() error {
+		claims, err := a.claims(ctx, clusterName, names)
+		if err != nil {
+			return err
+		}
+		err = a.State.Commit(ctx, state.Commit{
+			Cluster: clusterName, Version: state.NoVersion, Writes: append(claims, state.Write{Put: next}),
+		})
+		var c *state.Conflict
+		if errors.As(err, &c) && c.Key == state.KeyOf(next) {
+			return updateInProgress()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.Attachments(ctx, clusterName)
+}
+
+// CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is new; one that has capacity
+// providers keeps them.
+func (a *Handler) CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error {
+	of, err := ClusterProviders(ctx, a.State, clusterName)
+	if err != nil || of.Rev > 0 {
+		return err
+	}
+	if err := a.replaceable(ctx, of, names, strategy); err != nil {
+		return err
+	}
+	_, err = a.claims(ctx, clusterName, names)
+	return err
+}
+
+func updateInProgress() error {
+	return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified cluster is in a busy state. Cannot perform the update until it is complete.")
+}
+
+// attachmentsTake is how long managed scaling may take for a cluster's attachments before they may be changed again: several
+// rounds.
+const attachmentsTake = 5 * time.Minute
+
+// replaceable refuses a change of a cluster's providers that is not possible now.
+func (a *Handler) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
+	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.Asked.Add(attachmentsTake)) {
+		return updateInProgress()
+	}
+	for _, share := range strategy {
+		if !slices.Contains(names, share.Provider) {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "The default capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it and try again.", share.Provider)
+		}
+	}
+	used, err := a.usedProviders(ctx, old.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, name := range old.Providers {
+		if !slices.Contains(names, name) && used[name] {
+			return cluster.Errorf(cluster.CodeResourceInUse, "The specified capacity provider is in use and cannot be removed.")
+		}
+	}
+	return nil
+}
+
+// usedProviders are those that services of the cluster name, and tasks that have not ended.
+func (a *Handler) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask} {
+		rows, err := a.State.List(ctx, state.Prefix(clusterName, prefix))
+		if err != nil {
+			return nil, fmt.Errorf("listing the %s rows of cluster %s: %w", prefix, clusterName, err)
+		}
+		for _, row := range rows {
+			var shares []cluster.ProviderShare
+			switch r := row.(type) {
+			case *cluster.Service:
+				if r.Status != cluster.ServiceInactive {
+					shares = r.Providers
+				}
+			case *cluster.Task:
+				if r.Rules != nil && !r.Ended() {
+					shares = r.Rules.Providers
+				}
+			}
+			for _, s := range shares {
+				used[s.Provider] = true
+			}
+		}
+	}
+	return used, nil
+}
+
+// claims are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
+// let go of one for a cluster that was deleted then does not.
+func (a *Handler) claims(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
+	for _, name := range names {
+		p, err := Provider(ctx, a.State, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case p == nil:
+			return nil, noProvider()
+		}
+		if err := claimable(p, clusterName); err != nil {
+			return nil, err
+		}
+		next := *p
+		next.Rev++
+		if !slices.Contains(p.Clusters, clusterName) {
+			next.Clusters = append(slices.Clone(p.Clusters), clusterName)
+		}
+		out = append(out, state.Write{Put: &next})
+	}
+	return out, nil
+}
+
+// claimable refuses to give a cluster a provider that could not be created, and one with managed scaling on to a second (C7).
+func claimable(p *cluster.CapacityProvider, clusterName string) error {
+	if p.CreateFailed() && !slices.Contains(p.Clusters, clusterName) {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
+	}
+	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "Capacity provider %s has managed scaling enabled and is associated with cluster %s: it cannot be associated with another.", p.Name, p.Clusters[0])
+	}
+	return nil
+}
+
+// associated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
+func (a *Handler) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
+	if len(shares) == 0 {
+		return nil
+	}
+	of, err := ClusterProviders(ctx, a.State, clusterName)
+	if err != nil {
+		return err
+	}
+	for _, s := range shares {
+		if slices.Contains(of.Providers, s.Provider) {
+			continue
+		}
+		p, err := Provider(ctx, a.State, s.Provider)
+		switch {
+		case err != nil:
+			return err
+		case p == nil:
+			return noProvider()
+		}
+		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider strategy cannot contain a capacity provider that is not associated with the cluster: %s. Associate it with the cluster and try again.", s.Provider)
+	}
+	return nil
+}
+
+// route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
+// whether a provider that they may go to is scaled for them.
+func (a *Handler) route(ctx context.Context, spec *cluster.TaskSpec) (managed bool, err error) {
+	if spec.Kind != cluster.RunTask {
+		return false, nil
+	}
+	if len(spec.Rules.Providers) == 0 && !spec.Launched {
+		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
+			return false, err
+		}
+	} else if err := a.associated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
+		return false, err
+	}
+	for _, s := range spec.Rules.Providers {
+		p, err := Provider(ctx, a.State, s.Provider)
+		if err != nil {
+			return false, err
+		}
+		managed = managed || p != nil && p.Scaling.Enabled
+	}
+	return managed, nil
+}
+
+// defaultStrategy is the cluster's, for those who name neither a launch type nor a strategy.
+func (a *Handler) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
+	of, err := ClusterProviders(ctx, a.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(of.Default), nil
+}

@@ -1,0 +1,285 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/nodegroup"
+	"berth/shared/state"
+)
+
+// KeepUpdate is how long an update that has ended can be described.
+const KeepUpdate = 90 * 24 * time.Hour
+
+// NodeGroups answers the operations on node groups and their updates of the EKS API. A node group is the instances of an
+// Auto Scaling group that is there already. It writes what is wanted; node-group-upgrade looks at the group and its launch
+// template, and acts on them. Errors are [cluster.Error] with that API's codes.
+type NodeGroups struct{ *Handler }
+
+// CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has: CREATING, and ACTIVE or
+// CREATE_FAILED once node-group-upgrade has looked at the group. The same clientRequestToken with the same parameters gives
+// the same node group again.
+func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error) {
+	if _, err := n.known(ctx, spec.Cluster); err != nil {
+		return nil, err
+	}
+	if old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
+		return againNodeGroup(old, spec, err)
+	}
+	if err := nodegroup.CheckConfig(spec.Config); err != nil {
+		return nil, err
+	}
+	if err := labelRoom(spec); err != nil {
+		return nil, err
+	}
+	now := n.Clock.Now()
+	g := &cluster.NodeGroup{
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, ID: uuid(n.NewID()), Status: cluster.NodeGroupCreating,
+		CreatedAt: now, ModifiedAt: now, AutoScalingGroup: spec.AutoScalingGroup, Target: firstTarget(spec), Config: spec.Config,
+		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token, Digest: spec.Params,
+	}
+	if spec.Sizes != nil {
+		if err := spec.Sizes.Check(); err != nil {
+			return nil, err
+		}
+		g.Sizes = *spec.Sizes
+	}
+	err := state.RetryRaces("creating node group "+spec.Name, func() error { return n.write(ctx, g) })
+	if errors.Is(err, errNameTaken) {
+		old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name)
+		return againNodeGroup(old, spec, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+var errNameTaken = errors.New("the name is taken")
+
+// write writes a new node group as the one that has its Auto Scaling group.
+func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
+	use, err := handler.GroupUse(ctx, n.State, g.AutoScalingGroup)
+	if err != nil {
+		return err
+	}
+	if err := n.free(ctx, use); err != nil {
+		return err
+	}
+	take := handler.Taken(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
+	err = n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, take}})
+	var c *state.Conflict
+	if errors.As(err, &c) && c.Key == state.KeyOf(g) {
+		return errNameTaken
+	}
+	return err
+}
+
+// firstTarget is what the caller says of the nodes.
+func firstTarget(spec cluster.NodeGroupSpec) cluster.UpdateTarget {
+	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion}
+	if ref := spec.Template; ref != nil {
+		t.SourceTemplate, t.SourceName, t.SourceVersion = ref.ID, ref.Name, ref.Version
+	}
+	return t
+}
+
+// maxAttributes is how many custom attributes an instance may have (ECS API reference, PutAttributes). Of these the nodes of a
+// node group need some for what Berth writes on any instance, its capacity provider and that it takes no new task, and for its
+// domains; a launch template of the user's own adds two to the labels by which an update knows its nodes.
+const (
+	maxAttributes = 10
+	nodeMarks     = 4
+	sourceLabels  = 2
+)
+
+// labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
+func labelRoom(spec cluster.NodeGroupSpec) error {
+	room := maxAttributes - nodeMarks - len(nodegroup.Labels(&cluster.Update{}))
+	if spec.Template != nil {
+		room -= sourceLabels
+	}
+	if len(spec.Labels) <= room {
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeInvalidParameter,
+		"There are %d labels, but at most %d are possible: labels are attributes of container instances, which have at most %d, and the rest is for the node group's own labels, the capacity provider and the domains",
+		len(spec.Labels), room, maxAttributes)
+}
+
+// againNodeGroup answers a CreateNodegroup of a name that is taken.
+func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err error) (*cluster.NodeGroup, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case old != nil && spec.Token != "" && old.Token == spec.Token && old.Digest == spec.Params:
+		return old, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeResourceInUse, "NodeGroup already exists with name %s and cluster name %s", spec.Name, spec.Cluster)
+}
+
+// free refuses an Auto Scaling group that a node group has, of whatever cluster: two updates would size it. One that could not
+// be created has none.
+func (n *NodeGroups) free(ctx context.Context, use *state.GroupUse) error {
+	of := use.NodeGroup
+	if of.ID == "" {
+		return nil
+	}
+	g, err := n.nodeGroup(ctx, of.Cluster, of.Name)
+	if err != nil || g == nil || g.ID != of.ID || g.Status == cluster.NodeGroupCreateFailed {
+		return err
+	}
+	return cluster.Errorf(cluster.CodeResourceInUse, "The Auto Scaling group %s is node group %s of cluster %s already", use.Group, g.Name, g.Cluster)
+}
+
+// NodeGroup is one node group.
+func (n *NodeGroups) NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	if _, err := n.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	g, err := n.nodeGroup(ctx, clusterName, name)
+	if err == nil && g == nil {
+		err = cluster.Errorf(cluster.CodeResourceNotFound, "No node group found for name: %s.", name)
+	}
+	return g, err
+}
+
+func (n *NodeGroups) nodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	row, err := n.State.Get(ctx, state.NodeGroupKey(clusterName, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading node group %s: %w", name, err)
+	}
+	g, _ := row.(*cluster.NodeGroup)
+	return g, nil
+}
+
+// ListNodeGroups are the names of a cluster's node groups.
+func (n *NodeGroups) ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuery) (names []string, more bool, err error) {
+	if _, err := n.known(ctx, q.Cluster); err != nil {
+		return nil, false, err
+	}
+	return n.names(ctx, q, state.PrefixNodeGroup)
+}
+
+// ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds none, as a cluster of
+// container instances has no updates.
+func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGroupQuery) (ids []string, more bool, err error) {
+	if q.NodeGroup == "" {
+		_, err := n.known(ctx, q.Cluster)
+		return nil, false, err
+	}
+	if _, err := n.NodeGroup(ctx, q.Cluster, q.NodeGroup); err != nil {
+		return nil, false, err
+	}
+	return n.names(ctx, q, state.PrefixUpdate+q.NodeGroup+"#")
+}
+
+// names are what follows a prefix in a page of keys.
+func (n *NodeGroups) names(ctx context.Context, q cluster.NodeGroupQuery, prefix string) (out []string, more bool, err error) {
+	r := state.Prefix(q.Cluster, prefix)
+	if q.After != "" {
+		r.From = prefix + q.After + "\x00"
+	}
+	r.Limit = q.Limit + 1
+	rows, err := n.State.List(ctx, r)
+	if err != nil {
+		return nil, false, fmt.Errorf("listing %s: %w", prefix, err)
+	}
+	for _, row := range rows {
+		out = append(out, strings.TrimPrefix(state.KeyOf(row).Sort, prefix))
+	}
+	if len(out) > q.Limit {
+		return out[:q.Limit], true, nil
+	}
+	return out, false, nil
+}
+
+// NodeGroupUpdate is one update of a node group.
+func (n *NodeGroups) NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
+	if _, err := n.NodeGroup(ctx, clusterName, nodeGroup); err != nil {
+		return nil, err
+	}
+	u, err := n.update(ctx, clusterName, nodeGroup, id)
+	if err == nil && u == nil {
+		err = cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %s", id)
+	}
+	return u, err
+}
+
+func (n *NodeGroups) update(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error) {
+	if id == "" {
+		return nil, nil
+	}
+	row, err := n.State.Get(ctx, state.UpdateKey(clusterName, nodeGroup, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading update %s: %w", id, err)
+	}
+	u, _ := row.(*cluster.Update)
+	return u, nil
+}
+
+// DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling group and its instances stay,
+// as they were there before. It fails with ResourceInUseException while an update is in progress.
+func (n *NodeGroups) DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
+	g, err := n.NodeGroup(ctx, clusterName, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.Status == cluster.NodeGroupDeleting:
+		return g, nil
+	case g.Status == cluster.NodeGroupUpdating:
+		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be deleted while update %s is in progress", name, cmp.Or(g.ConfigUpdate, g.Update))
+	}
+	gone := *g
+	gone.Rev, gone.Status, gone.ModifiedAt = g.Rev+1, cluster.NodeGroupDeleting, n.Clock.Now()
+	if _, err := n.State.Write(ctx, state.Write{Put: &gone}); err != nil {
+		return nil, inUse(err, name)
+	}
+	return &gone, nil
+}
+
+// notActive refuses what only an ACTIVE node group allows.
+func notActive(g *cluster.NodeGroup) error {
+	if g.Status == cluster.NodeGroupActive {
+		return nil
+	}
+	return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
+}
+
+// read is a node group and its last update of its version, nil where there was none.
+func (n *NodeGroups) read(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, *cluster.Update, error) {
+	g, err := n.NodeGroup(ctx, clusterName, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	last, err := n.update(ctx, clusterName, name, g.Update)
+	return g, last, err
+}
+
+// inUse is a lost race for a node group as an answer of the API.
+func inUse(err error, name string) error {
+	var c *state.Conflict
+	if errors.As(err, &c) {
+		return cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s is being changed by somebody else", name)
+	}
+	return cluster.Wrap(err, "changing node group %s", name)
+}
+
+// uuid is 32 hex digits as a UUID.
+func uuid(hex string) string {
+	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:32]}, "-")
+}
+
+// seedOf is a number that looks like any other for each id.
+func seedOf(id string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return h.Sum64()
+}

@@ -1,0 +1,297 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/state"
+)
+
+// Provider reads a capacity provider; nil for none, deleted ones included.
+func Provider(ctx context.Context, store state.State, name string) (*cluster.CapacityProvider, error) {
+	row, err := store.Get(ctx, state.ProviderKey(name))
+	if err != nil {
+		return nil, fmt.Errorf("reading capacity provider %s: %w", name, err)
+	}
+	p, _ := row.(*cluster.CapacityProvider)
+	if p == nil || p.Inactive {
+		return nil, nil
+	}
+	return p, nil
+}
+
+func noProvider() error {
+	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
+}
+
+// CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
+// managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
+func (a *Handler) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
+	if err := providerName(p.Name); err != nil {
+		return nil, err
+	}
+	made := *p
+	made.Head = cluster.Head{Cluster: state.Directory}
+	made.UpdateStatus, made.Look = cluster.ProviderCreating, true
+	if err := protectable(&made); err != nil {
+		return nil, err
+	}
+	if err := ScaledBy(&made); err != nil {
+		return nil, err
+	}
+	err := state.RetryRaces("creating capacity provider "+p.Name, func() error {
+		use, err := a.groupFree(ctx, &made)
+		if err != nil {
+			return err
+		}
+		row, err := a.State.Get(ctx, state.KeyOf(p))
+		if err != nil {
+			return fmt.Errorf("reading capacity provider %s: %w", p.Name, err)
+		}
+		made.Rev = 1
+		if old, ok := row.(*cluster.CapacityProvider); ok && old != nil {
+			if !old.Inactive {
+				return cluster.Errorf(cluster.CodeClient, "The specified capacity provider already exists. To change the configuration of an existing capacity provider, update the capacity provider.")
+			}
+			made.Rev = old.Rev + 1
+		}
+		return a.writeProvider(ctx, &made, handler.Taken(use, func(u *state.GroupUse) { u.Provider = made.Name }))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &made, nil
+}
+
+func (a *Handler) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
+	return a.State.Commit(ctx, state.Commit{
+		Cluster: state.Directory, Version: state.NoVersion, Writes: append(also, state.Write{Put: p}),
+	})
+}
+
+// providerName refuses names that ECS keeps for itself.
+func providerName(name string) error {
+	lower := strings.ToLower(name)
+	for _, prefix := range []string{"aws", "ecs", "fargate"} {
+		if strings.HasPrefix(lower, prefix) {
+			return cluster.Errorf(cluster.CodeClient, "The capacity provider name is invalid: it must not begin with aws, ecs or fargate.")
+		}
+	}
+	return nil
+}
+
+// protectable refuses to protect instances that nobody scales (C6).
+func protectable(p *cluster.CapacityProvider) error {
+	if p.Protection && !p.Scaling.Enabled {
+		return cluster.Errorf(cluster.CodeInvalidParameter, "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection for a capacity provider, enable managed scaling and try again.")
+	}
+	return nil
+}
+
+// groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
+func (a *Handler) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
+	use, err := handler.GroupUse(ctx, a.State, p.Group)
+	if err != nil || use.Provider == "" || use.Provider == p.Name {
+		return use, err
+	}
+	other, err := Provider(ctx, a.State, use.Provider)
+	if err == nil && other != nil && other.Group == p.Group && !other.CreateFailed() {
+		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
+	}
+	return use, err
+}
+
+// Providers are all capacity providers, deleted ones included.
+func Providers(ctx context.Context, store state.State) (out []*cluster.CapacityProvider, err error) {
+	rows, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixProvider))
+	if err != nil {
+		return nil, fmt.Errorf("listing capacity providers: %w", err)
+	}
+	for _, row := range rows {
+		if p, ok := row.(*cluster.CapacityProvider); ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
+// What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
+// back where it is not.
+func (a *Handler) UpdateCapacityProvider(ctx context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error) {
+	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
+		if p.Look {
+			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
+		}
+		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
+		if p.Scaling, err = c.Scaling.Apply(p.Scaling); err != nil {
+			return err
+		}
+		p.Protection, p.Draining = value(c.Protection, p.Protection), value(c.Draining, p.Draining)
+		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
+		switch {
+		case p.Unfit != "":
+			p.UpdateStatus, p.Look = cluster.ProviderCreating, true
+		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:
+			p.UpdateStatus, p.Look, p.Before = cluster.ProviderUpdating, true, &before
+		}
+		if p.Scaling.Enabled && len(p.Clusters) > 1 {
+			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
+		}
+		return protectable(p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range next.Clusters {
+		if err := a.attachAgain(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// attachAgain has managed scaling look at a cluster's attachments again.
+func (a *Handler) attachAgain(ctx context.Context, clusterName string) error {
+	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
+		old, err := ClusterProviders(ctx, a.State, clusterName)
+		if err != nil || old.Rev == 0 {
+			return err
+		}
+		next := *old
+		next.Rev++
+		next.Status, next.Failed, next.Asked = cluster.AttachmentsInProgress, nil, a.Clock.Now()
+		_, err = a.State.Write(ctx, state.Write{Put: &next})
+		return err
+	})
+}
+
+// editProvider changes a provider; one that is deleted lets go of its group, and one whose group is looked at anew takes it
+// again.
+func (a *Handler) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
+	var next cluster.CapacityProvider
+	err := state.RetryRaces("changing capacity provider "+name, func() error {
+		old, err := Provider(ctx, a.State, name)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return noProvider()
+		}
+		next = *old
+		next.Rev++
+		if err := f(&next); err != nil {
+			return err
+		}
+		also, err := a.groupAfter(ctx, old, &next)
+		if err != nil {
+			return err
+		}
+		return a.writeProvider(ctx, &next, also...)
+	})
+	return &next, err
+}
+
+// groupAfter are the writes of who has a provider's group that belong to a change of the provider.
+func (a *Handler) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
+	switch {
+	case next.Inactive:
+		return handler.LetGoOf(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
+			was = u.Provider == next.Name
+			u.Provider = ""
+			return was
+		})
+	case old.CreateFailed() && next.Look:
+		use, err := a.groupFree(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		return []state.Write{handler.Taken(use, func(u *state.GroupUse) { u.Provider = next.Name })}, nil
+	}
+	return nil, nil
+}
+
+// DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays, and says DELETE_FAILED, as
+// with ECS.
+func (a *Handler) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
+	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
+		if len(p.Clusters) > 0 {
+			p.UpdateStatus = cluster.ProviderDeleteFailed
+			p.UpdateReason = fmt.Sprintf("The capacity provider cannot be deleted because it is associated with cluster: %s. Remove the capacity provider from the cluster and try again.", strings.Join(p.Clusters, ", "))
+			return nil
+		}
+		p.Inactive, p.UpdateStatus, p.UpdateReason = true, cluster.ProviderDeleted, ""
+		p.Expires = a.expiry(a.Settings.KeepStopped)
+		return nil
+	})
+}
+
+// CapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
+// not there as failures.
+func (a *Handler) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
+	all, err := Providers(ctx, a.State)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(names) == 0 {
+		return slices.DeleteFunc(all, func(p *cluster.CapacityProvider) bool { return p.Inactive }), nil, nil
+	}
+	byName := map[string]*cluster.CapacityProvider{}
+	for _, p := range all {
+		byName[p.Name] = p
+	}
+	var out []*cluster.CapacityProvider
+	var missing []cluster.Failure
+	for _, name := range names {
+		if p := byName[name]; p != nil {
+			out = append(out, p)
+		} else {
+			missing = append(missing, cluster.Failure{ARN: name, Reason: "MISSING"})
+		}
+	}
+	return out, missing, nil
+}
+
+// TagCapacityProvider sets and removes tags.
+func (a *Handler) TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error {
+	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) (err error) {
+		if p.Tags, err = retagged(name, p.Tags, set, remove); err != nil {
+			return err
+		}
+		return ScaledBy(p)
+	})
+	if err == nil && slices.ContainsFunc(cluster.ScalingTags, func(key string) bool { _, is := set[key]; return is || slices.Contains(remove, key) }) {
+		for _, of := range next.Clusters {
+			err = errors.Join(err, a.attachAgain(ctx, of))
+		}
+	}
+	return err
+}
+
+// ScaledBy sets what the provider's tags of Berth's own stand for.
+func ScaledBy(p *cluster.CapacityProvider) error {
+	for _, key := range cluster.ScalingTags {
+		if err := cluster.ApplyScalingTag(&p.Scaling, key, p.Tags[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CapacityProviderTags are the tags of a provider.
+func (a *Handler) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
+	p, err := Provider(ctx, a.State, name)
+	if err == nil && p == nil {
+		err = noProvider()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return maps.Clone(p.Tags), nil
+}

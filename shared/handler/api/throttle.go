@@ -1,0 +1,53 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+	service "berth/shared/service"
+	"berth/shared/state"
+)
+
+// ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by the throttle's row, and by
+// tasks that no event of ECS tells of as it refused to start them. It is nil where nothing is slowed down.
+func (a *Handler) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, nil, err
+	}
+	s, err := a.service(ctx, clusterName, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s == nil {
+		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+	}
+	row, err := a.State.Get(ctx, state.ThrottleKey(clusterName, s.Short))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the throttle of service %s: %w", name, err)
+	}
+	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the tasks of service %s: %w", name, err)
+	}
+	var tasks []*cluster.Task
+	for _, r := range rows {
+		if t, ok := r.(*cluster.Task); ok {
+			tasks = append(tasks, t)
+		}
+	}
+	old, _ := row.(*cluster.Throttle)
+	backoffs := service.Backoffs(old, tasks, a.Settings.Limits())
+	maps.DeleteFunc(backoffs, func(id string, _ cluster.Backoff) bool { return !Deployed(s, id) })
+	if len(backoffs) == 0 {
+		return s, nil, nil
+	}
+	return s, &cluster.Throttle{Head: cluster.Head{Cluster: clusterName}, Owner: s.Short, Service: s.Name, Revisions: backoffs}, nil
+}
+
+// Deployed reports whether a deployment of the service is still there.
+func Deployed(s *cluster.Service, id string) bool {
+	return id == s.Deployment.ID || slices.ContainsFunc(s.Older, func(d cluster.Deployment) bool { return d.ID == id })
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"berth/shared/cluster"
+	"berth/shared/nodegroup"
+	"berth/shared/state"
+)
+
+// UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries out. It fails with
+// ResourceInUseException while another is in progress. The same clientRequestToken with the same parameters gives the same
+// update again.
+func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error) {
+	g, last, err := n.read(ctx, change.Cluster, change.NodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	id := n.updateID(g, change.Token)
+	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
+		return old, err
+	}
+	if err := notActive(g); err != nil {
+		return nil, err
+	}
+	target, err := newTarget(g, change)
+	if err != nil {
+		return nil, err
+	}
+	u, err := nodegroup.Start(g, nodegroup.Request{
+		ID: id, Target: target, Force: change.Force, ForceProtected: change.ForceProtected, Seed: seedOf(id),
+		Waits: cluster.UpdateWaits{Domain: n.Settings.UpgradeDomainWait},
+	}, last, n.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	if change.DryRun {
+		return u, nil
+	}
+	u.Digest = change.Params
+	next := *g
+	next.Status, next.Update = cluster.NodeGroupUpdating, u.ID
+	return u, n.begin(ctx, &next, u)
+}
+
+// newTarget is what an update's nodes are to be made of. A node group stays with a launch template of the user's own, or
+// without one (EKS API reference, UpdateNodegroupVersion).
+func newTarget(g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.UpdateTarget, err error) {
+	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
+	ref, own := change.Template, g.Target.SourceTemplate
+	switch {
+	case ref != nil && own == "":
+		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot specify a launch template: node group %s was created without one", g.Name)
+	case ref != nil && (ref.ID != "" && ref.ID != own || ref.Name != "" && ref.Name != g.Target.SourceName):
+		return t, cluster.Errorf(cluster.CodeInvalidRequest, "You cannot change the launch template of node group %s, only its version: it is %s", g.Name, own)
+	case own == "" && t.ReleaseVersion == "":
+		return t, cluster.Errorf(cluster.CodeInvalidParameter, "The update must name a releaseVersion, the image of the new nodes")
+	case own == "":
+		t.Image = t.ReleaseVersion
+		return t, nil
+	}
+	t.SourceTemplate, t.SourceName, t.SourceVersion = own, g.Target.SourceName, g.Target.SourceVersion
+	if ref != nil {
+		t.SourceVersion = ref.Version
+	}
+	return t, nil
+}
+
+// UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is Successful at once where it
+// leaves the sizes; node-group-upgrade carries out one that does not, and fails it where the sizes do not go with those that the
+// Auto Scaling group has. It fails with ResourceInUseException while another is in progress.
+func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error) {
+	g, err := n.NodeGroup(ctx, change.Cluster, change.NodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	id := n.updateID(g, change.Token)
+	if old, err := n.again(ctx, g, id, change.Params); err != nil || old != nil {
+		return old, err
+	}
+	if err := notActive(g); err != nil {
+		return nil, err
+	}
+	u := &cluster.Update{
+		Head: cluster.Head{Cluster: g.Cluster, Rev: 1}, NodeGroup: g.Name, ID: id, Status: cluster.UpdateInProgress, CreatedAt: n.Clock.Now(),
+		Type: cluster.UpdateConfiguration, Digest: change.Params, Params: configParams(change),
+		UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
+	}
+	if change.Config != nil {
+		u.Config = g.Config.Changed(*change.Config)
+		if err := nodegroup.CheckConfig(u.Config); err != nil {
+			return nil, err
+		}
+	}
+	next := *g
+	if change.Sizes == nil {
+		next.Config = u.Config
+		u.Status, u.EndedAt, u.Expires = cluster.UpdateSuccessful, u.CreatedAt, n.expiry(KeepUpdate)
+		return u, n.begin(ctx, &next, u)
+	}
+	// What the group's own sizes are by now node-group-upgrade sees.
+	if _, err := change.Sizes.Apply(cluster.Sizes{Max: math.MaxInt}); err != nil {
+		return nil, err
+	}
+	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID
+	return u, n.begin(ctx, &next, u)
+}
+
+func configParams(c cluster.NodeGroupChange) (out []cluster.UpdateParam) {
+	add := func(kind string, v *int) {
+		if v != nil {
+			out = append(out, cluster.UpdateParam{Type: kind, Value: strconv.Itoa(*v)})
+		}
+	}
+	if s := c.Sizes; s != nil {
+		add("MinSize", s.Min)
+		add("MaxSize", s.Max)
+		add("DesiredSize", s.Desired)
+	}
+	if u := c.Config; u != nil {
+		for kind, v := range map[string]int{"MaxUnavailable": u.MaxUnavailable, "MaxUnavailablePercentage": u.MaxUnavailablePercentage} {
+			if v > 0 {
+				add(kind, &v)
+			}
+		}
+		if u.Strategy != "" {
+			out = append(out, cluster.UpdateParam{Type: "UpdateStrategy", Value: string(u.Strategy)})
+		}
+	}
+	return out
+}
+
+// begin commits an update with its node group, g being the next version of what was read.
+func (n *NodeGroups) begin(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
+	g.Rev++
+	g.ModifiedAt = n.Clock.Now()
+	err := n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, {Put: u}}})
+	return inUse(err, g.Name)
+}
+
+// updateID is the id of an update: with a clientRequestToken the same again.
+func (n *NodeGroups) updateID(g *cluster.NodeGroup, token string) string {
+	if token == "" {
+		return uuid(n.NewID())
+	}
+	return uuid(cluster.Digest("update", g.Cluster, g.Name, g.ID, token))
+}
+
+// again is the update that a clientRequestToken made before, nil for none; with other parameters it is an
+// InvalidParameterException.
+func (n *NodeGroups) again(ctx context.Context, g *cluster.NodeGroup, id, params string) (*cluster.Update, error) {
+	old, err := n.update(ctx, g.Cluster, g.Name, id)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("looking up update %s: %w", id, err)
+	case old != nil && old.Digest != params:
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The clientRequestToken was used with other parameters")
+	}
+	return old, nil
+}

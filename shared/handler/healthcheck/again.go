@@ -1,0 +1,54 @@
+package healthcheck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/state"
+)
+
+// tryAgain is how often registrations that have failed are tried again.
+const tryAgain = 5 * time.Minute
+
+// triesAgain reports whether it is time to try what has failed with a target group or Cloud Map service.
+func (h *Handler) triesAgain(clusterName, arn string) bool {
+	key, now := clusterName+"#"+arn, h.Clock.Now()
+	if now.Sub(h.tried[key]) < tryAgain {
+		return false
+	}
+	if h.tried == nil {
+		h.tried = map[string]time.Time{}
+	}
+	h.tried[key] = now
+	return true
+}
+
+// retry has dispatch try the registrations again that have failed where there is something to be registered with. They
+// stand as failed until they are made: nothing is told again, and nothing is written where they fail as before.
+func (h *Handler) retry(ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool) error {
+	var items []state.TargetItem
+	for _, row := range rows {
+		t, ok := row.(*cluster.Target)
+		if ok && slices.ContainsFunc(t.Registrations, func(g cluster.Registration) bool {
+			return g.State == cluster.RegistrationFailed && there(g.ARN)
+		}) {
+			items = append(items, state.TargetItem{Owner: t.Owner, ID: t.Task, Again: true})
+		}
+	}
+	for n := 0; len(items) > 0; n++ {
+		batch := items[:min(decide.MostTargets, len(items))]
+		items = items[len(batch):]
+		o := &state.Outbox{
+			Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%sagain-%d-%d", state.OutboxFirst, h.Clock.Now().Unix(), n),
+			CreatedAt: h.Clock.Now(), Targets: batch,
+		}
+		if _, err := h.State.Write(ctx, state.Write{Put: o}); state.IgnoreConflict(err) != nil {
+			return fmt.Errorf("having failed registrations tried again: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// watchList is what the function remembers of a cluster: which of its services watch alarms, as of a placement version. A
+// deployment that begins moves the version.
+type watchList struct {
+	version  int64
+	services []string
+}
+
+// leastBake is how long alarms are watched that do not say how long they take to see something: one look at least.
+const leastBake = time.Minute
+
+// alarms looks at the alarms of the deployments under way: of all, or of those that watch one that fired.
+func (h *Handler) alarms(ctx context.Context, name string, fired map[string]*awsevent.Alarm) error {
+	services, err := h.watching(ctx, name)
+	if err != nil {
+		return err
+	}
+	services = slices.DeleteFunc(services, func(s *cluster.Service) bool {
+		return fired != nil && !slices.ContainsFunc(s.Alarms.Names, func(n string) bool { return fired[n] != nil })
+	})
+	var names []string
+	for _, s := range services {
+		names = append(names, s.Alarms.Names...)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	got, err := h.Alarms.DescribeAlarms(ctx, slices.Compact(names))
+	if err != nil {
+		return fmt.Errorf("describing alarms: %w", err)
+	}
+	alarms := make(map[string]cluster.Alarm, len(got))
+	for _, a := range got {
+		if f := fired[a.Name]; f != nil && !a.InAlarm {
+			a.InAlarm, a.Since = true, f.At // it was, and may be again
+		}
+		alarms[a.Name] = a
+	}
+	var failed []error
+	for _, s := range services {
+		failed = append(failed, cluster.Wrap(h.watch(ctx, s, alarms), "watching the alarms of service %s", s.Name))
+	}
+	return errors.Join(failed...)
+}
+
+// watching are the services with alarms whose deployment is under way. Which services have any is read anew only when the
+// cluster's version has moved.
+func (h *Handler) watching(ctx context.Context, name string) ([]*cluster.Service, error) {
+	row, err := h.State.Peek(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	meta, ok := row.(*state.Meta)
+	if !ok || meta == nil {
+		return nil, nil
+	}
+	list := h.watched[name]
+	if list == nil || list.version != meta.Version {
+		return h.relist(ctx, name, meta.Version)
+	}
+	var out []*cluster.Service
+	for _, service := range list.services {
+		row, err := h.State.Get(ctx, state.ServiceKey(name, service))
+		if err != nil {
+			return nil, fmt.Errorf("reading service %s: %w", service, err)
+		}
+		if s, ok := row.(*cluster.Service); ok && s != nil && underWay(s) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// relist reads all services, and has what was seen of the alarms of those that are no more expire.
+func (h *Handler) relist(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
+	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixService))
+	if err != nil {
+		return nil, fmt.Errorf("listing services: %w", err)
+	}
+	list, live := &watchList{version: version}, map[string]bool{}
+	var out []*cluster.Service
+	for _, row := range rows {
+		s, ok := row.(*cluster.Service)
+		if !ok || s.Status == cluster.ServiceInactive || !s.Alarms.Enable || len(s.Alarms.Names) == 0 {
+			continue
+		}
+		live[s.Short] = true
+		list.services = append(list.services, s.Name)
+		if underWay(s) {
+			out = append(out, s)
+		}
+	}
+	watches, err := h.State.List(ctx, state.Prefix(name, state.PrefixAlarms))
+	if err != nil {
+		return nil, fmt.Errorf("listing what was seen of alarms: %w", err)
+	}
+	for _, row := range watches {
+		if w, ok := row.(*cluster.AlarmWatch); ok && !live[w.Owner] && w.Expires == 0 {
+			next := *w
+			next.Rev++
+			next.Expires = h.Clock.Now().Add(h.Settings.KeepStopped).Unix()
+			if _, err := h.State.Write(ctx, state.Write{Put: &next}); state.IgnoreConflict(err) != nil {
+				return nil, fmt.Errorf("forgetting what was seen of alarms: %w", err)
+			}
+		}
+	}
+	if h.watched == nil {
+		h.watched = map[string]*watchList{}
+	}
+	h.watched[name] = list
+	return out, nil
+}
+
+// underWay reports whether alarms can fail the service's deployment: until it is completed, the bake time included.
+func underWay(s *cluster.Service) bool {
+	return s.Status == cluster.ServiceActive && s.Alarms.Enable && len(s.Alarms.Names) > 0 &&
+		(s.Deployment.State == "" || s.Deployment.State == cluster.RolloutInProgress)
+}
+
+// watch writes down what is seen of a deployment's alarms. One that was in ALARM when the deployment began, as the first
+// look at it tells, has all of them ignored; one that got there later counts for the whole deployment, even if it is over.
+func (h *Handler) watch(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
+	for range state.MaxRaces {
+		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
+		if err != nil {
+			return fmt.Errorf("reading what was seen: %w", err)
+		}
+		old, _ := row.(*cluster.AlarmWatch)
+		next := seenOf(s, old, alarms)
+		if old != nil {
+			if sameWatch(old, next) {
+				return nil
+			}
+			next.Rev = old.Rev
+		}
+		next.Rev++
+		_, err = h.State.Write(ctx, state.Write{Put: next})
+		var c *state.Conflict
+		if !errors.As(err, &c) {
+			return cluster.Wrap(err, "writing what was seen")
+		}
+	}
+	return fmt.Errorf("writing what was seen: lost %d races", state.MaxRaces)
+}
+
+func sameWatch(a, b *cluster.AlarmWatch) bool {
+	return a.Deployment == b.Deployment && a.Ignored == b.Ignored && a.Bake == b.Bake && a.Expires == b.Expires &&
+		slices.Equal(a.InAlarm, b.InAlarm) && slices.Equal(a.Missing, b.Missing)
+}
+
+// seenOf is what is known of a deployment's alarms now. Those of all alarms in ALARM are named, ignored or not.
+func seenOf(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]cluster.Alarm) *cluster.AlarmWatch {
+	next := &cluster.AlarmWatch{
+		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Deployment: s.Deployment.ID, Bake: leastBake,
+	}
+	first := old == nil || old.Deployment != s.Deployment.ID
+	if !first {
+		next.Ignored, next.InAlarm = old.Ignored, slices.Clone(old.InAlarm)
+	}
+	for _, name := range s.Alarms.Names {
+		a, here := alarms[name]
+		if !here {
+			next.Missing = append(next.Missing, name)
+			continue
+		}
+		next.Bake = max(next.Bake, a.Window)
+		if !a.InAlarm {
+			continue
+		}
+		// The first look may come a minute after the deployment began: long enough for an alarm to fire because of it.
+		if first && !a.Since.After(s.Deployment.CreatedAt) {
+			next.Ignored = true
+		}
+		if !slices.Contains(next.InAlarm, name) {
+			next.InAlarm = append(next.InAlarm, name)
+		}
+	}
+	slices.Sort(next.InAlarm)
+	slices.Sort(next.Missing)
+	return next
+}

@@ -1,0 +1,230 @@
+package healthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/handler/dispatch"
+	"berth/shared/handler/taskstatechange"
+	"berth/shared/state"
+)
+
+// Handler is the function that looks, each minute, at what ECS does not report: the health of registered tasks in
+// their target groups and in Cloud Map (S6), and the alarms of deployments under way (S8). It writes what has changed and
+// decides nothing: the stream of the state wakes placement. A cluster that has none of these costs one read of an empty
+// range and one of its version.
+type Handler struct {
+	State         state.State
+	LoadBalancers handler.LoadBalancers
+	Registries    handler.Registries
+	Alarms        handler.Alarms
+	Clock         handler.Clock
+	Settings      handler.Settings
+	Decoder       awsevent.Decoder
+	Log           *slog.Logger
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *handler.Figures
+
+	rotation handler.Rotation
+	watched  map[string]*watchList // by cluster
+	tried    map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
+}
+
+// Schedule looks at every cluster, as far as its time goes.
+func (h *Handler) Schedule(ctx context.Context, name string) error {
+	if name != "health" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
+	}
+	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
+		return errors.Join(h.targets(ctx, name), h.alarms(ctx, name, nil))
+	})
+}
+
+// Messages handles events of alarms that changed their state, and returns the ids of those to deliver again. They say only
+// that the deployments which watch these alarms are to be looked at, and which have been in ALARM since when.
+func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Figures.Add(handler.EventsHandled, len(messages))
+	fired := map[string]*awsevent.Alarm{}
+	var taken []string
+	for _, m := range messages {
+		alarm, err := h.alarm(m.Body)
+		if err != nil {
+			h.Figures.Drop(taskstatechange.DropKind(err.Reason))
+			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
+			continue
+		}
+		taken = append(taken, m.ID)
+		if old := fired[alarm.Name]; alarm.State == alarmState && (old == nil || old.At.Before(alarm.At)) {
+			fired[alarm.Name] = alarm
+		}
+	}
+	if len(fired) == 0 {
+		return nil
+	}
+	if err := state.EachCluster(ctx, h.State, func(name string) error { return h.alarms(ctx, name, fired) }); err != nil {
+		handler.Logger(h.Log).Error("looking at alarms", "error", err)
+		return taken
+	}
+	return nil
+}
+
+// alarmState is the state of an alarm that fails deployments.
+const alarmState = "ALARM"
+
+func (h *Handler) alarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
+	e, err := h.Decoder.Decode(body)
+	if err != nil {
+		var drop *cluster.Drop
+		if errors.As(err, &drop) {
+			return nil, drop
+		}
+		return nil, &cluster.Drop{Reason: err.Error()}
+	}
+	if a, ok := e.Detail.(*awsevent.Alarm); ok {
+		return a, nil
+	}
+	return nil, &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// targets looks at the health of everything that is registered: one call for each target group and Cloud Map service.
+func (h *Handler) targets(ctx context.Context, name string) error {
+	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixTarget))
+	if err != nil {
+		return fmt.Errorf("listing registrations: %w", err)
+	}
+	groups, registry, again := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Target); ok {
+			for _, g := range t.Registrations {
+				failed := g.State == cluster.RegistrationFailed && (again[g.ARN] || h.triesAgain(name, g.ARN))
+				switch again[g.ARN] = failed || again[g.ARN]; {
+				case g.State != cluster.Registered && !failed:
+				case g.Registry:
+					registry[g.ARN] = true
+				default:
+					groups[g.ARN] = true
+				}
+			}
+		}
+	}
+	seen := sightings{groups: map[string]map[cluster.Address]cluster.TargetHealth{}, registries: map[string]map[string]cluster.TargetHealth{}}
+	var failed []error
+	for _, arn := range slices.Sorted(maps.Keys(groups)) {
+		seen.groups[arn], err = h.LoadBalancers.TargetHealth(ctx, arn)
+		failed = append(failed, seen.miss(arn, err))
+	}
+	for _, arn := range slices.Sorted(maps.Keys(registry)) {
+		seen.registries[arn], err = h.Registries.InstancesHealth(ctx, arn)
+		failed = append(failed, seen.miss(arn, err))
+	}
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Target); ok {
+			failed = append(failed, h.write(ctx, t, &seen))
+		}
+	}
+	return errors.Join(append(failed, h.retry(ctx, name, rows, func(arn string) bool { return again[arn] && seen.there(arn) }))...)
+}
+
+// sightings are what load balancers and Cloud Map said, by ARN; nothing of those that could not be asked.
+type sightings struct {
+	groups     map[string]map[cluster.Address]cluster.TargetHealth
+	registries map[string]map[string]cluster.TargetHealth
+	gone       map[string]bool // these say that they do not exist
+}
+
+// miss notes a group or registry that could not be asked.
+func (s *sightings) miss(arn string, err error) error {
+	code := cluster.ErrorCode(err)
+	if err == nil || code == cluster.CodeTargetGroupNotFound || code == cluster.CodeRegistryNotFound {
+		if err != nil {
+			if s.gone == nil {
+				s.gone = map[string]bool{}
+			}
+			s.gone[arn] = true
+		}
+		return nil
+	}
+	delete(s.groups, arn)
+	delete(s.registries, arn)
+	return fmt.Errorf("asking about %s: %w", arn, err)
+}
+
+// there reports whether a target group or Cloud Map service could be asked and exists.
+func (s *sightings) there(arn string) bool {
+	_, group := s.groups[arn]
+	_, registry := s.registries[arn]
+	return !s.gone[arn] && (group || registry)
+}
+
+// of is what was said of a registration; known false where nobody could be asked, here false where it is not there.
+func (s *sightings) of(t *cluster.Target, g cluster.Registration) (health cluster.TargetHealth, here, known bool) {
+	if s.gone[g.ARN] {
+		return cluster.TargetHealth{Reason: "it does not exist any more"}, true, true
+	}
+	if g.Registry {
+		of, known := s.registries[g.ARN]
+		health, here := of[t.Task]
+		// Cloud Map enters an instance only after it has answered, and its health later still.
+		return health, here, known && here
+	}
+	of, known := s.groups[g.ARN]
+	health, here = of[dispatch.Address(g)]
+	return health, here, known
+}
+
+// write writes a task's health down where it has changed. A registration that somebody else has taken out is made again.
+func (h *Handler) write(ctx context.Context, t *cluster.Target, seen *sightings) error {
+	lost := false
+	change := func(t *cluster.Target) (changed bool) {
+		for n := range t.Registrations {
+			g := &t.Registrations[n]
+			health, here, known := seen.of(t, *g)
+			switch {
+			case g.State != cluster.Registered || !known:
+				continue
+			case !here:
+				lost = true
+				continue
+			case g.Health == health.Health && g.Reason == health.Reason:
+				continue
+			}
+			g.Health, g.Reason, changed = health.Health, health.Reason, true
+		}
+		return changed
+	}
+	now, err := dispatch.ChangeTarget(ctx, h.State, t, change)
+	if err != nil || now == nil || !lost {
+		return err
+	}
+	return h.registerAgain(ctx, now, seen)
+}
+
+// registerAgain has dispatch make those of a task's registrations again that somebody else has ended.
+func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *sightings) error {
+	handler.Logger(h.Log).Warn("a task was deregistered by somebody else", "cluster", t.Cluster, "task", t.Task)
+	next := *t
+	next.Registrations = slices.Clone(t.Registrations)
+	next.Rev++
+	for n := range next.Registrations {
+		g := &next.Registrations[n]
+		if _, here, known := seen.of(t, *g); g.State == cluster.Registered && known && !here {
+			g.State, g.Health, g.Reason = "", cluster.UnknownHealth, "it was deregistered by somebody else"
+		}
+	}
+	o := &state.Outbox{
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1}, ID: fmt.Sprintf("%stargets-%s-%d", state.OutboxFirst, t.Task, next.Rev), CreatedAt: h.Clock.Now(),
+		Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
+	}
+	err := h.State.Commit(ctx, state.Commit{
+		Cluster: t.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: o}},
+	})
+	return cluster.Wrap(state.IgnoreConflict(err), "having task %s registered again", t.Task) // the next look is as good
+}

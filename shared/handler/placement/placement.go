@@ -1,0 +1,246 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/handler"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Handler is the function that decides: it reads the stream of the state, reconciles the services and requests that
+// changed, places tasks, and commits intents under the cluster's placement version. It acts on nothing but the state.
+type Handler struct {
+	State    state.State
+	Clock    handler.Clock
+	Wake     handler.Queue // of dispatch: wakes due rows on time
+	Settings handler.Settings
+	Log      *slog.Logger
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *handler.Figures
+	// Environment names this execution environment; no other has the same.
+	Environment string
+
+	warm map[string]*decide.Warm
+}
+
+// Records handles one batch of the stream. It returns the sequence of the first record to deliver again, all after it
+// included; empty when all are done.
+func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
+	h.Figures.Add(handler.RecordsHandled, len(records))
+	var order []string
+	batches := map[string][]state.Record{}
+	for _, r := range records {
+		if _, ok := batches[r.Key.Cluster]; !ok {
+			order = append(order, r.Key.Cluster)
+		}
+		batches[r.Key.Cluster] = append(batches[r.Key.Cluster], r)
+	}
+	failed := map[string]bool{}
+	for _, name := range order {
+		if name == state.Directory {
+			continue
+		}
+		if err := handler.IgnoreDrop(h.cluster(ctx, name, batches[name])); err != nil {
+			handler.Logger(h.Log).Error("deciding", "cluster", name, "error", err)
+			failed[name] = true
+			delete(h.warm, name) // it may not have seen these records, and they may be given up
+		}
+	}
+	for _, r := range records {
+		if failed[r.Key.Cluster] {
+			return r.Sequence, nil
+		}
+	}
+	return "", nil
+}
+
+func (h *Handler) cluster(ctx context.Context, name string, records []state.Record) error {
+	if err := h.wake(ctx, records); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(records, missed) {
+		delete(h.warm, name)
+	}
+	warm, err := h.snapshot(ctx, name)
+	if err != nil {
+		return err
+	}
+	delete(h.warm, name) // trusted again only when this batch is done
+	warm.Snap.Prune(h.Clock.Now())
+	w := decide.NewWork()
+	for _, r := range records {
+		warm.Snap.See(r)
+		w.Add(r, warm.Snap)
+		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {
+			delete(warm.Winding, state.KeyOf(t))
+		}
+	}
+	for _, t := range w.Fired {
+		delete(warm.Dues, t)
+	}
+	for range state.MaxRaces {
+		if err := h.defined(ctx, warm.Snap, w); err != nil {
+			return err
+		}
+		now := h.Clock.Now()
+		chain := decide.Decide(warm, w, now, h.Settings.Settings)
+		h.turned(name, decide.Turns(records, chain, warm.Snap, now))
+		err := h.commit(ctx, warm.Snap, chain)
+		var c *state.Conflict
+		if errors.As(err, &c) {
+			h.Figures.Add(handler.CommitsLost, 1)
+			snap, err := snapshot.Load(ctx, h.State, name)
+			if err != nil {
+				return err
+			}
+			batch := warm.Batch
+			warm = decide.NewWarm(snap)
+			warm.Batch = batch
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		h.warm[name] = warm
+		return nil
+	}
+	return fmt.Errorf("deciding: lost %d races", state.MaxRaces)
+}
+
+// missed reports whether the record is a sweep's due row that has fallen due: something was left undone, perhaps because
+// the stream gave up records, so what is remembered is not to be relied on.
+func missed(r state.Record) bool {
+	due, ok := r.Old.(*state.Due)
+	return ok && r.Op == state.Remove && due.Generation == decide.SweepGeneration
+}
+
+// snapshot claims the cluster's checkpoint and gives the warm snapshot if this environment handled the batch before,
+// else a fresh one. Its batch is the one now begun.
+func (h *Handler) snapshot(ctx context.Context, name string) (*decide.Warm, error) {
+	if h.warm == nil {
+		h.warm = map[string]*decide.Warm{}
+	}
+	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixCheckpoint})
+	if err != nil {
+		return nil, fmt.Errorf("reading the checkpoint: %w", err)
+	}
+	next := state.Checkpoint{Head: cluster.Head{Cluster: name}}
+	if old, ok := row.(*state.Checkpoint); ok && old != nil {
+		next = *old
+	}
+	warm := h.warm[name]
+	trusted := warm != nil && next.Environment == h.Environment && next.Batch == warm.Batch
+	next.Rev++
+	next.Batch++
+	next.Environment = h.Environment
+	if _, err := h.State.Write(ctx, state.Write{Put: &next}); err != nil {
+		delete(h.warm, name)
+		return nil, fmt.Errorf("claiming the checkpoint: %w", err)
+	}
+	if trusted {
+		warm.Batch = next.Batch
+		return warm, nil
+	}
+	snap, err := snapshot.Load(ctx, h.State, name)
+	if err != nil {
+		return nil, err
+	}
+	warm = decide.NewWarm(snap)
+	warm.Batch = next.Batch
+	return warm, nil
+}
+
+// defined reads the task definitions that the work needs and the snapshot lacks: their rows wake nobody.
+func (h *Handler) defined(ctx context.Context, snap *snapshot.Snapshot, w *decide.Work) error {
+	var missing []string
+	for name := range w.Services {
+		if s := snap.Services[name]; s != nil {
+			for _, r := range s.Revisions() {
+				missing = append(missing, r.TaskDefinition)
+			}
+			if s.Last != nil {
+				missing = append(missing, s.Last.TaskDefinition)
+			}
+		}
+	}
+	for id := range w.Requests {
+		if r := snap.Requests[id]; r != nil {
+			missing = append(missing, r.TaskDefinition)
+		}
+	}
+	for _, name := range missing {
+		if snap.Definitions[name] != nil {
+			continue
+		}
+		row, err := h.State.Get(ctx, state.TaskDefinitionKey(snap.Meta.Cluster, name))
+		if err != nil {
+			return fmt.Errorf("reading task definition %s: %w", name, err)
+		}
+		if row != nil {
+			snap.Put(row)
+		}
+	}
+	return nil
+}
+
+// commit makes the chain of commits and moves the snapshot's version on with them.
+func (h *Handler) commit(ctx context.Context, snap *snapshot.Snapshot, chain []state.Commit) error {
+	for _, c := range chain {
+		if c.Version == state.NoVersion && len(c.Writes) == 1 {
+			if _, err := h.State.Write(ctx, c.Writes[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := h.State.Commit(ctx, c); err != nil {
+			return err
+		}
+		if c.Version != state.NoVersion {
+			snap.Meta.Version = c.Version + 1
+		}
+	}
+	return nil
+}
+
+// wake sends dispatch a message for each new due row, to arrive when it is due. Rows further away than a message can be
+// delayed are found by the schedule.
+func (h *Handler) wake(ctx context.Context, records []state.Record) error {
+	sent := map[time.Duration]bool{}
+	for _, r := range records {
+		due, ok := r.New.(*state.Due)
+		if !ok || due == nil || r.Op != state.Insert {
+			continue
+		}
+		wait := max(0, due.At.Sub(h.Clock.Now()))
+		wait = (wait + time.Second - 1).Truncate(time.Second)
+		if wait > handler.MaxWake || sent[wait] {
+			continue
+		}
+		sent[wait] = true
+		body, err := json.Marshal(handler.WakeUp{Cluster: due.Cluster})
+		if err != nil {
+			return err
+		}
+		if err := h.Wake.Send(ctx, body, wait); err != nil {
+			return fmt.Errorf("waking dispatch for %s: %w", state.KeyOf(due).Sort, err)
+		}
+	}
+	return nil
+}
+
+// turned tells operators of a chain's hops.
+func (h *Handler) turned(name string, hops int) {
+	h.Figures.Most(handler.Turns, float64(hops))
+	if hops > 0 && hops%100 == 0 {
+		handler.Logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
+	}
+}

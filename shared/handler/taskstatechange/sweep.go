@@ -1,0 +1,286 @@
+package taskstatechange
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/handler"
+	"berth/shared/observe"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Sweep compares one cluster's rows with ECS itself and writes what lost events would have written; a service whose
+// counts differ gets a due row that has placement look again. A cluster in which nothing was lost gets no write.
+func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
+	s, err := h.Compare(ctx, clusterName)
+	if err != nil {
+		return err
+	}
+	return s.lookAgain(ctx)
+}
+
+// Compare is the part of a sweep that takes in what ECS has, and asks nothing of placement's decisions: the API carries no more.
+func (h *Handler) Compare(ctx context.Context, clusterName string) (*sweep, error) {
+	snap, err := snapshot.Load(ctx, h.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	s := &sweep{Observer: h.observer(), ecs: h.ECS, cluster: clusterName, figures: h.Figures}
+	s.Snap = snap
+	if err := s.instances(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.tasks(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.targets(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.retireEvents(ctx)
+}
+
+type sweep struct {
+	*observe.Observer
+	ecs     handler.ECS
+	cluster string
+	figures *handler.Figures
+}
+
+func (s *sweep) instances(ctx context.Context) error {
+	ids, err := s.ecs.ListInstances(ctx, s.cluster)
+	if err != nil {
+		return fmt.Errorf("listing instances: %w", err)
+	}
+	listed := map[string]bool{}
+	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
+		got, err := s.ecs.DescribeInstances(ctx, s.cluster, batch)
+		if err != nil {
+			return fmt.Errorf("describing instances: %w", err)
+		}
+		for _, i := range got {
+			listed[i.ID] = true
+			var known *cluster.Instance
+			if v := s.Snap.Instances[i.ID]; v != nil {
+				known = v.Instance
+			}
+			if err := handler.IgnoreDrop(s.Instance(ctx, i, known)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range s.sortedViews() {
+		// One that has just registered may not be listed yet.
+		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.Settings.Settle {
+			if err := s.Gone(ctx, v.Instance); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sweep) sortedViews() []*snapshot.InstanceView {
+	views := make([]*snapshot.InstanceView, 0, len(s.Snap.Instances))
+	for _, v := range s.Snap.Instances {
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(a, b *snapshot.InstanceView) int { return cmp.Compare(a.ID, b.ID) })
+	return views
+}
+
+func (s *sweep) tasks(ctx context.Context) error {
+	rows := s.byDerivedID()
+	seen := map[*cluster.Task]bool{}
+	for _, desired := range []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped} {
+		err := observe.EachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
+			row := rows[derivedID(t)]
+			if row == nil {
+				row = rows[t.ID] // started by Berth, and foreign since its row has gone
+			}
+			seen[row] = true
+			return s.compare(ctx, row, t)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.lost(ctx, seen)
+}
+
+// compare writes what ECS says of a task, unless its row (nil for none) says so already or can learn nothing from it.
+func (s *sweep) compare(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
+	settled := row == nil || row.Last == cluster.TaskStopped || row.ECSID != "" && row.ECSID != t.ID
+	if t.Last == cluster.TaskStopped && settled {
+		return nil
+	}
+	if row == nil || row.ECSID != t.ID || row.Version < t.Version || row.Foreign && derivedID(t) != t.ID {
+		return handler.IgnoreDrop(s.Task(ctx, t))
+	}
+	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
+		return s.StopExtra(ctx, t) // it was written off, and is there after all
+	}
+	return nil
+}
+
+// derivedID is the id that leads from an ECS task to its row, or to the alias of its row.
+func derivedID(t cluster.ECSTask) string {
+	if _, ours := cluster.ParseStartedBy(t.StartedBy); ours {
+		return cluster.TaskID(t.StartedBy, t.Instance)
+	}
+	return t.ID
+}
+
+func (s *sweep) byDerivedID() map[string]*cluster.Task {
+	rows := make(map[string]*cluster.Task, s.Snap.TaskCount())
+	for t := range s.Snap.Tasks() {
+		switch {
+		case t.Foreign:
+			rows[t.ID] = t
+		case t.Batch != "":
+			rows[cluster.TaskID(t.Batch, t.Instance)] = t
+		}
+	}
+	return rows
+}
+
+// lost writes off tasks that rows say were started and that ECS does not list, stopped ones included.
+func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
+	for _, t := range s.sortedTasks() {
+		if !t.Holds() || seen[t] || !s.settled(t) {
+			continue
+		}
+		obs := &state.Observation{
+			Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: s.Now,
+			StopCode: cluster.StopInfrastructure, Reason: "ECS no longer has this task.",
+			Expires: s.Now.Add(s.Settings.KeepStopped).Unix(),
+		}
+		if _, err := s.State.Write(ctx, state.Write{Observe: obs}); state.IgnoreConflict(err) != nil {
+			return fmt.Errorf("writing off task %s: %w", t.ID, err)
+		}
+	}
+	return nil
+}
+
+// settled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
+// A task that nobody has claimed yet is dispatch's to start.
+func (s *sweep) settled(t *cluster.Task) bool {
+	switch {
+	case t.Foreign:
+		return s.Now.Sub(t.CreatedAt.Time()) > s.Settings.Settle
+	case t.ECSID != "":
+		return s.Now.Sub(t.ClaimedAt.Time()) > s.Settings.Settle
+	}
+	return t.Attempt > 0 && s.Now.Sub(t.ClaimedAt.Time()) > 10*s.Settings.Settle
+}
+
+func (s *sweep) sortedTasks() []*cluster.Task {
+	tasks := slices.Collect(s.Snap.Tasks())
+	slices.SortFunc(tasks, func(a, b *cluster.Task) int { return cmp.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) })
+	return tasks
+}
+
+// targets has registrations looked at that should have been made, or wound up as their task has ended.
+func (s *sweep) targets(ctx context.Context) error {
+	for t := range s.Snap.AllTargets() {
+		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !open(t) {
+			continue
+		}
+		out := &state.Outbox{
+			Head: cluster.Head{Cluster: s.cluster}, ID: state.OutboxFirst + "target-" + t.Task, CreatedAt: s.Now,
+			Targets: []state.TargetItem{{Owner: t.Owner, ID: t.Task}},
+		}
+		if _, err := s.State.Write(ctx, state.Write{Put: out, Any: true}); err != nil {
+			return fmt.Errorf("having the registrations of task %s looked at: %w", t.Task, err)
+		}
+	}
+	return nil
+}
+
+// open reports whether a registration has yet to be made.
+func open(t *cluster.Target) bool {
+	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
+}
+
+// retireEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
+func (s *sweep) retireEvents(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(s.Snap.Services)) {
+		svc := s.Snap.Services[name]
+		if svc.Status != cluster.ServiceInactive {
+			continue
+		}
+		rows, err := s.State.List(ctx, state.Prefix(s.cluster, state.PrefixEvent+svc.Short+"#"))
+		if err != nil {
+			return fmt.Errorf("listing the events of service %s: %w", svc.Name, err)
+		}
+		if watch := s.Snap.AlarmWatch(svc.Short); watch != nil && watch.Expires == 0 {
+			next := *watch
+			next.Expires = svc.Expires
+			if _, err := s.State.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("retiring what was seen of the alarms of service %s: %w", svc.Name, err)
+			}
+		}
+		for _, row := range rows {
+			e, ok := row.(*cluster.ServiceEvent)
+			if !ok || e.Expires != 0 {
+				continue
+			}
+			next := *e
+			next.Expires = svc.Expires
+			if _, err := s.State.Write(ctx, state.Write{Put: &next, Any: true}); err != nil {
+				return fmt.Errorf("retiring an event of service %s: %w", svc.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// lookAgain writes a due row for each service on which placement would act, for waiting tasks that would now fit, and
+// for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
+// reaches placement by the stream.
+func (s *sweep) lookAgain(ctx context.Context) error {
+	found := differences(s.Snap, s.Now, s.Settings)
+	s.figures.Add(handler.LeftUndone, len(found))
+	for _, d := range found {
+		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.kind, Subject: d.subject, Generation: decide.SweepGeneration}
+		if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
+			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
+		}
+	}
+	return nil
+}
+
+type difference struct {
+	kind    state.DueKind
+	subject string
+}
+
+// differences is what placement would act on if it looked.
+func differences(snap *snapshot.Snapshot, now time.Time, settings handler.Settings) []difference {
+	var out []difference
+	d := decide.NewDecider(decide.NewWarm(snap), now, settings.Settings)
+	d.ReserveAll(decide.NewWork())
+	for _, svc := range d.SortedServices() {
+		if d.Differs(svc) {
+			out = append(out, difference{state.DueService, svc.Name})
+		}
+	}
+	for _, name := range d.Unmoved() {
+		out = append(out, difference{state.DueService, name})
+	}
+	if d.WaitingDiffers() {
+		out = append(out, difference{kind: state.DueWaiting})
+	}
+	for _, r := range d.SortedRequests() {
+		if now.Sub(r.CreatedAt) > settings.RequestWait {
+			out = append(out, difference{state.DueRequest, r.ID})
+		}
+	}
+	return out
+}

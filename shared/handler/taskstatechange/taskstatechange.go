@@ -1,0 +1,161 @@
+package taskstatechange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/observe"
+	"berth/shared/state"
+)
+
+// Handler is the function that writes down what ECS reports of tasks and instances. It decides nothing: the
+// stream of the state wakes placement.
+type Handler struct {
+	State    state.State
+	ECS      handler.ECS
+	Clock    handler.Clock
+	Settings handler.Settings
+	Decoder  awsevent.Decoder
+	Log      *slog.Logger
+
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *handler.Figures
+
+	rotation handler.Rotation
+}
+
+// Messages handles EventBridge events from the queue and returns the ids of those to deliver again. Malformed events,
+// events of unknown kinds, clusters and instances are counted and dropped.
+func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Figures.Add(handler.EventsHandled, len(messages))
+	for _, m := range messages {
+		err := h.event(ctx, m.Body)
+		var drop *cluster.Drop
+		switch {
+		case errors.As(err, &drop):
+			h.drop(drop.Reason, m.ID)
+		case err != nil:
+			handler.Logger(h.Log).Error("handling event", "message", m.ID, "receives", m.Receives, "error", err)
+			retry = append(retry, m.ID)
+		}
+	}
+	return retry
+}
+
+func (h *Handler) drop(reason, message string) {
+	h.Figures.Drop(DropKind(reason))
+	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
+}
+
+// DropKind bounds the number of reasons that are counted apart.
+func DropKind(reason string) string {
+	for i, r := range reason {
+		if r == ' ' && i > 0 {
+			return reason[:i]
+		}
+	}
+	return reason
+}
+
+func (h *Handler) observer() *observe.Observer {
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
+}
+
+func (h *Handler) event(ctx context.Context, body []byte) error {
+	e, err := h.Decoder.Decode(body)
+	if err != nil {
+		return err
+	}
+	detail, err := h.current(ctx, e)
+	if err != nil {
+		return err
+	}
+	switch detail := detail.(type) {
+	case *cluster.ECSTask:
+		return h.observer().Task(ctx, *detail)
+	case *awsevent.Load:
+		return observe.GatherLoads(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
+	case *cluster.Instance:
+		return h.observer().Instance(ctx, detail, nil)
+	case *awsevent.SpotWarning:
+		return h.spot(ctx, detail.EC2InstanceID)
+	}
+	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+}
+
+// oldNews is how old an event may be for tasks to be stopped by what it says.
+const oldNews = 2 * time.Minute
+
+// current is what an event tells; of an old one that would have tasks stopped, what ECS says by now. After hours without anybody
+// to listen an UNHEALTHY task may be well again, and a DRAINING instance ACTIVE, with the event that says so further back in the
+// queue.
+func (h *Handler) current(ctx context.Context, e awsevent.Event) (any, error) {
+	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= oldNews {
+		return e.Detail, nil
+	}
+	switch d := e.Detail.(type) {
+	case *cluster.ECSTask:
+		if d.Health != cluster.Unhealthy || d.Last == cluster.TaskStopped {
+			break
+		}
+		got, err := h.ECS.DescribeTasks(ctx, d.Cluster, []string{d.ID})
+		switch {
+		case err != nil && cluster.ForGood(err) == nil:
+			return nil, fmt.Errorf("describing task %s: %w", d.ID, err)
+		case len(got) > 0:
+			return &got[0], nil
+		}
+	case *cluster.Instance:
+		if d.Available() || d.Gone() {
+			break
+		}
+		got, err := h.ECS.DescribeInstances(ctx, d.Cluster, []string{d.ID})
+		switch {
+		case err != nil && cluster.ForGood(err) == nil:
+			return nil, fmt.Errorf("describing instance %s: %w", d.ID, err)
+		case len(got) > 0:
+			return got[0], nil
+		}
+	}
+	return e.Detail, nil
+}
+
+// spot drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it
+// as of any other. The message is delivered again until ECS has said yes.
+func (h *Handler) spot(ctx context.Context, ec2 string) error {
+	names, err := state.ClusterNames(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		row, err := h.State.Get(ctx, state.AliasKey(name, ec2))
+		if err != nil {
+			return fmt.Errorf("looking for EC2 instance %s in cluster %s: %w", ec2, name, err)
+		}
+		alias, ok := row.(*state.Alias)
+		if !ok || alias == nil {
+			continue
+		}
+		if row, err = h.State.Get(ctx, state.InstanceKey(name, alias.ID)); err != nil {
+			return fmt.Errorf("reading instance %s: %w", alias.ID, err)
+		}
+		if i, ok := row.(*cluster.Instance); ok && i != nil && i.Status == cluster.InstanceActive {
+			return h.ECS.DrainInstance(ctx, name, i.ID)
+		}
+	}
+	return nil
+}
+
+// Schedule runs the hourly sweep over every cluster, as far as its time goes.
+func (h *Handler) Schedule(ctx context.Context, name string) error {
+	if name != "sweep" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
+	}
+	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.sweepOrForget(ctx, name) })
+}

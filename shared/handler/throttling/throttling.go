@@ -1,0 +1,210 @@
+package throttling
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"berth/shared/awsevent"
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/handler/taskstatechange"
+	"berth/shared/observe"
+	"berth/shared/service"
+	"berth/shared/state"
+)
+
+// Handler is the function that keeps the record of how the starts of services are slowed down (S7): it hears of tasks
+// that stopped without ever RUNNING, and writes for each revision how far up the ladder it is, and a due row for the next
+// attempt. What it writes follows from the tasks alone: events that come twice, late or in another order change nothing,
+// and as placement works out the same, a lost one costs only what is seen of it.
+type Handler struct {
+	State    state.State
+	Clock    handler.Clock
+	Settings handler.Settings
+	Decoder  awsevent.Decoder
+	Log      *slog.Logger
+
+	// Figures gather what operators watch; nil gathers nothing.
+	Figures *handler.Figures
+}
+
+// failures are the reports of one service's tasks, by the id that the report gives a task.
+type failures struct {
+	cluster, owner string
+	reports        map[string]cluster.ECSTask
+	messages       []string
+}
+
+// Messages handles ECS's task events and returns the ids of those to deliver again.
+func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Figures.Add(handler.EventsHandled, len(messages))
+	of := map[string]*failures{}
+	for _, m := range messages {
+		t, drop := h.failed(m.Body)
+		if drop != nil {
+			h.Figures.Drop(taskstatechange.DropKind(drop.Reason))
+			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
+			continue
+		}
+		owner, _ := cluster.ParseStartedBy(t.StartedBy)
+		key := t.Cluster + "#" + owner
+		if of[key] == nil {
+			of[key] = &failures{cluster: t.Cluster, owner: owner, reports: map[string]cluster.ECSTask{}}
+		}
+		f := of[key]
+		f.messages = append(f.messages, m.ID)
+		if old, again := f.reports[t.ID]; !again || old.Version < t.Version {
+			f.reports[t.ID] = *t
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		if err := h.fold(ctx, of[key]); err != nil {
+			handler.Logger(h.Log).Error("recording failed starts", "cluster", of[key].cluster, "owner", of[key].owner, "error", err)
+			retry = append(retry, of[key].messages...)
+		}
+	}
+	return retry
+}
+
+// failed reads the event of a task of Berth's that stopped without ever RUNNING.
+func (h *Handler) failed(body []byte) (*cluster.ECSTask, *cluster.Drop) {
+	e, err := h.Decoder.Decode(body)
+	var drop *cluster.Drop
+	if errors.As(err, &drop) {
+		return nil, drop
+	}
+	t, ok := e.Detail.(*cluster.ECSTask)
+	if !ok {
+		return nil, &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
+	}
+	if _, ours := cluster.ParseStartedBy(t.StartedBy); !ours || t.Last != cluster.TaskStopped || !t.Started.IsZero() {
+		return nil, &cluster.Drop{Reason: "irrelevant: task " + t.ID + " is no failed start of Berth's"}
+	}
+	return t, nil
+}
+
+// fold brings a service's row up to date, with a due row for each attempt that it now allows. Both are written together, so
+// that no death in between leaves the one without the other.
+func (h *Handler) fold(ctx context.Context, f *failures) error {
+	key := state.ThrottleKey(f.cluster, f.owner)
+	for range state.MaxRaces {
+		s, tasks, err := h.read(ctx, f)
+		if err != nil || s == nil {
+			return err // standalone tasks, and those of a service that is gone
+		}
+		row, err := h.State.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("reading the throttle of service %s: %w", s.Name, err)
+		}
+		old, _ := row.(*cluster.Throttle)
+		writes := h.writes(s, old, service.Backoffs(old, tasks, h.Settings.Limits()))
+		if len(writes) == 0 {
+			return nil
+		}
+		err = h.State.Commit(ctx, state.Commit{Cluster: f.cluster, Version: state.NoVersion, Writes: writes})
+		var c *state.Conflict
+		if !errors.As(err, &c) {
+			return cluster.Wrap(err, "writing the throttle of service %s", s.Name)
+		}
+	}
+	return fmt.Errorf("writing the throttle of %s: lost %d races", f.owner, state.MaxRaces)
+}
+
+// read gives the service and its tasks, as their rows say and, where task-state-change has not come to write it yet, as the
+// reports do; nil for tasks of no service.
+func (h *Handler) read(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
+	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing the tasks of %s: %w", f.owner, err)
+	}
+	name := ""
+	var tasks []*cluster.Task
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Task); ok {
+			name, tasks = cmp.Or(name, t.Service), append(tasks, t)
+		}
+	}
+	if name == "" {
+		return nil, nil, nil
+	}
+	row, err := h.State.Get(ctx, state.ServiceKey(f.cluster, name))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading service %s: %w", name, err)
+	}
+	s, ok := row.(*cluster.Service)
+	if !ok || s == nil || s.Short != f.owner || s.Status == cluster.ServiceInactive {
+		return nil, nil, nil
+	}
+	return s, tasks, h.overlay(ctx, f, tasks)
+}
+
+// overlay has the tasks be as the reports say, where these are newer.
+func (h *Handler) overlay(ctx context.Context, f *failures, tasks []*cluster.Task) error {
+	at := make(map[string]int, len(tasks))
+	for n, t := range tasks {
+		at[t.ID] = n
+	}
+	o := &observe.Observer{Now: h.Clock.Now(), Settings: h.Settings}
+	for _, id := range slices.Sorted(maps.Keys(f.reports)) {
+		report := f.reports[id]
+		derived := cluster.TaskID(report.StartedBy, report.Instance)
+		n, found := at[derived]
+		if !found {
+			row, err := h.State.Get(ctx, state.AliasKey(f.cluster, derived))
+			if err != nil {
+				return fmt.Errorf("looking up the alias of task %s: %w", id, err)
+			}
+			if a, ok := row.(*state.Alias); ok && a != nil {
+				n, found = at[a.ID]
+			}
+		}
+		if !found {
+			continue // forgotten
+		}
+		next, newer := state.Write{Observe: o.Observation(state.KeyOf(tasks[n]), report)}.Apply(tasks[n])
+		if t, ok := next.(*cluster.Task); ok && newer {
+			tasks[n] = t
+		}
+	}
+	return nil
+}
+
+// writes are what there is to write of a service's backoffs, as far as its deployments are still there; nothing where
+// nothing has changed.
+func (h *Handler) writes(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []state.Write {
+	next := &cluster.Throttle{Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Revisions: map[string]cluster.Backoff{}}
+	var before map[string]cluster.Backoff
+	if old != nil {
+		next.Rev, before = old.Rev, old.Revisions
+	}
+	next.Rev++
+	now := h.Clock.Now()
+	next.Expires = now.Add(h.Settings.KeepRequests).Unix()
+	dues := map[state.Key]state.Write{} // two revisions may go on at the same time
+	for id, b := range backoffs {
+		if !api.Deployed(s, id) {
+			continue
+		}
+		next.Revisions[id] = b
+		if b.NextAttemptAt.After(now) && !b.NextAttemptAt.Equal(before[id].NextAttemptAt) {
+			due := &state.Due{
+				Head: cluster.Head{Cluster: s.Cluster}, At: b.NextAttemptAt, Kind: state.DueService, Subject: s.Name,
+			}
+			dues[state.KeyOf(due)] = state.Write{Any: true, Put: due}
+		}
+	}
+	if maps.EqualFunc(before, next.Revisions, sameBackoff) {
+		return nil
+	}
+	return slices.AppendSeq([]state.Write{{Put: next}}, maps.Values(dues))
+}
+
+func sameBackoff(a, b cluster.Backoff) bool {
+	return a.Step == b.Step && a.Failures == b.Failures && a.Reason == b.Reason && a.Since.Equal(b.Since) && a.NextAttemptAt.Equal(b.NextAttemptAt)
+}

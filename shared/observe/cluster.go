@@ -1,0 +1,55 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// ForgetCluster removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
+// get its name. What expires by itself is left to do so.
+func ForgetCluster(ctx context.Context, store state.State, name string) error {
+	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
+	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
+		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+	}
+	if err := removeRows(ctx, store, name); err != nil {
+		return err
+	}
+	key := state.KeyOf(&entry)
+	if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
+		return fmt.Errorf("forgetting cluster %s: %w", name, err)
+	}
+	row, err := store.Get(ctx, meta)
+	if err != nil || row == nil {
+		return cluster.Wrap(err, "reading cluster %s", name)
+	}
+	return ListCluster(ctx, store, name) // it is back already
+}
+
+// ListCluster enters a cluster in the directory.
+func ListCluster(ctx context.Context, store state.State, name string) error {
+	entry := &state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: name}
+	_, err := store.Write(ctx, state.Write{Put: entry, Any: true})
+	return cluster.Wrap(err, "listing cluster %s", name)
+}
+
+// removeRows deletes the rows of a cluster without a row of its own that would stay for ever.
+func removeRows(ctx context.Context, store state.State, name string) error {
+	rows, err := store.List(ctx, state.Range{Cluster: name, From: "", To: "\xff"})
+	if err != nil {
+		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)
+	}
+	for _, row := range rows {
+		key := state.KeyOf(row)
+		if row.Header().Expires != 0 || key.Sort == state.PrefixMeta {
+			continue
+		}
+		if _, err := store.Write(ctx, state.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting row %s of cluster %s: %w", key.Sort, name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/state"
+)
+
+// GatherLoads keeps the loads that tasks report until the window ends (P10). A task that is not there, or has ended, is passed
+// over: its report came too late.
+func GatherLoads(ctx context.Context, store state.State, clock handler.Clock, clusterName string, reports []cluster.LoadReport) error {
+	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
+	kept := false
+	for _, r := range reports {
+		owner := cluster.TaskOwner(r.Task)
+		row, err := store.Peek(ctx, state.TaskKey(clusterName, owner, r.Task))
+		if err != nil {
+			return fmt.Errorf("reading task %s: %w", r.Task, err)
+		}
+		if t, ok := row.(*cluster.Task); !ok || t == nil || t.Ended() {
+			continue
+		}
+		pending := &state.PendingLoad{
+			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
+		}
+		if err := keepLoad(ctx, store, pending); err != nil {
+			return fmt.Errorf("keeping the load of task %s: %w", r.Task, err)
+		}
+		kept = true
+	}
+	if !kept {
+		return nil
+	}
+	due := &state.Due{Head: cluster.Head{Cluster: clusterName}, At: window, Kind: state.DueLoads}
+	_, err := store.Write(ctx, state.Write{Put: due, Any: true})
+	return cluster.Wrap(err, "having loads of cluster %s taken in", clusterName)
+}
+
+// loadMargin is how long before its end a window takes no more reports: what is written while it ends could be missed.
+const loadMargin = 2 * time.Second
+
+// keepLoad writes the report, with what others of the task said in the same window of other metrics.
+func keepLoad(ctx context.Context, store state.State, report *state.PendingLoad) error {
+	return state.RetryRaces("keeping a load", func() error {
+		row, err := store.Get(ctx, state.KeyOf(report))
+		if err != nil {
+			return err
+		}
+		next := *report
+		next.Rev = 1
+		if old, ok := row.(*state.PendingLoad); ok && old != nil {
+			next.Rev = old.Rev + 1
+			next.Loads = maps.Clone(old.Loads)
+			maps.Copy(next.Loads, report.Loads)
+		}
+		_, err = store.Write(ctx, state.Write{Put: &next})
+		return err
+	})
+}
+
+// loadsPerCommit is how many tasks' loads one commit takes in: each is a task and the report that goes.
+const loadsPerCommit = state.MaxWrites / 2
+
+// TakeInLoads writes the reports whose window has ended into the rows of their tasks. Each commit narrows: an instance
+// may have less left than a decision under way takes it to have.
+func TakeInLoads(ctx context.Context, store state.State, clock handler.Clock, clusterName string) error {
+	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
+	if err != nil {
+		return fmt.Errorf("listing loads: %w", err)
+	}
+	for len(rows) > 0 {
+		n := min(len(rows), loadsPerCommit)
+		if err := takeInSome(ctx, store, clusterName, rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func takeInSome(ctx context.Context, store state.State, clusterName string, reports []state.Row) error {
+	return state.RetryRaces("taking in loads of cluster "+clusterName, func() error {
+		return state.NarrowAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
+			var writes []state.Write
+			changed := map[state.Key]*cluster.Task{}
+			for _, row := range reports {
+				key := state.KeyOf(row)
+				writes = append(writes, state.Write{Delete: &key})
+				p, ok := row.(*state.PendingLoad)
+				if !ok {
+					continue
+				}
+				t, err := reported(ctx, store, p, changed)
+				if err != nil {
+					return nil, err
+				}
+				if t != nil {
+					t.Stamp = stamp
+					changed[state.KeyOf(t)] = t
+				}
+			}
+			return append(writes, puts(changed)...), nil
+		})
+	})
+}
+
+// puts are the writes of the rows, always in the same order.
+func puts(rows map[state.Key]*cluster.Task) []state.Write {
+	var out []state.Write
+	for _, t := range rows {
+		out = append(out, state.Write{Put: t})
+	}
+	slices.SortFunc(out, func(a, b state.Write) int { return cmp.Compare(a.Key().Sort, b.Key().Sort) })
+	return out
+}
+
+// reported is the task's row with the loads of the report; nil where they change nothing. Reports come in order of
+// window, so the later has the last word.
+func reported(ctx context.Context, store state.State, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
+	key := state.TaskKey(p.Cluster, p.Owner, p.ID)
+	old := changed[key]
+	rev := int64(0)
+	if old == nil {
+		row, err := store.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("reading task %s: %w", p.ID, err)
+		}
+		if old, _ = row.(*cluster.Task); old == nil || old.Ended() {
+			return nil, nil
+		}
+		rev = 1
+	}
+	next := *old
+	next.Rev += rev
+	next.Reported = maps.Clone(old.Reported)
+	if next.Reported == nil {
+		next.Reported = map[string]int64{}
+	}
+	metrics, err := MetricsOf(ctx, store, old)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metrics {
+		if load, ok := p.Loads[m.Name]; ok {
+			next.Reported[m.Name] = load
+		}
+	}
+	if maps.Equal(next.Reported, old.Reported) {
+		return nil, nil
+	}
+	return &next, nil
+}
+
+// MetricsOf are the metrics that a task has: others that it reports mean nothing.
+func MetricsOf(ctx context.Context, store state.State, t *cluster.Task) ([]cluster.Metric, error) {
+	if t.Rules != nil {
+		return t.Rules.Metrics, nil
+	}
+	if t.Service == "" {
+		return nil, nil
+	}
+	row, err := store.Peek(ctx, state.ServiceKey(t.Cluster, t.Service))
+	if err != nil {
+		return nil, fmt.Errorf("reading service %s: %w", t.Service, err)
+	}
+	if s, ok := row.(*cluster.Service); ok && s != nil {
+		return s.Rules.Metrics, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,38 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"berth/shared/cluster"
+)
+
+// EachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
+func EachCluster(ctx context.Context, state State, do func(name string) error) error {
+	names, err := ClusterNames(ctx, state)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range names {
+		failed = append(failed, cluster.Wrap(do(name), "cluster %s", name))
+	}
+	return errors.Join(failed...)
+}
+
+// ClusterNames are those that Berth keeps, sorted.
+func ClusterNames(ctx context.Context, store State) ([]string, error) {
+	entries, err := store.List(ctx, Prefix(Directory, PrefixEntry))
+	if err != nil {
+		return nil, cluster.Wrap(err, "listing clusters")
+	}
+	var names []string
+	for _, row := range entries {
+		if e, ok := row.(*Entry); ok {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

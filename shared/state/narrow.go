@@ -1,0 +1,52 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/shared/cluster"
+)
+
+// Narrow writes a row that narrows what placement may decide, and bumps the placement version in the same commit.
+func Narrow(ctx context.Context, store State, clusterName string, row func(stamp int64) (Row, error)) error {
+	return NarrowAll(ctx, store, clusterName, func(stamp int64) ([]Write, error) {
+		r, err := row(stamp)
+		return []Write{{Put: r}}, err
+	})
+}
+
+// NarrowAll is [narrow] for several writes that go together.
+func NarrowAll(ctx context.Context, store State, clusterName string, writes func(stamp int64) ([]Write, error)) error {
+	key := Key{Cluster: clusterName, Sort: PrefixMeta}
+	for range MaxRaces {
+		got, err := store.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("reading cluster %s: %w", clusterName, err)
+		}
+		meta, ok := got.(*Meta)
+		if !ok || meta == nil {
+			return &cluster.Drop{Reason: fmt.Sprintf("cluster %q is not known", clusterName)}
+		}
+		w, err := writes(meta.Version + 1)
+		if err != nil || len(w) == 0 {
+			return err
+		}
+		err = store.Commit(ctx, Commit{Cluster: clusterName, Version: meta.Version, Writes: w})
+		var c *Conflict
+		if errors.As(err, &c) && c.Version {
+			continue
+		}
+		return err
+	}
+	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, MaxRaces)
+}
+
+// IgnoreConflict returns nil for a [Conflict]: somebody else has written the row, and the stream says so.
+func IgnoreConflict(err error) error {
+	var c *Conflict
+	if errors.As(err, &c) {
+		return nil
+	}
+	return err
+}
