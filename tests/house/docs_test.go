@@ -158,7 +158,7 @@ func shownBy(row string) string {
 	return cells[len(cells)-1]
 }
 
-// The settings in docs/design.md are the template's parameters, with their defaults.
+// The settings in docs/settings.md are the template's parameters, with their defaults.
 func TestDocumentedSettings(t *testing.T) {
 	var template struct {
 		Parameters map[string]struct {
@@ -169,17 +169,17 @@ func TestDocumentedSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, m := range settingRow.FindAllStringSubmatch(read(t, "docs/design.md"), -1) {
+	for _, m := range settingRow.FindAllStringSubmatch(read(t, "docs/settings.md"), -1) {
 		documented[m[1]] = strings.Trim(m[2], "–")
 	}
 	for name, p := range template.Parameters {
 		if got, ok := documented[name]; !ok || got != p.Default {
-			t.Errorf("docs/design.md says that %s is %q (there: %t), the template has %q", name, got, ok, p.Default)
+			t.Errorf("docs/settings.md says that %s is %q (there: %t), the template has %q", name, got, ok, p.Default)
 		}
 		delete(documented, name)
 	}
 	for name := range documented {
-		t.Errorf("docs/design.md has a setting %s, template.yaml has none", name)
+		t.Errorf("docs/settings.md has a setting %s, template.yaml has none", name)
 	}
 }
 
