@@ -2,10 +2,7 @@ package embedded
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"hash"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -270,30 +267,4 @@ func newStoredRow(row state.Row) (*storedRow, error) {
 		return nil, fmt.Errorf("row %s has %d bytes, at most %d are allowed", key.Sort, e.size, maxItem)
 	}
 	return e, nil
-}
-
-func newDigest() hash.Hash { return sha256.New() }
-
-// seal numbers the changes and carries the hash on over them.
-func (g *commitGroup) seal() {
-	d := g.store.digest
-	for _, c := range g.changes {
-		g.sequence++
-		key := c.key()
-		var data []byte
-		if c.new != nil {
-			data = c.new.data
-		}
-		d.Reset()
-		d.Write(g.hash[:])
-		var lengths [12]byte
-		binary.BigEndian.PutUint32(lengths[0:], uint32(len(key.Cluster))) //nolint:gosec // checkKey bounds it
-		binary.BigEndian.PutUint32(lengths[4:], uint32(len(key.Sort)))    //nolint:gosec // checkKey bounds it
-		binary.BigEndian.PutUint32(lengths[8:], uint32(len(data)))        //nolint:gosec // maxItem bounds it
-		d.Write(lengths[:])
-		d.Write([]byte(key.Cluster))
-		d.Write([]byte(key.Sort))
-		d.Write(data)
-		d.Sum(g.hash[:0])
-	}
 }

@@ -1,0 +1,67 @@
+package embedded
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"slices"
+)
+
+func newDigest() hash.Hash { return sha256.New() }
+
+// seal numbers the changes and carries the hash on over them.
+func (g *commitGroup) seal() {
+	d := g.store.digest
+	for _, c := range g.changes {
+		g.sequence++
+		key := c.key()
+		var data []byte
+		if c.new != nil {
+			data = c.new.data
+		}
+		d.Reset()
+		d.Write(g.hash[:])
+		var lengths [12]byte
+		binary.BigEndian.PutUint32(lengths[0:], uint32(len(key.Cluster))) //nolint:gosec // checkKey bounds it
+		binary.BigEndian.PutUint32(lengths[4:], uint32(len(key.Sort)))    //nolint:gosec // checkKey bounds it
+		binary.BigEndian.PutUint32(lengths[8:], uint32(len(data)))        //nolint:gosec // maxItem bounds it
+		d.Write(lengths[:])
+		d.Write([]byte(key.Cluster))
+		d.Write([]byte(key.Sort))
+		for _, member := range sortedMembers(data) {
+			d.Write(member)
+		}
+		d.Sum(g.hash[:0])
+	}
+}
+
+// sortedMembers splits an encoded row into its attributes, in order of name. The hash must not depend on the order in which
+// Go's struct declares them: {"b":[2,3],"a":1} and {"a":1,"b":[2,3]} are the same row. Objects within an attribute keep
+// their order.
+func sortedMembers(row []byte) [][]byte {
+	var members [][]byte
+	depth, start, quoted := 0, 0, false
+	for i := 0; i < len(row); i++ {
+		switch c := row[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth == 1 {
+				start = i + 1
+			}
+		case c == '}' || c == ']':
+			if depth--; depth == 0 && i > start {
+				members = append(members, row[start:i])
+			}
+		case c == ',' && depth == 1:
+			members = append(members, row[start:i])
+			start = i + 1
+		}
+	}
+	slices.SortFunc(members, bytes.Compare)
+	return members
+}
