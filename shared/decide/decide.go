@@ -333,8 +333,8 @@ func (d *decider) seed(of string) uint64 {
 // Differs reports whether the service's rows ask for something to be done that could be done.
 func (d *decider) Differs(s *cluster.Service) bool {
 	p := service.Reconcile(d.input(s))
-	d.shut[s.Short] = p.Refused
-	if len(p.Stops)+len(p.Choices)+len(p.Lost)+len(p.Counted)+len(p.Register)+len(p.Ended)+len(p.Told)+len(p.Seen)+len(p.Events) > 0 ||
+	d.shut[s.Short] = p.RefusedInstances
+	if len(p.Stops)+len(p.Choices)+len(p.LostTasks)+len(p.CountedFailures)+len(p.RegisterTargets)+len(p.DeregisterTargets)+len(p.EmittedTargets)+len(p.EventsBefore)+len(p.EventsAfter) > 0 ||
 		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending || d.unbalanced(s, p) {
 		return true
 	}
@@ -349,7 +349,7 @@ func (d *decider) Differs(s *cluster.Service) bool {
 		}
 		for _, provider := range d.next(s, wish)[:1] {
 			r := d.requestWith(provider, s, def, 1)
-			r.Instances, r.Unexplained = wish.start.On, true
+			r.Instances, r.Unexplained = wish.start.Instances, true
 			if len(d.engine.Place(r).Placed) > 0 {
 				return true
 			}

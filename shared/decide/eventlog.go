@@ -51,7 +51,7 @@ func (l *eventLog) changed() bool {
 
 // say appends an event if its cause is news.
 func (l *eventLog) say(cause string, now time.Time, e service.Event) {
-	if service.News(l.service, cause, now) {
+	if service.MarkEmitted(l.service, cause, now) {
 		l.events = append(l.events, e)
 	}
 }
@@ -60,7 +60,7 @@ func (l *eventLog) say(cause string, now time.Time, e service.Event) {
 func (l *eventLog) forget(but ...string) {
 	said := maps.Clone(l.service.Said)
 	maps.DeleteFunc(said, func(cause string, _ time.Time) bool {
-		return strings.HasPrefix(cause, service.Placing) && !slices.Contains(but, cause)
+		return strings.HasPrefix(cause, service.PlacementKeyPrefix) && !slices.Contains(but, cause)
 	})
 	if len(said) == 0 {
 		said = nil
@@ -83,7 +83,7 @@ func ServiceEvent(s *cluster.Service, message string, at time.Time) *cluster.Ser
 const placementFailed = "SERVICE_TASK_PLACEMENT_FAILURE"
 
 // provisioningLimit is what is said of tasks that cannot even wait.
-const provisioningLimit = service.Placing + "limit"
+const provisioningLimit = service.PlacementKeyPrefix + "limit"
 
 // The detail-types of ECS's service events.
 const (

@@ -11,23 +11,23 @@ import (
 // input is what a decision about the service rests on.
 func (d *decider) input(s *cluster.Service) service.Input {
 	in := service.Input{
-		Service: s, Tasks: d.concerning(s), Host: d.host, Now: d.now, Seed: d.seed(s.Name),
+		Service: s, Tasks: d.concerning(s), InstanceState: d.host, Now: d.now, Seed: d.seed(s.Name),
 		HealthChecked: func(name string) bool {
 			def := d.snap.Definitions[name]
 			return def != nil && def.HealthChecked
 		},
-		Throttle: d.snap.Throttle(s.Short), Alarms: d.snap.AlarmWatch(s.Short), Unhealthy: d.mostUnhealthy(), Limits: d.settings.Limits(),
+		Throttle: d.snap.Throttle(s.Short), Alarms: d.snap.AlarmWatch(s.Short), DistrustChecks: d.mostUnhealthy(), Limits: d.settings.Limits(),
 	}
 	if len(d.snap.Targets(s.Short)) > 0 {
 		in.Target = func(task string) *cluster.Target { return d.snap.Target(s.Short, task) }
 	}
-	in.Protected = func(task string) time.Time {
+	in.ProtectedUntil = func(task string) time.Time {
 		if p := d.snap.Protection(s.Short, task); p != nil {
 			return p.Until
 		}
 		return time.Time{}
 	}
-	in.Fits = func(name string) bool {
+	in.FitsEmptyInstance = func(name string) bool {
 		def := d.snap.Definitions[name]
 		return def != nil && slices.ContainsFunc(d.engine.Eligible(d.serviceRequest(s, def, 1).Spec), func(id string) bool {
 			return d.couldHold(d.snap.Instances[id], s, def)
@@ -37,11 +37,11 @@ func (d *decider) input(s *cluster.Service) service.Input {
 	if s.Strategy == cluster.Daemon && def != nil {
 		in.Eligible = d.eligible(s)
 		held := d.specs.running(s, def)
-		in.Matches = func(instance string) bool {
+		in.MeetsConstraints = func(instance string) bool {
 			v := d.snap.Instances[instance]
 			return v != nil && d.engine.Matches(v, held)
 		}
-		in.Busy = func(instance string) bool {
+		in.HasOtherTasks = func(instance string) bool {
 			v := d.snap.Instances[instance]
 			return v != nil && busy(d.snap, v)
 		}
@@ -76,21 +76,21 @@ func (d *decider) concerning(s *cluster.Service) []*cluster.Task {
 }
 
 // host is what an instance is to the tasks on it.
-func (d *decider) host(instance string) service.Host {
+func (d *decider) host(instance string) service.InstanceState {
 	v := d.snap.Instances[instance]
 	switch {
 	case v == nil || v.Instance == nil || v.Gone():
-		return service.HostGone
+		return service.InstanceDeregistered
 	case v.DisconnectedAt.IsZero() && v.Status != cluster.InstanceDraining:
-		return service.HostHere
+		return service.InstanceUsable
 	}
 	if at := d.lostAt(v); !at.IsZero() && !at.After(d.now) {
-		return service.HostLost
+		return service.InstanceTimedOut
 	}
 	if v.Status == cluster.InstanceDraining {
-		return service.HostDraining
+		return service.InstanceDraining
 	}
-	return service.HostHere
+	return service.InstanceUsable
 }
 
 // fewUnhealthy is how many tasks may look unhealthy at once before it is asked whether the checks are to be believed: in a

@@ -171,7 +171,7 @@ func (d *decider) movers(changed bool) []*mover {
 // resting reports whether the service will not change by itself: what is not RUNNING waits for an instance.
 func (d *decider) resting(m *mover) bool {
 	p := m.allowed
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.Lost) == 0 && p.LookAgain.IsZero() && len(p.Next.Older) == 0 &&
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() && len(p.Next.Older) == 0 &&
 		p.Next.Pending == d.snap.WaitingOf(m.service.Short)
 }
 
@@ -192,7 +192,7 @@ func (d *decider) underWay(movers []*mover) *wave {
 		if !m.service.Moving {
 			continue
 		}
-		replacing := service.Reconcile(d.input(m.service)).Replacing > 0
+		replacing := service.Reconcile(d.input(m.service)).Moves.InProgress > 0
 		if replacing {
 			out.owners[m.service.Short] = true
 		}
@@ -238,22 +238,22 @@ func (d *decider) move(m *mover, step placement.Move) {
 	if m.allowed == nil {
 		m.allowed = new(service.Reconcile(d.input(m.service)))
 	}
-	stops := m.allowed.MoveStops > 0 && !m.StartFirst
-	starts := m.allowed.Moves > 0 && step.Mode != placement.MoveStopFirst
+	stops := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
+	starts := m.allowed.Moves.StartFirst > 0 && step.Mode != placement.MoveStopFirst
 	m.moving, m.stuck = true, "no instance has room for what has to be done first"
-	if !stops && m.allowed.Moves == 0 {
+	if !stops && m.allowed.Moves.StartFirst == 0 {
 		m.stuck = "none of its tasks may be replaced now"
 	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
 	case starts:
 		if d.replace(m, t, step) {
-			m.allowed.Moves--
+			m.allowed.Moves.StartFirst--
 		}
-	case stops && (step.Mode == placement.MoveStopFirst || m.allowed.Moves == 0):
+	case stops && (step.Mode == placement.MoveStopFirst || m.allowed.Moves.StartFirst == 0):
 		d.plan.room(2)
 		d.plan.stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
-		m.allowed.MoveStops--
+		m.allowed.Moves.StopFirst--
 		m.targets = append(m.targets, step.To)
 		m.moves = append(m.moves, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
 	}
@@ -294,10 +294,10 @@ func (d *decider) moved(m *mover, broken string, changed bool) {
 	}
 	log := newEventLog(s, &next)
 	if len(m.moves) > 0 {
-		log.add(service.Moving(s.Name, m.moves))
+		log.add(service.MovingTasksMessage(s.Name, m.moves))
 	}
 	if broken != "" && broken != s.Unrepaired {
-		log.events = append(log.events, service.Event{Message: service.CannotMove(s.Name, broken)})
+		log.events = append(log.events, service.Event{Message: service.CannotMoveMessage(s.Name, broken)})
 	}
 	if !log.changed() {
 		return

@@ -22,18 +22,18 @@ const rowsPerService = 6
 // service brings one service closer to what its row asks for: stops first, then what waits, then what is missing.
 func (d *decider) service(s *cluster.Service) {
 	p := service.Reconcile(d.input(s))
-	d.shut[s.Short] = p.Refused
+	d.shut[s.Short] = p.RefusedInstances
 	log := newEventLog(s, p.Next)
 	if !slices.Equal(s.Providers, p.Next.Providers) { // what a rollback starts goes by the strategy of that revision
 		back := *s
 		back.Providers = p.Next.Providers
 		s = &back
 	}
-	for _, t := range p.Lost {
+	for _, t := range p.LostTasks {
 		d.plan.room(1)
 		d.writeOff(t)
 	}
-	for _, t := range p.Parted {
+	for _, t := range p.EndedPairs {
 		d.plan.room(1)
 		alone := *t
 		alone.Replaces, alone.Rev = "", t.Rev+1
@@ -43,11 +43,11 @@ func (d *decider) service(s *cluster.Service) {
 	if d.snap.Governed()[s.Name] == nil || next.Status != cluster.ServiceActive {
 		next.Moving, next.Unrepaired, next.Targets, next.GaveUp = false, "", nil, false // no rule asks for moves any more
 	}
-	log.told, log.coming, log.events = p.Told, len(p.Events), p.Seen
-	if p.Unthrottled {
+	log.told, log.coming, log.events = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore
+	if p.ThrottleCleared {
 		d.unthrottle(s)
 	}
-	d.count(p.Counted, log)
+	d.count(p.CountedFailures, log)
 	d.stops(s, p, log)
 	d.register(s, p, log)
 	d.starts(s, p, log)
@@ -119,10 +119,10 @@ func (d *decider) stops(s *cluster.Service, p service.Plan, log *eventLog) {
 		}
 	}
 	if len(running) > 0 {
-		log.add(service.Stopped(s.Name, ids(running)))
+		log.add(service.TasksStoppedMessage(s.Name, ids(running)))
 	}
 	if pending > 0 {
-		log.add(service.StoppedPending(s.Name, pending))
+		log.add(service.PendingTasksStoppedMessage(s.Name, pending))
 	}
 	d.tellZones(moved, log, zoneStopped)
 }
@@ -142,7 +142,7 @@ func (d *decider) stopRequest(s *cluster.Service, c service.Choice) placement.Re
 	if def == nil {
 		def = &cluster.TaskDefinition{}
 	}
-	return d.serviceRequest(s, def, c.N)
+	return d.serviceRequest(s, def, c.Count)
 }
 
 // finish writes the service's row if anything about it changed.
@@ -158,11 +158,11 @@ func (d *decider) finish(s *cluster.Service, p service.Plan, log *eventLog) {
 	d.recount(next)
 	d.waits(s, p, log)
 	d.tellPlacement(s, log)
-	log.events = append(log.events, p.Events...)
+	log.events = append(log.events, p.EventsAfter...)
 	d.rebalance(s, p, log)
 	d.tellSteady(s, p, log)
-	if !p.LookAgain.IsZero() {
-		d.plan.due(state.DueService, s.Name, p.LookAgain)
+	if !p.ReconsiderAt.IsZero() {
+		d.plan.due(state.DueService, s.Name, p.ReconsiderAt)
 	}
 	if log.changed() {
 		d.flush(log)
@@ -179,7 +179,7 @@ func (d *decider) waits(s *cluster.Service, p service.Plan, log *eventLog) {
 	case s.BlockedSince.IsZero() || log.placed || len(p.Stops)+len(p.Choices) > 0:
 		next.BlockedSince = d.now
 	}
-	if at := next.BlockedSince.Add(service.Patience(s)); p.Yields && at.After(d.now) {
+	if at := next.BlockedSince.Add(service.RoomTimeout(s)); p.MakesRoom && at.After(d.now) {
 		d.plan.due(state.DueService, s.Name, at)
 	}
 }
@@ -194,7 +194,7 @@ func (d *decider) recount(s *cluster.Service) {
 		by[s.Older[i].ID] = &s.Older[i]
 	}
 	for _, t := range d.snap.Owned(s.Short) {
-		if !t.Active() || t.Holds() && d.host(t.Instance) == service.HostGone {
+		if !t.Active() || t.Holds() && d.host(t.Instance) == service.InstanceDeregistered {
 			continue
 		}
 		of := by[t.Revision]
@@ -213,7 +213,7 @@ func (d *decider) recount(s *cluster.Service) {
 // hours.
 func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 	next := log.service
-	about := service.Placing + cause(next.Blocked)
+	about := service.PlacementKeyPrefix + cause(next.Blocked)
 	lasting := []string{about}
 	if log.limited {
 		lasting = append(lasting, provisioningLimit)
@@ -226,14 +226,14 @@ func (d *decider) tellPlacement(s *cluster.Service, log *eventLog) {
 		return
 	}
 	log.say(about, d.now, service.Event{
-		Message: service.UnableToPlace(s.Name, next.Blocked), Name: placementFailed, Reason: next.Blocked.Failure(),
+		Message: service.UnableToPlaceMessage(s.Name, next.Blocked), Name: placementFailed, Reason: next.Blocked.Failure(),
 	})
 }
 
 // tellSteady tells that a service has come to rest.
 func (d *decider) tellSteady(s *cluster.Service, p service.Plan, log *eventLog) {
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
-		log.events = append(log.events, service.Event{Message: service.SteadyState(s.Name), Name: "SERVICE_STEADY_STATE"})
+		log.events = append(log.events, service.Event{Message: service.SteadyStateMessage(s.Name), Name: "SERVICE_STEADY_STATE"})
 		if d.snap.Governed()[s.Name] != nil { // those that went may have left the others where a rule is broken
 			d.plan.due(state.DueService, s.Name, d.now)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Limits are the settings that bound what a decision about a service does.
 func (s *Settings) Limits() service.Limits {
-	return service.Limits{Ladder: s.Ladder, SettleHealthy: s.SettleHealthy, RestartGap: s.RestartGap, Wave: s.Wave, Retry: s.Recheck, RetryMax: s.RecheckMax}
+	return service.Limits{BackoffLadder: s.Ladder, StabilizeFor: s.SettleHealthy, RestartGap: s.RestartGap, ReplacePercent: s.Wave, RetryRefused: s.Recheck, RetryRefusedMax: s.RecheckMax}
 }
 
 // Settings are the numbers that decisions about services, tasks and requests rest on.

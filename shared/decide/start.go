@@ -36,7 +36,7 @@ func (d *decider) wishes(s *cluster.Service, p service.Plan) []*wish {
 		add(start.Revision).start = start
 	}
 	for _, t := range d.waitingOf(s) {
-		if r := p.Next.Revision(t.Revision); r != nil && !p.Held[r.ID] {
+		if r := p.Next.Revision(t.Revision); r != nil && !p.HeldRevisions[r.ID] {
 			w := add(r)
 			w.waiting = append(w.waiting, t)
 		}
@@ -113,7 +113,7 @@ func (d *decider) starts(s *cluster.Service, p service.Plan, log *eventLog) {
 		d.fulfil(s, w, log)
 	}
 	switch {
-	case len(p.Held) > 0 && log.service.Blocked == nil:
+	case len(p.HeldRevisions) > 0 && log.service.Blocked == nil:
 		log.service.Blocked = s.Blocked
 	case len(wishes) == 0:
 		log.service.Targets = nil
@@ -138,7 +138,7 @@ func (d *decider) fulfil(s *cluster.Service, w *wish, log *eventLog) {
 	}
 	for range w.start.Count {
 		if d.full(len(s.Providers) > 0) {
-			log.say(provisioningLimit, d.now, service.Event{Message: service.ProvisioningLimit(s.Name)})
+			log.say(provisioningLimit, d.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
 			log.limited = true
 			break
 		}
@@ -154,7 +154,7 @@ func (d *decider) place(s *cluster.Service, def *cluster.TaskDefinition, w *wish
 		n := len(next)
 		next = slices.DeleteFunc(next, func(p string) bool { return p == provider })
 		r := d.requestWith(provider, s, def, n-len(next))
-		r.Instances = w.start.On
+		r.Instances = w.start.Instances
 		result := d.placeWith(provider, r)
 		d.startPlaced(s, def, w, result.Placed, log)
 		if log.service.Blocked == nil && result.Diagnosis != nil {
@@ -241,7 +241,7 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 	log.placed = log.placed || len(placed) > 0
 	for _, where := range placed {
 		if d.plan.left() < rowsPerStart+log.rows() && len(started) > 0 {
-			log.add(service.Started(s.Name, started, replaced))
+			log.add(service.TasksStartedMessage(s.Name, started, replaced))
 			d.flush(log)
 			started, replaced = nil, 0
 		}
@@ -254,8 +254,8 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 			t, w.waiting = &old, w.waiting[1:]
 			d.waiting[d.strategic(t)]--
 		} else {
-			if w.start.Count--; w.start.Replaced > w.start.Count {
-				w.start.Replaced--
+			if w.start.Count--; w.start.ReplacesUnhealthy > w.start.Count {
+				w.start.ReplacesUnhealthy--
 				replaced++
 			}
 		}
@@ -263,7 +263,7 @@ func (d *decider) startPlaced(s *cluster.Service, def *cluster.TaskDefinition, w
 		started = append(started, t.ID)
 	}
 	if len(started) > 0 {
-		log.add(service.Started(s.Name, started, replaced))
+		log.add(service.TasksStartedMessage(s.Name, started, replaced))
 		d.placed = d.placed || d.snap.Governed()[s.Name] != nil
 	}
 }

@@ -11,7 +11,7 @@ const MostTargets = 500
 
 // register has tasks registered that have come to be RUNNING, and the registrations of those that have ended wound up (S9).
 func (d *decider) register(s *cluster.Service, p service.Plan, log *eventLog) {
-	for _, t := range p.Register {
+	for _, t := range p.RegisterTargets {
 		if now := d.snap.Task(t.Owner, t.ID); now == nil || !now.Active() {
 			continue // stopped by the same plan
 		}
@@ -19,7 +19,7 @@ func (d *decider) register(s *cluster.Service, p service.Plan, log *eventLog) {
 		d.plan.put(d.target(log.service, t))
 		d.plan.registrations(t.Owner, t.ID)
 	}
-	for _, t := range p.Ended {
+	for _, t := range p.DeregisterTargets {
 		d.windUp(t.Owner, t.ID)
 	}
 }

@@ -112,7 +112,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 	r := d.serviceRequest(s, def, 1)
 	counts := d.zones(s, r)
 	if !uneven(counts) {
-		if next.Rebalancing && p.Replacing == 0 {
+		if next.Rebalancing && p.Moves.InProgress == 0 {
 			next.Rebalancing = false
 			log.events = append(log.events, service.Event{
 				Message: "(service " + s.Name + ") is AZ balanced with " + listZones(counts) + ".", Name: rebalancingCompleted,
@@ -124,7 +124,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 		d.plan.due(state.DueService, s.Name, d.now) // nothing moves in the decision that completes a deployment
 		return
 	}
-	if p.Replacing == 0 && len(d.movable(s, richest(counts))) == 0 { // all are protected
+	if p.Moves.InProgress == 0 && len(d.movable(s, richest(counts))) == 0 { // all are protected
 		d.endRebalancing(log)
 		return
 	}
@@ -136,7 +136,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 		})
 	}
 	var started []*cluster.Task
-	for range min(p.Moves, MaxMoves) {
+	for range min(p.Moves.StartFirst, MaxMoves) {
 		t := d.toPoorerZone(s, def, r)
 		if t == nil {
 			break
@@ -144,7 +144,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 		started = append(started, t)
 	}
 	d.tellZones(started, log, zoneStarted)
-	if len(started) == 0 && p.Replacing == 0 && p.Moves > 0 {
+	if len(started) == 0 && p.Moves.InProgress == 0 && p.Moves.StartFirst > 0 {
 		log.say(noRoomInZone, d.now, service.Event{
 			Message: "(service " + s.Name + ") is unable to place a task in " + poorest(counts) + " because no container instance met all of its requirements.",
 			Name:    placementFailed,
@@ -155,7 +155,7 @@ func (d *decider) rebalance(s *cluster.Service, p service.Plan, log *eventLog) {
 // unbalanced reports whether the service has come to rest with its zones out of balance, and something could be done about it.
 func (d *decider) unbalanced(s *cluster.Service, p service.Plan) bool {
 	def := d.snap.Definitions[s.Deployment.TaskDefinition]
-	if !p.Steady || p.Replacing > 0 || p.Moves == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !d.rebalances(s, def) {
+	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !d.rebalances(s, def) {
 		return false
 	}
 	counts := d.zones(s, d.serviceRequest(s, def, 1))
@@ -182,7 +182,7 @@ func (d *decider) endRebalancing(log *eventLog) {
 }
 
 // noRoomInZone is what is said of a zone that should have more tasks and has no room.
-const noRoomInZone = service.Placing + "zone"
+const noRoomInZone = service.PlacementKeyPrefix + "zone"
 
 // poorest is the zone with the fewest tasks.
 func poorest(counts map[string]int) string {

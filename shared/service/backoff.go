@@ -123,8 +123,8 @@ func climb(b cluster.Backoff, e end, l Limits) cluster.Backoff {
 	}
 	b.Step++
 	b.Since, b.Reason = e.at, e.task.Reason
-	wait := jitter(delay(l.Ladder, b.Step), uint64(b.Step), e.task.Revision)
-	b.NextAttemptAt = e.at.Add(min(wait, delay(l.Ladder, len(l.Ladder))))
+	wait := jitter(delay(l.BackoffLadder, b.Step), uint64(b.Step), e.task.Revision)
+	b.NextAttemptAt = e.at.Add(min(wait, delay(l.BackoffLadder, len(l.BackoffLadder))))
 	return b
 }
 

@@ -118,8 +118,8 @@ func take(in Input) *census {
 		Input: in, next: &next, held: map[string]bool{}, died: map[string]time.Time{}, said: map[string]bool{},
 		backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
 	}
-	c.plan.Unthrottled = in.Throttle != nil && len(in.Throttle.Revisions) > 0 && len(c.backoffs) == 0
-	c.plan.Refused, c.later = refusals(in.Tasks, in.Limits, in.Now)
+	c.plan.ThrottleCleared = in.Throttle != nil && len(in.Throttle.Revisions) > 0 && len(c.backoffs) == 0
+	c.plan.RefusedInstances, c.later = refusals(in.Tasks, in.Limits, in.Now)
 	c.slab = make([]member, 0, len(in.Tasks))
 	c.regroup()
 	for _, t := range in.Tasks {
@@ -130,10 +130,10 @@ func take(in Input) *census {
 		g.pair()
 	}
 	byID := func(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) }
-	slices.SortFunc(c.plan.Lost, byID)
+	slices.SortFunc(c.plan.LostTasks, byID)
 	slices.SortFunc(c.failures, byID)
-	slices.SortFunc(c.plan.Register, byID)
-	slices.SortFunc(c.plan.Ended, byID)
+	slices.SortFunc(c.plan.RegisterTargets, byID)
+	slices.SortFunc(c.plan.DeregisterTargets, byID)
 	return c
 }
 
@@ -181,12 +181,12 @@ func (c *census) of(t *cluster.Task) *group {
 }
 
 func (c *census) count(t *cluster.Task) {
-	host := HostHere
-	if c.Host != nil && t.Holds() {
-		host = c.Host(t.Instance)
+	host := InstanceUsable
+	if c.InstanceState != nil && t.Holds() {
+		host = c.InstanceState(t.Instance)
 	}
-	if host == HostGone {
-		c.plan.Lost = append(c.plan.Lost, t)
+	if host == InstanceDeregistered {
+		c.plan.LostTasks = append(c.plan.LostTasks, t)
 		return
 	}
 	target := c.target(t)
@@ -195,7 +195,7 @@ func (c *census) count(t *cluster.Task) {
 	}
 	if t.Ended() {
 		if target != nil {
-			c.plan.Ended = append(c.plan.Ended, t)
+			c.plan.DeregisterTargets = append(c.plan.DeregisterTargets, t)
 		}
 		c.ended(t)
 		return
@@ -205,13 +205,13 @@ func (c *census) count(t *cluster.Task) {
 	}
 	g := c.of(t)
 	if !t.Active() {
-		if host != HostLost { // one that nobody hears of is not waited for: it ends when its agent is back
+		if host != InstanceTimedOut { // one that nobody hears of is not waited for: it ends when its agent is back
 			c.ending++
 			g.ending++
 		}
 		return
 	}
-	c.slab = append(c.slab, member{Task: t, leaving: host == HostDraining, lost: host == HostLost, protected: c.protected(t)})
+	c.slab = append(c.slab, member{Task: t, leaving: host == InstanceDraining, lost: host == InstanceTimedOut, protected: c.protected(t)})
 	m := &c.slab[len(c.slab)-1]
 	m.state = c.condition(g, m, target)
 	g.members = append(g.members, m)
@@ -231,7 +231,7 @@ func (c *census) count(t *cluster.Task) {
 		c.good++
 	}
 	if target == nil && g.Balanced() && t.Last == cluster.TaskRunning && (!c.checked(t) || t.Health == cluster.Healthy) {
-		c.plan.Register = append(c.plan.Register, t)
+		c.plan.RegisterTargets = append(c.plan.RegisterTargets, t)
 	}
 }
 
@@ -278,10 +278,10 @@ func (c *census) target(t *cluster.Task) *cluster.Target {
 
 // protected reports whether a task may not be stopped.
 func (c *census) protected(t *cluster.Task) bool {
-	if c.Protected == nil || c.Service.Status != cluster.ServiceActive {
+	if c.ProtectedUntil == nil || c.Service.Status != cluster.ServiceActive {
 		return false
 	}
-	return c.Protected(t.ID).After(c.Now)
+	return c.ProtectedUntil(t.ID).After(c.Now)
 }
 
 func (c *census) checked(t *cluster.Task) bool {
@@ -306,7 +306,7 @@ func (c *census) condition(g *group, m *member, target *cluster.Target) state {
 		return bad
 	case checked && m.Health != cluster.Healthy || balanced && (target == nil || target.Health() != cluster.Healthy):
 		return starting
-	case !checked && !balanced && m.Started.Time().Add(c.Limits.SettleHealthy).After(c.Now):
+	case !checked && !balanced && m.Started.Time().Add(c.Limits.StabilizeFor).After(c.Now):
 		return settling
 	}
 	return good
@@ -342,7 +342,7 @@ func (c *census) may(m *member) bool {
 // shielded reports whether a task that is to be stopped is protected, and has the end of that looked at.
 func (c *census) shielded(m *member) bool {
 	if m.protected {
-		c.lookAgain(c.Protected(m.ID))
+		c.lookAgain(c.ProtectedUntil(m.ID))
 	}
 	return m.protected
 }
@@ -387,7 +387,7 @@ func (c *census) leave(m *member, n int) {
 
 // serves reports whether a task is taken to do its work: it is up, or looks unhealthy where that is not believed.
 func (c *census) serves(m *member) bool {
-	return m.up() || c.Unhealthy && m.state == bad && !m.lost
+	return m.up() || c.DistrustChecks && m.state == bad && !m.lost
 }
 
 // choose has placement stop up to n of tasks that are all of one state and one deployment, as far as they may go, and returns how many.
@@ -412,7 +412,7 @@ func (c *census) choose(members []*member, n int, reason string) int {
 		}
 		return n
 	}
-	choice := Choice{N: n, Reason: reason}
+	choice := Choice{Count: n, Reason: reason}
 	for _, m := range members {
 		choice.Candidates = append(choice.Candidates, m.Task)
 		m.gone = true

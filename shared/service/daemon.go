@@ -81,14 +81,14 @@ func (c *census) stays(m *member) bool {
 	case m.Instance == "" || c.unmatched(m):
 		return false
 	case m.leaving:
-		return c.Busy != nil && c.Busy(m.Instance)
+		return c.HasOtherTasks != nil && c.HasOtherTasks(m.Instance)
 	}
 	return true
 }
 
 // unmatched reports whether a task's instance meets neither the constraints of its deployment nor today's.
 func (c *census) unmatched(m *member) bool {
-	return m.Instance != "" && c.Matches != nil && !c.Matches(m.Instance) && !c.eligible(m.Instance)
+	return m.Instance != "" && c.MeetsConstraints != nil && !c.MeetsConstraints(m.Instance) && !c.eligible(m.Instance)
 }
 
 // eligible reports whether the instance is one of the eligible, which are in order.
@@ -113,7 +113,7 @@ func daemonRank(m *member) state {
 // renew stops the tasks of older revisions, as many as may go while the new one's do not keep failing, and unhealthy ones,
 // so many at once as the bound on that allows: where another can be started.
 func (c *census) renew(keep map[string]*member) {
-	wave := max(1, (len(c.Eligible)*c.Limits.Wave+99)/100) - c.ending
+	wave := max(1, (len(c.Eligible)*c.Limits.ReplacePercent+99)/100) - c.ending
 	rolling := c.mayRoll(keep)
 	for _, id := range c.turned(sortedKeys(keep), c.primary()) {
 		m := keep[id]
@@ -125,7 +125,7 @@ func (c *census) renew(keep map[string]*member) {
 				rolling--
 			}
 		case m.state != bad || m.lost:
-		case c.Unhealthy:
+		case c.DistrustChecks:
 			c.unhealthy++
 		case wave > 0 && c.stop(m, c.ailment(m)):
 			wave--
@@ -182,7 +182,7 @@ func (c *census) startDaemons(short []string) {
 	if n < len(short) { // on those that have room: it may be that one never has
 		short = c.turned(short, p)
 	}
-	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, On: short})
+	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, Instances: short})
 	c.active += n
 }
 

@@ -52,7 +52,7 @@ func TestTheRowIsBounded(t *testing.T) {
 	p := w.step()
 	b, _ := json.Marshal(p.Next)
 	expect(t, "row below 400 KB", len(b) < 400<<10, true)
-	expect(t, "events at most the ring", len(p.Seen) <= 100, true)
+	expect(t, "events at most the ring", len(p.EventsBefore) <= 100, true)
 }
 
 // Failures of a's tasks while it was an older deployment count against the rollback to it.
@@ -94,7 +94,7 @@ func TestDoubtedTasksCountForTheFloor(t *testing.T) {
 	p := w.step()
 	n := len(p.Stops)
 	for _, c := range p.Choices {
-		n += c.N
+		n += c.Count
 	}
 	expect(t, "stops", n <= 10, true)
 }
@@ -159,14 +159,14 @@ func TestTheEndOfAProtectionIsLookedAt(t *testing.T) {
 			w.set(id, func(t *cluster.Task) { t.Health = cluster.Unhealthy })
 		} else {
 			w.set(id, func(t *cluster.Task) { t.Instance = "leaving" })
-			w.hosts["leaving"] = HostDraining
+			w.hosts["leaving"] = InstanceDraining
 		}
 		var p Plan
 		for range 40 {
 			p = w.step()
 			w.pass(5 * time.Second)
 		}
-		if p.LookAgain.IsZero() {
+		if p.ReconsiderAt.IsZero() {
 			t.Errorf("sick %v: nobody looks again when the protection ends", sick)
 		}
 	}
@@ -178,7 +178,7 @@ func TestLostTasksAreReplacedWhileChecksAreDoubted(t *testing.T) {
 	for _, id := range w.ids()[:3] {
 		w.set(id, func(t *cluster.Task) { t.Instance = "away" })
 	}
-	w.hosts["away"] = HostLost
+	w.hosts["away"] = InstanceTimedOut
 	w.mass = true
 	starts := 0
 	for range 100 {
@@ -205,10 +205,10 @@ func TestLostTasksAreReplacedAtOnce(t *testing.T) {
 			}
 		})
 	}
-	w.hosts["away"] = HostLost
+	w.hosts["away"] = InstanceTimedOut
 	p := w.step()
 	expect(t, "starts", p.Starts[0].Count, 7) // 5, and a fifth of the service's tasks
-	expect(t, "of them for unhealthy ones", p.Starts[0].Replaced, 2)
+	expect(t, "of them for unhealthy ones", p.Starts[0].ReplacesUnhealthy, 2)
 }
 
 // Where a missing task's start takes the room that maximumPercent leaves, a task that has to leave its instance stops in the same
@@ -218,7 +218,7 @@ func TestALeavingTaskDoesNotWaitForTheRoomThatAnotherTook(t *testing.T) {
 	w.service.MinHealthy, w.service.MaxPercent = 0, 100
 	ids := w.ids()
 	w.set(ids[0], func(t *cluster.Task) { t.Instance = "leaving" })
-	w.hosts["leaving"] = HostDraining
+	w.hosts["leaving"] = InstanceDraining
 	w.die(ids[1])
 	w.now = w.now.Add(time.Minute)
 	p := w.step()
@@ -234,7 +234,7 @@ func TestNobodyWaitsForTasksOnLostInstances(t *testing.T) {
 	w.rest(20)
 	ids := w.ids()
 	w.set(ids[0], func(t *cluster.Task) { t.Instance = "away" })
-	w.hosts["away"] = HostLost
+	w.hosts["away"] = InstanceTimedOut
 	w.rest(20)
 	expect(t, "being stopped", w.tasks[ids[0]].Desired, cluster.TaskStopped)
 	w.set(ids[1], func(t *cluster.Task) { t.Health = cluster.Unhealthy })
@@ -304,8 +304,8 @@ func TestProtectedTasksOutlastARollout(t *testing.T) {
 	var p Plan
 	for range 400 {
 		p = w.step()
-		if !p.LookAgain.IsZero() && idle(p) {
-			w.pass(p.LookAgain.Sub(w.now))
+		if !p.ReconsiderAt.IsZero() && idle(p) {
+			w.pass(p.ReconsiderAt.Sub(w.now))
 			continue
 		}
 		w.pass(5 * time.Second)
@@ -322,13 +322,13 @@ func TestRefusedRegistrationsCount(t *testing.T) {
 	target := &cluster.Target{Task: "t1", Owner: "web", Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed, Reason: "TargetGroupNotFound"}}}
 	in.Target = func(string) *cluster.Target { return target }
 	p := Reconcile(in)
-	expect(t, "counted at once", len(p.Counted), 0)
-	expect(t, "told", p.Events[0].Message, "(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
-	in.Now = p.LookAgain
+	expect(t, "counted at once", len(p.CountedFailures), 0)
+	expect(t, "told", p.EventsAfter[0].Message, "(service web) failed to register targets in (target-group arn:tg) with (error TargetGroupNotFound)")
+	in.Now = p.ReconsiderAt
 	in.Service = p.Next
 	p = Reconcile(in)
 	expect(t, "counted", p.Next.Deployment.Failed, 1)
-	expect(t, "told again", len(p.Events), 0)
+	expect(t, "told again", len(p.EventsAfter), 0)
 }
 
 // Tasks that run have what the throttle's row says be over, for good: theirs will be gone one day.
@@ -337,24 +337,24 @@ func TestAThrottleEndsForGood(t *testing.T) {
 	in.Throttle = &cluster.Throttle{Owner: "web", Revisions: map[string]cluster.Backoff{
 		"ecs-svc/a": {Step: 4, Failures: 4, Since: noon.Add(-2 * time.Hour), NextAttemptAt: noon.Add(-time.Hour)},
 	}}
-	expect(t, "unthrottled", Reconcile(in).Unthrottled, true)
+	expect(t, "unthrottled", Reconcile(in).ThrottleCleared, true)
 	in.Tasks = nil
-	expect(t, "unthrottled by nothing", Reconcile(in).Unthrottled, false)
+	expect(t, "unthrottled by nothing", Reconcile(in).ThrottleCleared, false)
 }
 
 // While most of the cluster looks unhealthy, a service goes on as if its own tasks were well.
 func TestWhileChecksAreDoubted(t *testing.T) {
 	doubted := func(desired, minHealthy, maxPercent int) Input {
 		in := with(desired, minHealthy, maxPercent, task("t1"), task("t2", sickTask), task("t3", sickTask))
-		in.Unhealthy = true
+		in.DistrustChecks = true
 		return in
 	}
 	t.Run("NothingIsReplaced", func(t *testing.T) {
 		expect(t, "plan", says(Reconcile(doubted(3, 100, 200))), "")
 	})
 	t.Run("TasksMayMove", func(t *testing.T) {
-		expect(t, "moves", Reconcile(doubted(3, 100, 200)).Moves, 3)
-		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).MoveStops, 0) // one of three is known to be well
+		expect(t, "moves", Reconcile(doubted(3, 100, 200)).Moves.StartFirst, 3)
+		expect(t, "moves of tasks that stop first", Reconcile(doubted(3, 50, 100)).Moves.StopFirst, 0) // one of three is known to be well
 	})
 	t.Run("WhatIsTooManyGoesForThat", func(t *testing.T) {
 		p := Reconcile(doubted(1, 100, 200))
@@ -364,21 +364,21 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 		}
 	})
 	for name, of := range map[string]struct {
-		host   Host
+		host   InstanceState
 		reason string
 	}{
-		"ADrainingInstanceIsLeft": {HostDraining, drained},
-		"ALostInstanceIsLeft":     {HostLost, "The agent of its container instance has been disconnected for too long."},
+		"ADrainingInstanceIsLeft": {InstanceDraining, drained},
+		"ALostInstanceIsLeft":     {InstanceTimedOut, "The agent of its container instance has been disconnected for too long."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := func(id string) Host {
+			host := func(id string) InstanceState {
 				if id == "i-t3" {
 					return of.host
 				}
-				return HostHere
+				return InstanceUsable
 			}
 			in := doubted(3, 100, 200)
-			in.Host = host
+			in.InstanceState = host
 			expect(t, "plan", says(Reconcile(in)), "start")
 			for seed := range uint64(20) { // whatever is drawn
 				in.Seed = seed
@@ -388,7 +388,7 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 				expect(t, "reason", p.Stops[0].Reason, of.reason)
 			}
 			in = doubted(3, 50, 100)
-			in.Host = host
+			in.InstanceState = host
 			expect(t, "where nothing may start first", says(Reconcile(in)), "stop t3; start")
 		})
 	}

@@ -9,7 +9,7 @@ import (
 
 // named are the eventNames that a plan tells.
 func named(p Plan) (names []string) {
-	for _, e := range slices.Concat(p.Seen, p.Events) {
+	for _, e := range slices.Concat(p.EventsBefore, p.EventsAfter) {
 		if e.Name != "" {
 			names = append(names, e.Name)
 		}
@@ -36,14 +36,14 @@ func TestEventNames(t *testing.T) {
 		w := daemon(t, "a", "b")
 		w.eligible = []string{"a"}
 		in := w.input()
-		in.Matches = func(instance string) bool { return instance == "a" }
+		in.MeetsConstraints = func(instance string) bool { return instance == "a" }
 		w.protect["none"] = w.now
 		p := Reconcile(in)
 		expect(t, "told", slices.Contains(named(p), "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"), true)
 		expect(t, "stops", len(p.Stops), 1)
 		in.Service = p.Next // as where the stop has yet to be seen
 		expect(t, "told again", slices.Contains(named(Reconcile(in)), "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"), false)
-		in.Matches = nil
+		in.MeetsConstraints = nil
 		expect(t, "where it is draining", slices.Contains(named(Reconcile(w.input())), "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"), false)
 	})
 	for _, registry := range []bool{true, false} {

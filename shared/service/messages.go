@@ -11,12 +11,12 @@ import (
 // maxMessage bounds a service event, in bytes: a hundred task ids or so.
 const maxMessage = 4096
 
-// SteadyState is the event of a service whose tasks are all RUNNING, in ECS's words as are all that follow (S12).
-func SteadyState(name string) string { return event(name, "has reached a steady state.") }
+// SteadyStateMessage is the event of a service whose tasks are all RUNNING, in ECS's words as are all that follow (S12).
+func SteadyStateMessage(name string) string { return event(name, "has reached a steady state.") }
 
-// Started is the event of tasks started, replaced of them in the place of unhealthy ones. Of very many, the first are
+// TasksStartedMessage is the event of tasks started, replaced of them in the place of unhealthy ones. Of very many, the first are
 // named and the rest counted.
-func Started(name string, ids []string, replaced int) string {
+func TasksStartedMessage(name string, ids []string, replaced int) string {
 	text := listed(event(name, fmt.Sprintf("has started %d tasks:", len(ids))), ids)
 	if replaced > 0 {
 		text += fmt.Sprintf(" Amazon ECS replaced %d tasks due to an unhealthy status.", replaced)
@@ -24,64 +24,64 @@ func Started(name string, ids []string, replaced int) string {
 	return text
 }
 
-// Stopped is the event of RUNNING tasks stopped, named as in [Started].
-func Stopped(name string, ids []string) string {
+// TasksStoppedMessage is the event of RUNNING tasks stopped, named as in [Started].
+func TasksStoppedMessage(name string, ids []string) string {
 	return listed(event(name, fmt.Sprintf("has stopped %d running tasks:", len(ids))), ids)
 }
 
-// StoppedPending is the event of n tasks stopped before they were RUNNING.
-func StoppedPending(name string, n int) string {
+// PendingTasksStoppedMessage is the event of n tasks stopped before they were RUNNING.
+func PendingTasksStoppedMessage(name string, n int) string {
 	return event(name, fmt.Sprintf("stopped %d pending tasks.", n))
 }
 
-// DeploymentCompleted is the event of a deployment that has reached its desired count.
-func DeploymentCompleted(name, deployment string) string {
+// DeploymentCompletedMessage is the event of a deployment that has reached its desired count.
+func DeploymentCompletedMessage(name, deployment string) string {
 	return event(name, "(deployment "+deployment+") deployment completed.")
 }
 
-// DeploymentFailed is the event of a deployment that has failed, and why.
-func DeploymentFailed(name, deployment, why string) string {
+// DeploymentFailedMessage is the event of a deployment that has failed, and why.
+func DeploymentFailedMessage(name, deployment, why string) string {
 	return event(name, "(deployment "+deployment+") deployment failed: "+why+".")
 }
 
-// RollingBack is the event of a service that goes back to an earlier deployment.
-func RollingBack(name, deployment string) string {
+// RollingBackMessage is the event of a service that goes back to an earlier deployment.
+func RollingBackMessage(name, deployment string) string {
 	return event(name, "rolling back to deployment "+deployment+".")
 }
 
-// Impaired is the event of a service whose starts are slowed down (S7).
-func Impaired(name string) string {
+// StartsImpairedMessage is the event of a service whose starts are slowed down (S7).
+func StartsImpairedMessage(name string) string {
 	return event(name, "is unable to consistently start tasks successfully.")
 }
 
-// NoSuchAlarms is the event of a deployment whose alarms are not all there: beyond ECS, which says nothing.
-func NoSuchAlarms(name, deployment string, alarms []string) string {
+// MissingAlarmsMessage is the event of a deployment whose alarms are not all there: beyond ECS, which says nothing.
+func MissingAlarmsMessage(name, deployment string, alarms []string) string {
 	return bounded(event(name, "(deployment "+deployment+") has alarms that do not exist: "+strings.Join(alarms, ", ")+"."))
 }
 
-// Stuck is the event of a deployment whose percentages leave it no step to take.
-func Stuck(name string) string {
+// DeploymentStuckMessage is the event of a deployment whose percentages leave it no step to take.
+func DeploymentStuckMessage(name string) string {
 	return event(name, "was unable to stop or start tasks during a deployment because of the service deployment configuration. "+
 		"Update the minimumHealthyPercent or maximumPercent value and try again.")
 }
 
-// Protected is the event of n tasks of a deployment that would be stopped if they were not protected.
-func Protected(name, deployment string, n int) string {
+// TasksProtectedMessage is the event of n tasks of a deployment that would be stopped if they were not protected.
+func TasksProtectedMessage(name, deployment string, n int) string {
 	return event(name, fmt.Sprintf("was unable to reach steady state because (taskSet %s) was unable to scale in due to (reason %d tasks under protection)", deployment, n))
 }
 
-// TooManyUnhealthy is the event of n tasks that are unhealthy and are not replaced, as most of the cluster looks so.
-func TooManyUnhealthy(name string, n int) string {
+// TooManyUnhealthyMessage is the event of n tasks that are unhealthy and are not replaced, as most of the cluster looks so.
+func TooManyUnhealthyMessage(name string, n int) string {
 	return event(name, fmt.Sprintf("is not replacing %d unhealthy tasks, because too many tasks of the cluster look unhealthy at once.", n))
 }
 
-// UnhealthyContainer is the event of a task whose container health check fails.
-func UnhealthyContainer(name, task string) string {
+// UnhealthyContainerMessage is the event of a task whose container health check fails.
+func UnhealthyContainerMessage(name, task string) string {
 	return event(name, "(task "+task+") failed container health checks.")
 }
 
-// UnhealthyTarget is the event of a task whose target group or Cloud Map service finds it unhealthy.
-func UnhealthyTarget(name, task string, r *cluster.Registration) string {
+// UnhealthyTargetMessage is the event of a task whose target group or Cloud Map service finds it unhealthy.
+func UnhealthyTargetMessage(name, task string, r *cluster.Registration) string {
 	where := "target-group " + r.ARN
 	if r.Registry {
 		where = "service-registry " + r.ARN
@@ -89,29 +89,29 @@ func UnhealthyTarget(name, task string, r *cluster.Registration) string {
 	return bounded(event(name, fmt.Sprintf("(task %s) (port %d) is unhealthy in (%s) due to (reason %s).", task, r.Port, where, r.Reason)))
 }
 
-// Registered and Deregistered are the events of n tasks put into a target group, or taken out of it.
-func Registered(name string, n int, targetGroup string) string {
+// TargetsRegisteredMessage and Deregistered are the events of n tasks put into a target group, or taken out of it.
+func TargetsRegisteredMessage(name string, n int, targetGroup string) string {
 	return event(name, fmt.Sprintf("registered %d targets in (target-group %s)", n, targetGroup))
 }
 
 // Deregistered: see [Registered].
-func Deregistered(name string, n int, targetGroup string) string {
+func TargetsDeregisteredMessage(name string, n int, targetGroup string) string {
 	return event(name, fmt.Sprintf("deregistered %d targets in (target-group %s)", n, targetGroup))
 }
 
-// NotRegistered is the event of a task that a target group refused.
-func NotRegistered(name, targetGroup, why string) string {
+// RegistrationFailedMessage is the event of a task that a target group refused.
+func RegistrationFailedMessage(name, targetGroup, why string) string {
 	return bounded(event(name, fmt.Sprintf("failed to register targets in (target-group %s) with (error %s)", targetGroup, why)))
 }
 
-// Draining is the event of n tasks that get no new connections any more.
-func Draining(name string, n int) string {
+// ConnectionsDrainingMessage is the event of n tasks that get no new connections any more.
+func ConnectionsDrainingMessage(name string, n int) string {
 	return event(name, fmt.Sprintf("has begun draining connections on %d tasks.", n))
 }
 
-// UnableToPlace is the event of a task that found no instance: ECS's words first, whose closest instance says little,
+// UnableToPlaceMessage is the event of a task that found no instance: ECS's words first, whose closest instance says little,
 // then all that Berth knows (P17).
-func UnableToPlace(name string, d *cluster.Diagnosis) string {
+func UnableToPlaceMessage(name string, d *cluster.Diagnosis) string {
 	text := "was unable to place a task because no container instance met all of its requirements."
 	switch {
 	case d.Empty != "":
@@ -128,8 +128,8 @@ func UnableToPlace(name string, d *cluster.Diagnosis) string {
 	return bounded(event(name, text))
 }
 
-// ProvisioningLimit is the event of tasks that cannot even wait for an instance, as too many of the cluster do (C4).
-func ProvisioningLimit(name string) string {
+// ProvisioningLimitMessage is the event of tasks that cannot even wait for an instance, as too many of the cluster do (C4).
+func ProvisioningLimitMessage(name string) string {
 	return event(name, "was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded.")
 }
 
@@ -182,8 +182,8 @@ func bounded(s string) string {
 // Move is one task on its way to another instance.
 type Move struct{ Task, From, To, Why string }
 
-// Moving is the event of tasks whose replacement on another instance was started, or that were stopped for it.
-func Moving(name string, moves []Move) string {
+// MovingTasksMessage is the event of tasks whose replacement on another instance was started, or that were stopped for it.
+func MovingTasksMessage(name string, moves []Move) string {
 	entries := make([]string, len(moves))
 	for i, m := range moves {
 		entries[i] = fmt.Sprintf("%s) (from %s to %s: %s", m.Task, m.From, m.To, m.Why)
@@ -191,7 +191,7 @@ func Moving(name string, moves []Move) string {
 	return listed(event(name, fmt.Sprintf("is moving %d tasks:", len(moves))), entries)
 }
 
-// CannotMove is the event of tasks that break a rule where they are, with no moves that would mend it.
-func CannotMove(name, why string) string {
+// CannotMoveMessage is the event of tasks that break a rule where they are, with no moves that would mend it.
+func CannotMoveMessage(name, why string) string {
 	return bounded(event(name, "has tasks that break a rule where they are, and no moves mend it: "+why+"."))
 }

@@ -62,7 +62,7 @@ func (c *census) settle(g *group, all bool) {
 			if c.stop(m, "Replaced on another instance.") {
 				next.successor, m.by = false, nil
 			}
-		case all || next.state == bad && !c.Unhealthy:
+		case all || next.state == bad && !c.DistrustChecks:
 			if c.stop(next, c.scaling(g)) {
 				m.by = nil
 			}

@@ -103,14 +103,14 @@ func TestHowManyMayMove(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Reconcile(c.in)
-			expect(t, "moves", p.Moves, c.moves)
-			expect(t, "stops first", p.MoveStops, c.stops)
+			expect(t, "moves", p.Moves.StartFirst, c.moves)
+			expect(t, "stops first", p.Moves.StopFirst, c.stops)
 		})
 	}
 	t.Run("SteadyMeanwhile", func(t *testing.T) {
 		p := Reconcile(with(1, 100, 200, task("t1"), task("t2", pendingTask, replacing("t1"))))
 		expect(t, "steady", p.Steady, true)
-		expect(t, "replacing", p.Replacing, 1)
+		expect(t, "replacing", p.Moves.InProgress, 1)
 	})
 }
 

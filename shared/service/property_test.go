@@ -65,9 +65,9 @@ func (w *world) happen(rt *rapid.T, i int) {
 		s.Desired = rapid.IntRange(0, 9).Draw(rt, "to")
 		w.service = &s
 	case "drain":
-		w.hosts[fmt.Sprintf("i%d", i%7)] = HostDraining
+		w.hosts[fmt.Sprintf("i%d", i%7)] = InstanceDraining
 	case "lose":
-		w.hosts[fmt.Sprintf("i%d", i%7)] = rapid.SampledFrom([]Host{HostLost, HostGone}).Draw(rt, "host")
+		w.hosts[fmt.Sprintf("i%d", i%7)] = rapid.SampledFrom([]InstanceState{InstanceTimedOut, InstanceDeregistered}).Draw(rt, "host")
 	case "return":
 		delete(w.hosts, fmt.Sprintf("i%d", i%7))
 	case "protect":

@@ -15,7 +15,7 @@ func Reconcile(in Input) Plan {
 	c := take(in)
 	c.see()
 	c.judge()
-	c.plan.Seen, c.plan.Events = c.plan.Events, nil
+	c.plan.EventsBefore, c.plan.EventsAfter = c.plan.EventsAfter, nil
 	if in.Service.Strategy == cluster.Daemon {
 		c.daemon()
 	} else {
@@ -48,7 +48,7 @@ func (c *census) close() {
 		}
 	}
 	n.Older = older
-	p.Next, p.LookAgain = n, c.later
+	p.Next, p.ReconsiderAt = n, c.later
 }
 
 // tally writes the deployment's counts as they are before the plan; PROVISIONING ones are pending.
@@ -69,7 +69,7 @@ func (g *group) tally() {
 // idle reports whether the plan leaves all tasks as they are.
 func (c *census) idle() bool {
 	p := &c.plan
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.Lost) == 0
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0
 }
 
 // scaling is the reason of tasks that go as fewer are wanted of their deployment, in ECS's words.

@@ -47,7 +47,7 @@ func TestReplica(t *testing.T) {
 		w.die(w.ids()[0])
 		p := w.step()
 		expect(t, "starts", len(p.Starts), 0)
-		expect(t, "look again", p.LookAgain, w.now.Add(7*time.Second))
+		expect(t, "look again", p.ReconsiderAt, w.now.Add(7*time.Second))
 		w.pass(7 * time.Second)
 		expect(t, "starts then", len(w.step().Starts), 1)
 	})
@@ -55,7 +55,7 @@ func TestReplica(t *testing.T) {
 		w := at(t, 5)
 		w.service.Desired = 2
 		p := w.step()
-		expect(t, "choice", p.Choices[0].N, 3)
+		expect(t, "choice", p.Choices[0].Count, 3)
 		expect(t, "of", len(p.Choices[0].Candidates), 5)
 	})
 	t.Run("NeverStopsProtectedTasks", func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestReplica(t *testing.T) {
 		p := w.step()
 		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
 		expect(t, "told", w.heard("was unable to scale in due to (reason 2 tasks under protection)"), true)
-		expect(t, "look again", p.LookAgain, w.now.Add(time.Hour))
-		expect(t, "said again", len(w.step().Events), 0)
+		expect(t, "look again", p.ReconsiderAt, w.now.Add(time.Hour))
+		expect(t, "said again", len(w.step().EventsAfter), 0)
 	})
 	t.Run("StopsAllOfADeletedService", func(t *testing.T) {
 		w := at(t, 3)
@@ -90,7 +90,7 @@ func TestUnhealthy(t *testing.T) {
 		ill(w, 1)
 		p := w.step()
 		expect(t, "starts", p.Starts[0].Count, 1)
-		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "replaced", p.Starts[0].ReplacesUnhealthy, 1)
 		expect(t, "stops", len(p.Stops), 0)
 		expect(t, "told", w.heard("failed container health checks."), true)
 		w.pass(5 * time.Second)
@@ -132,7 +132,7 @@ func TestUnhealthy(t *testing.T) {
 		ill(w, 1)
 		p := w.step()
 		expect(t, "idle", idle(p), true)
-		expect(t, "look again", p.LookAgain.IsZero(), false)
+		expect(t, "look again", p.ReconsiderAt.IsZero(), false)
 	})
 	t.Run("NoneWhileMostOfTheClusterLooksUnhealthy", func(t *testing.T) {
 		w := at(t, 2)
@@ -153,7 +153,7 @@ func TestUnhealthy(t *testing.T) {
 func TestDraining(t *testing.T) {
 	t.Run("ReplacesWithinThePercentages", func(t *testing.T) {
 		w := at(t, 4)
-		w.hosts[w.tasks[w.ids()[0]].Instance] = HostDraining
+		w.hosts[w.tasks[w.ids()[0]].Instance] = InstanceDraining
 		p := w.step()
 		expect(t, "starts", p.Starts[0].Count, 1)
 		expect(t, "stops", len(p.Stops), 0)
@@ -168,7 +168,7 @@ func TestDraining(t *testing.T) {
 		w.rest(20)
 		w.pass(time.Minute)
 		for _, id := range w.ids()[:3] {
-			w.hosts[w.tasks[id].Instance] = HostDraining
+			w.hosts[w.tasks[id].Instance] = InstanceDraining
 		}
 		p := w.step()
 		expect(t, "stops", len(p.Stops), 2)
@@ -177,14 +177,14 @@ func TestDraining(t *testing.T) {
 	t.Run("StopsPendingOnesAtOnce", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.step()
-		w.hosts[w.tasks[w.ids()[0]].Instance] = HostDraining
+		w.hosts[w.tasks[w.ids()[0]].Instance] = InstanceDraining
 		p := w.step()
 		expect(t, "stops", len(p.Stops), 1)
 		expect(t, "starts", p.Starts[0].Count, 1)
 	})
 	t.Run("ALostInstanceHasItsTasksReplacedFirst", func(t *testing.T) {
 		w := at(t, 2)
-		w.hosts[w.tasks[w.ids()[0]].Instance] = HostLost
+		w.hosts[w.tasks[w.ids()[0]].Instance] = InstanceTimedOut
 		p := w.step()
 		expect(t, "starts", p.Starts[0].Count, 1)
 		expect(t, "stops", len(p.Stops), 0)
@@ -209,11 +209,11 @@ func TestDaemon(t *testing.T) {
 		expect(t, "completed", w.service.Deployment.Completed(), true)
 		w.eligible = []string{"a", "b", "c"}
 		p := w.step()
-		expect(t, "starts on", p.Starts[0].On[0], "c")
+		expect(t, "starts on", p.Starts[0].Instances[0], "c")
 	})
 	t.Run("LastToGoFromADrainingInstance", func(t *testing.T) {
 		w := daemon(t, "a", "b")
-		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, HostDraining, true
+		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, InstanceDraining, true
 		expect(t, "stops while others run", len(w.step().Stops), 0)
 		w.busy["a"] = false
 		p := w.step()
@@ -222,7 +222,7 @@ func TestDaemon(t *testing.T) {
 	})
 	t.Run("StaysThereWhateverIsDeployed", func(t *testing.T) {
 		w := daemon(t, "a", "b")
-		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, HostDraining, true
+		w.eligible, w.hosts["a"], w.busy["a"] = []string{"b"}, InstanceDraining, true
 		w.deploy("b")
 		p := w.step()
 		expect(t, "stops", len(p.Stops), 1)
@@ -237,7 +237,7 @@ func TestDaemon(t *testing.T) {
 	t.Run("ATaskThatNobodyHearsOfIsNotWaitedFor", func(t *testing.T) {
 		w := daemon(t, "a", "b", "c")
 		w.checked = true
-		w.eligible, w.hosts["c"] = []string{"a", "b"}, HostLost
+		w.eligible, w.hosts["c"] = []string{"a", "b"}, InstanceTimedOut
 		w.rest(20)
 		w.deploy("b")
 		w.rest(20)
@@ -282,12 +282,12 @@ func TestDaemon(t *testing.T) {
 		w := daemon(t, "a")
 		w.eligible = []string{"a", "b"}
 		in := w.input()
-		in.Matches = func(instance string) bool { return instance == "a" } // as when the deployment was made
+		in.MeetsConstraints = func(instance string) bool { return instance == "a" } // as when the deployment was made
 		p := Reconcile(in)
-		expect(t, "starts on", p.Starts[0].On[0], "b")
+		expect(t, "starts on", p.Starts[0].Instances[0], "b")
 		w.step()
 		in = w.input()
-		in.Matches = func(instance string) bool { return instance == "a" }
+		in.MeetsConstraints = func(instance string) bool { return instance == "a" }
 		expect(t, "idle", idle(Reconcile(in)), true)
 	})
 	t.Run("TheBreakerCountsTheInstancesThereAreNow", func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestDaemon(t *testing.T) {
 		for range 40 {
 			if p := w.step(); len(p.Starts) > 0 {
 				expect(t, "starts at once", p.Starts[0].Count, 1)
-				expect(t, "instances to choose from", len(p.Starts[0].On), 3)
+				expect(t, "instances to choose from", len(p.Starts[0].Instances), 3)
 				return
 			}
 			w.pass(5 * time.Second)
@@ -323,7 +323,7 @@ func TestDaemon(t *testing.T) {
 		w.pass(time.Second)
 		p := w.step()
 		expect(t, "starts in the delay", len(p.Starts), 0)
-		w.pass(p.LookAgain.Sub(w.now))
+		w.pass(p.ReconsiderAt.Sub(w.now))
 		expect(t, "starts after it", w.step().Starts[0].Count, 1)
 	})
 }

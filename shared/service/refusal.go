@@ -40,7 +40,7 @@ func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []strin
 		if t.Stopped <= ran[t.Instance] || cmp.Or(t.ClaimedAt, t.CreatedAt).Time().Before(r.until) {
 			continue
 		}
-		wait := min(l.Retry<<min(r.attempts, 10), l.RetryMax)
+		wait := min(l.RetryRefused<<min(r.attempts, 10), l.RetryRefusedMax)
 		by[t.Instance] = refusal{r.attempts + 1, t.Stopped.Time().Add(wait)}
 	}
 	for _, id := range sortedKeys(by) {
@@ -56,6 +56,6 @@ func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []strin
 
 // isRefused reports whether the instance is not tried now.
 func (c *census) isRefused(instance string) bool {
-	_, found := slices.BinarySearch(c.plan.Refused, instance)
+	_, found := slices.BinarySearch(c.plan.RefusedInstances, instance)
 	return found
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestRefusals(t *testing.T) {
-	limits := Limits{Retry: time.Minute, RetryMax: 10 * time.Minute}
+	limits := Limits{RetryRefused: time.Minute, RetryRefusedMax: 10 * time.Minute}
 	at := func(d time.Duration) cluster.Instant { return cluster.At(noon.Add(d)) }
 	n := 0
 	refused := func(instance string, began, ended time.Duration) *cluster.Task {
@@ -65,11 +65,11 @@ func TestRefusals(t *testing.T) {
 	t.Run("MoveNothing", func(t *testing.T) {
 		w := newWorld(t, 2)
 		w.rest(20)
-		expect(t, "moves", w.step().Moves > 0, true)
+		expect(t, "moves", w.step().Moves.StartFirst > 0, true)
 		w.tasks["x"] = refused("a", time.Hour, w.now.Sub(noon))
 		w.tasks["x"].Revision = w.service.Deployment.ID
 		p := w.step()
-		expect(t, "moves", p.Moves, 0)
-		expect(t, "looks again", p.LookAgain, w.now.Add(testLimits.Retry))
+		expect(t, "moves", p.Moves.StartFirst, 0)
+		expect(t, "looks again", p.ReconsiderAt, w.now.Add(testLimits.RetryRefused))
 	})
 }

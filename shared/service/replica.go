@@ -32,7 +32,7 @@ func (c *census) replica() {
 		c.shrink(p, c.active-c.ceiling)
 	}
 	have := c.primary().fresh()
-	c.plan.Parted = c.primary().part(desired - have)
+	c.plan.EndedPairs = c.primary().part(desired - have)
 	c.settle(c.primary(), c.primary().fresh() > desired)
 	c.maintain(c.primary(), desired)
 	c.start(c.primary(), desired) // first: what the others took of its room would be stopped again
@@ -83,7 +83,7 @@ func (c *census) rescale(desired int) {
 // keep trying would help nobody.
 func (c *census) hopeless(g *group) bool {
 	up := slices.ContainsFunc(g.members, (*member).up)
-	return g.State == cluster.RolloutInProgress && !up && (c.backoffs[g.ID].Step > 0 || !c.Unhealthy && g.count[bad]-g.lost() > 0)
+	return g.State == cluster.RolloutInProgress && !up && (c.backoffs[g.ID].Step > 0 || !c.DistrustChecks && g.count[bad]-g.lost() > 0)
 }
 
 // overflow stops tasks that wait for an instance and that maximumPercent leaves no room for: fewer are desired than when they
@@ -179,7 +179,7 @@ func (c *census) protection(g *group, n int) {
 		}
 	}
 	if protected = min(protected, n); protected > 0 {
-		c.say("protected", Event{Message: Protected(c.Service.Name, g.ID, protected)})
+		c.say("protected", Event{Message: TasksProtectedMessage(c.Service.Name, g.ID, protected)})
 	}
 }
 
@@ -204,7 +204,7 @@ func (c *census) maintain(g *group, want int) {
 // makeRoom stops what is unhealthy, and what has to leave its instance, where that which comes for it has found no room for a
 // while: that, too, minimumHealthyPercent lets go (S11).
 func (c *census) makeRoom(g *group, want int) {
-	c.plan.Yields = c.plan.Yields || !g.primary && g.left() > 0 || g.leaving()+c.outgoing(g) > 0
+	c.plan.MakesRoom = c.plan.MakesRoom || !g.primary && g.left() > 0 || g.leaving()+c.outgoing(g) > 0
 	n := c.stranded(g, want)
 	if n > 0 && c.outgoing(g) > 0 && c.crowded(g) {
 		n -= c.stopBad(g, 1, c.ailment)
@@ -212,9 +212,9 @@ func (c *census) makeRoom(g *group, want int) {
 	c.stopLeaving(g, n)
 }
 
-// Patience is how long the tasks of a service wait for an instance before others make room for them: longer where managed
+// RoomTimeout is how long the tasks of a service wait for an instance before others make room for them: longer where managed
 // scaling may bring one.
-func Patience(s *cluster.Service) time.Duration {
+func RoomTimeout(s *cluster.Service) time.Duration {
 	if len(s.Providers) > 0 {
 		return 15 * time.Minute
 	}
@@ -228,7 +228,7 @@ func (c *census) stranded(g *group, want int) int {
 	if g.State == cluster.RolloutFailed || g.abandoned {
 		return 0
 	}
-	if s.Blocked == nil || s.BlockedSince.IsZero() || c.Now.Sub(s.BlockedSince) < Patience(s) || b.Step > 0 && b.NextAttemptAt.After(c.Now) {
+	if s.Blocked == nil || s.BlockedSince.IsZero() || c.Now.Sub(s.BlockedSince) < RoomTimeout(s) || b.Step > 0 && b.NextAttemptAt.After(c.Now) {
 		return 0
 	}
 	n := g.count[waiting] + max(0, want-g.fresh()-g.leaving()-g.count[bad])
@@ -240,7 +240,7 @@ func (c *census) stranded(g *group, want int) int {
 
 // crowded reports whether room is what the deployment's tasks lack that find no instance.
 func (c *census) crowded(g *group) bool {
-	return c.Service.Blocked.Crowded() && (c.Fits == nil || c.Fits(g.TaskDefinition))
+	return c.Service.Blocked.Crowded() && (c.FitsEmptyInstance == nil || c.FitsEmptyInstance(g.TaskDefinition))
 }
 
 // shrink stops n tasks that could stay.
@@ -324,20 +324,20 @@ func (c *census) start(g *group, want int) {
 	}
 	// That an instance is lost says nothing of the tasks: those there are replaced first, all at once.
 	lost := min(sick, max(0, g.lost()-replaced))
-	wave := max(1, (want*c.Limits.Wave+99)/100)
+	wave := max(1, (want*c.Limits.ReplacePercent+99)/100)
 	sick = max(0, min(sick-lost, wave-max(0, replaced-g.lost())))
 	n := min(c.ready(g, missing+leaving+lost+sick), c.ceiling-c.active)
 	if n <= 0 {
 		return
 	}
-	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, Replaced: min(n, sick)})
+	c.plan.Starts = append(c.plan.Starts, Start{Revision: &g.Revision, Count: n, ReplacesUnhealthy: min(n, sick)})
 	c.active += n
 }
 
 // outgoing is how many of the unhealthy members are to be replaced: where checks are not believed, those whose instance is lost
 // or drains.
 func (c *census) outgoing(g *group) int {
-	if c.Unhealthy {
+	if c.DistrustChecks {
 		return g.lost() + g.leavers[bad]
 	}
 	return g.count[bad]
@@ -355,10 +355,10 @@ func (g *group) lost() (n int) {
 
 // hold keeps a deployment's waiting tasks from being placed.
 func (c *census) hold(g *group) {
-	if c.plan.Held == nil {
-		c.plan.Held = map[string]bool{}
+	if c.plan.HeldRevisions == nil {
+		c.plan.HeldRevisions = map[string]bool{}
 	}
-	c.plan.Held[g.ID] = true
+	c.plan.HeldRevisions[g.ID] = true
 }
 
 // ready is how many of n starts of a deployment may be made now: one at a time after an attempt that failed, none while
@@ -380,9 +380,9 @@ func (c *census) ready(g *group, n int) int {
 // and one at a time after an attempt that failed (S7).
 func (c *census) moves(desired int) {
 	p := c.primary()
-	c.plan.Replacing = p.pairs()
+	c.plan.Moves.InProgress = p.pairs()
 	doubted := p.count[bad] - c.outgoing(p) // they stay, and count as those that work
-	if len(c.plan.Refused) > 0 || !c.alone() || !c.idle() || p.fresh()+doubted != desired || c.outgoing(p)+p.leaving() > 0 {
+	if len(c.plan.RefusedInstances) > 0 || !c.alone() || !c.idle() || p.fresh()+doubted != desired || c.outgoing(p)+p.leaving() > 0 {
 		return
 	}
 	most := desired
@@ -393,8 +393,8 @@ func (c *census) moves(desired int) {
 	case b.Step > 0:
 		most = max(0, 1-p.count[waiting]-p.count[pending])
 	}
-	c.plan.Moves = min(most, max(0, c.ceiling-c.active))
-	c.plan.MoveStops = min(most, max(0, min(c.good, c.ups)-c.floor))
+	c.plan.Moves.StartFirst = min(most, max(0, c.ceiling-c.active))
+	c.plan.Moves.StopFirst = min(most, max(0, min(c.good, c.ups)-c.floor))
 }
 
 // awaitSettling has the service looked at when a RUNNING task counts as healthy by its age, where something waits for that.
@@ -402,7 +402,7 @@ func (c *census) awaitSettling() {
 	for _, g := range c.groups {
 		for _, m := range g.members {
 			if m.state == settling && !m.gone {
-				c.lookAgain(m.Started.Time().Add(c.Limits.SettleHealthy))
+				c.lookAgain(m.Started.Time().Add(c.Limits.StabilizeFor))
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func (c *census) judge() {
 			d.Failed++
 		}
 	}
-	c.plan.Counted = c.failures // all: a deployment that is gone back to begins without failures
+	c.plan.CountedFailures = c.failures // all: a deployment that is gone back to begins without failures
 	if d.State != cluster.RolloutInProgress || c.Service.Status != cluster.ServiceActive {
 		return
 	}
@@ -129,7 +129,7 @@ func (c *census) halt(stop cluster.StopType) {
 	}
 	c.next.Deployment.State = cluster.RolloutFailed
 	c.next.Deployment.Reason = "ECS deployment " + c.next.Deployment.ID + " was stopped."
-	c.rollout(DeploymentFailed(c.Service.Name, c.next.Deployment.ID, "stopped on request"), "SERVICE_DEPLOYMENT_FAILED")
+	c.rollout(DeploymentFailedMessage(c.Service.Name, c.next.Deployment.ID, "stopped on request"), "SERVICE_DEPLOYMENT_FAILED")
 	c.end(cluster.DeploymentStopped, "The service deployment was stopped.")
 }
 
@@ -143,7 +143,7 @@ func (c *census) fail(why string, rollback bool, alarms []string) {
 	}
 	d.State, d.UpdatedAt = cluster.RolloutFailed, c.Now
 	d.Reason = cause + ": " + why + "."
-	c.rollout(DeploymentFailed(c.Service.Name, d.ID, why), "SERVICE_DEPLOYMENT_FAILED")
+	c.rollout(DeploymentFailedMessage(c.Service.Name, d.ID, why), "SERVICE_DEPLOYMENT_FAILED")
 	r := c.next.Release
 	if r != nil {
 		r.Tripped, r.Triggered, r.Failures = why == tripped, alarms, d.Failed
@@ -190,7 +190,7 @@ func (c *census) rollback(cause string) {
 		Reason: fmt.Sprintf("%s: rolling back to deploymentId %s.", cause, target.ID),
 	}
 	n.Last, n.Providers = nil, target.Providers
-	c.rollout(RollingBack(c.Service.Name, target.ID), "SERVICE_DEPLOYMENT_IN_PROGRESS")
+	c.rollout(RollingBackMessage(c.Service.Name, target.ID), "SERVICE_DEPLOYMENT_IN_PROGRESS")
 	if r := n.Release; r != nil {
 		r.Status, r.RollbackTo, r.RollbackAt, r.UpdatedAt = cluster.DeploymentRollbackInProgress, target.ID, c.Now, c.Now
 	}
@@ -213,7 +213,7 @@ func (c *census) complete() {
 	}
 	d.State, d.UpdatedAt, d.Reason = cluster.RolloutCompleted, c.Now, "ECS deployment "+d.ID+" completed."
 	n.Last = nil
-	c.rollout(DeploymentCompleted(n.Name, d.ID), "SERVICE_DEPLOYMENT_COMPLETED")
+	c.rollout(DeploymentCompletedMessage(n.Name, d.ID), "SERVICE_DEPLOYMENT_COMPLETED")
 	if r := n.Release; r != nil && r.RollbackTo != "" {
 		c.end(cluster.DeploymentRollbackSuccessful, r.RollbackReason)
 		return

@@ -33,7 +33,7 @@ func TestRollout(t *testing.T) {
 		w.pass(time.Minute)
 		w.deploy("b")
 		p := w.step()
-		expect(t, "choice", p.Choices[0].N, 2)
+		expect(t, "choice", p.Choices[0].Count, 2)
 		expect(t, "starts", p.Starts[0].Count, 2)
 		w.rest(40)
 		expect(t, "new", w.running()["ecs-svc/b"], 4)
@@ -73,7 +73,7 @@ func TestRollout(t *testing.T) {
 		p := w.step()
 		expect(t, "starts", len(p.Starts), 1)
 		expect(t, "revision", p.Starts[0].Revision.ID, "ecs-svc/a")
-		expect(t, "replaced", p.Starts[0].Replaced, 1)
+		expect(t, "replaced", p.Starts[0].ReplacesUnhealthy, 1)
 		expect(t, "stops", len(p.Stops)+len(p.Choices), 0)
 	})
 	t.Run("EarlySuccessDoesNotWaitForAll", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestAlarms(t *testing.T) {
 		var told int
 		count := func() {
 			p := w.step()
-			told += len(slices.DeleteFunc(p.Events, func(e Event) bool {
+			told += len(slices.DeleteFunc(p.EventsAfter, func(e Event) bool {
 				return e.Message != "(service web) (deployment ecs-svc/b) has alarms that do not exist: erors, lateny."
 			}))
 		}
@@ -313,16 +313,16 @@ func TestBackoffs(t *testing.T) {
 	t.Run("HoldMovesBack", func(t *testing.T) {
 		w := newWorld(t, 3)
 		w.rest(20)
-		expect(t, "moves", w.step().Moves, 3)
+		expect(t, "moves", w.step().Moves.StartFirst, 3)
 		w.pass(time.Minute)
 		x := failed(w, time.Second)
 		x.Revision = w.service.Deployment.ID
 		w.tasks[x.ID] = x
 		p := w.step()
-		expect(t, "moves and stops for moves while held back", [2]int{p.Moves, p.MoveStops}, [2]int{})
-		expect(t, "looks again", p.LookAgain.After(w.now), true)
-		w.now = p.LookAgain
-		expect(t, "moves then", w.step().Moves, 1)
+		expect(t, "moves and stops for moves while held back", [2]int{p.Moves.StartFirst, p.Moves.StopFirst}, [2]int{})
+		expect(t, "looks again", p.ReconsiderAt.After(w.now), true)
+		w.now = p.ReconsiderAt
+		expect(t, "moves then", w.step().Moves.StartFirst, 1)
 	})
 	t.Run("ClimbTheLadder", func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -400,7 +400,7 @@ func TestBackoffs(t *testing.T) {
 		w.pass(time.Second)
 		p := w.step()
 		expect(t, "starts", len(p.Starts), 0)
-		w.pass(p.LookAgain.Sub(w.now))
+		w.pass(p.ReconsiderAt.Sub(w.now))
 		expect(t, "starts", w.step().Starts[0].Count, 1)
 		w.broken["ecs-svc/a"] = false
 		w.pass(time.Second)

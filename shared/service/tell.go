@@ -14,23 +14,23 @@ import (
 // repeat is how long the same cause is not told of again.
 const repeat = 6 * time.Hour
 
-// Placing is what the keys of [cluster.Service.Said] start with that are the caller's.
-const Placing = "place/"
+// PlacementKeyPrefix is what the keys of [cluster.Service.Said] start with that are the caller's.
+const PlacementKeyPrefix = "place/"
 
 // event appends an event.
-func (c *census) event(e Event) { c.plan.Events = append(c.plan.Events, e) }
+func (c *census) event(e Event) { c.plan.EventsAfter = append(c.plan.EventsAfter, e) }
 
 // say appends an event if its cause is news.
 func (c *census) say(cause string, e Event) {
 	c.said[cause] = true
-	if News(c.next, cause, c.Now) {
+	if MarkEmitted(c.next, cause, c.Now) {
 		c.event(e)
 	}
 }
 
-// News reports whether a cause is to be told of now, and has the service remember that: it was not within the last 6
+// MarkEmitted reports whether a cause is to be told of now, and has the service remember that: it was not within the last 6
 // hours, or has been over since (S12). Who asks takes causes that are over out of [cluster.Service.Said].
-func News(s *cluster.Service, cause string, now time.Time) bool {
+func MarkEmitted(s *cluster.Service, cause string, now time.Time) bool {
 	if at, ok := s.Said[cause]; ok && now.Sub(at) < repeat {
 		return false
 	}
@@ -52,7 +52,7 @@ func (c *census) tell() {
 	c.tellTargets()
 	said := map[string]time.Time{}
 	for cause, at := range c.next.Said {
-		if c.said[cause] || strings.HasPrefix(cause, Placing) {
+		if c.said[cause] || strings.HasPrefix(cause, PlacementKeyPrefix) {
 			said[cause] = at
 		}
 	}
@@ -73,7 +73,7 @@ func (c *census) tellThrottled() {
 	}
 	if of != "" && c.Service.Status == cluster.ServiceActive {
 		c.say("throttle/"+of, Event{
-			Message: Impaired(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of,
+			Message: StartsImpairedMessage(c.Service.Name), Name: "SERVICE_TASK_START_IMPAIRED", Deployment: of,
 			Reason: worst.Reason, Failures: worst.Failures, NextAttemptAt: worst.NextAttemptAt,
 		})
 	}
@@ -83,7 +83,7 @@ func (c *census) tellThrottled() {
 func (c *census) tellAlarms() {
 	state := c.Service.Deployment.State
 	if w := c.watch(); w != nil && len(w.Missing) > 0 && (state == "" || state == cluster.RolloutInProgress) {
-		c.say("alarms/"+strings.Join(w.Missing, ","), Event{Message: NoSuchAlarms(c.Service.Name, c.next.Deployment.ID, w.Missing)})
+		c.say("alarms/"+strings.Join(w.Missing, ","), Event{Message: MissingAlarmsMessage(c.Service.Name, c.next.Deployment.ID, w.Missing)})
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *census) see() {
 	seen := 0
 	for _, g := range c.groups {
 		for _, m := range g.members {
-			if m.state == bad && !m.lost && !c.Unhealthy && seen < mostSeen {
+			if m.state == bad && !m.lost && !c.DistrustChecks && seen < mostSeen {
 				c.say("unhealthy/"+m.ID, c.symptom(m))
 				seen++
 			}
@@ -107,7 +107,7 @@ func (c *census) see() {
 func (c *census) tellTooMany() {
 	if c.unhealthy > 0 {
 		c.lookAgain(c.Now.Add(time.Minute)) // no event tells that fewer look so
-		c.say("unhealthy", Event{Message: TooManyUnhealthy(c.Service.Name, c.unhealthy)})
+		c.say("unhealthy", Event{Message: TooManyUnhealthyMessage(c.Service.Name, c.unhealthy)})
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *census) tellStuck() {
 		p.State == cluster.RolloutInProgress && len(c.groups) > 1 && c.idle() && c.refused && c.ending == 0 &&
 		p.fresh() < c.next.Desired && c.active >= c.ceiling && !c.backoffs[p.ID].NextAttemptAt.After(c.Now) && !c.changing()
 	if stuck {
-		c.say("stuck", Event{Message: Stuck(c.Service.Name)})
+		c.say("stuck", Event{Message: DeploymentStuckMessage(c.Service.Name)})
 	}
 }
 
@@ -139,22 +139,22 @@ func (c *census) tellTargets() {
 	n.wait = slices.ContainsFunc(c.targets, (*cluster.Target).Open)
 	for _, target := range c.targets {
 		if n.take(target, c.Now) {
-			c.plan.Told = append(c.plan.Told, target)
+			c.plan.EmittedTargets = append(c.plan.EmittedTargets, target)
 		}
 	}
 	for _, arn := range n.order {
 		if k := n.made[arn]; k > 0 {
-			c.event(Event{Message: Registered(c.Service.Name, k, arn)})
+			c.event(Event{Message: TargetsRegisteredMessage(c.Service.Name, k, arn)})
 		}
 		if k := n.ended[arn]; k > 0 {
-			c.event(Event{Message: Deregistered(c.Service.Name, k, arn)})
+			c.event(Event{Message: TargetsDeregisteredMessage(c.Service.Name, k, arn)})
 		}
 		if why := n.failed[arn]; why != "" {
-			c.say("register/"+arn, Event{Message: NotRegistered(c.Service.Name, arn, why)})
+			c.say("register/"+arn, Event{Message: RegistrationFailedMessage(c.Service.Name, arn, why)})
 		}
 	}
 	if n.draining > 0 {
-		c.event(Event{Message: Draining(c.Service.Name, n.draining)})
+		c.event(Event{Message: ConnectionsDrainingMessage(c.Service.Name, n.draining)})
 	}
 }
 
@@ -196,9 +196,9 @@ func (c *census) ailment(m *member) string {
 		return "The agent of its container instance has been disconnected for too long."
 	}
 	switch {
-	case c.Unhealthy && m.leaving:
+	case c.DistrustChecks && m.leaving:
 		return drained
-	case c.Unhealthy: // that is not believed: there is one too many
+	case c.DistrustChecks: // that is not believed: there is one too many
 		return c.scaling(c.of(m.Task))
 	}
 	if m.Health == cluster.Unhealthy {
@@ -215,11 +215,11 @@ func (c *census) symptom(m *member) Event {
 	r := c.sick(m)
 	switch {
 	case m.Health == cluster.Unhealthy || r == nil:
-		return Event{Message: UnhealthyContainer(c.Service.Name, m.ID)}
+		return Event{Message: UnhealthyContainerMessage(c.Service.Name, m.ID)}
 	case r.Registry:
-		return Event{Message: UnhealthyTarget(c.Service.Name, m.ID, r), Name: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"}
+		return Event{Message: UnhealthyTargetMessage(c.Service.Name, m.ID, r), Name: "SERVICE_DISCOVERY_INSTANCE_UNHEALTHY"}
 	}
-	return Event{Message: UnhealthyTarget(c.Service.Name, m.ID, r)}
+	return Event{Message: UnhealthyTargetMessage(c.Service.Name, m.ID, r)}
 }
 
 // sick is the registration of a task that is unhealthy.

@@ -21,7 +21,7 @@ type world struct {
 	tasks    map[string]*cluster.Task
 	targets  map[string]*cluster.Target
 	protect  map[string]time.Time
-	hosts    map[string]Host
+	hosts    map[string]InstanceState
 	busy     map[string]bool
 	eligible []string
 	checked  bool
@@ -36,14 +36,14 @@ type world struct {
 }
 
 var testLimits = Limits{
-	Ladder:        []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
-	SettleHealthy: 40 * time.Second, RestartGap: 10 * time.Second, Wave: 20, Retry: time.Minute, RetryMax: 10 * time.Minute,
+	BackoffLadder: []time.Duration{time.Minute, 3 * time.Minute, 9 * time.Minute, 27 * time.Minute},
+	StabilizeFor:  40 * time.Second, RestartGap: 10 * time.Second, ReplacePercent: 20, RetryRefused: time.Minute, RetryRefusedMax: 10 * time.Minute,
 }
 
 func newWorld(t *testing.T, desired int) *world {
 	w := &world{
 		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{}, protect: map[string]time.Time{},
-		hosts: map[string]Host{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
+		hosts: map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
 		service: &cluster.Service{
 			Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
 		},
@@ -76,12 +76,12 @@ func (w *world) deploy(id string) {
 
 func (w *world) input() Input {
 	in := Input{
-		Service: w.service, Eligible: w.eligible, Unhealthy: w.mass, Limits: testLimits, Seed: uint64(w.made), Now: w.now, Alarms: w.alarms,
-		Host:          func(i string) Host { return w.hosts[i] },
-		Target:        func(id string) *cluster.Target { return w.targets[id] },
-		Protected:     func(id string) time.Time { return w.protect[id] },
-		HealthChecked: func(string) bool { return w.checked },
-		Busy:          func(i string) bool { return w.busy[i] },
+		Service: w.service, Eligible: w.eligible, DistrustChecks: w.mass, Limits: testLimits, Seed: uint64(w.made), Now: w.now, Alarms: w.alarms,
+		InstanceState:  func(i string) InstanceState { return w.hosts[i] },
+		Target:         func(id string) *cluster.Target { return w.targets[id] },
+		ProtectedUntil: func(id string) time.Time { return w.protect[id] },
+		HealthChecked:  func(string) bool { return w.checked },
+		HasOtherTasks:  func(i string) bool { return w.busy[i] },
 	}
 	for _, t := range w.tasks {
 		in.Tasks = append(in.Tasks, t)
@@ -99,12 +99,12 @@ func (w *world) up() (n int) {
 }
 
 func (w *world) well(t *cluster.Task) bool {
-	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy && w.hosts[t.Instance] != HostLost
+	return t.Last == cluster.TaskRunning && t.Health != cluster.Unhealthy && w.hosts[t.Instance] != InstanceTimedOut
 }
 
 func (w *world) active() (n int) {
 	for _, t := range w.tasks {
-		if t.Active() && w.hosts[t.Instance] != HostGone {
+		if t.Active() && w.hosts[t.Instance] != InstanceDeregistered {
 			n++
 		}
 	}
@@ -116,10 +116,10 @@ func (w *world) step() Plan {
 	before, running := w.active(), w.up()
 	p := Reconcile(w.input())
 	w.check(p, before, running)
-	for _, t := range p.Counted {
+	for _, t := range p.CountedFailures {
 		w.set(t.ID, func(t *cluster.Task) { t.Counted = true })
 	}
-	for _, t := range p.Lost {
+	for _, t := range p.LostTasks {
 		w.set(t.ID, func(t *cluster.Task) {
 			t.Last, t.Stopped, t.Desired = cluster.TaskStopped, cluster.At(w.now), cluster.TaskStopped
 		})
@@ -128,7 +128,7 @@ func (w *world) step() Plan {
 		w.stop(s.Task)
 	}
 	for _, c := range p.Choices {
-		picked := w.random.Perm(len(c.Candidates))[:c.N]
+		picked := w.random.Perm(len(c.Candidates))[:c.Count]
 		for _, i := range picked {
 			w.stop(c.Candidates[i])
 		}
@@ -138,8 +138,8 @@ func (w *world) step() Plan {
 			w.made++
 			id := fmt.Sprintf("t%04d", w.made)
 			on := w.place()
-			if len(s.On) > 0 {
-				on = roomFirst(s.On, w.full)[i]
+			if len(s.Instances) > 0 {
+				on = roomFirst(s.Instances, w.full)[i]
 			}
 			w.tasks[id] = &cluster.Task{
 				ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition, Instance: on,
@@ -147,7 +147,7 @@ func (w *world) step() Plan {
 			}
 		}
 	}
-	for _, e := range slices.Concat(p.Seen, p.Events) {
+	for _, e := range slices.Concat(p.EventsBefore, p.EventsAfter) {
 		if e.Message != "" {
 			w.said = append(w.said, e.Message)
 		}
@@ -198,7 +198,7 @@ func (w *world) daemonOn(on string) string {
 // place is an instance for the next task.
 func (w *world) place() string {
 	for i := range 7 {
-		if on := fmt.Sprintf("i%d", (w.made+i)%7); w.hosts[on] == HostHere {
+		if on := fmt.Sprintf("i%d", (w.made+i)%7); w.hosts[on] == InstanceUsable {
 			return on
 		}
 	}
@@ -219,12 +219,12 @@ func (w *world) check(p Plan, before, running int) {
 		}
 	}
 	for _, c := range p.Choices {
-		stops += c.N
-		if c.N >= len(c.Candidates) || c.N <= 0 {
-			w.fatal("a choice of %d of %d", c.N, len(c.Candidates))
+		stops += c.Count
+		if c.Count >= len(c.Candidates) || c.Count <= 0 {
+			w.fatal("a choice of %d of %d", c.Count, len(c.Candidates))
 		}
 		if w.well(c.Candidates[0]) {
-			ups += c.N
+			ups += c.Count
 		}
 	}
 	for _, s := range p.Starts {
@@ -255,7 +255,7 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for id, t := range w.tasks {
 		switch {
-		case w.hosts[t.Instance] == HostLost:
+		case w.hosts[t.Instance] == InstanceTimedOut:
 		case t.Desired == cluster.TaskStopped && t.Last != cluster.TaskStopped:
 			w.set(id, func(t *cluster.Task) { t.Last, t.Stopped = cluster.TaskStopped, cluster.At(w.now) })
 		case t.Last == "" && w.broken[t.Revision]:
@@ -282,12 +282,12 @@ func (w *world) die(id string) {
 func (w *world) rest(steps int) Plan {
 	for range steps {
 		p := w.step()
-		if p.Steady && p.LookAgain.IsZero() {
+		if p.Steady && p.ReconsiderAt.IsZero() {
 			return p
 		}
 		d := 5 * time.Second
-		if idle(p) && p.LookAgain.After(w.now.Add(d)) {
-			d = p.LookAgain.Sub(w.now)
+		if idle(p) && p.ReconsiderAt.After(w.now.Add(d)) {
+			d = p.ReconsiderAt.Sub(w.now)
 		}
 		w.pass(d)
 	}
