@@ -18,8 +18,14 @@ func main() {
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
-		Account: e.Account(), Scheduler: h, NodeGroups: &api.NodeGroups{Handler: h}, ECS: e.Forwarder(), Logger: e.Log,
-		PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
+		ECSOptions: wire.ECSOptions{
+			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
+			Resources: wire.Resources{
+				Clusters: h, Services: h, Deployments: h, Tasks: h, TaskProtections: h, Tags: h, CapacityProviders: h, ClusterProviders: h,
+			},
+		},
+		Own:        wire.OwnResources{Configurations: h, Services: h, Loads: h, Rows: h},
+		NodeGroups: &api.NodeGroups{Handler: h},
 	})
 	e.Start(&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal}, nil)
 }

@@ -37,8 +37,10 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 	var log bytes.Buffer
 	operations := &api.Handler{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
 	f := &eventsource.Function{WithPrincipal: wire.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
-		Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Scheduler: operations, NodeGroups: &api.NodeGroups{Handler: operations},
-		Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
+		ECSOptions: wire.ECSOptions{
+			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
+		},
+		NodeGroups: &api.NodeGroups{Handler: operations},
 	})}
 	for _, c := range []struct {
 		method, path, query, body string

@@ -18,12 +18,12 @@ type CapacityOutput struct {
 	Rows []Row `json:"rows"`
 }
 
-func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*CapacityOutput, error) {
+func (s *ownServer) describeCapacity(ctx context.Context, in *CapacityInput) (*CapacityOutput, error) {
 	clusterName, err := s.cluster(&in.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.scheduler.Capacity(ctx, clusterName)
+	rows, err := s.OwnResources.Rows.Capacity(ctx, clusterName)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +59,13 @@ type PlanOutput struct {
 	Update Row `json:"update"`
 }
 
-func (e *eksServer) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
-	change, err := in.change(&eksCall{cluster: in.Cluster, nodeGroup: in.NodeGroup})
+func (s *ownServer) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
+	change, err := in.Change(in.Cluster, in.NodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	change.DryRun = true
-	u, err := e.groups.UpdateNodeGroupVersion(ctx, change)
+	u, err := s.plans.UpdateNodeGroupVersion(ctx, change)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,3 @@
-// Package wire speaks the ECS API's protocol (AWS JSON 1.1), turns its shapes into Berth's nouns and back, and answers
-// the operations that are Berth's own. It checks what callers send and decides nothing about tasks or services.
 package wire
 
 import (
@@ -7,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"strings"
 
 	"berth/shared/cluster"
@@ -63,19 +63,51 @@ func member(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// value is what p points to, or the zero value.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
+// plain is an output of Berth's own shapes.
+type plain struct{ value any }
+
+// ownOp makes an [Operation] of a function on shapes of Berth's own.
+func ownOp[I, O any](f func(context.Context, *I) (*O, error)) Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		in := new(I)
+		if err := decodeOwn(body, in); err != nil {
+			return nil, err
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return plain{out}, nil
 	}
-	return *p
 }
 
-// text is nil for an empty string: the protocol leaves out what is not there.
-func text(s string) *string {
-	if s == "" {
+func decodeOwn(body []byte, in any) error {
+	if body = bytes.TrimSpace(body); len(body) == 0 {
 		return nil
 	}
-	return &s
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(in)
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("more than one JSON value")
+	}
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &wrong):
+		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field, wrong.Value)
+	}
+	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
+}
+
+// audited is an operation that is logged with its caller once it has changed something.
+func audited(log *slog.Logger, name string, f Operation) Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		out, err := f(ctx, body)
+		if r, ok := out.(raw); err == nil && (!ok || r.status < 300) {
+			LogChange(ctx, log, name)
+		}
+		return out, err
+	}
 }

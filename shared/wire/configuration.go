@@ -132,19 +132,19 @@ type ConfigurationOutput struct {
 	Configuration *Configuration `json:"configuration"`
 }
 
-func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*ConfigurationOutput, error) {
+func (s *ownServer) describeConfiguration(ctx context.Context, in *ClusterInput) (*ConfigurationOutput, error) {
 	name, err := s.cluster(&in.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.scheduler.Configuration(ctx, name)
+	c, err := s.Configurations.Configuration(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return &ConfigurationOutput{ConfigurationOf(c)}, nil
 }
 
-func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput) (*ConfigurationOutput, error) {
+func (s *ownServer) putConfiguration(ctx context.Context, in *PutConfigurationInput) (*ConfigurationOutput, error) {
 	name, err := s.cluster(&in.Cluster)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput
 	if err != nil {
 		return nil, err
 	}
-	if err := s.scheduler.PutConfiguration(ctx, row); err != nil {
+	if err := s.Configurations.PutConfiguration(ctx, row); err != nil {
 		return nil, err
 	}
 	return &ConfigurationOutput{ConfigurationOf(row)}, nil

@@ -172,6 +172,10 @@ func milli(t types.Tag, least, most int64) (int64, error) {
 	return n, nil
 }
 
-func invalid(format string, args ...any) error {
-	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
+// definitionConstraints are the constraints of a task definition: memberOf alone.
+func definitionConstraints(in []types.TaskDefinitionPlacementConstraint) (out []cluster.PlacementConstraint) {
+	for _, c := range in {
+		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: value(c.Expression)})
+	}
+	return out
 }

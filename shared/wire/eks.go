@@ -3,8 +3,7 @@ package wire
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -12,9 +11,6 @@ import (
 
 	"berth/shared/cluster"
 )
-
-// The EKS API, as far as node groups of container instances need it, is REST-JSON under /clusters/: no request of the ECS
-// API has a path.
 
 const (
 	eksPath        = "/clusters/"
@@ -39,10 +35,18 @@ type eksRoute struct {
 	serve              eksOperation
 }
 
-// eksRoutes are the operations that are served (EKS API reference).
-func (s *server) eksRoutes(g NodeGroups) []eksRoute {
-	e := &eksServer{references: s.references, groups: g}
-	return []eksRoute{
+// EKSHandler answers the operations on node groups of the EKS API by HTTP.
+type EKSHandler struct {
+	loopback bool
+	log      *slog.Logger
+	routes   []eksRoute
+}
+
+// NewEKSHandler answers the EKS API for the node groups. With loopback it refuses what a web page could have sent, see
+// [CheckLoopback]; log gets one line per change, with the principal, and faults.
+func NewEKSHandler(account cluster.Account, g NodeGroups, loopback bool, log *slog.Logger) *EKSHandler {
+	e := &eksServer{account, g}
+	return &EKSHandler{loopback, log, []eksRoute{
 		{"CreateNodegroup", http.MethodPost, "node-groups", e.createNodegroup},
 		{"ListNodegroups", http.MethodGet, "node-groups", e.listNodegroups},
 		{"DescribeNodegroup", http.MethodGet, "node-groups/{n}", e.describeNodegroup},
@@ -51,37 +55,47 @@ func (s *server) eksRoutes(g NodeGroups) []eksRoute {
 		{"UpdateNodegroupVersion", http.MethodPost, "node-groups/{n}/update-version", e.updateNodegroupVersion},
 		{"ListUpdates", http.MethodGet, "updates", e.listUpdates},
 		{"DescribeUpdate", http.MethodGet, "updates/{u}", e.describeUpdate},
-	}
+	}}
 }
 
-// serveEKS answers a request whose path is below /clusters/.
-func (m *Mux) serveEKS(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
+// ServeHTTP answers a request whose path is below /clusters/.
+func (h *EKSHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &eksCall{query: r.URL.Query()}
-	name, f, err := m.eksRoute(r, c)
-	var out any
-	if err == nil {
-		c.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		var long *http.MaxBytesError
-		switch {
-		case errors.As(err, &long):
-			err = tooLarge()
-		case err != nil:
-			err = cluster.Errorf(cluster.CodeSerialization, "The request ended early.")
-		default:
-			out, err = m.guarded(r.Context(), name, func(ctx context.Context) (any, error) { return f(ctx, c) })
+	answer, err := h.answer(w, r, c)
+	status := http.StatusOK
+	if err != nil {
+		status, answer = eksFailure(w, c, err)
+	}
+	Respond(w, eksContentType, status, answer)
+}
+
+func (h *EKSHandler) answer(w http.ResponseWriter, r *http.Request, c *eksCall) ([]byte, error) {
+	if h.loopback {
+		if err := CheckLoopback(r); err != nil {
+			return nil, err
 		}
 	}
-	if err == nil {
-		answer, err = json.Marshal(out)
-	}
+	name, serve, err := h.route(r, c)
 	if err != nil {
-		return eksFailure(w, c, err)
+		return nil, err
 	}
-	return http.StatusOK, answer
+	if c.body, err = ReadBody(w, r); err != nil {
+		return nil, err
+	}
+	var out any
+	err = Guard(r.Context(), h.log, name, func() (err error) {
+		out, err = serve(r.Context(), c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	LogChange(r.Context(), h.log, name)
+	return json.Marshal(out)
 }
 
-// eksRoute finds the operation of a request and reads its path.
-func (m *Mux) eksRoute(r *http.Request, c *eksCall) (string, eksOperation, error) {
+// route finds the operation of a request and reads its path.
+func (h *EKSHandler) route(r *http.Request, c *eksCall) (string, eksOperation, error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), eksPath), "/")
 	for i, p := range parts {
 		plain, err := url.PathUnescape(p)
@@ -91,7 +105,7 @@ func (m *Mux) eksRoute(r *http.Request, c *eksCall) (string, eksOperation, error
 		parts[i] = plain
 	}
 	c.cluster = parts[0]
-	for _, route := range m.eks {
+	for _, route := range h.routes {
 		pattern := strings.Split(route.path, "/")
 		if route.method != r.Method || len(pattern) != len(parts)-1 || !c.match(pattern, parts[1:]) {
 			continue
@@ -121,10 +135,7 @@ func (c *eksCall) match(pattern, parts []string) bool {
 
 // eksFailure is an error in REST-JSON, with the codes and the HTTP statuses of the EKS API.
 func eksFailure(w http.ResponseWriter, c *eksCall, err error) (status int, answer []byte) {
-	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
-	if cluster.ErrorCode(err) != cluster.CodeServer {
-		errors.As(err, &e)
-	}
+	e := PublicError(err)
 	code, message := e.Code, e.Message
 	status = http.StatusBadRequest
 	switch code {

@@ -23,8 +23,8 @@ type NodeGroups interface {
 
 // eksServer turns the shapes of the EKS API into Berth's nouns and back.
 type eksServer struct {
-	references
-	groups NodeGroups
+	account cluster.Account
+	groups  NodeGroups
 }
 
 var (
@@ -107,15 +107,30 @@ type eksListUpdatesOutput struct {
 	NextToken *string  `json:"nextToken,omitempty"`
 }
 
-// in checks the names in a request's path and query.
-func (c *eksCall) in(group bool) error {
-	switch {
-	case !names.MatchString(c.cluster):
-		return invalid("The cluster name %.300q is no name of a cluster.", c.cluster)
-	case group && !nodeGroupNames.MatchString(c.nodeGroup):
-		return invalid("The node group name %.300q has more than 63 characters, or others than letters, digits, hyphens and underscores.", c.nodeGroup)
+// checkNames checks the names of a cluster and of a node group.
+func checkNames(clusterName, nodeGroup string) error {
+	if err := checkClusterName(clusterName); err != nil {
+		return err
+	}
+	if !nodeGroupNames.MatchString(nodeGroup) {
+		return invalid("The node group name %.300q has more than 63 characters, or others than letters, digits, hyphens and underscores.", nodeGroup)
 	}
 	return nil
+}
+
+func checkClusterName(name string) error {
+	if !names.MatchString(name) {
+		return invalid("The cluster name %.300q is no name of a cluster.", name)
+	}
+	return nil
+}
+
+// checkNames checks the names in a request's path and query, where the node group may be left out.
+func (c *eksCall) checkNames() error {
+	if c.nodeGroup == "" {
+		return checkClusterName(c.cluster)
+	}
+	return checkNames(c.cluster, c.nodeGroup)
 }
 
 func (e *eksServer) createNodegroup(ctx context.Context, c *eksCall) (any, error) {
@@ -124,7 +139,7 @@ func (e *eksServer) createNodegroup(ctx context.Context, c *eksCall) (any, error
 		return nil, err
 	}
 	c.nodeGroup = in.NodegroupName
-	if err := c.in(true); err != nil {
+	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
 	spec, err := in.spec(c)
@@ -135,7 +150,7 @@ func (e *eksServer) createNodegroup(ctx context.Context, c *eksCall) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return eksNodegroupOutput{e.nodegroup(g)}, nil
+	return eksNodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
 func (in *eksCreateInput) spec(c *eksCall) (*cluster.NodeGroupSpec, error) {
@@ -235,14 +250,14 @@ func (e *eksServer) deleteNodegroup(ctx context.Context, c *eksCall) (any, error
 }
 
 func (e *eksServer) one(ctx context.Context, c *eksCall, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
-	if err := c.in(true); err != nil {
+	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
 	g, err := do(ctx, c.cluster, c.nodeGroup)
 	if err != nil {
 		return nil, err
 	}
-	return eksNodegroupOutput{e.nodegroup(g)}, nil
+	return eksNodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
 // page is one page of a list: the names and the token that continues it.
@@ -265,7 +280,7 @@ func (c *eksCall) page(ctx context.Context, list string, read func(context.Conte
 
 func (e *eksServer) listNodegroups(ctx context.Context, c *eksCall) (any, error) {
 	c.nodeGroup = ""
-	if err := c.in(false); err != nil {
+	if err := checkClusterName(c.cluster); err != nil {
 		return nil, err
 	}
 	found, next, err := c.page(ctx, "node groups", e.groups.ListNodeGroups)

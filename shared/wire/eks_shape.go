@@ -7,8 +7,6 @@ import (
 	"berth/shared/cluster"
 )
 
-// The shapes of the EKS API (API reference, version 2017-11-01), as far as a node group of container instances has them.
-
 type eksScalingConfig struct {
 	MinSize     *int `json:"minSize,omitempty"`
 	MaxSize     *int `json:"maxSize,omitempty"`
@@ -94,9 +92,9 @@ func (t epochSeconds) MarshalJSON() ([]byte, error) {
 	return []byte(strconv.FormatFloat(float64(time.Time(t).UnixMilli())/1000, 'f', -1, 64)), nil
 }
 
-func (e *eksServer) nodegroup(g *cluster.NodeGroup) *eksNodegroup {
+func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *eksNodegroup {
 	out := &eksNodegroup{
-		NodegroupName: g.Name, NodegroupArn: e.account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
+		NodegroupName: g.Name, NodegroupArn: account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
 		Version: g.Target.Version, ReleaseVersion: g.Target.ReleaseVersion, Status: string(g.Status),
 		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
 		ScalingConfig: eksScalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},

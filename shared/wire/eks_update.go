@@ -31,7 +31,7 @@ func (e *eksServer) updateNodegroupConfig(ctx context.Context, c *eksCall) (any,
 	if err := decode(c.body, &in); err != nil {
 		return nil, err
 	}
-	if err := c.in(true); err != nil {
+	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
 		return nil, err
 	}
 	for name, raw := range map[string]json.RawMessage{
@@ -69,22 +69,23 @@ func (e *eksServer) updateNodegroupVersion(ctx context.Context, c *eksCall) (any
 	if err := decode(c.body, &in); err != nil {
 		return nil, err
 	}
-	change, err := in.change(c)
+	change, err := in.Change(c.cluster, c.nodeGroup)
 	if err != nil {
 		return nil, err
 	}
 	return e.update(e.groups.UpdateNodeGroupVersion(ctx, change))
 }
 
-func (in *eksVersionInput) change(c *eksCall) (change cluster.VersionChange, err error) {
-	if err := c.in(true); err != nil {
+// Change is the update of a node group that the request asks for.
+func (in *eksVersionInput) Change(clusterName, nodeGroup string) (change cluster.VersionChange, err error) {
+	if err := checkNames(clusterName, nodeGroup); err != nil {
 		return change, err
 	}
 	if in.ForceProtected && !in.Force {
 		return change, invalid("forceProtected needs force.")
 	}
 	change = cluster.VersionChange{
-		Cluster: c.cluster, NodeGroup: c.nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
+		Cluster: clusterName, NodeGroup: nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
 		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,
 	}
 	if change.Template, err = in.LaunchTemplate.read(); err != nil {
@@ -117,7 +118,7 @@ func (e *eksServer) describeUpdate(ctx context.Context, c *eksCall) (any, error)
 	if err := c.ofNodeGroups(); err != nil {
 		return nil, err
 	}
-	if err := c.in(c.nodeGroup != ""); err != nil {
+	if err := c.checkNames(); err != nil {
 		return nil, err
 	}
 	// The cluster itself has no updates.
@@ -131,7 +132,7 @@ func (e *eksServer) listUpdates(ctx context.Context, c *eksCall) (any, error) {
 	if err := c.ofNodeGroups(); err != nil {
 		return nil, err
 	}
-	if err := c.in(c.nodeGroup != ""); err != nil {
+	if err := c.checkNames(); err != nil {
 		return nil, err
 	}
 	found, next, err := c.page(ctx, "updates", e.groups.ListNodeGroupUpdates)

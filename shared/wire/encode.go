@@ -98,11 +98,14 @@ func (z *zeros) note(member *smithy.Schema) {
 // WriteInt32, WriteInt64, WriteFloat64 and WriteBool note that the member is there.
 
 func (z *zeros) WriteInt32(s *smithy.Schema, v int32) { z.note(s); z.ShapeSerializer.WriteInt32(s, v) }
+
 func (z *zeros) WriteInt64(s *smithy.Schema, v int64) { z.note(s); z.ShapeSerializer.WriteInt64(s, v) }
+
 func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) {
 	z.note(s)
 	z.ShapeSerializer.WriteFloat64(s, v)
 }
+
 func (z *zeros) WriteBool(s *smithy.Schema, v bool) { z.note(s); z.ShapeSerializer.WriteBool(s, v) }
 
 // WriteList notes that the list is there.

@@ -231,7 +231,7 @@ func FuzzOperations(f *testing.F) {
 	f.Add("DescribeClusters", []byte(`{"clusters":["prod"],"include":["TAGS"]}`))
 	f.Fuzz(func(t *testing.T, op string, body []byte) {
 		s := newScheduler()
-		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		m := wire.NewServer(serving(s, newCloud()))
 		status, answer := m.Serve(t.Context(), op, body)
 		if status >= 500 || !json.Valid(answer) {
 			t.Errorf("%s %q: %d %s", op, body, status, answer)
@@ -254,7 +254,7 @@ func FuzzParseARN(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ref string) {
 		s := newScheduler()
-		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		m := wire.NewServer(serving(s, newCloud()))
 		body, err := json.Marshal(map[string]string{"cluster": ref})
 		if err != nil {
 			t.Fatal(err)
@@ -284,7 +284,7 @@ func FuzzNextToken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, token string) {
 		s := newScheduler()
-		m := wire.NewServer(wire.ServerOptions{Account: account, Scheduler: s, ECS: newCloud()})
+		m := wire.NewServer(serving(s, newCloud()))
 		body, err := json.Marshal(map[string]string{"nextToken": token})
 		if err != nil {
 			t.Fatal(err)

@@ -3,27 +3,26 @@ package wire
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
-	"runtime/debug"
+	"strings"
 
 	"berth/shared/cluster"
 )
 
-// Mux answers the operations of the ECS API that it was given, by name or by HTTP.
+// Mux answers the operations that it was given, by name or by HTTP.
 type Mux struct {
-	// Loopback refuses HTTP requests that a web page could have sent: see [Mux.ServeHTTP].
+	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
 	Loopback bool
 	// Logger gets faults: panics, and errors that are no answer of the API. nil drops them.
 	Logger *slog.Logger
 
 	operations map[string]Operation
-	eks        []eksRoute
 }
 
-// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...).
+// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...), or by the whole value of the header
+// X-Amz-Target where they are of another API.
 func NewMux(operations map[string]Operation) *Mux { return &Mux{operations: operations} }
 
 // raw is an answer that was made elsewhere, errors included.
@@ -35,15 +34,9 @@ type raw struct {
 // Serve answers one operation: HTTP status and body, JSON 1.1. An operation of the API that is not served gives
 // UnsupportedFeatureException, any other name UnknownOperationException. It never panics.
 func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
-	defer func() {
-		if p := recover(); p != nil {
-			m.logger().Error("panic", "operation", op, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			status, answer = failure(errors.New("panic"))
-		}
-	}()
 	f, served := m.operations[op]
 	switch {
-	case len(body) > maxBody:
+	case len(body) > MaxBody:
 		return failure(tooLarge())
 	case served:
 		return m.serve(ctx, op, f, body)
@@ -53,58 +46,32 @@ func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, an
 	return failure(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
 }
 
-// guarded does an operation of the EKS API; it never panics.
-func (m *Mux) guarded(ctx context.Context, name string, do func(context.Context) (any, error)) (out any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			m.logger().Error("panic", "operation", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			out, err = nil, errors.New("panic")
-		}
-	}()
-	out, err = do(ctx)
-	switch {
-	case cluster.ErrorCode(err) == cluster.CodeServer && err != nil:
-		m.logger().Error("operation failed", "operation", name, "principal", Principal(ctx), "error", err)
-	case err == nil && !reads(name):
-		m.logger().InfoContext(ctx, "changed through the API", "operation", name, "principal", Principal(ctx))
-	}
-	return out, err
-}
-
 func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
-	out, err := f(ctx, body)
-	if err == nil {
+	status = http.StatusOK
+	err := Guard(ctx, m.Logger, op, func() error {
+		out, err := f(ctx, body)
+		if err != nil {
+			return err
+		}
 		switch o := out.(type) {
 		case raw:
-			return o.status, o.body
+			status, answer = o.status, o.body
 		case plain:
 			answer, err = json.Marshal(o.value)
 		default:
 			answer, err = Encode(op, out)
 		}
-	}
+		return err
+	})
 	if err != nil {
-		if cluster.ErrorCode(err) == cluster.CodeServer {
-			m.logger().Error("operation failed", "operation", op, "principal", Principal(ctx), "error", err)
-		}
 		return failure(err)
 	}
-	return http.StatusOK, answer
-}
-
-func (m *Mux) logger() *slog.Logger {
-	if m.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return m.Logger
+	return status, answer
 }
 
 // failure is an error in the protocol. What is not an answer of the API says nothing of itself: it is in the log.
 func failure(err error) (status int, answer []byte) {
-	e := &cluster.Error{Code: cluster.CodeServer, Message: "Service Unavailable. Please try again later."}
-	if cluster.ErrorCode(err) != cluster.CodeServer {
-		errors.As(err, &e)
-	}
+	e := PublicError(err)
 	status = http.StatusBadRequest
 	switch e.Code {
 	case cluster.CodeServer:
@@ -116,15 +83,49 @@ func failure(err error) (status int, answer []byte) {
 	return status, answer
 }
 
-type principalKey struct{}
+const (
+	// target prefixes the operation's name in the header X-Amz-Target.
+	target      = "AmazonEC2ContainerServiceV20141113."
+	contentType = "application/x-amz-json-1.1"
+)
 
-// WithPrincipal says who calls: an ARN, as AWS's front door authenticated it.
-func WithPrincipal(ctx context.Context, arn string) context.Context {
-	return context.WithValue(ctx, principalKey{}, arn)
+// ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been established before, except for
+// what [Mux.Loopback] refuses.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, answer := m.answer(w, r)
+	Respond(w, contentType, status, answer)
 }
 
-// Principal is who calls, empty where nobody said so.
-func Principal(ctx context.Context) string {
-	arn, _ := ctx.Value(principalKey{}).(string)
-	return arn
+func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
+	if m.Loopback {
+		if err := CheckLoopback(r); err != nil {
+			_, answer = failure(err)
+			return http.StatusForbidden, answer
+		}
+	}
+	if r.URL.Path != "/" {
+		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))
+		return http.StatusNotFound, answer
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API takes POST only."))
+		return http.StatusMethodNotAllowed, answer
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != contentType {
+		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The Content-Type must be %s.", contentType))
+	}
+	op := r.Header.Get("X-Amz-Target")
+	name, ok := strings.CutPrefix(op, target)
+	switch {
+	case ok:
+		op = name
+	case !strings.HasPrefix(op, ownTarget):
+		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, ownTarget))
+	}
+	body, err := ReadBody(w, r)
+	if err != nil {
+		return failure(err)
+	}
+	return m.Serve(r.Context(), op, body)
 }

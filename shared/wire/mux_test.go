@@ -25,7 +25,7 @@ import (
 )
 
 // client is the real SDK, talking to m over loopback.
-func client(t *testing.T, m *wire.Mux) *ecs.Client {
+func client(t *testing.T, m http.Handler) *ecs.Client {
 	t.Helper()
 	server := httptest.NewServer(m)
 	// A connection of its own for each request: other tests' servers close connections that are idle.

@@ -1,42 +1,69 @@
 package wire
 
 import (
+	"log/slog"
 	"maps"
-	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
 )
 
-// Operations are the names of all operations of the ECS API, served or not, in order.
-func Operations() []string { return slices.Sorted(maps.Keys(modelled)) }
+// Resources are the things that Berth keeps itself, or that it is told about after ECS has changed them. Names are plain, never
+// ARNs; errors of the API are [cluster.Error].
+type Resources struct {
+	Clusters          Clusters
+	Services          Services
+	Deployments       Deployments
+	Tasks             Tasks
+	TaskProtections   TaskProtections
+	Tags              Tagging
+	CapacityProviders CapacityProviders
+	ClusterProviders  ClusterProviders
+}
 
-// modelled are the operations of the ECS API (2014-11-13) as SDK and botocore know them. Those that nobody serves are
-// refused by name; TestOperations compares the list with the SDK.
-var modelled = set(
-	"AssociateGatewayWithCluster", "ContinueServiceDeployment", "CreateCapacityProvider", "CreateCluster", "CreateDaemon",
-	"CreateExpressGatewayService", "CreateGateway", "CreateService", "CreateTaskSet", "DeleteAccountSetting",
-	"DeleteAttributes", "DeleteCapacityProvider", "DeleteCluster", "DeleteDaemon", "DeleteDaemonTaskDefinition",
-	"DeleteExpressGatewayService", "DeleteGateway", "DeleteService", "DeleteTaskDefinitions", "DeleteTaskSet",
-	"DeregisterContainerInstance", "DeregisterTaskDefinition", "DescribeCapacityProviders", "DescribeClusters",
-	"DescribeContainerInstances", "DescribeDaemon", "DescribeDaemonDeployments", "DescribeDaemonRevisions",
-	"DescribeDaemonTaskDefinition", "DescribeExpressGatewayService", "DescribeGateway", "DescribeGatewayResources",
-	"DescribeGatewayRoute", "DescribeServiceDeployments", "DescribeServiceRevisions", "DescribeServices",
-	"DescribeTaskDefinition", "DescribeTaskSets", "DescribeTasks", "DisassociateGatewayFromCluster", "DiscoverPollEndpoint",
-	"ExecuteCommand", "GetTaskProtection", "ListAccountSettings", "ListAttributes", "ListClusters",
-	"ListContainerInstances", "ListDaemonDeployments", "ListDaemonTaskDefinitions", "ListDaemons",
-	"ListGatewayClusterAssociations", "ListGatewayRoutes", "ListGateways", "ListServiceDeployments", "ListServices",
-	"ListServicesByNamespace", "ListTagsForResource", "ListTaskDefinitionFamilies", "ListTaskDefinitions", "ListTasks",
-	"PutAccountSetting", "PutAccountSettingDefault", "PutAttributes", "PutClusterCapacityProviders",
-	"RegisterContainerInstance", "RegisterDaemonTaskDefinition", "RegisterTaskDefinition", "RunTask", "StartTask",
-	"StopServiceDeployment", "StopTask", "SubmitAttachmentStateChanges", "SubmitContainerStateChange",
-	"SubmitTaskStateChange", "TagResource", "UntagResource", "UpdateCapacityProvider", "UpdateCluster",
-	"UpdateClusterSettings", "UpdateContainerAgent", "UpdateContainerInstancesState", "UpdateDaemon",
-	"UpdateExpressGatewayService", "UpdateGateway", "UpdateService", "UpdateServicePrimaryTaskSet", "UpdateTaskProtection",
-	"UpdateTaskSet",
+// ECSOptions say what the operations of the ECS API stand on.
+type ECSOptions struct {
+	Account   cluster.Account
+	Resources Resources
+	ECS       Forwarder
+	// PassableRoles are the task and execution roles that callers may use, where Enforce is set: any other gives
+	// AccessDeniedException. The embedded tier has no roles to give away.
+	PassableRoles []string
+	Enforce       bool
+	// Logger gets one line per change, with the principal, and faults.
+	Logger *slog.Logger
+}
+
+// How much is kept of what ECS says and never takes back.
+const (
+	mostDefinitions = 1000
+	mostZones       = 10_000
 )
 
-func set(names ...string) map[string]bool {
-	out := make(map[string]bool, len(names))
-	for _, n := range names {
-		out[n] = true
+// ECSOperations are the operations of the ECS API that are served, by name. Those on services, tasks and capacity providers are
+// Berth's own; those on clusters, task definitions, container instances, attributes and their tags are checked, passed on to
+// ECS, and made known to [Resources].
+func ECSOperations(o ECSOptions) map[string]Operation {
+	refs, u, r := references{o.Account}, upstream{o.ECS, o.Logger}, o.Resources
+	passable := roles{o.PassableRoles, o.Enforce}
+	definitions := &taskDefinitions{ecs: u, roles: passable, kept: cache[*types.TaskDefinition]{most: mostDefinitions}}
+	out := map[string]Operation{}
+	for _, operations := range []map[string]Operation{
+		(&clusterOperations{refs, u, r.Clusters, r.ClusterProviders}).operations(),
+		(&definitionOperations{refs, u, passable, r.Clusters}).operations(),
+		(&instanceOperations{refs, u, r.Clusters}).operations(),
+		(&serviceOperations{refs, r.Services, definitions}).operations(),
+		(&deploymentOperations{refs, r.Deployments, definitions}).operations(),
+		(&taskOperations{refs, r.Tasks, definitions, &zones{ecs: u, kept: cache[string]{most: mostZones}}}).operations(),
+		(&protectionOperations{refs, r.TaskProtections}).operations(),
+		(&providerOperations{refs, r.CapacityProviders}).operations(),
+		(&tagOperations{refs, u, r.Tags, r.CapacityProviders}).operations(),
+	} {
+		maps.Copy(out, operations)
+	}
+	for name, f := range out {
+		out[name] = audited(o.Logger, name, f)
 	}
 	return out
 }

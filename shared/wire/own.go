@@ -1,12 +1,10 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"slices"
 
 	"berth/shared/cluster"
@@ -17,60 +15,78 @@ import (
 // JSON; a member that is not known is refused, as nobody but Berth could have meant it.
 const ownTarget = "Berth_20261121."
 
-// plain is an output of Berth's own shapes.
-type plain struct{ value any }
-
-// ownOp makes an [Operation] of a function on shapes of Berth's own.
-func ownOp[I, O any](f func(context.Context, *I) (*O, error)) Operation {
-	return func(ctx context.Context, body []byte) (any, error) {
-		in := new(I)
-		if err := decodeOwn(body, in); err != nil {
-			return nil, err
-		}
-		out, err := f(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return plain{out}, nil
-	}
+// Configurations reads and replaces cluster configurations.
+type Configurations interface {
+	// Configuration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
+	Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
+	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
 }
 
-func decodeOwn(body []byte, in any) error {
-	if body = bytes.TrimSpace(body); len(body) == 0 {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err := d.Decode(in)
-	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("more than one JSON value")
-	}
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return cluster.Errorf(cluster.CodeSerialization, "%.200s: %.100s is no value of this member.", wrong.Field, wrong.Value)
-	}
-	return cluster.Errorf(cluster.CodeSerialization, "The request cannot be read: %.200s.", err.Error())
+// ServiceRules reads and changes what holds for a service's tasks beyond the ECS API.
+type ServiceRules interface {
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
+	// UpdateRules sets the parts of a service's rules that the tags stand for.
+	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*cluster.ServiceDetail, error)
+	// ServiceThrottle is nil where nothing was slowed down.
+	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
 }
 
-// ownOperations are the operations under [ownTarget], by the whole value of the header.
-func (s *server) ownOperations(g NodeGroups) map[string]Operation {
+// Loads takes in what tasks report.
+type Loads interface {
+	// ReportLoads gives back the tasks that are not there.
+	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
+}
+
+// Rows shows what is stored.
+type Rows interface {
+	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
+	Rows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
+	// Capacity are the rows of what the cluster's instances come from.
+	Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error)
+}
+
+// UpdatePlans tells what an update of a node group would do.
+type UpdatePlans interface {
+	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+}
+
+// OwnResources are what the operations of Berth's own are about. Names are plain, never ARNs; errors of the API are
+// [cluster.Error].
+type OwnResources struct {
+	Configurations Configurations
+	Services       ServiceRules
+	Loads          Loads
+	Rows           Rows
+}
+
+type ownServer struct {
+	references
+	OwnResources
+	plans UpdatePlans
+}
+
+// OwnOperations are the operations of Berth's own, by the whole value of the header X-Amz-Target. Changes are logged with the
+// principal. Plans may be nil: then PlanNodegroupUpdate is not served.
+func OwnOperations(account cluster.Account, r OwnResources, plans UpdatePlans, log *slog.Logger) map[string]Operation {
+	s := &ownServer{references{account}, r, plans}
 	out := map[string]Operation{
-		ownTarget + "DescribeClusterConfiguration": ownOp(s.describeConfiguration),
-		ownTarget + "PutClusterConfiguration":      s.logged("PutClusterConfiguration", ownOp(s.putConfiguration)),
-		ownTarget + "DescribeServiceRules":         ownOp(s.describeRules),
-		ownTarget + "UpdateServiceRules":           s.logged("UpdateServiceRules", ownOp(s.updateRules)),
-		ownTarget + "DescribeServiceThrottle":      ownOp(s.describeThrottle),
-		ownTarget + "ReportLoad":                   ownOp(s.reportLoad),
-		ownTarget + "ListClusterRows":              ownOp(s.listRows),
-		ownTarget + "DescribeCapacity":             ownOp(s.describeCapacity),
+		"DescribeClusterConfiguration": ownOp(s.describeConfiguration),
+		"PutClusterConfiguration":      audited(log, "PutClusterConfiguration", ownOp(s.putConfiguration)),
+		"DescribeServiceRules":         ownOp(s.describeRules),
+		"UpdateServiceRules":           audited(log, "UpdateServiceRules", ownOp(s.updateRules)),
+		"DescribeServiceThrottle":      ownOp(s.describeThrottle),
+		"ReportLoad":                   ownOp(s.reportLoad),
+		"ListClusterRows":              ownOp(s.listRows),
+		"DescribeCapacity":             ownOp(s.describeCapacity),
 	}
-	if g != nil {
-		out[ownTarget+"PlanNodegroupUpdate"] = ownOp((&eksServer{s.references, g}).planUpdate)
+	if plans != nil {
+		out["PlanNodegroupUpdate"] = ownOp(s.planUpdate)
 	}
-	return out
+	served := map[string]Operation{}
+	for name, f := range out {
+		served[ownTarget+name] = f
+	}
+	return served
 }
 
 // RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty one goes back to its
@@ -170,12 +186,12 @@ type ServiceInput struct {
 	Service string `json:"service"`
 }
 
-func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOutput, error) {
+func (s *ownServer) describeRules(ctx context.Context, in *ServiceInput) (*RulesOutput, error) {
 	clusterName, name, err := s.serviceIn(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
 	}
-	found, _, err := s.scheduler.DescribeServices(ctx, clusterName, []string{name})
+	found, _, err := s.Services.DescribeServices(ctx, clusterName, []string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +201,7 @@ func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOut
 	return rulesOf(found[0].Service), nil
 }
 
-func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput, error) {
+func (s *ownServer) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput, error) {
 	clusterName, name, err := s.serviceIn(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
@@ -194,7 +210,7 @@ func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput,
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.scheduler.UpdateRules(ctx, clusterName, name, set)
+	d, err := s.Services.UpdateRules(ctx, clusterName, name, set)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +276,7 @@ type Missing struct {
 	Reason string `json:"reason"`
 }
 
-func (s *server) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLoadOutput, error) {
+func (s *ownServer) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLoadOutput, error) {
 	clusterName, err := s.cluster(&in.Cluster)
 	if err != nil {
 		return nil, err
@@ -274,7 +290,7 @@ func (s *server) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLo
 			return nil, err
 		}
 	}
-	missing, err := s.scheduler.ReportLoads(ctx, clusterName, reports)
+	missing, err := s.Loads.ReportLoads(ctx, clusterName, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +319,7 @@ type Row struct {
 	Row  json.RawMessage `json:"row"`
 }
 
-func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, error) {
+func (s *ownServer) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, error) {
 	clusterName, err := s.cluster(&in.Cluster)
 	if err != nil {
 		return nil, err
@@ -313,7 +329,7 @@ func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	rows, more, err := s.scheduler.Rows(ctx, clusterName, from)
+	rows, more, err := s.OwnResources.Rows.Rows(ctx, clusterName, from)
 	if err != nil {
 		return nil, err
 	}

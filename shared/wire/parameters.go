@@ -255,8 +255,6 @@ func registries(in []types.ServiceRegistry) (out []cluster.Registry, err error) 
 	return out, nil
 }
 
-var providerNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
-
 // providers reads a capacity provider strategy (S14): one entry alone may have a base, and not all weights may be 0.
 func providers(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
 	if len(in) > cluster.MaxProviders {

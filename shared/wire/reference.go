@@ -1,13 +1,118 @@
 package wire
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 
 	"berth/shared/cluster"
 )
+
+// instances reads the instances that a caller names.
+func (r references) instances(clusterRef *string, refs []string) (clusterName string, ids []string, err error) {
+	if clusterName, err = r.cluster(clusterRef); err != nil {
+		return "", nil, err
+	}
+	for _, ref := range refs {
+		id, err := r.in(clusterName, "container-instance", ref)
+		if err != nil {
+			return "", nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return clusterName, ids, nil
+}
+
+// tasksIn reads a list of tasks, each of them once.
+func (r references) tasksIn(clusterRef *string, refs []string, most int) (clusterName string, ids []string, err error) {
+	if clusterName, err = r.cluster(clusterRef); err != nil {
+		return "", nil, err
+	}
+	if err := count("tasks", len(refs), most); err != nil {
+		return "", nil, err
+	}
+	for _, ref := range refs {
+		id, err := r.task(clusterName, ref)
+		if err != nil {
+			return "", nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return clusterName, ids, nil
+}
+
+// serviceIn reads the two members that name a service.
+func (r references) serviceIn(clusterRef, ref *string) (clusterName, name string, err error) {
+	if clusterName, err = r.cluster(clusterRef); err != nil {
+		return "", "", err
+	}
+	if err = required("service", ref); err != nil {
+		return "", "", err
+	}
+	name, err = r.in(clusterName, "service", *ref)
+	return clusterName, name, err
+}
+
+// record reads the ARN of a service deployment or revision.
+func (r references) record(kind, ref string) (out cluster.RecordRef, err error) {
+	arn, err := r.arn(ref)
+	if err != nil {
+		return out, err
+	}
+	parts := strings.Split(arn.Name, "/")
+	if arn.Kind != kind || len(parts) != 3 || !names.MatchString(parts[0]) || !names.MatchString(parts[1]) || !recordIDs.MatchString(parts[2]) {
+		return out, invalid("Invalid identifier: %.300s is not the ARN of a %s.", ref, kind)
+	}
+	return cluster.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
+}
+
+func (r references) records(member, kind string, refs []string) (out []cluster.RecordRef, err error) {
+	if err := count(member, len(refs), maxRecords); err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		one, err := r.record(kind, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// provider is the name of a capacity provider, by name or ARN.
+func (r references) provider(ref string) (string, error) {
+	name, err := r.resource("capacity-provider", "", ref)
+	switch {
+	case err != nil:
+		return "", err
+	case name == "FARGATE" || name == "FARGATE_SPOT":
+		return "", unsupported("capacity provider " + name)
+	case !providerNames.MatchString(name):
+		return "", invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and underscores.", ref)
+	}
+	return name, nil
+}
+
+// groupName takes the name out of an Auto Scaling group's ARN, of this account and Region.
+func (r references) groupName(arn string) (string, error) {
+	parts := strings.SplitN(arn, ":", 8)
+	here := strings.SplitN(r.account.ARN("x", "x"), ":", 6)
+	const last = "autoScalingGroupName/"
+	if len(parts) != 8 || parts[2] != "autoscaling" || parts[3] != here[3] || parts[4] != here[4] || parts[5] != "autoScalingGroup" ||
+		!strings.HasPrefix(parts[7], last) || len(parts[7]) == len(last) {
+		return "", cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
+	}
+	return strings.TrimPrefix(parts[7], last), nil
+}
+
+var providerNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
 
 var (
 	names       = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
@@ -103,41 +208,4 @@ func (r references) arn(s string) (cluster.ResourceARN, error) {
 		}
 	}
 	return arn, nil
-}
-
-// token makes a nextToken of the last item given: opaque, and good for the same list only.
-func token(list, last string) *string {
-	t := base64.RawURLEncoding.EncodeToString(append(checksum(list, last), last...))
-	return &t
-}
-
-const checksumSize = 9
-
-func checksum(list, last string) []byte {
-	sum := sha256.Sum256([]byte("nextToken\x00" + list + "\x00" + last))
-	return sum[:checksumSize]
-}
-
-// after is the item that a nextToken continues after, empty for no token. A token of another list, or none of ours, is
-// InvalidParameterException.
-func after(list string, token *string) (string, error) {
-	if value(token) == "" {
-		return "", nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(*token)
-	if err != nil || len(raw) < checksumSize || string(checksum(list, string(raw[checksumSize:]))) != string(raw[:checksumSize]) {
-		return "", invalid("Invalid token: %.100q", *token)
-	}
-	return string(raw[checksumSize:]), nil
-}
-
-// limit is how many items a page has at most.
-func limit(maxResults *int32, otherwise int) (int, error) {
-	switch {
-	case maxResults == nil:
-		return otherwise, nil
-	case *maxResults < 1 || *maxResults > 100:
-		return 0, invalid("maxResults is %d, but must be between 1 and 100.", *maxResults)
-	}
-	return int(*maxResults), nil
 }

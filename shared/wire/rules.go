@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -9,21 +8,6 @@ import (
 
 	"berth/shared/cluster"
 )
-
-// ruleTags are the tags that say where a service's tasks may and should run.
-var ruleTags = func() map[string]func(types.Tag) error {
-	out := map[string]func(types.Tag) error{}
-	for _, key := range cluster.RuleTags {
-		out[key] = func(t types.Tag) error {
-			err := cluster.ApplyRuleTag(new(cluster.Rules), key, value(t.Value))
-			if e := new(cluster.Error); errors.As(err, &e) {
-				return invalid("Tag %s: %s", key, e.Message)
-			}
-			return err
-		}
-	}
-	return out
-}()
 
 // placementRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
 // InvalidParameterException; expressions are the scheduler's to read.
@@ -64,14 +48,6 @@ func placementConstraints(in []types.PlacementConstraint) (out []cluster.Placeme
 		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: expression})
 	}
 	return out, nil
-}
-
-// definitionConstraints are the constraints of a task definition: memberOf alone.
-func definitionConstraints(in []types.TaskDefinitionPlacementConstraint) (out []cluster.PlacementConstraint) {
-	for _, c := range in {
-		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: value(c.Expression)})
-	}
-	return out
 }
 
 // spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no case.
@@ -122,8 +98,6 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 	}
 	return known(spreadFields)
 }
-
-// The other way round, for answers.
 
 func constraintsOf(in []cluster.PlacementConstraint) []types.PlacementConstraint {
 	out := []types.PlacementConstraint{} // ECS shows empty lists

@@ -26,19 +26,29 @@ type berth struct {
 	*ecs.Client
 	scheduler *scheduler
 	cloud     *cloud
-	mux       *wire.Mux
+	mux       *wire.Server
 }
 
 func newBerth(t *testing.T, change ...func(*wire.ServerOptions)) *berth {
 	t.Helper()
 	b := &berth{scheduler: newScheduler(), cloud: newCloud()}
-	o := wire.ServerOptions{Account: account, Scheduler: b.scheduler, ECS: b.cloud}
+	o := serving(b.scheduler, b.cloud)
 	for _, f := range change {
 		f(&o)
 	}
 	b.mux = wire.NewServer(o)
 	b.Client = client(t, b.mux)
 	return b
+}
+
+// serving are the options of an API server that has everything from one scheduler and one ECS.
+func serving(s *scheduler, c *cloud) wire.ServerOptions {
+	return wire.ServerOptions{
+		ECSOptions: wire.ECSOptions{Account: account, ECS: c, Resources: wire.Resources{
+			Clusters: s, Services: s, Deployments: s, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s, ClusterProviders: s,
+		}},
+		Own: wire.OwnResources{Configurations: s, Services: s, Loads: s, Rows: s},
+	}
 }
 
 func must[T any](v T, err error) func(t *testing.T) T {

@@ -28,12 +28,12 @@ type Throttle struct {
 	Reason         string    `json:"reason,omitempty"`
 }
 
-func (s *server) describeThrottle(ctx context.Context, in *ServiceInput) (*ThrottleOutput, error) {
+func (s *ownServer) describeThrottle(ctx context.Context, in *ServiceInput) (*ThrottleOutput, error) {
 	clusterName, name, err := s.serviceIn(&in.Cluster, &in.Service)
 	if err != nil {
 		return nil, err
 	}
-	v, t, err := s.scheduler.ServiceThrottle(ctx, clusterName, name)
+	v, t, err := s.Services.ServiceThrottle(ctx, clusterName, name)
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,14 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 	}
 	i.NodeGroups = &api.NodeGroups{Handler: i.API}
 	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
-		Account: i.options.Account, Scheduler: i.API, NodeGroups: i.NodeGroups, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"),
+		ECSOptions: wire.ECSOptions{
+			Account: i.options.Account, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"), Resources: wire.Resources{
+				Clusters: i.API, Services: i.API, Deployments: i.API, Tasks: i.API, TaskProtections: i.API, Tags: i.API,
+				CapacityProviders: i.API, ClusterProviders: i.API,
+			},
+		},
+		Own:        wire.OwnResources{Configurations: i.API, Services: i.API, Loads: i.API, Rows: i.API},
+		NodeGroups: i.NodeGroups,
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
 	}))

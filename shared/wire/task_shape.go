@@ -11,6 +11,27 @@ import (
 	"berth/shared/cluster"
 )
 
+// shapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
+// answer they are left out, as capacity providers are that cannot be read.
+func (o *taskOperations) shapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
+	zones := o.zones.of(ctx, clusterName, tasks)
+	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
+	out := make([]types.Task, 0, len(tasks))
+	for _, t := range tasks {
+		v := taskShape(o.account, t)
+		v.CapacityProviderName, v.LaunchType = text(launches[t.ID].Provider), launchedOn(launches[t.ID].External)
+		if t.Instance != "" {
+			v.ContainerInstanceArn = new(o.account.ARN("container-instance", clusterName, t.Instance))
+			v.AvailabilityZone = text(zones[t.Instance])
+		}
+		if d, err := o.definitions.described(ctx, t.TaskDefinition); err == nil {
+			addContainers(o.account, &v, t, d)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 // AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
 const AttributeECSTask = "berth.ecs-task-arn"
 
@@ -22,40 +43,19 @@ func instant(t time.Time) *time.Time {
 }
 
 // failures are a list's failures with full ARNs; those of another kind come with theirs, or with none.
-func (s *server) failures(clusterName, kind string, failed []cluster.Failure) []types.Failure {
+func failures(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
 	out := []types.Failure{}
 	for _, f := range failed {
 		arn := f.ARN
 		if arn != "" && !strings.HasPrefix(arn, "arn:") {
-			arn = s.account.ARN(kind, clusterName, arn)
+			arn = account.ARN(kind, clusterName, arn)
 		}
 		out = append(out, types.Failure{Arn: text(arn), Reason: text(f.Reason), Detail: text(f.Detail)})
 	}
 	return out
 }
 
-// tasks are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
-// answer they are left out, as capacity providers are that cannot be read.
-func (s *server) tasks(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
-	zones := s.zones(ctx, clusterName, tasks)
-	launches, _ := s.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
-	out := make([]types.Task, 0, len(tasks))
-	for _, t := range tasks {
-		v := s.taskShape(t)
-		v.CapacityProviderName, v.LaunchType = text(launches[t.ID].Provider), launchedOn(launches[t.ID].External)
-		if t.Instance != "" {
-			v.ContainerInstanceArn = new(s.account.ARN("container-instance", clusterName, t.Instance))
-			v.AvailabilityZone = text(zones[t.Instance])
-		}
-		if d, err := s.described(ctx, t.TaskDefinition); err == nil {
-			s.addContainers(&v, t, d)
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-func (s *server) taskShape(t *cluster.Task) types.Task {
+func taskShape(account cluster.Account, t *cluster.Task) types.Task {
 	wanted := t.Desired
 	if t.Ended() {
 		wanted = cluster.TaskStopped
@@ -65,8 +65,8 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 		startedBy = t.Revision
 	}
 	v := types.Task{
-		TaskArn: new(s.account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(s.account.ARN("cluster", t.Cluster)),
-		TaskDefinitionArn: new(s.account.ARN("task-definition", t.TaskDefinition)),
+		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(account.ARN("cluster", t.Cluster)),
+		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
 		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
 		Group: text(t.Group), StartedBy: text(startedBy), HealthStatus: health(t),
 		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
@@ -83,7 +83,7 @@ func (s *server) taskShape(t *cluster.Task) types.Task {
 	}
 	if t.ECSID != "" {
 		v.Attributes = append(v.Attributes, types.Attribute{
-			Name: new(AttributeECSTask), Value: new(s.account.ARN("task", t.Cluster, t.ECSID)),
+			Name: new(AttributeECSTask), Value: new(account.ARN("task", t.Cluster, t.ECSID)),
 		})
 	}
 	return v
@@ -98,12 +98,12 @@ func health(t *cluster.Task) types.HealthStatus {
 
 // addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,
 // whose end is the task's.
-func (s *server) addContainers(v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
+func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
 	status := containerStatus(t)
 	exit := t.ExitCode
 	for _, c := range d.ContainerDefinitions {
 		own := types.Container{
-			ContainerArn: new(s.account.ARN("container", t.Cluster, t.ID, hyphened(cluster.Digest(t.ID, value(c.Name))))),
+			ContainerArn: new(account.ARN("container", t.Cluster, t.ID, hyphened(cluster.Digest(t.ID, value(c.Name))))),
 			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
 			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
 			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},

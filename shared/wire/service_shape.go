@@ -8,14 +8,14 @@ import (
 	"berth/shared/cluster"
 )
 
-// service is a service as DescribeServices shows it, without its tags.
-func (s *server) service(d *cluster.ServiceDetail) types.Service {
+// serviceShape is a service as DescribeServices shows it, without its tags.
+func serviceShape(account cluster.Account, d *cluster.ServiceDetail) types.Service {
 	r := &d.Deployment.Revision
 	out := types.Service{
-		ServiceArn: new(s.account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
-		ClusterArn: new(s.account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
+		ServiceArn: new(account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
+		ClusterArn: new(account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
 		DesiredCount: int32(d.Desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
-		TaskDefinition: new(s.account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
+		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
 		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
 		CreatedAt: instant(d.CreatedAt), CreatedBy: text(d.CreatedBy), RoleArn: text(d.Role),
@@ -33,7 +33,7 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
 	if d.Status != cluster.ServiceInactive {
-		s.deployments(&out, d.Service)
+		addDeployments(account, &out, d.Service)
 	}
 	for _, e := range d.EventLog {
 		out.Events = append(out.Events, types.ServiceEvent{Id: new(e.ID), CreatedAt: instant(e.CreatedAt), Message: new(e.Message)})
@@ -41,12 +41,12 @@ func (s *server) service(d *cluster.ServiceDetail) types.Service {
 	return out
 }
 
-// deployments adds the PRIMARY deployment and the ACTIVE ones, and what goes with them.
-func (s *server) deployments(out *types.Service, v *cluster.Service) {
+// addDeployments adds the PRIMARY deployment and the ACTIVE ones, and what goes with them.
+func addDeployments(account cluster.Account, out *types.Service, v *cluster.Service) {
 	add := func(d *cluster.Deployment, status string, desired int) {
-		out.Deployments = append(out.Deployments, s.deployment(v, d, status, desired))
+		out.Deployments = append(out.Deployments, deploymentShape(account, v, d, status, desired))
 		out.CurrentServiceRevisions = append(out.CurrentServiceRevisions, types.ServiceCurrentRevisionSummary{
-			Arn: new(s.revisionARN(v, d.Digits())), RequestedTaskCount: int32(desired), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
+			Arn: new(revisionARN(account, v, d.Digits())), RequestedTaskCount: int32(desired), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
 		})
 	}
 	add(&v.Deployment, "PRIMARY", v.Desired)
@@ -54,13 +54,13 @@ func (s *server) deployments(out *types.Service, v *cluster.Service) {
 		add(&v.Older[n], "ACTIVE", v.Older[n].Desired)
 	}
 	if v.Release != nil {
-		out.CurrentServiceDeployment = new(s.releaseARN(v, v.Release.ID))
+		out.CurrentServiceDeployment = new(releaseARN(account, v, v.Release.ID))
 	}
 }
 
-func (s *server) deployment(v *cluster.Service, d *cluster.Deployment, status string, desired int) types.Deployment {
+func deploymentShape(account cluster.Account, v *cluster.Service, d *cluster.Deployment, status string, desired int) types.Deployment {
 	out := types.Deployment{
-		Id: new(d.ID), Status: &status, TaskDefinition: new(s.account.ARN("task-definition", d.TaskDefinition)),
+		Id: new(d.ID), Status: &status, TaskDefinition: new(account.ARN("task-definition", d.TaskDefinition)),
 		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending), FailedTasks: int32(d.Failed),
 		CreatedAt: instant(d.CreatedAt), UpdatedAt: instant(d.UpdatedAt), NetworkConfiguration: NetworkConfiguration(d.Network),
 		RolloutState:       types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),

@@ -12,20 +12,25 @@ import (
 	"berth/shared/cluster"
 )
 
-const (
-	maxRunTask  = 10
-	maxTasks    = 100
-	maxReason   = 255
-	maxFailures = 10
-)
+// taskOperations answers the operations on tasks, which are Berth's own.
+type taskOperations struct {
+	references
+	scheduler   Tasks
+	definitions *taskDefinitions
+	zones       *zones
+}
 
-var (
-	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
-	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
-	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
-)
+func (o *taskOperations) operations() map[string]Operation {
+	return map[string]Operation{
+		"RunTask":       Op(o.runTask),
+		"StartTask":     Op(o.startTask),
+		"StopTask":      Op(o.stopTask),
+		"DescribeTasks": Op(o.describeTasks),
+		"ListTasks":     Op(o.listTasks),
+	}
+}
 
-func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
+func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
 	if err := runFeatures(in); err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if spec.Token, err = clientToken(in.ClientToken); err != nil {
 		return nil, err
 	}
-	if spec.Cluster, err = s.cluster(in.Cluster); err != nil {
+	if spec.Cluster, err = o.cluster(in.Cluster); err != nil {
 		return nil, err
 	}
 	parameters := *in
@@ -52,11 +57,24 @@ func (s *server) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTas
 	if spec.Params, err = digest(parameters); err != nil {
 		return nil, err
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{
+	tasks, failures, err := o.submit(ctx, spec, asked{
 		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy, in.CapacityProviderStrategy,
 	})
 	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
 }
+
+const (
+	maxRunTask  = 10
+	maxTasks    = 100
+	maxReason   = 255
+	maxFailures = 10
+)
+
+var (
+	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
+	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
+)
 
 func runFeatures(in *ecs.RunTaskInput) error {
 	if err := oneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
@@ -78,7 +96,7 @@ func runFeatures(in *ecs.RunTaskInput) error {
 	)
 }
 
-func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
+func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	err := refuse(
 		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
 		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
@@ -96,11 +114,11 @@ func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.St
 	if err := count("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
 		return nil, err
 	}
-	if spec.Cluster, err = s.cluster(in.Cluster); err != nil {
+	if spec.Cluster, err = o.cluster(in.Cluster); err != nil {
 		return nil, err
 	}
 	for _, ref := range in.ContainerInstances {
-		id, err := s.in(spec.Cluster, "container-instance", ref)
+		id, err := o.in(spec.Cluster, "container-instance", ref)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +127,7 @@ func (s *server) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.St
 		}
 		spec.Instances = append(spec.Instances, id)
 	}
-	tasks, failures, err := s.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
+	tasks, failures, err := o.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
 	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
 }
 
@@ -124,7 +142,7 @@ type asked struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
-func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
+func (o *taskOperations) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
 	switch {
 	case strings.HasPrefix(spec.Group, "service:"):
 		return nil, nil, invalid("Invalid namespace for group: service: is reserved.")
@@ -134,7 +152,7 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if err := required("taskDefinition", a.definition); err != nil {
 		return nil, nil, err
 	}
-	ref, err := s.definition(*a.definition)
+	ref, err := o.definition(*a.definition)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,58 +176,58 @@ func (s *server) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]
 	if spec.Network, err = network(a.network); err != nil {
 		return nil, nil, err
 	}
-	tasks, failed, found, err := s.scheduler.Submitted(ctx, spec)
+	tasks, failed, found, err := o.scheduler.Submitted(ctx, spec)
 	if err == nil && !found {
-		tasks, failed, err = s.newTasks(ctx, spec, ref)
+		tasks, failed, err = o.newTasks(ctx, spec, ref)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	out := s.tasks(ctx, spec.Cluster, tasks)
+	out := o.shapes(ctx, spec.Cluster, tasks)
 	for n := range out {
 		out[n].Tags = Tags(tasks[n].Tags)
 	}
-	return out, s.failures(spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+	return out, failures(o.account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
 }
 
-func (s *server) newTasks(ctx context.Context, spec cluster.TaskSpec, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
-	if spec.TaskDefinition, err = s.usable(ctx, ref, spec.Overrides); err != nil {
+func (o *taskOperations) newTasks(ctx context.Context, spec cluster.TaskSpec, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
+	if spec.TaskDefinition, err = o.definitions.usable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.described(ctx, spec.TaskDefinition)
+	d, err := o.definitions.described(ctx, spec.TaskDefinition)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := compatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
 		return nil, nil, err
 	}
-	return s.scheduler.SubmitTasks(ctx, spec)
+	return o.scheduler.SubmitTasks(ctx, spec)
 }
 
-func (s *server) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
-	clusterName, err := s.cluster(in.Cluster)
+func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
+	clusterName, err := o.cluster(in.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	if err := required("task", in.Task); err != nil {
 		return nil, err
 	}
-	id, err := s.task(clusterName, *in.Task)
+	id, err := o.task(clusterName, *in.Task)
 	if err != nil {
 		return nil, err
 	}
 	if len(value(in.Reason)) > maxReason {
 		return nil, invalid("reason must have at most %d characters.", maxReason)
 	}
-	t, err := s.scheduler.StopTask(ctx, clusterName, id, value(in.Reason))
+	t, err := o.scheduler.StopTask(ctx, clusterName, id, value(in.Reason))
 	if err != nil {
 		return nil, err
 	}
-	return &ecs.StopTaskOutput{Task: &s.tasks(ctx, clusterName, []*cluster.Task{t})[0]}, nil
+	return &ecs.StopTaskOutput{Task: &o.shapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
 }
 
-func (s *server) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
-	clusterName, err := s.cluster(in.Cluster)
+func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
+	clusterName, err := o.cluster(in.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -223,15 +241,15 @@ func (s *server) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) 
 	}
 	ids := make([]string, len(in.Tasks))
 	for n, ref := range in.Tasks {
-		if ids[n], err = s.task(clusterName, ref); err != nil {
+		if ids[n], err = o.task(clusterName, ref); err != nil {
 			return nil, err
 		}
 	}
-	found, missing, err := s.scheduler.DescribeTasks(ctx, clusterName, ids)
+	found, missing, err := o.scheduler.DescribeTasks(ctx, clusterName, ids)
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeTasksOutput{Tasks: s.tasks(ctx, clusterName, found), Failures: s.failures(clusterName, "task", missing)}
+	out := &ecs.DescribeTasksOutput{Tasks: o.shapes(ctx, clusterName, found), Failures: failures(o.account, clusterName, "task", missing)}
 	for n := range out.Tasks {
 		if slices.Contains(in.Include, types.TaskFieldTags) {
 			out.Tasks[n].Tags = Tags(found[n].Tags)
@@ -243,8 +261,8 @@ func (s *server) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) 
 // pageTasks is ECS's own page of ListTasks.
 const pageTasks = 100
 
-func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
-	q, err := s.taskQuery(in)
+func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+	q, err := o.taskQuery(in)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +270,7 @@ func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.Li
 	if q.After, err = after(list, in.NextToken); err != nil {
 		return nil, err
 	}
-	ids, more, err := s.scheduler.ListTasks(ctx, q)
+	ids, more, err := o.scheduler.ListTasks(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +280,7 @@ func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.Li
 		return out, nil
 	}
 	for _, id := range ids {
-		out.TaskArns = append(out.TaskArns, s.account.ARN("task", q.Cluster, id))
+		out.TaskArns = append(out.TaskArns, o.account.ARN("task", q.Cluster, id))
 	}
 	if more {
 		out.NextToken = token(list, ids[len(ids)-1])
@@ -270,9 +288,9 @@ func (s *server) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.Li
 	return out, nil
 }
 
-func (s *server) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err error) {
+func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err error) {
 	q = cluster.TaskQuery{Family: value(in.Family), StartedBy: value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
-	if q.Cluster, err = s.cluster(in.Cluster); err != nil {
+	if q.Cluster, err = o.cluster(in.Cluster); err != nil {
 		return q, err
 	}
 	q.External, _ = external(in.LaunchType)
@@ -280,12 +298,12 @@ func (s *server) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err err
 		return q, err
 	}
 	if value(in.ServiceName) != "" {
-		if q.Service, err = s.in(q.Cluster, "service", *in.ServiceName); err != nil {
+		if q.Service, err = o.in(q.Cluster, "service", *in.ServiceName); err != nil {
 			return q, err
 		}
 	}
 	if value(in.ContainerInstance) != "" {
-		if q.Instance, err = s.in(q.Cluster, "container-instance", *in.ContainerInstance); err != nil {
+		if q.Instance, err = o.in(q.Cluster, "container-instance", *in.ContainerInstance); err != nil {
 			return q, err
 		}
 	}
