@@ -17,7 +17,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // backend answers what the commands on capacity ask of Berth and of Auto Scaling, with a cluster of its own making: node group
@@ -69,14 +69,14 @@ func newBackend(t *testing.T) (*backend, string) {
 }
 
 func rowsOut(t http.ResponseWriter, rows ...state.Row) {
-	out := wire.RowsOutput{Rows: []wire.Row{}}
+	out := berthapi.RowsOutput{Rows: []berthapi.Row{}}
 	for _, r := range rows {
 		data, err := state.EncodeRow(r)
 		if err != nil {
 			http.Error(t, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		out.Rows = append(out.Rows, wire.Row{Sort: state.KeyOf(r).Sort, Row: data})
+		out.Rows = append(out.Rows, berthapi.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	_ = json.NewEncoder(t).Encode(out)
 }
@@ -120,7 +120,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case op == "PlanNodegroupUpdate":
 		u := b.plan(string(body))
 		data, _ := state.EncodeRow(u)
-		_ = json.NewEncoder(w).Encode(wire.PlanOutput{Update: wire.Row{Sort: state.KeyOf(u).Sort, Row: data}})
+		_ = json.NewEncoder(w).Encode(berthapi.PlanOutput{Update: berthapi.Row{Sort: state.KeyOf(u).Sort, Row: data}})
 	case strings.HasSuffix(op, "DescribeCapacityProviders"):
 		fmt.Fprint(w, `{"capacityProviders":[{"capacityProviderArn":"arn:aws:ecs:us-east-1:123456789012:capacity-provider/spot"}]}`)
 	default:

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/cmd/berth/client"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // throttleCommand says how a service's starts are slowed down.
@@ -45,8 +45,8 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	var out wire.ThrottleOutput
-	if err := c.Own(ctx, "DescribeServiceThrottle", wire.ServiceInput{Cluster: t.Cluster, Service: t.Service}, &out); err != nil {
+	var out berthapi.ThrottleOutput
+	if err := c.Own(ctx, "DescribeServiceThrottle", berthapi.ServiceInput{Cluster: t.Cluster, Service: t.Service}, &out); err != nil {
 		return err
 	}
 	if t.JSON {
@@ -55,7 +55,7 @@ func (t *throttleCommand) Run(ctx context.Context, s *streams) error {
 	return printThrottle(s.out, &out)
 }
 
-func printThrottle(w io.Writer, t *wire.ThrottleOutput) error {
+func printThrottle(w io.Writer, t *berthapi.ThrottleOutput) error {
 	if len(t.Revisions) == 0 {
 		_, err := fmt.Fprintf(w, "No start of service %s is slowed down.\n", t.Service)
 		return err

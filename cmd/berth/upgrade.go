@@ -17,7 +17,7 @@ import (
 	"berth/shared/nodegroup"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // upgradeCommand updates the nodes of a node group, and follows the update.
@@ -195,7 +195,7 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 		return err
 	}
 	body["cluster"], body["nodegroupName"] = u.Cluster, u.NodeGroup
-	var out wire.PlanOutput
+	var out berthapi.PlanOutput
 	if err := c.Own(ctx, "PlanNodegroupUpdate", body, &out); err != nil {
 		return err
 	}

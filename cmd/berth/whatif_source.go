@@ -15,7 +15,7 @@ import (
 	"berth/cmd/berth/trace"
 	"berth/cmd/berth/whatif"
 	"berth/shared/snapshot"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // sourceFlags say which cluster a question is about.
@@ -63,7 +63,7 @@ func (f *sourceFlags) open(ctx context.Context, say *teller) (*source, error) {
 		}
 		return &source{snap: whatif.Traced(nodes)}, nil
 	case f.Snapshot != "":
-		rows, err := read(f.Snapshot, nil, func(r io.Reader) ([]wire.Row, error) {
+		rows, err := read(f.Snapshot, nil, func(r io.Reader) ([]berthapi.Row, error) {
 			return whatif.Saved(r, func(n int) { say.now("reading %s: %d rows so far", f.Snapshot, n) })
 		})
 		if err != nil {
@@ -87,7 +87,7 @@ func (f *sourceFlags) open(ctx context.Context, say *teller) (*source, error) {
 	return f.snapshot(rows, c, say)
 }
 
-func (f *sourceFlags) snapshot(rows []wire.Row, c *client.Client, say *teller) (*source, error) {
+func (f *sourceFlags) snapshot(rows []berthapi.Row, c *client.Client, say *teller) (*source, error) {
 	snap, err := whatif.Snapshot(rows, func(n int) { say.now("building the cluster: %d of %d rows", n, len(rows)) })
 	if err != nil && f.Snapshot != "" {
 		return nil, fmt.Errorf("%s: %w", f.Snapshot, err)
@@ -98,7 +98,7 @@ func (f *sourceFlags) snapshot(rows []wire.Row, c *client.Client, say *teller) (
 }
 
 // save writes the rows so that the file is whole or as before.
-func save(path string, rows []wire.Row) error {
+func save(path string, rows []berthapi.Row) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".berth-save-*")
 	if err != nil {
 		return err

@@ -10,6 +10,9 @@ import (
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler/api"
 	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
+	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/transport"
 )
 
 func main() {
@@ -18,16 +21,16 @@ func main() {
 		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
 	}
 	server := wire.NewServer(wire.ServerOptions{
-		ECSOptions: wire.ECSOptions{
+		Options: ecsapi.Options{
 			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
-			Resources: wire.Resources{
+			Resources: ecsapi.Resources{
 				Clusters: h, Services: h, Deployments: h, Tasks: h, TaskProtections: h, Tags: h, CapacityProviders: h, ClusterProviders: h,
 			},
 		},
-		Own:        wire.OwnResources{Configurations: h, Services: h, Loads: h, Rows: h},
+		Own:        berthapi.Resources{Configurations: h, Services: h, Loads: h, Rows: h},
 		NodeGroups: &api.NodeGroups{Handler: h},
 	})
-	e.Start(&eventsource.Function{URL: server, WithPrincipal: wire.WithPrincipal}, nil)
+	e.Start(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)
 }
 
 func newID() string {

@@ -18,6 +18,8 @@ import (
 	"berth/shared/handler/api"
 	"berth/shared/state"
 	"berth/shared/wire"
+	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/transport"
 )
 
 type noon struct{ handler.Clock }
@@ -36,8 +38,8 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 	}
 	var log bytes.Buffer
 	operations := &api.Handler{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
-	f := &eventsource.Function{WithPrincipal: wire.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
-		ECSOptions: wire.ECSOptions{
+	f := &eventsource.Function{WithPrincipal: transport.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
+		Options: ecsapi.Options{
 			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
 		},
 		NodeGroups: &api.NodeGroups{Handler: operations},

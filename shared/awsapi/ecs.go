@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
-	"berth/shared/wire"
+	"berth/shared/wire/shape"
 )
 
 // ECS is the ECS API as far as it acts on tasks and looks at instances. Errors of the API are *cluster.Error.
@@ -40,7 +40,7 @@ func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.St
 	}
 	answer := cluster.StartAnswer{}
 	for _, t := range out.Tasks {
-		answer.Tasks = append(answer.Tasks, wire.ECSTask(t))
+		answer.Tasks = append(answer.Tasks, shape.ECSTask(t))
 	}
 	for _, f := range out.Failures {
 		answer.Failures = append(answer.Failures, cluster.Failure{
@@ -53,7 +53,7 @@ func (e *ECS) StartTask(ctx context.Context, call cluster.StartCall) (cluster.St
 func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 	in := &ecs.StartTaskInput{
 		Cluster: &call.Cluster, TaskDefinition: &call.TaskDefinition, ContainerInstances: call.Instances,
-		Overrides: wire.TaskOverride(call.Overrides), NetworkConfiguration: wire.NetworkConfiguration(call.Network),
+		Overrides: shape.TaskOverride(call.Overrides), NetworkConfiguration: shape.NetworkConfiguration(call.Network),
 	}
 	if call.StartedBy != "" {
 		in.StartedBy = &call.StartedBy
@@ -64,7 +64,7 @@ func startInput(call cluster.StartCall) *ecs.StartTaskInput {
 			in.PropagateTags = types.PropagateTagsTaskDefinition
 		}
 		if len(l.Tags) > 0 {
-			in.Tags = wire.Tags(l.Tags)
+			in.Tags = shape.Tags(l.Tags)
 		}
 	}
 	return in
@@ -128,7 +128,7 @@ func (e *ECS) DescribeTasks(ctx context.Context, clusterName string, ids []strin
 			return nil, fmt.Errorf("describing tasks of cluster %s: %w", clusterName, apiError(err))
 		}
 		for _, t := range out.Tasks {
-			tasks = append(tasks, wire.ECSTask(t))
+			tasks = append(tasks, shape.ECSTask(t))
 		}
 	}
 	return tasks, nil
@@ -214,7 +214,7 @@ func (e *ECS) DescribeInstances(ctx context.Context, clusterName string, ids []s
 			return nil, fmt.Errorf("describing instances of cluster %s: %w", clusterName, apiError(err))
 		}
 		for _, i := range out.ContainerInstances {
-			instances = append(instances, wire.Instance(clusterName, i))
+			instances = append(instances, shape.Instance(clusterName, i))
 		}
 	}
 	return instances, nil
@@ -230,7 +230,7 @@ func (e *ECS) DescribeTaskDefinition(ctx context.Context, name string) (*cluster
 	if out.TaskDefinition == nil {
 		return nil, fmt.Errorf("describing task definition %s: ECS answers with none", name)
 	}
-	d, err := wire.TaskDefinition(*out.TaskDefinition, out.Tags)
+	d, err := shape.TaskDefinition(*out.TaskDefinition, out.Tags)
 	if err != nil {
 		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
 	}

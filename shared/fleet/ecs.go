@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
-	"berth/shared/wire"
+	"berth/shared/wire/shape"
 )
 
 // CallFault is what goes wrong with one call; the zero value is nothing.
@@ -72,8 +72,8 @@ func (f *Fleet) StartTask(_ context.Context, call cluster.StartCall) (cluster.St
 		return f.change(func(now time.Time) error {
 			tasks, failures, err := f.start(startRequest{
 				cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
-				instances: call.Instances, overrides: value(wire.TaskOverride(call.Overrides)), tags: wire.Tags(launch.Tags),
-				network: wire.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
+				instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)), tags: shape.Tags(launch.Tags),
+				network: shape.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
 			}, now)
 			for _, t := range tasks {
 				answer.Tasks = append(answer.Tasks, t.noun())
@@ -298,5 +298,5 @@ func (f *Fleet) DescribeTaskDefinition(_ context.Context, name string) (*cluster
 	if err != nil {
 		return nil, err
 	}
-	return wire.TaskDefinition(found.Def, found.Tags)
+	return shape.TaskDefinition(found.Def, found.Tags)
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
-	"berth/shared/wire"
+	"berth/shared/wire/awsjson"
 )
 
 // Endpoint speaks the ECS protocol for what the fleet keeps: clusters, task definitions, container instances,
 // attributes, tags, and tasks that are started on named instances. There are no services here and no RunTask.
-func (f *Fleet) Endpoint() *wire.Mux {
-	return wire.NewMux(map[string]wire.Operation{
-		"CreateCluster":                 wire.Op(f.CreateCluster),
-		"DescribeClusters":              wire.Op(f.DescribeClusters),
-		"ListClusters":                  wire.Op(f.ListClusters),
-		"UpdateCluster":                 wire.Op(f.UpdateCluster),
-		"DeleteCluster":                 wire.Op(f.DeleteCluster),
-		"RegisterTaskDefinition":        wire.Op(f.RegisterTaskDefinition),
-		"DescribeTaskDefinition":        wire.Op(f.DescribeDefinition),
-		"ListTaskDefinitions":           wire.Op(f.ListTaskDefinitions),
-		"ListTaskDefinitionFamilies":    wire.Op(f.ListTaskDefinitionFamilies),
-		"DeregisterTaskDefinition":      wire.Op(f.DeregisterTaskDefinition),
-		"DeleteTaskDefinitions":         wire.Op(f.DeleteTaskDefinitions),
-		"ListContainerInstances":        wire.Op(f.ListContainerInstances),
-		"DescribeContainerInstances":    wire.Op(f.DescribeContainerInstances),
-		"UpdateContainerInstancesState": wire.Op(f.UpdateContainerInstancesState),
-		"RegisterContainerInstance":     wire.Op(f.RegisterContainerInstance),
-		"DeregisterContainerInstance":   wire.Op(f.DeregisterContainerInstance),
-		"PutAttributes":                 wire.Op(f.PutAttributes),
-		"DeleteAttributes":              wire.Op(f.DeleteAttributes),
-		"ListAttributes":                wire.Op(f.ListAttributes),
-		"TagResource":                   wire.Op(f.TagResource),
-		"UntagResource":                 wire.Op(f.UntagResource),
-		"ListTagsForResource":           wire.Op(f.ListTagsForResource),
-		"StartTask":                     wire.Op(f.startTask),
-		"StopTask":                      wire.Op(f.stopTask),
-		"ListTasks":                     wire.Op(f.listTasks),
-		"DescribeTasks":                 wire.Op(f.describeTasks),
+func (f *Fleet) Endpoint() *awsjson.Mux {
+	return awsjson.NewMux(map[string]awsjson.Operation{
+		"CreateCluster":                 awsjson.Op(f.CreateCluster),
+		"DescribeClusters":              awsjson.Op(f.DescribeClusters),
+		"ListClusters":                  awsjson.Op(f.ListClusters),
+		"UpdateCluster":                 awsjson.Op(f.UpdateCluster),
+		"DeleteCluster":                 awsjson.Op(f.DeleteCluster),
+		"RegisterTaskDefinition":        awsjson.Op(f.RegisterTaskDefinition),
+		"DescribeTaskDefinition":        awsjson.Op(f.DescribeDefinition),
+		"ListTaskDefinitions":           awsjson.Op(f.ListTaskDefinitions),
+		"ListTaskDefinitionFamilies":    awsjson.Op(f.ListTaskDefinitionFamilies),
+		"DeregisterTaskDefinition":      awsjson.Op(f.DeregisterTaskDefinition),
+		"DeleteTaskDefinitions":         awsjson.Op(f.DeleteTaskDefinitions),
+		"ListContainerInstances":        awsjson.Op(f.ListContainerInstances),
+		"DescribeContainerInstances":    awsjson.Op(f.DescribeContainerInstances),
+		"UpdateContainerInstancesState": awsjson.Op(f.UpdateContainerInstancesState),
+		"RegisterContainerInstance":     awsjson.Op(f.RegisterContainerInstance),
+		"DeregisterContainerInstance":   awsjson.Op(f.DeregisterContainerInstance),
+		"PutAttributes":                 awsjson.Op(f.PutAttributes),
+		"DeleteAttributes":              awsjson.Op(f.DeleteAttributes),
+		"ListAttributes":                awsjson.Op(f.ListAttributes),
+		"TagResource":                   awsjson.Op(f.TagResource),
+		"UntagResource":                 awsjson.Op(f.UntagResource),
+		"ListTagsForResource":           awsjson.Op(f.ListTagsForResource),
+		"StartTask":                     awsjson.Op(f.startTask),
+		"StopTask":                      awsjson.Op(f.stopTask),
+		"ListTasks":                     awsjson.Op(f.listTasks),
+		"DescribeTasks":                 awsjson.Op(f.describeTasks),
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
-	"berth/shared/wire"
+	"berth/shared/wire/shape"
 )
 
 // call is one call of the ECS protocol; the answer is what a client would read.
@@ -114,7 +114,7 @@ func TestBothFacesSayTheSame(t *testing.T) {
 		w.act(random.IntN, nodes)
 		out := must(t, w.DescribeContainerInstances, &ecs.DescribeContainerInstancesInput{Cluster: new("prod"), ContainerInstances: nodes})
 		for _, i := range out.ContainerInstances {
-			own := wire.Instance("prod", i)
+			own := shape.Instance("prod", i)
 			if diff := cmp.Diff(w.instance(own.ID), own, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
 			}
@@ -151,7 +151,7 @@ func (w *world) wireTask(id string) cluster.ECSTask {
 	check(w.t, err)
 	var task types.Task
 	check(w.t, json.Unmarshal(data, &task)) // which does not tell ClusterArn from clusterArn
-	return wire.ECSTask(task)
+	return shape.ECSTask(task)
 }
 
 func TestTaskDefinitionReachesTheSchedulerWithBerthsTags(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/wire"
+	"berth/shared/wire/transport"
 )
 
 // maxRequest is how large a request of [Fleet.Protocols] may be.
@@ -29,7 +29,7 @@ func (f *Fleet) Protocols(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !wire.Local(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
+		if !transport.Local(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
 			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
 			return
 		}

@@ -13,7 +13,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/awsjson"
 )
 
 var account = cluster.Account{ID: "123456789012", Region: "eu-west-1"}
@@ -342,7 +342,7 @@ func (s *scheduler) TaskDefinitionChanged(_ context.Context, name string) error 
 
 // cloud is ECS as far as the tests look: it says of every call that it was made, and answers a few.
 type cloud struct {
-	mux   *wire.Mux
+	mux   *awsjson.Mux
 	calls []string
 	down  error
 }
@@ -369,8 +369,8 @@ var special = map[string]types.TaskDefinition{
 }
 
 func newCloud() *cloud {
-	return &cloud{mux: wire.NewMux(map[string]wire.Operation{
-		"DescribeTaskDefinition": wire.Op(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
+	return &cloud{mux: awsjson.NewMux(map[string]awsjson.Operation{
+		"DescribeTaskDefinition": awsjson.Op(func(_ context.Context, in *ecs.DescribeTaskDefinitionInput) (*ecs.DescribeTaskDefinitionOutput, error) {
 			family, _, _ := strings.Cut(cluster.LastPart(*in.TaskDefinition), ":")
 			if d, ok := special[family]; ok {
 				d.Family, d.Revision = &family, 1
@@ -381,7 +381,7 @@ func newCloud() *cloud {
 			}
 			return &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DescribeContainerInstances": wire.Op(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
+		"DescribeContainerInstances": awsjson.Op(func(_ context.Context, in *ecs.DescribeContainerInstancesInput) (*ecs.DescribeContainerInstancesOutput, error) {
 			var out ecs.DescribeContainerInstancesOutput
 			for _, id := range in.ContainerInstances {
 				out.ContainerInstances = append(out.ContainerInstances, types.ContainerInstance{
@@ -396,28 +396,28 @@ func newCloud() *cloud {
 				{ClusterName: new("prod"), Status: new("ACTIVE"), RunningTasksCount: 7}, {ClusterName: new("old"), Status: new("INACTIVE")},
 			}}, nil
 		},
-		"DeregisterTaskDefinition": wire.Op(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
+		"DeregisterTaskDefinition": awsjson.Op(func(context.Context, *ecs.DeregisterTaskDefinitionInput) (*ecs.DeregisterTaskDefinitionOutput, error) {
 			return &ecs.DeregisterTaskDefinitionOutput{TaskDefinition: &shop}, nil
 		}),
-		"DeleteTaskDefinitions": wire.Op(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
+		"DeleteTaskDefinitions": awsjson.Op(func(context.Context, *ecs.DeleteTaskDefinitionsInput) (*ecs.DeleteTaskDefinitionsOutput, error) {
 			return &ecs.DeleteTaskDefinitionsOutput{TaskDefinitions: []types.TaskDefinition{shop}}, nil
 		}),
-		"CreateCluster":                 wire.Op(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
-		"ListClusters":                  wire.Op(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
-		"UpdateCluster":                 wire.Op(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
-		"DeleteCluster":                 wire.Op(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
-		"RegisterTaskDefinition":        wire.Op(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
-		"ListTaskDefinitions":           wire.Op(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
-		"ListTaskDefinitionFamilies":    wire.Op(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
-		"ListContainerInstances":        wire.Op(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
-		"UpdateContainerInstancesState": wire.Op(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
-		"DeregisterContainerInstance":   wire.Op(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
-		"PutAttributes":                 wire.Op(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
-		"DeleteAttributes":              wire.Op(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
-		"ListAttributes":                wire.Op(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
-		"TagResource":                   wire.Op(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
-		"UntagResource":                 wire.Op(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
-		"ListTagsForResource":           wire.Op(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
+		"CreateCluster":                 awsjson.Op(fine[ecs.CreateClusterInput, ecs.CreateClusterOutput]),
+		"ListClusters":                  awsjson.Op(fine[ecs.ListClustersInput, ecs.ListClustersOutput]),
+		"UpdateCluster":                 awsjson.Op(fine[ecs.UpdateClusterInput, ecs.UpdateClusterOutput]),
+		"DeleteCluster":                 awsjson.Op(fine[ecs.DeleteClusterInput, ecs.DeleteClusterOutput]),
+		"RegisterTaskDefinition":        awsjson.Op(fine[ecs.RegisterTaskDefinitionInput, ecs.RegisterTaskDefinitionOutput]),
+		"ListTaskDefinitions":           awsjson.Op(fine[ecs.ListTaskDefinitionsInput, ecs.ListTaskDefinitionsOutput]),
+		"ListTaskDefinitionFamilies":    awsjson.Op(fine[ecs.ListTaskDefinitionFamiliesInput, ecs.ListTaskDefinitionFamiliesOutput]),
+		"ListContainerInstances":        awsjson.Op(fine[ecs.ListContainerInstancesInput, ecs.ListContainerInstancesOutput]),
+		"UpdateContainerInstancesState": awsjson.Op(fine[ecs.UpdateContainerInstancesStateInput, ecs.UpdateContainerInstancesStateOutput]),
+		"DeregisterContainerInstance":   awsjson.Op(fine[ecs.DeregisterContainerInstanceInput, ecs.DeregisterContainerInstanceOutput]),
+		"PutAttributes":                 awsjson.Op(fine[ecs.PutAttributesInput, ecs.PutAttributesOutput]),
+		"DeleteAttributes":              awsjson.Op(fine[ecs.DeleteAttributesInput, ecs.DeleteAttributesOutput]),
+		"ListAttributes":                awsjson.Op(fine[ecs.ListAttributesInput, ecs.ListAttributesOutput]),
+		"TagResource":                   awsjson.Op(fine[ecs.TagResourceInput, ecs.TagResourceOutput]),
+		"UntagResource":                 awsjson.Op(fine[ecs.UntagResourceInput, ecs.UntagResourceOutput]),
+		"ListTagsForResource":           awsjson.Op(fine[ecs.ListTagsForResourceInput, ecs.ListTagsForResourceOutput]),
 	})}
 }
 
@@ -432,7 +432,7 @@ func (c *cloud) Forward(ctx context.Context, op string, body []byte) (int, []byt
 	return status, answer, nil
 }
 
-// after is a time d after noon.
+// PageStart is a time d after noon.
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
 func (s *scheduler) Configuration(_ context.Context, clusterName string) (*cluster.Configuration, error) {

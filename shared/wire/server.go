@@ -6,14 +6,19 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/berthapi"
+	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/eksapi"
 )
 
 // ServerOptions say what the API server stands on.
 type ServerOptions struct {
-	ECSOptions
-	Own OwnResources
+	ecsapi.Options
+	Own berthapi.Resources
 	// NodeGroups answer the EKS API on the same endpoint; it is not served where nil.
-	NodeGroups NodeGroups
+	NodeGroups eksapi.NodeGroups
 	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
 	Loopback bool
 }
@@ -21,8 +26,8 @@ type ServerOptions struct {
 // Server is Berth's API: the ECS API with the operations of Berth's own at /, and the EKS API below /clusters/: no request of
 // the ECS API has a path.
 type Server struct {
-	ecs *Mux
-	eks *EKSHandler
+	ecs *awsjson.Mux
+	eks *eksapi.Handler
 }
 
 // NewServer puts the API together.
@@ -31,13 +36,13 @@ func NewServer(o ServerOptions) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{}
-	var plans UpdatePlans
+	var plans berthapi.UpdatePlans
 	if o.NodeGroups != nil {
-		s.eks, plans = NewEKSHandler(o.Account, o.NodeGroups, o.Loopback, o.Logger), o.NodeGroups
+		s.eks, plans = eksapi.NewHandler(o.Account, o.NodeGroups, o.Loopback, o.Logger), o.NodeGroups
 	}
-	operations := ECSOperations(o.ECSOptions)
-	maps.Copy(operations, OwnOperations(o.Account, o.Own, plans, o.Logger))
-	s.ecs = NewMux(operations)
+	operations := ecsapi.Operations(o.Options)
+	maps.Copy(operations, berthapi.Operations(o.Account, o.Own, plans, o.Logger))
+	s.ecs = awsjson.NewMux(operations)
 	s.ecs.Loopback, s.ecs.Logger = o.Loopback, o.Logger
 	return s
 }
@@ -49,7 +54,7 @@ func (s *Server) Serve(ctx context.Context, op string, body []byte) (status int,
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.eks != nil && strings.HasPrefix(r.URL.Path, eksPath) {
+	if s.eks != nil && strings.HasPrefix(r.URL.Path, eksapi.Prefix) {
 		s.eks.ServeHTTP(w, r)
 		return
 	}

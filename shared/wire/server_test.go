@@ -19,6 +19,10 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/wire"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/berthapi"
+	"berth/shared/wire/ecsapi"
+	"berth/shared/wire/transport"
 )
 
 // berth is the API server on a scheduler and an ECS of the tests' own, with the SDK in front.
@@ -44,10 +48,10 @@ func newBerth(t *testing.T, change ...func(*wire.ServerOptions)) *berth {
 // serving are the options of an API server that has everything from one scheduler and one ECS.
 func serving(s *scheduler, c *cloud) wire.ServerOptions {
 	return wire.ServerOptions{
-		ECSOptions: wire.ECSOptions{Account: account, ECS: c, Resources: wire.Resources{
+		Options: ecsapi.Options{Account: account, ECS: c, Resources: ecsapi.Resources{
 			Clusters: s, Services: s, Deployments: s, Tasks: s, TaskProtections: s, Tags: s, CapacityProviders: s, ClusterProviders: s,
 		}},
-		Own: wire.OwnResources{Configurations: s, Services: s, Loads: s, Rows: s},
+		Own: berthapi.Resources{Configurations: s, Services: s, Loads: s, Rows: s},
 	}
 }
 
@@ -433,7 +437,7 @@ func TestPassedOn(t *testing.T) {
 	})
 	t.Run("NotWhatECSRefused", func(t *testing.T) {
 		b := newBerth(t)
-		b.cloud.mux = wire.NewMux(map[string]wire.Operation{"PutAttributes": func(context.Context, []byte) (any, error) {
+		b.cloud.mux = awsjson.NewMux(map[string]awsjson.Operation{"PutAttributes": func(context.Context, []byte) (any, error) {
 			return nil, cluster.Errorf(cluster.CodeTargetNotFound, "none")
 		}})
 		_, err := b.PutAttributes(t.Context(), &ecs.PutAttributesInput{Attributes: []types.Attribute{{Name: new("x"), TargetId: new("0a")}}})
@@ -483,7 +487,7 @@ func TestRoles(t *testing.T) {
 func TestPrincipal(t *testing.T) {
 	var log bytes.Buffer
 	b := newBerth(t, func(o *wire.ServerOptions) { o.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
-	ctx := wire.WithPrincipal(t.Context(), "arn:aws:iam::123456789012:user/ann")
+	ctx := transport.WithPrincipal(t.Context(), "arn:aws:iam::123456789012:user/ann")
 	body := `{"cluster":"prod","serviceName":"web","taskDefinition":"shop","desiredCount":0}`
 	if status, answer := b.mux.Serve(ctx, "CreateService", []byte(body)); status != http.StatusOK || !bytes.Contains(answer, []byte(`"createdBy":"arn:aws:iam::123456789012:user/ann"`)) {
 		t.Errorf("%d %s", status, answer)

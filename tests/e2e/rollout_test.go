@@ -20,7 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/servicediscovery"
 
 	"berth/shared/cluster"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // rollout is a service of twelve behind a target group, watched.
@@ -301,7 +301,7 @@ func (s *rollout) breakUp() {
 		in.DeploymentConfiguration.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdTypeCount, Value: 4}
 	})
 	bad := *s.service(s.name).Deployments[0].Id
-	var slowed wire.ThrottleOutput
+	var slowed berthapi.ThrottleOutput
 	s.until("its starts to be slowed down", func(sight) bool {
 		slowed = s.throttle()
 		return len(slowed.Revisions) == 1
@@ -329,7 +329,7 @@ func (s *rollout) breakUp() {
 }
 
 // throttle is how the service's starts are slowed down.
-func (s *rollout) throttle() (out wire.ThrottleOutput) {
+func (s *rollout) throttle() (out berthapi.ThrottleOutput) {
 	s.t.Helper()
 	answer := must(s.tier.Own(s.t.Context(), "DescribeServiceThrottle", `{"cluster": "harbour", "service": "quay"}`))(&s.story)
 	if err := json.Unmarshal(answer, &out); err != nil {

@@ -14,7 +14,7 @@ import (
 	"berth/cmd/berth/client"
 	"berth/shared/cluster"
 	"berth/shared/servicefabric"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // Change is one difference between what a description says and what is there.
@@ -49,7 +49,7 @@ type Plan struct {
 	cluster       string
 	create        bool
 	configure     bool
-	configuration *wire.Configuration
+	configuration *berthapi.Configuration
 	attributes    []attribute
 }
 
@@ -84,15 +84,15 @@ func (i *instance) is(node string) bool {
 
 // Compare finds what would have to change for the cluster to be as described. It changes nothing.
 func Compare(ctx context.Context, c *client.Client, clusterName string, want *servicefabric.Cluster) (*Plan, error) {
-	p := &Plan{cluster: clusterName, configuration: wire.ConfigurationOf(&want.Configuration)}
+	p := &Plan{cluster: clusterName, configuration: berthapi.ConfigurationOf(&want.Configuration)}
 	active, err := exists(ctx, c, clusterName)
 	if err != nil {
 		return nil, err
 	}
-	var have wire.ConfigurationOutput
+	var have berthapi.ConfigurationOutput
 	var instances []*instance
 	if active {
-		if err := c.Own(ctx, "DescribeClusterConfiguration", wire.ClusterInput{Cluster: clusterName}, &have); err != nil {
+		if err := c.Own(ctx, "DescribeClusterConfiguration", berthapi.ClusterInput{Cluster: clusterName}, &have); err != nil {
 			return nil, err
 		}
 		if instances, err = list(ctx, c, clusterName); err != nil {
@@ -152,7 +152,7 @@ func list(ctx context.Context, c *client.Client, clusterName string) (out []*ins
 	}
 }
 
-func (p *Plan) compareConfiguration(have *wire.Configuration) {
+func (p *Plan) compareConfiguration(have *berthapi.Configuration) {
 	was, is := flat(have), flat(p.configuration)
 	for _, name := range slices.Sorted(maps.Keys(merged(was, is))) {
 		before, had := was[name]
@@ -178,7 +178,7 @@ func merged(a, b map[string]string) map[string]string {
 }
 
 // flat is a configuration as one line per setting, nodeTypes.NodeType01.capacities.connections = 100.
-func flat(c *wire.Configuration) map[string]string {
+func flat(c *berthapi.Configuration) map[string]string {
 	out := map[string]string{}
 	data, err := json.Marshal(c) // plain data cannot fail
 	var v map[string]any
@@ -254,7 +254,7 @@ func (p *Plan) Apply(ctx context.Context, c *client.Client, size *Size, progress
 	}
 	if p.configure {
 		steps = append(steps, func() error {
-			return c.Own(ctx, "PutClusterConfiguration", wire.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
+			return c.Own(ctx, "PutClusterConfiguration", berthapi.PutConfigurationInput{Cluster: p.cluster, Configuration: p.configuration}, nil)
 		})
 	}
 	for some := range slices.Chunk(p.attributes, attributesPerCall) {

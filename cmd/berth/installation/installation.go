@@ -32,6 +32,9 @@ import (
 	"berth/shared/handler/throttling"
 	"berth/shared/state"
 	"berth/shared/wire"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/berthapi"
+	"berth/shared/wire/ecsapi"
 )
 
 // FleetSource is the source of the simulated fleet's events: nobody but AWS may send events from aws. sources.
@@ -219,13 +222,13 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 	}
 	i.NodeGroups = &api.NodeGroups{Handler: i.API}
 	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
-		ECSOptions: wire.ECSOptions{
-			Account: i.options.Account, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"), Resources: wire.Resources{
+		Options: ecsapi.Options{
+			Account: i.options.Account, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"), Resources: ecsapi.Resources{
 				Clusters: i.API, Services: i.API, Deployments: i.API, Tasks: i.API, TaskProtections: i.API, Tags: i.API,
 				CapacityProviders: i.API, ClusterProviders: i.API,
 			},
 		},
-		Own:        wire.OwnResources{Configurations: i.API, Services: i.API, Loads: i.API, Rows: i.API},
+		Own:        berthapi.Resources{Configurations: i.API, Services: i.API, Loads: i.API, Rows: i.API},
 		NodeGroups: i.NodeGroups,
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
@@ -249,7 +252,7 @@ func (w watched) OnRecords(f func([]state.Record)) {
 }
 
 // forwarder passes calls on to the fleet in this process.
-type forwarder struct{ *wire.Mux }
+type forwarder struct{ *awsjson.Mux }
 
 func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []byte, error) {
 	status, answer := f.Serve(ctx, op, body)

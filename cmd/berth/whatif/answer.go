@@ -8,7 +8,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // Answer is what would become of the tasks of a question.
@@ -21,9 +21,9 @@ type Answer struct {
 	// Explanation is why the first task goes where it goes, or why it goes nowhere.
 	Explanation *Explanation `json:"explanation,omitempty"`
 	// Diagnosis is why the rest finds no instance once the others have theirs.
-	Diagnosis *wire.Diagnosis `json:"diagnosis,omitempty"`
-	Instance  *Verdict        `json:"instance,omitempty"`
-	Moves     *Moves          `json:"moves,omitempty"`
+	Diagnosis *berthapi.Diagnosis `json:"diagnosis,omitempty"`
+	Instance  *Verdict            `json:"instance,omitempty"`
+	Moves     *Moves              `json:"moves,omitempty"`
 }
 
 // Place is where one task goes, and the positions of the GPUs it is given there.
@@ -34,9 +34,9 @@ type Place struct {
 
 // Explanation is [placement.Explanation] under names that stay.
 type Explanation struct {
-	Diagnosis *wire.Diagnosis `json:"diagnosis"`
-	Best      *Candidate      `json:"best,omitempty"`
-	RunnerUp  *Candidate      `json:"runnerUp,omitempty"`
+	Diagnosis *berthapi.Diagnosis `json:"diagnosis"`
+	Best      *Candidate          `json:"best,omitempty"`
+	RunnerUp  *Candidate          `json:"runnerUp,omitempty"`
 	// DecidedBy is the name of the first component in which the two differ.
 	DecidedBy string `json:"decidedBy,omitempty"`
 	// NotKept are the rules that were given up.
@@ -63,9 +63,9 @@ type Verdict struct {
 	Chosen   bool   `json:"chosen"` // for the first task
 	Feasible bool   `json:"feasible"`
 	// Refused is every filter that refuses it.
-	Refused []wire.Rejection `json:"refused,omitempty"`
-	Key     []Component      `json:"key,omitempty"`
-	Text    string           `json:"text"`
+	Refused []berthapi.Rejection `json:"refused,omitempty"`
+	Key     []Component          `json:"key,omitempty"`
+	Text    string               `json:"text"`
 }
 
 // Ask answers a question about a cluster, which stays as it is. What it names and the cluster has not is a [*NotFound]; an
@@ -105,7 +105,7 @@ func (w *world) place(a *Answer, r placement.Request) placement.Explanation {
 		a.Placed = append(a.Placed, Place{p.Instance, slices.Clone(p.GPUs)})
 	}
 	a.Unplaced = r.Count - len(a.Placed)
-	a.Diagnosis = wire.DiagnosisOf(result.Diagnosis)
+	a.Diagnosis = berthapi.DiagnosisOf(result.Diagnosis)
 	x := w.engine.Explain(r)
 	a.Explanation = explanationOf(&x)
 	return x
@@ -113,7 +113,7 @@ func (w *world) place(a *Answer, r placement.Request) placement.Explanation {
 
 func explanationOf(x *placement.Explanation) *Explanation {
 	out := &Explanation{
-		Diagnosis: wire.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp), Text: x.String(),
+		Diagnosis: berthapi.DiagnosisOf(&x.Diagnosis), Best: candidateOf(x.Best), RunnerUp: candidateOf(x.RunnerUp), Text: x.String(),
 	}
 	if x.RunnerUp != nil {
 		out.DecidedBy = x.Best.Key[x.Best.Decides(x.RunnerUp)].Name
@@ -161,8 +161,8 @@ func (w *world) verdict(r placement.Request, x *placement.Explanation, id string
 	return out, nil
 }
 
-func rejectionsOf(in []cluster.Rejection) []wire.Rejection {
-	return wire.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
+func rejectionsOf(in []cluster.Rejection) []berthapi.Rejection {
+	return berthapi.DiagnosisOf(&cluster.Diagnosis{Rejected: in}).Rejected
 }
 
 // reasons are rejections by one instance in words.

@@ -13,7 +13,7 @@ import (
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // Capacity is what a cluster's instances come from.
@@ -27,8 +27,8 @@ type Capacity struct {
 
 // LiveCapacity reads it from a running Berth and from Auto Scaling.
 func LiveCapacity(ctx context.Context, c *client.Client, clusterName string) (*Capacity, error) {
-	var out wire.CapacityOutput
-	if err := c.Own(ctx, "DescribeCapacity", wire.CapacityInput{Cluster: clusterName}, &out); err != nil {
+	var out berthapi.CapacityOutput
+	if err := c.Own(ctx, "DescribeCapacity", berthapi.CapacityInput{Cluster: clusterName}, &out); err != nil {
 		return nil, err
 	}
 	k := &Capacity{

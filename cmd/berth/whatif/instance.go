@@ -14,7 +14,7 @@ import (
 	"berth/shared/placement"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // InstanceAnswer is what is on a container instance, what keeps tasks off it, and what is to become of it.
@@ -55,9 +55,9 @@ type Held struct {
 
 // Exclusion is what keeps a service's tasks off the instance.
 type Exclusion struct {
-	Service string           `json:"service"`
-	Refused []wire.Rejection `json:"refused"`
-	Text    string           `json:"text"`
+	Service string               `json:"service"`
+	Refused []berthapi.Rejection `json:"refused"`
+	Text    string               `json:"text"`
 }
 
 // Scaled is why managed scaling does not take the instance, or may.

@@ -7,7 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/placement"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // Moves are those that the cluster would make now.
@@ -151,7 +151,7 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}
-	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r wire.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
+	lacking := slices.ContainsFunc(a.Diagnosis.Rejected, func(r berthapi.Rejection) bool { return r.Filter == string(cluster.FilterMetric) })
 	a.Moves.Room = &Room{Moves: w.movesOf(plan.Moves), Places: plan.Places, Exact: plan.Exact, Automatic: q.Service != "" && lacking}
 	return nil
 }

@@ -18,15 +18,16 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
+	"berth/shared/wire/shape"
 )
 
 // Live reads the rows of a cluster from a running Berth. progress is called with how many there are so far.
-func Live(ctx context.Context, c *client.Client, clusterName string, progress func(rows int)) ([]wire.Row, error) {
-	var out []wire.Row
+func Live(ctx context.Context, c *client.Client, clusterName string, progress func(rows int)) ([]berthapi.Row, error) {
+	var out []berthapi.Row
 	for token := ""; ; {
-		var page wire.RowsOutput
-		if err := c.Own(ctx, "ListClusterRows", wire.RowsInput{Cluster: clusterName, NextToken: token}, &page); err != nil {
+		var page berthapi.RowsOutput
+		if err := c.Own(ctx, "ListClusterRows", berthapi.RowsInput{Cluster: clusterName, NextToken: token}, &page); err != nil {
 			return nil, err
 		}
 		out = append(out, page.Rows...)
@@ -38,7 +39,7 @@ func Live(ctx context.Context, c *client.Client, clusterName string, progress fu
 }
 
 // Save writes rows, one a line, for [Saved] to read.
-func Save(w io.Writer, rows []wire.Row) error {
+func Save(w io.Writer, rows []berthapi.Row) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
 	for _, row := range rows {
@@ -53,15 +54,15 @@ func Save(w io.Writer, rows []wire.Row) error {
 const maxLine = 1 << 20
 
 // Saved reads what [Save] wrote. progress is called with how many rows there are so far. The error names the line.
-func Saved(r io.Reader, progress func(rows int)) ([]wire.Row, error) {
+func Saved(r io.Reader, progress func(rows int)) ([]berthapi.Row, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
-	var out []wire.Row
+	var out []berthapi.Row
 	for n := 1; scanner.Scan(); n++ {
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
 			continue
 		}
-		var row wire.Row
+		var row berthapi.Row
 		if err := json.Unmarshal(scanner.Bytes(), &row); err != nil || row.Sort == "" {
 			return nil, fmt.Errorf("line %d: %.60q is no row of a saved snapshot", n, scanner.Text())
 		}
@@ -75,7 +76,7 @@ func Saved(r io.Reader, progress func(rows int)) ([]wire.Row, error) {
 }
 
 // Snapshot is the cluster that the rows make up. progress is called with how many were read so far.
-func Snapshot(rows []wire.Row, progress func(read int)) (*snapshot.Snapshot, error) {
+func Snapshot(rows []berthapi.Row, progress func(read int)) (*snapshot.Snapshot, error) {
 	snap := snapshot.NewSnapshot()
 	for n, r := range rows {
 		row, err := state.DecodeRow(r.Sort, r.Row)
@@ -108,7 +109,7 @@ func Define(ctx context.Context, c *client.Client, snap *snapshot.Snapshot, name
 	} else if err != nil {
 		return "", err
 	}
-	def, err := wire.TaskDefinition(out.TaskDefinition.TaskDefinition, out.Tags)
+	def, err := shape.TaskDefinition(out.TaskDefinition.TaskDefinition, out.Tags)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 const units = cluster.CPUUnit
@@ -72,13 +72,13 @@ func task(of string, n int, on string) *cluster.Task {
 
 func snapshotOf(t *testing.T, rows []state.Row) *snapshot.Snapshot {
 	t.Helper()
-	var saved []wire.Row
+	var saved []berthapi.Row
 	for _, r := range rows {
 		data, err := state.EncodeRow(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		saved = append(saved, wire.Row{Sort: state.KeyOf(r).Sort, Row: data})
+		saved = append(saved, berthapi.Row{Sort: state.KeyOf(r).Sort, Row: data})
 	}
 	var file bytes.Buffer
 	if err := whatif.Save(&file, saved); err != nil {
@@ -307,7 +307,7 @@ func TestSavedRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := whatif.Snapshot([]wire.Row{{Sort: "nothing#1", Row: []byte("{}")}}, func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
+	if _, err := whatif.Snapshot([]berthapi.Row{{Sort: "nothing#1", Row: []byte("{}")}}, func(int) {}); err == nil || !strings.Contains(err.Error(), "nothing#1") {
 		t.Errorf("a row of no kind: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
-	"berth/shared/wire"
+	"berth/shared/wire/berthapi"
 )
 
 // TaskAnswer is why a task is where it is.
@@ -47,8 +47,8 @@ type ServiceAnswer struct {
 	// Instances is how many tasks each instance has, those with the most first.
 	Instances []Share `json:"instances"`
 	// Decided is why tasks found no instance when placement last looked; Now why they would find none now.
-	Decided *wire.Diagnosis `json:"decided,omitempty"`
-	Now     *Answer         `json:"now,omitempty"`
+	Decided *berthapi.Diagnosis `json:"decided,omitempty"`
+	Now     *Answer             `json:"now,omitempty"`
 	// Scaling is what managed scaling decides about the capacity providers of the strategy; none where nothing is known of it.
 	Scaling []Sizing `json:"managedScaling,omitempty"`
 	// Failed is why the PRIMARY deployment has FAILED: it launches no tasks, until there is another.
@@ -185,7 +185,7 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 	}
 	out := &ServiceAnswer{
 		Service: s.Name, Strategy: string(s.Strategy), Status: string(s.Status), Definition: s.Deployment.TaskDefinition, Desired: s.Desired,
-		Instances: []Share{}, Decided: wire.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
+		Instances: []Share{}, Decided: berthapi.DiagnosisOf(s.Blocked), Moving: s.Moving, Unrepaired: s.Unrepaired,
 		UnderWay: []Replacement{}, Planned: []Move{}, UnrepairedNow: []string{},
 	}
 	if k != nil {
@@ -202,7 +202,7 @@ func WhyService(snap *snapshot.Snapshot, k *Capacity, name string, now time.Time
 	if s.Deployment.State == cluster.RolloutFailed {
 		out.Failed = cmp.Or(s.Deployment.Reason, "ECS deployment "+s.Deployment.ID+" failed.")
 	} else if out.Missing > 0 {
-		for _, r := range wire.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
+		for _, r := range berthapi.ThrottleOf(s, snap.Throttle(s.Short)).Revisions {
 			if r.Status == "PRIMARY" {
 				out.HeldUntil = r.NextAttemptAt.Format(time.RFC3339)
 			}

@@ -1,0 +1,174 @@
+package awsjson
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/schemas"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
+)
+
+// The SDK is made for clients: it writes inputs and reads outputs. Its outputs know how to write themselves too, and
+// the JSON writer, which it keeps to itself, is lent to whoever has a request written. So an answer is written as if it
+// were a request, and taken out of it. All that depends on this is in this file; TestEncode holds it to the protocol.
+
+var (
+	protocol = awsjson.New11(schemas.AmazonEC2ContainerServiceV20141113)
+	// disguise is any operation at all: the output brings its own schema.
+	disguise = smithy.NewOperationSchema(schemas.ListTasks, schemas.ListTasksRequest, schemas.ListTasksResponse)
+)
+
+// Encode writes the output of the operation named, a pointer to the SDK's type, as the body of an answer. The error names
+// the operation.
+func Encode(op string, out any) ([]byte, error) {
+	body, err := encode(out)
+	if err != nil {
+		return nil, fmt.Errorf("answering %s: %w", op, err)
+	}
+	return body, nil
+}
+
+// encode writes an output of the SDK in the protocol: names in lower camel case, times in seconds, nil left out. Unlike
+// the SDK it writes zero counts and empty lists where ECS does: `--query` and waiters look at them.
+func encode(out any) ([]byte, error) {
+	answer, ok := out.(smithy.Serializable)
+	if !ok {
+		return nil, fmt.Errorf("encoding %T: it is no output of the ECS API", out)
+	}
+	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+	if err := protocol.SerializeRequest(context.Background(), disguise, complete{answer}, req); err != nil {
+		return nil, fmt.Errorf("encoding %T: %w", out, err)
+	}
+	return io.ReadAll(req.GetStream())
+}
+
+// complete is an output that writes itself by way of [zeros].
+type complete struct{ smithy.Serializable }
+
+// Serialize writes the output.
+func (c complete) Serialize(s smithy.ShapeSerializer) {
+	c.Serializable.Serialize(&zeros{ShapeSerializer: s})
+}
+
+// always are the members that ECS sends whatever their value, by structure.
+var always = map[string][]string{
+	"Cluster": {"registeredContainerInstancesCount", "runningTasksCount", "pendingTasksCount", "activeServicesCount"},
+	"ContainerInstance": {
+		"agentConnected", "runningTasksCount", "pendingTasksCount", "version",
+	},
+	"CapacityProviderStrategyItem":    {"weight", "base"},
+	"ContainerDefinition":             {"cpu"},
+	"DeploymentAlarms":                {"enable", "rollback"},
+	"DeploymentCircuitBreaker":        {"enable", "rollback"},
+	"Deployment":                      {"desiredCount", "pendingCount", "runningCount", "failedTasks"},
+	"ProtectedTask":                   {"protectionEnabled"},
+	"Resource":                        {"doubleValue", "longValue", "integerValue"},
+	"Service":                         {"desiredCount", "runningCount", "pendingCount", "enableECSManagedTags", "enableExecuteCommand"},
+	"ServiceCurrentRevisionSummary":   {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
+	"ServiceDeploymentCircuitBreaker": {"failureCount", "threshold"},
+	"ServiceRevisionSummary":          {"requestedTaskCount", "runningTaskCount", "pendingTaskCount"},
+	"Task":                            {"version", "enableExecuteCommand"},
+}
+
+// zeros adds to every structure the members of [always] that the SDK left out as zero, and to the output itself the
+// lists that it left out as nil.
+type zeros struct {
+	smithy.ShapeSerializer
+	open []written
+}
+
+// written is a structure under way, and the members that it has so far.
+type written struct {
+	schema  *smithy.Schema
+	members []string
+}
+
+func (z *zeros) note(member *smithy.Schema) {
+	if n := len(z.open); n > 0 {
+		z.open[n-1].members = append(z.open[n-1].members, member.MemberName())
+	}
+}
+
+// WriteInt32, WriteInt64, WriteFloat64 and WriteBool note that the member is there.
+
+func (z *zeros) WriteInt32(s *smithy.Schema, v int32) { z.note(s); z.ShapeSerializer.WriteInt32(s, v) }
+
+func (z *zeros) WriteInt64(s *smithy.Schema, v int64) { z.note(s); z.ShapeSerializer.WriteInt64(s, v) }
+
+func (z *zeros) WriteFloat64(s *smithy.Schema, v float64) {
+	z.note(s)
+	z.ShapeSerializer.WriteFloat64(s, v)
+}
+
+func (z *zeros) WriteBool(s *smithy.Schema, v bool) { z.note(s); z.ShapeSerializer.WriteBool(s, v) }
+
+// WriteList notes that the list is there.
+func (z *zeros) WriteList(s *smithy.Schema) { z.note(s); z.ShapeSerializer.WriteList(s) }
+
+// WriteStruct begins a structure.
+func (z *zeros) WriteStruct(s *smithy.Schema) {
+	z.open = append(z.open, written{schema: s})
+	z.ShapeSerializer.WriteStruct(s)
+}
+
+// CloseStruct adds what is missing.
+func (z *zeros) CloseStruct() {
+	last := len(z.open) - 1
+	w := z.open[last]
+	z.open = z.open[:last]
+	name := w.schema.TargetID().Name
+	if name == "" {
+		name = w.schema.ID().Name
+	}
+	for _, member := range always[name] {
+		if s := w.schema.Member(member); s != nil && !slices.Contains(w.members, member) {
+			z.zero(s)
+		}
+	}
+	if last == 0 {
+		z.lists(w)
+	}
+	z.ShapeSerializer.CloseStruct()
+}
+
+func (z *zeros) zero(s *smithy.Schema) {
+	switch s.Type() {
+	case smithy.ShapeTypeBoolean:
+		z.ShapeSerializer.WriteBool(s, false)
+	case smithy.ShapeTypeDouble:
+		z.ShapeSerializer.WriteFloat64(s, 0)
+	default:
+		z.ShapeSerializer.WriteInt32(s, 0)
+	}
+}
+
+func (z *zeros) lists(w written) {
+	var missing []string
+	for name, s := range w.schema.Members() {
+		if s.Type() == smithy.ShapeTypeList && !slices.Contains(w.members, name) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	for _, name := range missing {
+		z.ShapeSerializer.WriteList(w.schema.Member(name))
+		z.ShapeSerializer.CloseList()
+	}
+}
+
+// DecodeAnswer reads an output that ECS wrote.
+func DecodeAnswer(answer []byte, out smithy.Deserializable) error {
+	resp := &smithyhttp.Response{Response: &http.Response{
+		StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)),
+	}}
+	if err := protocol.DeserializeResponse(context.Background(), disguise, nil, resp, out); err != nil {
+		return fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	return nil
+}

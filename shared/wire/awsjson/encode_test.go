@@ -1,0 +1,103 @@
+package awsjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/google/go-cmp/cmp"
+
+	"berth/shared/wire/awsjson"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
+
+// outputs are answers that between them have every kind of member: nested structures, lists of structures, maps, sets,
+// times, numbers of all widths, and zeros that ECS sends and the SDK leaves out.
+var outputs = map[string]struct {
+	op  string
+	out any
+}{
+	"task": {"DescribeTasks", &ecs.DescribeTasksOutput{Tasks: []types.Task{{
+		TaskArn: new("arn:aws:ecs:eu-west-1:123456789012:task/prod/0a"), ClusterArn: new("arn:aws:ecs:eu-west-1:123456789012:cluster/prod"),
+		LastStatus: new("RUNNING"), DesiredStatus: new("RUNNING"), Version: 1 << 40, StartedAt: &noon, Cpu: new("256"),
+		Containers: []types.Container{{
+			Name: new("app \"<&>\u2028"), ExitCode: new(int32(0)), GpuIds: []string{"GPU-1"},
+			NetworkBindings: []types.NetworkBinding{{HostPort: new(int32(8080)), Protocol: types.TransportProtocolTcp}},
+		}},
+		Overrides: &types.TaskOverride{ContainerOverrides: []types.ContainerOverride{{
+			Name: new("app"), Command: []string{}, Environment: []types.KeyValuePair{{Name: new("A"), Value: new("")}},
+		}}},
+	}}}},
+	"service": {"DescribeServices", &ecs.DescribeServicesOutput{Services: []types.Service{{
+		ServiceName: new("web"), Status: new("ACTIVE"), DesiredCount: 0, RunningCount: 2, CreatedAt: &noon,
+		SchedulingStrategy: types.SchedulingStrategyReplica,
+		DeploymentConfiguration: &types.DeploymentConfiguration{
+			MaximumPercent: new(int32(200)), MinimumHealthyPercent: new(int32(0)),
+			DeploymentCircuitBreaker: &types.DeploymentCircuitBreaker{},
+		},
+		Deployments: []types.Deployment{{Id: new("ecs-svc/1"), Status: new("PRIMARY"), CreatedAt: &noon}},
+		Events:      []types.ServiceEvent{{Id: new("e"), CreatedAt: &noon, Message: new("(service web) has reached a steady state.")}},
+	}}, Failures: []types.Failure{{Arn: new("none"), Reason: new("MISSING")}}}},
+	"instance": {"DescribeContainerInstances", &ecs.DescribeContainerInstancesOutput{ContainerInstances: []types.ContainerInstance{{
+		ContainerInstanceArn: new("arn"), RegisteredResources: []types.Resource{
+			{Name: new("CPU"), Type: new("INTEGER"), IntegerValue: 2048},
+			{Name: new("PORTS"), Type: new("STRINGSET"), StringSetValue: []string{"22"}},
+		},
+	}}}},
+	"definition": {"DescribeTaskDefinition", &ecs.DescribeTaskDefinitionOutput{TaskDefinition: &types.TaskDefinition{
+		Family: new("web"), Revision: 3, Status: types.TaskDefinitionStatusActive, RegisteredAt: &noon,
+		ContainerDefinitions: []types.ContainerDefinition{{
+			Name: new("app"), Essential: new(false), DockerLabels: map[string]string{"Upper.Case": "kept"},
+			Ulimits: []types.Ulimit{{Name: types.UlimitNameNofile, HardLimit: 0, SoftLimit: 0}},
+		}},
+	}}},
+	"cluster": {"CreateCluster", &ecs.CreateClusterOutput{Cluster: &types.Cluster{ClusterName: new("prod"), Status: new("ACTIVE")}}},
+	"empty":   {"ListTasks", &ecs.ListTasksOutput{}},
+	"nothing": {"TagResource", &ecs.TagResourceOutput{}},
+}
+
+func TestEncode(t *testing.T) {
+	for name, c := range outputs {
+		t.Run(name, func(t *testing.T) {
+			body, err := awsjson.Encode(c.op, c.out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := json.Indent(&text, body, "", "  "); err != nil {
+				t.Fatalf("%v: %s", err, body)
+			}
+			text.WriteByte('\n')
+			golden := filepath.Join("testdata", name+".golden.json")
+			if *update {
+				if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEncodeRefusesWhatIsNoOutput(t *testing.T) {
+	_, err := awsjson.Encode("ListTasks", struct{}{})
+	if err == nil || !strings.Contains(err.Error(), "ListTasks") {
+		t.Errorf("error %v, want one that names the operation", err)
+	}
+}

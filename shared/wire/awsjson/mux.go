@@ -1,0 +1,136 @@
+package awsjson
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/transport"
+)
+
+// Mux answers the operations that it was given, by name or by HTTP.
+type Mux struct {
+	// Loopback refuses HTTP requests that a web page could have sent: see [CheckLoopback].
+	Loopback bool
+	// Logger gets faults: panics, and errors that are no answer of the API. nil drops them.
+	Logger *slog.Logger
+
+	operations map[string]Operation
+}
+
+// NewMux answers the operations given, by their names in the ECS API (CreateCluster ...), or by the whole value of the header
+// X-Amz-Target where they are of another API.
+func NewMux(operations map[string]Operation) *Mux { return &Mux{operations: operations} }
+
+// Raw is an answer that was made elsewhere, errors included.
+type Raw struct {
+	Status int
+	Body   []byte
+}
+
+// Serve answers one operation: HTTP status and body, JSON 1.1. An operation of the API that is not served gives
+// UnsupportedFeatureException, any other name UnknownOperationException. It never panics.
+func (m *Mux) Serve(ctx context.Context, op string, body []byte) (status int, answer []byte) {
+	f, served := m.operations[op]
+	switch {
+	case len(body) > transport.MaxBody:
+		return failure(transport.TooLarge())
+	case served:
+		return m.serve(ctx, op, f, body)
+	case knownOperations[op]:
+		return failure(cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", op))
+	}
+	return failure(cluster.Errorf(cluster.CodeUnknownOperation, "%.100q is no operation of the ECS API.", op))
+}
+
+func (m *Mux) serve(ctx context.Context, op string, f Operation, body []byte) (status int, answer []byte) {
+	status = http.StatusOK
+	err := transport.Guard(ctx, m.Logger, op, func() error {
+		out, err := f(ctx, body)
+		if err != nil {
+			return err
+		}
+		switch o := out.(type) {
+		case Raw:
+			status, answer = o.Status, o.Body
+		case plain:
+			answer, err = json.Marshal(o.value)
+		default:
+			answer, err = Encode(op, out)
+		}
+		return err
+	})
+	if err != nil {
+		return failure(err)
+	}
+	return status, answer
+}
+
+// failure is an error in the protocol. What is not an answer of the API says nothing of itself: it is in the log.
+func failure(err error) (status int, answer []byte) {
+	e := transport.PublicError(err)
+	status = http.StatusBadRequest
+	switch e.Code {
+	case cluster.CodeServer:
+		status = http.StatusInternalServerError
+	case cluster.CodeRequestEntityTooBig:
+		status = http.StatusRequestEntityTooLarge
+	}
+	answer, _ = json.Marshal(map[string]string{"__type": string(e.Code), "message": e.Message}) // strings cannot fail
+	return status, answer
+}
+
+// OwnTarget prefixes, in the header X-Amz-Target, the operations that ECS has no words for. They take and give plain
+// JSON; a member that is not known is refused, as nobody but Berth could have meant it.
+const OwnTarget = "Berth_20261121."
+
+const (
+	// target prefixes the operation's name in the header X-Amz-Target.
+	target      = "AmazonEC2ContainerServiceV20141113."
+	contentType = "application/x-amz-json-1.1"
+)
+
+// ServeHTTP answers POST / in the protocol of the ECS API. Who sent the request must have been established before, except for
+// what [Mux.Loopback] refuses.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, answer := m.answer(w, r)
+	transport.Respond(w, contentType, status, answer)
+}
+
+func (m *Mux) answer(w http.ResponseWriter, r *http.Request) (status int, answer []byte) {
+	if m.Loopback {
+		if err := transport.CheckLoopback(r); err != nil {
+			_, answer = failure(err)
+			return http.StatusForbidden, answer
+		}
+	}
+	if r.URL.Path != "/" {
+		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API is at /."))
+		return http.StatusNotFound, answer
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		_, answer = failure(cluster.Errorf(cluster.CodeUnknownOperation, "The ECS API takes POST only."))
+		return http.StatusMethodNotAllowed, answer
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != contentType {
+		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The Content-Type must be %s.", contentType))
+	}
+	op := r.Header.Get("X-Amz-Target")
+	name, ok := strings.CutPrefix(op, target)
+	switch {
+	case ok:
+		op = name
+	case !strings.HasPrefix(op, OwnTarget):
+		return failure(cluster.Errorf(cluster.CodeUnknownOperation, "The header X-Amz-Target must be %sOPERATION or %sOPERATION.", target, OwnTarget))
+	}
+	body, err := transport.ReadBody(w, r)
+	if err != nil {
+		return failure(err)
+	}
+	return m.Serve(r.Context(), op, body)
+}

@@ -1,0 +1,75 @@
+package berthapi
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/state"
+	"berth/shared/wire/eksapi"
+)
+
+// CapacityInput names a cluster.
+type CapacityInput struct {
+	Cluster string `json:"cluster"`
+}
+
+// CapacityOutput is what a cluster's instances come from, as rows, each as it is stored: its capacity providers, what managed
+// scaling remembers of them, its node groups, and the last update of each one's nodes.
+type CapacityOutput struct {
+	Rows []Row `json:"rows"`
+}
+
+func (s *server) describeCapacity(ctx context.Context, in *CapacityInput) (*CapacityOutput, error) {
+	clusterName, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Resources.Rows.Capacity(ctx, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	out := &CapacityOutput{Rows: []Row{}}
+	for _, r := range rows {
+		row, err := rowOf(r)
+		if err != nil {
+			return nil, err
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, nil
+}
+
+func rowOf(r state.Row) (Row, error) {
+	data, err := state.EncodeRow(r)
+	if err != nil {
+		return Row{}, fmt.Errorf("encoding row %s: %w", state.KeyOf(r).Sort, err)
+	}
+	return Row{Sort: state.KeyOf(r).Sort, Row: data}, nil
+}
+
+// PlanInput is UpdateNodegroupVersion of the EKS API.
+type PlanInput struct {
+	Cluster   string `json:"cluster"`
+	NodeGroup string `json:"nodegroupName"`
+	eksapi.VersionInput
+}
+
+// PlanOutput is the row of the update that UpdateNodegroupVersion would begin. With the same clientRequestToken it is the
+// same update, so that nodes are replaced in the same order.
+type PlanOutput struct {
+	Update Row `json:"update"`
+}
+
+func (s *server) planUpdate(ctx context.Context, in *PlanInput) (*PlanOutput, error) {
+	change, err := in.Change(in.Cluster, in.NodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	change.DryRun = true
+	u, err := s.plans.UpdateNodeGroupVersion(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	row, err := rowOf(u)
+	return &PlanOutput{row}, err
+}

@@ -1,0 +1,164 @@
+package berthapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// Configuration is [cluster.Configuration] as callers write it, under the names of Service Fabric's settings.
+type Configuration struct {
+	NodeTypes                 map[string]NodeType `json:"nodeTypes,omitempty"`
+	DomainPolicy              string              `json:"domainPolicy,omitempty"`
+	NodeBufferPercentage      map[string]float64  `json:"nodeBufferPercentage,omitempty"`
+	NodeOverbookingPercentage map[string]float64  `json:"nodeOverbookingPercentage,omitempty"`
+	MetricBalancingThresholds map[string]float64  `json:"metricBalancingThresholds,omitempty"`
+	MetricActivityThresholds  map[string]int64    `json:"metricActivityThresholds,omitempty"`
+	ConstraintPriorities      *Priorities         `json:"constraintPriorities,omitempty"`
+
+	QuorumBasedReplicaDistributionPerFaultDomains   bool `json:"quorumBasedReplicaDistributionPerFaultDomains,omitempty"`
+	QuorumBasedReplicaDistributionPerUpgradeDomains bool `json:"quorumBasedReplicaDistributionPerUpgradeDomains,omitempty"`
+	// QuorumBasedLogicAutoSwitch and MoveExistingReplicaForPlacement are true where they are not given.
+	QuorumBasedLogicAutoSwitch      *bool `json:"quorumBasedLogicAutoSwitch,omitempty"`
+	MoveExistingReplicaForPlacement *bool `json:"moveExistingReplicaForPlacement,omitempty"`
+}
+
+// NodeType is what instances of one type have in common.
+type NodeType struct {
+	Capacities          map[string]int64  `json:"capacities,omitempty"`
+	PlacementProperties map[string]string `json:"placementProperties,omitempty"`
+}
+
+// Priorities are constraint priorities: 0 binds, 1 and 2 are given up for what would otherwise stay unplaced, negative
+// ones are ignored.
+type Priorities struct {
+	PlacementConstraint int `json:"placementConstraint"`
+	Capacity            int `json:"capacity"`
+	FaultDomain         int `json:"faultDomain"`
+	UpgradeDomain       int `json:"upgradeDomain"`
+}
+
+const (
+	maxNodeTypes  = 100
+	maxNames      = 100 // metrics or properties
+	maxOwnConfig  = 300 << 10
+	worstPriority = 2
+)
+
+// ConfigurationRow reads a configuration into its row. What cannot be gives InvalidParameterException.
+func ConfigurationRow(clusterName string, in *Configuration) (*cluster.Configuration, error) {
+	out := &cluster.Configuration{
+		Head:   cluster.Head{Cluster: clusterName},
+		Buffer: in.NodeBufferPercentage, Overbooking: in.NodeOverbookingPercentage,
+		Balancing: in.MetricBalancingThresholds, Activity: in.MetricActivityThresholds,
+		QuorumFault: in.QuorumBasedReplicaDistributionPerFaultDomains, QuorumUpgrade: in.QuorumBasedReplicaDistributionPerUpgradeDomains,
+		NoSwitch:    in.QuorumBasedLogicAutoSwitch != nil && !*in.QuorumBasedLogicAutoSwitch,
+		KeepInPlace: in.MoveExistingReplicaForPlacement != nil && !*in.MoveExistingReplicaForPlacement,
+	}
+	if size, _ := json.Marshal(in); len(size) > maxOwnConfig {
+		return nil, input.Invalid("The configuration has %d bytes, at most %d are allowed.", len(size), maxOwnConfig)
+	}
+	var rules cluster.Rules
+	if err := cluster.ApplyRuleTag(&rules, cluster.TagDomainPolicy, in.DomainPolicy); err != nil {
+		return nil, err
+	}
+	out.DomainPolicy = rules.DomainPolicy
+	if p := in.ConstraintPriorities; p != nil {
+		for _, n := range []int{p.PlacementConstraint, p.Capacity, p.FaultDomain, p.UpgradeDomain} {
+			if n > worstPriority || n < -1 {
+				return nil, input.Invalid("A constraint priority is %d, but must be between -1 and %d.", n, worstPriority)
+			}
+		}
+		out.Priorities = cluster.Priorities{
+			Placement: cluster.Priority(p.PlacementConstraint), Capacity: cluster.Priority(p.Capacity),
+			FaultDomain: cluster.Priority(p.FaultDomain), UpgradeDomain: cluster.Priority(p.UpgradeDomain),
+		}
+	}
+	if len(in.NodeTypes) > maxNodeTypes {
+		return nil, input.Invalid("There are %d node types, at most %d are allowed.", len(in.NodeTypes), maxNodeTypes)
+	}
+	for name, t := range in.NodeTypes {
+		if name == "" || len(name) > 128 || len(t.Capacities) > maxNames || len(t.PlacementProperties) > maxNames {
+			return nil, input.Invalid("Node type %.130q must have a name of 1 to 128 characters and at most %d capacities and properties.", name, maxNames)
+		}
+		if out.NodeTypes == nil {
+			out.NodeTypes = map[string]cluster.NodeType{}
+		}
+		out.NodeTypes[name] = cluster.NodeType{Capacities: t.Capacities, Properties: t.PlacementProperties}
+	}
+	return out, cluster.CheckConfiguration(out)
+}
+
+// ConfigurationOf is [ConfigurationRow] the other way round.
+func ConfigurationOf(c *cluster.Configuration) *Configuration {
+	out := &Configuration{
+		DomainPolicy: string(c.DomainPolicy), NodeBufferPercentage: c.Buffer, NodeOverbookingPercentage: c.Overbooking,
+		MetricBalancingThresholds: c.Balancing, MetricActivityThresholds: c.Activity,
+		QuorumBasedReplicaDistributionPerFaultDomains:   c.QuorumFault,
+		QuorumBasedReplicaDistributionPerUpgradeDomains: c.QuorumUpgrade,
+	}
+	if c.NoSwitch {
+		out.QuorumBasedLogicAutoSwitch = new(false)
+	}
+	if c.KeepInPlace {
+		out.MoveExistingReplicaForPlacement = new(false)
+	}
+	if p := c.Priorities; p != (cluster.Priorities{}) {
+		out.ConstraintPriorities = &Priorities{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
+	}
+	for name, t := range c.NodeTypes {
+		if out.NodeTypes == nil {
+			out.NodeTypes = map[string]NodeType{}
+		}
+		out.NodeTypes[name] = NodeType{Capacities: t.Capacities, PlacementProperties: t.Properties}
+	}
+	return out
+}
+
+// ClusterInput names a cluster.
+type ClusterInput struct {
+	Cluster string `json:"cluster"`
+}
+
+// PutConfigurationInput replaces a cluster's configuration whole.
+type PutConfigurationInput struct {
+	Cluster       string         `json:"cluster"`
+	Configuration *Configuration `json:"configuration"`
+}
+
+// ConfigurationOutput is a cluster's configuration.
+type ConfigurationOutput struct {
+	Configuration *Configuration `json:"configuration"`
+}
+
+func (s *server) describeConfiguration(ctx context.Context, in *ClusterInput) (*ConfigurationOutput, error) {
+	name, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Configurations.Configuration(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &ConfigurationOutput{ConfigurationOf(c)}, nil
+}
+
+func (s *server) putConfiguration(ctx context.Context, in *PutConfigurationInput) (*ConfigurationOutput, error) {
+	name, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if in.Configuration == nil {
+		return nil, input.Invalid("configuration must be given.")
+	}
+	row, err := ConfigurationRow(name, in.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Configurations.PutConfiguration(ctx, row); err != nil {
+		return nil, err
+	}
+	return &ConfigurationOutput{ConfigurationOf(row)}, nil
+}

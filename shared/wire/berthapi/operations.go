@@ -1,0 +1,346 @@
+package berthapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+)
+
+// Configurations reads and replaces cluster configurations.
+type Configurations interface {
+	// Configuration is the cluster's, the zero one where nobody set any; PutConfiguration replaces it whole.
+	Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error)
+	PutConfiguration(ctx context.Context, c *cluster.Configuration) error
+}
+
+// ServiceRules reads and changes what holds for a service's tasks beyond the ECS API.
+type ServiceRules interface {
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
+	// UpdateRules sets the parts of a service's rules that the tags stand for.
+	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*cluster.ServiceDetail, error)
+	// ServiceThrottle is nil where nothing was slowed down.
+	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
+}
+
+// Loads takes in what tasks report.
+type Loads interface {
+	// ReportLoads gives back the tasks that are not there.
+	ReportLoads(ctx context.Context, clusterName string, reports []cluster.LoadReport) ([]cluster.Failure, error)
+}
+
+// Rows shows what is stored.
+type Rows interface {
+	// Rows are the rows that placement decides on, in order of sort key; more reports whether there are others after them.
+	Rows(ctx context.Context, clusterName, after string) (rows []state.Row, more bool, err error)
+	// Capacity are the rows of what the cluster's instances come from.
+	Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error)
+}
+
+// UpdatePlans tells what an update of a node group would do.
+type UpdatePlans interface {
+	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+}
+
+// Resources are what the operations of Berth's own are about. Names are plain, never ARNs; errors of the API are
+// [cluster.Error].
+type Resources struct {
+	Configurations Configurations
+	Services       ServiceRules
+	Loads          Loads
+	Rows           Rows
+}
+
+type server struct {
+	input.References
+	Resources
+	plans UpdatePlans
+}
+
+// Operations are the operations of Berth's own, by the whole value of the header X-Amz-Target. Changes are logged with the
+// principal. Plans may be nil: then PlanNodegroupUpdate is not served.
+func Operations(account cluster.Account, r Resources, plans UpdatePlans, log *slog.Logger) map[string]awsjson.Operation {
+	s := &server{input.References{Account: account}, r, plans}
+	out := map[string]awsjson.Operation{
+		"DescribeClusterConfiguration": awsjson.StrictOp(s.describeConfiguration),
+		"PutClusterConfiguration":      awsjson.Audited(log, "PutClusterConfiguration", awsjson.StrictOp(s.putConfiguration)),
+		"DescribeServiceRules":         awsjson.StrictOp(s.describeRules),
+		"UpdateServiceRules":           awsjson.Audited(log, "UpdateServiceRules", awsjson.StrictOp(s.updateRules)),
+		"DescribeServiceThrottle":      awsjson.StrictOp(s.describeThrottle),
+		"ReportLoad":                   awsjson.StrictOp(s.reportLoad),
+		"ListClusterRows":              awsjson.StrictOp(s.listRows),
+		"DescribeCapacity":             awsjson.StrictOp(s.describeCapacity),
+	}
+	if plans != nil {
+		out["PlanNodegroupUpdate"] = awsjson.StrictOp(s.planUpdate)
+	}
+	served := map[string]awsjson.Operation{}
+	for name, f := range out {
+		served[awsjson.OwnTarget+name] = f
+	}
+	return served
+}
+
+// RulesInput sets parts of a service's rules; a member that is not given stays as it was, an empty one goes back to its
+// default.
+type RulesInput struct {
+	Cluster      string         `json:"cluster"`
+	Service      string         `json:"service"`
+	DomainPolicy *string        `json:"domainPolicy,omitempty"`
+	Constraint   *string        `json:"constraint,omitempty"`
+	Metrics      *[]MetricInput `json:"metrics,omitempty"`
+	MoveCost     *string        `json:"moveCost,omitempty"`
+	Strategy     *string        `json:"strategy,omitempty"`
+}
+
+// MetricInput is a default load, as Berth or Service Fabric describes it. Berth's tasks are stateless: of a primary and a
+// secondary load the primary's counts, and the answer says so (P9).
+type MetricInput struct {
+	Metric
+	PrimaryDefaultLoad   *int64 `json:"primaryDefaultLoad,omitempty"`
+	SecondaryDefaultLoad *int64 `json:"secondaryDefaultLoad,omitempty"`
+}
+
+// read is the metric that counts, and what of the input does not.
+func (m *MetricInput) read() (out cluster.Metric, note string, err error) {
+	out = cluster.Metric{Name: m.Name, Load: m.Load, Weight: cluster.Weight(m.Weight)}
+	switch {
+	case m.PrimaryDefaultLoad == nil && m.SecondaryDefaultLoad == nil:
+		return out, "", nil
+	case m.PrimaryDefaultLoad == nil:
+		return out, "", input.Invalid("Metric %.130s has a secondaryDefaultLoad alone, expected load or primaryDefaultLoad: tasks have one load each.", m.Name)
+	case m.Load != 0:
+		return out, "", input.Invalid("Metric %.130s has load and primaryDefaultLoad, expected one of them.", m.Name)
+	}
+	out.Load = *m.PrimaryDefaultLoad
+	if m.SecondaryDefaultLoad != nil {
+		note = fmt.Sprintf("Metric %s: each task has the primary load, %d; the secondary load, %d, is left out.", m.Name, out.Load, *m.SecondaryDefaultLoad)
+	}
+	return out, note, nil
+}
+
+// Metric is a default load of each task of a service.
+type Metric struct {
+	Name   string `json:"name"`
+	Load   int64  `json:"load"`
+	Weight string `json:"weight,omitempty"`
+}
+
+// RulesOutput is what holds for a service's tasks beyond the ECS API, and why some of them have no instance.
+type RulesOutput struct {
+	Service      string     `json:"service"`
+	DomainPolicy string     `json:"domainPolicy,omitempty"`
+	Constraint   string     `json:"constraint,omitempty"`
+	Metrics      []Metric   `json:"metrics,omitempty"`
+	MoveCost     string     `json:"moveCost,omitempty"`
+	Strategy     string     `json:"strategy,omitempty"`
+	Diagnosis    *Diagnosis `json:"diagnosis,omitempty"`
+	// Notes says what of an update does not count.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Diagnosis is [cluster.Diagnosis] under names that read well, and in words.
+type Diagnosis struct {
+	Evaluated int         `json:"evaluated"`
+	Feasible  int         `json:"feasible"`
+	Unplaced  int         `json:"unplaced"`
+	Rejected  []Rejection `json:"rejected"`
+	Closest   string      `json:"closestInstance,omitempty"`
+	Text      string      `json:"text"`
+}
+
+// Rejection is how many instances one filter removed, in the filter's own unit.
+type Rejection struct {
+	Filter string  `json:"filter"`
+	Count  int     `json:"count"`
+	Need   float64 `json:"need,omitempty"`
+	Best   float64 `json:"best,omitempty"`
+	Detail string  `json:"detail,omitempty"`
+}
+
+// DiagnosisOf is the diagnosis for callers; nil for nil.
+func DiagnosisOf(d *cluster.Diagnosis) *Diagnosis {
+	if d == nil {
+		return nil
+	}
+	out := &Diagnosis{
+		Evaluated: d.Evaluated, Feasible: d.Feasible, Unplaced: d.Unplaced, Rejected: []Rejection{}, Closest: d.Closest, Text: d.String(),
+	}
+	for _, r := range d.Rejected {
+		out.Rejected = append(out.Rejected, Rejection{string(r.Filter), r.Count, r.Need, r.Best, r.Detail})
+	}
+	return out
+}
+
+// ServiceInput names a service.
+type ServiceInput struct {
+	Cluster string `json:"cluster"`
+	Service string `json:"service"`
+}
+
+func (s *server) describeRules(ctx context.Context, in *ServiceInput) (*RulesOutput, error) {
+	clusterName, name, err := s.Service(&in.Cluster, &in.Service)
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := s.Services.DescribeServices(ctx, clusterName, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+	}
+	return rulesOf(found[0].Service), nil
+}
+
+func (s *server) updateRules(ctx context.Context, in *RulesInput) (*RulesOutput, error) {
+	clusterName, name, err := s.Service(&in.Cluster, &in.Service)
+	if err != nil {
+		return nil, err
+	}
+	set, notes, err := in.tags()
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.Services.UpdateRules(ctx, clusterName, name, set)
+	if err != nil {
+		return nil, err
+	}
+	out := rulesOf(d.Service)
+	out.Notes = notes
+	return out, nil
+}
+
+// tags are the members that were given, as the tags that say the same, and notes of what does not count.
+func (in *RulesInput) tags() (set map[string]string, notes []string, err error) {
+	out := map[string]string{}
+	for key, text := range map[string]*string{
+		cluster.TagDomainPolicy: in.DomainPolicy, cluster.TagConstraint: in.Constraint,
+		cluster.TagMoveCost: in.MoveCost, cluster.TagStrategy: in.Strategy,
+	} {
+		if text != nil {
+			out[key] = *text
+		}
+	}
+	if in.Metrics == nil {
+		return out, nil, nil
+	}
+	var metrics []cluster.Metric
+	for _, m := range *in.Metrics {
+		metric, note, err := m.read()
+		if err != nil {
+			return nil, nil, err
+		}
+		if metrics = append(metrics, metric); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	out[cluster.TagMetrics] = cluster.MetricsText(metrics)
+	return out, notes, cluster.CheckMetrics(metrics)
+}
+
+func rulesOf(v *cluster.Service) *RulesOutput {
+	r := v.Rules
+	out := &RulesOutput{
+		Service: v.Name, DomainPolicy: string(r.DomainPolicy), Constraint: r.NodeConstraint, MoveCost: string(r.MoveCost),
+		Strategy: r.Scoring, Diagnosis: DiagnosisOf(v.Blocked),
+	}
+	for _, m := range r.Metrics {
+		out.Metrics = append(out.Metrics, Metric{Name: m.Name, Load: m.Load, Weight: string(m.Weight)})
+	}
+	return out
+}
+
+// ReportLoadInput are the loads that tasks have now, at most 100 tasks a call (P10).
+type ReportLoadInput struct {
+	Cluster string               `json:"cluster"`
+	Reports []cluster.LoadReport `json:"reports"`
+}
+
+// ReportLoadOutput lists the tasks that are not there.
+type ReportLoadOutput struct {
+	Failures []Missing `json:"failures"`
+}
+
+// Missing is one thing that was named and is not there.
+type Missing struct {
+	ARN    string `json:"arn"`
+	Reason string `json:"reason"`
+}
+
+func (s *server) reportLoad(ctx context.Context, in *ReportLoadInput) (*ReportLoadOutput, error) {
+	clusterName, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Count("reports", len(in.Reports), cluster.MaxReports); err != nil {
+		return nil, err
+	}
+	reports := slices.Clone(in.Reports)
+	for n := range reports {
+		if reports[n].Task, err = s.TaskID(clusterName, reports[n].Task); err != nil {
+			return nil, err
+		}
+	}
+	missing, err := s.Loads.ReportLoads(ctx, clusterName, reports)
+	if err != nil {
+		return nil, err
+	}
+	out := &ReportLoadOutput{Failures: []Missing{}}
+	for _, f := range missing {
+		out.Failures = append(out.Failures, Missing{ARN: s.Account.ARN("task", clusterName, f.ARN), Reason: f.Reason})
+	}
+	return out, nil
+}
+
+// RowsInput asks for the rows that placement decides on, a page at a time.
+type RowsInput struct {
+	Cluster   string `json:"cluster"`
+	NextToken string `json:"nextToken,omitempty"`
+}
+
+// RowsOutput is one page: each row as it is stored, without what containers were given.
+type RowsOutput struct {
+	Rows      []Row  `json:"rows"`
+	NextToken string `json:"nextToken,omitempty"`
+}
+
+// Row is one row: its sort key, which tells the kind, and its JSON.
+type Row struct {
+	Sort string          `json:"sort"`
+	Row  json.RawMessage `json:"row"`
+}
+
+func (s *server) listRows(ctx context.Context, in *RowsInput) (*RowsOutput, error) {
+	clusterName, err := s.ClusterName(&in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	list := "rows of " + clusterName
+	from, err := input.PageStart(list, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	rows, more, err := s.Resources.Rows.Rows(ctx, clusterName, from)
+	if err != nil {
+		return nil, err
+	}
+	out := &RowsOutput{Rows: []Row{}}
+	for _, r := range rows {
+		row, err := rowOf(r)
+		if err != nil {
+			return nil, err
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	if more {
+		out.NextToken = input.PageToken(list, state.KeyOf(rows[len(rows)-1]).Sort)
+	}
+	return out, nil
+}

@@ -1,0 +1,241 @@
+package ecsapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// providerOperations answers the operations on capacity providers, which are Berth's own.
+type providerOperations struct {
+	input.References
+	providers CapacityProviders
+}
+
+func (o *providerOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"CreateCapacityProvider":    awsjson.Op(o.createCapacityProvider),
+		"UpdateCapacityProvider":    awsjson.Op(o.updateCapacityProvider),
+		"DeleteCapacityProvider":    awsjson.Op(o.deleteCapacityProvider),
+		"DescribeCapacityProviders": awsjson.Op(o.describeCapacityProviders),
+	}
+}
+
+func (o *providerOperations) createCapacityProvider(ctx context.Context, in *ecs.CreateCapacityProviderInput) (*ecs.CreateCapacityProviderOutput, error) {
+	if err := refuse(
+		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
+	); err != nil {
+		return nil, err
+	}
+	g := in.AutoScalingGroupProvider
+	if g == nil {
+		return nil, input.Invalid("autoScalingGroupProvider must be given.")
+	}
+	p := &cluster.CapacityProvider{GroupARN: input.Value(g.AutoScalingGroupArn)}
+	var err error
+	if p.Name, err = o.CapacityProvider(input.Value(in.Name)); err != nil {
+		return nil, err
+	}
+	if p.Tags, err = checkTags(in.Tags, scalingTags); err != nil {
+		return nil, err
+	}
+	if p.Group, err = o.AutoScalingGroup(p.GroupARN); err != nil {
+		return nil, err
+	}
+	change, err := providerChange(p.Name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
+	if err != nil {
+		return nil, err
+	}
+	base := cluster.DefaultScaling
+	base.Enabled = g.ManagedScaling != nil // as with ECS: without the block managed scaling is off
+	if p.Scaling, err = change.Scaling.Apply(base); err != nil {
+		return nil, err
+	}
+	p.Protection = input.Value(change.Protection)
+	p.Draining = change.Draining == nil || *change.Draining
+	made, err := o.providers.CreateCapacityProvider(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	out := capacityProvider(o.Account, made, true)
+	return &ecs.CreateCapacityProviderOutput{CapacityProvider: &out}, nil
+}
+
+func (o *providerOperations) updateCapacityProvider(ctx context.Context, in *ecs.UpdateCapacityProviderInput) (*ecs.UpdateCapacityProviderOutput, error) {
+	if err := refuse(
+		unserved{"managedInstancesProvider", in.ManagedInstancesProvider != nil}, unserved{"cluster", input.Value(in.Cluster) != ""},
+	); err != nil {
+		return nil, err
+	}
+	name, err := o.CapacityProvider(input.Value(in.Name))
+	if err != nil {
+		return nil, err
+	}
+	g := in.AutoScalingGroupProvider
+	if g == nil {
+		return nil, input.Invalid("autoScalingGroupProvider must be given.")
+	}
+	change, err := providerChange(name, g.ManagedScaling, g.ManagedTerminationProtection, g.ManagedDraining)
+	if err != nil {
+		return nil, err
+	}
+	p, err := o.providers.UpdateCapacityProvider(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	out := capacityProvider(o.Account, p, true)
+	return &ecs.UpdateCapacityProviderOutput{CapacityProvider: &out}, nil
+}
+
+func (o *providerOperations) deleteCapacityProvider(ctx context.Context, in *ecs.DeleteCapacityProviderInput) (*ecs.DeleteCapacityProviderOutput, error) {
+	if err := refuse(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
+		return nil, err
+	}
+	name, err := o.CapacityProvider(input.Value(in.CapacityProvider))
+	if err != nil {
+		return nil, err
+	}
+	p, err := o.providers.DeleteCapacityProvider(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := capacityProvider(o.Account, p, true)
+	return &ecs.DeleteCapacityProviderOutput{CapacityProvider: &out}, nil
+}
+
+func (o *providerOperations) describeCapacityProviders(ctx context.Context, in *ecs.DescribeCapacityProvidersInput) (*ecs.DescribeCapacityProvidersOutput, error) {
+	if len(in.CapacityProviders) > 100 {
+		return nil, input.Invalid("capacityProviders cannot have more than 100 items.")
+	}
+	if err := refuse(unserved{"cluster", input.Value(in.Cluster) != ""}); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, ref := range in.CapacityProviders {
+		name, err := o.CapacityProvider(ref)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	most, err := input.PageSize(in.MaxResults, max(describedProviders, len(names)))
+	if err != nil {
+		return nil, err
+	}
+	begin, err := input.PageStart("DescribeCapacityProviders", input.Value(in.NextToken))
+	if err != nil {
+		return nil, err
+	}
+	found, missing, err := o.providers.CapacityProviders(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b *cluster.CapacityProvider) int { return strings.Compare(a.Name, b.Name) })
+	out := &ecs.DescribeCapacityProvidersOutput{}
+	for _, p := range found {
+		if p.Name <= begin {
+			continue
+		}
+		if len(out.CapacityProviders) == most {
+			out.NextToken = new(input.PageToken("DescribeCapacityProviders", *out.CapacityProviders[most-1].Name))
+			break
+		}
+		out.CapacityProviders = append(out.CapacityProviders, capacityProvider(o.Account, p, slices.Contains(in.Include, types.CapacityProviderFieldTags)))
+	}
+	for _, f := range missing {
+		out.Failures = append(out.Failures, types.Failure{Arn: new(o.Account.ARN("capacity-provider", f.ARN)), Reason: shape.Text(f.Reason)})
+	}
+	return out, nil
+}
+
+// scalingTags check the tags of capacity providers that are Berth's own.
+var scalingTags = func() map[string]func(types.Tag) error {
+	out := map[string]func(types.Tag) error{}
+	for _, key := range cluster.ScalingTags {
+		out[key] = func(t types.Tag) error {
+			return cluster.ApplyScalingTag(&cluster.ManagedScaling{}, key, input.Value(t.Value))
+		}
+	}
+	return out
+}()
+
+func providerChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c cluster.ProviderChange, err error) {
+	c.Name = name
+	if c.Protection, err = enabled("managedTerminationProtection", string(protection)); err != nil {
+		return c, err
+	}
+	if c.Draining, err = enabled("managedDraining", string(draining)); err != nil {
+		return c, err
+	}
+	if scaling == nil {
+		return c, nil
+	}
+	if c.Scaling.Enabled, err = enabled("managedScaling.status", string(scaling.Status)); err != nil {
+		return c, err
+	}
+	c.Scaling.Target, c.Scaling.MinStep = integer(scaling.TargetCapacity), integer(scaling.MinimumScalingStepSize)
+	c.Scaling.MaxStep = integer(scaling.MaximumScalingStepSize)
+	if w := scaling.InstanceWarmupPeriod; w != nil {
+		c.Scaling.Warmup = new(time.Duration(*w) * time.Second)
+	}
+	return c, nil
+}
+
+// enabled reads ENABLED or DISABLED; nil for nothing.
+func enabled(member, s string) (*bool, error) {
+	switch s {
+	case "":
+		return nil, nil
+	case "ENABLED", "DISABLED":
+		return new(s == "ENABLED"), nil
+	}
+	return nil, input.Invalid("%s is %.64q, expected ENABLED or DISABLED.", member, s)
+}
+
+// describedProviders is how many providers one page has at most (ECS API reference, DescribeCapacityProviders).
+const describedProviders = 10
+
+// capacityProvider is a provider as the API shows it.
+func capacityProvider(account cluster.Account, p *cluster.CapacityProvider, tags bool) types.CapacityProvider {
+	sc := p.Scaling
+	out := types.CapacityProvider{
+		CapacityProviderArn: new(account.ARN("capacity-provider", p.Name)), Name: &p.Name, Type: types.CapacityProviderTypeEc2Autoscaling,
+		Status: types.CapacityProviderStatusActive, UpdateStatus: types.CapacityProviderUpdateStatus(p.UpdateStatus), UpdateStatusReason: shape.Text(p.UpdateReason),
+		AutoScalingGroupProvider: &types.AutoScalingGroupProvider{
+			AutoScalingGroupArn: &p.GroupARN,
+			ManagedScaling: &types.ManagedScaling{
+				Status: types.ManagedScalingStatus(onOff(sc.Enabled)), TargetCapacity: new(int32(sc.Target)),
+				MinimumScalingStepSize: new(int32(sc.MinStep)), MaximumScalingStepSize: new(int32(sc.MaxStep)),
+				InstanceWarmupPeriod: new(int32(sc.Warmup / time.Second)),
+			},
+			ManagedTerminationProtection: types.ManagedTerminationProtection(onOff(p.Protection)),
+			ManagedDraining:              types.ManagedDraining(onOff(p.Draining)),
+		},
+	}
+	switch {
+	case p.Inactive:
+		out.Status = types.CapacityProviderStatusInactive
+	case p.CreateFailed(): // no cluster may have it
+		out.Status = types.CapacityProviderStatusProvisioning
+	}
+	if tags {
+		out.Tags = shape.Tags(p.Tags)
+	}
+	return out
+}
+
+func onOff(on bool) string {
+	if on {
+		return "ENABLED"
+	}
+	return "DISABLED"
+}

@@ -1,0 +1,252 @@
+package ecsapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+)
+
+// clusterOperations answers the operations on clusters. ECS keeps clusters; Berth adds how many services they have, and their
+// capacity providers.
+type clusterOperations struct {
+	input.References
+	ecs       upstream
+	clusters  Clusters
+	providers ClusterProviders
+}
+
+func (o *clusterOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"CreateCluster":    o.createCluster,
+		"DescribeClusters": forward(o.ecs, "DescribeClusters", o.checkClusters, o.countServices),
+		"ListClusters":     forward[ecs.ListClustersInput](o.ecs, "ListClusters", nil, nil),
+		"UpdateCluster":    forward(o.ecs, "UpdateCluster", o.checkUpdateCluster, nil),
+		"DeleteCluster":    forward(o.ecs, "DeleteCluster", o.deletingCluster, o.deletedCluster),
+
+		"PutClusterCapacityProviders": awsjson.Op(o.putClusterCapacityProviders),
+	}
+}
+
+// createCluster has ECS make a cluster without the capacity providers that it does not know, and gives it these. One that was
+// there with some keeps them, as ECS gives it back unchanged.
+func (o *clusterOperations) createCluster(ctx context.Context, body []byte) (any, error) {
+	in := new(ecs.CreateClusterInput)
+	if err := awsjson.Decode(body, in); err != nil {
+		return nil, err
+	}
+	pass := forward(o.ecs, "CreateCluster", checkCreateCluster, o.createdCluster)
+	if len(in.CapacityProviders)+len(in.DefaultCapacityProviderStrategy) == 0 {
+		return pass(ctx, body)
+	}
+	name, err := o.ClusterName(in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	names, strategy, err := clusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.providers.CheckClusterProviders(ctx, name, names, strategy); err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, err
+	}
+	delete(members, "capacityProviders")
+	delete(members, "defaultCapacityProviderStrategy")
+	if body, err = json.Marshal(members); err != nil {
+		return nil, err
+	}
+	out, err := pass(ctx, body)
+	answer, ok := out.(awsjson.Raw)
+	if err != nil || !ok || answer.Status != http.StatusOK {
+		return out, err
+	}
+	a, err := o.providers.Attachments(ctx, name)
+	if err == nil && a.Rev == 0 {
+		_, err = o.providers.PutClusterProviders(ctx, name, names, strategy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.withProviders(ctx, name, answer)
+}
+
+func (o *clusterOperations) createdCluster(ctx context.Context, in *ecs.CreateClusterInput, answer []byte) ([]byte, error) {
+	name, err := o.ClusterName(in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	return answer, o.clusters.ClusterCreated(ctx, name)
+}
+
+func (o *clusterOperations) checkClusters(_ context.Context, in *ecs.DescribeClustersInput) error {
+	if len(in.Clusters) > 100 {
+		return input.Invalid("clusters cannot have more than 100 items.")
+	}
+	for _, ref := range in.Clusters {
+		if _, err := o.ClusterName(&ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countServices puts Berth's count of services where ECS, which has none, says 0. What else ECS says stays as it is.
+func (o *clusterOperations) countServices(ctx context.Context, _ *ecs.DescribeClustersInput, answer []byte) ([]byte, error) {
+	var out map[string]json.RawMessage
+	var clusters []map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(answer, &out), json.Unmarshal(out["clusters"], &clusters)); err != nil {
+		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	for _, c := range clusters {
+		var name, status string
+		if err := errors.Join(json.Unmarshal(c["clusterName"], &name), json.Unmarshal(c["status"], &status)); err != nil {
+			return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+		}
+		if status != "ACTIVE" {
+			continue
+		}
+		n, err := o.clusters.ServiceCount(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		c["activeServicesCount"], _ = json.Marshal(n) // an int cannot fail
+		if err := o.attached(ctx, name, c); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if out["clusters"], err = json.Marshal(clusters); err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+func (o *clusterOperations) checkUpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) error {
+	if err := input.Required("cluster", in.Cluster); err != nil {
+		return err
+	}
+	_, err := o.ClusterName(in.Cluster)
+	return err
+}
+
+func (o *clusterOperations) deletingCluster(ctx context.Context, in *ecs.DeleteClusterInput) error {
+	if err := input.Required("cluster", in.Cluster); err != nil {
+		return err
+	}
+	name, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return err
+	}
+	return o.clusters.DeletingCluster(ctx, name)
+}
+
+func (o *clusterOperations) deletedCluster(ctx context.Context, in *ecs.DeleteClusterInput, answer []byte) ([]byte, error) {
+	name, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	return answer, o.clusters.ClusterDeleted(ctx, name)
+}
+
+// withProviders puts a cluster's capacity providers into ECS's answer to CreateCluster.
+func (o *clusterOperations) withProviders(ctx context.Context, name string, answer awsjson.Raw) (any, error) {
+	out := struct {
+		Cluster map[string]json.RawMessage `json:"cluster"`
+	}{map[string]json.RawMessage{}}
+	if err := json.Unmarshal(answer.Body, &out); err != nil {
+		return nil, fmt.Errorf("decoding an answer of ECS: %w", err)
+	}
+	if err := o.attached(ctx, name, out.Cluster); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(out)
+	return awsjson.Raw{Status: http.StatusOK, Body: body}, err
+}
+
+// describedCluster is a cluster as DescribeClusters shows it.
+func (o *clusterOperations) describedCluster(ctx context.Context, name string) (*types.Cluster, error) {
+	a, err := o.providers.Attachments(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := o.clusters.ServiceCount(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := attachments(name, a)
+	out.ClusterName, out.ClusterArn, out.Status = &name, new(o.Account.ARN("cluster", name)), new("ACTIVE")
+	out.ActiveServicesCount = int32(n)
+	return &out, nil
+}
+
+// attached puts a cluster's capacity providers into what ECS, which has none, says of it.
+func (o *clusterOperations) attached(ctx context.Context, name string, c map[string]json.RawMessage) error {
+	a, err := o.providers.Attachments(ctx, name)
+	if err != nil || a.Rev == 0 {
+		return err
+	}
+	of := attachments(name, a)
+	body, err := awsjson.Encode("DescribeClusters", &ecs.DescribeClustersOutput{Clusters: []types.Cluster{of}})
+	if err != nil {
+		return err
+	}
+	var out struct {
+		Clusters []map[string]json.RawMessage `json:"clusters"`
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return err
+	}
+	for _, key := range []string{"capacityProviders", "defaultCapacityProviderStrategy", "attachments", "attachmentsStatus"} {
+		if v, ok := out.Clusters[0][key]; ok {
+			c[key] = v
+		}
+	}
+	return nil
+}
+
+func checkCreateCluster(_ context.Context, in *ecs.CreateClusterInput) error {
+	if name := input.Value(in.ClusterName); name != "" && !input.IsName(name) {
+		return input.Invalid("Invalid cluster name: it must have 1 to 255 letters, digits, hyphens and underscores.")
+	}
+	_, err := checkTags(in.Tags, nil)
+	return err
+}
+
+func (o *clusterOperations) putClusterCapacityProviders(ctx context.Context, in *ecs.PutClusterCapacityProvidersInput) (*ecs.PutClusterCapacityProvidersOutput, error) {
+	if err := input.Required("cluster", in.Cluster); err != nil {
+		return nil, err
+	}
+	name, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case in.CapacityProviders == nil:
+		return nil, input.Invalid("capacityProviders must be given; an empty list takes all away.")
+	case in.DefaultCapacityProviderStrategy == nil:
+		return nil, input.Invalid("defaultCapacityProviderStrategy must be given; an empty list takes it away.")
+	}
+	names, strategy, err := clusterProviders(o.References, in.CapacityProviders, in.DefaultCapacityProviderStrategy)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.providers.PutClusterProviders(ctx, name, names, strategy); err != nil {
+		return nil, err
+	}
+	answer, err := o.describedCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.PutClusterCapacityProvidersOutput{Cluster: answer}, nil
+}

@@ -1,0 +1,85 @@
+package ecsapi
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// attachments are the parts of a cluster's description that its capacity providers make.
+func attachments(name string, a *cluster.ClusterAttachments) types.Cluster {
+	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{}}
+	for _, d := range a.Default {
+		out.DefaultCapacityProviderStrategy = append(out.DefaultCapacityProviderStrategy, types.CapacityProviderStrategyItem{
+			CapacityProvider: new(d.Provider), Base: int32(d.Base), Weight: int32(d.Weight),
+		})
+	}
+	shown := map[string]bool{}
+	add := func(kind, provider string, details ...types.KeyValuePair) {
+		shown[provider] = true
+		out.Attachments = append(out.Attachments, attachment(name, a, kind, provider, details))
+	}
+	for _, p := range a.Rows {
+		if p.Scaling.Enabled && p.Scaling.TargetTracking { // otherwise Berth has alarms of its own
+			add("as_policy", p.Name, detail("scalingPolicyName", cluster.ScalingPolicy(name, p.Name)))
+		}
+		if p.Draining {
+			add("managed_draining", p.Name, detail("autoScalingLifecycleHookName", cluster.DrainingHook))
+		}
+	}
+	for _, provider := range slices.Sorted(maps.Keys(a.Failed)) {
+		if !shown[provider] { // it has Berth's own alarms alone, or leaves the cluster
+			add("capacity_provider", provider)
+		}
+	}
+	if a.Status != "" {
+		out.AttachmentsStatus = new(string(a.Status))
+	}
+	return out
+}
+
+// attachment is what managed scaling makes for one provider. One that failed says why.
+func attachment(name string, a *cluster.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
+	status, why := "CREATED", a.Failed[provider]
+	details = slices.Concat([]types.KeyValuePair{detail("capacityProviderName", provider)}, details)
+	switch {
+	case a.Status == cluster.AttachmentsInProgress:
+		status = "PRECREATED"
+	case why != "":
+		status, details = "FAILED", append(details, detail("statusReason", why))
+	}
+	return types.Attachment{Id: new(attachmentID(name, provider, kind)), Type: &kind, Status: &status, Details: details}
+}
+
+func detail(name, value string) types.KeyValuePair {
+	return types.KeyValuePair{Name: &name, Value: &value}
+}
+
+func attachmentID(name, provider, kind string) string {
+	d := cluster.Digest("attachment", name, provider, kind)
+	return fmt.Sprintf("%s-%s-%s-%s-%s", d[:8], d[8:12], d[12:16], d[16:20], d[20:32])
+}
+
+// clusterProviders reads the capacity providers of a cluster and its default strategy.
+func clusterProviders(r input.References, refs []string, items []types.CapacityProviderStrategyItem) (names []string, strategy []cluster.ProviderShare, err error) {
+	if len(refs) > cluster.MaxProviders {
+		return nil, nil, input.Invalid("capacityProviders has %d items, but a cluster has at most %d.", len(refs), cluster.MaxProviders)
+	}
+	for _, ref := range refs {
+		p, err := r.CapacityProvider(ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(names, p) {
+			return nil, nil, input.Invalid("capacityProviders names capacity provider %s twice.", p)
+		}
+		names = append(names, p)
+	}
+	strategy, err = providers(items)
+	return names, strategy, err
+}

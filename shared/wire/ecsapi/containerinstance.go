@@ -1,0 +1,147 @@
+package ecsapi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+)
+
+// instanceOperations answers the operations on container instances and their attributes, which ECS keeps.
+type instanceOperations struct {
+	input.References
+	ecs      upstream
+	clusters Clusters
+}
+
+func (o *instanceOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"ListContainerInstances":        forward(o.ecs, "ListContainerInstances", o.checkListInstances, nil),
+		"DescribeContainerInstances":    forward(o.ecs, "DescribeContainerInstances", o.checkDescribeInstances, nil),
+		"UpdateContainerInstancesState": forward(o.ecs, "UpdateContainerInstancesState", o.checkInstancesState, o.changedInstances),
+		"RegisterContainerInstance":     forward(o.ecs, "RegisterContainerInstance", o.checkRegisterInstance, o.registeredInstance),
+		"DeregisterContainerInstance":   forward(o.ecs, "DeregisterContainerInstance", o.checkDeregisterInstance, o.deregisteredInstance),
+		"PutAttributes":                 forward(o.ecs, "PutAttributes", o.checkPutAttributes, o.putAttributes),
+		"DeleteAttributes":              forward(o.ecs, "DeleteAttributes", o.checkDeleteAttributes, o.deleteAttributes),
+		"ListAttributes":                forward(o.ecs, "ListAttributes", o.checkListAttributes, nil),
+	}
+}
+
+func (o *instanceOperations) checkListInstances(_ context.Context, in *ecs.ListContainerInstancesInput) error {
+	return o.checkInstances(in.Cluster)
+}
+
+func (o *instanceOperations) checkInstances(clusterRef *string, refs ...string) error {
+	_, _, err := o.References.Instances(clusterRef, refs)
+	return err
+}
+
+func (o *instanceOperations) checkDescribeInstances(_ context.Context, in *ecs.DescribeContainerInstancesInput) error {
+	if err := input.Count("containerInstances", len(in.ContainerInstances), 100); err != nil {
+		return err
+	}
+	return o.checkInstances(in.Cluster, in.ContainerInstances...)
+}
+
+func (o *instanceOperations) checkInstancesState(_ context.Context, in *ecs.UpdateContainerInstancesStateInput) error {
+	if err := input.Count("containerInstances", len(in.ContainerInstances), 10); err != nil {
+		return err
+	}
+	if st := in.Status; st != types.ContainerInstanceStatusActive && st != types.ContainerInstanceStatusDraining {
+		return input.Invalid("Container instance status should be one of [ACTIVE,DRAINING], not %.60q.", string(st))
+	}
+	return o.checkInstances(in.Cluster, in.ContainerInstances...)
+}
+
+func (o *instanceOperations) changedInstances(ctx context.Context, in *ecs.UpdateContainerInstancesStateInput, answer []byte) ([]byte, error) {
+	return answer, o.changed(ctx, in.Cluster, in.ContainerInstances)
+}
+
+func (o *instanceOperations) checkRegisterInstance(_ context.Context, in *ecs.RegisterContainerInstanceInput) error {
+	if _, err := checkTags(in.Tags, nil); err != nil {
+		return err
+	}
+	return o.checkInstances(in.Cluster)
+}
+
+func (o *instanceOperations) registeredInstance(ctx context.Context, in *ecs.RegisterContainerInstanceInput, answer []byte) ([]byte, error) {
+	var out ecs.RegisterContainerInstanceOutput
+	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+		return nil, err
+	}
+	if out.ContainerInstance == nil {
+		return nil, errors.New("ECS named no container instance")
+	}
+	return answer, o.changed(ctx, in.Cluster, []string{input.Value(out.ContainerInstance.ContainerInstanceArn)})
+}
+
+func (o *instanceOperations) checkDeregisterInstance(_ context.Context, in *ecs.DeregisterContainerInstanceInput) error {
+	if err := input.Required("containerInstance", in.ContainerInstance); err != nil {
+		return err
+	}
+	return o.checkInstances(in.Cluster, *in.ContainerInstance)
+}
+
+func (o *instanceOperations) deregisteredInstance(ctx context.Context, in *ecs.DeregisterContainerInstanceInput, answer []byte) ([]byte, error) {
+	return answer, o.changed(ctx, in.Cluster, []string{*in.ContainerInstance})
+}
+
+func (o *instanceOperations) changed(ctx context.Context, clusterRef *string, refs []string) error {
+	clusterName, ids, err := o.References.Instances(clusterRef, refs)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return o.clusters.InstancesChanged(ctx, clusterName, ids)
+}
+
+func (o *instanceOperations) checkAttributes(clusterRef *string, attributes []types.Attribute) error {
+	if err := input.Count("attributes", len(attributes), maxAttributes); err != nil {
+		return err
+	}
+	for _, a := range attributes {
+		if err := input.OneOf("targetType", a.TargetType, a.TargetType.Values()); err != nil {
+			return err
+		}
+	}
+	return o.checkInstances(clusterRef, targets(attributes)...)
+}
+
+func (o *instanceOperations) checkPutAttributes(_ context.Context, in *ecs.PutAttributesInput) error {
+	return o.checkAttributes(in.Cluster, in.Attributes)
+}
+
+func (o *instanceOperations) checkDeleteAttributes(_ context.Context, in *ecs.DeleteAttributesInput) error {
+	return o.checkAttributes(in.Cluster, in.Attributes)
+}
+
+func (o *instanceOperations) putAttributes(ctx context.Context, in *ecs.PutAttributesInput, answer []byte) ([]byte, error) {
+	return answer, o.changed(ctx, in.Cluster, targets(in.Attributes))
+}
+
+func (o *instanceOperations) deleteAttributes(ctx context.Context, in *ecs.DeleteAttributesInput, answer []byte) ([]byte, error) {
+	return answer, o.changed(ctx, in.Cluster, targets(in.Attributes))
+}
+
+func (o *instanceOperations) checkListAttributes(_ context.Context, in *ecs.ListAttributesInput) error {
+	if err := input.OneOf("targetType", in.TargetType, in.TargetType.Values()); err != nil {
+		return err
+	}
+	return o.checkInstances(in.Cluster)
+}
+
+// maxAttributes is how many attributes one call takes.
+const maxAttributes = 10
+
+// targets are the instances that the attributes are of.
+func targets(attributes []types.Attribute) (refs []string) {
+	for _, a := range attributes {
+		if input.Value(a.TargetId) != "" {
+			refs = append(refs, *a.TargetId)
+		}
+	}
+	return refs
+}

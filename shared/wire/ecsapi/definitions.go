@@ -1,0 +1,121 @@
+package ecsapi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// cache keeps what ECS says once and never takes back. It is emptied when it would grow beyond most entries.
+type cache[V any] struct {
+	most int
+
+	mu     sync.Mutex
+	values map[string]V
+}
+
+func (c *cache[V]) add(key string, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.values == nil || len(c.values) >= c.most {
+		c.values = map[string]V{}
+	}
+	c.values[key] = v
+}
+
+func (c *cache[V]) get(key string) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.values[key]
+	return v, ok
+}
+
+// taskDefinitions looks task definitions up at ECS. A revision's containers never change, so each revision is kept.
+type taskDefinitions struct {
+	ecs   upstream
+	roles roles
+	kept  cache[*types.TaskDefinition] // by family:revision
+}
+
+// describe asks ECS for a task definition as it is, by family or family:revision.
+func (t *taskDefinitions) describe(ctx context.Context, ref string) (*types.TaskDefinition, error) {
+	var out ecs.DescribeTaskDefinitionOutput
+	err := t.ecs.call(ctx, "DescribeTaskDefinition", map[string]string{"taskDefinition": ref}, &out)
+	switch {
+	case err != nil:
+		return nil, err
+	case out.TaskDefinition == nil:
+		return nil, errors.New("asking ECS for DescribeTaskDefinition: no task definition in the answer")
+	}
+	d := out.TaskDefinition
+	name := cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision))
+	t.kept.add(name, d)
+	return d, nil
+}
+
+// described is a revision's definition, perhaps as it once was: its status may have changed.
+func (t *taskDefinitions) described(ctx context.Context, name string) (*types.TaskDefinition, error) {
+	if d, ok := t.kept.get(name); ok {
+		return d, nil
+	}
+	return t.describe(ctx, name)
+}
+
+// usable checks that tasks of a definition may be started here, and by this caller, and gives its family:revision. What
+// Berth cannot do for it yet is UnsupportedFeatureException.
+func (t *taskDefinitions) usable(ctx context.Context, ref string, o *cluster.Overrides) (string, error) {
+	d, err := t.described(ctx, ref) // a family's latest revision is asked for each time: only revisions are kept
+	if err != nil {
+		if cluster.ErrorCode(err) == cluster.CodeClient {
+			err = cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
+		}
+		return "", err
+	}
+	roles := []string{input.Value(d.TaskRoleArn), input.Value(d.ExecutionRoleArn)}
+	if o != nil {
+		roles = append(roles, o.TaskRole, o.ExecutionRole)
+	}
+	roles = slices.DeleteFunc(roles, func(r string) bool { return r == "" })
+	if err := t.roles.check(roles); err != nil {
+		return "", err
+	}
+	return cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision)), refuse(
+		//lint:ignore SA1019 old revisions can still have them, and they are refused by name
+		unserved{"taskDefinition.inferenceAccelerators", len(d.InferenceAccelerators) > 0},
+	)
+}
+
+// compatible refuses a definition that may not run there, in ECS's words.
+func compatible(d *types.TaskDefinition, external bool) error {
+	want := types.CompatibilityEc2
+	if external {
+		want = types.CompatibilityExternal
+	}
+	if len(d.Compatibilities) > 0 && !slices.Contains(d.Compatibilities, want) {
+		return input.Invalid("Task definition does not support launch_type %s.", want)
+	}
+	return nil
+}
+
+// roles are the task and execution roles that callers may use; where enforce is not set, any.
+type roles struct {
+	passable []string
+	enforce  bool
+}
+
+// check refuses roles that callers may not use.
+func (p roles) check(names []string) error {
+	for _, r := range names {
+		if p.enforce && !slices.Contains(p.passable, r) {
+			return cluster.Errorf(cluster.CodeAccessDenied, "Role %.200s may not be passed: it is not one of the installation's PassableRoleArns.", r)
+		}
+	}
+	return nil
+}

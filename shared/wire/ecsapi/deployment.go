@@ -1,0 +1,183 @@
+package ecsapi
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// deploymentOperations answers the operations on service deployments and revisions.
+type deploymentOperations struct {
+	input.References
+	deployments Deployments
+	definitions *taskDefinitions
+}
+
+func (o *deploymentOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"ListServiceDeployments":     awsjson.Op(o.listServiceDeployments),
+		"DescribeServiceDeployments": awsjson.Op(o.describeServiceDeployments),
+		"StopServiceDeployment":      awsjson.Op(o.stopServiceDeployment),
+		"DescribeServiceRevisions":   awsjson.Op(o.describeServiceRevisions),
+	}
+}
+
+// The kinds of ARN of service deployments and revisions; both have the cluster and the service before the id.
+const (
+	kindRelease  = "service-deployment"
+	kindRevision = "service-revision"
+)
+
+// pageReleases is ECS's own page of ListServiceDeployments.
+const pageReleases = 20
+
+func releaseARN(account cluster.Account, v *cluster.Service, id string) string {
+	return account.ARN(kindRelease, v.Cluster, v.Name, id)
+}
+
+func revisionARN(account cluster.Account, v *cluster.Service, digits string) string {
+	return account.ARN(kindRevision, v.Cluster, v.Name, digits)
+}
+
+// listDeploymentsInput is the SDK's input with times as the protocol has them: in seconds.
+type listDeploymentsInput struct {
+	ecs.ListServiceDeploymentsInput
+	CreatedAt *struct{ After, Before seconds }
+}
+
+// seconds is a time as callers write it: seconds since 1970, with a fraction or none.
+type seconds struct{ time.Time }
+
+// maxSeconds is far beyond anything that was created: the year 9999.
+const maxSeconds = 253402300799
+
+// UnmarshalJSON reads a number; null is the zero time.
+func (t *seconds) UnmarshalJSON(data []byte) error {
+	var n *float64
+	if err := json.Unmarshal(data, &n); err != nil || n == nil {
+		return err
+	}
+	if *n < 0 || *n > maxSeconds {
+		return &json.UnmarshalTypeError{Value: "number " + string(data)}
+	}
+	t.Time = time.UnixMilli(int64(math.Round(*n * 1000))).UTC() // the protocol has milliseconds
+	return nil
+}
+
+func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *listDeploymentsInput) (*ecs.ListServiceDeploymentsOutput, error) {
+	var q cluster.DeploymentQuery
+	var err error
+	if q.Cluster, q.Service, err = o.Service(in.Cluster, in.Service); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = input.PageSize(in.MaxResults, pageReleases); err != nil {
+		return nil, err
+	}
+	for _, status := range in.Status {
+		if err := input.OneOf("status", status, status.Values()); err != nil {
+			return nil, err
+		}
+		q.Statuses = append(q.Statuses, cluster.ServiceDeploymentStatus(status))
+	}
+	if c := in.CreatedAt; c != nil {
+		if q.From, q.To = c.After.Time, c.Before.Time; !q.To.IsZero() && q.To.Before(q.From) {
+			return nil, input.Invalid("createdAt.before must not be earlier than createdAt.after.")
+		}
+	}
+	list := "deployments of " + q.Cluster + "/" + q.Service
+	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
+		return nil, err
+	}
+	found, more, err := o.deployments.ListServiceDeployments(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: []types.ServiceDeploymentBrief{}}
+	for _, d := range found {
+		out.ServiceDeployments = append(out.ServiceDeployments, brief(o.Account, d))
+	}
+	if more {
+		out.NextToken = new(input.PageToken(list, found[len(found)-1].ID))
+	}
+	return out, nil
+}
+
+func (o *deploymentOperations) describeServiceDeployments(ctx context.Context, in *ecs.DescribeServiceDeploymentsInput) (*ecs.DescribeServiceDeploymentsOutput, error) {
+	refs, err := o.Records("serviceDeploymentArns", kindRelease, in.ServiceDeploymentArns)
+	if err != nil {
+		return nil, err
+	}
+	found, missing, err := o.deployments.ServiceDeployments(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: []types.ServiceDeployment{}, Failures: absent(o.Account, kindRelease, missing)}
+	for _, d := range found {
+		out.ServiceDeployments = append(out.ServiceDeployments, releaseShape(o.Account, d))
+	}
+	return out, nil
+}
+
+func (o *deploymentOperations) stopServiceDeployment(ctx context.Context, in *ecs.StopServiceDeploymentInput) (*ecs.StopServiceDeploymentOutput, error) {
+	if err := input.Required("serviceDeploymentArn", in.ServiceDeploymentArn); err != nil {
+		return nil, err
+	}
+	ref, err := o.Record(kindRelease, *in.ServiceDeploymentArn)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.OneOf("stopType", in.StopType, in.StopType.Values()); err != nil {
+		return nil, err
+	}
+	how := cluster.StopRollback // ECS's default
+	if in.StopType != "" {
+		how = cluster.StopType(in.StopType)
+	}
+	return &ecs.StopServiceDeploymentOutput{ServiceDeploymentArn: in.ServiceDeploymentArn}, o.deployments.StopServiceDeployment(ctx, ref, how)
+}
+
+func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in *ecs.DescribeServiceRevisionsInput) (*ecs.DescribeServiceRevisionsOutput, error) {
+	refs, err := o.Records("serviceRevisionArns", kindRevision, in.ServiceRevisionArns)
+	if err != nil {
+		return nil, err
+	}
+	found, missing, err := o.deployments.ServiceRevisions(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: []types.ServiceRevision{}, Failures: absent(o.Account, kindRevision, missing)}
+	for _, r := range found {
+		out.ServiceRevisions = append(out.ServiceRevisions, o.revisionShape(ctx, r))
+	}
+	return out, nil
+}
+
+// revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task definition's; where ECS does
+// not tell them they are left out.
+func (o *deploymentOperations) revisionShape(ctx context.Context, r *cluster.RevisionDetail) types.ServiceRevision {
+	v := r.Service
+	out := types.ServiceRevision{
+		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())), ServiceArn: new(o.Account.ARN("service", v.Cluster, v.Name)),
+		ClusterArn: new(o.Account.ARN("cluster", v.Cluster)), TaskDefinition: new(o.Account.ARN("task-definition", r.TaskDefinition)),
+		CreatedAt: shape.Instant(r.CreatedAt), LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
+		NetworkConfiguration: shape.NetworkConfiguration(r.Network), ContainerImages: []types.ContainerImage{},
+	}
+	out.LaunchType, out.CapacityProviderStrategy = launched(v, r.Providers)
+	d, err := o.definitions.described(ctx, r.TaskDefinition)
+	if err != nil {
+		return out
+	}
+	for _, c := range d.ContainerDefinitions {
+		out.ContainerImages = append(out.ContainerImages, types.ContainerImage{ContainerName: c.Name, Image: c.Image})
+	}
+	return out
+}

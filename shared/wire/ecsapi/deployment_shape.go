@@ -1,0 +1,87 @@
+package ecsapi
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/shape"
+)
+
+func brief(account cluster.Account, d *cluster.ReleaseDetail) types.ServiceDeploymentBrief {
+	full := releaseShape(account, d)
+	return types.ServiceDeploymentBrief{
+		ClusterArn: full.ClusterArn, ServiceArn: full.ServiceArn, ServiceDeploymentArn: full.ServiceDeploymentArn,
+		CreatedAt: full.CreatedAt, StartedAt: full.StartedAt, FinishedAt: full.FinishedAt, Status: full.Status, StatusReason: full.StatusReason,
+		TargetServiceRevisionArn: full.TargetServiceRevision.Arn,
+	}
+}
+
+// absent are failures of what is named by the last part of its ARN.
+func absent(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
+	out := []types.Failure{}
+	for _, f := range failed {
+		out = append(out, types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.Text(f.Reason)})
+	}
+	return out
+}
+
+// releaseShape is a service deployment as DescribeServiceDeployments shows it.
+func releaseShape(account cluster.Account, d *cluster.ReleaseDetail) types.ServiceDeployment {
+	v := d.Service
+	out := types.ServiceDeployment{
+		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)), ServiceArn: new(account.ARN("service", v.Cluster, v.Name)),
+		ClusterArn: new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status), StatusReason: shape.Text(d.Reason),
+		CreatedAt: shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt), FinishedAt: shape.Instant(d.FinishedAt),
+		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfiguration(v),
+		SourceServiceRevisions: []types.ServiceRevisionSummary{}, TargetServiceRevision: &types.ServiceRevisionSummary{
+			Arn: new(revisionARN(account, v, digits(d.Target))), RequestedTaskCount: int32(d.Requested), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
+		},
+		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
+			Status: monitored(d.Breaker, d.Tripped, d.Status.Ended()), FailureCount: int32(d.Failures), Threshold: int32(d.Threshold),
+		},
+		Alarms: &types.ServiceDeploymentAlarms{
+			Status:     monitored(len(d.Release.Alarms) > 0, len(d.Triggered) > 0, d.Status.Ended()),
+			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Triggered...),
+		},
+	}
+	for _, id := range d.Sources {
+		out.SourceServiceRevisions = append(out.SourceServiceRevisions, source(account, d, id))
+	}
+	if d.RollbackTo != "" {
+		out.Rollback = &types.Rollback{Reason: shape.Text(d.RollbackReason), StartedAt: shape.Instant(d.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, digits(d.RollbackTo)))}
+	}
+	return out
+}
+
+// source is a revision that the deployment started from, with the tasks that it still has: again has, where it was gone
+// back to.
+func source(account cluster.Account, r *cluster.ReleaseDetail, id string) types.ServiceRevisionSummary {
+	v := r.Service
+	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, digits(id)))}
+	if r.Status.Ended() {
+		return out
+	}
+	primary := v.Deployment
+	primary.Desired = v.Desired
+	for _, d := range append([]cluster.Deployment{primary}, v.Older...) {
+		if d.ID == id {
+			out.RequestedTaskCount, out.RunningTaskCount, out.PendingTaskCount = int32(d.Desired), int32(d.Running), int32(d.Pending)
+		}
+	}
+	return out
+}
+
+func digits(id string) string { return (&cluster.Revision{ID: id}).Digits() }
+
+// monitored is how far what watches over a deployment is.
+func monitored(on, triggered, ended bool) types.ServiceDeploymentRollbackMonitorsStatus {
+	switch {
+	case !on:
+		return types.ServiceDeploymentRollbackMonitorsStatusDisabled
+	case triggered:
+		return types.ServiceDeploymentRollbackMonitorsStatusTriggered
+	case ended:
+		return types.ServiceDeploymentRollbackMonitorsStatusMonitoringComplete
+	}
+	return types.ServiceDeploymentRollbackMonitorsStatusMonitoring
+}

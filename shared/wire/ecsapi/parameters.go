@@ -1,0 +1,292 @@
+package ecsapi
+
+import (
+	"math"
+	"regexp"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// parameters reads what CreateService and UpdateService have in common, refusing by name what Berth does not do. An empty
+// list or a feature switched off asks for nothing.
+func parameters(in *ecs.UpdateServiceInput) (p cluster.ServiceParameters, err error) {
+	if err = serviceMembers(in); err != nil {
+		return p, err
+	}
+	if p.LoadBalancers, err = each(in.LoadBalancers, loadBalancers); err != nil {
+		return p, err
+	}
+	if p.Registries, err = each(in.ServiceRegistries, registries); err != nil {
+		return p, err
+	}
+	if p.Providers, err = each(in.CapacityProviderStrategy, providers); err != nil {
+		return p, err
+	}
+	if err = notNegative("healthCheckGracePeriodSeconds", in.HealthCheckGracePeriodSeconds); err != nil {
+		return p, err
+	}
+	p.Grace = integer(in.HealthCheckGracePeriodSeconds)
+	p.ManagedTags, p.ExecuteCommand = in.EnableECSManagedTags, in.EnableExecuteCommand
+	if z := in.AvailabilityZoneRebalancing; z != "" {
+		p.ZoneRebalancing = new(z == types.AvailabilityZoneRebalancingEnabled)
+	}
+	if c := in.DeploymentConfiguration; c != nil {
+		if p.Breaker, err = breaker(c.DeploymentCircuitBreaker); err != nil {
+			return p, err
+		}
+		if p.Alarms, err = alarms(c.Alarms); err != nil {
+			return p, err
+		}
+		p.Early, err = earlySuccess(c.EarlySuccessCriteria)
+	}
+	return p, err
+}
+
+// each reads a list; one that is not given stays nil, an empty one is there and takes all away.
+func each[I, O any](in []I, read func([]I) ([]O, error)) (*[]O, error) {
+	if in == nil {
+		return nil, nil
+	}
+	out, err := read(in)
+	return &out, err
+}
+
+// serviceMembers refuses by name what neither CreateService nor UpdateService serve.
+func serviceMembers(in *ecs.UpdateServiceInput) error {
+	if err := input.OneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+		return err
+	}
+	if err := input.OneOf("availabilityZoneRebalancing", in.AvailabilityZoneRebalancing, in.AvailabilityZoneRebalancing.Values()); err != nil {
+		return err
+	}
+	controller := types.DeploymentControllerTypeEcs
+	if in.DeploymentController != nil {
+		controller = in.DeploymentController.Type
+	}
+	err := refuse(
+		unserved{"deploymentController.type " + string(controller), controller != types.DeploymentControllerTypeEcs},
+		unserved{"serviceConnectConfiguration", in.ServiceConnectConfiguration != nil && in.ServiceConnectConfiguration.Enabled},
+		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		unserved{"vpcLatticeConfigurations", len(in.VpcLatticeConfigurations) > 0},
+		unserved{"gatewayConnectors", len(in.GatewayConnectors) > 0},
+		unserved{"monitoring", in.Monitoring != nil},
+		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
+	)
+	if err != nil || in.DeploymentConfiguration == nil {
+		return err
+	}
+	return deploymentFeatures(in.DeploymentConfiguration)
+}
+
+func deploymentFeatures(c *types.DeploymentConfiguration) error {
+	if err := input.OneOf("deploymentConfiguration.strategy", c.Strategy, c.Strategy.Values()); err != nil {
+		return err
+	}
+	return refuse(
+		unserved{"deploymentConfiguration.strategy " + string(c.Strategy), c.Strategy != "" && c.Strategy != types.DeploymentStrategyRolling},
+		unserved{"deploymentConfiguration.bakeTimeInMinutes", input.Value(c.BakeTimeInMinutes) != 0},
+		unserved{"deploymentConfiguration.canaryConfiguration", c.CanaryConfiguration != nil},
+		unserved{"deploymentConfiguration.linearConfiguration", c.LinearConfiguration != nil},
+		unserved{"deploymentConfiguration.lifecycleHooks", len(c.LifecycleHooks) > 0},
+	)
+}
+
+// percents are minimumHealthyPercent, 0 to 100, and maximumPercent, at least 1.
+func percents(c *types.DeploymentConfiguration) (least, most *int, err error) {
+	if c == nil {
+		return nil, nil, nil
+	}
+	if n := c.MinimumHealthyPercent; n != nil && (*n < 0 || *n > 100) {
+		return nil, nil, input.Invalid("minimumHealthyPercent is %d, but must be between 0 and 100.", *n)
+	}
+	if n := c.MaximumPercent; n != nil && *n < 1 {
+		return nil, nil, input.Invalid("maximumPercent is %d, but must be at least 1.", *n)
+	}
+	return integer(c.MinimumHealthyPercent), integer(c.MaximumPercent), nil
+}
+
+// breaker reads a circuit breaker, nil where there is none. A threshold of a percentage is 1 to 100, a count at least 1.
+func breaker(b *types.DeploymentCircuitBreaker) (*cluster.CircuitBreaker, error) {
+	if b == nil {
+		return nil, nil
+	}
+	out := &cluster.CircuitBreaker{Enable: b.Enable, Rollback: b.Rollback, Cumulative: b.ResetOnHealthyTask != nil && !*b.ResetOnHealthyTask}
+	t := b.ThresholdConfiguration
+	if t == nil {
+		return out, nil
+	}
+	if t.Type == "" {
+		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.type must not be empty.")
+	}
+	if err := input.OneOf("deploymentCircuitBreaker.thresholdConfiguration.type", t.Type, t.Type.Values()); err != nil {
+		return nil, err
+	}
+	most := int32(100)
+	if t.Type == types.ThresholdTypeCount {
+		most = math.MaxInt32
+	}
+	if t.Value < 1 || t.Value > most {
+		return nil, input.Invalid("deploymentCircuitBreaker.thresholdConfiguration.value is %d, but must be between 1 and %d for %s.", t.Value, most, t.Type)
+	}
+	out.Type, out.Value = cluster.ThresholdType(t.Type), int(t.Value)
+	return out, nil
+}
+
+// earlySuccess reads the early success criteria, nil where there are none. Enabled, they need both of their members.
+func earlySuccess(e *types.DeploymentEarlySuccessCriteria) (*cluster.EarlySuccess, error) {
+	const member = "deploymentConfiguration.earlySuccessCriteria"
+	if e == nil {
+		return nil, nil
+	}
+	if err := input.OneOf(member+".sourceServiceRevisionCleanup", e.SourceServiceRevisionCleanup, e.SourceServiceRevisionCleanup.Values()); err != nil {
+		return nil, err
+	}
+	switch n := e.HealthyPercent; {
+	case e.Enable && (n == nil || e.SourceServiceRevisionCleanup == ""):
+		return nil, input.Invalid("%s must have healthyPercent and sourceServiceRevisionCleanup.", member)
+	case n != nil && (*n < 0 || *n > 100):
+		return nil, input.Invalid("%s.healthyPercent is %d, but must be between 0 and 100.", member, *n)
+	}
+	return &cluster.EarlySuccess{
+		Enable: e.Enable, Percent: int(input.Value(e.HealthyPercent)), Deferred: e.SourceServiceRevisionCleanup == types.ServiceRevisionCleanupDeferred,
+	}, nil
+}
+
+// maxAlarmName is CloudWatch's.
+const maxAlarmName = 255
+
+func alarms(a *types.DeploymentAlarms) (*cluster.DeploymentAlarms, error) {
+	if a == nil {
+		return nil, nil
+	}
+	switch {
+	case len(a.AlarmNames) > cluster.MaxAlarms:
+		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames has %d items, but at most %d are allowed.", len(a.AlarmNames), cluster.MaxAlarms)
+	case a.Enable && len(a.AlarmNames) == 0:
+		return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames cannot be empty where alarms are enabled.")
+	}
+	for _, name := range a.AlarmNames {
+		if name == "" || len(name) > maxAlarmName {
+			return nil, input.Invalid("deploymentConfiguration.alarms.alarmNames has %.260q, but a name has 1 to %d characters.", name, maxAlarmName)
+		}
+	}
+	return &cluster.DeploymentAlarms{Names: slices.Clone(a.AlarmNames), Enable: a.Enable, Rollback: a.Rollback}, nil
+}
+
+var (
+	targetGroups = regexp.MustCompile(`^arn:[a-z-]+:elasticloadbalancing:[a-z0-9-]+:[0-9]{12}:targetgroup/[A-Za-z0-9-]{1,32}/[0-9a-f]{1,32}$`)
+	registryARNs = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:[a-z0-9-]+:[0-9]{12}:service/[A-Za-z0-9_-]{1,64}$`)
+)
+
+const maxPort = 65535
+
+// port checks a port number of a container.
+func port(member string, n *int32) error {
+	if n != nil && (*n < 1 || *n > maxPort) {
+		return input.Invalid("%s is %d, but must be between 1 and %d.", member, *n, maxPort)
+	}
+	return nil
+}
+
+func loadBalancers(in []types.LoadBalancer) (out []cluster.LoadBalancer, err error) {
+	if len(in) > cluster.MaxLoadBalancers {
+		return nil, input.Invalid("loadBalancers has %d items, but a service has at most %d.", len(in), cluster.MaxLoadBalancers)
+	}
+	for _, l := range in {
+		one, err := loadBalancer(l)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o cluster.LoadBalancer) bool { return o.TargetGroup == one.TargetGroup }) {
+			return nil, input.Invalid("loadBalancers names target group %s twice.", one.TargetGroup)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func loadBalancer(l types.LoadBalancer) (out cluster.LoadBalancer, err error) {
+	err = refuse(
+		unserved{"loadBalancers.loadBalancerName (a Classic Load Balancer)", input.Value(l.LoadBalancerName) != ""},
+		unserved{"loadBalancers.advancedConfiguration", l.AdvancedConfiguration != nil},
+	)
+	switch {
+	case err != nil:
+		return out, err
+	case !targetGroups.MatchString(input.Value(l.TargetGroupArn)):
+		return out, input.Invalid("loadBalancers.targetGroupArn is %.300q, expected the ARN of a target group.", input.Value(l.TargetGroupArn))
+	case input.Value(l.ContainerName) == "":
+		return out, input.Invalid("loadBalancers.containerName must not be empty.")
+	case l.ContainerPort == nil:
+		return out, input.Invalid("loadBalancers.containerPort must not be empty.")
+	}
+	out = cluster.LoadBalancer{TargetGroup: *l.TargetGroupArn, Container: *l.ContainerName, Port: int(*l.ContainerPort)}
+	return out, port("loadBalancers.containerPort", l.ContainerPort)
+}
+
+func registries(in []types.ServiceRegistry) (out []cluster.Registry, err error) {
+	if len(in) > cluster.MaxRegistries {
+		return nil, input.Invalid("serviceRegistries has %d items, but a service has at most %d.", len(in), cluster.MaxRegistries)
+	}
+	for _, r := range in {
+		named := input.Value(r.ContainerName) != ""
+		switch {
+		case !registryARNs.MatchString(input.Value(r.RegistryArn)):
+			return nil, input.Invalid("serviceRegistries.registryArn is %.300q, expected the ARN of a Cloud Map service.", input.Value(r.RegistryArn))
+		case named != (r.ContainerPort != nil):
+			return nil, input.Invalid("serviceRegistries needs containerName and containerPort together, or neither.")
+		case named && r.Port != nil:
+			return nil, input.Invalid("serviceRegistries takes port, or containerName and containerPort, not both.")
+		}
+		if err := port("serviceRegistries.port", r.Port); err != nil {
+			return nil, err
+		}
+		if err := port("serviceRegistries.containerPort", r.ContainerPort); err != nil {
+			return nil, err
+		}
+		out = append(out, cluster.Registry{
+			ARN: *r.RegistryArn, Port: int(input.Value(r.Port)), Container: input.Value(r.ContainerName), ContainerPort: int(input.Value(r.ContainerPort)),
+		})
+	}
+	return out, nil
+}
+
+// providers reads a capacity provider strategy (S14): one entry alone may have a base, and not all weights may be 0.
+func providers(in []types.CapacityProviderStrategyItem) (out []cluster.ProviderShare, err error) {
+	if len(in) > cluster.MaxProviders {
+		return nil, input.Invalid("capacityProviderStrategy has %d items, but at most %d are allowed.", len(in), cluster.MaxProviders)
+	}
+	bases, weights := 0, 0
+	for _, p := range in {
+		name := cluster.LastPart(input.Value(p.CapacityProvider))
+		switch {
+		case name == "FARGATE" || name == "FARGATE_SPOT":
+			return nil, input.Unsupported("capacityProviderStrategy.capacityProvider " + name)
+		case !input.IsProviderName(name):
+			return nil, input.Invalid("capacityProviderStrategy.capacityProvider is %.300q, expected the name or ARN of a capacity provider.", input.Value(p.CapacityProvider))
+		case p.Base < 0 || p.Base > cluster.MaxBase:
+			return nil, input.Invalid("The base of capacity provider %s is %d, but must be between 0 and %d.", name, p.Base, cluster.MaxBase)
+		case p.Weight < 0 || p.Weight > cluster.MaxWeight:
+			return nil, input.Invalid("The weight of capacity provider %s is %d, but must be between 0 and %d.", name, p.Weight, cluster.MaxWeight)
+		case slices.ContainsFunc(out, func(o cluster.ProviderShare) bool { return o.Provider == name }):
+			return nil, input.Invalid("capacityProviderStrategy names capacity provider %s twice.", name)
+		}
+		if p.Base > 0 {
+			bases++
+		}
+		weights += int(p.Weight)
+		out = append(out, cluster.ProviderShare{Provider: name, Base: int(p.Base), Weight: int(p.Weight)})
+	}
+	switch {
+	case bases > 1:
+		return nil, input.Invalid("capacityProviderStrategy has %d items with a base, but only one may have one.", bases)
+	case len(in) > 0 && weights == 0:
+		return nil, input.Invalid("capacityProviderStrategy must have an item with a weight above 0.")
+	}
+	return out, nil
+}

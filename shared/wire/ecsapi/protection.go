@@ -1,0 +1,79 @@
+package ecsapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// protectionOperations answers the operations on task protection.
+type protectionOperations struct {
+	input.References
+	protections TaskProtections
+}
+
+func (o *protectionOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"UpdateTaskProtection": awsjson.Op(o.updateTaskProtection),
+		"GetTaskProtection":    awsjson.Op(o.getTaskProtection),
+	}
+}
+
+// Bounds of task protection (ECS API reference, UpdateTaskProtection and GetTaskProtection).
+const (
+	maxProtect        = 10
+	maxProtected      = 100
+	maxMinutes        = 2880
+	protectionMinutes = 120
+)
+
+func (o *protectionOperations) updateTaskProtection(ctx context.Context, in *ecs.UpdateTaskProtectionInput) (*ecs.UpdateTaskProtectionOutput, error) {
+	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtect)
+	if err != nil {
+		return nil, err
+	}
+	minutes := int32(protectionMinutes)
+	if in.ExpiresInMinutes != nil {
+		minutes = *in.ExpiresInMinutes
+	}
+	if minutes < 1 || minutes > maxMinutes {
+		return nil, input.Invalid("expiresInMinutes is %d, but must be between 1 and %d.", minutes, maxMinutes)
+	}
+	if !in.ProtectionEnabled {
+		minutes = 0
+	}
+	done, failed, err := o.protections.ProtectTasks(ctx, clusterName, ids, time.Duration(minutes)*time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.UpdateTaskProtectionOutput{ProtectedTasks: protected(o.Account, clusterName, done), Failures: failures(o.Account, clusterName, "task", failed)}, nil
+}
+
+func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.GetTaskProtectionInput) (*ecs.GetTaskProtectionOutput, error) {
+	clusterName, ids, err := o.Tasks(in.Cluster, in.Tasks, maxProtected)
+	if err != nil {
+		return nil, err
+	}
+	got, failed, err := o.protections.TaskProtections(ctx, clusterName, ids)
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protected(o.Account, clusterName, got), Failures: failures(o.Account, clusterName, "task", failed)}, nil
+}
+
+func protected(account cluster.Account, clusterName string, tasks []cluster.ProtectedTask) []types.ProtectedTask {
+	out := []types.ProtectedTask{}
+	for _, t := range tasks {
+		out = append(out, types.ProtectedTask{
+			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(), ExpirationDate: shape.Instant(t.Until),
+		})
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package ecsapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// placementRules reads placementConstraints, placementStrategy and the tags of Berth's own. What cannot be is
+// InvalidParameterException; expressions are the scheduler's to read.
+func placementRules(constraints []types.PlacementConstraint, strategies []types.PlacementStrategy, tags map[string]string) (r cluster.Rules, err error) {
+	if r.Constraints, err = placementConstraints(constraints); err != nil {
+		return r, err
+	}
+	if r.Strategies, err = placementStrategies(strategies); err != nil {
+		return r, err
+	}
+	for _, key := range cluster.RuleTags {
+		if text, ok := tags[key]; ok {
+			if err := cluster.ApplyRuleTag(&r, key, text); err != nil {
+				return r, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func placementConstraints(in []types.PlacementConstraint) (out []cluster.PlacementConstraint, err error) {
+	if len(in) > cluster.MaxConstraints {
+		return nil, input.Invalid("placementConstraints cannot have more than %d items.", cluster.MaxConstraints)
+	}
+	for _, c := range in {
+		expression := input.Value(c.Expression)
+		switch {
+		case c.Type == types.PlacementConstraintTypeDistinctInstance && expression != "":
+			return nil, input.Invalid("A placement constraint of type distinctInstance has no expression.")
+		case c.Type == types.PlacementConstraintTypeMemberOf && expression == "":
+			return nil, input.Invalid("A placement constraint of type memberOf must have an expression.")
+		case c.Type == "":
+			return nil, input.Invalid("A placement constraint must have a type.")
+		}
+		if err := input.OneOf("placementConstraints.type", c.Type, c.Type.Values()); err != nil {
+			return nil, err
+		}
+		out = append(out, cluster.PlacementConstraint{Type: string(c.Type), Expression: expression})
+	}
+	return out, nil
+}
+
+// spreadFields and binpackFields are the fields of strategies besides attribute:NAME; ECS minds no case.
+var (
+	spreadFields  = []string{"instanceId", "host"}
+	binpackFields = []string{"CPU", "MEMORY"}
+)
+
+const attributeField = "attribute:"
+
+func placementStrategies(in []types.PlacementStrategy) (out []cluster.PlacementStrategy, err error) {
+	if len(in) > cluster.MaxStrategies {
+		return nil, input.Invalid("placementStrategy cannot have more than %d items.", cluster.MaxStrategies)
+	}
+	for _, s := range in {
+		if s.Type == "" {
+			return nil, input.Invalid("A placement strategy must have a type.")
+		}
+		if err := input.OneOf("placementStrategy.type", s.Type, s.Type.Values()); err != nil {
+			return nil, err
+		}
+		field, ok := strategyField(s.Type, input.Value(s.Field))
+		if !ok {
+			return nil, input.Invalid("The field %.140q is not valid for the placement strategy %s.", input.Value(s.Field), s.Type)
+		}
+		out = append(out, cluster.PlacementStrategy{Type: string(s.Type), Field: field})
+	}
+	return out, nil
+}
+
+// strategyField is the field as Berth keeps it; ok is false where the strategy has no such field.
+func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
+	known := func(fields []string) (string, bool) {
+		i := slices.IndexFunc(fields, func(f string) bool { return strings.EqualFold(f, field) })
+		if i < 0 {
+			return "", false
+		}
+		return fields[i], true
+	}
+	switch t {
+	case types.PlacementStrategyTypeRandom:
+		return "", field == ""
+	case types.PlacementStrategyTypeBinpack:
+		return known(binpackFields)
+	}
+	if name, ok := strings.CutPrefix(field, attributeField); ok {
+		return field, name != ""
+	}
+	return known(spreadFields)
+}
+
+func constraintsOf(in []cluster.PlacementConstraint) []types.PlacementConstraint {
+	out := []types.PlacementConstraint{} // ECS shows empty lists
+	for _, c := range in {
+		out = append(out, types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: shape.Text(c.Expression)})
+	}
+	return out
+}
+
+func strategiesOf(in []cluster.PlacementStrategy) []types.PlacementStrategy {
+	out := []types.PlacementStrategy{}
+	for _, s := range in {
+		out = append(out, types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.Text(s.Field)})
+	}
+	return out
+}

@@ -1,0 +1,256 @@
+package ecsapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+	"berth/shared/wire/transport"
+)
+
+// serviceOperations answers the operations on services, which are Berth's own.
+type serviceOperations struct {
+	input.References
+	services    Services
+	definitions *taskDefinitions
+}
+
+func (o *serviceOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"CreateService":    awsjson.Op(o.createService),
+		"UpdateService":    awsjson.Op(o.updateService),
+		"DeleteService":    awsjson.Op(o.deleteService),
+		"DescribeServices": awsjson.Op(o.describeServices),
+		"ListServices":     awsjson.Op(o.listServices),
+	}
+}
+
+func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateServiceInput) (*ecs.CreateServiceOutput, error) {
+	spec, err := o.serviceSpec(in)
+	if err != nil {
+		return nil, err
+	}
+	d, err := o.services.Created(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		if d, err = o.newService(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	out := serviceShape(o.Account, d)
+	out.Tags = shape.Tags(d.Tags)
+	return &ecs.CreateServiceOutput{Service: &out}, nil
+}
+
+func (o *serviceOperations) newService(ctx context.Context, spec cluster.ServiceSpec) (d *cluster.ServiceDetail, err error) {
+	if spec.TaskDefinition, err = o.definitions.usable(ctx, spec.TaskDefinition, nil); err != nil {
+		return nil, err
+	}
+	err = o.checkRevision(ctx, &cluster.Revision{
+		TaskDefinition: spec.TaskDefinition, LoadBalancers: input.Value(spec.LoadBalancers), Registries: input.Value(spec.Registries),
+	}, spec.Rules.External)
+	if err != nil {
+		return nil, err
+	}
+	spec.CreatedBy = transport.Principal(ctx)
+	return o.services.CreateService(ctx, spec)
+}
+
+func (o *serviceOperations) updateService(ctx context.Context, in *ecs.UpdateServiceInput) (*ecs.UpdateServiceOutput, error) {
+	change, err := o.serviceChange(in)
+	if err != nil {
+		return nil, err
+	}
+	if change.TaskDefinition != "" {
+		if change.TaskDefinition, err = o.definitions.usable(ctx, change.TaskDefinition, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.checkChange(ctx, change); err != nil {
+		return nil, err
+	}
+	d, err := o.services.UpdateService(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	out := serviceShape(o.Account, d)
+	return &ecs.UpdateServiceOutput{Service: &out}, nil
+}
+
+// checkChange holds load balancers and registries to the task definition, where one of them changes.
+func (o *serviceOperations) checkChange(ctx context.Context, c cluster.ServiceChange) error {
+	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
+		return nil
+	}
+	found, _, err := o.services.DescribeServices(ctx, c.Cluster, []string{c.Name})
+	if err != nil || len(found) == 0 {
+		return err // the scheduler says what is wrong
+	}
+	now := found[0].Deployment.Revision
+	if c.LoadBalancers != nil {
+		now.LoadBalancers = *c.LoadBalancers
+	}
+	if c.Registries != nil {
+		now.Registries = *c.Registries
+	}
+	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
+	return o.checkRevision(ctx, &now, found[0].Rules.External)
+}
+
+// checkRevision refuses a task definition that the launch type has no place for, and load balancers and registries that name
+// a container or a port which the task definition has not; of the launch type EXTERNAL any.
+func (o *serviceOperations) checkRevision(ctx context.Context, r *cluster.Revision, external bool) error {
+	d, err := o.definitions.described(ctx, r.TaskDefinition)
+	if err != nil {
+		return err
+	}
+	if err := compatible(d, external); err != nil {
+		return err
+	}
+	if external && r.Balanced() {
+		return input.Invalid("The EXTERNAL launch type does not support loadBalancers and serviceRegistries. Remove them and try again.")
+	}
+	for _, l := range r.LoadBalancers {
+		if err := containerPort(d, l.Container, l.Port); err != nil {
+			return err
+		}
+	}
+	for _, g := range r.Registries {
+		if err := checkRegistry(d, &g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *serviceOperations) deleteService(ctx context.Context, in *ecs.DeleteServiceInput) (*ecs.DeleteServiceOutput, error) {
+	clusterName, name, err := o.Service(in.Cluster, in.Service)
+	if err != nil {
+		return nil, err
+	}
+	d, err := o.services.DeleteService(ctx, clusterName, name, input.Value(in.Force))
+	if err != nil {
+		return nil, err
+	}
+	out := serviceShape(o.Account, d)
+	return &ecs.DeleteServiceOutput{Service: &out}, nil
+}
+
+// checkRegistry refuses, in ECS's words, a Cloud Map service for which the container's port is not known, and by name tasks
+// without an address of their own: that of their instance is not ECS's to tell.
+func checkRegistry(d *types.TaskDefinition, r *cluster.Registry) error {
+	own := d.NetworkMode == types.NetworkModeAwsvpc
+	if r.Container == "" && !own {
+		return input.Invalid("When specifying 'host' or 'bridge' for networkMode, values for 'containerName' and 'containerPort' must be specified from the task definition.")
+	}
+	if r.Container != "" {
+		if err := containerPort(d, r.Container, r.ContainerPort); err != nil {
+			return err
+		}
+	}
+	if !own {
+		return input.Unsupported("serviceRegistries with networkMode " + string(cmp.Or(d.NetworkMode, types.NetworkModeBridge)))
+	}
+	return nil
+}
+
+func containerPort(d *types.TaskDefinition, name string, number int) error {
+	n := slices.IndexFunc(d.ContainerDefinitions, func(c types.ContainerDefinition) bool { return input.Value(c.Name) == name })
+	if n < 0 {
+		return input.Invalid("The container %.255s does not exist in the task definition.", name)
+	}
+	if !slices.ContainsFunc(d.ContainerDefinitions[n].PortMappings, func(m types.PortMapping) bool { return int(input.Value(m.ContainerPort)) == number }) {
+		return input.Invalid("The container %.255s did not have a container port %d defined.", name, number)
+	}
+	return nil
+}
+
+// maxServices is how many services DescribeServices takes.
+const maxServices = 10
+
+func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.DescribeServicesInput) (*ecs.DescribeServicesOutput, error) {
+	clusterName, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Count("services", len(in.Services), maxServices); err != nil {
+		return nil, err
+	}
+	wanted := make([]string, len(in.Services))
+	for n, ref := range in.Services {
+		if wanted[n], err = o.NameIn(clusterName, "service", ref); err != nil {
+			return nil, err
+		}
+	}
+	for _, field := range in.Include {
+		if err := input.OneOf("include", field, field.Values()); err != nil {
+			return nil, err
+		}
+	}
+	found, missing, err := o.services.DescribeServices(ctx, clusterName, wanted)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeServicesOutput{Failures: failures(o.Account, clusterName, "service", missing)}
+	for _, d := range found {
+		v := serviceShape(o.Account, d)
+		if slices.Contains(in.Include, types.ServiceFieldTags) {
+			v.Tags = shape.Tags(d.Tags)
+		}
+		out.Services = append(out.Services, v)
+	}
+	return out, nil
+}
+
+// pageServices is ECS's own page of ListServices.
+const pageServices = 10
+
+func (o *serviceOperations) listServices(ctx context.Context, in *ecs.ListServicesInput) (*ecs.ListServicesOutput, error) {
+	q := cluster.ServiceQuery{Strategy: cluster.SchedulingStrategy(in.SchedulingStrategy)}
+	var err error
+	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = input.PageSize(in.MaxResults, pageServices); err != nil {
+		return nil, err
+	}
+	if err := input.OneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+		return nil, err
+	}
+	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return nil, err
+	}
+	if err := refuse(unserved{"resourceManagementType", in.ResourceManagementType != ""}); err != nil {
+		return nil, err
+	}
+	var nobody bool
+	q.External, nobody = external(in.LaunchType)
+	list := "services of " + q.Cluster + string(in.LaunchType)
+	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
+		return nil, err
+	}
+	found, more, err := o.services.ListServices(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.ListServicesOutput{ServiceArns: []string{}}
+	if len(found) == 0 || nobody {
+		return out, nil
+	}
+	for _, name := range found {
+		out.ServiceArns = append(out.ServiceArns, o.Account.ARN("service", q.Cluster, name))
+	}
+	if more {
+		out.NextToken = new(input.PageToken(list, found[len(found)-1]))
+	}
+	return out, nil
+}

@@ -1,0 +1,175 @@
+package ecsapi
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSpec, err error) {
+	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return spec, err
+	}
+	if spec.Name = input.Value(in.ServiceName); !input.IsName(spec.Name) {
+		return spec, input.Invalid("serviceName must have 1 to 255 letters, digits, hyphens and underscores.")
+	}
+	if err := createFeatures(in); err != nil {
+		return spec, err
+	}
+	if spec.ServiceParameters, err = parameters(common(in)); err != nil {
+		return spec, err
+	}
+	if err := checkStrategy(in); err != nil {
+		return spec, err
+	}
+	spec.Strategy = cluster.SchedulingStrategy(in.SchedulingStrategy)
+	spec.Desired = integer(in.DesiredCount)
+	if spec.MinHealthy, spec.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+		return spec, err
+	}
+	if err := input.Required("taskDefinition", in.TaskDefinition); err != nil {
+		return spec, err
+	}
+	if spec.TaskDefinition, err = o.TaskDefinition(*in.TaskDefinition); err != nil {
+		return spec, err
+	}
+	if spec.Tags, err = checkTags(in.Tags, ruleTags); err != nil {
+		return spec, err
+	}
+	if spec.Rules, err = placementRules(in.PlacementConstraints, in.PlacementStrategy, spec.Tags); err != nil {
+		return spec, err
+	}
+	if spec.Network, err = shape.Network(in.NetworkConfiguration); err != nil {
+		return spec, err
+	}
+	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+		return spec, err
+	}
+	spec.PropagateTags, spec.Launched = string(in.PropagateTags), in.LaunchType != ""
+	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
+	parameters := *in
+	parameters.ClientToken = nil
+	spec.Params, err = input.Digest(parameters)
+	return spec, err
+}
+
+// checkStrategy holds DAEMON to what it allows (S4), and the rest to ranges.
+func checkStrategy(in *ecs.CreateServiceInput) error {
+	if err := input.OneOf("schedulingStrategy", in.SchedulingStrategy, in.SchedulingStrategy.Values()); err != nil {
+		return err
+	}
+	if in.SchedulingStrategy != types.SchedulingStrategyDaemon {
+		if in.DesiredCount == nil {
+			return input.Invalid("desiredCount must be given for a REPLICA service.")
+		}
+		return notNegative("desiredCount", in.DesiredCount)
+	}
+	switch c := in.DeploymentConfiguration; {
+	case in.DesiredCount != nil:
+		return input.Invalid("The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
+	case c != nil && c.MaximumPercent != nil && *c.MaximumPercent != 100:
+		return input.Invalid("The daemon scheduling strategy does not support values for maximumPercent other than 100.")
+	}
+	return nil
+}
+
+func notNegative(member string, n *int32) error {
+	if input.Value(n) < 0 {
+		return input.Invalid("%s is %d, but must not be negative.", member, *n)
+	}
+	return nil
+}
+
+func integer(n *int32) *int {
+	if n == nil {
+		return nil
+	}
+	return new(int(*n))
+}
+
+// createFeatures refuses what Berth does not do of CreateService alone, and holds DAEMON to what it allows (S4).
+func createFeatures(in *ecs.CreateServiceInput) error {
+	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return err
+	}
+	daemon := in.SchedulingStrategy == types.SchedulingStrategyDaemon
+	controller := types.DeploymentControllerTypeEcs
+	if in.DeploymentController != nil {
+		controller = in.DeploymentController.Type
+	}
+	switch {
+	case daemon && len(in.PlacementStrategy) > 0:
+		return input.Invalid("The daemon scheduling strategy does not support placement strategies. Remove the placement strategies and try again.")
+	case daemon && in.LaunchType == types.LaunchTypeFargate:
+		return input.Invalid("The daemon scheduling strategy does not support the Fargate launch type.")
+	case daemon && controller != types.DeploymentControllerTypeEcs:
+		return input.Invalid("The daemon scheduling strategy does not support deployment controllers other than ECS.")
+	case in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0:
+		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+	}
+	if err := launchType(in.LaunchType); err != nil {
+		return err
+	}
+	return refuse(
+		unserved{"role", input.Value(in.Role) != ""},
+		unserved{"capacityProviderStrategy with the daemon scheduling strategy", daemon && len(in.CapacityProviderStrategy) > 0},
+	)
+}
+
+// common are the members that CreateService has in common with UpdateService.
+func common(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
+	return &ecs.UpdateServiceInput{
+		AvailabilityZoneRebalancing: in.AvailabilityZoneRebalancing, CapacityProviderStrategy: in.CapacityProviderStrategy,
+		DeploymentConfiguration: in.DeploymentConfiguration, DeploymentController: in.DeploymentController,
+		EnableECSManagedTags: &in.EnableECSManagedTags, EnableExecuteCommand: &in.EnableExecuteCommand,
+		GatewayConnectors: in.GatewayConnectors, HealthCheckGracePeriodSeconds: in.HealthCheckGracePeriodSeconds,
+		LoadBalancers: in.LoadBalancers, Monitoring: in.Monitoring, PlatformVersion: in.PlatformVersion,
+		PropagateTags: in.PropagateTags, ServiceConnectConfiguration: in.ServiceConnectConfiguration,
+		ServiceRegistries: in.ServiceRegistries, VolumeConfigurations: in.VolumeConfigurations,
+		VpcLatticeConfigurations: in.VpcLatticeConfigurations,
+	}
+}
+
+// serviceChange reads an UpdateService.
+func (o *serviceOperations) serviceChange(in *ecs.UpdateServiceInput) (change cluster.ServiceChange, err error) {
+	change = cluster.ServiceChange{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
+	if change.Cluster, change.Name, err = o.Service(in.Cluster, in.Service); err != nil {
+		return change, err
+	}
+	if change.ServiceParameters, err = parameters(in); err != nil {
+		return change, err
+	}
+	if err = notNegative("desiredCount", in.DesiredCount); err != nil {
+		return change, err
+	}
+	if change.MinHealthy, change.MaxPercent, err = percents(in.DeploymentConfiguration); err != nil {
+		return change, err
+	}
+	rules, err := placementRules(in.PlacementConstraints, in.PlacementStrategy, nil)
+	if err != nil {
+		return change, err
+	}
+	// A list that is not given stays as it was, an empty one takes all away.
+	if in.PlacementConstraints != nil {
+		change.Constraints = &rules.Constraints
+	}
+	if in.PlacementStrategy != nil {
+		change.Strategies = &rules.Strategies
+	}
+	if in.NetworkConfiguration != nil {
+		n, err := shape.Network(in.NetworkConfiguration)
+		if err != nil {
+			return change, err
+		}
+		if change.Network = n; n == nil {
+			change.Network = &cluster.Network{}
+		}
+	}
+	if input.Value(in.TaskDefinition) != "" {
+		change.TaskDefinition, err = o.TaskDefinition(*in.TaskDefinition)
+	}
+	return change, err
+}

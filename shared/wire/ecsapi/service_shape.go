@@ -1,0 +1,141 @@
+package ecsapi
+
+import (
+	"cmp"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/shape"
+)
+
+// serviceShape is a service as DescribeServices shows it, without its tags.
+func serviceShape(account cluster.Account, d *cluster.ServiceDetail) types.Service {
+	r := &d.Deployment.Revision
+	out := types.Service{
+		ServiceArn: new(account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
+		ClusterArn: new(account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
+		DesiredCount: int32(d.Desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
+		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
+		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
+		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
+		CreatedAt: shape.Instant(d.CreatedAt), CreatedBy: shape.Text(d.CreatedBy), RoleArn: shape.Text(d.Role),
+		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.PropagateTags, string(types.PropagateTagsNone))),
+		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
+		LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
+		NetworkConfiguration: shape.NetworkConfiguration(r.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
+		EnableECSManagedTags: d.Options.ManagedTags, EnableExecuteCommand: d.Options.ExecuteCommand,
+	}
+	if d.Grace > 0 || r.Balanced() {
+		out.HealthCheckGracePeriodSeconds = new(int32(d.Grace))
+	}
+	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service, d.Providers)
+	if d.ZoneRebalancing {
+		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
+	}
+	if d.Status != cluster.ServiceInactive {
+		addDeployments(account, &out, d.Service)
+	}
+	for _, e := range d.EventLog {
+		out.Events = append(out.Events, types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.Instant(e.CreatedAt), Message: new(e.Message)})
+	}
+	return out
+}
+
+// addDeployments adds the PRIMARY deployment and the ACTIVE ones, and what goes with them.
+func addDeployments(account cluster.Account, out *types.Service, v *cluster.Service) {
+	add := func(d *cluster.Deployment, status string, desired int) {
+		out.Deployments = append(out.Deployments, deploymentShape(account, v, d, status, desired))
+		out.CurrentServiceRevisions = append(out.CurrentServiceRevisions, types.ServiceCurrentRevisionSummary{
+			Arn: new(revisionARN(account, v, d.Digits())), RequestedTaskCount: int32(desired), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
+		})
+	}
+	add(&v.Deployment, "PRIMARY", v.Desired)
+	for n := range v.Older {
+		add(&v.Older[n], "ACTIVE", v.Older[n].Desired)
+	}
+	if v.Release != nil {
+		out.CurrentServiceDeployment = new(releaseARN(account, v, v.Release.ID))
+	}
+}
+
+func deploymentShape(account cluster.Account, v *cluster.Service, d *cluster.Deployment, status string, desired int) types.Deployment {
+	out := types.Deployment{
+		Id: new(d.ID), Status: &status, TaskDefinition: new(account.ARN("task-definition", d.TaskDefinition)),
+		DesiredCount: int32(desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending), FailedTasks: int32(d.Failed),
+		CreatedAt: shape.Instant(d.CreatedAt), UpdatedAt: shape.Instant(d.UpdatedAt), NetworkConfiguration: shape.NetworkConfiguration(d.Network),
+		RolloutState:       types.DeploymentRolloutState(cmp.Or(d.State, cluster.RolloutInProgress)),
+		RolloutStateReason: new(cmp.Or(d.Reason, "ECS deployment "+d.ID+" in progress.")),
+	}
+	if d.Reason == "" && d.Completed() {
+		out.RolloutStateReason = new("ECS deployment " + d.ID + " completed.")
+	}
+	out.LaunchType, out.CapacityProviderStrategy = launched(v, d.Providers)
+	return out
+}
+
+func launchedOn(external bool) types.LaunchType {
+	if external {
+		return types.LaunchTypeExternal
+	}
+	return types.LaunchTypeEc2
+}
+
+// launched is a capacity provider strategy of the service, or else its launch type.
+func launched(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchType, []types.CapacityProviderStrategyItem) {
+	if len(shares) == 0 {
+		return launchedOn(v.Rules.External), nil
+	}
+	var out []types.CapacityProviderStrategyItem
+	for _, p := range shares {
+		out = append(out, types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base), Weight: int32(p.Weight)})
+	}
+	return "", out
+}
+
+func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration {
+	out := &types.DeploymentConfiguration{
+		MaximumPercent: new(int32(v.MaxPercent)), MinimumHealthyPercent: new(int32(v.MinHealthy)), Strategy: types.DeploymentStrategyRolling,
+	}
+	// ECS shows a circuit breaker that is off, too.
+	b := v.Breaker
+	out.DeploymentCircuitBreaker = &types.DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback, ResetOnHealthyTask: new(!b.Cumulative)}
+	if b.Type != "" {
+		out.DeploymentCircuitBreaker.ThresholdConfiguration = &types.ThresholdConfiguration{Type: types.ThresholdType(b.Type), Value: int32(b.Value)}
+	}
+	if e := v.Early; e.Enable {
+		out.EarlySuccessCriteria = &types.DeploymentEarlySuccessCriteria{
+			Enable: true, HealthyPercent: new(int32(e.Percent)), SourceServiceRevisionCleanup: types.ServiceRevisionCleanupBlocking,
+		}
+		if e.Deferred {
+			out.EarlySuccessCriteria.SourceServiceRevisionCleanup = types.ServiceRevisionCleanupDeferred
+		}
+	}
+	if a := v.Alarms; a.Enable || a.Rollback || len(a.Names) > 0 {
+		out.Alarms = &types.DeploymentAlarms{AlarmNames: append([]string{}, a.Names...), Enable: a.Enable, Rollback: a.Rollback}
+	}
+	return out
+}
+
+func loadBalancersOf(in []cluster.LoadBalancer) []types.LoadBalancer {
+	out := []types.LoadBalancer{}
+	for _, l := range in {
+		out = append(out, types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))})
+	}
+	return out
+}
+
+func registriesOf(in []cluster.Registry) []types.ServiceRegistry {
+	out := []types.ServiceRegistry{}
+	for _, r := range in {
+		out = append(out, types.ServiceRegistry{RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOf(r.ContainerPort), Port: portOf(r.Port)})
+	}
+	return out
+}
+
+func portOf(n int) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return new(int32(n))
+}

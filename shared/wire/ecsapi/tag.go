@@ -1,0 +1,249 @@
+package ecsapi
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// tagOperations answers the operations on tags: services, tasks and capacity providers have theirs with Berth, everything else
+// with ECS.
+type tagOperations struct {
+	input.References
+	ecs       upstream
+	tags      Tagging
+	providers CapacityProviders
+}
+
+func (o *tagOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"TagResource":         o.tagResource,
+		"UntagResource":       o.untagResource,
+		"ListTagsForResource": o.listTags,
+	}
+}
+
+// routed takes a resource's ARN apart and says whose tags they are: a service's and a task's are Berth's, those of
+// clusters, task definitions and container instances ECS'o.
+func (o *tagOperations) routed(resource *string) (arn cluster.ResourceARN, own bool, err error) {
+	if err := input.Required("resourceArn", resource); err != nil {
+		return arn, false, err
+	}
+	if arn, err = o.ARN(*resource); err != nil {
+		return arn, false, err
+	}
+	switch arn.Kind {
+	case "cluster", "task-definition", "container-instance":
+		return arn, false, nil
+	case "capacity-provider":
+		return arn, true, nil
+	case "service", "task":
+		if arn.Cluster == "" {
+			return arn, true, input.Invalid("Long arn format must be used for tagging operations")
+		}
+		_, err := o.NameIn(arn.Cluster, arn.Kind, *resource)
+		return arn, true, err
+	}
+	return arn, false, input.Unsupported("tagging of " + arn.Kind + " resources")
+}
+
+func (o *tagOperations) tagResource(ctx context.Context, body []byte) (any, error) {
+	var in ecs.TagResourceInput
+	if err := awsjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := o.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Count("tags", len(in.Tags), maxTags); err != nil {
+		return nil, err
+	}
+	// What Berth's own tags say of tasks and task definitions counts from the beginning or not at all, so none may come
+	// later; a service's rules may change at any time (P8).
+	tags, err := checkTags(in.Tags, later(arn))
+	if err != nil {
+		return nil, err
+	}
+	if !own {
+		return forward[ecs.TagResourceInput](o.ecs, "TagResource", nil, nil)(ctx, body)
+	}
+	if arn.Kind == "capacity-provider" {
+		return &ecs.TagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, tags, nil)
+	}
+	return &ecs.TagResourceOutput{}, o.tags.Tag(ctx, arn, tags, nil)
+}
+
+func (o *tagOperations) untagResource(ctx context.Context, body []byte) (any, error) {
+	var in ecs.UntagResourceInput
+	if err := awsjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := o.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Count("tagKeys", len(in.TagKeys), maxTags); err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		_, free := later(arn)[key]
+		if lower := strings.ToLower(key); !free && (strings.HasPrefix(lower, ownTags) || strings.HasPrefix(lower, awsTags)) {
+			return nil, input.Invalid("Tag %.128s cannot be removed.", key)
+		}
+	}
+	if !own {
+		return forward[ecs.UntagResourceInput](o.ecs, "UntagResource", nil, nil)(ctx, body)
+	}
+	if arn.Kind == "capacity-provider" {
+		return &ecs.UntagResourceOutput{}, o.providers.TagCapacityProvider(ctx, arn.Name, nil, in.TagKeys)
+	}
+	return &ecs.UntagResourceOutput{}, o.tags.Tag(ctx, arn, nil, in.TagKeys)
+}
+
+func (o *tagOperations) listTags(ctx context.Context, body []byte) (any, error) {
+	var in ecs.ListTagsForResourceInput
+	if err := awsjson.Decode(body, &in); err != nil {
+		return nil, err
+	}
+	arn, own, err := o.routed(in.ResourceArn)
+	if err != nil {
+		return nil, err
+	}
+	if !own {
+		return forward[ecs.ListTagsForResourceInput](o.ecs, "ListTagsForResource", nil, nil)(ctx, body)
+	}
+	find := o.tags.Tags
+	if arn.Kind == "capacity-provider" {
+		find = func(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
+			return o.providers.CapacityProviderTags(ctx, of.Name)
+		}
+	}
+	tags, err := find(ctx, arn)
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.ListTagsForResourceOutput{Tags: shape.Tags(tags)}, nil
+}
+
+// later are the tags of Berth's own that may be set and removed when the resource is there already.
+func later(of cluster.ResourceARN) map[string]func(types.Tag) error {
+	switch of.Kind {
+	case "service":
+		return ruleTags
+	case "capacity-provider":
+		return scalingTags
+	}
+	return nil
+}
+
+// TagWait on RunTask lets a task that fits nowhere wait in PROVISIONING instead of failing: "forever", or a duration as
+// Go writes it, 1s to 720h ("10m", "24h").
+const TagWait = "berth:wait"
+
+const (
+	waitForever = "forever"
+	maxWait     = 720 * time.Hour
+)
+
+const (
+	maxTags     = 50
+	maxTagKey   = 128
+	maxTagValue = 256
+	// ownTags prefixes tags that Berth acts on; awsTags is AWS's own.
+	ownTags = "berth:"
+	awsTags = "aws:"
+)
+
+var tagText = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
+
+// checkTags gives the tags as a map. Of Berth's own tags those in allowed may be there, with a value that its check
+// likes; one that is not known is a mistake and refused.
+func checkTags(tags []types.Tag, allowed map[string]func(types.Tag) error) (map[string]string, error) {
+	if len(tags) > maxTags {
+		return nil, input.Invalid("There are %d tags, but a resource has at most %d.", len(tags), maxTags)
+	}
+	if len(tags) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		key := input.Value(t.Key)
+		check, own := allowed[key]
+		if err := checkTag(t, own); err != nil {
+			return nil, err
+		}
+		if _, twice := out[key]; twice {
+			return nil, input.Invalid("Duplicate tag keys found: %s.", key)
+		}
+		if strings.HasPrefix(strings.ToLower(key), ownTags) {
+			if !own {
+				return nil, input.Invalid("Tag %s is not known here.", key)
+			}
+			if err := check(t); err != nil {
+				return nil, err
+			}
+		}
+		out[key] = input.Value(t.Value)
+	}
+	return out, nil
+}
+
+// checkTag holds a tag to AWS's rules. The value of one that Berth acts on may have any characters: an expression needs
+// them, and AWS never sees it.
+func checkTag(t types.Tag, own bool) error {
+	key := input.Value(t.Key)
+	switch {
+	case key == "" || utf8.RuneCountInString(key) > maxTagKey:
+		return input.Invalid("Tag key %.130q must have 1 to %d characters.", key, maxTagKey)
+	case utf8.RuneCountInString(input.Value(t.Value)) > maxTagValue:
+		return input.Invalid("The value of tag %s has more than %d characters.", key, maxTagValue)
+	case strings.HasPrefix(strings.ToLower(key), awsTags):
+		return input.Invalid("Tag keys must not start with %s: %s.", awsTags, key)
+	case !tagText.MatchString(key) || !own && !tagText.MatchString(input.Value(t.Value)):
+		return input.Invalid("Tag %.130q has characters that tags do not have.", key)
+	}
+	return nil
+}
+
+// taskTags are the tags that RunTask acts on; the other rules are about what a service keeps up.
+var taskTags = map[string]func(types.Tag) error{
+	TagWait: checkWait, cluster.TagConstraint: ruleTags[cluster.TagConstraint], cluster.TagMetrics: ruleTags[cluster.TagMetrics],
+	cluster.TagStrategy: ruleTags[cluster.TagStrategy],
+}
+
+func checkWait(t types.Tag) error {
+	if input.Value(t.Value) == waitForever {
+		return nil
+	}
+	if d, err := time.ParseDuration(input.Value(t.Value)); err != nil || d < time.Second || d > maxWait {
+		return input.Invalid("Tag %s is %.40q, expected %q or a duration from 1s to %.0fh such as 10m.", TagWait, input.Value(t.Value), waitForever, maxWait.Hours())
+	}
+	return nil
+}
+
+// ruleTags are the tags that say where a service's tasks may and should run.
+var ruleTags = func() map[string]func(types.Tag) error {
+	out := map[string]func(types.Tag) error{}
+	for _, key := range cluster.RuleTags {
+		out[key] = func(t types.Tag) error {
+			err := cluster.ApplyRuleTag(new(cluster.Rules), key, input.Value(t.Value))
+			if e := new(cluster.Error); errors.As(err, &e) {
+				return input.Invalid("Tag %s: %s", key, e.Message)
+			}
+			return err
+		}
+	}
+	return out
+}()

@@ -1,0 +1,326 @@
+package ecsapi
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// taskOperations answers the operations on tasks, which are Berth's own.
+type taskOperations struct {
+	input.References
+	scheduler   Tasks
+	definitions *taskDefinitions
+	zones       *zones
+}
+
+func (o *taskOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"RunTask":       awsjson.Op(o.runTask),
+		"StartTask":     awsjson.Op(o.startTask),
+		"StopTask":      awsjson.Op(o.stopTask),
+		"DescribeTasks": awsjson.Op(o.describeTasks),
+		"ListTasks":     awsjson.Op(o.listTasks),
+	}
+}
+
+func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ecs.RunTaskOutput, error) {
+	if err := runFeatures(in); err != nil {
+		return nil, err
+	}
+	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
+	if in.Count != nil {
+		spec.Count = int(*in.Count)
+	}
+	switch {
+	case spec.Count < 1 || spec.Count > maxRunTask:
+		return nil, input.Invalid("count is %d, but must be between 1 and %d.", spec.Count, maxRunTask)
+	case !runStartedBy.MatchString(spec.StartedBy):
+		return nil, input.Invalid("startedBy must have at most 128 letters, digits, hyphens, underscores and slashes.")
+	}
+	var err error
+	if spec.Token, err = clientToken(in.ClientToken); err != nil {
+		return nil, err
+	}
+	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return nil, err
+	}
+	parameters := *in
+	parameters.ClientToken = nil
+	if spec.Params, err = input.Digest(parameters); err != nil {
+		return nil, err
+	}
+	tasks, failures, err := o.submit(ctx, spec, asked{
+		in.TaskDefinition, in.Overrides, in.Tags, in.NetworkConfiguration, in.PlacementConstraints, in.PlacementStrategy, in.CapacityProviderStrategy,
+	})
+	return &ecs.RunTaskOutput{Tasks: tasks, Failures: failures}, err
+}
+
+const (
+	maxRunTask  = 10
+	maxTasks    = 100
+	maxReason   = 255
+	maxFailures = 10
+)
+
+var (
+	runStartedBy   = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,128}$`)
+	startStartedBy = regexp.MustCompile(`^[a-zA-Z0-9_/-]{0,36}$`)
+	groups         = regexp.MustCompile(`^[!-~]{0,255}$`)
+)
+
+func runFeatures(in *ecs.RunTaskInput) error {
+	if err := input.OneOf("propagateTags", in.PropagateTags, in.PropagateTags.Values()); err != nil {
+		return err
+	}
+	if err := launchType(in.LaunchType); err != nil {
+		return err
+	}
+	if in.LaunchType != "" && len(in.CapacityProviderStrategy) > 0 {
+		return input.Invalid("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+	}
+	return refuse(
+		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		unserved{"platformVersion", input.Value(in.PlatformVersion) != ""},
+		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
+		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
+		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
+	)
+}
+
+func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
+	err := refuse(
+		unserved{"volumeConfigurations", len(in.VolumeConfigurations) > 0},
+		unserved{"enableExecuteCommand", in.EnableExecuteCommand},
+		unserved{"enableECSManagedTags", in.EnableECSManagedTags},
+		unserved{"propagateTags " + string(in.PropagateTags), in.PropagateTags != "" && in.PropagateTags != types.PropagateTagsNone},
+		unserved{"referenceId", input.Value(in.ReferenceId) != ""},
+	)
+	if err != nil {
+		return nil, err
+	}
+	spec := cluster.TaskSpec{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	if !startStartedBy.MatchString(spec.StartedBy) {
+		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+	}
+	if err := input.Count("containerInstances", len(in.ContainerInstances), cluster.MaxStart); err != nil {
+		return nil, err
+	}
+	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return nil, err
+	}
+	for _, ref := range in.ContainerInstances {
+		id, err := o.NameIn(spec.Cluster, "container-instance", ref)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(spec.Instances, id) {
+			return nil, input.Invalid("Container instance %s is named twice.", id)
+		}
+		spec.Instances = append(spec.Instances, id)
+	}
+	tasks, failures, err := o.submit(ctx, spec, asked{definition: in.TaskDefinition, overrides: in.Overrides, tags: in.Tags, network: in.NetworkConfiguration})
+	return &ecs.StartTaskOutput{Tasks: tasks, Failures: failures}, err
+}
+
+// asked is what RunTask and StartTask have in common.
+type asked struct {
+	definition  *string
+	overrides   *types.TaskOverride
+	tags        []types.Tag
+	network     *types.NetworkConfiguration
+	constraints []types.PlacementConstraint // of RunTask, as all that follow
+	strategies  []types.PlacementStrategy
+	providers   []types.CapacityProviderStrategyItem
+}
+
+func (o *taskOperations) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
+	switch {
+	case strings.HasPrefix(spec.Group, "service:"):
+		return nil, nil, input.Invalid("Invalid namespace for group: service: is reserved.")
+	case !groups.MatchString(spec.Group):
+		return nil, nil, input.Invalid("group must have at most 255 characters and no spaces.")
+	}
+	if err := input.Required("taskDefinition", a.definition); err != nil {
+		return nil, nil, err
+	}
+	ref, err := o.TaskDefinition(*a.definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec.Tags, err = checkTags(a.tags, taskTags); err != nil {
+		return nil, nil, err
+	}
+	if spec.Wait = spec.Tags[TagWait]; spec.Wait != "" && spec.Kind == cluster.StartTask {
+		return nil, nil, input.Invalid("Tag %s is for RunTask: StartTask starts a task where it is told to, or not at all.", TagWait)
+	}
+	external := spec.Rules.External
+	if spec.Rules, err = placementRules(a.constraints, a.strategies, spec.Tags); err != nil {
+		return nil, nil, err
+	}
+	spec.Rules.External = external
+	if spec.Rules.Providers, err = providers(a.providers); err != nil {
+		return nil, nil, err
+	}
+	if spec.Overrides, err = shape.Overrides(a.overrides); err != nil {
+		return nil, nil, err
+	}
+	if spec.Network, err = shape.Network(a.network); err != nil {
+		return nil, nil, err
+	}
+	tasks, failed, found, err := o.scheduler.Submitted(ctx, spec)
+	if err == nil && !found {
+		tasks, failed, err = o.newTasks(ctx, spec, ref)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	out := o.shapes(ctx, spec.Cluster, tasks)
+	for n := range out {
+		out[n].Tags = shape.Tags(tasks[n].Tags)
+	}
+	return out, failures(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
+}
+
+func (o *taskOperations) newTasks(ctx context.Context, spec cluster.TaskSpec, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
+	if spec.TaskDefinition, err = o.definitions.usable(ctx, ref, spec.Overrides); err != nil {
+		return nil, nil, err
+	}
+	d, err := o.definitions.described(ctx, spec.TaskDefinition)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := compatible(d, spec.Rules.External); err != nil && (spec.Kind == cluster.RunTask || compatible(d, true) != nil) { // StartTask names the instance
+		return nil, nil, err
+	}
+	return o.scheduler.SubmitTasks(ctx, spec)
+}
+
+func (o *taskOperations) stopTask(ctx context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
+	clusterName, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Required("task", in.Task); err != nil {
+		return nil, err
+	}
+	id, err := o.TaskID(clusterName, *in.Task)
+	if err != nil {
+		return nil, err
+	}
+	if len(input.Value(in.Reason)) > maxReason {
+		return nil, input.Invalid("reason must have at most %d characters.", maxReason)
+	}
+	t, err := o.scheduler.StopTask(ctx, clusterName, id, input.Value(in.Reason))
+	if err != nil {
+		return nil, err
+	}
+	return &ecs.StopTaskOutput{Task: &o.shapes(ctx, clusterName, []*cluster.Task{t})[0]}, nil
+}
+
+func (o *taskOperations) describeTasks(ctx context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
+	clusterName, err := o.ClusterName(in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := input.Count("tasks", len(in.Tasks), maxTasks); err != nil {
+		return nil, err
+	}
+	for _, field := range in.Include {
+		if err := input.OneOf("include", field, field.Values()); err != nil {
+			return nil, err
+		}
+	}
+	ids := make([]string, len(in.Tasks))
+	for n, ref := range in.Tasks {
+		if ids[n], err = o.TaskID(clusterName, ref); err != nil {
+			return nil, err
+		}
+	}
+	found, missing, err := o.scheduler.DescribeTasks(ctx, clusterName, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.DescribeTasksOutput{Tasks: o.shapes(ctx, clusterName, found), Failures: failures(o.Account, clusterName, "task", missing)}
+	for n := range out.Tasks {
+		if slices.Contains(in.Include, types.TaskFieldTags) {
+			out.Tasks[n].Tags = shape.Tags(found[n].Tags)
+		}
+	}
+	return out, nil
+}
+
+// pageTasks is ECS's own page of ListTasks.
+const pageTasks = 100
+
+func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+	q, err := o.taskQuery(in)
+	if err != nil {
+		return nil, err
+	}
+	list := strings.Join([]string{"tasks of", q.Cluster, q.Service, q.Family, q.Instance, q.StartedBy, string(q.Desired), string(in.LaunchType)}, "\x00")
+	if q.After, err = input.PageStart(list, input.Value(in.NextToken)); err != nil {
+		return nil, err
+	}
+	ids, more, err := o.scheduler.ListTasks(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := &ecs.ListTasksOutput{TaskArns: []string{}}
+	// ECS never sets a desired status of PENDING, and no task here has another launch type.
+	if _, nobody := external(in.LaunchType); len(ids) == 0 || nobody || in.DesiredStatus == types.DesiredStatusPending {
+		return out, nil
+	}
+	for _, id := range ids {
+		out.TaskArns = append(out.TaskArns, o.Account.ARN("task", q.Cluster, id))
+	}
+	if more {
+		out.NextToken = new(input.PageToken(list, ids[len(ids)-1]))
+	}
+	return out, nil
+}
+
+func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err error) {
+	q = cluster.TaskQuery{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
+	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
+		return q, err
+	}
+	q.External, _ = external(in.LaunchType)
+	if q.Limit, err = input.PageSize(in.MaxResults, pageTasks); err != nil {
+		return q, err
+	}
+	if input.Value(in.ServiceName) != "" {
+		if q.Service, err = o.NameIn(q.Cluster, "service", *in.ServiceName); err != nil {
+			return q, err
+		}
+	}
+	if input.Value(in.ContainerInstance) != "" {
+		if q.Instance, err = o.NameIn(q.Cluster, "container-instance", *in.ContainerInstance); err != nil {
+			return q, err
+		}
+	}
+	if err := input.OneOf("desiredStatus", in.DesiredStatus, in.DesiredStatus.Values()); err != nil {
+		return q, err
+	}
+	if err := input.OneOf("launchType", in.LaunchType, in.LaunchType.Values()); err != nil {
+		return q, err
+	}
+	switch {
+	case q.Family != "" && !input.IsName(q.Family):
+		return q, input.Invalid("family must have at most 255 letters, digits, hyphens and underscores.")
+	case q.StartedBy != "" && q.Family+q.Service+q.Instance+string(in.LaunchType) != "":
+		return q, input.Invalid("startedBy must be the only filter.")
+	}
+	return q, refuse(unserved{"daemonName", input.Value(in.DaemonName) != ""})
+}

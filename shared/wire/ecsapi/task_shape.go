@@ -1,0 +1,148 @@
+package ecsapi
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// shapes are tasks as DescribeTasks shows them, without their tags. Zones and containers come from ECS; where it does not
+// answer they are left out, as capacity providers are that cannot be read.
+func (o *taskOperations) shapes(ctx context.Context, clusterName string, tasks []*cluster.Task) []types.Task {
+	zones := o.zones.of(ctx, clusterName, tasks)
+	launches, _ := o.scheduler.TaskLaunches(ctx, tasks) // not worth an error, either
+	out := make([]types.Task, 0, len(tasks))
+	for _, t := range tasks {
+		v := taskShape(o.Account, t)
+		v.CapacityProviderName, v.LaunchType = shape.Text(launches[t.ID].Provider), launchedOn(launches[t.ID].External)
+		if t.Instance != "" {
+			v.ContainerInstanceArn = new(o.Account.ARN("container-instance", clusterName, t.Instance))
+			v.AvailabilityZone = shape.Text(zones[t.Instance])
+		}
+		if d, err := o.definitions.described(ctx, t.TaskDefinition); err == nil {
+			addContainers(o.Account, &v, t, d)
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// AttributeECSTask is the task attribute that has the ARN by which ECS itself knows the task.
+const AttributeECSTask = "berth.ecs-task-arn"
+
+// failures are a list's failures with full ARNs; those of another kind come with theirs, or with none.
+func failures(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
+	out := []types.Failure{}
+	for _, f := range failed {
+		arn := f.ARN
+		if arn != "" && !strings.HasPrefix(arn, "arn:") {
+			arn = account.ARN(kind, clusterName, arn)
+		}
+		out = append(out, types.Failure{Arn: shape.Text(arn), Reason: shape.Text(f.Reason), Detail: shape.Text(f.Detail)})
+	}
+	return out
+}
+
+func taskShape(account cluster.Account, t *cluster.Task) types.Task {
+	wanted := t.Desired
+	if t.Ended() {
+		wanted = cluster.TaskStopped
+	}
+	startedBy := t.StartedByUser
+	if t.Service != "" {
+		startedBy = t.Revision
+	}
+	v := types.Task{
+		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: new(account.ARN("cluster", t.Cluster)),
+		TaskDefinitionArn: new(account.ARN("task-definition", t.TaskDefinition)),
+		LastStatus:        new(string(t.Status())), DesiredStatus: new(string(wanted)),
+		Group: shape.Text(t.Group), StartedBy: shape.Text(startedBy), HealthStatus: health(t),
+		Cpu: new(strconv.FormatInt(t.Needs.CPU/cluster.CPUUnit, 10)), Memory: new(strconv.FormatInt(t.Needs.Memory, 10)),
+		CreatedAt: shape.Instant(t.CreatedAt.Time()), StartedAt: shape.Instant(t.Started.Time()), StoppedAt: shape.Instant(t.Stopped.Time()),
+		StopCode: stopCode(t), StoppedReason: shape.Text(t.Reason), Version: t.Rev,
+		Attachments: []types.Attachment{}, Attributes: []types.Attribute{}, Containers: []types.Container{},
+		Overrides: shape.TaskOverride(t.Overrides),
+	}
+	if v.Overrides == nil {
+		v.Overrides = &types.TaskOverride{}
+	}
+	if v.Overrides.ContainerOverrides == nil {
+		v.Overrides.ContainerOverrides = []types.ContainerOverride{}
+	}
+	if t.ECSID != "" {
+		v.Attributes = append(v.Attributes, types.Attribute{
+			Name: new(AttributeECSTask), Value: new(account.ARN("task", t.Cluster, t.ECSID)),
+		})
+	}
+	return v
+}
+
+func health(t *cluster.Task) types.HealthStatus {
+	if t.Health == cluster.UnknownHealth {
+		return types.HealthStatusUnknown
+	}
+	return types.HealthStatus(t.Health.String())
+}
+
+// addContainers adds the task's containers by its definition. Berth keeps one exit code: the first essential container's,
+// whose end is the task's.
+func addContainers(account cluster.Account, v *types.Task, t *cluster.Task, d *types.TaskDefinition) {
+	status := containerStatus(t)
+	exit := t.ExitCode
+	for _, c := range d.ContainerDefinitions {
+		own := types.Container{
+			ContainerArn: new(account.ARN("container", t.Cluster, t.ID, hyphened(cluster.Digest(t.ID, input.Value(c.Name))))),
+			TaskArn:      v.TaskArn, Name: c.Name, Image: c.Image, LastStatus: new(string(status)),
+			HealthStatus: types.HealthStatusUnknown, Cpu: new(strconv.Itoa(int(c.Cpu))),
+			NetworkBindings: []types.NetworkBinding{}, NetworkInterfaces: []types.NetworkInterface{},
+		}
+		if c.HealthCheck != nil {
+			own.HealthStatus = health(t)
+		}
+		own.Memory, own.MemoryReservation = megabytes(c.Memory), megabytes(c.MemoryReservation)
+		if essential := c.Essential == nil || *c.Essential; essential && exit != nil {
+			own.ExitCode, exit = new(int32(*exit)), nil
+		}
+		if stopCode(t) == types.TaskStopCodeTaskFailedToStart {
+			own.Reason = shape.Text(t.Reason)
+		}
+		v.Containers = append(v.Containers, own)
+	}
+}
+
+// stopCode is why a task stopped, in ECS's words.
+func stopCode(t *cluster.Task) types.TaskStopCode {
+	if t.Refused() {
+		return types.TaskStopCodeTaskFailedToStart
+	}
+	return types.TaskStopCode(t.StopCode)
+}
+
+// containerStatus is the status of a task's containers, which have three.
+func containerStatus(t *cluster.Task) cluster.TaskStatus {
+	switch {
+	case t.Ended():
+		return cluster.TaskStopped
+	case t.Last == cluster.TaskRunning || t.Last == cluster.TaskStopping:
+		return cluster.TaskRunning
+	}
+	return cluster.TaskPending
+}
+
+func megabytes(n *int32) *string {
+	if n == nil {
+		return nil
+	}
+	return new(strconv.Itoa(int(*n)))
+}
+
+// hyphened is 32 hex digits as a UUID.
+func hyphened(s string) string {
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}

@@ -1,0 +1,103 @@
+package ecsapi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+	"berth/shared/wire/shape"
+)
+
+// definitionOperations answers the operations on task definitions, which ECS keeps.
+type definitionOperations struct {
+	input.References
+	ecs      upstream
+	roles    roles
+	clusters Clusters
+}
+
+func (o *definitionOperations) operations() map[string]awsjson.Operation {
+	return map[string]awsjson.Operation{
+		"RegisterTaskDefinition":     forward(o.ecs, "RegisterTaskDefinition", o.checkRegister, nil),
+		"DescribeTaskDefinition":     forward(o.ecs, "DescribeTaskDefinition", o.checkDescribeDefinition, nil),
+		"ListTaskDefinitions":        forward[ecs.ListTaskDefinitionsInput](o.ecs, "ListTaskDefinitions", nil, nil),
+		"ListTaskDefinitionFamilies": forward[ecs.ListTaskDefinitionFamiliesInput](o.ecs, "ListTaskDefinitionFamilies", nil, nil),
+		"DeregisterTaskDefinition":   forward(o.ecs, "DeregisterTaskDefinition", o.checkDeregister, o.deregistered),
+		"DeleteTaskDefinitions":      forward(o.ecs, "DeleteTaskDefinitions", o.checkDeleteDefinitions, o.deletedDefinitions),
+	}
+}
+
+// checkRegister holds the tags of Berth's own to their values, before ECS makes the revision and anybody uses it.
+func (o *definitionOperations) checkRegister(_ context.Context, in *ecs.RegisterTaskDefinitionInput) error {
+	if _, err := checkTags(in.Tags, shape.DefinitionTags); err != nil {
+		return err
+	}
+	d, err := shape.TaskDefinition(types.TaskDefinition{
+		ContainerDefinitions: in.ContainerDefinitions, Cpu: in.Cpu, Memory: in.Memory, NetworkMode: in.NetworkMode,
+		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn,
+	}, in.Tags)
+	if err != nil {
+		return err
+	}
+	return o.roles.check(d.Roles)
+}
+
+func (o *definitionOperations) checkDefinition(ref *string) error {
+	if err := input.Required("taskDefinition", ref); err != nil {
+		return err
+	}
+	_, err := o.TaskDefinition(*ref)
+	return err
+}
+
+func (o *definitionOperations) checkDescribeDefinition(_ context.Context, in *ecs.DescribeTaskDefinitionInput) error {
+	return o.checkDefinition(in.TaskDefinition)
+}
+
+func (o *definitionOperations) checkDeregister(_ context.Context, in *ecs.DeregisterTaskDefinitionInput) error {
+	return o.checkDefinition(in.TaskDefinition)
+}
+
+func (o *definitionOperations) checkDeleteDefinitions(_ context.Context, in *ecs.DeleteTaskDefinitionsInput) error {
+	if err := input.Count("taskDefinitions", len(in.TaskDefinitions), 10); err != nil {
+		return err
+	}
+	for _, ref := range in.TaskDefinitions {
+		if err := o.checkDefinition(&ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *definitionOperations) deregistered(ctx context.Context, _ *ecs.DeregisterTaskDefinitionInput, answer []byte) ([]byte, error) {
+	var out ecs.DeregisterTaskDefinitionOutput
+	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+		return nil, err
+	}
+	return answer, o.ended(ctx, out.TaskDefinition)
+}
+
+func (o *definitionOperations) deletedDefinitions(ctx context.Context, _ *ecs.DeleteTaskDefinitionsInput, answer []byte) ([]byte, error) {
+	var out ecs.DeleteTaskDefinitionsOutput
+	if err := awsjson.DecodeAnswer(answer, &out); err != nil {
+		return nil, err
+	}
+	var failed []error
+	for _, d := range out.TaskDefinitions {
+		failed = append(failed, o.ended(ctx, &d))
+	}
+	return answer, errors.Join(failed...)
+}
+
+func (o *definitionOperations) ended(ctx context.Context, d *types.TaskDefinition) error {
+	if d == nil {
+		return errors.New("ECS named no task definition")
+	}
+	return o.clusters.TaskDefinitionChanged(ctx, cluster.TaskDefinitionName(input.Value(d.Family), int(d.Revision)))
+}

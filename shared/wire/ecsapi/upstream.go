@@ -1,0 +1,91 @@
+package ecsapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+)
+
+// upstream is ECS itself, or the simulated ECS, and the log that faults go to.
+type upstream struct {
+	Forwarder
+	log *slog.Logger
+}
+
+// Forwarder passes an operation on to ECS, or the simulated fleet, as it came. Status and body are ECS's own, errors of
+// the API included; err is that there was no answer.
+type Forwarder interface {
+	Forward(ctx context.Context, op string, body []byte) (status int, answer []byte, err error)
+}
+
+// call asks ECS itself and reads the answer. Errors of the API are [cluster.Error].
+func (u upstream) call(ctx context.Context, op string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("asking ECS for %s: %w", op, err)
+	}
+	status, answer, err := u.Forward(ctx, op, body)
+	if err != nil {
+		return fmt.Errorf("asking ECS for %s: %w", op, err)
+	}
+	if status != http.StatusOK {
+		return refusal(status, answer)
+	}
+	o, ok := out.(smithy.Deserializable)
+	if !ok {
+		return fmt.Errorf("asking ECS for %s: %T is no output of the ECS API", op, out)
+	}
+	return awsjson.DecodeAnswer(answer, o)
+}
+
+// refusal is an error in the protocol as [cluster.Error].
+func refusal(status int, answer []byte) error {
+	var e struct {
+		Type    string `json:"__type"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(answer, &e); err != nil || e.Type == "" {
+		return fmt.Errorf("ECS answered with status %d: %.200q", status, answer)
+	}
+	return cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message)
+}
+
+// forward is an operation that ECS carries out: the request is checked, passed on as it came and, where ECS carried it out,
+// followed up. then may change the answer; what it fails to do is not the caller's concern, as events and sweeps make up
+// for it. check and then may be nil.
+func forward[I any](
+	u upstream, op string, check func(context.Context, *I) error, then func(ctx context.Context, in *I, answer []byte) ([]byte, error),
+) awsjson.Operation {
+	return func(ctx context.Context, body []byte) (any, error) {
+		in := new(I)
+		if err := awsjson.Decode(body, in); err != nil {
+			return nil, err
+		}
+		if check != nil {
+			if err := check(ctx, in); err != nil {
+				return nil, err
+			}
+		}
+		status, answer, err := u.Forward(ctx, op, body)
+		if err != nil {
+			return nil, fmt.Errorf("passing %s on to ECS: %w", op, err)
+		}
+		if then == nil || status != http.StatusOK {
+			return awsjson.Raw{Status: status, Body: answer}, nil
+		}
+		changed, err := then(ctx, in, answer)
+		if err != nil {
+			u.log.ErrorContext(ctx, "following up on the API", "operation", op, "error", err)
+			return awsjson.Raw{Status: status, Body: answer}, nil
+		}
+		return awsjson.Raw{Status: status, Body: changed}, nil
+	}
+}

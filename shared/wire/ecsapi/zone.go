@@ -1,0 +1,45 @@
+package ecsapi
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/shape"
+)
+
+// zones looks up at ECS in which availability zones instances are, which never changes.
+type zones struct {
+	ecs  upstream
+	kept cache[string] // by cluster/instance
+}
+
+// of are the availability zones of the tasks' instances, as far as ECS says.
+func (z *zones) of(ctx context.Context, clusterName string, tasks []*cluster.Task) map[string]string {
+	out := map[string]string{}
+	var unknown []string
+	for _, t := range tasks {
+		if _, seen := out[t.Instance]; seen || t.Instance == "" {
+			continue
+		}
+		zone, ok := z.kept.get(clusterName + "/" + t.Instance)
+		if out[t.Instance] = zone; !ok {
+			unknown = append(unknown, t.Instance)
+		}
+	}
+	if len(unknown) == 0 {
+		return out
+	}
+	var answer ecs.DescribeContainerInstancesOutput
+	in := map[string]any{"cluster": clusterName, "containerInstances": unknown}
+	if err := z.ecs.call(ctx, "DescribeContainerInstances", in, &answer); err != nil {
+		return out // a zone is not worth an error
+	}
+	for _, i := range answer.ContainerInstances {
+		v := shape.Instance(clusterName, i)
+		out[v.ID] = v.Zone()
+		z.kept.add(clusterName+"/"+v.ID, v.Zone())
+	}
+	return out
+}

@@ -1,0 +1,293 @@
+package eksapi
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+	"berth/shared/wire/input"
+)
+
+// NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a cluster or node group
+// or update that is not there ClusterNotFoundException and ResourceNotFoundException.
+type NodeGroups interface {
+	CreateNodeGroup(ctx context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error)
+	NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuery) (names []string, more bool, err error)
+	UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error)
+	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+	DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
+	NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
+	ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGroupQuery) (ids []string, more bool, err error)
+}
+
+// server turns the shapes of the EKS API into Berth's nouns and back.
+type server struct {
+	account cluster.Account
+	groups  NodeGroups
+}
+
+var (
+	// nodeGroupNames: EKS user guide, "up to 63 characters, starts with a letter or digit".
+	nodeGroupNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
+	// What the name and the value of a container instance's attribute consist of.
+	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]+$`)
+	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@:-]([a-zA-Z0-9_./\\@: -]*[a-zA-Z0-9_./\\@:-])?$`)
+
+	updateIDs      = regexp.MustCompile(`^[0-9a-fA-F-]{36}$`)
+	subnetIDs      = regexp.MustCompile(`^subnet-[0-9a-z-]{1,64}$`)
+	templateIDs    = regexp.MustCompile(`^lt-[0-9a-z]{1,64}$`)
+	templateNames  = regexp.MustCompile(`^[a-zA-Z0-9()./_-]{3,128}$`)
+	templateSerial = regexp.MustCompile(`^([1-9][0-9]{0,17}|\$Latest|\$Default)$`)
+	groupNames     = regexp.MustCompile(`^[ -9;-~]{1,255}$`) // of Auto Scaling: printable, without a colon
+)
+
+const (
+	maxLabelKey   = 63
+	maxLabelValue = 63
+)
+
+type createInput struct {
+	NodegroupName      string            `json:"nodegroupName"`
+	ScalingConfig      *scalingConfig    `json:"scalingConfig"`
+	DiskSize           *int              `json:"diskSize"`
+	Subnets            []string          `json:"subnets"`
+	InstanceTypes      []string          `json:"instanceTypes"`
+	AmiType            string            `json:"amiType"`
+	RemoteAccess       json.RawMessage   `json:"remoteAccess"`
+	NodeRole           string            `json:"nodeRole"`
+	Labels             map[string]string `json:"labels"`
+	Taints             []json.RawMessage `json:"taints"`
+	Tags               map[string]string `json:"tags"`
+	ClientRequestToken string            `json:"clientRequestToken"`
+	LaunchTemplate     *launchTemplate   `json:"launchTemplate"`
+	UpdateConfig       *updateConfig     `json:"updateConfig"`
+	NodeRepairConfig   json.RawMessage   `json:"nodeRepairConfig"`
+	CapacityType       string            `json:"capacityType"`
+	Version            string            `json:"version"`
+	ReleaseVersion     string            `json:"releaseVersion"`
+	WarmPoolConfig     json.RawMessage   `json:"warmPoolConfig"`
+}
+
+// unserved refuses what a node group of container instances does not have: the Auto Scaling group and its launch template
+// say it.
+func (in *createInput) unserved() error {
+	for _, m := range []struct {
+		name  string
+		given bool
+	}{
+		{"diskSize", in.DiskSize != nil}, {"instanceTypes", len(in.InstanceTypes) > 0}, {"remoteAccess", given(in.RemoteAccess)},
+		{"taints", len(in.Taints) > 0}, {"nodeRepairConfig", given(in.NodeRepairConfig)}, {"warmPoolConfig", given(in.WarmPoolConfig)},
+		{"capacityType", in.CapacityType != ""}, {"amiType", in.AmiType != "" && in.AmiType != "CUSTOM"},
+	} {
+		if m.given {
+			return input.Invalid("%s is not supported: what instances are made of, the Auto Scaling group and its launch template say.", m.name)
+		}
+	}
+	return nil
+}
+
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+type nodegroupOutput struct {
+	Nodegroup *nodegroup `json:"nodegroup"`
+}
+
+type updateOutput struct {
+	Update *update `json:"update"`
+}
+
+type listNodegroupsOutput struct {
+	Nodegroups []string `json:"nodegroups"`
+	NextToken  *string  `json:"nextToken,omitempty"`
+}
+
+type listUpdatesOutput struct {
+	UpdateIDs []string `json:"updateIds"`
+	NextToken *string  `json:"nextToken,omitempty"`
+}
+
+// checkNames checks the names of a cluster and of a node group.
+func checkNames(clusterName, nodeGroup string) error {
+	if err := checkClusterName(clusterName); err != nil {
+		return err
+	}
+	if !nodeGroupNames.MatchString(nodeGroup) {
+		return input.Invalid("The node group name %.300q has more than 63 characters, or others than letters, digits, hyphens and underscores.", nodeGroup)
+	}
+	return nil
+}
+
+func checkClusterName(name string) error {
+	if !input.IsName(name) {
+		return input.Invalid("The cluster name %.300q is no name of a cluster.", name)
+	}
+	return nil
+}
+
+// checkNames checks the names in a request's path and query, where the node group may be left out.
+func (c *call) checkNames() error {
+	if c.nodeGroup == "" {
+		return checkClusterName(c.cluster)
+	}
+	return checkNames(c.cluster, c.nodeGroup)
+}
+
+func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
+	var in createInput
+	if err := awsjson.Decode(c.body, &in); err != nil {
+		return nil, err
+	}
+	c.nodeGroup = in.NodegroupName
+	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
+		return nil, err
+	}
+	spec, err := in.spec(c)
+	if err != nil {
+		return nil, err
+	}
+	g, err := e.groups.CreateNodeGroup(ctx, *spec)
+	if err != nil {
+		return nil, err
+	}
+	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
+}
+
+func (in *createInput) spec(c *call) (*cluster.NodeGroupSpec, error) {
+	if err := in.unserved(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(in.Subnets) == 0:
+		return nil, input.Invalid("subnets must not be empty.")
+	case in.NodeRole == "":
+		return nil, input.Invalid("nodeRole must not be empty.")
+	case !groupNames.MatchString(in.Tags[cluster.AutoScalingTag]):
+		return nil, input.Invalid("The tag %s must name the Auto Scaling group whose instances are the node group's.", cluster.AutoScalingTag)
+	}
+	for _, subnet := range in.Subnets {
+		if !subnetIDs.MatchString(subnet) {
+			return nil, input.Invalid("%.100q is no id of a subnet.", subnet)
+		}
+	}
+	if err := checkLabels(in.Labels); err != nil {
+		return nil, err
+	}
+	spec := &cluster.NodeGroupSpec{
+		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag], Version: in.Version,
+		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
+	}
+	var err error
+	if spec.Config, err = in.UpdateConfig.read(); err != nil {
+		return nil, err
+	}
+	if spec.Template, err = in.LaunchTemplate.read(); err != nil {
+		return nil, err
+	}
+	if s := in.ScalingConfig; s != nil {
+		if s.MinSize == nil || s.MaxSize == nil || s.DesiredSize == nil {
+			return nil, input.Invalid("scalingConfig must have minSize, maxSize and desiredSize.")
+		}
+		spec.Sizes = &cluster.Sizes{Min: *s.MinSize, Max: *s.MaxSize, Desired: *s.DesiredSize}
+	}
+	plain := *in
+	plain.ClientRequestToken = ""
+	spec.Params, err = input.Digest(plain)
+	return spec, err
+}
+
+// checkLabels holds labels to the lengths of the EKS API, and to the characters that attributes of container instances may have
+// (ECS API reference, Attribute), as nodes have them as such. How many there may be depends on the node group.
+func checkLabels(labels map[string]string) error {
+	for k, v := range labels {
+		switch {
+		case len(k) > maxLabelKey || len(v) > maxLabelValue:
+			return input.Invalid("The label %.100q has more than %d characters, or its value has.", k, maxLabelKey)
+		case !attributeNames.MatchString(k) || !attributeValues.MatchString(v):
+			return input.Invalid("The label %.100q or its value %.100q cannot be an attribute of a container instance.", k, v)
+		}
+	}
+	return nil
+}
+
+func (u *updateConfig) read() (out cluster.UpdateConfig, err error) {
+	if u == nil {
+		return out, nil
+	}
+	for _, v := range []*int{u.MaxUnavailable, u.MaxUnavailablePercentage} {
+		if v != nil && *v < 1 {
+			return out, input.Invalid("maxUnavailable and maxUnavailablePercentage must be at least 1.")
+		}
+	}
+	return cluster.UpdateConfig{
+		MaxUnavailable: input.Value(u.MaxUnavailable), MaxUnavailablePercentage: input.Value(u.MaxUnavailablePercentage),
+		Strategy: cluster.UpdateStrategy(input.Value(u.UpdateStrategy)),
+	}, nil
+}
+
+func (t *launchTemplate) read() (*cluster.TemplateRef, error) {
+	switch {
+	case t == nil:
+		return nil, nil
+	case (t.ID == "") == (t.Name == ""):
+		return nil, input.Invalid("launchTemplate must have either an id or a name.")
+	case t.ID != "" && !templateIDs.MatchString(t.ID):
+		return nil, input.Invalid("%.100q is no id of a launch template.", t.ID)
+	case t.Name != "" && !templateNames.MatchString(t.Name):
+		return nil, input.Invalid("%.200q is no name of a launch template.", t.Name)
+	case t.Version != "" && !templateSerial.MatchString(t.Version):
+		return nil, input.Invalid("%.100q is no version of a launch template.", t.Version)
+	}
+	return &cluster.TemplateRef{ID: t.ID, Name: t.Name, Version: t.Version}, nil
+}
+
+func (e *server) describeNodegroup(ctx context.Context, c *call) (any, error) {
+	return e.one(ctx, c, e.groups.NodeGroup)
+}
+
+func (e *server) deleteNodegroup(ctx context.Context, c *call) (any, error) {
+	return e.one(ctx, c, e.groups.DeleteNodeGroup)
+}
+
+func (e *server) one(ctx context.Context, c *call, do func(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)) (any, error) {
+	if err := checkNames(c.cluster, c.nodeGroup); err != nil {
+		return nil, err
+	}
+	g, err := do(ctx, c.cluster, c.nodeGroup)
+	if err != nil {
+		return nil, err
+	}
+	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
+}
+
+// page is one page of a list: the names and the token that continues it.
+func (c *call) page(ctx context.Context, list string, read func(context.Context, cluster.NodeGroupQuery) ([]string, bool, error)) ([]string, *string, error) {
+	q := cluster.NodeGroupQuery{Cluster: c.cluster, NodeGroup: c.nodeGroup}
+	var err error
+	if q.Limit, err = c.limit(); err != nil {
+		return nil, nil, err
+	}
+	list += " of " + c.cluster + "/" + c.nodeGroup
+	if q.After, err = input.PageStart(list, c.query.Get("nextToken")); err != nil {
+		return nil, nil, err
+	}
+	found, more, err := read(ctx, q)
+	if err != nil || !more {
+		return orEmpty(found), nil, err
+	}
+	return found, new(input.PageToken(list, found[len(found)-1])), nil
+}
+
+func (e *server) listNodegroups(ctx context.Context, c *call) (any, error) {
+	c.nodeGroup = ""
+	if err := checkClusterName(c.cluster); err != nil {
+		return nil, err
+	}
+	found, next, err := c.page(ctx, "node groups", e.groups.ListNodeGroups)
+	if err != nil {
+		return nil, err
+	}
+	return listNodegroupsOutput{found, next}, nil
+}

@@ -1,0 +1,153 @@
+package eksapi
+
+import (
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+type scalingConfig struct {
+	MinSize     *int `json:"minSize,omitempty"`
+	MaxSize     *int `json:"maxSize,omitempty"`
+	DesiredSize *int `json:"desiredSize,omitempty"`
+}
+
+type updateConfig struct {
+	MaxUnavailable           *int    `json:"maxUnavailable,omitempty"`
+	MaxUnavailablePercentage *int    `json:"maxUnavailablePercentage,omitempty"`
+	UpdateStrategy           *string `json:"updateStrategy,omitempty"`
+}
+
+type launchTemplate struct {
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	ID      string `json:"id,omitempty"`
+}
+
+type autoScalingGroup struct {
+	Name string `json:"name"`
+}
+
+type resources struct {
+	AutoScalingGroups []autoScalingGroup `json:"autoScalingGroups"`
+}
+
+type issue struct {
+	Code        string   `json:"code"`
+	Message     string   `json:"message"`
+	ResourceIDs []string `json:"resourceIds"`
+}
+
+type health struct {
+	Issues []issue `json:"issues"`
+}
+
+type nodegroup struct {
+	NodegroupName  string            `json:"nodegroupName"`
+	NodegroupArn   string            `json:"nodegroupArn"`
+	ClusterName    string            `json:"clusterName"`
+	Version        string            `json:"version,omitempty"`
+	ReleaseVersion string            `json:"releaseVersion,omitempty"`
+	CreatedAt      epochSeconds      `json:"createdAt"`
+	ModifiedAt     epochSeconds      `json:"modifiedAt"`
+	Status         string            `json:"status"`
+	ScalingConfig  scalingConfig     `json:"scalingConfig"`
+	Subnets        []string          `json:"subnets"`
+	AmiType        string            `json:"amiType"`
+	NodeRole       string            `json:"nodeRole"`
+	Labels         map[string]string `json:"labels"`
+	Resources      resources         `json:"resources"`
+	Health         health            `json:"health"`
+	UpdateConfig   updateConfig      `json:"updateConfig"`
+	LaunchTemplate *launchTemplate   `json:"launchTemplate,omitempty"`
+	Tags           map[string]string `json:"tags"`
+}
+
+type param struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
+}
+
+type errorDetail struct {
+	ErrorCode    string   `json:"errorCode"`
+	ErrorMessage string   `json:"errorMessage"`
+	ResourceIDs  []string `json:"resourceIds"`
+}
+
+type update struct {
+	ID        string        `json:"id"`
+	Status    string        `json:"status"`
+	Type      string        `json:"type"`
+	Params    []param       `json:"params"`
+	CreatedAt epochSeconds  `json:"createdAt"`
+	Errors    []errorDetail `json:"errors"`
+}
+
+// epochSeconds is a time as JSON protocols have it.
+type epochSeconds time.Time
+
+// MarshalJSON gives seconds, to the millisecond.
+func (t epochSeconds) MarshalJSON() ([]byte, error) {
+	return []byte(strconv.FormatFloat(float64(time.Time(t).UnixMilli())/1000, 'f', -1, 64)), nil
+}
+
+func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
+	out := &nodegroup{
+		NodegroupName: g.Name, NodegroupArn: account.NodeGroupARN(g.Cluster, g.Name, g.ID), ClusterName: g.Cluster,
+		Version: g.Target.Version, ReleaseVersion: g.Target.ReleaseVersion, Status: string(g.Status),
+		CreatedAt: epochSeconds(g.CreatedAt), ModifiedAt: epochSeconds(g.ModifiedAt),
+		ScalingConfig: scalingConfig{MinSize: &g.Sizes.Min, MaxSize: &g.Sizes.Max, DesiredSize: &g.Sizes.Desired},
+		Subnets:       orEmpty(g.Subnets), AmiType: "CUSTOM", NodeRole: g.Role, Labels: g.Labels, Tags: g.Tags,
+		Resources:    resources{[]autoScalingGroup{{g.AutoScalingGroup}}},
+		Health:       issues(g.Issues),
+		UpdateConfig: updateConfigOut(g.Config),
+	}
+	if g.Target.SourceTemplate != "" || g.Target.SourceName != "" {
+		out.LaunchTemplate = &launchTemplate{ID: g.Target.SourceTemplate, Name: g.Target.SourceName, Version: g.Target.SourceVersion}
+	}
+	return out
+}
+
+func issues(of []cluster.NodeGroupIssue) health {
+	out := health{Issues: []issue{}}
+	for _, i := range of {
+		out.Issues = append(out.Issues, issue{string(i.Code), i.Message, orEmpty(i.Resources)})
+	}
+	return out
+}
+
+func updateConfigOut(c cluster.UpdateConfig) (out updateConfig) {
+	strategy := string(c.Strategy)
+	if strategy == "" {
+		strategy = string(cluster.UpdateDefault)
+	}
+	out.UpdateStrategy = &strategy
+	if c.MaxUnavailablePercentage > 0 {
+		out.MaxUnavailablePercentage = &c.MaxUnavailablePercentage
+		return out
+	}
+	out.MaxUnavailable = new(max(c.MaxUnavailable, 1))
+	return out
+}
+
+func updateOut(u *cluster.Update) *update {
+	out := &update{
+		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
+		Params: []param{}, Errors: []errorDetail{},
+	}
+	for _, p := range u.Params {
+		out.Params = append(out.Params, param{p.Type, p.Value})
+	}
+	for _, x := range u.Errors {
+		out.Errors = append(out.Errors, errorDetail{string(x.Code), x.Message, orEmpty(x.Resources)})
+	}
+	return out
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

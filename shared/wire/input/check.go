@@ -1,0 +1,60 @@
+package input
+
+import (
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// Required is the error of a member that must be there.
+func Required(member string, ref *string) error {
+	if Value(ref) == "" {
+		return Invalid("%s must not be empty.", member)
+	}
+	return nil
+}
+
+// Count checks how many items a list has.
+func Count(member string, n, most int) error {
+	switch {
+	case n == 0:
+		return Invalid("%s cannot be empty.", member)
+	case n > most:
+		return Invalid("%s cannot have more than %d items.", member, most)
+	}
+	return nil
+}
+
+// OneOf checks a member that has a few values, or none.
+func OneOf[T ~string](member string, got T, known []T) error {
+	if got == "" {
+		return nil
+	}
+	var all []string
+	for _, k := range known {
+		if got == k {
+			return nil
+		}
+		all = append(all, string(k))
+	}
+	return Invalid("%s is %.60q, expected one of %s.", member, string(got), strings.Join(all, ", "))
+}
+
+// Unsupported refuses something by name.
+func Unsupported(field string) error {
+	return cluster.Errorf(cluster.CodeUnsupported, "%s is not supported.", field)
+}
+
+// Invalid is an InvalidParameterException.
+func Invalid(format string, args ...any) error {
+	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
+}
+
+// Value is what p points to, or the zero value.
+func Value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,221 @@
+package input
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// Instances reads the instances that a caller names.
+func (r References) Instances(clusterRef *string, refs []string) (clusterName string, ids []string, err error) {
+	if clusterName, err = r.ClusterName(clusterRef); err != nil {
+		return "", nil, err
+	}
+	for _, ref := range refs {
+		id, err := r.NameIn(clusterName, "container-instance", ref)
+		if err != nil {
+			return "", nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return clusterName, ids, nil
+}
+
+// Tasks reads a list of tasks, each of them once.
+func (r References) Tasks(clusterRef *string, refs []string, most int) (clusterName string, ids []string, err error) {
+	if clusterName, err = r.ClusterName(clusterRef); err != nil {
+		return "", nil, err
+	}
+	if err := Count("tasks", len(refs), most); err != nil {
+		return "", nil, err
+	}
+	for _, ref := range refs {
+		id, err := r.TaskID(clusterName, ref)
+		if err != nil {
+			return "", nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return clusterName, ids, nil
+}
+
+// Service reads the two members that name a service.
+func (r References) Service(clusterRef, ref *string) (clusterName, name string, err error) {
+	if clusterName, err = r.ClusterName(clusterRef); err != nil {
+		return "", "", err
+	}
+	if err = Required("service", ref); err != nil {
+		return "", "", err
+	}
+	name, err = r.NameIn(clusterName, "service", *ref)
+	return clusterName, name, err
+}
+
+// Record reads the ARN of a service deployment or revision.
+func (r References) Record(kind, ref string) (out cluster.RecordRef, err error) {
+	arn, err := r.ARN(ref)
+	if err != nil {
+		return out, err
+	}
+	parts := strings.Split(arn.Name, "/")
+	if arn.Kind != kind || len(parts) != 3 || !IsName(parts[0]) || !IsName(parts[1]) || !recordIDs.MatchString(parts[2]) {
+		return out, Invalid("Invalid identifier: %.300s is not the ARN of a %s.", ref, kind)
+	}
+	return cluster.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
+}
+
+// maxRecords is how many ARNs DescribeServiceDeployments and DescribeServiceRevisions take.
+const maxRecords = 20
+
+// Records reads ARNs of service deployments or revisions.
+func (r References) Records(member, kind string, refs []string) (out []cluster.RecordRef, err error) {
+	if err := Count(member, len(refs), maxRecords); err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		one, err := r.Record(kind, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+var recordIDs = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// CapacityProvider is the name of a capacity provider, by name or ARN.
+func (r References) CapacityProvider(ref string) (string, error) {
+	name, err := r.resource("capacity-provider", "", ref)
+	switch {
+	case err != nil:
+		return "", err
+	case name == "FARGATE" || name == "FARGATE_SPOT":
+		return "", Unsupported("capacity provider " + name)
+	case !IsProviderName(name):
+		return "", Invalid("The capacity provider name is invalid: %.300q must have 1 to 255 letters, digits, hyphens and underscores.", ref)
+	}
+	return name, nil
+}
+
+// AutoScalingGroup takes the name out of an Auto Scaling group's ARN, of this account and Region.
+func (r References) AutoScalingGroup(arn string) (string, error) {
+	parts := strings.SplitN(arn, ":", 8)
+	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
+	const last = "autoScalingGroupName/"
+	if len(parts) != 8 || parts[2] != "autoscaling" || parts[3] != here[3] || parts[4] != here[4] || parts[5] != "autoScalingGroup" ||
+		!strings.HasPrefix(parts[7], last) || len(parts[7]) == len(last) {
+		return "", cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again.")
+	}
+	return strings.TrimPrefix(parts[7], last), nil
+}
+
+var providerNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
+
+var (
+	names       = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+	taskIDs     = regexp.MustCompile(`^[0-9a-fA-F-]{32,36}$`)
+	definitions = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}(:[1-9][0-9]{0,9})?$`)
+)
+
+// References reads what callers name things by: a name or id, or an ARN of this account and Region. Everything else is
+// InvalidParameterException.
+type References struct{ Account cluster.Account }
+
+// ClusterName is the name of a cluster, "default" where the caller says nothing.
+func (r References) ClusterName(ref *string) (string, error) {
+	if Value(ref) == "" {
+		return "default", nil
+	}
+	name, err := r.resource("cluster", "", *ref)
+	if err != nil {
+		return "", err
+	}
+	if !IsName(name) {
+		return "", Invalid("Invalid identifier: %.300q is no name of a cluster.", *ref)
+	}
+	return name, nil
+}
+
+// NameIn is the name or id of something that lies in a cluster: a service or a container instance.
+func (r References) NameIn(clusterName, kind, ref string) (string, error) {
+	name, err := r.resource(kind, clusterName, ref)
+	if err != nil {
+		return "", err
+	}
+	if !IsName(name) {
+		return "", Invalid("Invalid identifier: %.300q is no name of a %s.", ref, kind)
+	}
+	return name, nil
+}
+
+// TaskID is the id of a task: Berth's own, or ECS's.
+func (r References) TaskID(clusterName, ref string) (string, error) {
+	id, err := r.resource("task", clusterName, ref)
+	switch {
+	case err != nil:
+		return "", err
+	case len(id) != 32 && len(id) != 36:
+		return "", Invalid("taskId length should be one of [32,36]")
+	case !taskIDs.MatchString(id):
+		return "", Invalid("Invalid identifier: %.100q is no id of a task.", ref)
+	}
+	return id, nil
+}
+
+// TaskDefinition is family or family:revision.
+func (r References) TaskDefinition(ref string) (string, error) {
+	name, err := r.resource("task-definition", "", ref)
+	if err != nil {
+		return "", err
+	}
+	if !definitions.MatchString(name) {
+		return "", Invalid("Invalid identifier: %.300q is no task definition.", ref)
+	}
+	return name, nil
+}
+
+// resource takes the name out of a reference. An ARN must be of the kind and the cluster; a cluster of "" is any.
+func (r References) resource(kind, clusterName, ref string) (string, error) {
+	if !strings.HasPrefix(ref, "arn:") {
+		return ref, nil
+	}
+	arn, err := r.ARN(ref)
+	switch {
+	case err != nil:
+		return "", err
+	case arn.Kind != kind:
+		return "", Invalid("Invalid identifier: %.300s is not the ARN of a %s.", ref, kind)
+	case clusterName != "" && arn.Cluster != "" && arn.Cluster != clusterName:
+		return "", Invalid("Invalid identifier: Identifier is for %s. Your cluster is %s", arn.Cluster, clusterName)
+	}
+	return arn.Name, nil
+}
+
+// ARN takes an ARN of any kind apart, if it is of this account and Region.
+func (r References) ARN(s string) (cluster.ResourceARN, error) {
+	arn, ok := cluster.ParseARN(s)
+	if !ok {
+		return arn, Invalid("Invalid identifier: %.300q is no ARN of ECS.", s)
+	}
+	parts := strings.SplitN(s, ":", 6)
+	here := strings.SplitN(r.Account.ARN("x", "x"), ":", 6)
+	for n, what := range []string{1: "partition", 3: "region", 4: "account"} {
+		if what != "" && parts[n] != here[n] {
+			return arn, Invalid("Invalid identifier: Identifier is for %.64s. Your %s is %s", parts[n], what, here[n])
+		}
+	}
+	return arn, nil
+}
+
+// IsName reports whether a name is one that clusters, services and instances can have.
+func IsName(s string) bool { return names.MatchString(s) }
+
+// IsProviderName reports whether a name is one that capacity providers can have.
+func IsProviderName(s string) bool { return providerNames.MatchString(s) }

@@ -1,0 +1,199 @@
+package shape
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// Instance is a container instance as ECS describes it. CPU comes in ECS CPU units, memory in MiB, GPUs and reserved
+// ports as sets; ports that are no numbers are left out.
+func Instance(clusterName string, i types.ContainerInstance) *cluster.Instance {
+	out := &cluster.Instance{
+		Head: cluster.Head{Cluster: clusterName}, ID: cluster.LastPart(input.Value(i.ContainerInstanceArn)),
+		EC2InstanceID: input.Value(i.Ec2InstanceId), Status: cluster.InstanceStatus(input.Value(i.Status)),
+		AgentConnected: i.AgentConnected, Version: i.Version, RegisteredAt: cluster.At(input.Value(i.RegisteredAt)), Provider: input.Value(i.CapacityProviderName),
+	}
+	if len(i.Attributes) > 0 {
+		out.Attributes = make(map[string]string, len(i.Attributes))
+	}
+	for _, a := range i.Attributes {
+		out.Attributes[input.Value(a.Name)] = input.Value(a.Value)
+	}
+	for _, r := range i.RegisteredResources {
+		switch input.Value(r.Name) {
+		case "CPU":
+			out.Registered.CPU = int64(r.IntegerValue) * cluster.CPUUnit
+		case "MEMORY":
+			out.Registered.Memory = int64(r.IntegerValue)
+		case "GPU":
+			out.Registered.GPUs = slices.Clone(r.StringSetValue)
+		case "PORTS":
+			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.TCP)...)
+		case "PORTS_UDP":
+			out.Registered.Ports = append(out.Registered.Ports, ports(r.StringSetValue, cluster.UDP)...)
+		case resourceENI:
+			out.Registered.ENIs = new(int(r.IntegerValue))
+		default:
+			addMetric(&out.Registered, r)
+		}
+	}
+	out.SetENIs()
+	return out
+}
+
+// resourceENI is the registered resource that says how many task network interfaces an instance can have.
+const resourceENI = "ENI"
+
+// addMetric takes every other whole number that the instance registered for the capacity of a metric (P9).
+func addMetric(c *cluster.Capacity, r types.Resource) {
+	n := int64(r.IntegerValue)
+	switch input.Value(r.Type) {
+	case "INTEGER":
+	case "LONG":
+		n = r.LongValue
+	default:
+		return
+	}
+	if c.Metrics == nil {
+		c.Metrics = map[string]int64{}
+	}
+	c.Metrics[input.Value(r.Name)] = n
+}
+
+func ports(numbers []string, protocol cluster.Protocol) []cluster.Port {
+	var out []cluster.Port
+	for _, s := range numbers {
+		if n, err := strconv.ParseUint(s, 10, 16); err == nil {
+			out = append(out, cluster.Port{Number: int(n), Protocol: protocol})
+		}
+	}
+	return out
+}
+
+// passing are the statuses of ECS that count as the one they follow.
+var passing = map[string]cluster.TaskStatus{
+	"PROVISIONING": cluster.TaskPending, "ACTIVATING": cluster.TaskPending, "DEACTIVATING": cluster.TaskStopping,
+	"DEPROVISIONING": cluster.TaskStopping, "DELETED": cluster.TaskStopped,
+}
+
+// ECSTask is a task as ECS describes it: statuses on the way as the one they follow, needs as the task's own size, else
+// its containers', the exit code the first that a container has.
+func ECSTask(t types.Task) cluster.ECSTask {
+	out := cluster.ECSTask{
+		Cluster: cluster.LastPart(input.Value(t.ClusterArn)), ID: cluster.LastPart(input.Value(t.TaskArn)),
+		Instance: cluster.LastPart(input.Value(t.ContainerInstanceArn)), StartedBy: input.Value(t.StartedBy), Group: input.Value(t.Group),
+		TaskDefinition: cluster.LastPart(input.Value(t.TaskDefinitionArn)), Last: cluster.TaskStatus(input.Value(t.LastStatus)),
+		Desired: cluster.TaskRunning, Version: t.Version, StopCode: string(t.StopCode), Reason: input.Value(t.StoppedReason),
+	}
+	if s, ok := passing[input.Value(t.LastStatus)]; ok {
+		out.Last = s
+	}
+	if input.Value(t.DesiredStatus) == string(cluster.TaskStopped) {
+		out.Desired = cluster.TaskStopped
+	}
+	out.Health = cluster.ParseHealth(string(t.HealthStatus))
+	if t.StartedAt != nil {
+		out.Started = t.StartedAt.UTC()
+	}
+	if t.StoppedAt != nil {
+		out.Stopped = t.StoppedAt.UTC()
+	}
+	held(&out, t)
+	out.Address = privateAddress(t)
+	return out
+}
+
+// privateAddress is the IPv4 address of a task's own network interface: as a container has it, else as the attachment
+// says.
+func privateAddress(t types.Task) string {
+	for _, c := range t.Containers {
+		for _, i := range c.NetworkInterfaces {
+			if a := input.Value(i.PrivateIpv4Address); a != "" {
+				return a
+			}
+		}
+	}
+	for _, a := range t.Attachments {
+		for _, d := range a.Details {
+			if input.Value(a.Type) == "ElasticNetworkInterface" && input.Value(d.Name) == "privateIPv4Address" {
+				return input.Value(d.Value)
+			}
+		}
+	}
+	return ""
+}
+
+// ephemeral is the first host port that ECS hands out by itself; a binding from there on is not a static one.
+const ephemeral = 32768
+
+func held(out *cluster.ECSTask, t types.Task) {
+	var cpu, memory int64
+	for _, c := range t.Containers {
+		cpu += number(input.Value(c.Cpu))
+		memory += number(cmp.Or(input.Value(c.MemoryReservation), input.Value(c.Memory)))
+		out.Needs.GPUs += len(c.GpuIds)
+		if out.ExitCode == nil && c.ExitCode != nil {
+			out.ExitCode = new(int(*c.ExitCode))
+		}
+		for _, b := range c.NetworkBindings {
+			p := cluster.Port{Number: int(input.Value(b.HostPort)), Protocol: cluster.TCP}
+			if b.Protocol == types.TransportProtocolUdp {
+				p.Protocol = cluster.UDP
+			}
+			bound := cluster.Binding{
+				Container: input.Value(c.Name), ContainerPort: int(input.Value(b.ContainerPort)), HostPort: p.Number, Protocol: p.Protocol,
+			}
+			if p.Number > 0 && !slices.Contains(out.Bindings, bound) {
+				out.Bindings = append(out.Bindings, bound)
+			}
+			// Bound for IPv4 and for IPv6, it comes twice.
+			if p.Number > 0 && p.Number < ephemeral && !slices.Contains(out.Ports, p) {
+				out.Ports = append(out.Ports, p)
+			}
+		}
+	}
+	out.Needs.CPU = cmp.Or(number(input.Value(t.Cpu)), cpu) * cluster.CPUUnit
+	out.Needs.Memory = cmp.Or(number(input.Value(t.Memory)), memory)
+}
+
+// number reads units that ECS sends as text; 0 where there is none.
+func number(s string) int64 {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int64(n)
+}
+
+// Tags are tags in order of their keys, as the SDK has them.
+func Tags(m map[string]string) []types.Tag {
+	out := make([]types.Tag, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, types.Tag{Key: new(key), Value: new(m[key])})
+	}
+	return out
+}
+
+// Text is nil for an empty string: the protocol leaves out what is not there.
+func Text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// Instant is nil for the zero time: the protocol leaves out what is not there.
+func Instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

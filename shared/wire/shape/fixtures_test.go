@@ -1,0 +1,26 @@
+package shape_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var noon = time.Date(2026, 11, 4, 12, 0, 0, 123_000_000, time.UTC)
+
+var unexported = cmp.Options{
+	cmpopts.IgnoreFields(ecs.DescribeServicesOutput{}, "ResultMetadata"), cmpopts.IgnoreFields(ecs.DescribeTasksOutput{}, "ResultMetadata"),
+	cmpopts.IgnoreFields(ecs.DescribeContainerInstancesOutput{}, "ResultMetadata"),
+	cmpopts.IgnoreFields(ecs.DescribeTaskDefinitionOutput{}, "ResultMetadata"), cmpopts.IgnoreFields(ecs.RunTaskOutput{}, "ResultMetadata"),
+	cmpopts.EquateEmpty(), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore()),
+}
+
+func expect(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, unexported); diff != "" {
+		t.Errorf("%s: -want +got\n%s", what, diff)
+	}
+}

@@ -1,0 +1,42 @@
+package shape
+
+import (
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// Bounds of a network configuration (ECS API reference, AwsVpcConfiguration).
+const (
+	maxSubnets        = 16
+	maxSecurityGroups = 5
+)
+
+// Network reads a networkConfiguration, nil where there is none. What cannot be is InvalidParameterException.
+func Network(in *types.NetworkConfiguration) (*cluster.Network, error) {
+	if in == nil || in.AwsvpcConfiguration == nil {
+		return nil, nil
+	}
+	c := in.AwsvpcConfiguration
+	if err := input.Count("subnets", len(c.Subnets), maxSubnets); err != nil {
+		return nil, err
+	}
+	if len(c.SecurityGroups) > maxSecurityGroups {
+		return nil, input.Invalid("securityGroups cannot have more than %d items.", maxSecurityGroups)
+	}
+	if c.AssignPublicIp == types.AssignPublicIpEnabled {
+		return nil, input.Invalid("Assign public IP is not supported for this launch type.")
+	}
+	return &cluster.Network{Subnets: c.Subnets, SecurityGroups: c.SecurityGroups}, nil
+}
+
+// NetworkConfiguration is [network] the other way round; nil for nil.
+func NetworkConfiguration(n *cluster.Network) *types.NetworkConfiguration {
+	if n == nil {
+		return nil
+	}
+	return &types.NetworkConfiguration{AwsvpcConfiguration: &types.AwsVpcConfiguration{
+		Subnets: n.Subnets, SecurityGroups: n.SecurityGroups, AssignPublicIp: types.AssignPublicIpDisabled,
+	}}
+}

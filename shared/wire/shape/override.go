@@ -1,0 +1,105 @@
+package shape
+
+import (
+	"math"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/input"
+)
+
+// Bounds of overrides: ECS takes 8,192 characters in all (ECS API reference, RunTask.overrides).
+const (
+	maxOverrides  = 8192
+	maxContainers = 10
+)
+
+// Overrides reads the overrides of RunTask and StartTask, nil where there are none. What Berth does not pass on is
+// UnsupportedFeatureException, what is too long or negative InvalidParameterException.
+func Overrides(o *types.TaskOverride) (*cluster.Overrides, error) {
+	if o == nil {
+		return nil, nil
+	}
+	switch {
+	case o.EphemeralStorage != nil:
+		return nil, input.Unsupported("overrides.ephemeralStorage")
+	case len(o.InferenceAcceleratorOverrides) > 0: //lint:ignore SA1019 callers can still send it, and it is refused by name
+		return nil, input.Unsupported("overrides.inferenceAcceleratorOverrides")
+	case len(o.ContainerOverrides) > maxContainers:
+		return nil, input.Invalid("containerOverrides cannot have more than %d items.", maxContainers)
+	}
+	out := &cluster.Overrides{
+		TaskRole: input.Value(o.TaskRoleArn), ExecutionRole: input.Value(o.ExecutionRoleArn), CPU: input.Value(o.Cpu), Memory: input.Value(o.Memory),
+	}
+	length := len(out.TaskRole) + len(out.ExecutionRole) + len(out.CPU) + len(out.Memory)
+	for _, c := range o.ContainerOverrides {
+		own, n, err := containerOverride(c)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out.Containers, func(x cluster.ContainerOverride) bool { return x.Name == own.Name }) {
+			return nil, input.Invalid("Container %.255s is overridden twice.", own.Name)
+		}
+		out.Containers = append(out.Containers, own)
+		length += n
+	}
+	if length > maxOverrides {
+		return nil, input.Invalid("overrides has %d characters, more than %d.", length, maxOverrides)
+	}
+	if length == 0 && len(out.Containers) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func containerOverride(c types.ContainerOverride) (out cluster.ContainerOverride, length int, err error) {
+	switch {
+	case input.Value(c.Name) == "":
+		return out, 0, input.Invalid("Container override must have a name.")
+	case len(c.ResourceRequirements) > 0:
+		return out, 0, input.Unsupported("overrides.containerOverrides.resourceRequirements")
+	case len(c.EnvironmentFiles) > 0:
+		return out, 0, input.Unsupported("overrides.containerOverrides.environmentFiles")
+	case input.Value(c.Cpu) < 0 || input.Value(c.Memory) < 0 || input.Value(c.MemoryReservation) < 0:
+		return out, 0, input.Invalid("Override for container named %.255s must not be negative.", *c.Name)
+	case input.Value(c.Cpu) > math.MaxInt32/2 || input.Value(c.Memory) > math.MaxInt32/2 || input.Value(c.MemoryReservation) > math.MaxInt32/2:
+		return out, 0, input.Invalid("Override for container named %.255s is out of range.", *c.Name)
+	}
+	out = cluster.ContainerOverride{
+		Name: *c.Name, Command: c.Command, CPU: c.Cpu, Memory: c.Memory, Reservation: c.MemoryReservation,
+	}
+	length = len(out.Name)
+	for _, s := range c.Command {
+		length += len(s)
+	}
+	for _, v := range c.Environment {
+		if input.Value(v.Name) == "" {
+			return out, 0, input.Invalid("Environment variable of container %.255s must have a name.", *c.Name)
+		}
+		out.Environment = append(out.Environment, cluster.Variable{Name: *v.Name, Value: input.Value(v.Value)})
+		length += len(*v.Name) + len(input.Value(v.Value))
+	}
+	return out, length, nil
+}
+
+// TaskOverride is [Overrides] the other way round; nil for nil.
+func TaskOverride(o *cluster.Overrides) *types.TaskOverride {
+	if o == nil {
+		return nil
+	}
+	out := &types.TaskOverride{
+		TaskRoleArn: Text(o.TaskRole), ExecutionRoleArn: Text(o.ExecutionRole), Cpu: Text(o.CPU), Memory: Text(o.Memory),
+	}
+	for _, c := range o.Containers {
+		own := types.ContainerOverride{
+			Name: new(c.Name), Command: c.Command, Cpu: c.CPU, Memory: c.Memory, MemoryReservation: c.Reservation,
+		}
+		for _, v := range c.Environment {
+			own.Environment = append(own.Environment, types.KeyValuePair{Name: new(v.Name), Value: new(v.Value)})
+		}
+		out.ContainerOverrides = append(out.ContainerOverrides, own)
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+package transport
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"berth/shared/cluster"
+)
+
+// MaxBody is how long a request may be: longer than the longest that ECS takes, a task definition of 64 KiB.
+const MaxBody = 1 << 20
+
+// TooLarge is the error of a request of more than [MaxBody] bytes.
+func TooLarge() error {
+	return cluster.Errorf(cluster.CodeRequestEntityTooBig, "The request has more than %d bytes.", MaxBody)
+}
+
+// ReadBody reads a request of at most [MaxBody] bytes.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, TooLarge()
+	case err != nil:
+		return nil, cluster.Errorf(cluster.CodeSerialization, "The request ended early.")
+	}
+	return body, nil
+}
+
+// Respond writes an answer with the headers that every answer has.
+func Respond(w http.ResponseWriter, contentType string, status int, answer []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Amzn-RequestId", requestID())
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(answer) // a caller who has gone does not matter
+}
+
+// CheckLoopback refuses requests for another host than this machine, or from a page of another origin: any page that a user
+// visits could have its own name point here (DNS rebinding).
+func CheckLoopback(r *http.Request) error {
+	if !Local(r.Host) {
+		return cluster.Errorf(cluster.CodeAccessDenied, "The host %.100q is not this machine.", r.Host)
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return cluster.Errorf(cluster.CodeAccessDenied, "The origin %.100q may not use this API.", origin)
+	}
+	return nil
+}
+
+// Local reports whether a host, with a port or not, is this machine by a name that nobody else can claim.
+func Local(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	ip := net.ParseIP(strings.Trim(name, "[]"))
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// requestID is a random UUID.
+func requestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
