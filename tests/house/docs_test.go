@@ -106,14 +106,9 @@ func read(t *testing.T, name string) string {
 
 // Every test that a document names is there.
 func TestDocumentedTests(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := namesIn(sources(t))
 	count := map[string]int{}
-	for _, page := range pages {
-		page = "docs/" + filepath.Base(page)
+	for _, page := range markdownFiles(t) {
 		for _, n := range namedTests(read(t, page)) {
 			count[page]++
 			if what := n.missing(all); what != "" {
