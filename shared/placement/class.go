@@ -96,7 +96,8 @@ func (c *class) govern(target int) {
 		c.domains.SetRule(rule)
 	}
 	c.rule, c.territoryRev = rule, c.territory.rev
-	c.faults, c.upgrades = make([]bool, 1+len(c.domains.fault.nodeOf)), make([]bool, 1+len(c.domains.upgrade.nodeOf))
+	faults, upgrades := c.domains.Sizes()
+	c.faults, c.upgrades = make([]bool, 1+faults), make([]bool, 1+upgrades)
 }
 
 // reconsider evaluates the constraints that look at an instance's tasks, once this call has changed those.
@@ -176,7 +177,7 @@ func (e *Engine) size() int {
 			out += 16 * n
 		}
 		if c.domains != nil {
-			out += 128 * (len(c.domains.fault.nodes) + len(c.domains.upgrade.nodes))
+			out += 128 * c.domains.Nodes()
 		}
 	}
 	return out

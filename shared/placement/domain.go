@@ -177,3 +177,27 @@ func (d *Domains) Worth(i int) int {
 	}
 	return worth + 1
 }
+
+// Empty returns the same domains without tasks, under another rule. What never changes is shared between the two.
+func (d *Domains) Empty(rule Rule) *Domains {
+	out := &Domains{standing: d.standing, fault: d.fault.empty(), upgrade: d.upgrade.empty()}
+	out.SetRule(rule)
+	return out
+}
+
+// Leaf returns the instance's lowest fault domain and its upgrade domain whether or not a rule concerns them; -1 for
+// none. Their numbers are below those of [Domains.Sizes].
+func (d *Domains) Leaf(i int) (fault, upgrade int32) { return d.fault.leaf(i), d.upgrade.leaf(i) }
+
+// Sizes returns how many fault domains without a domain below them there are, and how many upgrade domains.
+func (d *Domains) Sizes() (faults, upgrades int) { return len(d.fault.nodeOf), len(d.upgrade.nodeOf) }
+
+// FaultUnit returns the domain by which the fault rule's limit counts the instance's tasks, -1 where the rule has no
+// limit for it, and whether that domain has more tasks than the limit.
+func (d *Domains) FaultUnit(i int) (unit int32, over bool) { return d.fault.unit(i) }
+
+// UpgradeUnit is [Domains.FaultUnit] for the upgrade rule.
+func (d *Domains) UpgradeUnit(i int) (unit int32, over bool) { return d.upgrade.unit(i) }
+
+// Nodes returns how many domains there are on all levels: what the memory goes by.
+func (d *Domains) Nodes() int { return len(d.fault.nodes) + len(d.upgrade.nodes) }

@@ -1,20 +1,17 @@
 package placement
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// detour is a task of the same call that goes elsewhere, so that another finds a place.
-type detour struct{ from, to int32 }
+// Detour is a task of the same call that goes elsewhere, so that another finds a place.
+type Detour struct{ From, To int32 }
 
-// detours looks for a place for one more task where no free instance has both a fault domain and an upgrade domain that
+// Detours looks for a place for one more task where no free instance has both a fault domain and an upgrade domain that
 // admit it: it goes to one whose fault domain does, a task in that one's upgrade domain makes way to another instance of
 // its own fault domain, and so on until an upgrade domain admits what comes. That is an augmenting path between the two
 // kinds of domain, a shortest one; where own are all tasks and no fault domain has another below it, there is no other
 // way to place one more. It is the place, and who makes way; -1 where there is none. Of ways as short, the order of free and
 // own decides.
-func (d *Domains) detours(free, own []int32) (at int32, way []detour) {
+func (d *Domains) Detours(free, own []int32) (at int32, way []Detour) {
 	if d.Leaves() == 0 || d.UpgradeDomains() == 0 {
 		return -1, nil // one rule alone admits whatever it can
 	}
@@ -29,18 +26,18 @@ func (d *Domains) detours(free, own []int32) (at int32, way []detour) {
 }
 
 // stands reports whether the rules hold once everything is done.
-func (d *Domains) stands(at int32, way []detour) bool {
+func (d *Domains) stands(at int32, way []Detour) bool {
 	d.shift(at, way, 1)
 	fault, upgrade := d.Excess()
 	d.shift(at, way, -1)
 	return fault+upgrade == 0
 }
 
-func (d *Domains) shift(at int32, way []detour, sign int) {
+func (d *Domains) shift(at int32, way []Detour, sign int) {
 	d.Add(int(at), sign)
 	for _, w := range way {
-		d.Add(int(w.from), -sign)
-		d.Add(int(w.to), sign)
+		d.Add(int(w.From), -sign)
+		d.Add(int(w.To), sign)
 	}
 }
 
@@ -70,7 +67,7 @@ func (s *detourSearch) sort() {
 	}
 }
 
-func (s *detourSearch) run() (int32, []detour) {
+func (s *detourSearch) run() (int32, []Detour) {
 	var queue []int
 	for _, i := range s.free {
 		if u := s.Upgrade(int(i)); u >= 0 && !s.arrivals[u].seen && s.AdmitsFault(s.Fault(int(i))) {
@@ -121,57 +118,13 @@ func (s *detourSearch) within(from int32) []int32 {
 }
 
 // back follows the arrivals to the new task's place.
-func (s *detourSearch) back(u int) (int32, []detour) {
-	var way []detour
+func (s *detourSearch) back(u int) (int32, []Detour) {
+	var way []Detour
 	for s.arrivals[u].from >= 0 {
 		a := s.arrivals[u]
-		way = append(way, detour{a.from, a.to})
+		way = append(way, Detour{a.from, a.to})
 		u = s.Upgrade(int(a.from))
 	}
 	slices.Reverse(way)
 	return s.arrivals[u].to, way
-}
-
-// detour makes room for the next task by moving others of the same call, and reports whether it found a way.
-func (p *pass) detour() bool {
-	c := p.class
-	if c.domains == nil {
-		return false
-	}
-	var own, free []int32
-	for _, t := range p.placed[p.before:] {
-		own = append(own, int32(p.engine.snap.Instances[t.Instance].Index))
-	}
-	for i := range c.views {
-		if c.allows(p.fitness(i)) {
-			free = append(free, int32(i))
-		}
-	}
-	slices.SortFunc(free, func(i, j int32) int { return cmp.Compare(c.label[i], c.label[j]) })
-	at, way := c.domains.detours(free, own)
-	if at < 0 {
-		return false
-	}
-	for _, w := range way {
-		t := &p.placed[p.before+slices.Index(own, w.from)]
-		c.lift(int(w.from), t.GPUs)
-		t.Instance, t.GPUs = c.views[w.to].ID, p.engine.assign(int(w.to), c.spec.Needs)
-		c.put(int(w.to), t.GPUs)
-	}
-	p.take(int(at))
-	return true
-}
-
-// lift takes back a task that this call placed.
-func (c *class) lift(i int, gpus []int) {
-	v := c.shadow(i)
-	for _, d := range gpus {
-		v.GPUs[d] += c.spec.Needs.PerGPU()
-	}
-	for _, d := range c.demands {
-		if d.metric < len(v.Loads) {
-			v.Loads[d.metric] -= d.load
-		}
-	}
-	c.move(v, i, c.spec.Needs, -1)
 }

@@ -1,6 +1,9 @@
 package placement
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // domainRule is what holds for the domains of one dimension.
 type domainRule uint8
@@ -213,4 +216,32 @@ func (t *domainTree) id(i int) int {
 func (t *domainTree) dead(i int) bool {
 	leaf := t.id(i)
 	return leaf >= 0 && t.nodes[t.nodeOf[leaf]].hosts == 0
+}
+
+// empty returns the tree without its tasks.
+func (t *domainTree) empty() domainTree {
+	out := *t
+	out.nodes = slices.Clone(t.nodes)
+	for v := range out.nodes {
+		out.nodes[v].tasks, out.nodes[v].by = 0, nil
+	}
+	return out
+}
+
+// leaf returns the lowest domain of the instance, -1 for none.
+func (t *domainTree) leaf(i int) int32 {
+	if len(t.leafOf) == 0 {
+		return -1
+	}
+	return t.leafOf[i]
+}
+
+// unit returns the domain that the limit counts the instance's tasks by, -1 for none, and whether it is over the limit.
+func (t *domainTree) unit(i int) (unit int32, over bool) {
+	leaf := t.id(i)
+	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
+		return -1, false
+	}
+	unit = t.unitOf[leaf]
+	return unit, t.nodes[unit].tasks > t.limit
 }

@@ -1,12 +1,14 @@
 package placement
 
-// usable says of each instance whether the rules leave a way to place the target's tasks, at most one on an instance, with
+import "slices"
+
+// Usable says of each instance whether the rules leave a way to place the target's tasks, at most one on an instance, with
 // one on it. Where they leave no way at all it is true of all eligible ones. In trees of several levels it may be true
 // where it is not.
 //
 // The tasks are a flow from the root of the fault domains down to their leaves, through the instances, and up from the
 // leaves of the upgrade domains to their root. A rule is how much may go through a domain, and how much must.
-func (d *Domains) usable(target int) []bool {
+func (d *Domains) Usable(target int) []bool {
 	out := make([]bool, len(d.standing))
 	f := newDomainFlow(d, target)
 	feasible := f.fill()
@@ -148,7 +150,7 @@ func (f *domainFlow) fill() bool {
 
 // search is for each node the edge by which a way with room leads there from the given one; -1 where none does.
 func (f *domainFlow) search(from int32) []int32 {
-	through := filled(len(f.out))
+	through := slices.Repeat([]int32{-1}, len(f.out))
 	queue := []int32{from}
 	for len(queue) > 0 {
 		v := queue[0]

@@ -14,6 +14,3 @@ func (d *Domains) Violated() (fault, upgrade bool) {
 	f, u := d.Excess()
 	return f > 0, u > 0
 }
-
-// Usable is which instances the rules leave a use for.
-func (d *Domains) Usable(target int) []bool { return d.usable(target) }

@@ -169,7 +169,7 @@ func wanted(spec *Spec) string {
 func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
 	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
-		return like.empty(rule)
+		return like.Empty(rule)
 	}
 	n := len(p.instances)
 	fault, upgrade, standing := make([]string, n), make([]string, n), make([]Standing, n)
@@ -187,21 +187,8 @@ func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
 	if p.alikeDomains == nil {
 		p.alikeDomains = map[string]*Domains{}
 	}
-	p.alikeDomains[key] = d.empty(rule)
+	p.alikeDomains[key] = d.Empty(rule)
 	return d
-}
-
-// empty are the same domains under another rule, without tasks; d has none either.
-func (d *Domains) empty(rule Rule) *Domains {
-	out := *d
-	for _, t := range []*domainTree{&out.fault, &out.upgrade} {
-		t.nodes = slices.Clone(t.nodes)
-		for v := range t.nodes {
-			t.nodes[v].by = nil
-		}
-	}
-	out.SetRule(rule)
-	return &out
 }
 
 // addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its

@@ -129,8 +129,8 @@ func (s *moveState) domainsWorse(t int32) [2]bool {
 	domains := s.owners[owner].domains
 	fault, upgrade := domains.Excess()
 	return [2]bool{
-		fault > s.faults[owner] || s.overfills(&domains.fault, t),
-		upgrade > s.upgrades[owner] || s.overfills(&domains.upgrade, t),
+		fault > s.faults[owner] || s.overfills(domains.FaultUnit, t),
+		upgrade > s.upgrades[owner] || s.overfills(domains.UpgradeUnit, t),
 	}
 }
 
@@ -158,22 +158,17 @@ func (s *moveState) permits(g moveStage, t int32) bool {
 }
 
 // overfills reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule
-// is a limit.
-func (s *moveState) overfills(t *domainTree, task int32) bool {
-	leaf := t.id(int(s.at[task]))
-	if leaf < 0 || t.unitOf == nil || t.unitOf[leaf] < 0 {
+// is a limit; unit is the rule's [Domains.FaultUnit] or [Domains.UpgradeUnit].
+func (s *moveState) overfills(unit func(i int) (int32, bool), task int32) bool {
+	full, over := unit(int(s.at[task]))
+	if !over {
 		return false
 	}
-	unit := t.unitOf[leaf]
-	tasks := t.nodes[unit].tasks
-	if tasks <= t.limit {
-		return false
-	}
-	came := int32(0)
 	within := func(i int32) bool {
-		leaf := t.id(int(i))
-		return leaf >= 0 && t.unitOf[leaf] == unit
+		at, _ := unit(int(i))
+		return at == full
 	}
+	came := 0
 	for _, o := range s.moving {
 		if s.tasks[o].owner != s.tasks[task].owner {
 			continue

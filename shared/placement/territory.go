@@ -1,7 +1,5 @@
 package placement
 
-import "slices"
-
 // territory is the domains of the instances that meet a mask and constraints, given up or not, without tasks: all classes that
 // ask for the same share it. Its layout has the regions by domain.
 type territory struct {
@@ -61,10 +59,12 @@ func (t *territory) make() {
 	t.places = make([]place, len(t.layout.regions))
 	for i := range t.views {
 		if r := t.layout.region[i]; r >= 0 && t.listed[i] {
-			t.places[r] = place{1 + t.empty.fault.leaf(i), 1 + t.empty.upgrade.leaf(i)}
+			fault, upgrade := t.empty.Leaf(i)
+			t.places[r] = place{1 + fault, 1 + upgrade}
 		}
 	}
-	t.byFault, t.byUpgrade = make([][]int32, 1+len(t.empty.fault.nodeOf)), make([][]int32, 1+len(t.empty.upgrade.nodeOf))
+	faults, upgrades := t.empty.Sizes()
+	t.byFault, t.byUpgrade = make([][]int32, 1+faults), make([][]int32, 1+upgrades)
 	for r, at := range t.places {
 		t.byFault[at.fault] = append(t.byFault[at.fault], int32(r))
 		t.byUpgrade[at.upgrade] = append(t.byUpgrade[at.upgrade], int32(r))
@@ -88,24 +88,9 @@ func (t *territory) standing(i int) Standing {
 
 // domains are the territory's under a rule, with the tasks of the tally.
 func (t *territory) domains(rule Rule, tasks *tally) *Domains {
-	d := &Domains{standing: t.standings, fault: t.empty.fault.copied(), upgrade: t.empty.upgrade.copied()}
-	d.SetRule(rule)
+	d := t.empty.Empty(rule)
 	for i, n := range tasks.active {
 		d.Add(int(i), int(n))
 	}
 	return d
-}
-
-// copied shares what does not change with tasks. The tree must have none.
-func (t *domainTree) copied() domainTree {
-	out := *t
-	out.nodes = slices.Clone(t.nodes)
-	return out
-}
-
-func (t *domainTree) leaf(i int) int32 {
-	if len(t.leafOf) == 0 {
-		return -1
-	}
-	return t.leafOf[i]
 }

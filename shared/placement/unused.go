@@ -26,7 +26,7 @@ func (e *Engine) Unused(services []Mover) []Unused {
 		c := e.class(&Request{Spec: s.Spec, Target: s.Target}, relaxed(&e.snap.Configuration.Priorities, 0))
 		var can []bool
 		if c.domains != nil && s.Target > 0 {
-			can = c.domains.usable(s.Target)
+			can = c.domains.Usable(s.Target)
 		}
 		for i := range e.views {
 			switch {
