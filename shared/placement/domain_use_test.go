@@ -68,10 +68,11 @@ func TestUsableIsAsTryingEverything(t *testing.T) {
 }
 
 func TestUnused(t *testing.T) {
-	l := grid(sixNodes)
+	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1 and the upgrade domain of N2.
 	var rows []state.Row
-	for i, name := range l.names {
-		rows = append(rows, instance(name, attribute(cluster.AttributeFaultDomain, l.fault[i]), attribute(cluster.AttributeUpgrade, l.upgrade[i])))
+	for i, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
+		rows = append(rows, instance(fmt.Sprintf("N%d", i+1),
+			attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])), attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
 	}
 	five := placement.Mover{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
 	picky := placement.Mover{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
