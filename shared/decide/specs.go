@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -169,7 +170,7 @@ func (c *Specs) alone(spec *placement.Spec, conf *cluster.Configuration) *placem
 		return s
 	}
 	bare := *spec
-	if (placement.Rule{Policy: bare.DomainPolicy}).Governs() {
+	if (domain.Rule{Policy: bare.DomainPolicy}).Governs() {
 		bare.DomainPolicy, bare.PerInstance = "", 1
 	}
 	if soft {

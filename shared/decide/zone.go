@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/domain"
 	service "berth/shared/service"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -74,7 +75,7 @@ func (d *decider) rebalances(s *cluster.Service, def *cluster.TaskDefinition) bo
 		return false
 	case d.snap.Governed()[s.Name] != nil && d.scattered(): // its tasks may be where they are to make room
 		return false
-	case (placement.Rule{Policy: d.serviceRequest(s, def, 1).Spec.DomainPolicy}).Governs(): // it says where the tasks go
+	case (domain.Rule{Policy: d.serviceRequest(s, def, 1).Spec.DomainPolicy}).Governs(): // it says where the tasks go
 		return false
 	case len(s.Rules.Strategies) > 0 && !byZone(s.Rules.Strategies[0]) || s.Rules.Scoring != "": // another rule goes first
 		return false

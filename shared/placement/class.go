@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/domain"
 )
 
 // class is what the engine keeps for the tasks of one spec: their shape, and where the owner has tasks already.
@@ -26,8 +27,8 @@ type class struct {
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	territory    *territory
 	territoryRev int
-	rule         Rule
-	domains      *Domains // nil without a policy
+	rule         domain.Rule
+	domains      *domain.Domains // nil without a policy
 	// faults and upgrades say which domains admit one more task, by [place]: the first is none.
 	faults, upgrades []bool
 }
@@ -83,13 +84,13 @@ func (c *class) govern(target int) {
 		r.follow(c.Engine)
 	}
 	c.territory.follow()
-	rule := RuleOf(c.spec.DomainPolicy, target, &c.snap.Configuration)
+	rule := domain.RuleOf(c.spec.DomainPolicy, target, &c.snap.Configuration)
 	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.given.has(relaxPlacement), c.given.has(relaxFault), c.given.has(relaxUpgrade)
 	if c.domains != nil && c.territoryRev == c.territory.rev && rule == c.rule {
 		return
 	}
 	if c.domains == nil || c.territoryRev != c.territory.rev {
-		c.tally.domains = slices.DeleteFunc(c.tally.domains, func(d *Domains) bool { return d == c.domains })
+		c.tally.domains = slices.DeleteFunc(c.tally.domains, func(d *domain.Domains) bool { return d == c.domains })
 		c.domains = c.territory.domains(rule, c.tally)
 		c.tally.domains = append(c.tally.domains, c.domains)
 	} else {
@@ -219,7 +220,7 @@ const (
 type inUse struct {
 	tallies     map[*tally]bool
 	spreads     map[*spread]bool
-	domains     map[*Domains]bool
+	domains     map[*domain.Domains]bool
 	layouts     map[*layout]bool
 	rules       map[*rule]bool
 	masks       map[*mask]bool
@@ -230,7 +231,7 @@ type inUse struct {
 
 func (e *Engine) inUse() inUse {
 	u := inUse{
-		map[*tally]bool{}, map[*spread]bool{}, map[*Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
+		map[*tally]bool{}, map[*spread]bool{}, map[*domain.Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
 		map[*mask]bool{}, map[*ranking]bool{}, map[*territory]bool{}, map[*audit]bool{},
 	}
 	for _, c := range e.classes {
@@ -269,7 +270,7 @@ func (e *Engine) sweep() {
 	for _, t := range e.tallies {
 		e.owned[t.owner] = append(e.owned[t.owner], t)
 		t.spreads = slices.DeleteFunc(t.spreads, func(s *spread) bool { return !u.spreads[s] })
-		t.domains = slices.DeleteFunc(t.domains, func(d *Domains) bool { return !u.domains[d] })
+		t.domains = slices.DeleteFunc(t.domains, func(d *domain.Domains) bool { return !u.domains[d] })
 	}
 	for _, l := range e.layouts {
 		l.spreads = slices.DeleteFunc(l.spreads, func(s *spread) bool { return !u.spreads[s] })

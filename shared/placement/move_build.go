@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/placement/domain"
 )
 
 // newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
@@ -122,7 +123,7 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		matches: p.matcher(m.Spec),
 	}
 	o.suits = o.matches
-	if rule := RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
+	if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = p.domainsOf(&o, rule)
 	} else if p.levels.placement < 0 {
 		o.suits = p.matcher(&Spec{Attributes: m.Spec.Attributes})
@@ -166,26 +167,26 @@ func wanted(spec *Spec) string {
 }
 
 // domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
-func (p *moveProblem) domainsOf(o *moveOwner, rule Rule) *Domains {
+func (p *moveProblem) domainsOf(o *moveOwner, rule domain.Rule) *domain.Domains {
 	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
 		return like.Empty(rule)
 	}
 	n := len(p.instances)
-	fault, upgrade, standing := make([]string, n), make([]string, n), make([]Standing, n)
+	fault, upgrade, standing := make([]string, n), make([]string, n), make([]domain.Standing, n)
 	for i := range p.instances {
 		v := p.instances[i].view
-		fault[i], upgrade[i], standing[i] = v.FaultDomain(), v.UpgradeDomain(), Eligible
+		fault[i], upgrade[i], standing[i] = v.FaultDomain(), v.UpgradeDomain(), domain.Eligible
 		switch {
 		case !p.instances[i].takes:
-			standing[i] = Closed
+			standing[i] = domain.Closed
 		case o.avoided(i) || !o.matches(i):
-			standing[i] = Barred
+			standing[i] = domain.Barred
 		}
 	}
-	d := NewDomains(fault, upgrade, standing, rule)
+	d := domain.NewDomains(fault, upgrade, standing, rule)
 	if p.alikeDomains == nil {
-		p.alikeDomains = map[string]*Domains{}
+		p.alikeDomains = map[string]*domain.Domains{}
 	}
 	p.alikeDomains[key] = d.Empty(rule)
 	return d

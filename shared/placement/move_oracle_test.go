@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
 )
 
@@ -163,7 +164,7 @@ type moveOracle struct {
 	movable []bool
 	at      []int // per task, -1 for none
 	start   []int
-	domains map[string]*placement.Domains
+	domains map[string]*domain.Domains
 	levels  [4]int                // placement, capacity, fault, upgrade
 	first   map[string]moveFigure // at the start
 	best    [4][]int64            // per stage
@@ -180,7 +181,7 @@ type moveFigure struct {
 func (f moveFigure) roof(limit int64, was moveFigure) int64 { return max(limit-f.ending, was.value) }
 
 func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
-	o := &moveOracle{moveWorld: w, snap: s, domains: map[string]*placement.Domains{}, thrifty: w.newcomers > 0}
+	o := &moveOracle{moveWorld: w, snap: s, domains: map[string]*domain.Domains{}, thrifty: w.newcomers > 0}
 	p := w.configuration.Priorities
 	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
 	for _, t := range w.world.tasks {
@@ -199,7 +200,7 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	}
 	o.start = slices.Clone(o.at)
 	for name, m := range w.owners {
-		if rule := placement.RuleOf(m.Spec.DomainPolicy, m.Target, &w.configuration); rule.Governs() {
+		if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &w.configuration); rule.Governs() {
 			o.domains[name] = o.domainsOf(m.Spec, rule)
 		}
 	}
@@ -207,22 +208,22 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	return o
 }
 
-func (o *moveOracle) domainsOf(spec *placement.Spec, rule placement.Rule) *placement.Domains {
+func (o *moveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.Domains {
 	var fault, upgrade []string
-	var standing []placement.Standing
+	var standing []domain.Standing
 	for i, v := range o.instances {
 		fault, upgrade = append(fault, v.FaultDomain()), append(upgrade, v.UpgradeDomain())
 		probe := task("", v.ID, owner(spec.Owner))
 		switch {
 		case !o.open(i):
-			standing = append(standing, placement.Closed)
+			standing = append(standing, domain.Closed)
 		case o.avoided(probe, i) || !o.matches(probe, i):
-			standing = append(standing, placement.Barred)
+			standing = append(standing, domain.Barred)
 		default:
-			standing = append(standing, placement.Eligible)
+			standing = append(standing, domain.Eligible)
 		}
 	}
-	return placement.NewDomains(fault, upgrade, standing, rule)
+	return domain.NewDomains(fault, upgrade, standing, rule)
 }
 
 func (o *moveOracle) open(i int) bool {
@@ -242,7 +243,7 @@ func (o *moveOracle) matches(t *cluster.Task, i int) bool {
 
 func (o *moveOracle) most(owner string) int64 {
 	spec := o.owners[owner].Spec
-	if (placement.Rule{Policy: spec.DomainPolicy}).Governs() {
+	if (domain.Rule{Policy: spec.DomainPolicy}).Governs() {
 		return 1
 	}
 	return int64(spec.PerInstance)
@@ -315,7 +316,7 @@ func (o *moveOracle) limits(v *cluster.Instance) map[string][2]int64 {
 	return out
 }
 
-func (o *moveOracle) spread(name string, d *placement.Domains, out map[string]moveFigure) {
+func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveFigure) {
 	units := map[string]int64{}
 	add := func(sign int) {
 		for n, t := range o.tasks {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
 )
 
@@ -25,8 +26,8 @@ type moveProblem struct {
 	// configuration is the Rev of the cluster's.
 	configuration int64
 
-	alikeDomains map[string]*Domains // by what they depend on
-	matching     map[string][]uint8  // likewise, per instance: 0 unknown, 1 no, 2 yes
+	alikeDomains map[string]*domain.Domains // by what they depend on
+	matching     map[string][]uint8         // likewise, per instance: 0 unknown, 1 no, 2 yes
 }
 
 // The dimensions that are not metrics.
@@ -89,7 +90,7 @@ type moveOwner struct {
 	mover   Mover
 	most    int // tasks that may share an instance, 0 for any number
 	tasks   []int32
-	domains *Domains // nil where no rule concerns its tasks
+	domains *domain.Domains // nil where no rule concerns its tasks
 	// matches reports that the instance has what a task must find, suits that it may have one: constraints may be ignored.
 	// avoided reports that it gets none of these all the same.
 	matches, suits, avoided func(i int) bool

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
 )
 
@@ -240,25 +241,25 @@ func (o *oracle) room(i *cluster.Instance, l left) (full string, buffered bool) 
 }
 
 // domains are made from the rows; what they admit has an oracle of its own.
-func (o *oracle) domains() *placement.Domains {
+func (o *oracle) domains() *domain.Domains {
 	var fault, upgrade []string
-	var standings []placement.Standing
+	var standings []domain.Standing
 	for _, i := range o.instances {
-		standing := placement.Eligible
+		standing := domain.Eligible
 		switch {
 		case i.Status == cluster.InstanceInactive:
-			standing = placement.Away
+			standing = domain.Away
 		case i.Status != cluster.InstanceActive || !i.AgentConnected || cordoned(i):
-			standing = placement.Closed
+			standing = domain.Closed
 		case absent(o.request.Spec, i) != "" || o.broken(i) != "" || slices.Contains(o.request.Spec.Avoid, i.ID):
-			standing = placement.Barred
+			standing = domain.Barred
 		}
 		fault, upgrade, standings = append(fault, i.FaultDomain()), append(upgrade, i.UpgradeDomain()), append(standings, standing)
 	}
-	rule := placement.RuleOf(o.request.Spec.DomainPolicy, o.request.Target, o.config)
+	rule := domain.RuleOf(o.request.Spec.DomainPolicy, o.request.Target, o.config)
 	rule.NoConstraints = !o.binds(o.config.Priorities.Placement)
 	rule.NoFault, rule.NoUpgrade = !o.binds(o.config.Priorities.FaultDomain), !o.binds(o.config.Priorities.UpgradeDomain)
-	d := placement.NewDomains(fault, upgrade, standings, rule)
+	d := domain.NewDomains(fault, upgrade, standings, rule)
 	for _, t := range o.tasks {
 		if i := o.find(t.Instance); o.counts(t) && i != nil {
 			d.Add(slices.Index(o.instances, i), 1)

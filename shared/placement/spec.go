@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/placement/domain"
 )
 
 // Spec is what the tasks of one kind need and want. It is made once and never changed: what the engine keeps for it goes
@@ -74,7 +75,7 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 }
 
 // governed reports whether a domain policy governs the tasks (P1–P6).
-func (s *Spec) governed() bool { return Rule{Policy: s.DomainPolicy}.Governs() }
+func (s *Spec) governed() bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
 // most is how many of the tasks may share an instance, 0 for any number.
 func (s *Spec) most() int32 {

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"berth/shared/cluster"
+	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
 )
 
@@ -19,7 +20,7 @@ type tally struct {
 	// dense are the active ones once more, by index, for a ranking of the owner's own; nil where there is none.
 	dense   []int64
 	spreads []*spread
-	domains []*Domains // that count them too
+	domains []*domain.Domains // that count them too
 }
 
 // tallyOf is the count for the owner and group, made where there is none yet; exclusive if it must know what is held.

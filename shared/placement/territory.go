@@ -1,12 +1,14 @@
 package placement
 
+import "berth/shared/placement/domain"
+
 // territory is the domains of the instances that meet a mask and constraints, given up or not, without tasks: all classes that
 // ask for the same share it. Its layout has the regions by domain.
 type territory struct {
 	*Engine
 	members   *members
-	standings []Standing
-	empty     *Domains
+	standings []domain.Standing
+	empty     *domain.Domains
 	layout    *layout
 	layoutRev int
 	places    []place // of the layout's regions
@@ -49,13 +51,13 @@ func (t *territory) follow() {
 func (t *territory) make() {
 	n := len(t.views)
 	fault, upgrade := make([]string, n), make([]string, n)
-	t.standings = make([]Standing, n)
+	t.standings = make([]domain.Standing, n)
 	for i, v := range t.views {
 		if t.standings[i] = t.standing(i); t.listed[i] {
 			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
 		}
 	}
-	t.empty = NewDomains(fault, upgrade, t.standings, Rule{})
+	t.empty = domain.NewDomains(fault, upgrade, t.standings, domain.Rule{})
 	t.places = make([]place, len(t.layout.regions))
 	for i := range t.views {
 		if r := t.layout.region[i]; r >= 0 && t.listed[i] {
@@ -74,20 +76,20 @@ func (t *territory) make() {
 }
 
 // standing is what the instance is to the domains.
-func (t *territory) standing(i int) Standing {
+func (t *territory) standing(i int) domain.Standing {
 	switch {
 	case !t.listed[i]:
-		return Away
+		return domain.Away
 	case !t.open[i]:
-		return Closed
+		return domain.Closed
 	case !t.members.has(i):
-		return Barred
+		return domain.Barred
 	}
-	return Eligible
+	return domain.Eligible
 }
 
 // domains are the territory's under a rule, with the tasks of the tally.
-func (t *territory) domains(rule Rule, tasks *tally) *Domains {
+func (t *territory) domains(rule domain.Rule, tasks *tally) *domain.Domains {
 	d := t.empty.Empty(rule)
 	for i, n := range tasks.active {
 		d.Add(int(i), int(n))

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/domain"
 )
 
 // Demand is a group of waiting tasks that all need the same, and what that asks of the capacity provider (C2).
@@ -137,7 +138,7 @@ func requirements(s *placement.Spec) string {
 	return fmt.Sprintf("%+v %v %q %q %v %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules, s.Loads, owner)
 }
 
-func governed(s *placement.Spec) bool { return placement.Rule{Policy: s.DomainPolicy}.Governs() }
+func governed(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
 // bound is the least number of instances that the group's tasks need beside the room there is.
 func (c *census) bound(g *group, big, small *blank) {

@@ -45,21 +45,24 @@ var rules = []rule{
 	{path: "shared/state", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/snapshot", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/constraint", pure: true},
-	{path: "shared/placement", may: []string{"shared/constraint", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/placement/domain", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/placement", pure: true, may: []string{
+		"shared/placement/domain", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster",
+	}},
 	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},
-	{path: "shared/scaling", may: []string{"shared/placement", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/decide", pure: true, may: []string{
-		"shared/service", "shared/placement", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
 		"shared/handler", "shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{
-		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/service", "shared/placement", "shared/constraint",
+		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/service", "shared/placement/...", "shared/constraint",
 		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/transport", may: []string{"shared/cluster"}},
@@ -84,7 +87,7 @@ var rules = []rule{
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
 		"", "cmd/...", "shared/handler/...", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
-		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement", "shared/constraint", "shared/service", "shared/servicefabric",
+		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},
 	{path: ""},

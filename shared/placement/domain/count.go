@@ -1,4 +1,4 @@
-package placement
+package domain
 
 // settle makes the rule hold for the tasks that are there.
 func (t *domainTree) settle(rule domainRule, target int) {

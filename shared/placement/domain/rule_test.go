@@ -1,4 +1,4 @@
-package placement_test
+package domain_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/placement"
+	"berth/shared/placement/domain"
 )
 
 // racks is a cluster in which fault domains are given in full and upgrade domains are all one per instance: no rule.
@@ -96,7 +96,7 @@ func TestBranchesMayHaveDifferentDepth(t *testing.T) {
 
 func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	for _, standing := range []placement.Standing{placement.Closed, placement.Barred} {
+	for _, standing := range []domain.Standing{domain.Closed, domain.Barred} {
 		l.standing[4], l.standing[5] = standing, standing
 		d := l.domains(rule(cluster.PolicyDifference, 5), "n0", "n2", "n4", "n5")
 		expect(t, "two in c", violated(d), "fault=false upgrade=false")
@@ -109,7 +109,7 @@ func TestDomainWithoutEligibleInstanceIsNone(t *testing.T) {
 // Where constraints are ignored or given up, a domain in which no instance meets them may have as many as the others.
 func TestDomainWithoutEligibleInstanceWhereConstraintsDoNotBind(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	l.standing[4], l.standing[5] = placement.Barred, placement.Barred
+	l.standing[4], l.standing[5] = domain.Barred, domain.Barred
 	for policy, want := range map[cluster.DomainPolicy]string{
 		cluster.PolicyDifference: "true true false", cluster.PolicyQuorum: "true true false", cluster.PolicyNonpacking: "true false false",
 	} {
@@ -139,7 +139,7 @@ func TestDropsComeFromAboveTheBase(t *testing.T) {
 func TestNonpackingIsForTopLevelFaultDomains(t *testing.T) {
 	l := racks("fd:/a/r", "fd:/a/s", "fd:/b/r")
 	l.upgrade = []string{"u", "u", "v"}
-	d := l.domains(placement.Rule{Policy: cluster.PolicyNonpacking, Target: 3, NoSwitch: true}, "n0")
+	d := l.domains(domain.Rule{Policy: cluster.PolicyNonpacking, Target: 3, NoSwitch: true}, "n0")
 	expect(t, "the other rack of a", d.AdmitsFault(d.Fault(1)), false)
 	expect(t, "b", d.Admits(2), true)
 	d.Add(1, 1)
@@ -167,13 +167,13 @@ func TestAdaptiveIsQuorumSafeWithAsManyNodesAsTheProduct(t *testing.T) {
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
 	l = grid("A=0,0 B=0,1 C=1,0 D=1,1 E=1,1")
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), false)
-	l.standing[4] = placement.Barred
+	l.standing[4] = domain.Barred
 	expectLogic(t, l.domains(rule(cluster.PolicyAdaptive, 2)), true)
 }
 
 func TestQuorumSafetyCountsDomainsWithoutEligibleInstances(t *testing.T) {
 	l := racks("fd:/a", "fd:/a", "fd:/a", "fd:/b", "fd:/b", "fd:/c", "fd:/c")
-	l.standing[0], l.standing[1], l.standing[2] = placement.Closed, placement.Closed, placement.Closed
+	l.standing[0], l.standing[1], l.standing[2] = domain.Closed, domain.Closed, domain.Closed
 	d := l.domains(rule(cluster.PolicyQuorum, 4), "n0", "n1", "n2", "n3")
 	expect(t, "three of four in a", violated(d), "fault=true upgrade=false")
 	r := rule(cluster.PolicyNonpacking, 4)

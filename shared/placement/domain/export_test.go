@@ -1,7 +1,4 @@
-package placement
-
-// Forgetful has the engine give up the older half of what it keeps whenever it makes more.
-func (e *Engine) Forgetful() { e.maxMemory, e.evictEvery = 0, 1 }
+package domain
 
 // Admits reports whether an eligible instance may have one more new task as far as its domains go.
 func (d *Domains) Admits(i int) bool {

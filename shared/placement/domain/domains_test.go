@@ -1,4 +1,4 @@
-package placement_test
+package domain_test
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/placement"
+	"berth/shared/placement/domain"
 )
 
 // layout is a cluster of named instances, each eligible, with its fault domain and upgrade domain.
 type layout struct {
 	names          []string
 	fault, upgrade []string
-	standing       []placement.Standing
+	standing       []domain.Standing
 }
 
 // grid reads "N1=0,0 N2=1,1": instances with the numbers of fault domain and upgrade domain.
@@ -32,14 +32,14 @@ func (l *layout) add(name, fault, upgrade string) {
 	l.names = append(l.names, name)
 	l.fault = append(l.fault, fault)
 	l.upgrade = append(l.upgrade, upgrade)
-	l.standing = append(l.standing, placement.Eligible)
+	l.standing = append(l.standing, domain.Eligible)
 }
 
 func (l *layout) at(name string) int { return slices.Index(l.names, name) }
 
 // domains are those under the rule, with one task on each of the named instances.
-func (l *layout) domains(rule placement.Rule, tasks ...string) *placement.Domains {
-	d := placement.NewDomains(l.fault, l.upgrade, l.standing, rule)
+func (l *layout) domains(rule domain.Rule, tasks ...string) *domain.Domains {
+	d := domain.NewDomains(l.fault, l.upgrade, l.standing, rule)
 	for _, name := range tasks {
 		d.Add(l.at(name), 1)
 	}
@@ -47,7 +47,7 @@ func (l *layout) domains(rule placement.Rule, tasks ...string) *placement.Domain
 }
 
 // open are the instances that could take one more task and have none yet.
-func (l *layout) open(d *placement.Domains, tasks ...string) string {
+func (l *layout) open(d *domain.Domains, tasks ...string) string {
 	var out []string
 	for i, name := range l.names {
 		if d.Admits(i) && !slices.Contains(tasks, name) {
@@ -58,7 +58,7 @@ func (l *layout) open(d *placement.Domains, tasks ...string) string {
 }
 
 // complete are all sets of n instances in which every task was admitted in some order and no rule is broken.
-func (l *layout) complete(d *placement.Domains, n int) []string {
+func (l *layout) complete(d *domain.Domains, n int) []string {
 	found := map[string]bool{}
 	var chosen []int
 	var grow func()
@@ -99,13 +99,13 @@ func (l *layout) sorted(chosen []int) string {
 	return strings.Join(names, " ")
 }
 
-func violated(d *placement.Domains) string {
+func violated(d *domain.Domains) string {
 	fault, upgrade := d.Violated()
 	return fmt.Sprintf("fault=%v upgrade=%v", fault, upgrade)
 }
 
-func rule(policy cluster.DomainPolicy, target int) placement.Rule {
-	return placement.Rule{Policy: policy, Target: target}
+func rule(policy cluster.DomainPolicy, target int) domain.Rule {
+	return domain.Rule{Policy: policy, Target: target}
 }
 
 // The worked examples of Service Fabric's document on describing a cluster: five fault domains, five upgrade domains.
@@ -170,7 +170,7 @@ func TestTargetOfFourGoesBackToMaximumDifference(t *testing.T) {
 }
 
 // repairs are the moves of one task that leave no rule broken.
-func (l *layout) repairs(d *placement.Domains, tasks ...string) string {
+func (l *layout) repairs(d *domain.Domains, tasks ...string) string {
 	var out []string
 	for _, from := range tasks {
 		for i, to := range l.names {
@@ -212,7 +212,7 @@ func TestMoreNodesDoNotHelpMaximumDifference(t *testing.T) {
 	}
 }
 
-func expectLogic(t *testing.T, d *placement.Domains, quorum bool) {
+func expectLogic(t *testing.T, d *domain.Domains, quorum bool) {
 	t.Helper()
 	fault, upgrade := d.Logic()
 	expect(t, "quorum safety of fault domains", fault, quorum)

@@ -1,11 +1,11 @@
-package placement_test
+package domain_test
 
 import (
 	"fmt"
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/placement"
+	"berth/shared/placement/domain"
 )
 
 // matrix is a cluster of three data centers with 17 racks each and 20 upgrade domains.
@@ -21,7 +21,7 @@ func BenchmarkNewDomains(b *testing.B) {
 	l := matrix(15000)
 	b.ReportAllocs()
 	for b.Loop() {
-		placement.NewDomains(l.fault, l.upgrade, l.standing, rule(cluster.PolicyAdaptive, 100))
+		domain.NewDomains(l.fault, l.upgrade, l.standing, rule(cluster.PolicyAdaptive, 100))
 	}
 }
 

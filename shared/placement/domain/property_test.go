@@ -1,4 +1,4 @@
-package placement_test
+package domain_test
 
 import (
 	"slices"
@@ -8,21 +8,21 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
-	"berth/shared/placement"
+	"berth/shared/placement/domain"
 )
 
 // plain is one dimension of the specification: no counters, every question answered by recursion over the paths.
 type plain struct {
 	paths    [][]string // per instance, all equally long; nil in no domain
-	standing []placement.Standing
+	standing []domain.Standing
 	tasks    []int
 }
 
-func newPlain(names []string, standing []placement.Standing, tasks []int) *plain {
+func newPlain(names []string, standing []domain.Standing, tasks []int) *plain {
 	p := &plain{paths: make([][]string, len(names)), standing: standing, tasks: tasks}
 	depth := 0
 	for i, name := range names {
-		if name != "" && standing[i] != placement.Away {
+		if name != "" && standing[i] != domain.Away {
 			p.paths[i] = strings.Split(strings.TrimPrefix(name, "fd:/"), "/")
 			depth = max(depth, len(p.paths[i]))
 		}
@@ -51,7 +51,7 @@ func (p *plain) count(prefix []string) int {
 
 func (p *plain) hosts(prefix []string) int {
 	return p.sum(prefix, func(i int) int {
-		if p.standing[i] == placement.Eligible {
+		if p.standing[i] == domain.Eligible {
 			return 1
 		}
 		return 0
@@ -165,7 +165,7 @@ func (p *plain) instances() int {
 func (p *plain) crowded() bool {
 	return slices.ContainsFunc(p.children(nil), func(c []string) bool {
 		return p.sum(c, func(i int) int {
-			if p.standing[i] >= placement.Barred {
+			if p.standing[i] >= domain.Barred {
 				return 1
 			}
 			return 0
@@ -176,12 +176,12 @@ func (p *plain) crowded() bool {
 // specification is both dimensions under a rule.
 type specification struct {
 	fault, upgrade             *plain
-	rule                       placement.Rule
+	rule                       domain.Rule
 	noFault, noUpgrade         bool
 	quorumFault, quorumUpgrade bool
 }
 
-func newSpecification(l *layout, r placement.Rule, tasks []int) *specification {
+func newSpecification(l *layout, r domain.Rule, tasks []int) *specification {
 	s := &specification{rule: r, fault: newPlain(l.fault, l.standing, tasks), upgrade: newPlain(l.upgrade, l.standing, tasks)}
 	built := s.fault.tops() < s.fault.instances()
 	faults, upgrades := 0, s.upgrade.branches()
@@ -217,7 +217,7 @@ func (p *plain) violated(nonpacking, quorum bool, target int) bool {
 func (s *specification) admits(i int) bool {
 	nonpacking := s.rule.Policy == cluster.PolicyNonpacking
 	dead := s.rule.NoConstraints
-	return (s.fault.standing[i] == placement.Eligible || dead && s.fault.standing[i] == placement.Barred) &&
+	return (s.fault.standing[i] == domain.Eligible || dead && s.fault.standing[i] == domain.Barred) &&
 		(s.noFault || s.fault.admits(i, dead, nonpacking, s.quorumFault, s.rule.Target)) &&
 		(s.noUpgrade || s.upgrade.admits(i, dead, false, s.quorumUpgrade, s.rule.Target))
 }
@@ -250,15 +250,15 @@ func genLayout(t *rapid.T) *layout {
 			upgrade = string(rune('u' + rapid.IntRange(0, flat).Draw(t, "upgrade")))
 		}
 		l.add(string(rune('A'+i)), fault, upgrade)
-		l.standing[i] = rapid.SampledFrom([]placement.Standing{
-			placement.Eligible, placement.Eligible, placement.Eligible, placement.Barred, placement.Closed, placement.Away,
+		l.standing[i] = rapid.SampledFrom([]domain.Standing{
+			domain.Eligible, domain.Eligible, domain.Eligible, domain.Barred, domain.Closed, domain.Away,
 		}).Draw(t, "standing")
 	}
 	return l
 }
 
-func genRule(t *rapid.T) placement.Rule {
-	return placement.Rule{
+func genRule(t *rapid.T) domain.Rule {
+	return domain.Rule{
 		Policy:        rapid.SampledFrom(append([]cluster.DomainPolicy{""}, cluster.DomainPolicies...)).Draw(t, "policy"),
 		Target:        rapid.IntRange(0, 12).Draw(t, "target"),
 		QuorumFault:   rapid.Bool().Draw(t, "quorum fault"),
@@ -295,7 +295,7 @@ func TestDomainsAreAsTheSpecification(t *testing.T) {
 	})
 }
 
-func checkDomains(t *rapid.T, l *layout, r placement.Rule, d *placement.Domains, tasks []int) {
+func checkDomains(t *rapid.T, l *layout, r domain.Rule, d *domain.Domains, tasks []int) {
 	s := newSpecification(l, r, tasks)
 	fault, upgrade := d.Violated()
 	wantFault, wantUpgrade := s.violated()

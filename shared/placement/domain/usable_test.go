@@ -1,0 +1,66 @@
+package domain_test
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/shared/cluster"
+	"berth/shared/placement/domain"
+)
+
+// usedBy tries every way to place n tasks, and is which instances any that keeps the rules uses; ok where there is one.
+func (l *layout) usedBy(rule domain.Rule, n int) (used []bool, ok bool) {
+	used = make([]bool, len(l.names))
+	for set := range uint(1) << len(l.names) {
+		if bits.OnesCount(set) != n {
+			continue
+		}
+		d, eligible := domain.NewDomains(l.fault, l.upgrade, l.standing, rule), true
+		for i := range l.names {
+			if set&(1<<i) != 0 {
+				d.Add(i, 1)
+				eligible = eligible && l.standing[i] == domain.Eligible
+			}
+		}
+		if fault, upgrade := d.Violated(); !eligible || fault || upgrade {
+			continue
+		}
+		ok = true
+		for i := range l.names {
+			used[i] = used[i] || set&(1<<i) != 0
+		}
+	}
+	return used, ok
+}
+
+// TestUsableIsAsTryingEverything: exactly where fault domains have one level, and never too little where they have more.
+func TestUsableIsAsTryingEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, deep := &layout{}, rapid.Bool().Draw(t, "deep")
+		for i := range rapid.IntRange(1, 8).Draw(t, "instances") {
+			fault := fmt.Sprintf("fd:/%d", rapid.IntRange(0, 3).Draw(t, "fault"))
+			if deep {
+				fault += fmt.Sprintf("/%d", rapid.IntRange(0, 1).Draw(t, "rack"))
+			}
+			l.add(fmt.Sprint("n", i), fault, fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "upgrade")))
+			l.standing[i] = rapid.SampledFrom([]domain.Standing{
+				domain.Eligible, domain.Eligible, domain.Eligible, domain.Barred, domain.Closed,
+			}).Draw(t, "standing")
+		}
+		n := rapid.IntRange(1, len(l.names)).Draw(t, "target")
+		policy := rapid.SampledFrom([]cluster.DomainPolicy{
+			cluster.PolicyDifference, cluster.PolicyQuorum, cluster.PolicyNonpacking, cluster.PolicyIgnore, cluster.PolicyAdaptive,
+		}).Draw(t, "policy")
+		got := domain.NewDomains(l.fault, l.upgrade, l.standing, rule(policy, n)).Usable(n)
+		want, possible := l.usedBy(rule(policy, n), n)
+		for i := range l.names {
+			wanted := possible && want[i] || !possible && l.standing[i] == domain.Eligible
+			if got[i] != wanted && (!deep || wanted) {
+				t.Fatalf("%s: usable %v, not %v; %+v, %s, %d tasks", l.names[i], got[i], wanted, l, policy, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/state"
+)
+
+func TestUnused(t *testing.T) {
+	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1 and the upgrade domain of N2.
+	var rows []state.Row
+	for i, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
+		rows = append(rows, instance(fmt.Sprintf("N%d", i+1),
+			attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])), attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
+	}
+	five := placement.Mover{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
+	picky := placement.Mover{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
+	e := placement.New(snapshotOf(rows...))
+	unused := func(services ...placement.Mover) (out []string) {
+		for _, u := range e.Unused(services) {
+			out = append(out, u.Instance+": "+u.Why)
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		services []placement.Mover
+		want     []string
+	}{
+		"MaximumDifferenceNeverUsesN6":          {[]placement.Mover{five}, []string{"N6: the domain rules leave it out for five"}},
+		"NorDoesOneWhoseConstraintsHoldNowhere": {[]placement.Mover{five, picky}, []string{"N6: the domain rules leave it out for five"}},
+		"AnotherServiceUsesIt":                  {[]placement.Mover{five, {Name: "any", Spec: &placement.Spec{Owner: "any"}, Target: 1}}, nil},
+		"QuorumSafetyDoes":                      {[]placement.Mover{{Name: "safe", Spec: &placement.Spec{Owner: "safe", DomainPolicy: cluster.PolicyQuorum}, Target: 5}}, nil},
+		"NoService":                             {nil, nil},
+	} {
+		if got := unused(c.services...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := unused(picky); len(got) != 6 || got[0] != "N1: what the services ask of an instance holds for none of them there" {
+		t.Errorf("%q", got)
+	}
+}
