@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,27 +11,31 @@ import (
 	"berth/shared/state"
 )
 
-// protect has the instances of these starts protected from scale-in that managed scaling has let go of (C6), and reports
-// whether the starts may be made. The note that they may be taken is taken back first: managed scaling, which may just be about to
-// let go of them, finds it gone and protects them again. A group that refuses is taking the instance already: the task is replaced with it.
-func (d *drainer) protect(group []state.StartItem) bool {
+// protectInstances protects the released instances among these starts from scale-in again (C6), and
+// reports whether the starts may be made. It first clears the row's note that the instance is
+// released: managed scaling, which may be about to remove the protection at this moment, then finds
+// the note gone and protects the instance itself. If the group refuses, it is terminating the
+// instance already; the task starts all the same and is replaced with the instance.
+func protectInstances(ctx context.Context, r *round, group []state.StartItem) bool {
 	released := map[string][]string{}
 	for _, s := range group {
-		if s.ReleasedIn != "" && d.Groups != nil {
-			if err := d.takeBack(s.Instance); err != nil {
-				handler.Logger(d.Log).Warn("taking back that an instance may be taken", "cluster", d.cluster, "instance", s.Instance, "error", err)
+		if s.ReleasedIn != "" && r.Groups != nil {
+			if err := clearReleased(ctx, r, s.Instance); err != nil {
+				handler.Logger(r.Log).Warn("clearing the release of an instance", "cluster", r.cluster, "instance",
+					s.Instance, "error", err)
 				return false
 			}
 			released[s.ReleasedIn] = append(released[s.ReleasedIn], s.EC2InstanceID)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(released)) {
-		err := d.Groups.SetInstanceProtection(d.ctx, name, released[name], true)
+		err := r.Groups.SetInstanceProtection(ctx, name, released[name], true)
 		if err == nil {
 			continue
 		}
 		code := cluster.ErrorCode(err)
-		handler.Logger(d.Log).Warn("protecting instances before tasks start there", "cluster", d.cluster, "group", name, "error", err)
+		handler.Logger(r.Log).Warn("protecting instances before tasks start there", "cluster", r.cluster, "group", name,
+			"error", err)
 		if code == cluster.CodeServer || code == cluster.CodeThrottling || code == cluster.CodeAccessDenied {
 			return false
 		}
@@ -38,10 +43,10 @@ func (d *drainer) protect(group []state.StartItem) bool {
 	return true
 }
 
-// takeBack writes down that no group may take the instance.
-func (d *drainer) takeBack(id string) error {
+// clearReleased records that no Auto Scaling group may terminate the instance.
+func clearReleased(ctx context.Context, r *round, id string) error {
 	return state.RetryRaces("protecting instance "+id, func() error {
-		row, err := d.State.Get(d.ctx, state.InstanceKey(d.cluster, id))
+		row, err := r.State.Get(ctx, state.InstanceKey(r.cluster, id))
 		if err != nil {
 			return fmt.Errorf("reading instance %s: %w", id, err)
 		}
@@ -52,7 +57,7 @@ func (d *drainer) takeBack(id string) error {
 		next := *i
 		next.Rev++
 		next.Stamp, next.ReleasedIn = 0, ""
-		_, err = d.State.Write(d.ctx, state.Write{Put: &next})
+		_, err = r.State.Write(ctx, state.Write{Put: &next})
 		return err
 	})
 }

@@ -200,7 +200,7 @@ func (h *Handler) write(ctx context.Context, t *cluster.Target, seen *sightings)
 		}
 		return changed
 	}
-	now, err := dispatch.ChangeTarget(ctx, h.State, t, change)
+	now, err := dispatch.UpdateTarget(ctx, h.State, t, change)
 	if err != nil || now == nil || !lost {
 		return err
 	}

@@ -10,8 +10,11 @@ import (
 	"berth/shared/state"
 )
 
-// lease takes up to want calls from the account's token bucket for StartTask and StopTask and returns how many it got.
-func (h *Handler) lease(ctx context.Context, want int) (int, error) {
+// leaseTokens takes up to want tokens from the bucket that StartTask and StopTask share in this
+// account and Region, and returns how many it got. The bucket is one row: StartRate tokens a second
+// flow in, StartBurst is the most it holds. With 40 a second and 100 at most, an idle account may
+// start 1,000 tasks at once (100 calls of 10 tasks).
+func (h *Handler) leaseTokens(ctx context.Context, want int) (int, error) {
 	const name = "start"
 	key := state.Key{Cluster: state.Directory, Sort: state.PrefixBucket + name}
 	for range state.MaxRaces {
@@ -20,10 +23,11 @@ func (h *Handler) lease(ctx context.Context, want int) (int, error) {
 			return 0, fmt.Errorf("reading the token bucket: %w", err)
 		}
 		now := h.Clock.Now()
-		next := state.Bucket{Head: cluster.Head{Cluster: state.Directory}, Name: name, Tokens: h.Settings.StartBurst, At: now}
+		next := state.Bucket{Head: cluster.Head{Cluster: state.Directory}, Name: name, Tokens: h.Settings.StartBurst,
+			At: now}
 		if old, ok := row.(*state.Bucket); ok && old != nil {
 			next = *old
-			// A clock that lags behind another's gives no tokens and takes none.
+			// Clocks differ between environments. One that lags adds no tokens and removes none.
 			if passed := now.Sub(old.At).Seconds(); passed > 0 {
 				next.Tokens = math.Min(h.Settings.StartBurst, old.Tokens+passed*h.Settings.StartRate)
 				next.At = now

@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/observe"
+	"berth/shared/state"
+)
+
+// Handler is the dispatch function: its ports, its settings, and what an execution environment
+// remembers.
+type Handler struct {
+	State         state.State
+	ECS           handler.ECS
+	LoadBalancers handler.LoadBalancers
+	Registries    handler.Registries
+	// Groups protects instances from scale-in before tasks start there; nil if no group is managed.
+	Groups handler.AutoScaling
+	// Bus takes service events; nil publishes none.
+	Bus handler.EventBus
+	// Account completes the ARNs in published events.
+	Account  cluster.Account
+	Clock    handler.Clock
+	Settings handler.Settings
+	Log      *slog.Logger
+	// Figures counts what operators watch; nil counts nothing.
+	Figures *handler.Figures
+
+	rotation handler.Rotation
+	// refused holds, by task, the attempt that ECS certainly did not carry out. It need not settle.
+	refused map[state.Key]int32
+}
+
+// firstPage and lastPage bound how many outbox rows are read at once. The first page is small
+// because one large row may use up all tokens; pages double from there.
+const firstPage, lastPage = 2, 64
+
+// Records drains the outbox of each cluster that the batch names. It never holds up the stream:
+// what fails is retried by a due row, and by the schedule.
+func (h *Handler) Records(ctx context.Context, records []state.Record) (retryFrom string, err error) {
+	h.Figures.Add(handler.RecordsHandled, len(records))
+	seen := map[string]bool{}
+	for _, r := range records {
+		if name := r.Key.Cluster; !seen[name] {
+			seen[name] = true
+			h.drainOrRetry(ctx, name)
+		}
+	}
+	return "", nil
+}
+
+// drainOrRetry drains an outbox, and schedules another try in a second if that fails.
+func (h *Handler) drainOrRetry(ctx context.Context, name string) {
+	if err := h.drain(ctx, name, 0); err != nil {
+		handler.Logger(h.Log).Error("draining the outbox", "cluster", name, "error", err)
+		if err := h.scheduleDrain(ctx, name, time.Second, 0); err != nil {
+			handler.Logger(h.Log).Error("scheduling the next round", "cluster", name, "error", err)
+		}
+	}
+}
+
+// Messages handles wake-up messages: it runs the due rows of the cluster that each names. It
+// returns the ids of messages to deliver again. A message that names no cluster is logged and
+// dropped.
+func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
+	h.Figures.Add(handler.EventsHandled, len(messages))
+	done := map[string]bool{}
+	for _, m := range messages {
+		var w handler.WakeUp
+		if err := json.Unmarshal(m.Body, &w); err != nil || w.Cluster == "" {
+			handler.Logger(h.Log).Warn("dropping a wake-up message", "message", m.ID, "error", err)
+			continue
+		}
+		if done[w.Cluster] {
+			continue
+		}
+		if err := h.runDueRows(ctx, w.Cluster, false); err != nil {
+			handler.Logger(h.Log).Error("running due rows", "cluster", w.Cluster, "error", err)
+			retry = append(retry, m.ID)
+			continue
+		}
+		done[w.Cluster] = true
+	}
+	return retry
+}
+
+// Schedule runs each minute. It runs the due rows of every cluster, and drains outboxes whose
+// stream record was lost.
+func (h *Handler) Schedule(ctx context.Context, name string) error {
+	if name != "due" {
+		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
+	}
+	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log,
+		func(name string) error { return h.runDueRows(ctx, name, true) })
+}
+
+// runDueRows does what is due in one cluster: rechecks instances, takes in reported loads, drains
+// the outbox. Each due row is deleted after its work; the deletion wakes placement through the
+// stream.
+func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error {
+	rows, err := h.State.List(ctx, state.DueBy(name, h.Clock.Now()))
+	if err != nil {
+		return fmt.Errorf("listing due rows: %w", err)
+	}
+	var instances []*state.Due
+	loads, idleRounds := false, 0
+	for _, row := range rows {
+		switch d, _ := row.(*state.Due); d.Kind {
+		case state.DueOutbox:
+			drain, idleRounds = true, max(idleRounds, d.Generation)
+		case state.DueLoads:
+			loads = true
+		case state.DueInstance, state.DueHost: // the event that the agent has reconnected may be lost
+			instances = append(instances, d)
+		}
+	}
+	failed := h.recheckInstances(ctx, name, instances)
+	if loads {
+		failed = errors.Join(failed, observe.TakeInLoads(ctx, h.State, h.Clock, name))
+	}
+	for _, row := range rows {
+		if d, ok := row.(*state.Due); ok && failed != nil &&
+			(d.Kind == state.DueInstance || d.Kind == state.DueHost || d.Kind == state.DueLoads) {
+			continue // the next round tries again; other due rows do not wait for it
+		}
+		key := state.KeyOf(row)
+		if _, err := h.State.Write(ctx, state.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting due row %s: %w", key.Sort, err)
+		}
+	}
+	if drain {
+		failed = errors.Join(failed, h.drain(ctx, name, idleRounds))
+	}
+	return failed
+}
+
+func (h *Handler) observer() *observe.Observer {
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
+}
+
+// recheckInstances asks ECS about instances that were unavailable, records the answer, and
+// schedules another check of those that still are.
+func (h *Handler) recheckInstances(ctx context.Context, name string, dues []*state.Due) error {
+	o := h.observer()
+	for batch := range slices.Chunk(latestPerInstance(dues), cluster.DescribeBatch) {
+		ids := make([]string, len(batch))
+		for i, d := range batch {
+			ids[i] = d.Subject
+		}
+		got, err := h.ECS.DescribeInstances(ctx, name, ids)
+		if err != nil && cluster.ErrorCode(err) != cluster.CodeClusterNotFound { // then its instances are gone too
+			return fmt.Errorf("describing instances: %w", err)
+		}
+		found := map[string]*cluster.Instance{}
+		for _, i := range got {
+			found[i.ID] = i
+		}
+		for _, d := range batch {
+			if err := h.recheckInstance(ctx, o, d, found[d.Subject]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// latestPerInstance keeps one due row per instance: the one with the highest generation, of two
+// kinds the [state.DueInstance].
+func latestPerInstance(dues []*state.Due) []*state.Due {
+	slices.SortFunc(dues, func(a, b *state.Due) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(b.Generation, a.Generation),
+			cmp.Compare(b.Kind, a.Kind))
+	})
+	return slices.CompactFunc(dues, func(a, b *state.Due) bool { return a.Subject == b.Subject })
+}
+
+// recheckInstance records what ECS says now of the instance that a due row names; now is nil if ECS
+// does not have it.
+func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *state.Due, now *cluster.Instance) error {
+	row, err := h.State.Get(ctx, state.InstanceKey(d.Cluster, d.Subject))
+	if err != nil {
+		return fmt.Errorf("reading instance %s: %w", d.Subject, err)
+	}
+	known, ok := row.(*cluster.Instance)
+	if !ok || known == nil || known.Gone() {
+		return nil
+	}
+	if now == nil {
+		return handler.IgnoreDrop(o.Gone(ctx, known))
+	}
+	if err := handler.IgnoreDrop(o.Instance(ctx, now, known)); err != nil {
+		return err
+	}
+	if now.Available() || now.Gone() || d.Kind == state.DueHost {
+		return nil
+	}
+	return o.Recheck(ctx, d.Cluster, d.Subject, d.Generation+1)
+}
+
+// scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its
+// generation: how many rounds in a row did nothing.
+func (h *Handler) scheduleDrain(ctx context.Context, name string, wait time.Duration, idleRounds int) error {
+	due := &state.Due{
+		Head: cluster.Head{Cluster: name}, Kind: state.DueOutbox, Generation: idleRounds,
+		At: h.Clock.Now().Add(wait + time.Second - 1).Truncate(time.Second),
+	}
+	_, err := h.State.Write(ctx, state.Write{Put: due, Any: true})
+	return cluster.Wrap(err, "scheduling the next round of cluster %s", name)
+}

@@ -1,0 +1,203 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/state"
+)
+
+// groupStarts splits starts into those that one StartTask call can make: ten at most, and one where
+// the overrides are its own.
+func groupStarts(starts []state.StartItem) [][]state.StartItem {
+	var groups [][]state.StartItem
+	var shared []state.StartItem
+	for _, s := range starts {
+		if s.Alone {
+			groups = append(groups, []state.StartItem{s})
+		} else {
+			shared = append(shared, s)
+		}
+	}
+	for g := range slices.Chunk(shared, cluster.MaxStart) {
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// taskKey returns the key of the task that a start item names.
+func taskKey(clusterName string, o *state.Outbox, s state.StartItem) state.Key {
+	id := cmp.Or(s.ID, cluster.TaskID(o.Batch, s.Instance))
+	return state.TaskKey(clusterName, o.Owner, id)
+}
+
+// startGroup claims the tasks of one call and starts those it could claim. It returns what is left
+// to start.
+func startGroup(ctx context.Context, r *round, o *state.Outbox, group []state.StartItem) (left []state.StartItem,
+	err error) {
+	if !r.takeToken(ctx) {
+		return group, nil
+	}
+	var claimed []*cluster.Task
+	var items []state.StartItem
+	if !protectInstances(ctx, r, group) {
+		r.returnToken()
+		r.retryIn(time.Second)
+		return group, nil
+	}
+	for _, s := range group {
+		t, done, err := claimTask(ctx, r, o, s)
+		switch {
+		case err != nil || !done:
+			left = append(left, s)
+		case t != nil:
+			claimed, items = append(claimed, t), append(items, s)
+		}
+		if err != nil {
+			handler.Logger(r.Log).Error("claiming a task", "cluster", r.cluster, "instance", s.Instance, "error", err)
+			r.retryIn(time.Second)
+		}
+	}
+	if len(claimed) == 0 {
+		r.returnToken()
+		return left, nil
+	}
+	if err := callStartTask(ctx, r, o, claimed); err != nil {
+		return append(left, items...), err
+	}
+	return left, nil
+}
+
+// claimTask takes the right to start a task. A nil task with done means that it no longer needs to
+// be started. done is false while the outcome of its last attempt is unknown and has to settle
+// first.
+func claimTask(ctx context.Context, r *round, o *state.Outbox, s state.StartItem) (t *cluster.Task, done bool,
+	err error) {
+	key := taskKey(r.cluster, o, s)
+	attempt := r.refused[key] + 1
+	for range state.MaxRaces {
+		row, err := r.State.Write(ctx, state.Write{Claim: &state.Claim{Task: key, Attempt: attempt, At: r.Clock.Now()}})
+		var c *state.Conflict
+		if err == nil {
+			delete(r.refused, key)
+			t, _ := row.(*cluster.Task)
+			return t, true, nil
+		}
+		if !errors.As(err, &c) {
+			return nil, false, fmt.Errorf("claiming task %s: %w", key.Sort, err)
+		}
+		old, ok := c.Row.(*cluster.Task)
+		if !ok || old == nil || old.Desired != cluster.TaskRunning || old.Last != "" {
+			delete(r.refused, key)
+			return nil, true, nil
+		}
+		if old.Attempt >= attempt {
+			mayStart, err := resolveUnknownStart(ctx, r, old)
+			if err != nil || !mayStart {
+				return nil, false, err
+			}
+		}
+		attempt = old.Attempt + 1
+	}
+	return nil, false, fmt.Errorf("claiming task %s: lost %d races", key.Sort, state.MaxRaces)
+}
+
+// callStartTask calls StartTask once. Started tasks report themselves through events; those that
+// ECS refused are recorded as STOPPED.
+func callStartTask(ctx context.Context, r *round, o *state.Outbox, claimed []*cluster.Task) error {
+	c := cluster.StartCall{
+		Cluster: r.cluster, TaskDefinition: o.TaskDefinition, StartedBy: o.Batch, Overrides: claimed[0].Overrides,
+		Network: o.Network, Launch: o.Launch,
+	}
+	for _, t := range claimed {
+		c.Instances = append(c.Instances, t.Instance)
+	}
+	answer, err := r.ECS.StartTask(ctx, c)
+	if err != nil {
+		return handleFailedCall(ctx, r, claimed, err)
+	}
+	r.Figures.Add(handler.TasksStarted, len(claimed)-len(answer.Failures))
+	r.Figures.Add(handler.TasksRefused, len(answer.Failures))
+	reasons := map[string]string{}
+	for _, f := range answer.Failures {
+		reasons[cluster.LastPart(f.ARN)] = f.Reason
+	}
+	for _, t := range claimed {
+		reason, refused := reasons[t.Instance]
+		if !refused {
+			continue
+		}
+		// Recheck the instance before recording the refusal: ECS knows something about it that its
+		// row does not say. While that lasts, the service must not try the instance again at once.
+		if err := r.observer().RecheckAt(ctx, r.cluster, t.Instance, r.now); err != nil {
+			return err
+		}
+		// The instance could not take the task. That says nothing about the revision, so it is no
+		// failed start (S7).
+		if err := recordRefused(ctx, r, t, cluster.StopRefused, cluster.StartFailed+reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handleFailedCall decides what follows a StartTask that returned an error:
+//   - The outcome is unknown: the attempt has to settle, then ECS is asked what became of it.
+//   - ECS did nothing: the start is retried, after a second when throttled, after
+//     [accessDeniedDelay] without permission.
+//   - ECS refuses this start and would refuse it again: the tasks are recorded as STOPPED.
+func handleFailedCall(ctx context.Context, r *round, claimed []*cluster.Task, err error) error {
+	switch code := cluster.ErrorCode(err); {
+	case errors.Is(err, cluster.ErrAmbiguous) || code == cluster.CodeServer:
+		r.retryIn(r.Settings.Settle)
+	case code == cluster.CodeThrottling:
+		retryStarts(r, claimed, time.Second)
+	case code == cluster.CodeClient || code == cluster.CodeInvalidParameter || code == cluster.CodeClusterNotFound:
+		r.Figures.Add(handler.TasksRefused, len(claimed))
+		for _, t := range claimed {
+			if err := recordRefused(ctx, r, t, cluster.StopFailedToStart, cluster.StartFailed+err.Error()); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		retryStarts(r, claimed, denied)
+	}
+	return fmt.Errorf("starting tasks: %w", err)
+}
+
+// accessDeniedDelay is how long to wait after a call that IAM denied.
+const denied = 30 * time.Second
+
+// retryStarts asks for another attempt at tasks that ECS certainly did not start. Their attempts
+// need not settle.
+func retryStarts(r *round, claimed []*cluster.Task, wait time.Duration) {
+	if r.refused == nil {
+		r.refused = map[state.Key]int32{}
+	}
+	for _, t := range claimed {
+		r.refused[state.KeyOf(t)] = t.Attempt
+	}
+	r.retryIn(wait)
+}
+
+// recordRefused records a task that ECS refused as STOPPED, unless its row has changed meanwhile.
+func recordRefused(ctx context.Context, r *round, t *cluster.Task, code, reason string) error {
+	_, err := r.State.Write(ctx, state.Write{Observe: stoppedObservation(r, t, code, reason)})
+	return cluster.Wrap(state.IgnoreConflict(err), "recording task %s as stopped", t.ID)
+}
+
+// stoppedObservation returns the write that records a task as STOPPED that ECS does not have.
+func stoppedObservation(r *round, t *cluster.Task, code, reason string) *state.Observation {
+	return &state.Observation{
+		Task: state.KeyOf(t), Version: t.Version + 1, Last: cluster.TaskStopped, Stopped: r.now, StopCode: code,
+		Reason:  reason,
+		Expires: r.now.Add(r.Settings.KeepStopped).Unix(),
+	}
+}

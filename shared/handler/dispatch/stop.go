@@ -1,0 +1,156 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/observe"
+	"berth/shared/state"
+)
+
+// isNotFound reports whether ECS answered that it has no such task.
+func isNotFound(err error) bool {
+	var e *cluster.Error
+	return errors.As(err, &e) && (e.Code == cluster.CodeInvalidParameter || e.Code == cluster.CodeClusterNotFound)
+}
+
+// resolveUnknownStart finds out what became of a start whose outcome is unknown. ECS's lists are
+// consistent only after a settling time, so until then it asks for another round. If ECS has the
+// task, it is adopted, and any second one is stopped. mayStart is true if ECS has none: the task
+// may be started again.
+func resolveUnknownStart(ctx context.Context, r *round, t *cluster.Task) (mayStart bool, err error) {
+	if wait := t.ClaimedAt.Time().Add(r.Settings.Settle).Sub(r.Clock.Now()); wait > 0 {
+		r.retryIn(wait)
+		return false, nil
+	}
+	found, err := findStarted(ctx, r, t)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if err := adoptTask(ctx, r, t, f); err != nil {
+			return false, err
+		}
+	}
+	if len(found) > 0 {
+		r.retryIn(time.Second)
+	}
+	return len(found) == 0, nil
+}
+
+// findStarted asks ECS for the tasks that were started for t: those with its startedBy, which ECS
+// accepts only as the sole filter, and those that have stopped on its instance.
+func findStarted(ctx context.Context, r *round, t *cluster.Task) ([]cluster.ECSTask, error) {
+	var out []cluster.ECSTask
+	for _, f := range []cluster.TaskFilter{
+		{Cluster: r.cluster, StartedBy: t.Batch},
+		{Cluster: r.cluster, Instance: t.Instance, Desired: cluster.TaskStopped},
+	} {
+		err := observe.EachTask(ctx, r.ECS, f, func(e cluster.ECSTask) error {
+			if e.StartedBy == t.Batch && e.Instance == t.Instance {
+				out = append(out, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("listing the tasks started by %s: %w", t.Batch, err)
+		}
+	}
+	return out, nil
+}
+
+// adoptTask records an ECS task as t's own. If t already has another one, it asks for this one to
+// be stopped.
+func adoptTask(ctx context.Context, r *round, t *cluster.Task, e cluster.ECSTask) error {
+	_, err := r.observer().Report(ctx, state.KeyOf(t), e)
+	return err
+}
+
+// stopTask carries out one stop. done is false if the stop is left for a later round.
+func stopTask(ctx context.Context, r *round, s state.StopItem) (done bool, err error) {
+	if s.ECSID != "" {
+		done, known, err := stopAtECS(ctx, r, s.ECSID, s.Reason)
+		if !done || known || s.ID == "" {
+			return done, err
+		}
+	}
+	row, err := r.State.Get(ctx, state.TaskKey(r.cluster, s.Owner, s.ID))
+	if err != nil {
+		return false, fmt.Errorf("reading task %s: %w", s.ID, err)
+	}
+	t, ok := row.(*cluster.Task)
+	switch {
+	case !ok || t == nil || t.Last == cluster.TaskStopped:
+		return true, nil
+	case t.ECSID != "":
+		done, known, err := stopAtECS(ctx, r, t.ECSID, s.Reason)
+		if !done || known {
+			return done, err
+		}
+		return recordStopped(ctx, r, t, s.Reason)
+	case t.Attempt == 0:
+		// It was never started, and as its row wants STOPPED nobody can claim it now.
+		return recordStopped(ctx, r, t, s.Reason)
+	}
+	return stopUnknownStart(ctx, r, t, s.Reason)
+}
+
+// stopUnknownStart stops a task that was started and has not been reported yet, so that its ECS
+// task is not known.
+func stopUnknownStart(ctx context.Context, r *round, t *cluster.Task, reason string) (bool, error) {
+	found, err := findStarted(ctx, r, t)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if err := adoptTask(ctx, r, t, f); err != nil {
+			return false, err
+		}
+		if done, _, err := stopAtECS(ctx, r, f.ID, reason); !done {
+			return false, err
+		}
+	}
+	if len(found) > 0 {
+		return true, nil
+	}
+	if wait := t.ClaimedAt.Time().Add(r.Settings.Settle).Sub(r.Clock.Now()); wait > 0 {
+		r.retryIn(wait)
+		return false, nil
+	}
+	return recordStopped(ctx, r, t, reason)
+}
+
+// recordStopped records a task as STOPPED that ECS does not have. One that was reported meanwhile
+// is left for the next round.
+func recordStopped(ctx context.Context, r *round, t *cluster.Task, reason string) (done bool, err error) {
+	_, err = r.State.Write(ctx, state.Write{Observe: stoppedObservation(r, t, cluster.StopByScheduler, reason)})
+	if err != nil && state.IgnoreConflict(err) == nil {
+		r.retryIn(time.Second)
+		return false, nil
+	}
+	return err == nil, cluster.Wrap(err, "recording task %s as stopped", t.ID)
+}
+
+// stopAtECS calls StopTask once. done with known false means that ECS has no such task.
+func stopAtECS(ctx context.Context, r *round, ecsID, reason string) (done, known bool, err error) {
+	if !r.takeToken(ctx) {
+		return false, true, nil
+	}
+	err = r.ECS.StopTask(ctx, r.cluster, ecsID, reason)
+	if err == nil {
+		r.Figures.Add(handler.TasksStopped, 1)
+	}
+	if err == nil || isNotFound(err) {
+		return true, err == nil, nil
+	}
+	if cluster.ErrorCode(err) == cluster.CodeAccessDenied {
+		r.retryIn(denied)
+	} else {
+		r.retryIn(time.Second)
+	}
+	return false, true, fmt.Errorf("stopping task %s: %w", ecsID, err)
+}
