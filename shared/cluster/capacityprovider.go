@@ -59,55 +59,6 @@ const (
 // CreateFailed reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
 func (p *CapacityProvider) CreateFailed() bool { return p.Unfit != "" && !p.Look }
 
-// ProviderChange is what UpdateCapacityProvider was given; nil where the caller said nothing.
-type ProviderChange struct {
-	Name                 string
-	Protection, Draining *bool
-	Scaling              ScalingChange
-}
-
-// ScalingChange are the parts of a provider's managed scaling that a caller gave.
-type ScalingChange struct {
-	Enabled                  *bool
-	Target, MinStep, MaxStep *int
-	Warmup                   *time.Duration
-}
-
-// Apply is the managed scaling after the change, held to the limits of the ECS API; errors are InvalidParameterException.
-func (c ScalingChange) Apply(s ManagedScaling) (ManagedScaling, error) {
-	for _, f := range []struct {
-		name        string
-		given       *int
-		to          *int
-		least, most int
-	}{
-		{"targetCapacity", c.Target, &s.Target, 1, 100},
-		{"minimumScalingStepSize", c.MinStep, &s.MinStep, 1, 10000},
-		{"maximumScalingStepSize", c.MaxStep, &s.MaxStep, 1, 10000},
-	} {
-		if f.given == nil {
-			continue
-		}
-		if *f.given < f.least || *f.given > f.most {
-			return s, Errorf(CodeInvalidParameter, "%s is %d, but must be between %d and %d.", f.name, *f.given, f.least, f.most)
-		}
-		*f.to = *f.given
-	}
-	if c.Enabled != nil {
-		s.Enabled = *c.Enabled
-	}
-	if c.Warmup != nil {
-		if *c.Warmup < 0 || *c.Warmup > 10000*time.Second {
-			return s, Errorf(CodeInvalidParameter, "instanceWarmupPeriod is %d, but must be between 0 and 10000.", int(c.Warmup.Seconds()))
-		}
-		s.Warmup = *c.Warmup
-	}
-	if s.MinStep > s.MaxStep {
-		return s, Errorf(CodeInvalidParameter, "minimumScalingStepSize is %d, but must not be above maximumScalingStepSize, which is %d.", s.MinStep, s.MaxStep)
-	}
-	return s, nil
-}
-
 // ClusterProviders are the capacity providers of a cluster (ECS API reference, PutClusterCapacityProviders).
 type ClusterProviders struct {
 	Head
@@ -131,12 +82,6 @@ const (
 	AttachmentsComplete   AttachmentStatus = "UPDATE_COMPLETE"
 	AttachmentsFailed     AttachmentStatus = "UPDATE_FAILED"
 )
-
-// ClusterAttachments are a cluster's capacity providers with the rows of those that are there.
-type ClusterAttachments struct {
-	ClusterProviders
-	Rows []*CapacityProvider
-}
 
 // ManagedTag is the tag of Auto Scaling groups that a capacity provider has (C7): it is set, and stays.
 const ManagedTag = "AmazonECSManaged"

@@ -375,3 +375,44 @@ type NodeGroupRef struct {
 
 // Ref is what a [GroupUse] calls the node group.
 func (g *NodeGroup) Ref() NodeGroupRef { return NodeGroupRef{g.Cluster, g.Name, g.ID} }
+
+// AutoScalingTag is the tag of CreateNodegroup that names the Auto Scaling group whose instances are the node group's.
+// Berth launches no group of its own: those that a cluster's container instances come from are there already.
+const AutoScalingTag = "berth:auto-scaling-group"
+
+// SizesChange are the members of a scalingConfig; nil leaves one.
+type SizesChange struct {
+	Min     *int `json:"mi,omitempty"`
+	Max     *int `json:"ma,omitempty"`
+	Desired *int `json:"de,omitempty"`
+}
+
+// Apply is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling. Sizes that
+// cannot be are an InvalidParameterException.
+func (c SizesChange) Apply(s Sizes) (Sizes, error) {
+	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
+		if m.from != nil {
+			*m.to = *m.from
+		}
+	}
+	if c.Desired == nil {
+		s.Desired = max(s.Min, min(s.Desired, s.Max))
+	}
+	return s, s.Check()
+}
+
+// Check refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API reference,
+// NodegroupScalingConfig).
+func (s Sizes) Check() error {
+	switch {
+	case s.Min < 0 || s.Max < 1:
+		return Errorf(CodeInvalidParameter, "minSize must be at least 0 and maxSize at least 1")
+	case s.Min > s.Max:
+		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than maximum size %d", s.Min, s.Max)
+	case s.Desired < s.Min:
+		return Errorf(CodeInvalidParameter, "Minimum capacity %d can't be greater than desired size %d", s.Min, s.Desired)
+	case s.Desired > s.Max:
+		return Errorf(CodeInvalidParameter, "desired capacity %d can't be greater than max size %d", s.Desired, s.Max)
+	}
+	return nil
+}

@@ -174,3 +174,19 @@ type ServiceEvent struct {
 
 // EventRing is how many service events are kept.
 const EventRing = 100
+
+// Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).
+const (
+	// MaxDesired is the most tasks of one service, MaxDiscovered of one that is registered in Cloud Map.
+	MaxDesired       = 5000
+	MaxDiscovered    = 1000
+	MaxLoadBalancers = 5
+	MaxRegistries    = 1
+	MaxProviders     = 20
+	MaxBase          = 100_000
+	MaxWeight        = 1000
+	// MaxAlarms is how many alarms one DescribeAlarms of CloudWatch takes.
+	MaxAlarms = 100
+	// MaxOlder is how many deployments of one service may be on their way out.
+	MaxOlder = 10
+)

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // The same clientToken with the same parameters gives the same answer whatever has become since of what they name.
 func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 	t.Run("OfAService", func(t *testing.T) {
 		w := newWorld(t)
-		spec := cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p"}
+		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p"}
 		first := w.createAs(spec)
 		w.ecs.definitions["web"].Inactive = true
 		again, err := w.api.CreateService(ctx, spec)
@@ -26,7 +27,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		other.Params = "q"
 		_, err = w.api.CreateService(ctx, other)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
-		for _, fresh := range []cluster.ServiceSpec{{Cluster: prod, Name: "web", Token: "u"}, {Cluster: prod, Name: "web"}, {Cluster: prod, Name: "none", Token: "t"}} {
+		for _, fresh := range []operation.CreateService{{Cluster: prod, Name: "web", Token: "u"}, {Cluster: prod, Name: "web"}, {Cluster: prod, Name: "none", Token: "t"}} {
 			if got, err := w.api.Created(ctx, fresh); got != nil || err != nil {
 				t.Errorf("%s with token %q is %v, %v", fresh.Name, fresh.Token, got, err)
 			}
@@ -34,7 +35,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 	})
 	t.Run("OfADeletedServiceMakeAnother", func(t *testing.T) {
 		w := newWorld(t)
-		spec := cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(0), Token: "t", Params: "p"}
+		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(0), Token: "t", Params: "p"}
 		first := w.createAs(spec)
 		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
-		spec := complete(cluster.TaskSpec{Count: 2, Token: "once", Params: "p"})
+		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
 		first, _, err := w.api.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)

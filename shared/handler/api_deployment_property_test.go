@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // history is what a service has been through, as its users and the scheduler know it.
@@ -22,7 +23,7 @@ func (h *history) now() *cluster.Service { return h.service("web").Service }
 // update forces a deployment, or changes what makes none.
 func (h *history) updates(rt *rapid.T) {
 	before := h.now()
-	c := cluster.ServiceChange{Cluster: prod, Name: "web"}
+	c := operation.UpdateService{Cluster: prod, Name: "web"}
 	switch rapid.IntRange(0, 3).Draw(rt, "change") {
 	case 0:
 		c.Force = true
@@ -71,7 +72,7 @@ func (h *history) stops(rt *rapid.T) {
 	way := h.now().Last != nil
 	how := rapid.SampledFrom([]cluster.StopType{cluster.StopAbort, cluster.StopRollback}).Draw(rt, "how")
 	id := rapid.SampledFrom(h.releases).Draw(rt, "release")
-	err := h.api.StopServiceDeployment(ctx, cluster.RecordRef{Cluster: prod, Service: "web", ID: id}, how)
+	err := h.api.StopServiceDeployment(ctx, operation.RecordRef{Cluster: prod, Service: "web", ID: id}, how)
 	after := h.now().Release
 	fine := id == before.ID && !before.Status.Ended() && (before.Stop == "" || before.Stop == how) && (how == cluster.StopAbort || way)
 	if fine != (err == nil) {
@@ -101,7 +102,7 @@ func (h *history) holds(rt *rapid.T) {
 	if s.Last != nil && (!h.completed[s.Last.ID] || s.Last.ID == s.Deployment.ID) {
 		rt.Fatalf("the way back %s never was completed, or is where the service is", s.Last.ID)
 	}
-	all, more, err := h.api.ListServiceDeployments(ctx, cluster.DeploymentQuery{Cluster: prod, Service: "web", Limit: 1000})
+	all, more, err := h.api.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "web", Limit: 1000})
 	if err != nil || more || len(all) != len(h.releases) {
 		rt.Fatalf("%d service deployments of %d, %v", len(all), len(h.releases), err)
 	}
@@ -113,7 +114,7 @@ func (h *history) holds(rt *rapid.T) {
 			rt.Fatalf("service deployment %s is %s, though another came after it", d.ID, d.Status)
 		}
 		digits := (&cluster.Revision{ID: d.Target}).Digits()
-		found, _, err := h.api.ServiceRevisions(ctx, []cluster.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
+		found, _, err := h.api.ServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
 		if err != nil || len(found) != 1 || found[0].ID != d.Target {
 			rt.Fatalf("revision %s is not there: %v", d.Target, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -25,8 +26,8 @@ func (w *world) balanced() *cluster.Service {
 	def.Needs.ENIs = 1
 	w.ecs.define(def)
 	w.associate("spot")
-	w.createAs(cluster.ServiceSpec{
-		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet, ServiceParameters: cluster.ServiceParameters{
+	w.createAs(operation.CreateService{
+		Cluster: prod, Name: "api", TaskDefinition: "vpc", Desired: new(4), Network: subnet, ServiceParameters: operation.ServiceParameters{
 			LoadBalancers: &[]cluster.LoadBalancer{group}, Registries: &[]cluster.Registry{registry}, Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}},
 		},
 	})
@@ -45,7 +46,7 @@ func (w *world) decided(name string, change func(*cluster.Service)) *cluster.Ser
 	return &s
 }
 
-func (w *world) update(c cluster.ServiceChange) (*cluster.Service, error) {
+func (w *world) update(c operation.UpdateService) (*cluster.Service, error) {
 	w.t.Helper()
 	c.Cluster = prod
 	d, err := w.api.UpdateService(ctx, c)
@@ -56,8 +57,8 @@ func (w *world) update(c cluster.ServiceChange) (*cluster.Service, error) {
 }
 
 // given are parameters of UpdateService with one of them set.
-func given(set func(*cluster.ServiceParameters)) cluster.ServiceChange {
-	var c cluster.ServiceChange
+func given(set func(*operation.ServiceParameters)) operation.UpdateService {
+	var c operation.UpdateService
 	set(&c.ServiceParameters)
 	return c
 }
@@ -65,51 +66,51 @@ func given(set func(*cluster.ServiceParameters)) cluster.ServiceChange {
 // What starts a deployment and what does not: the per-field notes of ECS's UpdateService. The name is the field's.
 var updates = []struct {
 	field    string
-	change   cluster.ServiceChange
+	change   operation.UpdateService
 	deploys  bool
 	refusal  string // instead
 	happened func(*cluster.Service) bool
 }{
-	{"TaskDefinition", cluster.ServiceChange{TaskDefinition: "vpc2"}, true, "", func(s *cluster.Service) bool { return s.Deployment.TaskDefinition == "vpc2:1" }},
-	{"TaskDefinition", cluster.ServiceChange{TaskDefinition: "vpc:1"}, false, "", nil},
-	{"Force", cluster.ServiceChange{Force: true}, true, "", nil},
-	{"Network", cluster.ServiceChange{Network: &cluster.Network{Subnets: []string{"subnet-2"}}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network.Subnets[0] == "subnet-2" }},
-	{"Network", cluster.ServiceChange{Network: &cluster.Network{Subnets: []string{"subnet-1"}}}, false, "", nil},
-	{"Network", cluster.ServiceChange{Network: &cluster.Network{}}, false, "Network Configuration must be provided", nil},
-	{"Network", cluster.ServiceChange{TaskDefinition: "web"}, false, "Network Configuration is not valid", nil},
-	{"Network", cluster.ServiceChange{TaskDefinition: "web", Network: &cluster.Network{}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network == nil }},
-	{"LoadBalancers", given(func(p *cluster.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.LoadBalancers) == 0 }},
-	{"LoadBalancers", given(func(p *cluster.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{group} }), false, "", nil},
-	{"Registries", given(func(p *cluster.ServiceParameters) { p.Registries = &[]cluster.Registry{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.Registries) == 0 }},
-	{"Registries", given(func(p *cluster.ServiceParameters) { p.Registries = &[]cluster.Registry{registry} }), false, "", nil},
-	{"Providers", given(func(p *cluster.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} }), false, "needs forceNewDeployment", nil},
-	{"Providers", given(func(p *cluster.ServiceParameters) {
+	{"TaskDefinition", operation.UpdateService{TaskDefinition: "vpc2"}, true, "", func(s *cluster.Service) bool { return s.Deployment.TaskDefinition == "vpc2:1" }},
+	{"TaskDefinition", operation.UpdateService{TaskDefinition: "vpc:1"}, false, "", nil},
+	{"Force", operation.UpdateService{Force: true}, true, "", nil},
+	{"Network", operation.UpdateService{Network: &cluster.Network{Subnets: []string{"subnet-2"}}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network.Subnets[0] == "subnet-2" }},
+	{"Network", operation.UpdateService{Network: &cluster.Network{Subnets: []string{"subnet-1"}}}, false, "", nil},
+	{"Network", operation.UpdateService{Network: &cluster.Network{}}, false, "Network Configuration must be provided", nil},
+	{"Network", operation.UpdateService{TaskDefinition: "web"}, false, "Network Configuration is not valid", nil},
+	{"Network", operation.UpdateService{TaskDefinition: "web", Network: &cluster.Network{}}, true, "", func(s *cluster.Service) bool { return s.Deployment.Network == nil }},
+	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.LoadBalancers) == 0 }},
+	{"LoadBalancers", given(func(p *operation.ServiceParameters) { p.LoadBalancers = &[]cluster.LoadBalancer{group} }), false, "", nil},
+	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{} }), true, "", func(s *cluster.Service) bool { return len(s.Deployment.Registries) == 0 }},
+	{"Registries", given(func(p *operation.ServiceParameters) { p.Registries = &[]cluster.Registry{registry} }), false, "", nil},
+	{"Providers", given(func(p *operation.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} }), false, "needs forceNewDeployment", nil},
+	{"Providers", given(func(p *operation.ServiceParameters) {
 		p.Providers = &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	}), false, "", nil},
-	{"Providers", func() cluster.ServiceChange {
-		c := given(func(p *cluster.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} })
+	{"Providers", func() operation.UpdateService {
+		c := given(func(p *operation.ServiceParameters) { p.Providers = &[]cluster.ProviderShare{} })
 		c.Force = true
 		return c
 	}(), true, "", func(s *cluster.Service) bool { return len(s.Providers) == 0 }},
-	{"Desired", cluster.ServiceChange{Desired: new(7)}, false, "", func(s *cluster.Service) bool { return s.Desired == 7 }},
-	{"Desired", cluster.ServiceChange{Desired: new(1001)}, false, "serviceRegistries has at most 1000", nil},
-	{"MinHealthy", cluster.ServiceChange{MinHealthy: new(50)}, false, "", func(s *cluster.Service) bool { return s.MinHealthy == 50 }},
-	{"MaxPercent", cluster.ServiceChange{MaxPercent: new(150)}, false, "", func(s *cluster.Service) bool { return s.MaxPercent == 150 }},
-	{"MaxPercent", cluster.ServiceChange{MaxPercent: new(100)}, false, "rebalancing does not support a maximumPercent of 100", nil},
-	{"Constraints", cluster.ServiceChange{Constraints: &[]cluster.PlacementConstraint{{Type: "distinctInstance"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Constraints) == 1 }},
-	{"Strategies", cluster.ServiceChange{Strategies: &[]cluster.PlacementStrategy{{Type: "spread", Field: "attribute:ecs.availability-zone"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Strategies) == 1 }},
-	{"Strategies", cluster.ServiceChange{Strategies: &[]cluster.PlacementStrategy{{Type: "random"}}}, false, "first placement strategy", nil},
-	{"PropagateTags", cluster.ServiceChange{PropagateTags: "SERVICE"}, false, "", func(s *cluster.Service) bool { return s.PropagateTags == "SERVICE" }},
-	{"Breaker", given(func(p *cluster.ServiceParameters) { p.Breaker = &cluster.CircuitBreaker{Enable: true} }), false, "", func(s *cluster.Service) bool { return s.Breaker.Enable }},
-	{"Alarms", given(func(p *cluster.ServiceParameters) {
+	{"Desired", operation.UpdateService{Desired: new(7)}, false, "", func(s *cluster.Service) bool { return s.Desired == 7 }},
+	{"Desired", operation.UpdateService{Desired: new(1001)}, false, "serviceRegistries has at most 1000", nil},
+	{"MinHealthy", operation.UpdateService{MinHealthy: new(50)}, false, "", func(s *cluster.Service) bool { return s.MinHealthy == 50 }},
+	{"MaxPercent", operation.UpdateService{MaxPercent: new(150)}, false, "", func(s *cluster.Service) bool { return s.MaxPercent == 150 }},
+	{"MaxPercent", operation.UpdateService{MaxPercent: new(100)}, false, "rebalancing does not support a maximumPercent of 100", nil},
+	{"Constraints", operation.UpdateService{Constraints: &[]cluster.PlacementConstraint{{Type: "distinctInstance"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Constraints) == 1 }},
+	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "spread", Field: "attribute:ecs.availability-zone"}}}, false, "", func(s *cluster.Service) bool { return len(s.Rules.Strategies) == 1 }},
+	{"Strategies", operation.UpdateService{Strategies: &[]cluster.PlacementStrategy{{Type: "random"}}}, false, "first placement strategy", nil},
+	{"PropagateTags", operation.UpdateService{PropagateTags: "SERVICE"}, false, "", func(s *cluster.Service) bool { return s.PropagateTags == "SERVICE" }},
+	{"Breaker", given(func(p *operation.ServiceParameters) { p.Breaker = &cluster.CircuitBreaker{Enable: true} }), false, "", func(s *cluster.Service) bool { return s.Breaker.Enable }},
+	{"Alarms", given(func(p *operation.ServiceParameters) {
 		p.Alarms = &cluster.DeploymentAlarms{Enable: true, Names: []string{"a"}}
 	}), false, "", func(s *cluster.Service) bool { return s.Alarms.Enable }},
-	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
-	{"Early", given(func(p *cluster.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
-	{"Grace", given(func(p *cluster.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
-	{"ZoneRebalancing", given(func(p *cluster.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
-	{"ManagedTags", given(func(p *cluster.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},
-	{"ExecuteCommand", given(func(p *cluster.ServiceParameters) { p.ExecuteCommand = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ExecuteCommand }},
+	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 100} }), false, "", func(s *cluster.Service) bool { return s.Early.Enable }},
+	{"Early", given(func(p *operation.ServiceParameters) { p.Early = &cluster.EarlySuccess{Enable: true, Percent: 99} }), false, "must be at least minimumHealthyPercent, which is 100", nil},
+	{"Grace", given(func(p *operation.ServiceParameters) { p.Grace = new(30) }), false, "", func(s *cluster.Service) bool { return s.Grace == 30 }},
+	{"ZoneRebalancing", given(func(p *operation.ServiceParameters) { p.ZoneRebalancing = new(false) }), false, "", func(s *cluster.Service) bool { return !s.ZoneRebalancing }},
+	{"ManagedTags", given(func(p *operation.ServiceParameters) { p.ManagedTags = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ManagedTags }},
+	{"ExecuteCommand", given(func(p *operation.ServiceParameters) { p.ExecuteCommand = new(true) }), false, "", func(s *cluster.Service) bool { return s.Options.ExecuteCommand }},
 }
 
 func TestAPI_WhatStartsADeployment(t *testing.T) {
@@ -142,7 +143,7 @@ func TestAPI_WhatStartsADeployment(t *testing.T) {
 			}
 		})
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[cluster.ServiceChange](), reflect.TypeFor[cluster.ServiceParameters]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[operation.UpdateService](), reflect.TypeFor[operation.ServiceParameters]()} {
 		for n := range of.NumField() {
 			if name := of.Field(n).Name; !slices.Contains(tested, name) {
 				t.Errorf("nothing says whether %s starts a deployment", name)
@@ -171,7 +172,7 @@ func TestAPI_Deployment(t *testing.T) {
 		old := w.balanced()
 		version := w.version()
 		w.clock.now = w.clock.now.Add(time.Minute)
-		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true, Desired: new(6)})
+		s, err := w.update(operation.UpdateService{Name: "api", Force: true, Desired: new(6)})
 		want(t, "error", err, nil)
 		want(t, "version", w.version(), version+1)
 		wantCount(t, "older", s.Older, 1)
@@ -191,12 +192,12 @@ func TestAPI_Deployment(t *testing.T) {
 	t.Run("OfOneThatIsNotCompletedIsNoWayBack", func(t *testing.T) {
 		w := newWorld(t)
 		good := w.balanced()
-		bad, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		bad, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
 		w.decided("api", func(s *cluster.Service) {
 			s.Deployment.Running, s.Deployment.Pending, s.Older[0].Desired, s.Older[0].Running = 1, 1, 2, 2
 		})
-		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		s, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
 		want(t, "way back", s.Last.ID, good.Deployment.ID)
 		wantCount(t, "older", s.Older, 2)
@@ -210,7 +211,7 @@ func TestAPI_Deployment(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 3)
 		for range 30 {
-			s, err := w.update(cluster.ServiceChange{Name: "web", Force: true})
+			s, err := w.update(operation.UpdateService{Name: "web", Force: true})
 			want(t, "error", err, nil)
 			wantCount(t, "older", s.Older, 0)
 		}
@@ -220,7 +221,7 @@ func TestAPI_Deployment(t *testing.T) {
 		w.create("web", "web", 100)
 		force := func() error {
 			w.decided("web", func(s *cluster.Service) { s.Deployment.Running = 1 })
-			_, err := w.update(cluster.ServiceChange{Name: "web", Force: true})
+			_, err := w.update(operation.UpdateService{Name: "web", Force: true})
 			return err
 		}
 		for range cluster.MaxOlder {
@@ -230,12 +231,12 @@ func TestAPI_Deployment(t *testing.T) {
 	})
 	t.Run("TakesTheConstraintsThatHoldNow", func(t *testing.T) {
 		w := newWorld(t)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		ssd := []cluster.PlacementConstraint{{Type: "memberOf", Expression: "attribute:disk == ssd"}}
-		s, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &ssd})
+		s, err := w.update(operation.UpdateService{Name: "agent", Constraints: &ssd})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints of the deployment", s.Deployment.Constraints, 0)
-		s, err = w.update(cluster.ServiceChange{Name: "agent", Force: true})
+		s, err = w.update(operation.UpdateService{Name: "agent", Force: true})
 		want(t, "error", err, nil)
 		want(t, "constraint of the deployment", s.Deployment.Constraints[0], ssd[0])
 		want(t, "rebalances zones", s.ZoneRebalancing, false)
@@ -244,7 +245,7 @@ func TestAPI_Deployment(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 1)
 		w.ecs.definitions["big"].Inactive = true
-		_, err := w.update(cluster.ServiceChange{Name: "web", TaskDefinition: "big"})
+		_, err := w.update(operation.UpdateService{Name: "web", TaskDefinition: "big"})
 		wantCode(t, err, cluster.CodeClient, "TaskDefinition is inactive")
 	})
 	t.Run("OfAServiceThatIsBeingDeletedIsRefused", func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestAPI_Deployment(t *testing.T) {
 		_, err := w.api.DeleteService(ctx, prod, "web", true)
 		want(t, "error", err, nil)
 		for range 2 { // DRAINING, then INACTIVE
-			_, err = w.update(cluster.ServiceChange{Name: "web", Force: true})
+			_, err = w.update(operation.UpdateService{Name: "web", Force: true})
 			wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 			w.pump()
 		}
@@ -265,7 +266,7 @@ func TestAPI_Deployment(t *testing.T) {
 	t.Run("ThatIsActiveKeepsAServiceFromBeingDeletedUnforced", func(t *testing.T) {
 		w := newWorld(t)
 		w.balanced()
-		_, err := w.update(cluster.ServiceChange{Name: "api", Force: true, Desired: new(0)})
+		_, err := w.update(operation.UpdateService{Name: "api", Force: true, Desired: new(0)})
 		want(t, "error", err, nil)
 		_, err = w.api.DeleteService(ctx, prod, "api", false)
 		wantCode(t, err, cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
@@ -278,23 +279,23 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 	zone := "attribute:ecs.availability-zone"
 	for _, c := range []struct {
 		name    string
-		spec    cluster.ServiceSpec
+		spec    operation.CreateService
 		refusal string // where it is asked for; by itself it is then off
 	}{
-		{"Plain", cluster.ServiceSpec{}, ""},
-		{"SpreadOverZonesFirst", cluster.ServiceSpec{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "spread", Field: zone}, {Type: "binpack", Field: "CPU"}}}}, ""},
-		{"BinpackFirst", cluster.ServiceSpec{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}}}, "binpack(CPU)"},
-		{"Daemon", cluster.ServiceSpec{Strategy: cluster.Daemon}, "daemon"},
-		{"NoRoomAbove", cluster.ServiceSpec{MaxPercent: new(100)}, "maximumPercent of 100"},
-		{"BoundToAZone", cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf", Expression: zone + " == a"}}}}, "placement constraints on " + zone},
-		{"OtherConstraint", cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "distinctInstance"}}}}, ""},
-		{"DomainPolicy", cluster.ServiceSpec{Rules: cluster.Rules{DomainPolicy: cluster.PolicyAdaptive}}, "domain policy adaptive"},
+		{"Plain", operation.CreateService{}, ""},
+		{"SpreadOverZonesFirst", operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "spread", Field: zone}, {Type: "binpack", Field: "CPU"}}}}, ""},
+		{"BinpackFirst", operation.CreateService{Rules: cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: "binpack", Field: "CPU"}}}}, "binpack(CPU)"},
+		{"Daemon", operation.CreateService{Strategy: cluster.Daemon}, "daemon"},
+		{"NoRoomAbove", operation.CreateService{MaxPercent: new(100)}, "maximumPercent of 100"},
+		{"BoundToAZone", operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "memberOf", Expression: zone + " == a"}}}}, "placement constraints on " + zone},
+		{"OtherConstraint", operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: "distinctInstance"}}}}, ""},
+		{"DomainPolicy", operation.CreateService{Rules: cluster.Rules{DomainPolicy: cluster.PolicyAdaptive}}, "domain policy adaptive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			c.spec.Cluster, c.spec.Name, c.spec.TaskDefinition = prod, "web", "web"
 			want(t, "by itself", w.createAs(c.spec).ZoneRebalancing, c.refusal == "")
-			_, err := w.update(cluster.ServiceChange{Name: "web", ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(true)}})
+			_, err := w.update(operation.UpdateService{Name: "web", ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(true)}})
 			c.spec.Name, c.spec.ZoneRebalancing = "asked", new(true)
 			_, created := w.api.CreateService(ctx, c.spec)
 			if c.refusal == "" {
@@ -321,7 +322,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	var ids []string
 	for range 5 {
 		w.clock.now = w.clock.now.Add(time.Minute)
-		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		s, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
 		ids = append([]string{s.Release.ID}, ids...)
 	}
@@ -330,7 +331,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 		r.Status, r.Running = cluster.DeploymentInProgress, 3
 		s.Release = &r
 	})
-	list := func(q cluster.DeploymentQuery) ([]string, bool) {
+	list := func(q operation.ListServiceDeployments) ([]string, bool) {
 		t.Helper()
 		q.Cluster, q.Service = prod, "api"
 		found, more, err := w.api.ListServiceDeployments(ctx, q)
@@ -345,55 +346,55 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 		var got []string
 		for after, more := "", true; more; {
 			var page []string
-			page, more = list(cluster.DeploymentQuery{After: after, Limit: 2})
+			page, more = list(operation.ListServiceDeployments{After: after, Limit: 2})
 			got, after = append(got, page...), page[len(page)-1]
 		}
 		wantCount(t, "deployments", got, 6)
 		want(t, "order", strings.Join(got[:5], " "), strings.Join(ids, " "))
 	})
 	t.Run("AreFilteredByStatusAndTime", func(t *testing.T) {
-		running, _ := list(cluster.DeploymentQuery{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentInProgress}, Limit: 10})
+		running, _ := list(operation.ListServiceDeployments{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentInProgress}, Limit: 10})
 		want(t, "in progress", strings.Join(running, " "), ids[0])
-		gone, _ := list(cluster.DeploymentQuery{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentStopped}, Limit: 10})
+		gone, _ := list(operation.ListServiceDeployments{Statuses: []cluster.ServiceDeploymentStatus{cluster.DeploymentStopped}, Limit: 10})
 		wantCount(t, "stopped", gone, 5)
-		late, _ := list(cluster.DeploymentQuery{From: epoch.Add(4 * time.Minute), Limit: 10})
+		late, _ := list(operation.ListServiceDeployments{From: epoch.Add(4 * time.Minute), Limit: 10})
 		want(t, "late", strings.Join(late, " "), ids[0]+" "+ids[1])
-		early, _ := list(cluster.DeploymentQuery{To: epoch, Limit: 10})
+		early, _ := list(operation.ListServiceDeployments{To: epoch, Limit: 10})
 		wantCount(t, "early", early, 1)
 	})
 	t.Run("AreDescribedAsTheyAreNow", func(t *testing.T) {
-		ref := func(id string) cluster.RecordRef { return cluster.RecordRef{Cluster: prod, Service: "api", ID: id} }
-		found, failed, err := w.api.ServiceDeployments(ctx, []cluster.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
+		ref := func(id string) operation.RecordRef { return operation.RecordRef{Cluster: prod, Service: "api", ID: id} }
+		found, failed, err := w.api.ServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
 		want(t, "error", err, nil)
 		want(t, "running", found[0].Running, 3)
 		want(t, "older", found[1].Status, cluster.DeploymentStopped)
 		want(t, "missing", fmt.Sprint(failed), "[{prod/api/none MISSING } {nope/api/"+ids[0]+" MISSING }]")
 	})
 	t.Run("HaveRevisionsThatCanBeLookedUp", func(t *testing.T) {
-		var refs []cluster.RecordRef
+		var refs []operation.RecordRef
 		for _, r := range rows[*cluster.ServiceRevision](w, state.PrefixRevision) {
-			refs = append(refs, cluster.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
+			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
 		}
 		wantCount(t, "revisions", refs, 6)
-		found, failed, err := w.api.ServiceRevisions(ctx, append(refs, cluster.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
+		found, failed, err := w.api.ServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
 		want(t, "error", err, nil)
 		wantCount(t, "found", found, 6)
 		want(t, "load balancer", found[0].LoadBalancers[0], group)
 		wantCount(t, "missing", failed, 1)
 	})
 	t.Run("OfAServiceThatIsNotThereAreNotFound", func(t *testing.T) {
-		_, _, err := w.api.ListServiceDeployments(ctx, cluster.DeploymentQuery{Cluster: prod, Service: "none"})
+		_, _, err := w.api.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "")
 	})
 }
 
 func TestAPI_StopServiceDeployment(t *testing.T) {
-	deployed := func(t *testing.T) (*world, cluster.RecordRef) {
+	deployed := func(t *testing.T) (*world, operation.RecordRef) {
 		w := newWorld(t)
 		w.balanced()
-		s, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		s, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
-		return w, cluster.RecordRef{Cluster: prod, Service: "api", ID: s.Release.ID}
+		return w, operation.RecordRef{Cluster: prod, Service: "api", ID: s.Release.ID}
 	}
 	for how, status := range map[cluster.StopType]cluster.ServiceDeploymentStatus{
 		cluster.StopAbort: cluster.DeploymentStopRequested, cluster.StopRollback: cluster.DeploymentRollbackRequested,
@@ -420,19 +421,19 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 			s.Release = &r
 		})
 		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
-		_, err := w.update(cluster.ServiceChange{Name: "api", Force: true})
+		_, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
 		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
 	})
 	t.Run("WithoutAWayBackIsNotRolledBack", func(t *testing.T) {
 		w := newWorld(t)
-		ref := cluster.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
+		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
 		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
 		want(t, "stop", w.service("web").Release.Stop, "")
 	})
 	t.Run("ThatIsNotThereIsNotFound", func(t *testing.T) {
 		w, ref := deployed(t)
-		for _, ref := range []cluster.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
+		for _, ref := range []operation.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
 			wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")
 		}
 	})

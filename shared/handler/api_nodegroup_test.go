@@ -12,6 +12,7 @@ import (
 	"berth/shared/handler"
 	"berth/shared/handler/api"
 	"berth/shared/handler/nodegroupupgrade"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -134,7 +135,7 @@ func (n *nodeAPI) look() {
 }
 
 // made creates a node group and has the function look at it.
-func (n *nodeAPI) made(s cluster.NodeGroupSpec) *cluster.NodeGroup {
+func (n *nodeAPI) made(s operation.CreateNodeGroup) *cluster.NodeGroup {
 	n.t.Helper()
 	if _, err := n.CreateNodeGroup(ctx, s); err != nil {
 		n.t.Fatal(err)
@@ -159,22 +160,22 @@ func (sizes) FailedLaunches(context.Context, string, time.Time) ([]cluster.Faile
 	return nil, nil
 }
 
-func spec(name, group string, change ...func(*cluster.NodeGroupSpec)) cluster.NodeGroupSpec {
-	s := cluster.NodeGroupSpec{Cluster: prod, Name: name, AutoScalingGroup: group, Params: "p"}
+func spec(name, group string, change ...func(*operation.CreateNodeGroup)) operation.CreateNodeGroup {
+	s := operation.CreateNodeGroup{Cluster: prod, Name: name, AutoScalingGroup: group, Params: "p"}
 	for _, f := range change {
 		f(&s)
 	}
 	return s
 }
 
-func version(name, release, token string) cluster.VersionChange {
-	return cluster.VersionChange{Cluster: prod, NodeGroup: name, ReleaseVersion: release, Token: token, Params: release}
+func version(name, release, token string) operation.UpdateNodeGroupVersion {
+	return operation.UpdateNodeGroupVersion{Cluster: prod, NodeGroup: name, ReleaseVersion: release, Token: token, Params: release}
 }
 
 func TestNodeGroups_Create(t *testing.T) {
 	w := newWorld(t)
 	n, auto := groupsOf(w)
-	token := func(s *cluster.NodeGroupSpec) { s.Token = "t" }
+	token := func(s *operation.CreateNodeGroup) { s.Token = "t" }
 	made, err := n.CreateNodeGroup(ctx, spec("web", "a", token))
 	want(t, "error", err, nil)
 	want(t, "status", made.Status, cluster.NodeGroupCreating)
@@ -188,7 +189,7 @@ func TestNodeGroups_Create(t *testing.T) {
 		got, err := n.CreateNodeGroup(ctx, spec("web", "a", token))
 		want(t, "error", err, nil)
 		want(t, "id", got.ID, made.ID)
-		_, err = n.CreateNodeGroup(ctx, spec("web", "a", token, func(s *cluster.NodeGroupSpec) { s.Params = "q" }))
+		_, err = n.CreateNodeGroup(ctx, spec("web", "a", token, func(s *operation.CreateNodeGroup) { s.Params = "q" }))
 		wantCode(t, err, cluster.CodeResourceInUse, "NodeGroup already exists with name web and cluster name prod")
 		_, err = n.CreateNodeGroup(ctx, spec("web", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "already exists")
@@ -196,25 +197,25 @@ func TestNodeGroups_Create(t *testing.T) {
 	t.Run("RefusesWhatNeedsNoLook", func(t *testing.T) {
 		_, err := n.CreateNodeGroup(ctx, spec("two", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Config.MaxUnavailable = 101 }))
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *operation.CreateNodeGroup) { s.Config.MaxUnavailable = 101 }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "from 1 to 100")
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *operation.CreateNodeGroup) { s.Sizes = &cluster.Sizes{Min: 3, Max: 5, Desired: 2} }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "Minimum capacity 3 can't be greater than desired size 2")
 		labels := map[string]string{"a": "1", "b": "1", "c": "1"}
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) {
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *operation.CreateNodeGroup) {
 			s.Labels, s.Template = labels, &cluster.TemplateRef{ID: "lt-2"}
 		}))
 		wantCode(t, err, cluster.CodeInvalidParameter, "There are 3 labels, but at most 2 are possible")
 		labels["d"], labels["e"] = "1", "1"
-		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *cluster.NodeGroupSpec) { s.Labels = labels }))
+		_, err = n.CreateNodeGroup(ctx, spec("two", "b", func(s *operation.CreateNodeGroup) { s.Labels = labels }))
 		wantCode(t, err, cluster.CodeInvalidParameter, "There are 5 labels, but at most 4 are possible")
-		_, err = n.CreateNodeGroup(ctx, cluster.NodeGroupSpec{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
+		_, err = n.CreateNodeGroup(ctx, operation.CreateNodeGroup{Cluster: "nowhere", Name: "x", AutoScalingGroup: "b"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
-		names, _, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 10})
+		names, _, err := n.ListNodeGroups(ctx, operation.ListNodeGroups{Cluster: prod, Limit: 10})
 		want(t, "left", fmt.Sprint(names, err), "[web] <nil>")
 	})
 	t.Run("TakesAnImageAndSizes", func(t *testing.T) {
-		got := n.made(spec("own", "b", func(s *cluster.NodeGroupSpec) {
+		got := n.made(spec("own", "b", func(s *operation.CreateNodeGroup) {
 			s.Template, s.Sizes = &cluster.TemplateRef{Name: "own"}, &cluster.Sizes{Min: 0, Max: 9, Desired: 4}
 		}))
 		want(t, "status", got.Status, cluster.NodeGroupActive)
@@ -224,28 +225,28 @@ func TestNodeGroups_Create(t *testing.T) {
 	t.Run("WithTheReleaseVersionThatItsMachinesHave", func(t *testing.T) {
 		for _, release := range []string{"ami-1", "the-name-of-an-image"} {
 			n, _ := groupsOf(newWorld(t))
-			got := n.made(spec("web", "a", func(s *cluster.NodeGroupSpec) { s.ReleaseVersion = release }))
+			got := n.made(spec("web", "a", func(s *operation.CreateNodeGroup) { s.ReleaseVersion = release }))
 			want(t, "status", got.Status, cluster.NodeGroupActive)
 			want(t, "target", got.Target, cluster.UpdateTarget{Image: "ami-1", ReleaseVersion: release})
 		}
 	})
 	t.Run("ListsInPages", func(t *testing.T) {
-		names, more, err := n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, Limit: 1})
+		names, more, err := n.ListNodeGroups(ctx, operation.ListNodeGroups{Cluster: prod, Limit: 1})
 		want(t, "first page", fmt.Sprint(names, more, err), "[own] true <nil>")
-		names, more, err = n.ListNodeGroups(ctx, cluster.NodeGroupQuery{Cluster: prod, After: "own", Limit: 1})
+		names, more, err = n.ListNodeGroups(ctx, operation.ListNodeGroups{Cluster: prod, After: "own", Limit: 1})
 		want(t, "second page", fmt.Sprint(names, more, err), "[web] false <nil>")
 	})
 }
 
 // What a look at AWS finds wrong is an issue of the node group, in EKS's codes; it can then be deleted, and made anew.
 func TestNodeGroups_CreateFails(t *testing.T) {
-	template := func(ref cluster.TemplateRef) func(*cluster.NodeGroupSpec) {
-		return func(s *cluster.NodeGroupSpec) { s.Template = &ref }
+	template := func(ref cluster.TemplateRef) func(*operation.CreateNodeGroup) {
+		return func(s *operation.CreateNodeGroup) { s.Template = &ref }
 	}
-	sizes := func(s *cluster.NodeGroupSpec) { s.Sizes = &cluster.Sizes{Max: 2} }
+	sizes := func(s *operation.CreateNodeGroup) { s.Sizes = &cluster.Sizes{Max: 2} }
 	for name, c := range map[string]struct {
 		group  string
-		change func(*cluster.NodeGroupSpec)
+		change func(*operation.CreateNodeGroup)
 		err    error // of a call
 		skip   int   // calls before it
 		want   string
@@ -256,7 +257,7 @@ func TestNodeGroups_CreateFails(t *testing.T) {
 		"OwnNotFound":  {group: "a", change: template(cluster.TemplateRef{ID: "lt-9"}), want: "Ec2LaunchTemplateNotFound [lt-9] InvalidLaunchTemplateId.NotFound: no {lt-9  }"},
 		"OwnByName":    {group: "a", change: template(cluster.TemplateRef{Name: "nil"}), want: "Ec2LaunchTemplateNotFound [nil] InvalidLaunchTemplateId.NotFound: no { nil }"},
 		"NoImage":      {group: "a", change: template(cluster.TemplateRef{ID: "lt-3"}), want: "Ec2LaunchTemplateInvalidConfiguration [lt-3] InvalidParameterException: Version 1 of launch template lt-3 names no image, and the request no releaseVersion"},
-		"AnotherImage": {group: "a", change: func(s *cluster.NodeGroupSpec) { s.ReleaseVersion = "ami-99" }, want: "Ec2LaunchTemplateInvalidConfiguration [lt-1] InvalidParameterException: releaseVersion is ami-99, but version 4 of launch template lt-1, from which the Auto Scaling group launches, has ami-1. Leave it out, and update the node group to it once it is ACTIVE."},
+		"AnotherImage": {group: "a", change: func(s *operation.CreateNodeGroup) { s.ReleaseVersion = "ami-99" }, want: "Ec2LaunchTemplateInvalidConfiguration [lt-1] InvalidParameterException: releaseVersion is ami-99, but version 4 of launch template lt-1, from which the Auto Scaling group launches, has ami-1. Leave it out, and update the node group to it once it is ACTIVE."},
 		"NoVersion":    {group: "a", err: cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "none"), skip: 1, want: "Ec2LaunchTemplateVersionMismatch [lt-1] InvalidLaunchTemplateId.VersionNotFound: none"},
 		"MayNotLook":   {group: "a", err: cluster.Errorf("AccessDenied", "no"), want: "AccessDenied [a] AccessDenied: no"},
 		"MayNotRead":   {group: "a", err: cluster.Errorf("UnauthorizedOperation", "no"), skip: 1, want: "AccessDenied [lt-1] UnauthorizedOperation: no"},
@@ -266,7 +267,7 @@ func TestNodeGroups_CreateFails(t *testing.T) {
 			n, auto := groupsOf(newWorld(t))
 			change := c.change
 			if change == nil {
-				change = func(*cluster.NodeGroupSpec) {}
+				change = func(*operation.CreateNodeGroup) {}
 			}
 			auto.err, auto.skip = c.err, c.skip
 			g := n.made(spec("web", c.group, change))
@@ -310,7 +311,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	w := newWorld(t)
 	n, _ := groupsOf(w)
 	n.made(spec("web", "a"))
-	_, err := n.CreateNodeGroup(ctx, spec("own", "b", func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }))
+	_, err := n.CreateNodeGroup(ctx, spec("own", "b", func(s *operation.CreateNodeGroup) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }))
 	want(t, "error", err, nil)
 	_, err = n.UpdateNodeGroupVersion(ctx, version("own", "", ""))
 	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
@@ -332,7 +333,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 		wantCode(t, err, cluster.CodeInvalidParameter, "other parameters")
 		_, err = n.UpdateNodeGroupVersion(ctx, version("web", "ami-3", ""))
 		wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
-		_, err = n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
+		_, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
 		wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
 		_, err = n.DeleteNodeGroup(ctx, prod, "web")
 		wantCode(t, err, cluster.CodeResourceInUse, "in progress")
@@ -343,13 +344,13 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 		raced.State = &racedState{State: w.state, before: func(c state.Commit) {
 			if !beaten {
 				beaten = true
-				if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "own", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
+				if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "own", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
 					t.Error(err)
 				}
 			}
 		}}
 		second := api.NodeGroups{Handler: raced}
-		_, err := second.UpdateNodeGroupVersion(ctx, cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
+		_, err := second.UpdateNodeGroupVersion(ctx, operation.UpdateNodeGroupVersion{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
 		want(t, "node group", fmt.Sprint(g.Status, " ", g.Config.MaxUnavailable, " ", g.Update), "ACTIVE 3 ")
@@ -361,7 +362,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 		change.NodeGroup = "plain"
 		_, err := n.UpdateNodeGroupVersion(ctx, change)
 		wantCode(t, err, cluster.CodeInvalidRequest, "was created without one")
-		change = cluster.VersionChange{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-1"}}
+		change = operation.UpdateNodeGroupVersion{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-1"}}
 		_, err = n.UpdateNodeGroupVersion(ctx, change)
 		wantCode(t, err, cluster.CodeInvalidRequest, "only its version")
 		change.Template = &cluster.TemplateRef{Name: "own", Version: "2"}
@@ -388,7 +389,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 	n.made(spec("web", "a"))
 	auto.groups["a"].Desired = 4 // by managed scaling
 	most := 8
-	change := cluster.NodeGroupChange{
+	change := operation.UpdateNodeGroupConfig{
 		Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: &most},
 		Config: &cluster.UpdateConfig{MaxUnavailablePercentage: 50, Strategy: cluster.UpdateMinimal}, Token: "t", Params: "p",
 	}
@@ -408,16 +409,16 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 	again, err := n.UpdateNodeGroupConfig(ctx, change)
 	want(t, "again", fmt.Sprint(again.ID == u.ID, again.Status, len(auto.calls), err), "trueSuccessful1 <nil>")
 	t.Run("IsDoneAtOnceWhereTheSizesStay", func(t *testing.T) {
-		u, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
+		u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}})
 		want(t, "error", err, nil)
 		want(t, "update", u.Status, cluster.UpdateSuccessful)
 		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateMinimal})
-		_, err = n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{Strategy: cluster.UpdateDefault}})
+		_, err = n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{Strategy: cluster.UpdateDefault}})
 		want(t, "error", err, nil)
 		want(t, "config", n.described("web").Config, cluster.UpdateConfig{MaxUnavailable: 2, Strategy: cluster.UpdateDefault})
 	})
 	resize := func(desired int) (*cluster.Update, error) {
-		return n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+		return n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{
 			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Desired: &desired}, Config: &cluster.UpdateConfig{MaxUnavailable: 7},
 		})
 	}
@@ -441,7 +442,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 		want(t, "desired", auto.groups["a"].Desired, 5)
 	})
 	t.Run("FailsWhereTheGroupRefuses", func(t *testing.T) {
-		_, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{
+		_, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{
 			Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(8), Desired: new(9)},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "desired capacity 9 can't be greater than max size 8")
@@ -494,12 +495,12 @@ func TestNodeGroups_Delete(t *testing.T) {
 	w := newWorld(t)
 	n, auto := groupsOf(w)
 	n.made(spec("web", "a"))
-	u, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}, Params: "p"})
+	u, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 2}, Params: "p"})
 	want(t, "error", err, nil)
-	if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
+	if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
 		t.Fatal(err)
 	}
-	ids, more, err := n.ListNodeGroupUpdates(ctx, cluster.NodeGroupQuery{Cluster: prod, NodeGroup: "web", Limit: 1})
+	ids, more, err := n.ListNodeGroupUpdates(ctx, operation.ListNodeGroups{Cluster: prod, NodeGroup: "web", Limit: 1})
 	want(t, "updates", fmt.Sprint(len(ids), more, err), "1 true <nil>")
 	got, err := n.NodeGroupUpdate(ctx, prod, "web", u.ID)
 	want(t, "error", err, nil)

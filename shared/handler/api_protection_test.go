@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -24,7 +25,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 	w.instances("i", 2, 8192, 16384)
 	w.create("web", "web", 3)
 	w.pump()
-	ran := w.run(t, cluster.TaskSpec{})
+	ran := w.run(t, operation.SubmitTasks{})
 	var ids []string
 	for _, x := range w.tasks() {
 		if x.Service == "web" {
@@ -113,7 +114,7 @@ func TestAPI_ProtectionDuringADeployment(t *testing.T) {
 	slices.Sort(ids)
 	w.decided("web", func(s *cluster.Service) { s.Deployment.State, s.Deployment.Running = cluster.RolloutCompleted, 3 })
 	w.placementAsleep = true
-	if _, err := w.update(cluster.ServiceChange{Name: "web", Force: true}); err != nil {
+	if _, err := w.update(operation.UpdateService{Name: "web", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	protect := func(id string) string {

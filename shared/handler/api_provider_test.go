@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -51,7 +52,7 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderCreateFailed)
 		return s
 	}
-	mended := cluster.ProviderChange{Name: "bad", Protection: new(false)}
+	mended := operation.UpdateCapacityProvider{Name: "bad", Protection: new(false)}
 	t.Run("LeavesItToAnother", func(t *testing.T) {
 		s := failed(t)
 		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("good", "h")); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -32,7 +33,7 @@ func TestAPI_MostServicesOfACluster(t *testing.T) {
 	spy := &spyState{Store: w.store}
 	w.api.State = spy
 	make := func(name string) error {
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: name, TaskDefinition: "web", Desired: new(0)})
+		_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: new(0)})
 		return err
 	}
 	want(t, "the last that there is room for", make("last"), nil)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // ruled makes a service of n tasks under the rules.
-func (w *world) ruled(n int, rules cluster.Rules) (*cluster.ServiceDetail, error) {
-	return w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
+func (w *world) ruled(n int, rules cluster.Rules) (*operation.ServiceDetail, error) {
+	return w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
 }
 
 func (w *world) attribute(id, name, value string) {
@@ -59,11 +60,11 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 	})
 	t.Run("DaemonsHaveNoDomains", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{DomainPolicy: cluster.PolicyQuorum},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "domain policy quorum-safe")
-		_, err = w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err = w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{NodeConstraint: "FDPolicy ~ Nonpacking"},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "FDPolicy")
@@ -95,7 +96,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 	})
 	t.Run("RunTask", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.Submit(ctx, cluster.TaskSpec{
+		_, err := w.api.Submit(ctx, operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Rules: cluster.Rules{Constraints: expressions(1, "attribute:")},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "not valid")
@@ -105,7 +106,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 func TestAPI_UpdateRules(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+	_, err := w.api.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), Tags: map[string]string{"berth:move-cost": "High", "team": "a"},
 		Rules: cluster.Rules{MoveCost: cluster.CostHigh},
 	})
@@ -135,13 +136,13 @@ func TestAPI_UpdateRules(t *testing.T) {
 	})
 	t.Run("ByUpdateService", func(t *testing.T) {
 		constraints := []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}
-		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Constraints: &constraints})
+		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &constraints})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints", w.service("web").Rules.Constraints, 1)
-		_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(2)})
+		_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints are left", w.service("web").Rules.Constraints, 1)
-		_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Constraints: &[]cluster.PlacementConstraint{}})
+		_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &[]cluster.PlacementConstraint{}})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints are gone", w.service("web").Rules.Constraints, 0)
 	})
@@ -171,7 +172,7 @@ func TestAPI_Rows(t *testing.T) {
 	w.instances("i", 30, 40960, 81920)
 	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}}), nil)
 	w.create("web", "web", 1200)
-	w.run(t, cluster.TaskSpec{Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", Command: []string{"secret"}}}}})
+	w.run(t, operation.SubmitTasks{Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", Command: []string{"secret"}}}}})
 	w.advance(time.Minute)
 	var sorts []string
 	pages := 0
@@ -199,7 +200,7 @@ func TestAPI_Admission(t *testing.T) {
 	w := newWorld(t)
 	rules := cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}}
 	create := func(name string, n int) error {
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: rules})
+		_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: rules})
 		return err
 	}
 	want(t, "in an empty cluster", create("early", 0), nil)
@@ -210,10 +211,10 @@ func TestAPI_Admission(t *testing.T) {
 	want(t, "what just fits", create("web", 4), nil)
 	w.advance(time.Minute)
 	wantCode(t, create("more", 2), cluster.CodeInvalidParameter, "metric connections: 80 more required, 40 available (capacity 200, 200 without the buffer, load 160)")
-	_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(6)})
+	_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(6)})
 	wantCode(t, err, cluster.CodeInvalidParameter, "80 more required")
 	want(t, "desired", w.service("web").Desired, 4)
-	_, err = w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(2)})
+	_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
 	want(t, "fewer", err, nil)
 	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:metrics": "connections=500"})
 	wantCode(t, err, cluster.CodeInvalidParameter, "connections")

@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -17,7 +18,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w := emptyWorld(t)
 		_, _, err := w.api.DescribeServices(ctx, prod, []string{"web"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
-		_, err = w.api.Submit(ctx, complete(cluster.TaskSpec{}))
+		_, err = w.api.Submit(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 	})
 	t.Run("KnownToECSAreTakenInWithWhatTheyHave", func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w.create("web", "web", 1)
 		w.pump()
 		wantCode(t, w.api.DeletingCluster(ctx, prod), cluster.CodeContainsServices, "Services are active")
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +62,7 @@ func TestAPI_Clusters(t *testing.T) {
 		}
 		wantCount(t, "configurations for another cluster of the name", rows[*cluster.Configuration](w, state.PrefixConfiguration), 0)
 		delete(w.ecs.clusters, prod)
-		_, _, err := w.api.ListServices(ctx, cluster.ServiceQuery{Cluster: prod})
+		_, _, err := w.api.ListServices(ctx, operation.ListServices{Cluster: prod})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		if err := w.observer.Schedule(ctx, "sweep"); err != nil {
 			t.Fatal(err)
@@ -88,7 +89,7 @@ func TestAPI_Clusters(t *testing.T) {
 }
 
 func TestAPI_CreateService(t *testing.T) {
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p", Tags: map[string]string{"a": "b"},
 		CreatedBy: "me",
 	}
@@ -108,7 +109,7 @@ func TestAPI_CreateService(t *testing.T) {
 	})
 	t.Run("OfADaemonHasOtherPercentages", func(t *testing.T) {
 		w := newWorld(t)
-		s := w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		s := w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		want(t, "percentages", fmt.Sprint(s.MinHealthy, s.MaxPercent), "0 100")
 	})
 	t.Run("TwiceWithTheSameTokenIsTheSameService", func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestAPI_CreateService(t *testing.T) {
 		w.createAs(spec)
 		other, tokenless := spec, spec
 		other.Params, tokenless.Token = "q", ""
-		for _, s := range []cluster.ServiceSpec{other, tokenless} {
+		for _, s := range []operation.CreateService{other, tokenless} {
 			_, err := w.api.CreateService(ctx, s)
 			wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 		}
@@ -193,7 +194,7 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+			_, err := w.api.CreateService(ctx, operation.CreateService{
 				Cluster: prod, Name: "web", TaskDefinition: "web", Strategy: c.strategy, Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
 			})
 			if c.refusal != "" {
@@ -202,12 +203,12 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			w.createAs(cluster.ServiceSpec{
+			w.createAs(operation.CreateService{
 				Cluster: prod, Name: "there", TaskDefinition: "web", Strategy: c.strategy,
-				ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(false)}, // it needs a maximum above 100
+				ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(false)}, // it needs a maximum above 100
 			})
 			before := w.service("there").Rev
-			_, err = w.api.UpdateService(ctx, cluster.ServiceChange{
+			_, err = w.api.UpdateService(ctx, operation.UpdateService{
 				Cluster: prod, Name: "there", Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
 			})
 			if c.refusal != "" {
@@ -225,7 +226,7 @@ func TestAPI_UpdateService(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 2)
 		version := w.version()
-		d, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", MinHealthy: new(50), TaskDefinition: "web:1"})
+		d, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", MinHealthy: new(50), TaskDefinition: "web:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +252,7 @@ func TestAPI_UpdateService(t *testing.T) {
 	})
 	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web"})
+		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 		_, err = w.api.DeleteService(ctx, prod, "web", true)
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
@@ -283,7 +284,7 @@ func TestAPI_DeleteService(t *testing.T) {
 	t.Run("OfADaemonNeedsNone", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		w.pump()
 		if _, err := w.api.DeleteService(ctx, prod, "agent", false); err != nil {
 			t.Fatal(err)
@@ -298,7 +299,7 @@ func TestAPI_DeleteService(t *testing.T) {
 		if _, err := w.api.DeleteService(ctx, prod, "web", false); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Desired: new(1)})
+		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		w.pump()
 		_, err = w.api.DeleteService(ctx, prod, "web", true)
@@ -311,23 +312,23 @@ func TestAPI_ListServices(t *testing.T) {
 	for _, name := range []string{"b", "a-1", "c", "a", "gone"} {
 		w.create(name, "web", 0)
 	}
-	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 	if _, err := w.api.DeleteService(ctx, prod, "gone", false); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name  string
-		query cluster.ServiceQuery
+		query operation.ListServices
 		want  []string
 		more  bool
 	}{
-		{"All", cluster.ServiceQuery{}, []string{"a", "a-1", "agent", "b", "c"}, false},
-		{"FirstPage", cluster.ServiceQuery{Limit: 2}, []string{"a", "a-1"}, true},
-		{"SecondPage", cluster.ServiceQuery{Limit: 2, After: "a-1"}, []string{"agent", "b"}, true},
-		{"LastPage", cluster.ServiceQuery{Limit: 2, After: "b"}, []string{"c"}, false},
-		{"ExactPage", cluster.ServiceQuery{Limit: 5}, []string{"a", "a-1", "agent", "b", "c"}, false},
-		{"Daemons", cluster.ServiceQuery{Strategy: cluster.Daemon}, []string{"agent"}, false},
-		{"ReplicasPaged", cluster.ServiceQuery{Strategy: cluster.Replica, Limit: 3}, []string{"a", "a-1", "b"}, true},
+		{"All", operation.ListServices{}, []string{"a", "a-1", "agent", "b", "c"}, false},
+		{"FirstPage", operation.ListServices{Limit: 2}, []string{"a", "a-1"}, true},
+		{"SecondPage", operation.ListServices{Limit: 2, After: "a-1"}, []string{"agent", "b"}, true},
+		{"LastPage", operation.ListServices{Limit: 2, After: "b"}, []string{"c"}, false},
+		{"ExactPage", operation.ListServices{Limit: 5}, []string{"a", "a-1", "agent", "b", "c"}, false},
+		{"Daemons", operation.ListServices{Strategy: cluster.Daemon}, []string{"agent"}, false},
+		{"ReplicasPaged", operation.ListServices{Strategy: cluster.Replica, Limit: 3}, []string{"a", "a-1", "b"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.query.Cluster = prod

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -16,7 +17,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
-		tasks, failures, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Count: 3}))
+		tasks, failures, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +30,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 512, 8192)
 		w.clock.onSleep = w.pump
-		tasks, failures, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Count: 3}))
+		tasks, failures, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,20 +40,20 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	t.Run("IsRefusedWithoutInstances", func(t *testing.T) {
 		w := newWorld(t)
 		w.clock.onSleep = w.pump
-		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{}))
+		_, _, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeInvalidParameter, cluster.NoInstances)
 	})
 	t.Run("IsRefusedBeyondTheProvisioningLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })
 		w.clock.onSleep = w.pump
-		_, _, err := w.api.SubmitTasks(ctx, complete(cluster.TaskSpec{Wait: "1m"}))
+		_, _, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Wait: "1m"}))
 		wantCode(t, err, cluster.CodeClient, scaling.LimitExceeded)
 	})
 	t.Run("GivesTheSameAnswerForTheSameToken", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
-		spec := complete(cluster.TaskSpec{Count: 2, Token: "once", Params: "p"})
+		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
 		first, _, err := w.api.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +81,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	t.Run("GivesTheSameProvisionalAnswerForTheSameToken", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
-		spec := complete(cluster.TaskSpec{Count: 2, Token: "once", Params: "p"})
+		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
 		first, _, err := w.api.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +101,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		var ids []string
-		spec := complete(cluster.TaskSpec{Count: 2, Token: "once"})
+		spec := complete(operation.SubmitTasks{Count: 2, Token: "once"})
 		w.submit(t, spec)
 		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
@@ -122,7 +123,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	} {
 		t.Run("WaitOf"+c.wait, func(t *testing.T) {
 			w := newWorld(t)
-			r, err := w.api.Submit(ctx, complete(cluster.TaskSpec{Wait: c.wait}))
+			r, err := w.api.Submit(ctx, complete(operation.SubmitTasks{Wait: c.wait}))
 			if c.refusal != "" {
 				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
 				return
@@ -148,7 +149,7 @@ func TestAPI_StopTask(t *testing.T) {
 	}
 	t.Run("ThatWaitsIsStoppedAtOnce", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		r := w.run(t, operation.SubmitTasks{Wait: "1h"})
 		task := stop(t, w, r.Tasks[0])
 		want(t, "status", task.Status(), cluster.TaskStopped)
 		want(t, "code", task.StopCode, cluster.StopUserInitiated)
@@ -159,7 +160,7 @@ func TestAPI_StopTask(t *testing.T) {
 	})
 	t.Run("ThatIsAboutToStartFromWaiting", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		r := w.run(t, operation.SubmitTasks{Wait: "1h"})
 		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
 			_, err := w.api.StopTask(ctx, prod, r.Tasks[0], "")
@@ -172,7 +173,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("ThatRuns", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		task := stop(t, w, r.Tasks[0])
 		want(t, "status", task.Status(), cluster.TaskStopping)
 		want(t, "reason", task.Reason, "Task stopped by user")
@@ -184,7 +185,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("TwiceChangesNothing", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		stop(t, w, r.Tasks[0])
 		before := w.units()
 		want(t, "status", stop(t, w, r.Tasks[0]).Status(), cluster.TaskStopping)
@@ -198,7 +199,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("ThatStopsByItselfMeanwhile", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		spy := &spyState{Store: w.store}
 		spy.beforeCommit = func(state.Commit) error {
 			spy.beforeCommit = nil
@@ -215,7 +216,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("ByECSsID", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		want(t, "id", stop(t, w, w.task(r.Tasks[0]).ECSID).ID, r.Tasks[0])
 	})
 	t.Run("OfSomebodyElse", func(t *testing.T) {
@@ -238,9 +239,9 @@ func TestAPI_StopTask(t *testing.T) {
 
 func TestAPI_DescribeTasks(t *testing.T) {
 	w := newWorld(t)
-	waited := w.run(t, cluster.TaskSpec{Wait: "1h"})
+	waited := w.run(t, operation.SubmitTasks{Wait: "1h"})
 	w.instances("i", 1, 4096, 8192)
-	r := w.run(t, cluster.TaskSpec{})
+	r := w.run(t, operation.SubmitTasks{})
 	foreign := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", StartedBy: "me", TaskDefinition: "other:1"})
 	stray := w.ecs.add(cluster.ECSTask{
 		Cluster: prod, Instance: "i000", StartedBy: cluster.StartedBy(cluster.ShortKey(prod, "old", epoch), 7, 0), TaskDefinition: "web:1",
@@ -275,8 +276,8 @@ func TestAPI_ListTasks(t *testing.T) {
 	w.instances("i", 2, 4096, 8192)
 	w.create("web", "web", 4)
 	w.pump()
-	jobs := w.run(t, cluster.TaskSpec{TaskDefinition: "job", Count: 2, StartedBy: "me"})
-	waits := w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
+	jobs := w.run(t, operation.SubmitTasks{TaskDefinition: "job", Count: 2, StartedBy: "me"})
+	waits := w.run(t, operation.SubmitTasks{TaskDefinition: "big", Wait: "1h"})
 	w.ecs.exit(w.task(jobs.Tasks[1]).ECSID, 0)
 	w.pump()
 	ids := func(keep func(*cluster.Task) bool) (out []string) {
@@ -293,22 +294,22 @@ func TestAPI_ListTasks(t *testing.T) {
 	wantCount(t, "live tasks", live, 6)
 	for _, c := range []struct {
 		name  string
-		query cluster.TaskQuery
+		query operation.ListTasks
 		want  []string
 		more  bool
 	}{
-		{"All", cluster.TaskQuery{}, live, false},
-		{"FirstPage", cluster.TaskQuery{Limit: 4}, live[:4], true},
-		{"LastPage", cluster.TaskQuery{Limit: 4, After: live[3]}, live[4:], false},
-		{"OfAService", cluster.TaskQuery{Service: "web"}, web, false},
-		{"OfAServicePaged", cluster.TaskQuery{Service: "web", Limit: 3, After: web[0]}, web[1:], false},
-		{"OfAFamily", cluster.TaskQuery{Family: "job"}, jobs.Tasks[:1], false},
-		{"OfNoFamily", cluster.TaskQuery{Family: "jo"}, nil, false},
-		{"ByStarter", cluster.TaskQuery{StartedBy: "me"}, jobs.Tasks[:1], false},
-		{"ByDeployment", cluster.TaskQuery{StartedBy: w.service("web").Deployment.ID}, web, false},
-		{"Stopped", cluster.TaskQuery{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
-		{"OnAnInstance", cluster.TaskQuery{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.Holds() && t.Instance == "i001" }), false},
-		{"ThatWait", cluster.TaskQuery{Family: "big"}, waits.Tasks, false},
+		{"All", operation.ListTasks{}, live, false},
+		{"FirstPage", operation.ListTasks{Limit: 4}, live[:4], true},
+		{"LastPage", operation.ListTasks{Limit: 4, After: live[3]}, live[4:], false},
+		{"OfAService", operation.ListTasks{Service: "web"}, web, false},
+		{"OfAServicePaged", operation.ListTasks{Service: "web", Limit: 3, After: web[0]}, web[1:], false},
+		{"OfAFamily", operation.ListTasks{Family: "job"}, jobs.Tasks[:1], false},
+		{"OfNoFamily", operation.ListTasks{Family: "jo"}, nil, false},
+		{"ByStarter", operation.ListTasks{StartedBy: "me"}, jobs.Tasks[:1], false},
+		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Deployment.ID}, web, false},
+		{"Stopped", operation.ListTasks{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
+		{"OnAnInstance", operation.ListTasks{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.Holds() && t.Instance == "i001" }), false},
+		{"ThatWait", operation.ListTasks{Family: "big"}, waits.Tasks, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.query.Cluster = prod
@@ -319,7 +320,7 @@ func TestAPI_ListTasks(t *testing.T) {
 		})
 	}
 	t.Run("OfAServiceThatIsNotThereIsRefused", func(t *testing.T) {
-		_, _, err := w.api.ListTasks(ctx, cluster.TaskQuery{Cluster: prod, Service: "none"})
+		_, _, err := w.api.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})
 }
@@ -327,7 +328,7 @@ func TestAPI_ListTasks(t *testing.T) {
 func TestAPI_TaskTags(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
-	r := w.run(t, cluster.TaskSpec{Tags: map[string]string{"a": "1"}})
+	r := w.run(t, operation.SubmitTasks{Tags: map[string]string{"a": "1"}})
 	spy := &spyState{Store: w.store}
 	spy.beforeWrite = func(state.Write) error {
 		spy.beforeWrite = nil

@@ -6,6 +6,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
 	"berth/shared/handler/managedscaling"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -15,7 +16,7 @@ import (
 func TestAPI_Capacity(t *testing.T) {
 	s := newScaled(t, nil)
 	n := 10
-	s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 	s.minute(1)
 	rows, err := s.api.Capacity(ctx, prod)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/dispatch"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -111,7 +112,7 @@ func TestDispatch_Starts(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 256, 512)
 		w.ecs.onStart = failing(fault{refuse: map[string]string{"i001": "RESOURCE:MEMORY"}})
-		r := w.run(t, cluster.TaskSpec{Count: 3})
+		r := w.run(t, operation.SubmitTasks{Count: 3})
 		stopped := w.with(cluster.TaskStopped)
 		wantCount(t, "stopped tasks", stopped, 1)
 		want(t, "instance", stopped[0].Instance, "i001")
@@ -124,7 +125,7 @@ func TestDispatch_Starts(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 256, 512)
 		w.ecs.onStart = failing(fault{err: denied})
-		w.run(t, cluster.TaskSpec{Count: 3})
+		w.run(t, operation.SubmitTasks{Count: 3})
 		wantCount(t, "stopped tasks", w.with(cluster.TaskStopped), 3)
 		for _, task := range w.tasks() {
 			want(t, "reason", task.Reason, "TaskFailedToStart: ClientException: TaskDefinition is inactive")
@@ -272,7 +273,7 @@ func TestDispatch_Doubt(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut, applied: true})
 		w.ecs.mute = true
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		w.ecs.exit(w.ecs.live()[0], 3)
 		w.advance(2 * time.Minute)
 		task := w.task(r.Tasks[0])
@@ -321,7 +322,7 @@ func TestDispatch_Stops(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.frozen = true
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		want(t, "ECS's id", w.task(r.Tasks[0]).ECSID, "")
 		if _, err := w.api.StopTask(ctx, prod, r.Tasks[0], "enough"); err != nil {
 			t.Fatal(err)
@@ -513,7 +514,7 @@ func TestDispatch_Due(t *testing.T) {
 	})
 	t.Run("OfARequestNobodyAnswered", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.submit(t, cluster.TaskSpec{Wait: "1h"})
+		r := w.submit(t, operation.SubmitTasks{Wait: "1h"})
 		w.decide = nil
 		w.placement = w.newPlacement("env-2", w.placement.Settings)
 		put(w, state.DueRequest, r.ID, time.Second)
@@ -523,7 +524,7 @@ func TestDispatch_Due(t *testing.T) {
 	t.Run("OfWhatTheSweepFound", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.submit(t, cluster.TaskSpec{})
+		r := w.submit(t, operation.SubmitTasks{})
 		w.decide = nil // and the environment does not know
 		w.clock.now = w.clock.now.Add(time.Minute)
 		w.sweep()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // The launch type EXTERNAL: tasks go to instances outside of EC2 alone.
@@ -17,9 +18,9 @@ func TestPlacement_External(t *testing.T) {
 	w.ecs.register(marked)
 	w.ecs.register(managed)
 	w.pump()
-	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "edge", TaskDefinition: "web", Desired: new(4), Launched: true, Rules: cluster.Rules{External: true}})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "edge", TaskDefinition: "web", Desired: new(4), Launched: true, Rules: cluster.Rules{External: true}})
 	w.create("web", "web", 2)
-	w.run(t, cluster.TaskSpec{Count: 1, Rules: cluster.Rules{External: true}})
+	w.run(t, operation.SubmitTasks{Count: 1, Rules: cluster.Rules{External: true}})
 	w.advance(time.Minute)
 	var external []string
 	for _, task := range w.with(cluster.TaskRunning) {
@@ -38,10 +39,10 @@ func TestPlacement_External(t *testing.T) {
 		}
 	}))), 2)
 	for outside, n := range map[bool]int{true: 5, false: 2} {
-		ids, _, err := w.api.ListTasks(ctx, cluster.TaskQuery{Cluster: prod, External: &outside})
+		ids, _, err := w.api.ListTasks(ctx, operation.ListTasks{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
 		wantCount(t, "tasks listed", ids, n)
-		names, _, err := w.api.ListServices(ctx, cluster.ServiceQuery{Cluster: prod, External: &outside})
+		names, _, err := w.api.ListServices(ctx, operation.ListServices{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
 		want(t, "services listed", slices.Equal(names, []string{map[bool]string{true: "edge", false: "web"}[outside]}), true)
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/taskstatechange"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -46,7 +47,7 @@ func used(t *testing.T) *world {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
 	w.create("web", "web", 2)
-	w.run(t, cluster.TaskSpec{TaskDefinition: "web"})
+	w.run(t, operation.SubmitTasks{TaskDefinition: "web"})
 	w.advance(time.Minute)
 	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
 		t.Fatal(err)

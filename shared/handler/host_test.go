@@ -10,6 +10,7 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -27,7 +28,7 @@ func TestPlacement_Draining(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 4)
-		w.run(t, cluster.TaskSpec{})
+		w.run(t, operation.SubmitTasks{})
 		w.advance(time.Minute)
 		alone := w.with(cluster.TaskRunning)
 		from := len(w.changed)
@@ -59,8 +60,8 @@ func TestPlacement_Draining(t *testing.T) {
 	t.Run("DaemonsGoLast", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 2, 4096, 8192)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
-		r := w.run(t, cluster.TaskSpec{})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		r := w.run(t, operation.SubmitTasks{})
 		w.advance(time.Minute)
 		on := w.task(r.Tasks[0]).Instance
 		w.drain(on)
@@ -182,7 +183,7 @@ func TestTaskStateChange_Spot(t *testing.T) {
 }
 
 func TestPlacement_Reservation(t *testing.T) {
-	agent := cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "heavy:1", Strategy: cluster.Daemon}
+	agent := operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "heavy:1", Strategy: cluster.Daemon}
 	begin := func(t *testing.T, change ...func(*handler.Settings)) *world {
 		w := newWorld(t, change...)
 		w.ecs.define(definition("heavy", 1, 1024, 1024))
@@ -288,7 +289,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		w.deploy("agent", "heavy:2")
 		w.pump()
-		ref := cluster.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Release.ID}
+		ref := operation.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Release.ID}
 		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), nil)
 		w.pump()
 		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
@@ -327,7 +328,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 8)
 		to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "ec2InstanceId == i-" + ids[0]}}
-		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &to}); err != nil {
+		if _, err := w.update(operation.UpdateService{Name: "agent", Constraints: &to}); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -353,7 +354,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		spec.Network = network
 		w.createAs(spec)
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(3), Network: network})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(3), Network: network})
 		w.pump()
 		wantCount(t, "running tasks beside the interface that is kept", w.with(cluster.TaskRunning), 2)
 	})
@@ -365,7 +366,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.createAs(one)
 		w.advance(time.Minute)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
-		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &[]cluster.PlacementConstraint{}}); err != nil {
+		if _, err := w.update(operation.UpdateService{Name: "agent", Constraints: &[]cluster.PlacementConstraint{}}); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
@@ -378,12 +379,12 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.createAs(agent)
 		w.advance(time.Minute)
 		to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "ec2InstanceId == i-" + ids[0]}}
-		if _, err := w.update(cluster.ServiceChange{Name: "agent", Constraints: &to}); err != nil {
+		if _, err := w.update(operation.UpdateService{Name: "agent", Constraints: &to}); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 2)
-		if _, err := w.update(cluster.ServiceChange{Name: "agent", Force: true}); err != nil {
+		if _, err := w.update(operation.UpdateService{Name: "agent", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(5 * time.Minute)

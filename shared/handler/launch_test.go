@@ -5,19 +5,20 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // What ECS is to act on goes with the start of each task: StartTask knows no service to take it from.
 func TestServiceSettingsGoWithTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		spec cluster.ServiceSpec
+		spec operation.CreateService
 		want *cluster.Launch
 	}{
-		{"Nothing", cluster.ServiceSpec{Tags: map[string]string{"team": "x"}}, nil},
-		{"TagsOfTheService", cluster.ServiceSpec{PropagateTags: "SERVICE", Tags: map[string]string{"team": "x"}}, &cluster.Launch{Tags: map[string]string{"team": "x"}}},
-		{"TagsOfTheDefinition", cluster.ServiceSpec{PropagateTags: "TASK_DEFINITION"}, &cluster.Launch{FromDefinition: true}},
-		{"Options", cluster.ServiceSpec{ServiceParameters: cluster.ServiceParameters{ManagedTags: new(true), ExecuteCommand: new(true)}},
+		{"Nothing", operation.CreateService{Tags: map[string]string{"team": "x"}}, nil},
+		{"TagsOfTheService", operation.CreateService{PropagateTags: "SERVICE", Tags: map[string]string{"team": "x"}}, &cluster.Launch{Tags: map[string]string{"team": "x"}}},
+		{"TagsOfTheDefinition", operation.CreateService{PropagateTags: "TASK_DEFINITION"}, &cluster.Launch{FromDefinition: true}},
+		{"Options", operation.CreateService{ServiceParameters: operation.ServiceParameters{ManagedTags: new(true), ExecuteCommand: new(true)}},
 			&cluster.Launch{ServiceOptions: cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

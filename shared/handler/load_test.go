@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // metered makes a service of n RUNNING tasks with the metric connections.
 func (w *world) metered(n int, load int64) []*cluster.Task {
 	w.t.Helper()
-	w.createAs(cluster.ServiceSpec{
+	w.createAs(operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n,
 		Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: load}}},
 	})

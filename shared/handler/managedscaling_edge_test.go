@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -22,7 +23,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s.groups["g"].Min, s.groups["g"].Desired = instances, instances
 		s.minute(2)
 		if tasks > 0 {
-			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &tasks})
+			s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &tasks})
 			s.pump()
 		}
 		return s
@@ -32,7 +33,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s := newScaled(t, replacing)
 		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
 		n := 4
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		s.minute(20)
 		wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
@@ -50,7 +51,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s := newScaled(t, replacing)
 		s.silent = map[string]bool{"i-001": true, "i-002": true, "i-003": true}
 		n := 4
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		s.minute(5)
 		inner, attempts := s.function.State, 0
@@ -73,7 +74,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s := newScaled(t, nil)
 		s.silent = map[string]bool{"i-001": true, "i-002": true}
 		n := 4
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		s.minute(60)
 		wantCount(t, "running tasks", s.with(cluster.TaskRunning), n)
@@ -109,7 +110,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 			s.silent = map[string]bool{"i-001": true, "i-002": true}
 			n := 2
-			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 			s.pump()
 			s.minute(1)
 			s.step()
@@ -140,7 +141,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 				return false
 			}
 			n := 2
-			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 			s.pump()
 			return true
 		})
@@ -177,11 +178,11 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
 		s.minute(10)
 		want(t, "released", s.instance("h-i-001").ReleasedIn, "g")
-		s.run(t, cluster.TaskSpec{Count: 1})
+		s.run(t, operation.SubmitTasks{Count: 1})
 		want(t, "protected", s.groups["g"].Instances[0].Protected, true)
 		s.calls = nil
 		s.refuse = cluster.Errorf(cluster.CodeThrottling, "later")
-		s.run(t, cluster.TaskSpec{Count: 1})
+		s.run(t, operation.SubmitTasks{Count: 1})
 		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 2)
 		s.minute(2)
 		want(t, "calls", strings.Join(s.calls, ", "), "")
@@ -197,7 +198,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.pump()
 			s.minute(12)
 			want(t, "released", s.instance("z-i-001").ReleasedIn, "g")
-			s.run(t, cluster.TaskSpec{Count: 1})
+			s.run(t, operation.SubmitTasks{Count: 1})
 			want(t, "tasks on the new one", placed(s.with(cluster.TaskRunning))["z-i-001"], 1)
 			want(t, "protected", s.groups["g"].Instances[0].Protected, true)
 			if err := s.TerminateInstance(ctx, "i-001", false); err != nil {
@@ -212,7 +213,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	t.Run("ProtectionThatIsSwitchedOffEnds", func(t *testing.T) {
 		s := started(t, 3, 2)
 		s.minute(10)
-		off := cluster.ProviderChange{Name: "p", Protection: new(false)}
+		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}
 		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +256,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.groups["g"].Min, s.groups["g"].Desired = 1, 2
 			s.minute(8)
 			n := 12 // three instances
-			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 			s.pump()
 			s.function.State = deciding{s.function.State, func() { change(s) }}
 			s.calls = nil
@@ -294,7 +295,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 				}
 			}
 			n := 60
-			s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+			s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 			s.pump()
 			s.minute(1)
 			want(t, "desired capacity", s.groups["g"].Desired, c.desired)
@@ -335,7 +336,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
 		want(t, "alarms of the round that was cut off", len(s.alarms), 1)
 		s.failing = nil
-		off := cluster.ProviderChange{Name: "p", Protection: new(false), Scaling: cluster.ScalingChange{Enabled: new(false)}}
+		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
 		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // newShared is a world in which the clusters prod and other have the provider, without managed scaling, with managed draining;
@@ -51,7 +52,7 @@ func (s *scaled) lose(t *testing.T, name string) {
 func TestManagedScaling_OfSeveralClusters(t *testing.T) {
 	t.Run("OnlyTheInstancesOwnLetsItGo", func(t *testing.T) {
 		s := newShared(t)
-		s.run(t, cluster.TaskSpec{Count: 2}) // standalone ones stay on a DRAINING instance
+		s.run(t, operation.SubmitTasks{Count: 2}) // standalone ones stay on a DRAINING instance
 		s.minute(1)
 		task := s.with(cluster.TaskRunning)[0]
 		gone := task.Instance[len("h-"):]

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/managedscaling"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -129,8 +130,8 @@ func TestManagedScaling(t *testing.T) {
 			t.Fatal(err)
 		}
 		create := func(name string, n int, definition string, providers ...cluster.ProviderShare) {
-			s.createAs(cluster.ServiceSpec{
-				Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &providers},
+			s.createAs(operation.CreateService{
+				Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &providers},
 			})
 			s.pump()
 		}
@@ -156,7 +157,7 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("OutFromZeroAndInAgain", func(t *testing.T) {
 		s := newScaled(t, nil)
 		n := 10
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		wantCount(t, "provisioning tasks", s.with(cluster.TaskProvisioning), 10)
 		s.minute(1)
@@ -181,7 +182,7 @@ func TestManagedScaling(t *testing.T) {
 		want(t, "protection of an empty instance", s.groups["g"].Instances[0].Protected, false)
 		s.refuse = errors.New("no answer")
 		n := 1
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		wantCount(t, "starts while protecting fails", s.with(cluster.TaskRunning), 0)
 		s.advance(10 * time.Second)
@@ -196,7 +197,7 @@ func TestManagedScaling(t *testing.T) {
 		come := false
 		s.release = func() { // dispatch protects just before managed scaling lets go
 			s.release, come = nil, true
-			s.run(t, cluster.TaskSpec{Count: 1})
+			s.run(t, operation.SubmitTasks{Count: 1})
 			wantCount(t, "running tasks", s.with(cluster.TaskRunning), 1)
 		}
 		s.minute(1)
@@ -210,7 +211,7 @@ func TestManagedScaling(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 		n := 2
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.minute(3)
 		wantCount(t, "running tasks", s.with(cluster.TaskRunning), 2)
 		gone := s.groups["g"].Instances[0].ID
@@ -255,7 +256,7 @@ func TestManagedScaling(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
 		s.minute(2)
-		s.run(t, cluster.TaskSpec{Count: 1})
+		s.run(t, operation.SubmitTasks{Count: 1})
 		gone := s.groups["g"].Instances[0].ID
 		s.connect("h-"+gone, false)
 		s.pump()
@@ -276,7 +277,7 @@ func TestManagedScaling(t *testing.T) {
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
 		s.minute(2)
 		n := 1
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "big", TaskDefinition: "big", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "big", TaskDefinition: "big", Desired: &n})
 		s.minute(8)
 		told := 0
 		for _, m := range s.events("big") {
@@ -290,7 +291,7 @@ func TestManagedScaling(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Max = 1
 		n := 9
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		s.minute(20)
 		told := 0
@@ -305,7 +306,7 @@ func TestManagedScaling(t *testing.T) {
 		s := newScaled(t, nil)
 		s.groups["g"].Min, s.groups["g"].Desired = 1, 1
 		s.minute(2)
-		s.run(t, cluster.TaskSpec{Count: 1, Kind: cluster.RunTask, TaskDefinition: "big"})
+		s.run(t, operation.SubmitTasks{Count: 1, Kind: cluster.RunTask, TaskDefinition: "big"})
 		wantCount(t, "provisioning tasks", s.with(cluster.TaskProvisioning), 1)
 		s.minute(31)
 		wantCount(t, "provisioning tasks when the time is over", s.with(cluster.TaskProvisioning), 0)
@@ -409,7 +410,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
 		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
 		n := 1
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		s.pump()
 		s.minute(1)
 		want(t, "desired capacity", s.groups["g"].Desired, 0)
@@ -439,7 +440,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("Complete", func(t *testing.T) {
 		s := newScaled(t, nil)
 		want(t, "status at first", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
-		_, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Draining: new(false)})
+		_, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Draining: new(false)})
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		s.look(t)
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
@@ -467,7 +468,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "status of one that a cluster has", s.described(t, "p").UpdateStatus, cluster.ProviderDeleteFailed)
-		if _, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(false)}); err != nil {
+		if _, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -478,8 +479,8 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection = false })
 		s.groups["g"].Protects = false
 		s.look(t)
-		next, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{
-			Name: "p", Protection: new(true), Draining: new(false), Scaling: cluster.ScalingChange{Target: new(50)},
+		next, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
+			Name: "p", Protection: new(true), Draining: new(false), Scaling: operation.ScalingChange{Target: new(50)},
 		})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdating)
@@ -494,7 +495,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		}
 		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
 		s.groups["g"].Protects = true
-		if _, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(true)}); err != nil {
+		if _, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -504,7 +505,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("AnUpdateThatNeedsNoLookIsDoneAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
-		next, err := s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Target: new(50)}})
+		next, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Target: new(50)}})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdated)
 	})
@@ -538,16 +539,16 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s.ecs.clusters["other"] = true
 		_, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be associated with another")
-		off := cluster.ProviderChange{Name: "p", Protection: new(false), Scaling: cluster.ScalingChange{Enabled: new(false)}}
+		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
 		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Protection: new(true)})
+		_, err = s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)})
 		wantCode(t, err, cluster.CodeInvalidParameter, "enable managed scaling")
-		_, err = s.api.UpdateCapacityProvider(ctx, cluster.ProviderChange{Name: "p", Scaling: cluster.ScalingChange{Enabled: new(true)}})
+		_, err = s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
 	})
 	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
@@ -568,7 +569,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		n := 1
-		s.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
+		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		want(t, "provider of the default strategy", s.service("web").Providers[0].Provider, "p")
 		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
 		wantCode(t, err, cluster.CodeResourceInUse, "in use")
@@ -583,12 +584,12 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		n := 1
 		for name, text := range map[string]string{"none": "does not exist"} {
 			shares := []cluster.ProviderShare{{Provider: name, Weight: 1}}
-			_, err := s.api.CreateService(ctx, cluster.ServiceSpec{
-				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &shares},
+			_, err := s.api.CreateService(ctx, operation.CreateService{
+				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &shares},
 			})
 			wantCode(t, err, cluster.CodeInvalidParameter, text)
 		}
-		d, err := s.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
+		d, err := s.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
 		if err != nil {
 			t.Fatal(err)
 		}

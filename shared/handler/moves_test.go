@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -103,7 +104,7 @@ func TestMoves(t *testing.T) {
 		w.attribute(ids[0], "berth.property.Disk", "ssd")
 		w.attribute(ids[1], "berth.property.Disk", "hdd")
 		w.ecs.define(definition("large", 1, 4096, 8000))
-		r := w.run(t, cluster.TaskSpec{TaskDefinition: "large", Rules: cluster.Rules{NodeConstraint: "Disk == ssd"}})
+		r := w.run(t, operation.SubmitTasks{TaskDefinition: "large", Rules: cluster.Rules{NodeConstraint: "Disk == ssd"}})
 		_, err := w.ruled(1, cluster.Rules{NodeConstraint: "Disk == hdd"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
@@ -120,7 +121,7 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
 		w.governed(1, cluster.Rules{NodeConstraint: "NodeName == i000"})
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(1), Rules: cluster.Rules{NodeConstraint: "NodeName == i002"},
 		})
 		want(t, "error", err, nil)
@@ -170,7 +171,7 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
 		least, most := 50, 100
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &least, MaxPercent: &most,
 			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
 		})
@@ -241,7 +242,7 @@ func TestMoves(t *testing.T) {
 		}
 		w.pump()
 		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
 			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
 		})
@@ -258,7 +259,7 @@ func TestMoves(t *testing.T) {
 		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
 		w.pump()
 		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
 			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
 		})
@@ -312,11 +313,11 @@ func TestNetworkReachesECS(t *testing.T) {
 	own.Needs.ENIs = 1
 	w.ecs.define(own)
 	one, two := &cluster.Network{Subnets: []string{"subnet-1"}}, &cluster.Network{Subnets: []string{"subnet-2"}, SecurityGroups: []string{"sg"}}
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "own", Desired: new(2), Network: one})
+	_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "own", Desired: new(2), Network: one})
 	want(t, "error", err, nil)
-	_, err = w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
+	_, err = w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
 	wantCode(t, err, cluster.CodeInvalidParameter, "not valid for the given networkMode")
-	_, err = w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
+	_, err = w.api.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
 	wantCode(t, err, cluster.CodeInvalidParameter, "must be provided")
 	w.placementAsleep = true
 	for _, n := range []*cluster.Network{nil, two} {
@@ -324,7 +325,7 @@ func TestNetworkReachesECS(t *testing.T) {
 		if n == nil {
 			name = "web"
 		}
-		_, err := w.api.Submit(ctx, cluster.TaskSpec{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
+		_, err := w.api.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
 		want(t, "error", err, nil)
 	}
 	w.placementAsleep = false
@@ -344,7 +345,7 @@ func TestNetworkReachesECS(t *testing.T) {
 func TestAWaitingTaskKeepsItsRules(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
-	r := w.run(t, cluster.TaskSpec{Wait: "forever", Rules: cluster.Rules{
+	r := w.run(t, operation.SubmitTasks{Wait: "forever", Rules: cluster.Rules{
 		Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == ssd"}},
 	}})
 	w.instances("j", 2, 4096, 8192)
@@ -358,7 +359,7 @@ func TestMovesAndProtection(t *testing.T) {
 	begin := func(t *testing.T, minHealthy, maxPercent int) (*world, []string) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
-		_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+		_, err := w.api.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &minHealthy, MaxPercent: &maxPercent,
 			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
 		})
@@ -415,14 +416,14 @@ func TestMovesOnceADeploymentIsOver(t *testing.T) {
 		w.attribute(id, "berth.upgrade-domain", "all")
 	}
 	least, most := 100, 125
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+	_, err := w.api.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), MinHealthy: &least, MaxPercent: &most,
 		Rules: cluster.Rules{DomainPolicy: cluster.PolicyDifference},
 	})
 	want(t, "error", err, nil)
 	w.advance(2 * time.Minute)
 	for range 4 {
-		_, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Force: true})
+		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true})
 		want(t, "error", err, nil)
 		w.advance(20 * time.Minute)
 		on := w.rest(4)
@@ -458,7 +459,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	checked := definition("checked", 1, 256, 512)
 	checked.HealthChecked = true
 	w.ecs.define(checked)
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+	_, err := w.api.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "checked", Desired: new(12), Rules: cluster.Rules{NodeConstraint: "NodeName != i003"},
 	})
 	want(t, "error", err, nil)
@@ -492,7 +493,7 @@ func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 		Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
 	}), nil)
 	none, all := 0, 100
-	_, err := w.api.CreateService(ctx, cluster.ServiceSpec{
+	_, err := w.api.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), MinHealthy: &none, MaxPercent: &all,
 		Rules: cluster.Rules{NodeConstraint: "NodeName == i000"},
 	})

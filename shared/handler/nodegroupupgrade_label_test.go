@@ -7,10 +7,11 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
-func team(s *cluster.NodeGroupSpec) { s.Labels = map[string]string{"team": "a"} }
+func team(s *operation.CreateNodeGroup) { s.Labels = map[string]string{"team": "a"} }
 
 // labelsOf are those of the group's nodes, in order of their names.
 func (p *nodePool) labelsOf() (out []string) {
@@ -27,7 +28,7 @@ func (p *nodePool) labelsOf() (out []string) {
 func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
-	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2), Rules: cluster.Rules{Constraints: to}})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2), Rules: cluster.Rules{Constraints: to}})
 	w.pump()
 	want(t, "running before", w.service("theirs").Running, 0)
 	n.look()

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -72,7 +73,7 @@ func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
 		w := newWorld(t)
 		n, auto := groupsOf(w)
 		n.made(spec("web", "a"))
-		if _, err := n.UpdateNodeGroupConfig(ctx, cluster.NodeGroupChange{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}}); err != nil {
+		if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}}); err != nil {
 			t.Fatal(err)
 		}
 		n.function.Updates = &changing{GroupUpdates: n.function.Updates, change: func() { auto.groups["a"].Min, auto.groups["a"].Desired = 2, 5 }}

@@ -13,6 +13,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/nodegroupupgrade"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -125,7 +126,7 @@ func (p *nodePool) scale() {
 }
 
 // pooled is a cluster whose four nodes run a service of six tasks, and their node group.
-func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI) {
+func pooled(t *testing.T, more ...func(*operation.CreateNodeGroup)) (*world, *nodePool, *nodeAPI) {
 	t.Helper()
 	w := newWorld(t)
 	n, auto := groupsOf(w)
@@ -143,7 +144,7 @@ func pooled(t *testing.T, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePo
 }
 
 // upgrading is such a cluster, and the update of the node group to ami-2.
-func upgrading(t *testing.T, change cluster.VersionChange, more ...func(*cluster.NodeGroupSpec)) (*world, *nodePool, *nodeAPI, *nodegroupupgrade.Handler) {
+func upgrading(t *testing.T, change operation.UpdateNodeGroupVersion, more ...func(*operation.CreateNodeGroup)) (*world, *nodePool, *nodeAPI, *nodegroupupgrade.Handler) {
 	t.Helper()
 	w, pool, n := pooled(t, more...)
 	if _, err := n.UpdateNodeGroupVersion(ctx, change); err != nil {
@@ -262,7 +263,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 		u, err := n.NodeGroupUpdate(ctx, prod, "web", row.Update)
 		want(t, "update", fmt.Sprint(u.Status, " ", u.Errors[0].Code, " ", row.Status, " ", err), "Failed OperationNotPermitted ACTIVE <nil>")
 	})
-	own := func(s *cluster.NodeGroupSpec) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }
+	own := func(s *operation.CreateNodeGroup) { s.Template = &cluster.TemplateRef{ID: "lt-2", Version: "1"} }
 	t.Run("ReadsTheLaunchTemplateOfTheUser", func(t *testing.T) {
 		change := version("web", "", "")
 		change.Template = &cluster.TemplateRef{ID: "lt-2"}
@@ -323,7 +324,7 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 		checked := definition("checked", 1, 128, 256)
 		checked.HealthChecked = true
 		w.ecs.define(checked)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "shop", TaskDefinition: "checked", Desired: new(2)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "shop", TaskDefinition: "checked", Desired: new(2)})
 		report := func(h cluster.Health) {
 			for _, task := range w.with(cluster.TaskRunning) {
 				if task.Service == "shop" && task.Health != h {

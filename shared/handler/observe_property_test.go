@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // reported is a world with tasks of a service, of a request that had waited, and of somebody else, and all events that
 // ECS then has of them and of their instances, oldest first. None of these was delivered.
 func reported(t *rapid.T, w *world, foreign bool) [][]byte {
-	w.run(w.t, cluster.TaskSpec{Count: 2, Wait: "1h"})
+	w.run(w.t, operation.SubmitTasks{Count: 2, Wait: "1h"})
 	w.ecs.frozen = true
 	w.instances("i", 3, 4096, 8192)
 	w.create("web", "web", 4)

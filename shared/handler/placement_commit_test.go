@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/placement"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -118,9 +119,9 @@ func TestPlacement_Chain(t *testing.T) {
 		w.placementAsleep = true
 		for n := range 20 {
 			w.create(fmt.Sprint("s", n), "web", 7)
-			w.submit(t, cluster.TaskSpec{Count: 10})
+			w.submit(t, operation.SubmitTasks{Count: 10})
 		}
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		w.placementAsleep = false
 		w.state.commits = nil
 		w.pump()
@@ -270,7 +271,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 	t.Run("IsNotTrustedWhereTheOtherCommittedNothing", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 8192) // room for one
-		first := w.run(t, cluster.TaskSpec{})
+		first := w.run(t, operation.SubmitTasks{})
 		w.placementAsleep = true
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
 		w.pump()
@@ -278,7 +279,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.decides(w.newPlacement("env-2", settings), next(w))
 		want(t, "version", w.version(), version)
 		w.placementAsleep = false
-		second := w.run(t, cluster.TaskSpec{})
+		second := w.run(t, operation.SubmitTasks{})
 		wantCount(t, "failures", second.Failures, 0)
 	})
 	t.Run("IsLeftToTheOneThatClaimsTheCheckpoint", func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 	t.Run("IsNotTrustedAfterABatchThatFailed", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 8192) // room for one
-		first := w.run(t, cluster.TaskSpec{})
+		first := w.run(t, operation.SubmitTasks{})
 		w.placementAsleep = true
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
 		w.pump()
@@ -317,7 +318,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 			t.Fatalf("again from %q, %v", from, err)
 		}
 		w.wake.err, w.placementAsleep = nil, false // and the stream gives the batch up
-		second := w.run(t, cluster.TaskSpec{})
+		second := w.run(t, operation.SubmitTasks{})
 		wantCount(t, "failures", second.Failures, 0)
 	})
 	t.Run("ForgetsWhatHasExpired", func(t *testing.T) {
@@ -347,9 +348,9 @@ func TestPlacement_Quiet(t *testing.T) {
 		w.instances("i", 3, 4096, 8192)
 		w.create("web", "web", 10)
 		w.create("big", "big", 2) // blocked
-		w.run(t, cluster.TaskSpec{Count: 3})
-		w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.run(t, operation.SubmitTasks{Count: 3})
+		w.run(t, operation.SubmitTasks{TaskDefinition: "big", Wait: "1h"})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		w.advance(2 * time.Second)
 		return w
 	}
@@ -379,7 +380,7 @@ func TestPlacement_Quiet(t *testing.T) {
 		w.instances("i", 3, 4096, 8192)
 		w.create("web", "web", 10)
 		w.create("big", "big", 2)
-		w.run(t, cluster.TaskSpec{TaskDefinition: "big", Wait: "1h"})
+		w.run(t, operation.SubmitTasks{TaskDefinition: "big", Wait: "1h"})
 		w.batches = 0
 		w.scale("web", 5)
 		w.pump()
@@ -400,7 +401,7 @@ func TestPlacement_Records(t *testing.T) {
 		w.ecs.clusters["other"] = true
 		w.instances("i", 1, 4096, 8192)
 		n := 1
-		if _, err := w.api.CreateService(ctx, cluster.ServiceSpec{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+		if _, err := w.api.CreateService(ctx, operation.CreateService{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
 			t.Fatal(err)
 		}
 		w.create("web", "web", 1)

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -149,7 +150,7 @@ func TestPlacement_Replica(t *testing.T) {
 }
 
 func TestPlacement_Daemon(t *testing.T) {
-	daemon := cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon}
+	daemon := operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon}
 	t.Run("RunsOneOnEachInstance", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 4096, 8192)
@@ -356,7 +357,7 @@ func TestPlacement_InstanceGone(t *testing.T) {
 		w.pump()
 		w.ecs.mute = true
 		w.ecs.frozen = true
-		w.run(t, cluster.TaskSpec{Count: 2})
+		w.run(t, operation.SubmitTasks{Count: 2})
 		w.ecs.mute, w.ecs.frozen = false, false
 		on := placed(w.tasks())
 		w.ecs.change("i000", func(i *cluster.Instance) { i.Status, i.AgentConnected = cluster.InstanceInactive, false })
@@ -374,7 +375,7 @@ func TestPlacement_InstanceGone(t *testing.T) {
 		w.ecs.define(definition("tiny", 1, 1, 1))
 		w.instances("i", 1, 4096, 8192)
 		for range 25 {
-			w.submit(t, cluster.TaskSpec{TaskDefinition: "tiny", Count: 10})
+			w.submit(t, operation.SubmitTasks{TaskDefinition: "tiny", Count: 10})
 			w.advance(time.Second)
 		}
 		w.advance(time.Minute)
@@ -420,7 +421,7 @@ func TestPlacement_Delete(t *testing.T) {
 		if err != nil || len(found) > 0 || len(missing) != 1 || missing[0].Reason != "MISSING" {
 			t.Fatalf("found %v, missing %v, %v", found, missing, err)
 		}
-		_, err = w.update(cluster.ServiceChange{Name: "web", Desired: new(1)})
+		_, err = w.update(operation.UpdateService{Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 		_, err = w.api.DeleteService(ctx, prod, "web", true)
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")

@@ -8,6 +8,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 )
 
 // provide registers an instance of a capacity provider with room for n tasks of web.
@@ -34,9 +35,9 @@ func (w *world) associate(names ...string) {
 
 func TestPlacement_Providers(t *testing.T) {
 	mixed := []cluster.ProviderShare{{Provider: "spot", Weight: 3}, {Provider: "demand", Base: 2, Weight: 1}}
-	service := func(n int) cluster.ServiceSpec {
-		return cluster.ServiceSpec{
-			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: cluster.ServiceParameters{Providers: &mixed},
+	service := func(n int) operation.CreateService {
+		return operation.CreateService{
+			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &mixed},
 		}
 	}
 	on := func(w *world) string {
@@ -89,7 +90,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w.createAs(service(3))
 		w.pump()
 		w.create("plain", "web", 1)
-		w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: api.WaitForever})
+		w.run(t, operation.SubmitTasks{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: api.WaitForever})
 		tasks := w.tasks()
 		got, err := w.api.TaskLaunches(ctx, tasks)
 		if err != nil {
@@ -112,14 +113,14 @@ func TestPlacement_Providers(t *testing.T) {
 	t.Run("AnEarlierRevisionHasItsOwnStrategy", func(t *testing.T) {
 		w := begin(t, 20, 20)
 		before, after := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}, []cluster.ProviderShare{{Provider: "demand", Weight: 1}}
-		w.createAs(cluster.ServiceSpec{
+		w.createAs(operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), MinHealthy: new(50), MaxPercent: new(100),
-			ServiceParameters: cluster.ServiceParameters{Providers: &before, ZoneRebalancing: new(false)},
+			ServiceParameters: operation.ServiceParameters{Providers: &before, ZoneRebalancing: new(false)},
 		})
 		w.minutes(2)
 		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
 		first := w.service("web").Deployment.ID
-		c := cluster.ServiceChange{Name: "web", Force: true, ServiceParameters: cluster.ServiceParameters{Providers: &after}}
+		c := operation.UpdateService{Name: "web", Force: true, ServiceParameters: operation.ServiceParameters{Providers: &after}}
 		if _, err := w.update(c); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func TestPlacement_Providers(t *testing.T) {
 		want(t, "of the earlier one", s.Last.Providers[0].Provider, "spot")
 		w.advance(10 * time.Second)
 		want(t, "half way", on(w), "spot 2, demand 2, other 0")
-		ref := cluster.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
+		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
 		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
 		w.minutes(5)
 		s = w.service("web")
@@ -175,7 +176,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("StandaloneTasks", func(t *testing.T) {
 		w := begin(t, 2, 20)
-		w.run(t, cluster.TaskSpec{Count: 6, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
+		w.run(t, operation.SubmitTasks{Count: 6, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
 		want(t, "running", on(w), "spot 2, demand 3, other 0")
 		waiting := w.with(cluster.TaskProvisioning)
 		wantCount(t, "provisioning tasks", waiting, 1)
@@ -188,7 +189,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w := newWorld(t)
 		w.associate("demand", "empty")
 		w.provide("d", "demand", 20)
-		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "demand", Base: 1}, {Provider: "empty", Weight: 1}}}})
+		r := w.run(t, operation.SubmitTasks{Count: 3, Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "demand", Base: 1}, {Provider: "empty", Weight: 1}}}})
 		wantCount(t, "tasks", r.Tasks, 1)
 		wantCount(t, "failures", r.Failures, 2)
 		want(t, "reason", r.Failures[0].Reason, "EMPTY CAPACITY PROVIDER")
@@ -196,7 +197,7 @@ func TestPlacement_Providers(t *testing.T) {
 	})
 	t.Run("StandaloneTasksFallBack", func(t *testing.T) {
 		w := begin(t, 0, 20, func(s *handler.Settings) { s.ProviderFallback = 5 * time.Minute })
-		r := w.run(t, cluster.TaskSpec{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
+		r := w.run(t, operation.SubmitTasks{Count: 3, Rules: cluster.Rules{Providers: mixed}, Wait: api.WaitForever})
 		wantCount(t, "tasks", r.Tasks, 3)
 		want(t, "running", on(w), "spot 0, demand 2, other 0")
 		w.minutes(6)
@@ -209,7 +210,7 @@ func TestPlacement_Providers(t *testing.T) {
 		i.Attributes[cluster.AttributeProvider] = "spot"
 		w.ecs.register(i)
 		w.pump()
-		w.run(t, cluster.TaskSpec{Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "spot", Weight: 1}}}})
+		w.run(t, operation.SubmitTasks{Rules: cluster.Rules{Providers: []cluster.ProviderShare{{Provider: "spot", Weight: 1}}}})
 		want(t, "running", on(w), "spot 1, demand 0, other 0")
 	})
 	t.Run("IsKeptWhereAnEventDoesNotSay", func(t *testing.T) {

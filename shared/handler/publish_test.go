@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -108,7 +109,7 @@ func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 func publishesOfADaemon(t *testing.T) (*world, map[string]string) {
 	w := newWorld(t, publishing)
 	w.instances("i", 2, 4096, 8192)
-	w.createAs(cluster.ServiceSpec{
+	w.createAs(operation.CreateService{
 		Cluster: prod, Name: "log", TaskDefinition: "web:1", Strategy: cluster.Daemon,
 		Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk !exists"}}},
 	})
@@ -132,8 +133,8 @@ func publishesWithoutRoom(t *testing.T) (*world, map[string]string) {
 const denial = "TaskFailedToStart: ClientException: TaskDefinition is inactive"
 
 func publishesOfARollback(t *testing.T) (*world, map[string]string) {
-	w := rolled(t, 2, cluster.ServiceSpec{
-		ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+	w := rolled(t, 2, operation.CreateService{
+		ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 	}, publishing)
 	ids := map[string]string{"OLD": w.service("web").Deployment.ID}
 	w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
@@ -170,7 +171,7 @@ func publishesOfZonesDeployed(t *testing.T) (*world, map[string]string) {
 	w.ecs.register(zoned("b", "zone-b"))
 	w.advance(time.Minute)
 	want(t, "rebalancing", w.service("web").Rebalancing, true)
-	if _, err := w.update(cluster.ServiceChange{Name: "web", Force: true}); err != nil {
+	if _, err := w.update(operation.UpdateService{Name: "web", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.pump()
@@ -180,7 +181,7 @@ func publishesOfZonesDeployed(t *testing.T) (*world, map[string]string) {
 func publishesOfDiscovery(t *testing.T) (*world, map[string]string) {
 	w := newWorld(t, publishing)
 	w.instances("i", 1, 4096, 8192)
-	w.behind(1, func(s *cluster.ServiceSpec) {
+	w.behind(1, func(s *operation.CreateService) {
 		s.LoadBalancers, s.Registries = nil, &[]cluster.Registry{{ARN: cloudMap}}
 	})
 	for _, health := range []cluster.Health{cluster.Healthy, cluster.Unhealthy} {
@@ -226,15 +227,15 @@ func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
 	one := []cluster.ProviderShare{{Provider: "spot", Weight: 1}}
 	for _, c := range []struct {
 		name, text, reason string
-		spec               cluster.ServiceSpec
+		spec               operation.CreateService
 	}{
-		{"Memory", "(container-instance i000) has insufficient memory available.", "RESOURCE:MEMORY", cluster.ServiceSpec{TaskDefinition: "huge"}},
+		{"Memory", "(container-instance i000) has insufficient memory available.", "RESOURCE:MEMORY", operation.CreateService{TaskDefinition: "huge"}},
 		{"Constraint", `(container-instance i000) encountered error "MemberOf placement constraint unsatisfied.".`, "MemberOf placement constraint unsatisfied.",
-			cluster.ServiceSpec{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == fast"}}}}},
+			operation.CreateService{Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == fast"}}}}},
 		{"DistinctInstance", `(container-instance i000) encountered error "DistinctInstance placement constraint unsatisfied.".`, "DistinctInstance placement constraint unsatisfied.",
-			cluster.ServiceSpec{Desired: new(2), Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}}}},
+			operation.CreateService{Desired: new(2), Rules: cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}}}},
 		{"EmptyProvider", "all of its requirements. Reason: No Container Instances were found in your capacity provider.", "EMPTY CAPACITY PROVIDER",
-			cluster.ServiceSpec{ServiceParameters: cluster.ServiceParameters{Providers: &one}}},
+			operation.CreateService{ServiceParameters: operation.ServiceParameters{Providers: &one}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, publishing)

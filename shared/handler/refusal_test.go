@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // hidden has ECS run a task on an instance of which Berth has not heard: the instance has no room for more.
@@ -82,7 +83,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.hidden("i000", 4096, 8192)
 		at := w.asked("i000")
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "log", TaskDefinition: "web:1", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "log", TaskDefinition: "web:1", Strategy: cluster.Daemon})
 		w.advance(150 * time.Second)
 		if !slices.Equal(*at, []time.Duration{0, time.Minute}) {
 			t.Fatalf("asked at %v", *at)

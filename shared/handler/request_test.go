@@ -7,12 +7,13 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
 
 // submit writes a request for standalone tasks; what spec leaves out is one task of "web".
-func (w *world) submit(t testing.TB, spec cluster.TaskSpec) *state.Request {
+func (w *world) submit(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
 	r, err := w.api.Submit(ctx, complete(spec))
 	if err != nil {
@@ -21,7 +22,7 @@ func (w *world) submit(t testing.TB, spec cluster.TaskSpec) *state.Request {
 	return r
 }
 
-func complete(spec cluster.TaskSpec) cluster.TaskSpec {
+func complete(spec operation.SubmitTasks) operation.SubmitTasks {
 	spec.Cluster = prod
 	if spec.TaskDefinition == "" {
 		spec.TaskDefinition = "web"
@@ -36,7 +37,7 @@ func complete(spec cluster.TaskSpec) cluster.TaskSpec {
 }
 
 // run submits a request and has it answered.
-func (w *world) run(t testing.TB, spec cluster.TaskSpec) *state.Request {
+func (w *world) run(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
 	r := w.submit(t, spec)
 	w.pump()
@@ -56,7 +57,7 @@ func TestPlacement_RunTask(t *testing.T) {
 	t.Run("StartsTasks", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{Count: 5, StartedBy: "me", Tags: map[string]string{"a": "b"}})
+		r := w.run(t, operation.SubmitTasks{Count: 5, StartedBy: "me", Tags: map[string]string{"a": "b"}})
 		want(t, "answered", r.Answered, true)
 		wantCount(t, "tasks", r.Tasks, 5)
 		wantCount(t, "failures", r.Failures, 0)
@@ -72,7 +73,7 @@ func TestPlacement_RunTask(t *testing.T) {
 	t.Run("FailsWhatDoesNotFitWithECSsReason", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 512, 8192)
-		r := w.run(t, cluster.TaskSpec{Count: 3})
+		r := w.run(t, operation.SubmitTasks{Count: 3})
 		wantCount(t, "tasks", r.Tasks, 2)
 		wantCount(t, "failures", r.Failures, 1)
 		want(t, "reason", r.Failures[0].Reason, "RESOURCE:CPU")
@@ -81,7 +82,7 @@ func TestPlacement_RunTask(t *testing.T) {
 	})
 	t.Run("FailsWithoutInstances", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Count: 2})
+		r := w.run(t, operation.SubmitTasks{Count: 2})
 		wantCount(t, "tasks", r.Tasks, 0)
 		wantCount(t, "failures", r.Failures, 2)
 		want(t, "reason", r.Failures[0].Reason, cluster.NoInstances)
@@ -91,7 +92,7 @@ func TestPlacement_RunTask(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 3, 4096, 8192)
 		over := &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", Command: []string{"sh"}}}}
-		r := w.run(t, cluster.TaskSpec{Count: 3, Overrides: over})
+		r := w.run(t, operation.SubmitTasks{Count: 3, Overrides: over})
 		wantCount(t, "tasks", r.Tasks, 3)
 		wantCount(t, "StartTask calls", w.ecs.starts, 3)
 		for _, c := range w.ecs.starts {
@@ -104,7 +105,7 @@ func TestPlacement_RunTask(t *testing.T) {
 func TestPlacement_RunTaskWaits(t *testing.T) {
 	t.Run("UntilThereIsRoom", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Count: 2, Wait: api.WaitForever})
+		r := w.run(t, operation.SubmitTasks{Count: 2, Wait: api.WaitForever})
 		wantCount(t, "tasks", r.Tasks, 2)
 		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 2)
 		wantCount(t, "due rows", w.dues(), 0)
@@ -116,8 +117,8 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 	t.Run("UntilARoomyTaskStops", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		first := w.run(t, cluster.TaskSpec{TaskDefinition: "big"})
-		second := w.run(t, cluster.TaskSpec{Wait: "10m"})
+		first := w.run(t, operation.SubmitTasks{TaskDefinition: "big"})
+		second := w.run(t, operation.SubmitTasks{Wait: "10m"})
 		want(t, "status", w.task(second.Tasks[0]).Status(), cluster.TaskProvisioning)
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
 		w.pump()
@@ -125,7 +126,7 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 	})
 	t.Run("UntilTheTimeIsUp", func(t *testing.T) {
 		w := newWorld(t)
-		r := w.run(t, cluster.TaskSpec{Wait: "90s"})
+		r := w.run(t, operation.SubmitTasks{Wait: "90s"})
 		w.advance(89 * time.Second)
 		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskProvisioning)
 		w.advance(time.Second)
@@ -138,10 +139,10 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 	t.Run("TheOldestFirst", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 256, 8192)
-		first := w.run(t, cluster.TaskSpec{})
+		first := w.run(t, operation.SubmitTasks{})
 		var waiting []string
 		for range 3 {
-			waiting = append(waiting, w.run(t, cluster.TaskSpec{Wait: "1h"}).Tasks...)
+			waiting = append(waiting, w.run(t, operation.SubmitTasks{Wait: "1h"}).Tasks...)
 			w.advance(time.Second)
 		}
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
@@ -151,17 +152,17 @@ func TestPlacement_RunTaskWaits(t *testing.T) {
 	})
 	t.Run("WhereAnotherHasStoppedWaiting", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 1 })
-		w.run(t, cluster.TaskSpec{Wait: "1h"})
+		w.run(t, operation.SubmitTasks{Wait: "1h"})
 		w.placementAsleep = true
 		w.instances("i", 1, 256, 8192)
 		w.placementAsleep = false
-		r := w.run(t, cluster.TaskSpec{Wait: "1h"})
+		r := w.run(t, operation.SubmitTasks{Wait: "1h"})
 		wantCount(t, "failures", r.Failures, 0)
 		want(t, "status", w.task(r.Tasks[0]).Status(), cluster.TaskProvisioning)
 	})
 	t.Run("NotBeyondTheProvisioningLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 2 })
-		r := w.run(t, cluster.TaskSpec{Count: 3, Wait: "1h"})
+		r := w.run(t, operation.SubmitTasks{Count: 3, Wait: "1h"})
 		wantCount(t, "tasks", r.Tasks, 2)
 		wantCount(t, "failures", r.Failures, 1)
 		want(t, "reason", r.Failures[0].Reason, scaling.LimitExceeded)
@@ -174,7 +175,7 @@ func TestPlacement_StartTask(t *testing.T) {
 	w.ecs.change("i001", func(i *cluster.Instance) { i.AgentConnected = false })
 	w.ecs.change("i002", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
 	w.pump()
-	r := w.run(t, cluster.TaskSpec{Kind: cluster.StartTask, Instances: []string{"i000", "i001", "i002", "i999"}})
+	r := w.run(t, operation.SubmitTasks{Kind: cluster.StartTask, Instances: []string{"i000", "i001", "i002", "i999"}})
 	wantCount(t, "tasks", r.Tasks, 1)
 	want(t, "instance", w.task(r.Tasks[0]).Instance, "i000")
 	wantCount(t, "failures", r.Failures, 3)
@@ -189,15 +190,15 @@ func TestPlacement_StartTask(t *testing.T) {
 func TestPlacement_ProvisionalIDs(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		spec     cluster.TaskSpec
+		spec     operation.SubmitTasks
 		statuses []cluster.TaskStatus
 	}{
-		{"OfStartedTasks", cluster.TaskSpec{Count: 2}, []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning}},
-		{"OfTasksThatWait", cluster.TaskSpec{TaskDefinition: "big", Wait: "1h", Count: 2}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning}},
-		{"OfTasksThatFitNowhere", cluster.TaskSpec{TaskDefinition: "big"}, []cluster.TaskStatus{cluster.TaskStopped}},
-		{"OfTasksBeyondTheLimit", cluster.TaskSpec{TaskDefinition: "big", Wait: "1h", Count: 3}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning, cluster.TaskStopped}},
-		{"OfInstancesThatAreMissing", cluster.TaskSpec{Kind: cluster.StartTask, Instances: []string{"i999", "i000"}}, []cluster.TaskStatus{cluster.TaskStopped, cluster.TaskRunning}},
-		{"OfInstancesWithoutRoom", cluster.TaskSpec{Kind: cluster.StartTask, TaskDefinition: "big", Instances: []string{"i000"}}, []cluster.TaskStatus{cluster.TaskStopped}},
+		{"OfStartedTasks", operation.SubmitTasks{Count: 2}, []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskRunning}},
+		{"OfTasksThatWait", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 2}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning}},
+		{"OfTasksThatFitNowhere", operation.SubmitTasks{TaskDefinition: "big"}, []cluster.TaskStatus{cluster.TaskStopped}},
+		{"OfTasksBeyondTheLimit", operation.SubmitTasks{TaskDefinition: "big", Wait: "1h", Count: 3}, []cluster.TaskStatus{cluster.TaskProvisioning, cluster.TaskProvisioning, cluster.TaskStopped}},
+		{"OfInstancesThatAreMissing", operation.SubmitTasks{Kind: cluster.StartTask, Instances: []string{"i999", "i000"}}, []cluster.TaskStatus{cluster.TaskStopped, cluster.TaskRunning}},
+		{"OfInstancesWithoutRoom", operation.SubmitTasks{Kind: cluster.StartTask, TaskDefinition: "big", Instances: []string{"i000"}}, []cluster.TaskStatus{cluster.TaskStopped}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 2 })

@@ -10,15 +10,16 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 var blue = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/blue/1", Container: "app", Port: 80}
 
 // behind makes a service of n tasks behind a target group; dispatch sleeps where targets are concerned, the test plays its part.
-func (w *world) behind(n int, change func(*cluster.ServiceSpec)) {
+func (w *world) behind(n int, change func(*operation.CreateService)) {
 	w.t.Helper()
-	spec := cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: &n}
+	spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: &n}
 	spec.LoadBalancers = &[]cluster.LoadBalancer{blue}
 	if change != nil {
 		change(&spec)
@@ -185,7 +186,7 @@ func (w *world) protect(until time.Time) {
 }
 
 func TestPlacement_Protected(t *testing.T) {
-	w := rolled(t, 2, cluster.ServiceSpec{})
+	w := rolled(t, 2, operation.CreateService{})
 	w.protect(w.clock.now.Add(10 * time.Minute))
 	w.scale("web", 1)
 	w.advance(9 * time.Minute)
@@ -236,11 +237,11 @@ func TestPlacement_MostUnhealthy(t *testing.T) {
 
 func TestPlacement_Zones(t *testing.T) {
 	// There is one zone at first, then another.
-	begin := func(t *testing.T, change func(*cluster.ServiceSpec)) (w *world, from int) {
+	begin := func(t *testing.T, change func(*operation.CreateService)) (w *world, from int) {
 		w = newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))
 		w.pump()
-		spec := cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)}
+		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)}
 		if change != nil {
 			change(&spec)
 		}
@@ -296,18 +297,18 @@ func TestPlacement_Zones(t *testing.T) {
 		want(t, "fewest running", fewest, 4)
 		want(t, "most at once", most, 6)
 	})
-	for name, change := range map[string]func(*cluster.ServiceSpec){
-		"NotWhereItIsOff": func(s *cluster.ServiceSpec) { s.ZoneRebalancing = new(false) },
-		"NotWithAnotherStrategy": func(s *cluster.ServiceSpec) {
+	for name, change := range map[string]func(*operation.CreateService){
+		"NotWhereItIsOff": func(s *operation.CreateService) { s.ZoneRebalancing = new(false) },
+		"NotWithAnotherStrategy": func(s *operation.CreateService) {
 			s.Rules.Strategies = []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}
 		},
-		"NotWithAZoneConstraint": func(s *cluster.ServiceSpec) {
+		"NotWithAZoneConstraint": func(s *operation.CreateService) {
 			s.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:ecs.availability-zone in [zone-a, zone-b]"}}
 		},
-		"NotAtMaximumPercent100": func(s *cluster.ServiceSpec) {
+		"NotAtMaximumPercent100": func(s *operation.CreateService) {
 			s.MaxPercent, s.MinHealthy, s.ZoneRebalancing = new(100), new(50), new(false)
 		},
-		"NotUnderADomainPolicy": func(s *cluster.ServiceSpec) {
+		"NotUnderADomainPolicy": func(s *operation.CreateService) {
 			s.Rules.DomainPolicy = cluster.PolicyNone
 			s.ZoneRebalancing = new(false)
 		},
@@ -318,7 +319,7 @@ func TestPlacement_Zones(t *testing.T) {
 		})
 	}
 	t.Run("BesideADaemonThatLacksCapacity", func(t *testing.T) {
-		w, _ := begin(t, func(s *cluster.ServiceSpec) {
+		w, _ := begin(t, func(s *operation.CreateService) {
 			s.Rules.Metrics = []cluster.Metric{{Name: "connections", Load: 1}}
 		})
 		on := placed(w.with(cluster.TaskRunning))
@@ -326,7 +327,7 @@ func TestPlacement_Zones(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 10} })
 		}
-		w.createAs(cluster.ServiceSpec{
+		w.createAs(operation.CreateService{
 			Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon,
 			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 5000}}},
 		})
@@ -349,7 +350,7 @@ func TestPlacement_Zones(t *testing.T) {
 			w.ecs.register(i)
 		}
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
 		w.advance(2 * time.Minute)
 		wantCount(t, "running tasks at first", w.with(cluster.TaskRunning), 4)
 		i := zoned("e", "zone-b")
@@ -373,7 +374,7 @@ func TestPlacement_Zones(t *testing.T) {
 		}
 		metered("a", "zone-a", 480)
 		w.pump()
-		w.createAs(cluster.ServiceSpec{
+		w.createAs(operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 60}}},
 		})
 		w.advance(2 * time.Minute)
@@ -388,7 +389,7 @@ func TestPlacement_Zones(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
 		w.advance(2 * time.Minute)
 		w.protect(w.clock.now.Add(10 * time.Minute))
 		w.ecs.register(zoned("b", "zone-b"))
@@ -417,7 +418,7 @@ func TestPlacement_Zones(t *testing.T) {
 		w.ecs.define(definition("web", 2, 256, 512))
 		w.ecs.register(zoned("a", "zone-a"))
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4)})
 		w.advance(2 * time.Minute)
 		w.ecs.register(zoned("b", "zone-b"))
 		w.pump()
@@ -433,7 +434,7 @@ func TestPlacement_Zones(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.register(zoned("a", "zone-a"))
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
 		w.advance(2 * time.Minute)
 		small := zoned("b", "zone-b")
 		small.Registered.CPU = 1
@@ -465,11 +466,11 @@ func TestPlacement_Publishes(t *testing.T) {
 		return out
 	}
 	t.Run("OnlyWhereTheInstallationWantsIt", func(t *testing.T) {
-		w := rolled(t, 1, cluster.ServiceSpec{})
+		w := rolled(t, 1, operation.CreateService{})
 		wantCount(t, "published events", published(w), 0)
 	})
 	t.Run("InECSsShape", func(t *testing.T) {
-		w := rolled(t, 1, cluster.ServiceSpec{}, func(s *handler.Settings) { s.PublishEvents = true })
+		w := rolled(t, 1, operation.CreateService{}, func(s *handler.Settings) { s.PublishEvents = true })
 		var names []string
 		for _, e := range published(w) {
 			detail := map[string]any{}

@@ -9,13 +9,14 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // deploy gives a service another task definition.
 func (w *world) deploy(name, definition string) {
 	w.t.Helper()
-	if _, err := w.update(cluster.ServiceChange{Name: name, TaskDefinition: definition}); err != nil {
+	if _, err := w.update(operation.UpdateService{Name: name, TaskDefinition: definition}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -69,7 +70,7 @@ func (w *world) releases() []*cluster.ServiceDeployment {
 }
 
 // rolled is a world with a service of n tasks of web:1 at rest, and web:2 defined.
-func rolled(t *testing.T, n int, spec cluster.ServiceSpec, change ...func(*handler.Settings)) *world {
+func rolled(t *testing.T, n int, spec operation.CreateService, change ...func(*handler.Settings)) *world {
 	t.Helper()
 	w := newWorld(t, change...)
 	w.ecs.define(definition("web", 2, 256, 512))
@@ -83,7 +84,7 @@ func rolled(t *testing.T, n int, spec cluster.ServiceSpec, change ...func(*handl
 
 func TestPlacement_Rollout(t *testing.T) {
 	t.Run("FirstDeploymentCompletes", func(t *testing.T) {
-		w := rolled(t, 2, cluster.ServiceSpec{})
+		w := rolled(t, 2, operation.CreateService{})
 		s := w.service("web")
 		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
 		want(t, "release", s.Release.Status, cluster.DeploymentSuccessful)
@@ -92,7 +93,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		want(t, "kept until", w.releases()[0].Expires, s.Release.FinishedAt.Add(90*24*time.Hour).Unix())
 	})
 	t.Run("ReplacesAllTasksOneRevisionByTheOther", func(t *testing.T) {
-		w := rolled(t, 4, cluster.ServiceSpec{})
+		w := rolled(t, 4, operation.CreateService{})
 		from := len(w.changed)
 		w.deploy("web", "web:2")
 		w.advance(5 * time.Minute)
@@ -110,8 +111,8 @@ func TestPlacement_Rollout(t *testing.T) {
 	})
 	t.Run("StopsFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
 		half, all := 50, 100
-		w := rolled(t, 4, cluster.ServiceSpec{
-			MinHealthy: &half, MaxPercent: &all, ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(false)},
+		w := rolled(t, 4, operation.CreateService{
+			MinHealthy: &half, MaxPercent: &all, ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(false)},
 		})
 		from := len(w.changed)
 		w.deploy("web", "web:2")
@@ -122,7 +123,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		want(t, "most at once", most, 4)
 	})
 	t.Run("AWaitingTaskOfAnOlderRevisionKeepsIt", func(t *testing.T) {
-		w := rolled(t, 2, cluster.ServiceSpec{})
+		w := rolled(t, 2, operation.CreateService{})
 		w.ecs.define(definition("web", 3, 100_000, 512)) // fits nowhere
 		w.deploy("web", "web:3")
 		w.advance(time.Minute)
@@ -139,7 +140,7 @@ func TestPlacement_Rollout(t *testing.T) {
 			w.ecs.define(d)
 		}
 		w.instances("i", 4, 2048, 4096)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(4), MinHealthy: new(50)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(4), MinHealthy: new(50)})
 		w.minutes(2)
 		from := len(w.changed)
 		w.deploy("web", "port:2")
@@ -159,7 +160,7 @@ func TestPlacement_Rollout(t *testing.T) {
 			w := newWorld(t)
 			w.ecs.define(d)
 			w.instances("i", 2, 2048, 4096)
-			w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(0)})
+			w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(0)})
 			w.minutes(2)
 			w.deploy("web", "web:2")
 			w.minutes(30)
@@ -172,9 +173,9 @@ func TestPlacement_Rollout(t *testing.T) {
 		w.associate("spot")
 		w.provide("s", "spot", 20)
 		w.provide("o", "", 100)
-		w.createAs(cluster.ServiceSpec{
+		w.createAs(operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(0),
-			ServiceParameters: cluster.ServiceParameters{Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}},
+			ServiceParameters: operation.ServiceParameters{Providers: &[]cluster.ProviderShare{{Provider: "spot", Weight: 1}}},
 		})
 		w.minutes(2)
 		w.deploy("web", "web:2")
@@ -184,12 +185,12 @@ func TestPlacement_Rollout(t *testing.T) {
 	t.Run("AnInstanceIsDrainedThoughNoOtherHasRoom", func(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 2, 512, 1024) // two tasks each
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(75)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(4), MinHealthy: new(75)})
 		w.minutes(2)
 		w.drain(ids[0])
 		w.minutes(10)
 		want(t, "tasks left, of 3 that have to be healthy", placed(w.with(cluster.TaskRunning))[ids[0]], 1)
-		if _, err := w.update(cluster.ServiceChange{Name: "web", MinHealthy: new(50)}); err != nil {
+		if _, err := w.update(operation.UpdateService{Name: "web", MinHealthy: new(50)}); err != nil {
 			t.Fatal(err)
 		}
 		w.minutes(10)
@@ -201,7 +202,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		d.Ports, d.HealthChecked = []cluster.Port{{Number: 80, Protocol: cluster.TCP}}, true
 		w.ecs.define(d)
 		w.instances("i", 3, 2048, 4096)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(3)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "port:1", Desired: new(3)})
 		w.minutes(2)
 		for _, task := range w.with(cluster.TaskRunning) {
 			w.ecs.report(task.ECSID, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
@@ -214,8 +215,8 @@ func TestPlacement_Rollout(t *testing.T) {
 		wantCount(t, "tasks", w.with(cluster.TaskRunning), 3)
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
-		w := rolled(t, 2, cluster.ServiceSpec{
-			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+		w := rolled(t, 2, operation.CreateService{
+			ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 		})
 		first := w.service("web").Deployment.ID
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
@@ -313,8 +314,8 @@ func TestPlacement_Throttle(t *testing.T) {
 // failure is counted twice.
 func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 	for crash := 0; ; crash++ {
-		w := rolled(t, 2, cluster.ServiceSpec{
-			ServiceParameters: cluster.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
+		w := rolled(t, 2, operation.CreateService{
+			ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 		})
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 			if c.TaskDefinition == "web:2" {
@@ -355,7 +356,7 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 8192, 16384)
-	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(8), ServiceParameters: cluster.ServiceParameters{
+	w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: new(8), ServiceParameters: operation.ServiceParameters{
 		Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true, Type: cluster.ThresholdCount, Value: 2},
 	}})
 	w.advance(5 * time.Minute)
@@ -363,7 +364,7 @@ func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	w.ecs.mute = true
 	w.connect(ids[0], false)
 	w.ecs.mute = false
-	if _, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: "web", Force: true}); err != nil {
+	if _, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(5 * time.Minute)

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -20,8 +21,8 @@ func eventful(w *world, after func()) {
 	after()
 	w.create("web", "web", 6)
 	after()
-	w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
-	w.run(w.t, cluster.TaskSpec{TaskDefinition: "big", Wait: "10h"})
+	w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+	w.run(w.t, operation.SubmitTasks{TaskDefinition: "big", Wait: "10h"})
 	after()
 	live := w.ecs.live()
 	w.ecs.exit(live[0], 1)
@@ -103,7 +104,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w.instances("i", 2, 512, 8192)
 		w.create("web", "web", 10)
 		w.create("big", "big", 1)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "big", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "big", Strategy: cluster.Daemon})
 		still(t, w)
 	})
 	t.Run("WithTasksWhoseRowsHaveExpired", func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: denied})
-		w.run(t, cluster.TaskSpec{})
+		w.run(t, operation.SubmitTasks{})
 		still(t, w)
 	})
 	t.Run("WithAServiceThatWasDeleted", func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestSweep_Tasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.onStart = failing(fault{err: errTimedOut})
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		w.dispatchAsleep = true
 		w.clock.now = w.clock.now.Add(9 * time.Minute)
 		w.sweep()
@@ -215,7 +216,7 @@ func TestSweep_Tasks(t *testing.T) {
 	t.Run("ThatRunThoughTheyWereWrittenOffAreStopped", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		id := w.ecs.live()[0]
 		hidden := w.ecs.tasks[id]
 		delete(w.ecs.tasks, id)
@@ -367,7 +368,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 	t.Run("AtServicesBlockedBeyondTheLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })
 		w.create("web", "web", 2)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		w.pump()
 		w.placementAsleep = true
 		w.instances("i", 1, 4096, 8192)
@@ -379,7 +380,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 	})
 	t.Run("AtStandaloneTasksThatWait", func(t *testing.T) {
 		w := newWorld(t)
-		w.run(t, cluster.TaskSpec{Wait: api.WaitForever})
+		w.run(t, operation.SubmitTasks{Wait: api.WaitForever})
 		w.placementAsleep = true
 		w.instances("i", 1, 4096, 8192)
 		w.decide, w.placementAsleep = nil, false
@@ -391,7 +392,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 	t.Run("AtRequestsNobodyAnswered", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
-		r := w.submit(t, cluster.TaskSpec{})
+		r := w.submit(t, operation.SubmitTasks{})
 		w.decide = nil
 		w.sweep()
 		wantCount(t, "due rows while the caller waits", w.dues(), 0)

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -165,7 +166,7 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		want(t, "stamp", row.Stamp, version+1)
 		want(t, "started by", row.StartedByUser, "somebody")
 		want(t, "status", row.Status(), cluster.TaskRunning)
-		r := w.run(t, cluster.TaskSpec{})
+		r := w.run(t, operation.SubmitTasks{})
 		want(t, "failure", r.Failures[0].Reason, "RESOURCE:CPU")
 	})
 	t.Run("FreeWithoutMovingTheVersion", func(t *testing.T) {
@@ -195,18 +196,18 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 			CPU: 4096 * cluster.CPUUnit, Memory: 8192, GPUs: []string{"a", "b"},
 		}})
 		w.pump()
-		first := w.run(t, cluster.TaskSpec{TaskDefinition: "gpu"})
-		second := w.run(t, cluster.TaskSpec{TaskDefinition: "gpu"})
+		first := w.run(t, operation.SubmitTasks{TaskDefinition: "gpu"})
+		second := w.run(t, operation.SubmitTasks{TaskDefinition: "gpu"})
 		want(t, "devices", fmt.Sprint(w.task(first.Tasks[0]).GPUs, w.task(second.Tasks[0]).GPUs), "[0] [1]")
 		w.ecs.exit(w.task(first.Tasks[0]).ECSID, 0)
 		w.pump()
 		e := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i000", TaskDefinition: "other:1", Needs: cluster.Resources{GPUs: 1}})
 		w.pump()
-		r := w.run(t, cluster.TaskSpec{TaskDefinition: "gpu"})
+		r := w.run(t, operation.SubmitTasks{TaskDefinition: "gpu"})
 		wantCount(t, "tasks where both devices are taken", r.Tasks, 0)
 		w.ecs.exit(e.ID, 0)
 		w.pump()
-		r = w.run(t, cluster.TaskSpec{TaskDefinition: "gpu"})
+		r = w.run(t, operation.SubmitTasks{TaskDefinition: "gpu"})
 		wantCount(t, "tasks where one is free again", r.Tasks, 1)
 	})
 	t.Run("HoldPortsOnceTheyRun", func(t *testing.T) {
@@ -224,7 +225,7 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		want(t, "version", w.version(), version+1)
 		want(t, "stamp", w.task(e.ID).Stamp, version+1)
 		want(t, "status", w.task(e.ID).Status(), cluster.TaskRunning)
-		r := w.run(t, cluster.TaskSpec{TaskDefinition: "port"})
+		r := w.run(t, operation.SubmitTasks{TaskDefinition: "port"})
 		wantCount(t, "tasks", r.Tasks, 0)
 		want(t, "reason", r.Failures[0].Reason, "RESOURCE:PORTS")
 	})

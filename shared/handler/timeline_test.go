@@ -15,6 +15,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/handler/healthcheck"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -29,7 +30,7 @@ type rolling struct {
 	since  map[cluster.Address]time.Time
 }
 
-func newRolling(t *testing.T, n int, change func(*cluster.ServiceSpec)) *rolling {
+func newRolling(t *testing.T, n int, change func(*operation.CreateService)) *rolling {
 	t.Helper()
 	r := &rolling{world: newWorld(t), elb: newFakeBalancer(), since: map[cluster.Address]time.Time{}}
 	r.dispatch.LoadBalancers, r.dispatch.Registries, r.dispatch.Account = r.elb, r.elb, account
@@ -42,7 +43,7 @@ func newRolling(t *testing.T, n int, change func(*cluster.ServiceSpec)) *rolling
 		r.ecs.define(def)
 	}
 	r.instances("i", 2, 8192, 16384)
-	spec := cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "vpc:1", Desired: &n, Network: subnet}
+	spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "vpc:1", Desired: &n, Network: subnet}
 	spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: groupOne, Container: "app", Port: 80}}
 	if change != nil {
 		change(&spec)
@@ -148,7 +149,7 @@ func TestTimeline(t *testing.T) {
 		want(t, "fewest running after the first", fewest, 0)
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
-		r := newRolling(t, 1, func(s *cluster.ServiceSpec) { s.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true} })
+		r := newRolling(t, 1, func(s *operation.CreateService) { s.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true} })
 		from := r.service("web").Events
 		r.deploy("web", "vpc:3")
 		r.pass(40 * time.Minute)

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 )
 
 // What waits for what runs on an instance, or for room there, is looked at when that changes: no sweep is needed.
@@ -13,11 +14,11 @@ func TestPlacement_Wakes(t *testing.T) {
 	near := func(group string) cluster.Rules {
 		return cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "task:group == service:" + group}}}
 	}
-	agent := cluster.ServiceSpec{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon}
+	agent := operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon}
 	t.Run("ServicesThatDependOnADaemon", func(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(3), Rules: near("agent")})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(3), Rules: near("agent")})
 		w.advance(time.Minute)
 		wantCount(t, "tasks running before the daemon does", w.with(cluster.TaskRunning), 0)
 		w.createAs(agent)
@@ -32,7 +33,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w.createAs(spec)
 		w.advance(time.Minute)
 		wantCount(t, "tasks running before the service does", w.with(cluster.TaskRunning), 0)
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1)})
 		w.pump()
 		wantCount(t, "tasks running", w.with(cluster.TaskRunning), 2)
 		w.scale("web", 0)
@@ -43,7 +44,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.ecs.define(definition("web", 1, 256, 512))
-		w.run(t, cluster.TaskSpec{Rules: near("web"), Wait: api.WaitForever})
+		w.run(t, operation.SubmitTasks{Rules: near("web"), Wait: api.WaitForever})
 		wantCount(t, "tasks that wait", w.with(cluster.TaskProvisioning), 1)
 		w.create("web", "web", 1)
 		w.pump()
@@ -93,7 +94,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w.ecs.register(zoned("b", "zone-b"))
 		w.attribute("a", "disk", "ssd")
 		w.pump()
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), Rules: cluster.Rules{
 			Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:disk == ssd"}},
 		}})
 		w.advance(2 * time.Minute)
@@ -110,7 +111,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w.create("big", "heavy", 1)
 		w.pump()
 		w.ecs.register(zoned("a", "zone-a"))
-		w.createAs(cluster.ServiceSpec{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
+		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
 		w.advance(2 * time.Minute)
 		want(t, "rebalancing", w.service("web").Rebalancing, true)
 		w.scale("big", 0)

@@ -18,6 +18,7 @@ import (
 	"berth/shared/handler/dispatch"
 	"berth/shared/handler/placement"
 	"berth/shared/handler/taskstatechange"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -348,10 +349,10 @@ func (w *world) instances(prefix string, n int, cpu, memory int64) []string {
 // create makes a REPLICA service of n tasks.
 func (w *world) create(name, definition string, n int) *cluster.Service {
 	w.t.Helper()
-	return w.createAs(cluster.ServiceSpec{Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n})
+	return w.createAs(operation.CreateService{Cluster: prod, Name: name, TaskDefinition: definition, Desired: &n})
 }
 
-func (w *world) createAs(spec cluster.ServiceSpec) *cluster.Service {
+func (w *world) createAs(spec operation.CreateService) *cluster.Service {
 	w.t.Helper()
 	s, err := w.api.CreateService(ctx, spec)
 	if err != nil {
@@ -362,7 +363,7 @@ func (w *world) createAs(spec cluster.ServiceSpec) *cluster.Service {
 
 func (w *world) scale(name string, n int) {
 	w.t.Helper()
-	if _, err := w.api.UpdateService(ctx, cluster.ServiceChange{Cluster: prod, Name: name, Desired: &n}); err != nil {
+	if _, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: name, Desired: &n}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -403,7 +404,7 @@ func (w *world) task(id string) *cluster.Task {
 }
 
 // service is a service with its events, newest first.
-func (w *world) service(name string) *cluster.ServiceDetail {
+func (w *world) service(name string) *operation.ServiceDetail {
 	w.t.Helper()
 	got, missing, err := w.api.DescribeServices(ctx, prod, []string{name})
 	if err != nil || len(missing) > 0 {

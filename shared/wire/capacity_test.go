@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -33,7 +34,7 @@ func TestPlanNodegroupUpdate(t *testing.T) {
 	b := newBerth(t, withNodeGroups(n))
 	_, out := b.own(t, "PlanNodegroupUpdate", `{"cluster":"prod","nodegroupName":"web","releaseVersion":"ami-2","force":true,"clientRequestToken":"t"}`)
 	n.version.Params = ""
-	expect(t, "asked", n.version, cluster.VersionChange{
+	expect(t, "asked", n.version, operation.UpdateNodeGroupVersion{
 		Cluster: "prod", NodeGroup: "web", ReleaseVersion: "ami-2", Force: true, DryRun: true, Token: "t",
 	})
 	row := out["update"].(map[string]any)

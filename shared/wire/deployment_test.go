@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // deployed is a service web with a current service deployment d1, and two that came before.
@@ -20,7 +21,7 @@ func deployed(t *testing.T) *berth {
 	s := b.scheduler.services["prod/web"].Service
 	s.Older = []cluster.Deployment{{Revision: cluster.Revision{ID: "ecs-svc/1111111111111111111"}, Desired: 3, Running: 2, Pending: 1}}
 	add := func(r cluster.Release) {
-		b.scheduler.releases = append(b.scheduler.releases, &cluster.ReleaseDetail{Release: r, Service: s})
+		b.scheduler.releases = append(b.scheduler.releases, &operation.ReleaseDetail{Release: r, Service: s})
 	}
 	add(cluster.Release{
 		ID: "d1", Status: cluster.DeploymentRollbackInProgress, Reason: "why", CreatedAt: noon, StartedAt: after(time.Second), UpdatedAt: after(time.Minute),
@@ -121,7 +122,7 @@ func TestStopServiceDeployment(t *testing.T) {
 func TestDescribeServiceRevisions(t *testing.T) {
 	b := deployed(t)
 	s := b.scheduler.services["prod/web"].Service
-	b.scheduler.revisions = []*cluster.RevisionDetail{{Service: s, Revision: cluster.Revision{
+	b.scheduler.revisions = []*operation.RevisionDetail{{Service: s, Revision: cluster.Revision{
 		ID: "ecs-svc/1234567890123456789", CreatedAt: noon, TaskDefinition: "shop:3", Network: &cluster.Network{Subnets: []string{"subnet-1"}},
 		LoadBalancers: []cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "app", Port: 80}}, Registries: []cluster.Registry{{ARN: registryARN, Port: 53}},
 	}}}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire"
 )
 
@@ -19,13 +20,13 @@ import (
 type nodeGroups struct {
 	groups  map[string]*cluster.NodeGroup
 	updates map[string]*cluster.Update
-	made    cluster.NodeGroupSpec
-	changed cluster.NodeGroupChange
-	version cluster.VersionChange
+	made    operation.CreateNodeGroup
+	changed operation.UpdateNodeGroupConfig
+	version operation.UpdateNodeGroupVersion
 	panics  bool
 }
 
-func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error) {
+func (n *nodeGroups) CreateNodeGroup(_ context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
 	n.made = spec
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: spec.Cluster}, Name: spec.Name, ID: "11111111-2222-3333-4444-555555555555", Status: cluster.NodeGroupActive,
@@ -52,7 +53,7 @@ func (n *nodeGroups) NodeGroup(_ context.Context, clusterName, name string) (*cl
 	return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No node group found for name: %s.", name)
 }
 
-func (n *nodeGroups) ListNodeGroups(_ context.Context, q cluster.NodeGroupQuery) ([]string, bool, error) {
+func (n *nodeGroups) ListNodeGroups(_ context.Context, q operation.ListNodeGroups) ([]string, bool, error) {
 	var names []string
 	for name := range n.groups {
 		names = append(names, name)
@@ -60,18 +61,18 @@ func (n *nodeGroups) ListNodeGroups(_ context.Context, q cluster.NodeGroupQuery)
 	return page(names, q)
 }
 
-func page(names []string, q cluster.NodeGroupQuery) ([]string, bool, error) {
+func page(names []string, q operation.ListNodeGroups) ([]string, bool, error) {
 	slices.Sort(names)
 	names = slices.DeleteFunc(names, func(name string) bool { return name <= q.After })
 	return names[:min(len(names), q.Limit)], len(names) > q.Limit, nil
 }
 
-func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c cluster.NodeGroupChange) (*cluster.Update, error) {
+func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
 	n.changed = c
 	return n.NodeGroupUpdate(ctx, c.Cluster, c.NodeGroup, updateID)
 }
 
-func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c cluster.VersionChange) (*cluster.Update, error) {
+func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
 	n.version = c
 	if u := n.updates[updateID]; !u.Ended() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated", c.NodeGroup)
@@ -92,7 +93,7 @@ func (n *nodeGroups) NodeGroupUpdate(_ context.Context, _, _, id string) (*clust
 	return nil, cluster.Errorf(cluster.CodeResourceNotFound, "No update found for ID: %s", id)
 }
 
-func (n *nodeGroups) ListNodeGroupUpdates(_ context.Context, q cluster.NodeGroupQuery) ([]string, bool, error) {
+func (n *nodeGroups) ListNodeGroupUpdates(_ context.Context, q operation.ListNodeGroups) ([]string, bool, error) {
 	return page([]string{updateID}, q)
 }
 
@@ -140,7 +141,7 @@ func TestEKS_Nodegroup(t *testing.T) {
 	expect(t, "status", got.status, 200)
 	params := n.made.Params
 	n.made.Params = ""
-	expect(t, "spec", n.made, cluster.NodeGroupSpec{
+	expect(t, "spec", n.made, operation.CreateNodeGroup{
 		Cluster: "prod", Name: "web", AutoScalingGroup: "asg", Sizes: &cluster.Sizes{Max: 5, Desired: 3}, ReleaseVersion: "ami-1",
 		Config: cluster.UpdateConfig{MaxUnavailablePercentage: 50, Strategy: cluster.UpdateMinimal}, Subnets: []string{"subnet-1"},
 		Role: "arn:aws:iam::123456789012:role/node", Labels: map[string]string{"a": "b"}, Tags: map[string]string{"berth:auto-scaling-group": "asg"}, Token: "t-1",
@@ -187,7 +188,7 @@ func TestEKS_Update(t *testing.T) {
 	got := call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-version", `{"launchTemplate":{"name":"own","version":"2"},"force":true,"clientRequestToken":"t"}`)
 	expect(t, "status", got.status, 200)
 	n.version.Params = ""
-	expect(t, "change", n.version, cluster.VersionChange{
+	expect(t, "change", n.version, operation.UpdateNodeGroupVersion{
 		Cluster: "prod", NodeGroup: "web", Template: &cluster.TemplateRef{Name: "own", Version: "2"}, Force: true, Token: "t",
 	})
 	want := map[string]any{
@@ -202,7 +203,7 @@ func TestEKS_Update(t *testing.T) {
 	got = call(t, b.mux, "POST", "/clusters/prod/node-groups/web/update-config", `{"scalingConfig":{"maxSize":9},"updateConfig":{"maxUnavailable":2}}`)
 	expect(t, "status", got.status, 200)
 	n.changed.Params = ""
-	expect(t, "change", n.changed, cluster.NodeGroupChange{
+	expect(t, "change", n.changed, operation.UpdateNodeGroupConfig{
 		Cluster: "prod", NodeGroup: "web", Sizes: &cluster.SizesChange{Max: new(9)}, Config: &cluster.UpdateConfig{MaxUnavailable: 2},
 	})
 }

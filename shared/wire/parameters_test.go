@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 const (
@@ -42,7 +43,7 @@ func TestServiceParameters(t *testing.T) {
 	b.create(t, everything)
 	made := b.scheduler.lastMade
 	off, on := false, true
-	expect(t, "parameters", made.ServiceParameters, cluster.ServiceParameters{
+	expect(t, "parameters", made.ServiceParameters, operation.ServiceParameters{
 		Breaker:       &cluster.CircuitBreaker{Enable: true, Rollback: true, Cumulative: true, Type: cluster.ThresholdCount, Value: 5},
 		Alarms:        &cluster.DeploymentAlarms{Names: []string{"errors"}, Enable: true},
 		Early:         &cluster.EarlySuccess{Enable: true, Percent: 80, Deferred: true},
@@ -106,14 +107,14 @@ func TestServiceShape(t *testing.T) {
 func TestUpdateService(t *testing.T) {
 	b := newBerth(t)
 	b.create(t)
-	update := func(set func(*ecs.UpdateServiceInput)) cluster.ServiceChange {
+	update := func(set func(*ecs.UpdateServiceInput)) operation.UpdateService {
 		t.Helper()
 		in := &ecs.UpdateServiceInput{Cluster: new("prod"), Service: new("web")}
 		set(in)
 		must(b.UpdateService(t.Context(), in))(t)
 		return b.scheduler.lastEdit
 	}
-	expect(t, "nothing", update(func(*ecs.UpdateServiceInput) {}), cluster.ServiceChange{Cluster: "prod", Name: "web"})
+	expect(t, "nothing", update(func(*ecs.UpdateServiceInput) {}), operation.UpdateService{Cluster: "prod", Name: "web"})
 	got := update(func(in *ecs.UpdateServiceInput) {
 		in.LoadBalancers, in.ServiceRegistries = []types.LoadBalancer{}, []types.ServiceRegistry{}
 		in.CapacityProviderStrategy = []types.CapacityProviderStrategyItem{}

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire"
 )
 
 // providerRows keeps capacity providers in memory.
 type providerRows struct {
 	rows     map[string]*cluster.CapacityProvider
-	attached cluster.ClusterAttachments
+	attached operation.ClusterAttachments
 }
 
 func (p *providerRows) CreateCapacityProvider(_ context.Context, row *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
@@ -34,7 +35,7 @@ func (p *providerRows) provider(name string) (*cluster.CapacityProvider, error) 
 	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist.")
 }
 
-func (p *providerRows) UpdateCapacityProvider(_ context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error) {
+func (p *providerRows) UpdateCapacityProvider(_ context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
 	row, err := p.provider(c.Name)
 	if err != nil {
 		return nil, err
@@ -81,8 +82,8 @@ func (p *providerRows) CapacityProviderTags(_ context.Context, name string) (map
 	return row.Tags, nil
 }
 
-func (p *providerRows) PutClusterProviders(_ context.Context, _ string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error) {
-	p.attached = cluster.ClusterAttachments{ClusterProviders: cluster.ClusterProviders{
+func (p *providerRows) PutClusterProviders(_ context.Context, _ string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
+	p.attached = operation.ClusterAttachments{ClusterProviders: cluster.ClusterProviders{
 		Head: cluster.Head{Rev: 1}, Providers: names, Default: strategy, Status: cluster.AttachmentsInProgress,
 	}}
 	for _, name := range names {
@@ -100,7 +101,7 @@ func (p *providerRows) CheckClusterProviders(_ context.Context, _ string, names 
 	return nil
 }
 
-func (p *providerRows) Attachments(context.Context, string) (*cluster.ClusterAttachments, error) {
+func (p *providerRows) Attachments(context.Context, string) (*operation.ClusterAttachments, error) {
 	return &p.attached, nil
 }
 

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
-func (s *scheduler) ListServiceDeployments(_ context.Context, q cluster.DeploymentQuery) (found []*cluster.ReleaseDetail, more bool, err error) {
+func (s *scheduler) ListServiceDeployments(_ context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail, more bool, err error) {
 	s.lastList = q
 	if _, err := s.service(q.Cluster, q.Service); err != nil {
 		return nil, false, err
@@ -25,9 +26,9 @@ func (s *scheduler) ListServiceDeployments(_ context.Context, q cluster.Deployme
 	return found, false, nil
 }
 
-func (s *scheduler) ServiceDeployments(_ context.Context, refs []cluster.RecordRef) (found []*cluster.ReleaseDetail, failed []cluster.Failure, err error) {
+func (s *scheduler) ServiceDeployments(_ context.Context, refs []operation.RecordRef) (found []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
-		n := slices.IndexFunc(s.releases, func(d *cluster.ReleaseDetail) bool { return d.ID == ref.ID && d.Service.Name == ref.Service })
+		n := slices.IndexFunc(s.releases, func(d *operation.ReleaseDetail) bool { return d.ID == ref.ID && d.Service.Name == ref.Service })
 		if n < 0 {
 			failed = append(failed, cluster.Failure{ARN: ref.String(), Reason: "MISSING"})
 			continue
@@ -37,9 +38,9 @@ func (s *scheduler) ServiceDeployments(_ context.Context, refs []cluster.RecordR
 	return found, failed, nil
 }
 
-func (s *scheduler) ServiceRevisions(_ context.Context, refs []cluster.RecordRef) (found []*cluster.RevisionDetail, failed []cluster.Failure, err error) {
+func (s *scheduler) ServiceRevisions(_ context.Context, refs []operation.RecordRef) (found []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
-		n := slices.IndexFunc(s.revisions, func(d *cluster.RevisionDetail) bool { return d.Digits() == ref.ID })
+		n := slices.IndexFunc(s.revisions, func(d *operation.RevisionDetail) bool { return d.Digits() == ref.ID })
 		if n < 0 {
 			failed = append(failed, cluster.Failure{ARN: ref.String(), Reason: "MISSING"})
 			continue
@@ -49,8 +50,8 @@ func (s *scheduler) ServiceRevisions(_ context.Context, refs []cluster.RecordRef
 	return found, failed, nil
 }
 
-func (s *scheduler) StopServiceDeployment(_ context.Context, ref cluster.RecordRef, how cluster.StopType) error {
-	if _, failed, _ := s.ServiceDeployments(context.Background(), []cluster.RecordRef{ref}); len(failed) > 0 {
+func (s *scheduler) StopServiceDeployment(_ context.Context, ref operation.RecordRef, how cluster.StopType) error {
+	if _, failed, _ := s.ServiceDeployments(context.Background(), []operation.RecordRef{ref}); len(failed) > 0 {
 		return cluster.Errorf(cluster.CodeDeploymentNotFound, "Service deployment not found.")
 	}
 	s.stopped = append(s.stopped, ref.String()+" "+string(how))
@@ -65,7 +66,7 @@ func (s *scheduler) ServiceThrottle(_ context.Context, clusterName, name string)
 	return d.Service, s.throttle, nil
 }
 
-func (s *scheduler) ProtectTasks(_ context.Context, clusterName string, ids []string, d time.Duration) (done []cluster.ProtectedTask, failed []cluster.Failure, err error) {
+func (s *scheduler) ProtectTasks(_ context.Context, clusterName string, ids []string, d time.Duration) (done []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	if s.protected == nil {
 		s.protected = map[string]time.Duration{}
 	}
@@ -80,13 +81,13 @@ func (s *scheduler) ProtectTasks(_ context.Context, clusterName string, ids []st
 	return done, failed, err
 }
 
-func (s *scheduler) TaskProtections(_ context.Context, clusterName string, ids []string) (done []cluster.ProtectedTask, failed []cluster.Failure, err error) {
+func (s *scheduler) TaskProtections(_ context.Context, clusterName string, ids []string) (done []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	for _, id := range ids {
 		if s.task(clusterName, id) == nil {
 			failed = append(failed, cluster.Failure{ARN: id, Reason: "MISSING"})
 			continue
 		}
-		p := cluster.ProtectedTask{Task: id}
+		p := operation.ProtectedTask{Task: id}
 		if d := s.protected[id]; d > 0 {
 			p.Until = after(d)
 		}

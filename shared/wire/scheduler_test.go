@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 	"berth/shared/wire/awsjson"
 )
@@ -22,34 +23,34 @@ var account = cluster.Account{ID: "123456789012", Region: "eu-west-1"}
 type scheduler struct {
 	mu        sync.Mutex
 	clusters  map[string]bool
-	services  map[string]*cluster.ServiceDetail // by cluster/name
-	tasks     []*cluster.Task                   // in order of id
+	services  map[string]*operation.ServiceDetail // by cluster/name
+	tasks     []*cluster.Task                     // in order of id
 	tokens    map[string][]*cluster.Task
-	lastSpec  cluster.TaskSpec
-	lastMade  cluster.ServiceSpec
-	lastEdit  cluster.ServiceChange
-	lastQuery cluster.TaskQuery
+	lastSpec  operation.SubmitTasks
+	lastMade  operation.CreateService
+	lastEdit  operation.UpdateService
+	lastQuery operation.ListTasks
 	told      []string // what the API made known
 	failures  []cluster.Failure
-	launches  map[string]cluster.TaskLaunch // of tasks, by id
+	launches  map[string]operation.TaskLaunch // of tasks, by id
 
 	configured *cluster.Configuration
 	reported   []cluster.LoadReport
 
-	releases  []*cluster.ReleaseDetail // newest first
-	revisions []*cluster.RevisionDetail
+	releases  []*operation.ReleaseDetail // newest first
+	revisions []*operation.RevisionDetail
 	stopped   []string
 	throttle  *cluster.Throttle
 	capacity  []state.Row
 	protected map[string]time.Duration // by task id
-	lastList  cluster.DeploymentQuery
+	lastList  operation.ListServiceDeployments
 
 	providerRows
 }
 
 func newScheduler() *scheduler {
 	return &scheduler{
-		clusters: map[string]bool{"default": true, "prod": true}, services: map[string]*cluster.ServiceDetail{},
+		clusters: map[string]bool{"default": true, "prod": true}, services: map[string]*operation.ServiceDetail{},
 		tokens: map[string][]*cluster.Task{},
 	}
 }
@@ -61,7 +62,7 @@ func (s *scheduler) in(name string) error {
 	return nil
 }
 
-func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+func (s *scheduler) CreateService(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastMade = spec
@@ -74,7 +75,7 @@ func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (
 		}
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 	}
-	d := &cluster.ServiceDetail{Service: &cluster.Service{
+	d := &operation.ServiceDetail{Service: &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
 		MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
 		Rules: spec.Rules, Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{UpdatedAt: noon, Revision: cluster.Revision{
@@ -93,7 +94,7 @@ func (s *scheduler) CreateService(_ context.Context, spec cluster.ServiceSpec) (
 	return d, nil
 }
 
-func (s *scheduler) service(clusterName, name string) (*cluster.ServiceDetail, error) {
+func (s *scheduler) service(clusterName, name string) (*operation.ServiceDetail, error) {
 	if err := s.in(clusterName); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (s *scheduler) service(clusterName, name string) (*cluster.ServiceDetail, e
 	return nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 }
 
-func (s *scheduler) UpdateService(_ context.Context, c cluster.ServiceChange) (*cluster.ServiceDetail, error) {
+func (s *scheduler) UpdateService(_ context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.service(c.Cluster, c.Name)
@@ -116,7 +117,7 @@ func (s *scheduler) UpdateService(_ context.Context, c cluster.ServiceChange) (*
 	return d, err
 }
 
-func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error) {
+func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.service(clusterName, name)
@@ -131,7 +132,7 @@ func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, f
 }
 
 func (s *scheduler) DescribeServices(_ context.Context, clusterName string, names []string) (
-	found []*cluster.ServiceDetail, missing []cluster.Failure, err error,
+	found []*operation.ServiceDetail, missing []cluster.Failure, err error,
 ) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +146,7 @@ func (s *scheduler) DescribeServices(_ context.Context, clusterName string, name
 	return found, missing, s.in(clusterName)
 }
 
-func (s *scheduler) ListServices(_ context.Context, q cluster.ServiceQuery) (names []string, more bool, err error) {
+func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (names []string, more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.services)) {
@@ -161,7 +162,7 @@ func (s *scheduler) ListServices(_ context.Context, q cluster.ServiceQuery) (nam
 	return names, false, s.in(q.Cluster)
 }
 
-func (s *scheduler) Created(_ context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+func (s *scheduler) Created(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params {
@@ -170,14 +171,14 @@ func (s *scheduler) Created(_ context.Context, spec cluster.ServiceSpec) (*clust
 	return nil, nil
 }
 
-func (s *scheduler) Submitted(_ context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, bool, error) {
+func (s *scheduler) Submitted(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.tokens[spec.Token]
 	return old, nil, spec.Token != "" && old != nil && s.lastSpec.Params == spec.Params, nil
 }
 
-func (s *scheduler) SubmitTasks(_ context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error) {
+func (s *scheduler) SubmitTasks(_ context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastSpec = spec
@@ -239,11 +240,11 @@ func (s *scheduler) DescribeTasks(_ context.Context, clusterName string, ids []s
 	return found, missing, s.in(clusterName)
 }
 
-func (s *scheduler) TaskLaunches(context.Context, []*cluster.Task) (map[string]cluster.TaskLaunch, error) {
+func (s *scheduler) TaskLaunches(context.Context, []*cluster.Task) (map[string]operation.TaskLaunch, error) {
 	return s.launches, nil
 }
 
-func (s *scheduler) ListTasks(_ context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
+func (s *scheduler) ListTasks(_ context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastQuery = q
@@ -450,7 +451,7 @@ func (s *scheduler) PutConfiguration(_ context.Context, c *cluster.Configuration
 	return s.in(c.Cluster)
 }
 
-func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tags map[string]string) (*cluster.ServiceDetail, error) {
+func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
 	d, err := s.service(clusterName, name)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/berthapi"
@@ -257,7 +258,7 @@ func TestTaskLife(t *testing.T) {
 	}))(t)
 	end := got.Tasks[0]
 	expect(t, "ended", []string{*end.LastStatus, string(end.StopCode), *end.StoppedReason, *end.Containers[1].LastStatus}, []string{"STOPPED", "UserInitiated", "enough", "STOPPED"})
-	row.StopCode, b.scheduler.launches = cluster.StopRefused, map[string]cluster.TaskLaunch{row.ID: {Provider: "spot", External: true}}
+	row.StopCode, b.scheduler.launches = cluster.StopRefused, map[string]operation.TaskLaunch{row.ID: {Provider: "spot", External: true}}
 	again := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{row.ID}}))(t)
 	expect(t, "refused", again.Tasks[0].StopCode, types.TaskStopCodeTaskFailedToStart)
 	expect(t, "capacity provider", *again.Tasks[0].CapacityProviderName, "spot")

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // upAndDown is what each of n tasks of one service costs on the embedded tier: scaled up on so many instances, and to
@@ -16,7 +16,7 @@ func upAndDown(t testing.TB, instances, n int) measured {
 	b := newBurst(t, instances)
 	ctx := context.Background()
 	none := 0
-	if _, err := b.API.CreateService(ctx, cluster.ServiceSpec{
+	if _, err := b.API.CreateService(ctx, operation.CreateService{
 		Cluster: clusterName, Name: "a", TaskDefinition: "web", Desired: &none,
 	}); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func upAndDown(t testing.TB, instances, n int) measured {
 	b.run(time.Minute)
 	from, deliveries := b.spending(), b.deliveries()
 	for _, count := range []int{n, 0} {
-		if _, err := b.API.UpdateService(ctx, cluster.ServiceChange{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
+		if _, err := b.API.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
 			t.Fatal(err)
 		}
 		b.run(5 * time.Minute)

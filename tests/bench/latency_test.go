@@ -13,6 +13,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/operation"
 )
 
 // startWatch notes when each StartTask is called.
@@ -110,7 +111,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 	}
 	desired := 100
 	for n := range burstTasks / desired {
-		if _, err := i.API.CreateService(ctx, cluster.ServiceSpec{
+		if _, err := i.API.CreateService(ctx, operation.CreateService{
 			Cluster: clusterName, Name: fmt.Sprint("s", n), TaskDefinition: "web", Desired: &desired,
 		}); err != nil {
 			b.Fatal(err)

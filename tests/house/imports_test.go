@@ -42,6 +42,7 @@ type rule struct {
 // scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
+	{path: "shared/operation", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/state", may: []string{"shared/cluster"}, pure: true},
 	{path: "shared/snapshot", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/constraint", pure: true},
@@ -62,16 +63,16 @@ var rules = []rule{
 	}},
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{
-		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/service", "shared/placement/...", "shared/constraint",
+		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/operation", "shared/service", "shared/placement/...", "shared/constraint",
 		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/transport", may: []string{"shared/cluster"}},
 	{path: "shared/wire/input", may: []string{"shared/cluster"}},
 	{path: "shared/wire/awsjson", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/shape", may: []string{"shared/wire/input", "shared/cluster"}},
-	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/cluster"}},
-	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/transport", "shared/cluster"}},
-	{path: "shared/wire/berthapi", may: []string{"shared/wire/awsjson", "shared/wire/eksapi", "shared/wire/input", "shared/state", "shared/cluster"}},
+	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/transport", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/berthapi", may: []string{"shared/wire/awsjson", "shared/wire/eksapi", "shared/wire/input", "shared/state", "shared/operation", "shared/cluster"}},
 	{path: "shared/wire", may: []string{"shared/wire/...", "shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/state", "shared/cluster"}},
 	{path: "shared/dynamo/...", may: []string{"shared/awsapi/outcome", "shared/awsevent", "shared/state", "shared/cluster"}},
@@ -86,7 +87,7 @@ var rules = []rule{
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler/...", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
+		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // A run of another kind: no function runs for two hours while the world goes on. On return nothing healthy may be stopped
@@ -73,7 +74,7 @@ func drawAway(rng *rand.Rand) (out []Action) {
 // plain makes a service without rules.
 func (c *customer) plain(name, definition string, desired int, daemon bool) {
 	s := &wanted{name: name, daemon: daemon, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
-	spec := cluster.ServiceSpec{Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name}
+	spec := operation.CreateService{Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name}
 	if p := percents[c.world.rng.IntN(len(percents))]; !daemon {
 		spec.MinHealthy, spec.MaxPercent = &p[0], &p[1]
 	}

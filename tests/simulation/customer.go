@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 )
 
 // customer is everybody who calls the API. What was acknowledged to it has to hold in the end.
@@ -18,7 +19,7 @@ type customer struct {
 	services []*wanted
 	tasks    []string        // ids that it was given
 	stops    map[string]bool // ids that it was told will be stopped
-	last     *cluster.TaskSpec
+	last     *operation.SubmitTasks
 	lastIDs  []string
 	// config is the configuration acknowledged last, nil where it is not known which holds.
 	config      *cluster.Configuration
@@ -122,7 +123,7 @@ func (c *customer) create(a Action, daemon bool) {
 	if i >= 0 && (c.services[i].exists || c.services[i].busy) {
 		return
 	}
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: clusterName, Name: s.name, TaskDefinition: c.world.family(a), Desired: &s.desired,
 		Token: fmt.Sprint("create", a.Pick), Params: fmt.Sprint(a.Pick),
 	}
@@ -175,7 +176,7 @@ func (c *customer) pick(a Action) *wanted {
 
 // change changes a service; done is what then holds. It may be refused where the service has rules that cannot be kept; an
 // earlier try may have taken effect nevertheless.
-func (c *customer) change(s *wanted, change cluster.ServiceChange, done func()) {
+func (c *customer) change(s *wanted, change operation.UpdateService, done func()) {
 	change.Cluster, change.Name = clusterName, s.name
 	c.edit(s, func(ctx context.Context) error {
 		_, err := c.world.API.UpdateService(ctx, change)
@@ -204,14 +205,14 @@ const unknown = -1
 
 func (c *customer) scale(a Action) {
 	if s := c.pick(a); s != nil && !s.daemon {
-		c.change(s, cluster.ServiceChange{Desired: &a.N}, func() { s.desired = a.N })
+		c.change(s, operation.UpdateService{Desired: &a.N}, func() { s.desired = a.N })
 	}
 }
 
 func (c *customer) percentages(a Action) {
 	if s := c.pick(a); s != nil && !s.daemon {
 		p := percents[a.N%len(percents)]
-		c.change(s, cluster.ServiceChange{MinHealthy: &p[0], MaxPercent: &p[1]}, func() {})
+		c.change(s, operation.UpdateService{MinHealthy: &p[0], MaxPercent: &p[1]}, func() {})
 	}
 }
 
@@ -234,7 +235,7 @@ func (c *customer) remove(a Action) {
 }
 
 func (c *customer) run(a Action, wait string) {
-	c.submit(cluster.TaskSpec{
+	c.submit(operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: c.world.family(a), Count: 1 + a.N%3, Wait: wait,
 		Rules: drawTaskRules(a.Pick),
 		Token: fmt.Sprint("run", a.Pick), Params: fmt.Sprint(a.Pick),
@@ -246,7 +247,7 @@ func (w *World) runWaiting(a Action) {
 }
 
 // submit asks for tasks; then, which may be nil, gets what it was given.
-func (c *customer) submit(spec cluster.TaskSpec, then func(ids []string)) {
+func (c *customer) submit(spec operation.SubmitTasks, then func(ids []string)) {
 	spec.Network = networkOf(spec.TaskDefinition)
 	c.call("run "+spec.Token, func(ctx context.Context) error {
 		tasks, failures, err := c.world.API.SubmitTasks(ctx, spec)
@@ -271,7 +272,7 @@ func (c *customer) submit(spec cluster.TaskSpec, then func(ids []string)) {
 
 // answered checks that a request was answered in full, and that the same clientToken gave the same tasks: but for those
 // that ended so long ago that they were forgotten.
-func (c *customer) answered(spec cluster.TaskSpec, ids []string, failures int) {
+func (c *customer) answered(spec operation.SubmitTasks, ids []string, failures int) {
 	var before []string
 	if c.last != nil && c.last.Token == spec.Token {
 		before = c.lastIDs
@@ -320,7 +321,7 @@ func (c *customer) start(a Action) {
 	if i == nil {
 		return
 	}
-	c.submit(cluster.TaskSpec{
+	c.submit(operation.SubmitTasks{
 		Kind: cluster.StartTask, Cluster: clusterName, TaskDefinition: c.world.family(a), Instances: []string{i.ID},
 		Token: fmt.Sprint("start", a.Pick), Params: fmt.Sprint(a.Pick),
 	}, nil)
@@ -349,7 +350,7 @@ func (c *customer) spam(a Action) {
 	for n := range 5 {
 		c.world.Loop.After(time.Duration(n)*time.Second, func() {
 			token := fmt.Sprint("spam", a.Pick, n)
-			c.submit(cluster.TaskSpec{
+			c.submit(operation.SubmitTasks{
 				Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1, Token: token, Params: token,
 			}, func(ids []string) {
 				for _, id := range ids {

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
@@ -64,7 +65,7 @@ func (c *customer) deploy(a Action) {
 	if s == nil {
 		return
 	}
-	change := cluster.ServiceChange{TaskDefinition: revisions[a.Pick/5%uint64(len(revisions))]}
+	change := operation.UpdateService{TaskDefinition: revisions[a.Pick/5%uint64(len(revisions))]}
 	if s.daemon {
 		change.TaskDefinition = []string{"checked:2", "checked:1", "disk:2", "disk:1", brokenFamily + ":1"}[a.Pick/5%5]
 	}
@@ -72,7 +73,7 @@ func (c *customer) deploy(a Action) {
 		change.TaskDefinition = []string{"port:2", "port:1", "port:2", brokenFamily + "port:1"}[a.Pick/5%4]
 	}
 	if a.N%4 == 0 || strings.HasPrefix(s.definition, "vpc") {
-		change = cluster.ServiceChange{Force: true}
+		change = operation.UpdateService{Force: true}
 	}
 	if !s.daemon && a.N == 3 { // a scaling that comes with it is no deployment of its own
 		change.Desired = new(int(a.Pick/11) % 8)
@@ -82,7 +83,7 @@ func (c *customer) deploy(a Action) {
 }
 
 // release makes a change that starts a deployment.
-func (c *customer) release(s *wanted, change cluster.ServiceChange) {
+func (c *customer) release(s *wanted, change operation.UpdateService) {
 	change.Cluster, change.Name = clusterName, s.name
 	s.busy = true
 	c.call("deploy "+s.name, func(ctx context.Context) error {
@@ -238,7 +239,7 @@ func (c *customer) mend() {
 		}
 		c.world.note("mend %s: %s", s.name, good)
 		c.world.mark(MarkMendedRevision)
-		c.release(s, cluster.ServiceChange{TaskDefinition: good})
+		c.release(s, operation.UpdateService{TaskDefinition: good})
 	}
 }
 

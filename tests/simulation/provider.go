@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/tests/simulation/model"
 )
 
@@ -57,9 +58,9 @@ func (c *customer) createProvided(a Action) {
 	s := &wanted{name: name, desired: 1 + a.N, exists: true, busy: true, provided: true, definition: []string{"small:1", "checked:1", "big:1"}[a.Pick/2%3]}
 	s.rules = &cluster.Rules{DomainPolicy: cluster.PolicyNone}
 	c.services = append(c.services, s)
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: clusterName, Name: name, TaskDefinition: s.definition, Desired: &s.desired, Token: fmt.Sprint("create", a.Pick), Params: fmt.Sprint(a.Pick),
-		Rules: *s.rules, ServiceParameters: cluster.ServiceParameters{Providers: &mixes[a.Pick/6%uint64(len(mixes))], ZoneRebalancing: new(bool)},
+		Rules: *s.rules, ServiceParameters: operation.ServiceParameters{Providers: &mixes[a.Pick/6%uint64(len(mixes))], ZoneRebalancing: new(bool)},
 	}
 	c.world.note("create %s: %d of %s, by %+v", name, s.desired, s.definition, *spec.Providers)
 	c.call("create "+name, func(ctx context.Context) error {
@@ -78,7 +79,7 @@ func (c *customer) shareAnew(a Action) {
 		if s.provided && s.exists && !s.busy {
 			next := mixes[a.Pick/5%uint64(len(mixes))]
 			c.world.note("share %s anew: %+v", s.name, next)
-			c.release(s, cluster.ServiceChange{Force: true, ServiceParameters: cluster.ServiceParameters{Providers: &next}})
+			c.release(s, operation.UpdateService{Force: true, ServiceParameters: operation.ServiceParameters{Providers: &next}})
 			return
 		}
 	}

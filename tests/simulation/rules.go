@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -142,7 +143,7 @@ func (c *customer) rerule(a Action) {
 	next := drawRules(a.Pick/7, s.daemon)
 	c.world.note("rules of %s: %s, in way %d", s.name, said(next), a.N%3)
 	if a.N%3 == 0 {
-		c.change(s, cluster.ServiceChange{Constraints: &next.Constraints, Strategies: &next.Strategies}, func() {
+		c.change(s, operation.UpdateService{Constraints: &next.Constraints, Strategies: &next.Strategies}, func() {
 			if s.rules != nil {
 				was := *s.rules
 				was.Constraints, was.Strategies = next.Constraints, next.Strategies

@@ -13,6 +13,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -224,14 +225,14 @@ func (s *scaled) furnish() error {
 		return err
 	}
 	binpack := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}}
-	if _, err := s.API.CreateService(ctx, cluster.ServiceSpec{
+	if _, err := s.API.CreateService(ctx, operation.CreateService{
 		Cluster: clusterName, Name: "load", TaskDefinition: "load:1", Desired: new(0), Rules: binpack,
-		ServiceParameters: cluster.ServiceParameters{ZoneRebalancing: new(bool)},
+		ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(bool)},
 	}); err != nil {
 		return err
 	}
 	if s.shape.Daemon {
-		if _, err := s.API.CreateService(ctx, cluster.ServiceSpec{Cluster: clusterName, Name: "log", TaskDefinition: "log:1", Strategy: cluster.Daemon}); err != nil {
+		if _, err := s.API.CreateService(ctx, operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1", Strategy: cluster.Daemon}); err != nil {
 			return err
 		}
 	}
@@ -257,7 +258,7 @@ func (s *scaled) wants(n int) {
 		if s.load != n {
 			return nil // it has changed meanwhile
 		}
-		_, err := s.API.UpdateService(ctx, cluster.ServiceChange{Cluster: clusterName, Name: "load", Desired: &n})
+		_, err := s.API.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "load", Desired: &n})
 		return err
 	}, func(err error) {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 )
 
 // How long a group may take to come to rest when nothing goes wrong any more: half of it a minute after 15 minutes and a
@@ -202,8 +203,8 @@ func (s *scaled) off() {
 		return
 	}
 	s.client.call("managed scaling off", func(ctx context.Context) error {
-		_, err := s.API.UpdateCapacityProvider(ctx, cluster.ProviderChange{
-			Name: scaledProvider, Protection: new(false), Scaling: cluster.ScalingChange{Enabled: new(false)},
+		_, err := s.API.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
+			Name: scaledProvider, Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)},
 		})
 		return err
 	}, func(err error) {

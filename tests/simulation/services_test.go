@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 )
 
 var oneZone = fleet.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
@@ -88,7 +89,7 @@ func TestServices(t *testing.T) {
 		if !s.said("web", "(service web) is unable to consistently start tasks successfully.") {
 			t.Error("no event says so")
 		}
-		s.update("web", cluster.ServiceChange{TaskDefinition: "small:2"})
+		s.update("web", operation.UpdateService{TaskDefinition: "small:2"})
 		s.await("the new revision runs", time.Minute, func() bool { return len(s.tasks("web", isRunning, of("small:2"))) == 1 })
 	})
 	t.Run("SpreadOverZones", func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestServices(t *testing.T) {
 				t.Errorf("the zones have %v", zones)
 			}
 		}
-		s.update("web", cluster.ServiceChange{Desired: new(3)})
+		s.update("web", operation.UpdateService{Desired: new(3)})
 		s.runs("web", 3)
 		zones = map[string]int{}
 		for _, task := range s.tasks("web") {
@@ -116,7 +117,7 @@ func TestServices(t *testing.T) {
 	})
 	t.Run("WaitForTheDaemonTheyDependOn", func(t *testing.T) {
 		s := newStage(t, 2, machine)
-		s.create("web", "small:1", 2, func(spec *cluster.ServiceSpec) {
+		s.create("web", "small:1", 2, func(spec *operation.CreateService) {
 			spec.Rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "task:group == service:s0"}}
 		})
 		s.pass(2 * time.Minute)
@@ -130,7 +131,7 @@ func TestServices(t *testing.T) {
 		s := newStage(t, 4, machine)
 		s.create("web", "checked:1", 4, percentages(50, 150))
 		s.rests("web")
-		s.update("web", cluster.ServiceChange{TaskDefinition: "checked:2"})
+		s.update("web", operation.UpdateService{TaskDefinition: "checked:2"})
 		most, least := 0, 9
 		s.await("it is rolled out", 30*time.Minute, func() bool {
 			most = max(most, len(s.tasks("web")))
@@ -154,7 +155,7 @@ func TestServices(t *testing.T) {
 		if status := s.row("web").Status; status != cluster.ServiceDraining {
 			t.Errorf("deleted it is %s", status)
 		}
-		if names, _, err := s.API.ListServices(context.Background(), cluster.ServiceQuery{Cluster: clusterName}); len(names) > 0 || err != nil {
+		if names, _, err := s.API.ListServices(context.Background(), operation.ListServices{Cluster: clusterName}); len(names) > 0 || err != nil {
 			t.Errorf("deleted it is among %v, %v", names, err)
 		}
 		s.await("it is INACTIVE", time.Minute, func() bool { return s.row("web").Status == cluster.ServiceInactive })
@@ -248,14 +249,14 @@ func TestDaemonServices(t *testing.T) {
 		s.runs("web", 2)
 		s.create("agent", "big:1", 0, daemon)
 		s.await("an event says so", 2*time.Minute, func() bool { return s.said("agent", "was unable to place a task") })
-		s.update("web", cluster.ServiceChange{Desired: new(1)})
+		s.update("web", operation.UpdateService{Desired: new(1)})
 		s.runs("agent", 1)
 	})
 	t.Run("TakeANewSizeByADeployment", func(t *testing.T) {
 		s := newStage(t, 2, machine)
 		s.create("agent", "checked:1", 0, daemon)
 		s.rests("agent")
-		s.update("agent", cluster.ServiceChange{TaskDefinition: "big:1"})
+		s.update("agent", operation.UpdateService{TaskDefinition: "big:1"})
 		s.await("both are replaced", 5*time.Minute, func() bool { return len(s.tasks("agent", isRunning, of("big:1"))) == 2 })
 		s.rests("agent")
 	})
@@ -263,14 +264,14 @@ func TestDaemonServices(t *testing.T) {
 		s := newStage(t, 2, machine)
 		s.create("agent", "checked:1", 0, daemon)
 		s.rests("agent")
-		s.update("agent", cluster.ServiceChange{Constraints: &[]cluster.PlacementConstraint{
+		s.update("agent", operation.UpdateService{Constraints: &[]cluster.PlacementConstraint{
 			{Type: cluster.MemberOf, Expression: "attribute:ecs.availability-zone in [us-east-1a, us-east-1c]"},
 		}})
 		s.pass(5 * time.Minute)
 		if n := len(s.tasks("agent", isRunning)); n != 2 {
 			t.Fatalf("without a deployment %d tasks run", n)
 		}
-		s.update("agent", cluster.ServiceChange{Force: true})
+		s.update("agent", operation.UpdateService{Force: true})
 		s.runs("agent", 1)
 		if zone := s.checker.known[s.tasks("agent")[0].Instance].Zone(); zone != "us-east-1a" {
 			t.Errorf("it runs in %s", zone)

@@ -12,6 +12,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -56,9 +57,9 @@ func newStage(t *testing.T, n int, m fleet.Machine) *stage {
 }
 
 // create makes a service; more changes what is asked for.
-func (s *stage) create(name, definition string, desired int, more ...func(*cluster.ServiceSpec)) {
+func (s *stage) create(name, definition string, desired int, more ...func(*operation.CreateService)) {
 	s.t.Helper()
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &desired, Token: name, Params: name, Network: networkOf(definition),
 	}
 	for _, m := range more {
@@ -69,13 +70,13 @@ func (s *stage) create(name, definition string, desired int, more ...func(*clust
 	}
 }
 
-func daemon(spec *cluster.ServiceSpec) { spec.Strategy, spec.Desired = cluster.Daemon, nil }
+func daemon(spec *operation.CreateService) { spec.Strategy, spec.Desired = cluster.Daemon, nil }
 
-func percentages(minHealthy, maxPercent int) func(*cluster.ServiceSpec) {
-	return func(spec *cluster.ServiceSpec) { spec.MinHealthy, spec.MaxPercent = &minHealthy, &maxPercent }
+func percentages(minHealthy, maxPercent int) func(*operation.CreateService) {
+	return func(spec *operation.CreateService) { spec.MinHealthy, spec.MaxPercent = &minHealthy, &maxPercent }
 }
 
-func (s *stage) update(name string, change cluster.ServiceChange) {
+func (s *stage) update(name string, change operation.UpdateService) {
 	s.t.Helper()
 	change.Cluster, change.Name = clusterName, name
 	if _, err := s.API.UpdateService(context.Background(), change); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -20,12 +21,12 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestTimelines(t *testing.T) {
 	t.Run("RollingBehindATargetGroup", func(t *testing.T) {
 		s := newStage(t, 3, machine)
-		s.create("storefront", "port:1", 1, func(spec *cluster.ServiceSpec) {
+		s.create("storefront", "port:1", 1, func(spec *operation.CreateService) {
 			spec.LoadBalancers = &[]cluster.LoadBalancer{{TargetGroup: s.byInstance, Container: "main", Port: 8080}}
 		})
 		s.rests("storefront")
 		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
-		s.update("storefront", cluster.ServiceChange{TaskDefinition: "port:2"})
+		s.update("storefront", operation.UpdateService{TaskDefinition: "port:2"})
 		s.rests("storefront")
 		s.pass(10 * time.Minute)
 		s.golden("storefront", "rolling", time.Hour,
@@ -34,13 +35,13 @@ func TestTimelines(t *testing.T) {
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
 		s := newStage(t, 3, machine)
-		s.create("storefront", "checked:1", 1, func(spec *cluster.ServiceSpec) {
+		s.create("storefront", "checked:1", 1, func(spec *operation.CreateService) {
 			spec.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true}
 		})
 		s.rests("storefront")
 		s.pass(time.Hour - s.Loop.Now().Sub(epoch))
 		before := s.row("storefront").Deployment.ID
-		s.update("storefront", cluster.ServiceChange{TaskDefinition: sickFamily + ":1"})
+		s.update("storefront", operation.UpdateService{TaskDefinition: sickFamily + ":1"})
 		s.await("it is rolled back", time.Hour, func() bool {
 			r := s.row("storefront").Release
 			return r != nil && r.Status == cluster.DeploymentRollbackSuccessful

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -161,7 +162,7 @@ func (u *upgrading) furnish() error {
 			return err
 		}
 	}
-	if _, err := u.NodeGroups.CreateNodeGroup(ctx, cluster.NodeGroupSpec{
+	if _, err := u.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
 		Cluster: clusterName, Name: groupName, AutoScalingGroup: groupName, Config: u.pool.Config, Params: "p", Labels: map[string]string{"team": "a"},
 	}); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (u *upgrading) populate() {
 // serve makes a service of replicas.
 func (u *upgrading) serve(name, definition string, desired int, percents [2]int) {
 	s := &wanted{name: name, desired: desired, exists: true, definition: definition, rules: &cluster.Rules{}}
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: clusterName, Name: name, TaskDefinition: definition, Desired: &s.desired, Token: name, Params: name,
 		MinHealthy: &percents[0], MaxPercent: &percents[1],
 	}
@@ -292,7 +293,7 @@ func (u *upgrading) lighten(s *wanted) {
 	case s.busy:
 		u.Loop.After(5*time.Second, func() { u.lighten(s) })
 	default:
-		u.client.change(s, cluster.ServiceChange{Desired: &n}, func() { s.desired = n })
+		u.client.change(s, operation.UpdateService{Desired: &n}, func() { s.desired = n })
 	}
 }
 
@@ -310,7 +311,7 @@ func (u *upgrading) succeed() {
 			return
 		}
 		u.judge.calm = try > 0
-		u.begin(cluster.VersionChange{ReleaseVersion: image(max(u.images, 1))})
+		u.begin(operation.UpdateNodeGroupVersion{ReleaseVersion: image(max(u.images, 1))})
 		u.until(u.Loop.Now().Add(time.Minute))
 		u.ended()
 	}
@@ -351,7 +352,7 @@ func (u *upgrading) rest() {
 func image(n int) string { return fmt.Sprint("ami-", n) }
 
 // begin asks for an update as a client does, again and again until it is answered.
-func (u *upgrading) begin(change cluster.VersionChange) {
+func (u *upgrading) begin(change operation.UpdateNodeGroupVersion) {
 	change.Cluster, change.NodeGroup = clusterName, groupName
 	change.Token = fmt.Sprint("update", u.Loop.Now().UnixNano())
 	change.Params = fmt.Sprint(change.ReleaseVersion, change.Force, change.ForceProtected)

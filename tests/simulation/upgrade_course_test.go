@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // The example of the EKS user guide: five zones of 20 nodes, one node at a time or 20. The judge watches all the way that no
@@ -30,7 +31,7 @@ func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 				before[n.ID] = true
 			}
 			zones := s.judge.zones()
-			s.start(cluster.VersionChange{})
+			s.start(operation.UpdateNodeGroupVersion{})
 			began := s.Loop.Now()
 			s.phase(cluster.PhaseUpgrade)
 			if g := s.judge.group(); g.Max != 103+c.surge || g.Desired != 100+c.surge || g.Min != 90 {
@@ -62,7 +63,7 @@ func TestUpgradeFiveZonesOfTwenty(t *testing.T) {
 func TestUpgradeTouchesOnlyOldNodes(t *testing.T) {
 	s := newUpgradeStage(t, Pool{Zones: 2, Nodes: 3, Config: cluster.UpdateConfig{MaxUnavailable: 1}})
 	s.runs("web", 6)
-	s.start(cluster.VersionChange{})
+	s.start(operation.UpdateNodeGroupVersion{})
 	s.phase(cluster.PhaseUpgrade)
 	s.pass(8 * time.Minute)
 	s.blockPercentages(Action{})

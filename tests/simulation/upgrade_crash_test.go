@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // A crash after any write, or any call that changes something, costs an update time and nothing else: there is one crash per
@@ -30,7 +31,7 @@ func TestUpgradeResumesAfterEveryWrite(t *testing.T) {
 					s.failing(0)
 				}
 				s.strikes, s.dieAfter = 0, n
-				s.start(cluster.VersionChange{})
+				s.start(operation.UpdateNodeGroupVersion{})
 				if run.fail {
 					s.failsBy(cluster.NodeCreationFailure)
 					s.pass(2 * time.Minute)

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 )
 
 // Each cause of a failure ends an update with its code and what is to blame, leaves the group as it was or says why not, and
@@ -22,7 +23,7 @@ func TestUpgradeFailures(t *testing.T) {
 			s := newUpgradeStage(t, pool)
 			s.runs("web", 6)
 			s.failing(map[string]int{"Capacity": 0, "Limit": 1, "VCPUs": 2, "UserData": 3}[name])
-			s.start(cluster.VersionChange{})
+			s.start(operation.UpdateNodeGroupVersion{})
 			s.failsBy(cluster.NodeCreationFailure, words)
 			s.again()
 		})
@@ -32,7 +33,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s.runs("web", 6)
 		s.judge.codes["sick"], s.judge.disturbed = true, true
 		s.sick = true
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.failsBy(cluster.NodeCreationFailure, "not Ready")
 		s.sick = false
 		s.again()
@@ -40,7 +41,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("LaunchesFailHalfWay", func(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		s.runs("web", 6)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.phase(cluster.PhaseUpgrade)
 		s.pass(3 * time.Minute)
 		s.failing(0)
@@ -52,7 +53,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s.runs("web", 6)
 		s.blockStandalone(Action{Pick: 1, N: 0})
 		s.pass(time.Minute)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.failsBy(cluster.PodEvictionFailure, "standalone task")
 		s.again()
 	})
@@ -60,7 +61,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		s.runs("web", 4)
 		s.blockProtected(Action{})
-		s.start(cluster.VersionChange{Force: true})
+		s.start(operation.UpdateNodeGroupVersion{Force: true})
 		s.failsBy(cluster.PodEvictionFailure, "is protected")
 		s.again()
 	})
@@ -69,7 +70,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s.runs("web", 4)
 		s.blockPercentages(Action{})
 		s.pass(10 * time.Second)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.failsBy(cluster.PodEvictionFailure, "the percentages of service web")
 		s.again()
 	})
@@ -77,7 +78,7 @@ func TestUpgradeFailures(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		s.blockForeign(Action{})
 		s.pass(time.Minute)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.failsBy(cluster.PodEvictionFailure, "started by somebody else")
 		s.again()
 	})
@@ -89,7 +90,7 @@ func TestUpgradeFailures(t *testing.T) {
 			s := newUpgradeStage(t, pool)
 			s.runs("web", 6)
 			s.deny[op] = true
-			s.start(cluster.VersionChange{})
+			s.start(operation.UpdateNodeGroupVersion{})
 			u := s.failsBy(cluster.UpdateAccessDenied, op)
 			if u.Stopped == "" && s.judge.group().Desired != s.judge.sizes.Desired {
 				t.Errorf("the group has %+v, and nothing says why", s.judge.group())
@@ -100,7 +101,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("GroupGone", func(t *testing.T) {
 		for _, phase := range []cluster.UpdatePhase{cluster.PhaseSetup, cluster.PhaseUpgrade, cluster.PhaseScaleDown} {
 			s := newUpgradeStage(t, pool)
-			s.start(cluster.VersionChange{})
+			s.start(operation.UpdateNodeGroupVersion{})
 			s.phase(phase)
 			s.remove(url.Values{"Action": {"DeleteAutoScalingGroup"}, "Version": {"2011-01-01"}, "AutoScalingGroupName": {groupName}, "ForceDelete": {"true"}})
 			s.failsBy(cluster.OperationNotPermitted, "is not there any more", groupName)
@@ -109,7 +110,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("TemplateDeleted", func(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		id, _, _ := strings.Cut(s.judge.group().Template, ":")
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
 		s.failsBy(cluster.OperationNotPermitted, "InvalidLaunchTemplateId.NotFound")
 		if g := s.judge.group(); g.Desired != s.judge.sizes.Desired || g.Max != s.judge.sizes.Max {
@@ -119,7 +120,7 @@ func TestUpgradeFailures(t *testing.T) {
 	t.Run("TemplateDeletedHalfWay", func(t *testing.T) {
 		s := newUpgradeStage(t, pool)
 		id, _, _ := strings.Cut(s.judge.group().Template, ":")
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.phase(cluster.PhaseUpgrade)
 		s.remove(url.Values{"Action": {"DeleteLaunchTemplate"}, "Version": {"2016-11-15"}, "LaunchTemplateId": {id}})
 		s.judge.codes["template"] = true
@@ -163,7 +164,7 @@ func TestUpgradeByForce(t *testing.T) {
 	if len(stays) == 0 {
 		t.Fatal("no task is protected")
 	}
-	s.start(cluster.VersionChange{Force: true, ForceProtected: true})
+	s.start(operation.UpdateNodeGroupVersion{Force: true, ForceProtected: true})
 	s.succeeds()
 	got, _, err := s.API.DescribeTasks(context.Background(), clusterName, stays)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -51,7 +52,7 @@ func (u *upgrading) updateNodes(a Action) {
 	if u.images == 0 || a.N%2 == 0 {
 		u.images++
 	}
-	u.begin(cluster.VersionChange{
+	u.begin(operation.UpdateNodeGroupVersion{
 		ReleaseVersion: image(u.images), Force: a.Pick%4 == 0, ForceProtected: a.Pick%8 == 0,
 	})
 }
@@ -61,7 +62,7 @@ func (u *upgrading) blockStandalone(a Action) {
 	u.judge.blocked = true
 	token := fmt.Sprint("block", a.Pick)
 	var got []string
-	u.client.submit(cluster.TaskSpec{
+	u.client.submit(operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small", Count: 1 + a.N%2, Token: token, Params: token,
 	}, func(ids []string) { got = ids })
 	u.blocks = append(u.blocks, func() {
@@ -121,7 +122,7 @@ func (u *upgrading) blockPercentages(a Action) {
 	}
 	u.judge.blocked = true
 	hundred, more := 100, 200
-	u.client.change(s, cluster.ServiceChange{MinHealthy: &hundred, MaxPercent: &hundred}, func() {})
+	u.client.change(s, operation.UpdateService{MinHealthy: &hundred, MaxPercent: &hundred}, func() {})
 	u.blocks = append(u.blocks, func() { u.widen(s, hundred, more) })
 }
 
@@ -130,14 +131,14 @@ func (u *upgrading) widen(s *wanted, least, most int) {
 		u.Loop.After(5*time.Second, func() { u.widen(s, least, most) })
 		return
 	}
-	u.client.change(s, cluster.ServiceChange{MinHealthy: &least, MaxPercent: &most}, func() {})
+	u.client.change(s, operation.UpdateService{MinHealthy: &least, MaxPercent: &most}, func() {})
 }
 
 // burst has the load of a service grow by far: managed scaling adds nodes.
 func (u *upgrading) burst(a Action) {
 	if s := u.client.pick(a); s != nil && !s.daemon && u.pool.Scaled {
 		n := s.desired + 3 + a.N
-		u.client.change(s, cluster.ServiceChange{Desired: &n}, func() { s.desired = n })
+		u.client.change(s, operation.UpdateService{Desired: &n}, func() { s.desired = n })
 	}
 }
 

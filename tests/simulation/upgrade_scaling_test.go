@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 var scaledPool = Pool{Zones: 2, Nodes: 2, Spare: 8, Least: 4, Scaled: true, Config: cluster.UpdateConfig{MaxUnavailable: 1}}
@@ -26,7 +27,7 @@ func (s *upgradeStage) grow(by int) {
 	s.t.Helper()
 	web := s.client.services[0]
 	n := web.desired + by
-	s.client.change(web, cluster.ServiceChange{Desired: &n}, func() { web.desired = n })
+	s.client.change(web, operation.UpdateService{Desired: &n}, func() { web.desired = n })
 }
 
 // Managed scaling and an update share a group: the one takes nothing while the other is at work, and adds what tasks wait for;
@@ -34,7 +35,7 @@ func (s *upgradeStage) grow(by int) {
 func TestUpgradeOfAScaledGroup(t *testing.T) {
 	t.Run("KeepsItsSizes", func(t *testing.T) {
 		s := busy(t)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		if u := s.succeeds(); *u.Final != scaledPool.sizes() {
 			t.Errorf("the group has %+v, had %+v", u.Final, scaledPool.sizes())
 		}
@@ -45,7 +46,7 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 	})
 	t.Run("GrowsDuringTheUpgrade", func(t *testing.T) {
 		s := busy(t)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.phase(cluster.PhaseUpgrade)
 		s.grow(40)
 		u := s.over()
@@ -57,7 +58,7 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 	})
 	t.Run("GrowsDuringScaleDown", func(t *testing.T) {
 		s := busy(t)
-		s.start(cluster.VersionChange{})
+		s.start(operation.UpdateNodeGroupVersion{})
 		s.phase(cluster.PhaseScaleDown)
 		s.pass(3 * time.Minute)
 		s.grow(60)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // upgradeStage is a world without faults of chance in which a test has its own update happen. All invariants hold in it too.
@@ -61,7 +62,7 @@ func (s *upgradeStage) runs(name string, n int) {
 }
 
 // start asks for the next image.
-func (s *upgradeStage) start(change cluster.VersionChange) {
+func (s *upgradeStage) start(change operation.UpdateNodeGroupVersion) {
 	s.t.Helper()
 	s.images++
 	change.ReleaseVersion = image(s.images)
@@ -116,7 +117,7 @@ func (s *upgradeStage) again() {
 	s.t.Helper()
 	s.unblock()
 	s.judge.calm = true
-	s.begin(cluster.VersionChange{ReleaseVersion: image(s.images)})
+	s.begin(operation.UpdateNodeGroupVersion{ReleaseVersion: image(s.images)})
 	s.pass(time.Second)
 	s.succeeds()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // serve calls Berth's ECS API as the protocol has it.
@@ -118,7 +119,7 @@ func (w *World) badEvent(a Action) {
 
 // huge asks for more than a row can hold, past the checks of the protocol: it must be refused as a whole.
 func (c *customer) huge(a Action) {
-	spec := cluster.TaskSpec{
+	spec := operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "small:1", Count: 1, Token: fmt.Sprint("huge", a.Pick),
 		Tags: map[string]string{"k": strings.Repeat("v", 1<<19)},
 	}

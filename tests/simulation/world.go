@@ -16,6 +16,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -375,7 +376,7 @@ func (w *World) undisturbed(forgotten int) {
 // probe fills the cluster that is at rest, stops what it started, and fills it again: whoever decides then has to know
 // what happened while others decided.
 func (w *World) probe() {
-	spec := cluster.TaskSpec{Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "big", Count: 10}
+	spec := operation.SubmitTasks{Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "big", Count: 10}
 	for n := range 2 {
 		spec.Token = fmt.Sprint("probe", n)
 		spec.Params = spec.Token

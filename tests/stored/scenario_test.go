@@ -17,6 +17,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -315,7 +316,7 @@ func (w *world) trouble() {
 // acknowledged.
 func (w *world) interrupted() {
 	w.own("ReportLoad", `{"cluster":"shop","reports":[{"task":"`+w.reporter()+`","loads":{"connections":40}}]}`)
-	_, err := w.API.Submit(w.Context(), cluster.TaskSpec{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
+	_, err := w.API.Submit(w.Context(), operation.SubmitTasks{Kind: cluster.RunTask, Cluster: shop, TaskDefinition: "short", Count: 1})
 	w.check(err)
 	w.ecs("UpdateService", `{"cluster":"shop","service":"quorum","desiredCount":5}`)
 	for range tries {

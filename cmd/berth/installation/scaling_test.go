@@ -9,6 +9,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/embedded"
 	"berth/shared/fleet"
+	"berth/shared/operation"
 )
 
 const home = "home"
@@ -56,7 +57,7 @@ func run(i *installation.Installation, d time.Duration) { i.Loop.RunUntil(i.Loop
 
 func desired(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.UpdateService(t.Context(), cluster.ServiceChange{Cluster: home, Name: "web", Desired: &n}); err != nil {
+	if _, err := i.API.UpdateService(t.Context(), operation.UpdateService{Cluster: home, Name: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -81,7 +82,7 @@ func running(t *testing.T, i *installation.Installation) int {
 
 func create(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.CreateService(t.Context(), cluster.ServiceSpec{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+	if _, err := i.API.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }

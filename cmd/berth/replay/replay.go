@@ -16,6 +16,7 @@ import (
 	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
+	"berth/shared/operation"
 )
 
 // clusterName is the cluster that a replay makes.
@@ -137,7 +138,7 @@ func (r *run) submit(p trace.Pod) error {
 		rules.Constraints = []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: where}}
 	}
 	r.meter.arrived(p)
-	_, err = r.API.Submit(context.Background(), cluster.TaskSpec{
+	_, err = r.API.Submit(context.Background(), operation.SubmitTasks{
 		Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: s.family() + ":1", Count: 1, StartedBy: p.Name,
 		Wait: api.WaitForever, Rules: rules,
 		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{

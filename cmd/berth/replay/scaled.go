@@ -12,6 +12,7 @@ import (
 	"berth/shared/embedded"
 	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -149,7 +150,7 @@ func (r *scaledRun) create(p trace.Pod) error {
 	to.take(p, 1)
 	r.services[p.Name] = &servedPod{Pod: p, running: map[string]bool{}, wanted: map[string]bool{}}
 	r.Loop.After(life(p), func() { to.take(p, -1) })
-	spec := cluster.ServiceSpec{
+	spec := operation.CreateService{
 		Cluster: clusterName, Name: p.Name, TaskDefinition: shapeOf(p).family() + ":1", Desired: new(1), Token: p.Name, Params: p.Name,
 		Rules: cluster.Rules{Scoring: r.Strategy},
 	}

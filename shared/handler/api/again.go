@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // Created is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
 // all checks: what was made stays made where its task definition has been deregistered or its capacity provider removed
 // since. Another CreateService with that token for that name is refused.
-func (a *Handler) Created(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+func (a *Handler) Created(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
@@ -26,7 +27,7 @@ func (a *Handler) Created(ctx context.Context, spec cluster.ServiceSpec) (*clust
 }
 
 // again answers a CreateService of a name that is taken.
-func again(old *cluster.Service, spec cluster.ServiceSpec) (*cluster.Service, error) {
+func again(old *cluster.Service, spec operation.CreateService) (*cluster.Service, error) {
 	switch {
 	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
 		return old, nil
@@ -39,7 +40,7 @@ func again(old *cluster.Service, spec cluster.ServiceSpec) (*cluster.Service, er
 
 // Submitted answers a RunTask that was submitted before, by its clientToken, as [API.SubmitTasks] did; found is false where
 // none was. As [API.Created] it comes before all checks.
-func (a *Handler) Submitted(ctx context.Context, spec cluster.TaskSpec) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
+func (a *Handler) Submitted(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
 	r, err := a.submitted(ctx, spec)
 	if err != nil || r == nil {
 		return nil, nil, false, err
@@ -49,7 +50,7 @@ func (a *Handler) Submitted(ctx context.Context, spec cluster.TaskSpec) (tasks [
 }
 
 // submitted is the request that the same clientToken wrote; nil where none did.
-func (a *Handler) submitted(ctx context.Context, spec cluster.TaskSpec) (*state.Request, error) {
+func (a *Handler) submitted(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
 	if spec.Token == "" {
 		return nil, nil
 	}
@@ -65,7 +66,7 @@ func (a *Handler) submitted(ctx context.Context, spec cluster.TaskSpec) (*state.
 }
 
 // tokenID is the id of the request that a clientToken writes.
-func tokenID(spec cluster.TaskSpec) string {
+func tokenID(spec operation.SubmitTasks) string {
 	return cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
 }
 

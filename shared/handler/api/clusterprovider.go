@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -24,12 +25,12 @@ func ClusterProviders(ctx context.Context, store state.State, clusterName string
 }
 
 // Attachments are a cluster's capacity providers with their rows.
-func (a *Handler) Attachments(ctx context.Context, clusterName string) (*cluster.ClusterAttachments, error) {
+func (a *Handler) Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
 	of, err := ClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
 	}
-	out := &cluster.ClusterAttachments{ClusterProviders: *of}
+	out := &operation.ClusterAttachments{ClusterProviders: *of}
 	for _, name := range of.Providers {
 		p, err := Provider(ctx, a.State, name)
 		if err != nil {
@@ -44,7 +45,7 @@ func (a *Handler) Attachments(ctx context.Context, clusterName string) (*cluster
 
 // PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
 // commit, and let go of later, so that no two clusters ever have one with managed scaling on.
-func (a *Handler) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error) {
+func (a *Handler) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -223,7 +224,7 @@ func (a *Handler) associated(ctx context.Context, clusterName string, shares []c
 
 // route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
 // whether a provider that they may go to is scaled for them.
-func (a *Handler) route(ctx context.Context, spec *cluster.TaskSpec) (managed bool, err error) {
+func (a *Handler) route(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
 	if spec.Kind != cluster.RunTask {
 		return false, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -146,7 +147,7 @@ func (a *Handler) history(old, next *cluster.Service) (writes []state.Write) {
 
 // revised is what the tasks of a service are to be made of after the change; differs reports whether that is something
 // else than now. The other members of UpdateService make no new deployment.
-func revised(s *cluster.Service, c cluster.ServiceChange, definition string) (r cluster.Revision, differs bool) {
+func revised(s *cluster.Service, c operation.UpdateService, definition string) (r cluster.Revision, differs bool) {
 	now := s.Deployment.Revision
 	r = cluster.Revision{
 		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers, Registries: now.Registries,
@@ -170,7 +171,7 @@ func revised(s *cluster.Service, c cluster.ServiceChange, definition string) (r 
 
 // ListServiceDeployments gives the service deployments of the last 90 days that match, the newest first; more reports
 // whether there are others after them. A service that is not there gives ServiceNotFoundException.
-func (a *Handler) ListServiceDeployments(ctx context.Context, q cluster.DeploymentQuery) (out []*cluster.ReleaseDetail, more bool, err error) {
+func (a *Handler) ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (out []*operation.ReleaseDetail, more bool, err error) {
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -183,7 +184,7 @@ func (a *Handler) ListServiceDeployments(ctx context.Context, q cluster.Deployme
 	}
 	// The current one's row is as it was at its start.
 	if r := s.Release; r != nil && (q.After == "" || r.ID > q.After) && queried(q, r) {
-		out = append(out, &cluster.ReleaseDetail{Release: *r, Service: s})
+		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
 	}
 	from := state.Prefix(q.Cluster, state.PrefixDeployment+s.Short+"#")
 	if q.After != "" {
@@ -202,7 +203,7 @@ func (a *Handler) ListServiceDeployments(ctx context.Context, q cluster.Deployme
 			if len(out) == q.Limit {
 				return out, true, nil
 			}
-			out = append(out, &cluster.ReleaseDetail{Release: d.Release, Service: s})
+			out = append(out, &operation.ReleaseDetail{Release: d.Release, Service: s})
 		}
 		if len(rows) < from.Limit {
 			return out, false, nil
@@ -211,7 +212,7 @@ func (a *Handler) ListServiceDeployments(ctx context.Context, q cluster.Deployme
 	}
 }
 
-func queried(q cluster.DeploymentQuery, r *cluster.Release) bool {
+func queried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) && (q.To.IsZero() || !r.CreatedAt.After(q.To))
 }
@@ -220,7 +221,7 @@ func queried(q cluster.DeploymentQuery, r *cluster.Release) bool {
 func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 
 // ServiceDeployments gives the service deployments named; those that are not there as failures.
-func (a *Handler) ServiceDeployments(ctx context.Context, refs []cluster.RecordRef) (out []*cluster.ReleaseDetail, failed []cluster.Failure, err error) {
+func (a *Handler) ServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, r, err := a.release(ctx, ref)
 		if err != nil {
@@ -230,13 +231,13 @@ func (a *Handler) ServiceDeployments(ctx context.Context, refs []cluster.RecordR
 			failed = append(failed, absent(ref.String()))
 			continue
 		}
-		out = append(out, &cluster.ReleaseDetail{Release: *r, Service: s})
+		out = append(out, &operation.ReleaseDetail{Release: *r, Service: s})
 	}
 	return out, failed, nil
 }
 
 // release is a service deployment; nil where there is none.
-func (a *Handler) release(ctx context.Context, ref cluster.RecordRef) (*cluster.Service, *cluster.Release, error) {
+func (a *Handler) release(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
 	s, err := a.service(ctx, ref.Cluster, ref.Service)
 	if s == nil || err != nil {
 		return nil, nil, err
@@ -257,7 +258,7 @@ func (a *Handler) release(ctx context.Context, ref cluster.RecordRef) (*cluster.
 }
 
 // ServiceRevisions gives the service revisions named; those that are not there as failures.
-func (a *Handler) ServiceRevisions(ctx context.Context, refs []cluster.RecordRef) (out []*cluster.RevisionDetail, failed []cluster.Failure, err error) {
+func (a *Handler) ServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, err := a.service(ctx, ref.Cluster, ref.Service)
 		if err != nil {
@@ -271,13 +272,13 @@ func (a *Handler) ServiceRevisions(ctx context.Context, refs []cluster.RecordRef
 			failed = append(failed, absent(ref.String()))
 			continue
 		}
-		out = append(out, &cluster.RevisionDetail{Revision: *r, Service: s})
+		out = append(out, &operation.RevisionDetail{Revision: *r, Service: s})
 	}
 	return out, failed, nil
 }
 
 // revision is a service revision, by its digits; nil where there is none.
-func (a *Handler) revision(ctx context.Context, s *cluster.Service, ref cluster.RecordRef) (*cluster.Revision, error) {
+func (a *Handler) revision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -312,7 +313,7 @@ func kept(s *cluster.Service, digits string) *cluster.Revision {
 // StopServiceDeployment wants the current service deployment of a service stopped: rolled back to the last completed
 // revision, or left where it is. One that has ended, or is already being stopped another way, gives ConflictException, one
 // that is not there ServiceDeploymentNotFoundException.
-func (a *Handler) StopServiceDeployment(ctx context.Context, ref cluster.RecordRef, how cluster.StopType) error {
+func (a *Handler) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
 	_, err := a.edit(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
 		_, r, err := a.release(ctx, ref)
 		switch {

@@ -12,6 +12,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -26,7 +27,7 @@ type NodeGroups struct{ *Handler }
 // CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has: CREATING, and ACTIVE or
 // CREATE_FAILED once node-group-upgrade has looked at the group. The same clientRequestToken with the same parameters gives
 // the same node group again.
-func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error) {
+func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error) {
 	if _, err := n.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
 }
 
 // firstTarget is what the caller says of the nodes.
-func firstTarget(spec cluster.NodeGroupSpec) cluster.UpdateTarget {
+func firstTarget(spec operation.CreateNodeGroup) cluster.UpdateTarget {
 	t := cluster.UpdateTarget{Version: spec.Version, ReleaseVersion: spec.ReleaseVersion}
 	if ref := spec.Template; ref != nil {
 		t.SourceTemplate, t.SourceName, t.SourceVersion = ref.ID, ref.Name, ref.Version
@@ -101,7 +102,7 @@ const (
 )
 
 // labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
-func labelRoom(spec cluster.NodeGroupSpec) error {
+func labelRoom(spec operation.CreateNodeGroup) error {
 	room := maxAttributes - nodeMarks - len(nodegroup.Labels(&cluster.Update{}))
 	if spec.Template != nil {
 		room -= sourceLabels
@@ -115,7 +116,7 @@ func labelRoom(spec cluster.NodeGroupSpec) error {
 }
 
 // againNodeGroup answers a CreateNodegroup of a name that is taken.
-func againNodeGroup(old *cluster.NodeGroup, spec cluster.NodeGroupSpec, err error) (*cluster.NodeGroup, error) {
+func againNodeGroup(old *cluster.NodeGroup, spec operation.CreateNodeGroup, err error) (*cluster.NodeGroup, error) {
 	switch {
 	case err != nil:
 		return nil, err
@@ -161,7 +162,7 @@ func (n *NodeGroups) nodeGroup(ctx context.Context, clusterName, name string) (*
 }
 
 // ListNodeGroups are the names of a cluster's node groups.
-func (n *NodeGroups) ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuery) (names []string, more bool, err error) {
+func (n *NodeGroups) ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error) {
 	if _, err := n.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -170,7 +171,7 @@ func (n *NodeGroups) ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuer
 
 // ListNodeGroupUpdates are the ids of a node group's updates; a query without a node group finds none, as a cluster of
 // container instances has no updates.
-func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGroupQuery) (ids []string, more bool, err error) {
+func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error) {
 	if q.NodeGroup == "" {
 		_, err := n.known(ctx, q.Cluster)
 		return nil, false, err
@@ -182,7 +183,7 @@ func (n *NodeGroups) ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGro
 }
 
 // names are what follows a prefix in a page of keys.
-func (n *NodeGroups) names(ctx context.Context, q cluster.NodeGroupQuery, prefix string) (out []string, more bool, err error) {
+func (n *NodeGroups) names(ctx context.Context, q operation.ListNodeGroups, prefix string) (out []string, more bool, err error) {
 	r := state.Prefix(q.Cluster, prefix)
 	if q.After != "" {
 		r.From = prefix + q.After + "\x00"

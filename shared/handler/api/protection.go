@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -24,7 +25,7 @@ const (
 // cannot be protected come as failures: MISSING, TASK_NOT_VALID for one that is of no service or is stopping, and
 // DEPLOYMENT_BLOCKED for one of an older deployment whose end other protected tasks hold up already.
 func (a *Handler) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
-	out []cluster.ProtectedTask, failed []cluster.Failure, err error,
+	out []operation.ProtectedTask, failed []cluster.Failure, err error,
 ) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
@@ -46,7 +47,7 @@ func (a *Handler) ProtectTasks(ctx context.Context, clusterName string, ids []st
 				failed = append(failed, *failure)
 				continue
 			}
-			out = append(out, cluster.ProtectedTask{Task: t.ID, Until: until})
+			out = append(out, operation.ProtectedTask{Task: t.ID, Until: until})
 			writes = append(writes, state.Write{Any: true, Put: &cluster.Protection{
 				Head: cluster.Head{Cluster: clusterName, Stamp: stamp, Expires: a.expiry(d + keepProtection)}, Task: t.ID, Owner: t.Owner, Until: until,
 			}})
@@ -63,7 +64,7 @@ func (a *Handler) ProtectTasks(ctx context.Context, clusterName string, ids []st
 }
 
 // TaskProtections says until when tasks are protected; those that are not there, or of no service, come as failures.
-func (a *Handler) TaskProtections(ctx context.Context, clusterName string, ids []string) (out []cluster.ProtectedTask, failed []cluster.Failure, err error) {
+func (a *Handler) TaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +81,7 @@ func (a *Handler) TaskProtections(ctx context.Context, clusterName string, ids [
 		if err != nil {
 			return nil, nil, err
 		}
-		out = append(out, cluster.ProtectedTask{Task: t.ID, Until: p})
+		out = append(out, operation.ProtectedTask{Task: t.ID, Until: p})
 	}
 	return out, failed, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -124,7 +125,7 @@ func Providers(ctx context.Context, store state.State) (out []*cluster.CapacityP
 // UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
 // What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
 // back where it is not.
-func (a *Handler) UpdateCapacityProvider(ctx context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error) {
+func (a *Handler) UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
 		if p.Look {
 			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")

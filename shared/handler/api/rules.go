@@ -10,6 +10,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/observe"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
@@ -45,7 +46,7 @@ func (a *Handler) PutConfiguration(ctx context.Context, c *cluster.Configuration
 
 // UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service that said otherwise
 // go: they would no longer tell the truth.
-func (a *Handler) UpdateRules(ctx context.Context, clusterName, name string, tags map[string]string) (*cluster.ServiceDetail, error) {
+func (a *Handler) UpdateRules(ctx context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
 	return a.reshape(ctx, clusterName, name, func(s *cluster.Service) error {
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
 			if err := cluster.ApplyRuleTag(&s.Rules, key, tags[key]); err != nil {
@@ -61,7 +62,7 @@ func (a *Handler) UpdateRules(ctx context.Context, clusterName, name string, tag
 }
 
 // reshape changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
-func (a *Handler) reshape(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*cluster.ServiceDetail, error) {
+func (a *Handler) reshape(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
 	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
 		if s.Status == cluster.ServiceInactive {
 			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")

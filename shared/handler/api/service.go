@@ -9,11 +9,12 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
-func (a *Handler) CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error) {
+func (a *Handler) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (a *Handler) CreateService(ctx context.Context, spec cluster.ServiceSpec) (
 
 // strategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
 // type (S14). DAEMON services have none.
-func (a *Handler) strategy(ctx context.Context, spec cluster.ServiceSpec) (*[]cluster.ProviderShare, error) {
+func (a *Handler) strategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
 	if given := listed(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
 		return spec.Providers, a.associated(ctx, spec.Cluster, given)
 	}
@@ -87,7 +88,7 @@ func (a *Handler) active(ctx context.Context, clusterName string) (n int, err er
 	return n, nil
 }
 
-func (a *Handler) newService(spec cluster.ServiceSpec, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
+func (a *Handler) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
 	now := a.Clock.Now()
 	s := &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
@@ -133,7 +134,7 @@ func listed[T any](given *[]T) []T {
 }
 
 // take takes in what a caller gave of the parameters that make no deployment.
-func take(s *cluster.Service, p cluster.ServiceParameters) {
+func take(s *cluster.Service, p operation.ServiceParameters) {
 	s.Breaker = value(p.Breaker, s.Breaker)
 	s.Alarms = value(p.Alarms, s.Alarms)
 	s.Early = value(p.Early, s.Early)
@@ -212,7 +213,7 @@ func (a *Handler) service(ctx context.Context, clusterName, name string) (*clust
 }
 
 // edit changes a service that is there.
-func (a *Handler) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*cluster.ServiceDetail, error) {
+func (a *Handler) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
@@ -240,7 +241,7 @@ func (a *Handler) edit(ctx context.Context, clusterName, name string, f func(*cl
 
 // UpdateService changes a service. A change of what its tasks are made of, or one that is forced, is a new deployment
 // (S8); all else holds from now on for what there is.
-func (a *Handler) UpdateService(ctx context.Context, c cluster.ServiceChange) (*cluster.ServiceDetail, error) {
+func (a *Handler) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
 		if _, err := a.known(ctx, c.Cluster); err != nil {
@@ -263,7 +264,7 @@ func (a *Handler) UpdateService(ctx context.Context, c cluster.ServiceChange) (*
 	})
 }
 
-func (a *Handler) update(s *cluster.Service, c cluster.ServiceChange, definition string) error {
+func (a *Handler) update(s *cluster.Service, c operation.UpdateService, definition string) error {
 	s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
 	if c.Constraints != nil {
 		s.Rules.Constraints = *c.Constraints
@@ -295,7 +296,7 @@ func (a *Handler) update(s *cluster.Service, c cluster.ServiceChange, definition
 }
 
 // changeProviders replaces the capacity provider strategy, which takes a forced deployment, as with ECS.
-func changeProviders(s *cluster.Service, c cluster.ServiceChange) error {
+func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 	if c.Providers == nil || slices.Equal(*c.Providers, s.Providers) {
 		return nil
 	}
@@ -311,7 +312,7 @@ func changeProviders(s *cluster.Service, c cluster.ServiceChange) error {
 
 // DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
 // deletion forced.
-func (a *Handler) DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error) {
+func (a *Handler) DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
 	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
 		switch {
 		case s.Status == cluster.ServiceInactive:
@@ -328,11 +329,11 @@ func (a *Handler) DeleteService(ctx context.Context, clusterName, name string, f
 }
 
 // DescribeServices gives the services named, with their newest events; those that are not there as failures.
-func (a *Handler) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error) {
+func (a *Handler) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
-	var out []*cluster.ServiceDetail
+	var out []*operation.ServiceDetail
 	var missing []cluster.Failure
 	for _, name := range names {
 		s, err := a.service(ctx, clusterName, name)
@@ -352,12 +353,12 @@ func (a *Handler) DescribeServices(ctx context.Context, clusterName string, name
 	return out, missing, nil
 }
 
-func (a *Handler) detail(ctx context.Context, s *cluster.Service) (*cluster.ServiceDetail, error) {
+func (a *Handler) detail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
 	rows, err := a.State.List(ctx, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"))
 	if err != nil {
 		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
 	}
-	d := &cluster.ServiceDetail{Service: s}
+	d := &operation.ServiceDetail{Service: s}
 	for _, row := range rows {
 		if e, ok := row.(*cluster.ServiceEvent); ok {
 			d.EventLog = append(d.EventLog, e)
@@ -368,7 +369,7 @@ func (a *Handler) detail(ctx context.Context, s *cluster.Service) (*cluster.Serv
 }
 
 // ListServices gives the names of ACTIVE services, in order; more reports whether there are others after them.
-func (a *Handler) ListServices(ctx context.Context, q cluster.ServiceQuery) (names []string, more bool, err error) {
+func (a *Handler) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/observe"
+	"berth/shared/operation"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -20,7 +21,7 @@ const WaitForever = "forever"
 
 // SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and returns the tasks and
 // the failures. If no answer comes in time it returns the tasks as PROVISIONING, and they keep their ids.
-func (a *Handler) SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error) {
+func (a *Handler) SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
 	req, err := a.Submit(ctx, spec)
 	if err != nil {
 		return nil, nil, err
@@ -42,7 +43,7 @@ func (a *Handler) answered(ctx context.Context, r *state.Request) ([]*cluster.Ta
 }
 
 // Submit is SubmitTasks without the wait: the request, as written.
-func (a *Handler) Submit(ctx context.Context, spec cluster.TaskSpec) (*state.Request, error) {
+func (a *Handler) Submit(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (a *Handler) Submit(ctx context.Context, spec cluster.TaskSpec) (*state.Req
 }
 
 // request is the row that asks placement for the tasks of spec.
-func (a *Handler) request(spec cluster.TaskSpec, def *cluster.TaskDefinition) (*state.Request, error) {
+func (a *Handler) request(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
 	needs, err := cluster.Needs(def, spec.Overrides)
 	if err != nil {
 		return nil, err
@@ -328,7 +329,7 @@ func (a *Handler) DescribeTasks(ctx context.Context, clusterName string, ids []s
 }
 
 // ListTasks gives the ids of the tasks that match, in order of id; more reports whether there are others after them.
-func (a *Handler) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error) {
+func (a *Handler) ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error) {
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -370,7 +371,7 @@ func (a *Handler) ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []str
 	return ids, false, nil
 }
 
-func matches(t *cluster.Task, q cluster.TaskQuery, desired cluster.TaskStatus) bool {
+func matches(t *cluster.Task, q operation.ListTasks, desired cluster.TaskStatus) bool {
 	status := t.Desired
 	if t.Ended() {
 		status = cluster.TaskStopped

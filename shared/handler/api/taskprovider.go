@@ -5,20 +5,21 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity provider (S14), that of their
 // instance, before they have one that which they wait for, where it is known.
-func (a *Handler) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]cluster.TaskLaunch, error) {
-	out, instances := map[string]cluster.TaskLaunch{}, map[string]string{}
+func (a *Handler) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
+	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
 	asked := &askedFor{Handler: a, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
 		of, external, err := asked.of(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		launch := cluster.TaskLaunch{External: external}
+		launch := operation.TaskLaunch{External: external}
 		switch {
 		case len(of) == 0:
 		case t.Instance != "":
@@ -28,7 +29,7 @@ func (a *Handler) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[
 		case t.Service == "" || len(of) == 1:
 			launch.Provider = of[0].Provider
 		}
-		if launch != (cluster.TaskLaunch{}) {
+		if launch != (operation.TaskLaunch{}) {
 			out[t.ID] = launch
 		}
 	}

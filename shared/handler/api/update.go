@@ -8,13 +8,14 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/nodegroup"
+	"berth/shared/operation"
 	"berth/shared/state"
 )
 
 // UpdateNodeGroupVersion begins an update of a node group (N1), which node-group-upgrade carries out. It fails with
 // ResourceInUseException while another is in progress. The same clientRequestToken with the same parameters gives the same
 // update again.
-func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error) {
+func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
 	g, last, err := n.read(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change cluster.
 
 // newTarget is what an update's nodes are to be made of. A node group stays with a launch template of the user's own, or
 // without one (EKS API reference, UpdateNodegroupVersion).
-func newTarget(g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.UpdateTarget, err error) {
+func newTarget(g *cluster.NodeGroup, change operation.UpdateNodeGroupVersion) (t cluster.UpdateTarget, err error) {
 	t = cluster.UpdateTarget{Version: change.Version, ReleaseVersion: change.ReleaseVersion}
 	ref, own := change.Template, g.Target.SourceTemplate
 	switch {
@@ -72,7 +73,7 @@ func newTarget(g *cluster.NodeGroup, change cluster.VersionChange) (t cluster.Up
 // UpdateNodeGroupConfig changes sizes and update configuration of a node group. The update is Successful at once where it
 // leaves the sizes; node-group-upgrade carries out one that does not, and fails it where the sizes do not go with those that the
 // Auto Scaling group has. It fails with ResourceInUseException while another is in progress.
-func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error) {
+func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error) {
 	g, err := n.NodeGroup(ctx, change.Cluster, change.NodeGroup)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change cluster.N
 	return u, n.begin(ctx, &next, u)
 }
 
-func configParams(c cluster.NodeGroupChange) (out []cluster.UpdateParam) {
+func configParams(c operation.UpdateNodeGroupConfig) (out []cluster.UpdateParam) {
 	add := func(kind string, v *int) {
 		if v != nil {
 			out = append(out, cluster.UpdateParam{Type: kind, Value: strconv.Itoa(*v)})

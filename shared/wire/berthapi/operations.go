@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/state"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
@@ -22,9 +23,9 @@ type Configurations interface {
 
 // ServiceRules reads and changes what holds for a service's tasks beyond the ECS API.
 type ServiceRules interface {
-	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error)
 	// UpdateRules sets the parts of a service's rules that the tags stand for.
-	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*cluster.ServiceDetail, error)
+	UpdateRules(ctx context.Context, clusterName, service string, tags map[string]string) (*operation.ServiceDetail, error)
 	// ServiceThrottle is nil where nothing was slowed down.
 	ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error)
 }
@@ -45,7 +46,7 @@ type Rows interface {
 
 // UpdatePlans tells what an update of a node group would do.
 type UpdatePlans interface {
-	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
 }
 
 // Resources are what the operations of Berth's own are about. Names are plain, never ARNs; errors of the API are

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -168,7 +169,7 @@ var scalingTags = func() map[string]func(types.Tag) error {
 	return out
 }()
 
-func providerChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c cluster.ProviderChange, err error) {
+func providerChange(name string, scaling *types.ManagedScaling, protection types.ManagedTerminationProtection, draining types.ManagedDraining) (c operation.UpdateCapacityProvider, err error) {
 	c.Name = name
 	if c.Protection, err = enabled("managedTerminationProtection", string(protection)); err != nil {
 		return c, err

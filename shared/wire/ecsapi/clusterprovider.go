@@ -8,11 +8,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/input"
 )
 
 // attachments are the parts of a cluster's description that its capacity providers make.
-func attachments(name string, a *cluster.ClusterAttachments) types.Cluster {
+func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
 	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{}}
 	for _, d := range a.Default {
 		out.DefaultCapacityProviderStrategy = append(out.DefaultCapacityProviderStrategy, types.CapacityProviderStrategyItem{
@@ -44,7 +45,7 @@ func attachments(name string, a *cluster.ClusterAttachments) types.Cluster {
 }
 
 // attachment is what managed scaling makes for one provider. One that failed says why.
-func attachment(name string, a *cluster.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
+func attachment(name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
 	status, why := "CREATED", a.Failed[provider]
 	details = slices.Concat([]types.KeyValuePair{detail("capacityProviderName", provider)}, details)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -74,7 +75,7 @@ func (t *seconds) UnmarshalJSON(data []byte) error {
 }
 
 func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *listDeploymentsInput) (*ecs.ListServiceDeploymentsOutput, error) {
-	var q cluster.DeploymentQuery
+	var q operation.ListServiceDeployments
 	var err error
 	if q.Cluster, q.Service, err = o.Service(in.Cluster, in.Service); err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in 
 
 // revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task definition's; where ECS does
 // not tell them they are left out.
-func (o *deploymentOperations) revisionShape(ctx context.Context, r *cluster.RevisionDetail) types.ServiceRevision {
+func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.RevisionDetail) types.ServiceRevision {
 	v := r.Service
 	out := types.ServiceRevision{
 		ServiceRevisionArn: new(revisionARN(o.Account, v, r.Digits())), ServiceArn: new(o.Account.ARN("service", v.Cluster, v.Name)),

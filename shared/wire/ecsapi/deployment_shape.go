@@ -4,10 +4,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/shape"
 )
 
-func brief(account cluster.Account, d *cluster.ReleaseDetail) types.ServiceDeploymentBrief {
+func brief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
 	full := releaseShape(account, d)
 	return types.ServiceDeploymentBrief{
 		ClusterArn: full.ClusterArn, ServiceArn: full.ServiceArn, ServiceDeploymentArn: full.ServiceDeploymentArn,
@@ -26,7 +27,7 @@ func absent(account cluster.Account, kind string, failed []cluster.Failure) []ty
 }
 
 // releaseShape is a service deployment as DescribeServiceDeployments shows it.
-func releaseShape(account cluster.Account, d *cluster.ReleaseDetail) types.ServiceDeployment {
+func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDeployment {
 	v := d.Service
 	out := types.ServiceDeployment{
 		ServiceDeploymentArn: new(releaseARN(account, v, d.ID)), ServiceArn: new(account.ARN("service", v.Cluster, v.Name)),
@@ -55,7 +56,7 @@ func releaseShape(account cluster.Account, d *cluster.ReleaseDetail) types.Servi
 
 // source is a revision that the deployment started from, with the tasks that it still has: again has, where it was gone
 // back to.
-func source(account cluster.Account, r *cluster.ReleaseDetail, id string) types.ServiceRevisionSummary {
+func source(account cluster.Account, r *operation.ReleaseDetail, id string) types.ServiceRevisionSummary {
 	v := r.Service
 	out := types.ServiceRevisionSummary{Arn: new(revisionARN(account, v, digits(id)))}
 	if r.Status.Ended() {

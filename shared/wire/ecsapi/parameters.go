@@ -9,12 +9,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/input"
 )
 
 // parameters reads what CreateService and UpdateService have in common, refusing by name what Berth does not do. An empty
 // list or a feature switched off asks for nothing.
-func parameters(in *ecs.UpdateServiceInput) (p cluster.ServiceParameters, err error) {
+func parameters(in *ecs.UpdateServiceInput) (p operation.ServiceParameters, err error) {
 	if err = serviceMembers(in); err != nil {
 		return p, err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // Clusters follows what ECS does with clusters, container instances and task definitions. Names are plain, never ARNs; errors
@@ -24,41 +25,41 @@ type Clusters interface {
 // Services creates, changes and deletes services. What was asked for and is not there comes as a failure with its bare name.
 type Services interface {
 	// Created is the service that the same clientToken made before; nil where none did. Then nothing else is looked at.
-	Created(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error)
-	CreateService(ctx context.Context, spec cluster.ServiceSpec) (*cluster.ServiceDetail, error)
-	UpdateService(ctx context.Context, change cluster.ServiceChange) (*cluster.ServiceDetail, error)
-	DeleteService(ctx context.Context, clusterName, name string, force bool) (*cluster.ServiceDetail, error)
-	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*cluster.ServiceDetail, []cluster.Failure, error)
-	ListServices(ctx context.Context, q cluster.ServiceQuery) (names []string, more bool, err error)
+	Created(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
+	CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error)
+	UpdateService(ctx context.Context, change operation.UpdateService) (*operation.ServiceDetail, error)
+	DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error)
+	DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error)
+	ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error)
 }
 
 // Deployments looks up service deployments and revisions. Failures have [cluster.RecordRef.String].
 type Deployments interface {
 	// ListServiceDeployments are the service deployments that match, the newest first.
-	ListServiceDeployments(ctx context.Context, q cluster.DeploymentQuery) (found []*cluster.ReleaseDetail, more bool, err error)
-	ServiceDeployments(ctx context.Context, refs []cluster.RecordRef) ([]*cluster.ReleaseDetail, []cluster.Failure, error)
-	ServiceRevisions(ctx context.Context, refs []cluster.RecordRef) ([]*cluster.RevisionDetail, []cluster.Failure, error)
-	StopServiceDeployment(ctx context.Context, ref cluster.RecordRef, how cluster.StopType) error
+	ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (found []*operation.ReleaseDetail, more bool, err error)
+	ServiceDeployments(ctx context.Context, refs []operation.RecordRef) ([]*operation.ReleaseDetail, []cluster.Failure, error)
+	ServiceRevisions(ctx context.Context, refs []operation.RecordRef) ([]*operation.RevisionDetail, []cluster.Failure, error)
+	StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error
 }
 
 // Tasks starts, stops and looks up tasks. Those that are not there come as failures with their bare ids.
 type Tasks interface {
 	// Submitted is SubmitTasks where the same clientToken submitted a request before; found reports whether one did.
-	Submitted(ctx context.Context, spec cluster.TaskSpec) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
+	Submitted(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error)
 	// SubmitTasks is RunTask and StartTask.
-	SubmitTasks(ctx context.Context, spec cluster.TaskSpec) ([]*cluster.Task, []cluster.Failure, error)
+	SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error)
 	StopTask(ctx context.Context, clusterName, task, reason string) (*cluster.Task, error)
 	DescribeTasks(ctx context.Context, clusterName string, ids []string) ([]*cluster.Task, []cluster.Failure, error)
 	// TaskLaunches say what tasks were asked for with, by id.
-	TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]cluster.TaskLaunch, error)
-	ListTasks(ctx context.Context, q cluster.TaskQuery) (ids []string, more bool, err error)
+	TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error)
+	ListTasks(ctx context.Context, q operation.ListTasks) (ids []string, more bool, err error)
 }
 
 // TaskProtections protects tasks from being stopped by the scheduler.
 type TaskProtections interface {
 	// ProtectTasks protects tasks for d from now on; 0 ends their protection.
-	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]cluster.ProtectedTask, []cluster.Failure, error)
-	TaskProtections(ctx context.Context, clusterName string, ids []string) ([]cluster.ProtectedTask, []cluster.Failure, error)
+	ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) ([]operation.ProtectedTask, []cluster.Failure, error)
+	TaskProtections(ctx context.Context, clusterName string, ids []string) ([]operation.ProtectedTask, []cluster.Failure, error)
 }
 
 // Tagging sets and reads the tags of services and tasks.
@@ -70,7 +71,7 @@ type Tagging interface {
 // CapacityProviders creates, changes and deletes capacity providers (C7).
 type CapacityProviders interface {
 	CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error)
-	UpdateCapacityProvider(ctx context.Context, c cluster.ProviderChange) (*cluster.CapacityProvider, error)
+	UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error)
 	DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error)
 	// CapacityProviders are those named, or all; those that are not there come as failures.
 	CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error)
@@ -80,8 +81,8 @@ type CapacityProviders interface {
 
 // ClusterProviders associates capacity providers with clusters.
 type ClusterProviders interface {
-	PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*cluster.ClusterAttachments, error)
+	PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error)
 	// CheckClusterProviders refuses what PutClusterProviders would for a cluster that is new.
 	CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error
-	Attachments(ctx context.Context, clusterName string) (*cluster.ClusterAttachments, error)
+	Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error)
 }

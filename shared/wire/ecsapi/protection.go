@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -68,7 +69,7 @@ func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.Ge
 	return &ecs.GetTaskProtectionOutput{ProtectedTasks: protected(o.Account, clusterName, got), Failures: failures(o.Account, clusterName, "task", failed)}, nil
 }
 
-func protected(account cluster.Account, clusterName string, tasks []cluster.ProtectedTask) []types.ProtectedTask {
+func protected(account cluster.Account, clusterName string, tasks []operation.ProtectedTask) []types.ProtectedTask {
 	out := []types.ProtectedTask{}
 	for _, t := range tasks {
 		out = append(out, types.ProtectedTask{

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -51,7 +52,7 @@ func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateSer
 	return &ecs.CreateServiceOutput{Service: &out}, nil
 }
 
-func (o *serviceOperations) newService(ctx context.Context, spec cluster.ServiceSpec) (d *cluster.ServiceDetail, err error) {
+func (o *serviceOperations) newService(ctx context.Context, spec operation.CreateService) (d *operation.ServiceDetail, err error) {
 	if spec.TaskDefinition, err = o.definitions.usable(ctx, spec.TaskDefinition, nil); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (o *serviceOperations) updateService(ctx context.Context, in *ecs.UpdateSer
 }
 
 // checkChange holds load balancers and registries to the task definition, where one of them changes.
-func (o *serviceOperations) checkChange(ctx context.Context, c cluster.ServiceChange) error {
+func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateService) error {
 	if c.TaskDefinition == "" && c.LoadBalancers == nil && c.Registries == nil {
 		return nil
 	}
@@ -215,7 +216,7 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 const pageServices = 10
 
 func (o *serviceOperations) listServices(ctx context.Context, in *ecs.ListServicesInput) (*ecs.ListServicesOutput, error) {
-	q := cluster.ServiceQuery{Strategy: cluster.SchedulingStrategy(in.SchedulingStrategy)}
+	q := operation.ListServices{Strategy: cluster.SchedulingStrategy(in.SchedulingStrategy)}
 	var err error
 	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return nil, err

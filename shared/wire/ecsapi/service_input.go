@@ -5,11 +5,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
 )
 
-func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec cluster.ServiceSpec, err error) {
+func (o *serviceOperations) serviceSpec(in *ecs.CreateServiceInput) (spec operation.CreateService, err error) {
 	if spec.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return spec, err
 	}
@@ -134,8 +135,8 @@ func common(in *ecs.CreateServiceInput) *ecs.UpdateServiceInput {
 }
 
 // serviceChange reads an UpdateService.
-func (o *serviceOperations) serviceChange(in *ecs.UpdateServiceInput) (change cluster.ServiceChange, err error) {
-	change = cluster.ServiceChange{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
+func (o *serviceOperations) serviceChange(in *ecs.UpdateServiceInput) (change operation.UpdateService, err error) {
+	change = operation.UpdateService{Desired: integer(in.DesiredCount), Force: in.ForceNewDeployment, PropagateTags: string(in.PropagateTags)}
 	if change.Cluster, change.Name, err = o.Service(in.Cluster, in.Service); err != nil {
 		return change, err
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/shape"
 )
 
 // serviceShape is a service as DescribeServices shows it, without its tags.
-func serviceShape(account cluster.Account, d *cluster.ServiceDetail) types.Service {
+func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Service {
 	r := &d.Deployment.Revision
 	out := types.Service{
 		ServiceArn: new(account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 	"berth/shared/wire/shape"
@@ -37,7 +38,7 @@ func (o *taskOperations) runTask(ctx context.Context, in *ecs.RunTaskInput) (*ec
 	if err := runFeatures(in); err != nil {
 		return nil, err
 	}
-	spec := cluster.TaskSpec{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	spec := operation.SubmitTasks{Kind: cluster.RunTask, Count: 1, Launched: in.LaunchType != "", StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
 	spec.Rules.External = in.LaunchType == types.LaunchTypeExternal
 	if in.Count != nil {
 		spec.Count = int(*in.Count)
@@ -110,7 +111,7 @@ func (o *taskOperations) startTask(ctx context.Context, in *ecs.StartTaskInput) 
 	if err != nil {
 		return nil, err
 	}
-	spec := cluster.TaskSpec{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
+	spec := operation.SubmitTasks{Kind: cluster.StartTask, StartedBy: input.Value(in.StartedBy), Group: input.Value(in.Group)}
 	if !startStartedBy.MatchString(spec.StartedBy) {
 		return nil, input.Invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	}
@@ -145,7 +146,7 @@ type asked struct {
 	providers   []types.CapacityProviderStrategyItem
 }
 
-func (o *taskOperations) submit(ctx context.Context, spec cluster.TaskSpec, a asked) ([]types.Task, []types.Failure, error) {
+func (o *taskOperations) submit(ctx context.Context, spec operation.SubmitTasks, a asked) ([]types.Task, []types.Failure, error) {
 	switch {
 	case strings.HasPrefix(spec.Group, "service:"):
 		return nil, nil, input.Invalid("Invalid namespace for group: service: is reserved.")
@@ -193,7 +194,7 @@ func (o *taskOperations) submit(ctx context.Context, spec cluster.TaskSpec, a as
 	return out, failures(o.Account, spec.Cluster, "container-instance", failed[:min(len(failed), maxFailures)]), nil
 }
 
-func (o *taskOperations) newTasks(ctx context.Context, spec cluster.TaskSpec, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
+func (o *taskOperations) newTasks(ctx context.Context, spec operation.SubmitTasks, ref string) (_ []*cluster.Task, _ []cluster.Failure, err error) {
 	if spec.TaskDefinition, err = o.definitions.usable(ctx, ref, spec.Overrides); err != nil {
 		return nil, nil, err
 	}
@@ -291,8 +292,8 @@ func (o *taskOperations) listTasks(ctx context.Context, in *ecs.ListTasksInput) 
 	return out, nil
 }
 
-func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q cluster.TaskQuery, err error) {
-	q = cluster.TaskQuery{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
+func (o *taskOperations) taskQuery(in *ecs.ListTasksInput) (q operation.ListTasks, err error) {
+	q = operation.ListTasks{Family: input.Value(in.Family), StartedBy: input.Value(in.StartedBy), Desired: cluster.TaskStatus(in.DesiredStatus)}
 	if q.Cluster, err = o.ClusterName(in.Cluster); err != nil {
 		return q, err
 	}

@@ -29,12 +29,10 @@ type call struct {
 	body      []byte
 }
 
-type operation func(ctx context.Context, c *call) (any, error)
-
 // route is an operation with its method and its path below /clusters/: {n} is the node group, {u} the update.
 type route struct {
 	name, method, path string
-	serve              operation
+	serve              func(ctx context.Context, c *call) (any, error)
 }
 
 // Handler answers the operations on node groups of the EKS API by HTTP.
@@ -97,7 +95,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 }
 
 // route finds the operation of a request and reads its path.
-func (h *Handler) route(r *http.Request, c *call) (string, operation, error) {
+func (h *Handler) route(r *http.Request, c *call) (string, func(context.Context, *call) (any, error), error) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), Prefix), "/")
 	for i, p := range parts {
 		plain, err := url.PathUnescape(p)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -13,14 +14,14 @@ import (
 // NodeGroups is what Berth does itself of the EKS API. Errors of the API are [cluster.Error]; for a cluster or node group
 // or update that is not there ClusterNotFoundException and ResourceNotFoundException.
 type NodeGroups interface {
-	CreateNodeGroup(ctx context.Context, spec cluster.NodeGroupSpec) (*cluster.NodeGroup, error)
+	CreateNodeGroup(ctx context.Context, spec operation.CreateNodeGroup) (*cluster.NodeGroup, error)
 	NodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
-	ListNodeGroups(ctx context.Context, q cluster.NodeGroupQuery) (names []string, more bool, err error)
-	UpdateNodeGroupConfig(ctx context.Context, change cluster.NodeGroupChange) (*cluster.Update, error)
-	UpdateNodeGroupVersion(ctx context.Context, change cluster.VersionChange) (*cluster.Update, error)
+	ListNodeGroups(ctx context.Context, q operation.ListNodeGroups) (names []string, more bool, err error)
+	UpdateNodeGroupConfig(ctx context.Context, change operation.UpdateNodeGroupConfig) (*cluster.Update, error)
+	UpdateNodeGroupVersion(ctx context.Context, change operation.UpdateNodeGroupVersion) (*cluster.Update, error)
 	DeleteNodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error)
 	NodeGroupUpdate(ctx context.Context, clusterName, nodeGroup, id string) (*cluster.Update, error)
-	ListNodeGroupUpdates(ctx context.Context, q cluster.NodeGroupQuery) (ids []string, more bool, err error)
+	ListNodeGroupUpdates(ctx context.Context, q operation.ListNodeGroups) (ids []string, more bool, err error)
 }
 
 // server turns the shapes of the EKS API into Berth's nouns and back.
@@ -155,7 +156,7 @@ func (e *server) createNodegroup(ctx context.Context, c *call) (any, error) {
 	return nodegroupOutput{nodegroupShape(e.account, g)}, nil
 }
 
-func (in *createInput) spec(c *call) (*cluster.NodeGroupSpec, error) {
+func (in *createInput) spec(c *call) (*operation.CreateNodeGroup, error) {
 	if err := in.unserved(); err != nil {
 		return nil, err
 	}
@@ -175,7 +176,7 @@ func (in *createInput) spec(c *call) (*cluster.NodeGroupSpec, error) {
 	if err := checkLabels(in.Labels); err != nil {
 		return nil, err
 	}
-	spec := &cluster.NodeGroupSpec{
+	spec := &operation.CreateNodeGroup{
 		Cluster: c.cluster, Name: in.NodegroupName, AutoScalingGroup: in.Tags[cluster.AutoScalingTag], Version: in.Version,
 		ReleaseVersion: in.ReleaseVersion, Subnets: in.Subnets, Role: in.NodeRole, Labels: in.Labels, Tags: in.Tags, Token: in.ClientRequestToken,
 	}
@@ -263,8 +264,8 @@ func (e *server) one(ctx context.Context, c *call, do func(ctx context.Context, 
 }
 
 // page is one page of a list: the names and the token that continues it.
-func (c *call) page(ctx context.Context, list string, read func(context.Context, cluster.NodeGroupQuery) ([]string, bool, error)) ([]string, *string, error) {
-	q := cluster.NodeGroupQuery{Cluster: c.cluster, NodeGroup: c.nodeGroup}
+func (c *call) page(ctx context.Context, list string, read func(context.Context, operation.ListNodeGroups) ([]string, bool, error)) ([]string, *string, error) {
+	q := operation.ListNodeGroups{Cluster: c.cluster, NodeGroup: c.nodeGroup}
 	var err error
 	if q.Limit, err = c.limit(); err != nil {
 		return nil, nil, err

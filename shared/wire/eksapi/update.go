@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 	"berth/shared/wire/awsjson"
 	"berth/shared/wire/input"
 )
@@ -44,7 +45,7 @@ func (e *server) updateNodegroupConfig(ctx context.Context, c *call) (any, error
 			return nil, input.Invalid("%s is not supported: only scalingConfig and updateConfig can be changed.", name)
 		}
 	}
-	change := cluster.NodeGroupChange{Cluster: c.cluster, NodeGroup: c.nodeGroup, Token: in.ClientRequestToken}
+	change := operation.UpdateNodeGroupConfig{Cluster: c.cluster, NodeGroup: c.nodeGroup, Token: in.ClientRequestToken}
 	if s := in.ScalingConfig; s != nil {
 		change.Sizes = &cluster.SizesChange{Min: s.MinSize, Max: s.MaxSize, Desired: s.DesiredSize}
 	}
@@ -80,14 +81,14 @@ func (e *server) updateNodegroupVersion(ctx context.Context, c *call) (any, erro
 }
 
 // Change is the update of a node group that the request asks for.
-func (in *VersionInput) Change(clusterName, nodeGroup string) (change cluster.VersionChange, err error) {
+func (in *VersionInput) Change(clusterName, nodeGroup string) (change operation.UpdateNodeGroupVersion, err error) {
 	if err := checkNames(clusterName, nodeGroup); err != nil {
 		return change, err
 	}
 	if in.ForceProtected && !in.Force {
 		return change, input.Invalid("forceProtected needs force.")
 	}
-	change = cluster.VersionChange{
+	change = operation.UpdateNodeGroupVersion{
 		Cluster: clusterName, NodeGroup: nodeGroup, Version: in.Version, ReleaseVersion: in.ReleaseVersion,
 		Force: in.Force, ForceProtected: in.ForceProtected, Token: in.ClientRequestToken,
 	}

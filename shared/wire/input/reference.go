@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/operation"
 )
 
 // Instances reads the instances that a caller names.
@@ -58,7 +59,7 @@ func (r References) Service(clusterRef, ref *string) (clusterName, name string, 
 }
 
 // Record reads the ARN of a service deployment or revision.
-func (r References) Record(kind, ref string) (out cluster.RecordRef, err error) {
+func (r References) Record(kind, ref string) (out operation.RecordRef, err error) {
 	arn, err := r.ARN(ref)
 	if err != nil {
 		return out, err
@@ -67,14 +68,14 @@ func (r References) Record(kind, ref string) (out cluster.RecordRef, err error) 
 	if arn.Kind != kind || len(parts) != 3 || !IsName(parts[0]) || !IsName(parts[1]) || !recordIDs.MatchString(parts[2]) {
 		return out, Invalid("Invalid identifier: %.300s is not the ARN of a %s.", ref, kind)
 	}
-	return cluster.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
+	return operation.RecordRef{Cluster: parts[0], Service: parts[1], ID: parts[2]}, nil
 }
 
 // maxRecords is how many ARNs DescribeServiceDeployments and DescribeServiceRevisions take.
 const maxRecords = 20
 
 // Records reads ARNs of service deployments or revisions.
-func (r References) Records(member, kind string, refs []string) (out []cluster.RecordRef, err error) {
+func (r References) Records(member, kind string, refs []string) (out []operation.RecordRef, err error) {
 	if err := Count(member, len(refs), maxRecords); err != nil {
 		return nil, err
 	}

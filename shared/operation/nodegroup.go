@@ -1,0 +1,56 @@
+package operation
+
+import (
+	"berth/shared/cluster"
+)
+
+// CreateNodeGroup makes a node group of an Auto Scaling group.
+type CreateNodeGroup struct {
+	Cluster          string
+	Name             string
+	AutoScalingGroup string
+	Sizes            *cluster.Sizes // nil leaves the Auto Scaling group's
+	Config           cluster.UpdateConfig
+	Version          string
+	ReleaseVersion   string               // the AMI's name; empty: what the Auto Scaling group launches
+	Template         *cluster.TemplateRef // the user's own
+	Subnets          []string
+	Role             string
+	Labels           map[string]string
+	Tags             map[string]string
+	Token            string // clientRequestToken
+	Params           string // digest of all parameters, see [cluster.Digest]
+}
+
+// UpdateNodeGroupConfig changes sizes and update configuration of a node group; what is nil stays.
+type UpdateNodeGroupConfig struct {
+	Cluster   string
+	NodeGroup string
+	Sizes     *cluster.SizesChange
+	Config    *cluster.UpdateConfig
+	Token     string
+	Params    string
+}
+
+// UpdateNodeGroupVersion replaces the nodes of a node group.
+type UpdateNodeGroupVersion struct {
+	Cluster        string
+	NodeGroup      string
+	Version        string
+	ReleaseVersion string
+	Template       *cluster.TemplateRef
+	Force          bool
+	ForceProtected bool
+	// DryRun has the update made and not begun.
+	DryRun bool
+	Token  string
+	Params string
+}
+
+// ListNodeGroups lists node groups in order of name, or the updates of one node group in order of id.
+type ListNodeGroups struct {
+	Cluster   string
+	NodeGroup string // of updates
+	After     string
+	Limit     int
+}

@@ -1,0 +1,75 @@
+package operation
+
+import (
+	"berth/shared/cluster"
+)
+
+// CreateService creates a service.
+type CreateService struct {
+	Cluster        string
+	Name           string
+	Strategy       cluster.SchedulingStrategy // REPLICA where empty
+	TaskDefinition string                     // family, family:revision or ARN
+	Desired        *int
+	MinHealthy     *int
+	MaxPercent     *int
+	Role           string
+	Rules          cluster.Rules
+	Network        *cluster.Network
+	Tags           map[string]string
+	PropagateTags  string
+	Token          string // clientToken
+	Params         string // digest of all parameters, see [cluster.Digest]
+	CreatedBy      string // principal
+	// Launched reports that the caller named a launch type: then the cluster's default strategy does not hold.
+	Launched bool
+	ServiceParameters
+}
+
+// UpdateService changes a service. What is nil, or an empty TaskDefinition, stays as it is.
+type UpdateService struct {
+	Cluster        string
+	Name           string
+	Desired        *int
+	MinHealthy     *int
+	MaxPercent     *int
+	TaskDefinition string // family, family:revision or ARN; empty leaves it
+	Force          bool   // forceNewDeployment
+	// Constraints and Strategies replace the whole list; nil leaves it.
+	Constraints *[]cluster.PlacementConstraint
+	Strategies  *[]cluster.PlacementStrategy
+	// Network replaces the service's; one without subnets takes it away, nil leaves it.
+	Network       *cluster.Network
+	PropagateTags string
+	ServiceParameters
+}
+
+// ServiceParameters are what CreateService and UpdateService both take; nil where the caller said nothing. A list that is
+// given replaces the one before.
+type ServiceParameters struct {
+	Breaker         *cluster.CircuitBreaker
+	Alarms          *cluster.DeploymentAlarms
+	Early           *cluster.EarlySuccess
+	LoadBalancers   *[]cluster.LoadBalancer
+	Registries      *[]cluster.Registry
+	Grace           *int // seconds
+	ZoneRebalancing *bool
+	Providers       *[]cluster.ProviderShare
+	ManagedTags     *bool
+	ExecuteCommand  *bool
+}
+
+// ServiceDetail is a service with its newest events, for DescribeServices.
+type ServiceDetail struct {
+	*cluster.Service
+	EventLog []*cluster.ServiceEvent // newest first
+}
+
+// ListServices lists ACTIVE services in order of name.
+type ListServices struct {
+	Cluster  string
+	Strategy cluster.SchedulingStrategy // any where empty
+	External *bool                      // of the launch type EXTERNAL, or not; nil: any
+	After    string                     // name
+	Limit    int
+}
