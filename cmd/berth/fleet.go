@@ -21,7 +21,8 @@ import (
 	"berth/shared/awsapi"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 // fleetCommand is the simulated fleet alone, for a Berth that runs elsewhere.
@@ -109,12 +110,12 @@ func (f *fleetCommand) Run(ctx context.Context, s *streams) error {
 	}
 	fast := func(d time.Duration) time.Duration { return time.Duration(float64(d) / f.Speed) }
 	return dataplane.Serve(ctx, dataplane.Options{
-		Fleet: fleet.Options{
+		AWS: sim.Options{
 			Seed: f.Seed, Account: cluster.Account{ID: f.Account, Region: f.Region}, Source: f.Source, AlarmSource: f.Source, ScalingSource: f.Source, Path: path,
 			MinStart: fast(time.Second), MaxStart: fast(3 * time.Second), HealthyAfter: fast(10 * time.Second), LaunchAfter: fast(time.Duration(f.Launch * float64(time.Second))),
 		},
 		Listener: listener, Bus: bus, Cluster: f.Cluster, Nodes: f.Nodes,
-		Machine: fleet.Machine{Type: f.Type, Zones: f.up().zones()},
+		Machine: ec2.Machine{Type: f.Type, Zones: f.up().zones()},
 		Ready:   func(endpoint string, added int) { f.ready(s, endpoint, added) },
 		Log:     slog.New(slog.NewTextHandler(s.err, nil)),
 	})

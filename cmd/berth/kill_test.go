@@ -19,8 +19,9 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -72,8 +73,8 @@ func victim(args []string) int {
 	settings := quick()
 	err = Serve(ctx, installation.Options{
 		Data: args[0], Settings: &settings, Parameters: map[string]string{"BatchWindow": "0"},
-		Fleet: fleet.Options{MinStart: 20 * time.Millisecond, MaxStart: 200 * time.Millisecond},
-		Log:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		AWS: sim.Options{MinStart: 20 * time.Millisecond, MaxStart: 200 * time.Millisecond},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		WrapECS: func(function string, e handler.ECS) handler.ECS {
 			if function == "dispatch" || function == "schedule" {
 				return dying{e, last}
@@ -82,7 +83,7 @@ func victim(args []string) int {
 		},
 	}, Serving{
 		Listen: "127.0.0.1:0", Cluster: "default", Nodes: 6,
-		Machine: fleet.Machine{Type: "m5.large", Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"}},
+		Machine: ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"}},
 		Ready:   func(endpoint string, _ int) { fmt.Println(endpoint) },
 	})
 	if err != nil {

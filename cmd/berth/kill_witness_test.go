@@ -11,7 +11,8 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ecs"
 	"berth/shared/state"
 )
 
@@ -30,7 +31,7 @@ type left struct {
 	tasks    map[state.Key]*cluster.Task
 	aliases  map[string]state.Key
 	outbox   []*state.Outbox
-	truth    []fleet.TaskTruth
+	truth    []ecs.TaskTruth
 }
 
 // look opens copies of the files, so that looking changes nothing.
@@ -56,12 +57,12 @@ func (w *witness) look() *left {
 		w.t.Fatal(err)
 	}
 	clock := stopped{embedded.NewVirtualLoop(time.Now())}
-	f, err := fleet.Open(fleet.Options{Clock: clock, Path: filepath.Join(dir, "fleet.db"), Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}})
+	f, err := sim.Open(sim.Options{Clock: clock, Path: filepath.Join(dir, "fleet.db"), Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	defer f.Close()
-	return sorted(rows, f.Truth("default"))
+	return sorted(rows, f.Machines.Truth("default"))
 }
 
 // stopped is a clock that never calls back.
@@ -69,7 +70,7 @@ type stopped struct{ *embedded.Loop }
 
 func (c stopped) After(time.Duration, func()) {}
 
-func sorted(rows []state.Row, truth []fleet.TaskTruth) *left {
+func sorted(rows []state.Row, truth []ecs.TaskTruth) *left {
 	l := &left{services: map[string]*cluster.Service{}, tasks: map[state.Key]*cluster.Task{}, aliases: map[string]state.Key{}, truth: truth}
 	for _, row := range rows {
 		switch r := row.(type) {

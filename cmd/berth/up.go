@@ -17,7 +17,7 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim/ec2"
 )
 
 // upCommand runs an embedded Berth until it is interrupted.
@@ -74,8 +74,8 @@ func (u *upCommand) Validate() error {
 		return fmt.Errorf("--region is %q, expected a Region such as us-east-1", u.Region)
 	case len(u.Account) != 12 || strings.Trim(u.Account, "0123456789") != "":
 		return fmt.Errorf("--account is %q, expected 12 digits", u.Account)
-	case !slices.Contains(fleet.MachineTypes(), u.Type):
-		return fmt.Errorf("--type is %q, expected one of %s", u.Type, strings.Join(fleet.MachineTypes(), ", "))
+	case !slices.Contains(ec2.MachineTypes(), u.Type):
+		return fmt.Errorf("--type is %q, expected one of %s", u.Type, strings.Join(ec2.MachineTypes(), ", "))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (u *upCommand) Run(ctx context.Context, s *streams) error {
 
 func (u *upCommand) serving(s *streams) Serving {
 	return Serving{
-		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: fleet.Machine{Type: u.Type, Zones: u.zones()},
+		Listen: u.Listen, Cluster: u.Cluster, Nodes: u.Nodes, Machine: ec2.Machine{Type: u.Type, Zones: u.zones()},
 		Ready: func(endpoint string, added int) {
 			did, kept := "goes on where it was", "nothing kept on disk"
 			if added > 0 {
@@ -130,7 +130,7 @@ type Serving struct {
 	Listen  string
 	Cluster string
 	Nodes   int
-	Machine fleet.Machine
+	Machine ec2.Machine
 	// Ready is called once, when the API answers.
 	Ready func(endpoint string, added int)
 }

@@ -16,8 +16,9 @@ import (
 
 	"berth/shared/awsapi"
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 var _ handler.ECS = (*awsapi.ECS)(nil)
@@ -71,11 +72,11 @@ func openFleet(t *testing.T) *faces {
 	t.Helper()
 	ctx := context.Background()
 	c := &clock{now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
-	f, err := fleet.Open(fleet.Options{Clock: c, Account: cluster.Account{ID: "123456789012", Region: "eu-central-1"}})
+	f, err := sim.Open(sim.Options{Clock: c, Account: cluster.Account{ID: "123456789012", Region: "eu-central-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.Handler(f.Endpoint()))
+	server := httptest.NewServer(http.Handler(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	client := ecs.New(ecs.Options{Region: "eu-central-1", BaseEndpoint: &server.URL, Credentials: testCredentials})
 	if _, err := client.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: aws.String("c")}); err != nil {
@@ -92,11 +93,11 @@ func openFleet(t *testing.T) *faces {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.AddInstances("c", 3, fleet.Machine{Type: "m5.large", Attributes: map[string]string{"stack": "blue"}}); err != nil {
+	if _, err := f.Machines.AddInstances("c", 3, ec2.Machine{Type: "m5.large", Attributes: map[string]string{"stack": "blue"}}); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Minute)
-	return &faces{clock: c, direct: f, adapter: &awsapi.ECS{Client: client}, client: client}
+	return &faces{clock: c, direct: f.ECS, adapter: &awsapi.ECS{Client: client}, client: client}
 }
 
 // anyOrder: ECS lists in none.

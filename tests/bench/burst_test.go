@@ -10,9 +10,9 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -48,11 +48,11 @@ func newBurst(t testing.TB, instances int) *burst {
 		}
 	})
 	ctx := context.Background()
-	if _, err := b.Cluster(ctx, clusterName, instances, fleet.Machine{Type: "m5.large"}); err != nil {
+	if _, err := b.Cluster(ctx, clusterName, instances, ec2.Machine{Type: "m5.large"}); err != nil {
 		t.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := b.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	b.Runtime.Start()
@@ -139,7 +139,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 	run := "BERTH_FLEET_RUN_SECONDS"
 	definition := fmt.Sprintf(`{"family":"job","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256,
 		"environment":[{"name":%q,"value":"300"}]}]}`, run)
-	if status, answer := b.Fleet.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := b.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		t.Fatal(string(answer))
 	}
 	for range burstTasks / 10 {
@@ -157,7 +157,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 }
 
 func (b *burst) ended() (n int) {
-	for _, task := range b.Fleet.Truth(clusterName) {
+	for _, task := range b.AWS.Machines.Truth(clusterName) {
 		if task.Last == cluster.TaskStopped && !task.Started.IsZero() {
 			n++
 		}
@@ -195,7 +195,7 @@ func TestBurstOfServices(t *testing.T) {
 }
 
 func (b *burst) running() (n int) {
-	for _, task := range b.Fleet.Truth(clusterName) {
+	for _, task := range b.AWS.Machines.Truth(clusterName) {
 		if task.Last == cluster.TaskRunning {
 			n++
 		}

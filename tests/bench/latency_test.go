@@ -11,9 +11,10 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 // startWatch notes when each StartTask is called.
@@ -41,7 +42,7 @@ func BenchmarkReplacement(b *testing.B) {
 	i, err := installation.Open(installation.Options{
 		Loop: embedded.NewRealLoop(), Data: b.TempDir(), Seed: 1, Settings: &settings,
 		Parameters: map[string]string{"BatchWindow": "0"},
-		Fleet:      fleet.Options{MinStart: time.Millisecond, MaxStart: 2 * time.Millisecond},
+		AWS:        sim.Options{MinStart: time.Millisecond, MaxStart: 2 * time.Millisecond},
 		WrapECS: func(f string, e handler.ECS) handler.ECS {
 			if f != "dispatch" {
 				return e
@@ -65,7 +66,7 @@ func BenchmarkReplacement(b *testing.B) {
 	})
 	fill(b, ctx, i)
 	var took []time.Duration
-	truth := i.Fleet.Truth(clusterName)
+	truth := i.AWS.Machines.Truth(clusterName)
 	b.ResetTimer()
 	for n := range b.N {
 		select { // a late call of the filling
@@ -73,7 +74,7 @@ func BenchmarkReplacement(b *testing.B) {
 		default:
 		}
 		at := time.Now()
-		if err := i.Fleet.CrashTask(truth[n%len(truth)].ID, 1); err != nil {
+		if err := i.AWS.Machines.CrashTask(truth[n%len(truth)].ID, 1); err != nil {
 			b.Fatal(err)
 		}
 		select {
@@ -98,11 +99,11 @@ func BenchmarkReplacement(b *testing.B) {
 
 // fill makes the cluster and waits until all tasks run.
 func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
-	if _, err := i.Cluster(ctx, clusterName, burstInstances, fleet.Machine{Type: "m5.large"}); err != nil {
+	if _, err := i.Cluster(ctx, clusterName, burstInstances, ec2.Machine{Type: "m5.large"}); err != nil {
 		b.Fatal(err)
 	}
 	definition := `{"family":"web","containerDefinitions":[{"name":"main","image":"i","cpu":256,"memory":256}]}`
-	if status, answer := i.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
+	if status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(definition)); status != http.StatusOK {
 		b.Fatal(string(answer))
 	}
 	var started error
@@ -119,7 +120,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 	}
 	for end := time.Now().Add(3 * time.Minute); ; pause(b, i) {
 		running := 0
-		for _, t := range i.Fleet.Truth(clusterName) {
+		for _, t := range i.AWS.Machines.Truth(clusterName) {
 			if t.Last == cluster.TaskRunning {
 				running++
 			}

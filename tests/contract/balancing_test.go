@@ -23,7 +23,8 @@ import (
 	"berth/shared/awsapi/cloudwatch"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 // balancer is Elastic Load Balancing, Cloud Map and CloudWatch to hold the adapters against.
@@ -47,22 +48,22 @@ func configOf(endpoint string) aws.Config {
 func fleetBalancer(t *testing.T) *balancer {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	f, err := fleet.Open(fleet.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
+	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, answer := f.Endpoint().Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"contract"}`)); status != http.StatusOK {
+	if status, answer := f.ECS.Endpoint().Serve(t.Context(), "CreateCluster", []byte(`{"clusterName":"contract"}`)); status != http.StatusOK {
 		t.Fatalf("%s", answer)
 	}
-	ids, err := f.AddInstances(home, 1, fleet.Machine{Type: "m5.large"})
+	ids, err := f.Machines.AddInstances(home, 1, ec2.Machine{Type: "m5.large"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	instances, err := f.DescribeInstances(t.Context(), home, ids)
+	instances, err := f.ECS.DescribeInstances(t.Context(), home, ids)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(f.Protocols(f.Endpoint()))
+	server := httptest.NewServer(f.Protocols(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	return &balancer{
 		config: configOf(server.URL), machine: instances[0].EC2InstanceID, vpc: "vpc-1", namespace: "ns-1",

@@ -22,7 +22,8 @@ import (
 	"berth/shared/awsapi"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 const region = "eu-central-1"
@@ -53,17 +54,17 @@ func (c clock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 func fleetECS(t *testing.T) *backend {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	f, err := fleet.Open(fleet.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
+	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.Handler(f.Endpoint()))
+	server := httptest.NewServer(http.Handler(f.ECS.Endpoint()))
 	t.Cleanup(server.Close)
 	settle := func() { loop.RunUntil(loop.Now().Add(time.Minute)) }
 	return &backend{
 		endpoint: server.URL,
 		join: func(cluster string, n int) error {
-			_, err := f.AddInstances(cluster, n, fleet.Machine{Type: "m5.large"})
+			_, err := f.Machines.AddInstances(cluster, n, ec2.Machine{Type: "m5.large"})
 			settle()
 			return err
 		},

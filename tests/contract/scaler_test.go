@@ -15,7 +15,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim"
 )
 
 // scaler is Auto Scaling, EC2 and CloudWatch to hold the adapters against.
@@ -51,7 +51,7 @@ func motoScaler(t *testing.T) *scaler {
 func fleetScaler(t *testing.T) *scaler {
 	t.Helper()
 	loop := embedded.NewVirtualLoop(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	f, err := fleet.Open(fleet.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
+	f, err := sim.Open(sim.Options{Clock: clock{loop}, Account: cluster.Account{ID: "123456789012", Region: region}})
 	if err != nil {
 		t.Fatal(err)
 	}

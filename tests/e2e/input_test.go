@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
+	"berth/shared/sim/ec2"
 )
 
 // mistake is a request that must change nothing.
@@ -66,7 +66,7 @@ type wronged struct {
 func (w *wronged) prepare(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
-	if _, err := w.Cluster(ctx, "default", 1, fleet.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
+	if _, err := w.Cluster(ctx, "default", 1, ec2.Machine{Type: "m5.large", Zones: []string{"us-east-1a"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.instance = w.instanceARN(t)

@@ -13,8 +13,8 @@ import (
 
 	"berth/cmd/berth/installation"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
+	"berth/shared/sim/ec2"
 )
 
 // Tier is one way to run Berth, with a simulated fleet. A scenario knows no more of it.
@@ -109,10 +109,12 @@ func (v *virtual) Await(done func() bool) bool {
 }
 
 func (v *virtual) AddInstances(cluster string, n int, machine string, zones []string) error {
-	_, err := v.Fleet.AddInstances(cluster, n, fleet.Machine{Type: machine, Zones: zones})
+	_, err := v.AWS.Machines.AddInstances(cluster, n, ec2.Machine{Type: machine, Zones: zones})
 	return err
 }
 
-func (v *virtual) CrashTask(id string, exitCode int) error { return v.Fleet.CrashTask(id, exitCode) }
+func (v *virtual) CrashTask(id string, exitCode int) error {
+	return v.AWS.Machines.CrashTask(id, exitCode)
+}
 
-func (v *virtual) KillInstance(id string) error { return v.Fleet.KillInstance(id) }
+func (v *virtual) KillInstance(id string) error { return v.AWS.Machines.KillInstance(id) }

@@ -41,12 +41,14 @@ func (v *virtual) Balancing() aws.Config {
 	return aws.Config{Region: "us-east-1", BaseEndpoint: aws.String("http://127.0.0.1"), Credentials: anyone, HTTPClient: inline{v.Server}}
 }
 
-func (v *virtual) FailTarget(id, reason string) error { return v.Fleet.SetTargetHealth(id, reason) }
+func (v *virtual) FailTarget(id, reason string) error {
+	return v.AWS.Machines.SetTargetHealth(id, reason)
+}
 
 func (v *virtual) LookNow() error { return nil }
 
 func (v *virtual) ECS() *ecs.Client {
-	return newClient("http://127.0.0.1", inline{v.Fleet.Endpoint()})
+	return newClient("http://127.0.0.1", inline{v.AWS.ECS.Endpoint()})
 }
 
 func (v *virtual) Own(ctx context.Context, operation, in string) ([]byte, error) {

@@ -39,7 +39,7 @@ type rule struct {
 }
 
 // rules is the import direction: functions, cmd → adapters, wire, console, handler; handler → service, placement,
-// scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and fleet → wire, awsevent, cluster. The first that matches holds.
+// scaling, nodegroup, awsevent → cluster; scaling → placement; adapters and sim → wire, awsevent, cluster. The first that matches holds.
 var rules = []rule{
 	{path: "shared/cluster", pure: true},
 	{path: "shared/operation", may: []string{"shared/cluster"}, pure: true},
@@ -80,14 +80,24 @@ var rules = []rule{
 	{path: "shared/awsapi/eventsource", may: []string{"shared/dynamo", "shared/awsapi/outcome", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "shared/awsapi/...", may: []string{"shared/wire/shape", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "shared/embedded/...", may: []string{"shared/awsevent", "shared/state", "shared/cluster"}},
-	{path: "shared/fleet/...", may: []string{"shared/wire/awsjson", "shared/wire/shape", "shared/wire/transport", "shared/awsevent", "shared/state", "shared/cluster"}},
+	// The simulated AWS: its services share the kernel and know each other only in this order.
+	{path: "shared/sim/kernel", may: []string{"shared/cluster"}},
+	{path: "shared/sim/protocol", may: []string{"shared/cluster"}},
+	{path: "shared/sim/ec2", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
+	{path: "shared/sim/cloudwatch", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
+	{path: "shared/sim/balancing", may: []string{"shared/sim/kernel", "shared/sim/protocol", "shared/cluster"}},
+	{path: "shared/sim/ecs", may: []string{"shared/sim/kernel", "shared/sim/ec2", "shared/wire/awsjson", "shared/wire/shape", "shared/cluster"}},
+	{path: "shared/sim/autoscaling", may: []string{
+		"shared/sim/kernel", "shared/sim/protocol", "shared/sim/ec2", "shared/sim/cloudwatch", "shared/cluster",
+	}},
+	{path: "shared/sim", may: []string{"shared/sim/...", "shared/wire/shape", "shared/wire/transport", "shared/awsevent", "shared/cluster"}},
 	{path: "shared/porttest", may: []string{"shared/handler", "shared/awsevent", "shared/state", "shared/cluster"}},
 	{path: "functions/...", may: []string{
 		"shared/handler/...", "shared/decide", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...", "shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/fleet", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
+		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},

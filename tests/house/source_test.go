@@ -243,7 +243,7 @@ func TestSourceRulesBite(t *testing.T) {
 		"VagueFile":         {"cmd/berth/helpers_test.go", "", "cmd/berth/helpers_test.go: the name says nothing about what is in it"},
 		"ClockInCore":       {"shared/placement/score.go", "import \"time\"\nvar t = time.Now()\n", "shared/placement/score.go:3: time.Now: time is an input here"},
 		"ClockAsValue":      {"shared/service/step.go", "import clock \"time\"\nvar now = clock.Now\n", "shared/service/step.go:3: time.Now: time is an input here"},
-		"SleepInTest":       {"shared/fleet/fleet_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }\n", "shared/fleet/fleet_test.go:3: time.Sleep: a test waits for an event or a virtual clock"},
+		"SleepInTest":       {"shared/sim/sim_test.go", "import \"time\"\nfunc f() { time.Sleep(1) }\n", "shared/sim/sim_test.go:3: time.Sleep: a test waits for an event or a virtual clock"},
 		"NoDocOnFunction":   {"shared/wire/wire.go", "func Decode() {}\n", "shared/wire/wire.go:2: Decode has no doc comment"},
 		"NoDocOnMethod":     {"shared/wire/wire.go", "// T is.\ntype T[K any] struct{}\n\nfunc (t *T[K]) Do() {}\n", "shared/wire/wire.go:5: Do has no doc comment"},
 		"NoDocOnType":       {"shared/wire/wire.go", "type Decoder struct{}\n", "shared/wire/wire.go:2: Decoder has no doc comment"},

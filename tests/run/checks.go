@@ -138,7 +138,7 @@ func (r *runner) tests(ctx context.Context, log io.Writer) result {
 }
 
 // concurrent are the packages with goroutines of their own.
-var concurrent = []string{"./shared/embedded/...", "./shared/fleet/...", "./shared/wire/...", "./cmd/berth", "./cmd/berth/dataplane"}
+var concurrent = []string{"./shared/embedded/...", "./shared/sim/...", "./shared/wire/...", "./cmd/berth", "./cmd/berth/dataplane"}
 
 // race runs the tests of the packages with goroutines under the race detector, which needs a C compiler.
 func (r *runner) race(ctx context.Context, log io.Writer) result {

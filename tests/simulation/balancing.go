@@ -22,16 +22,16 @@ const (
 // those with a network interface of their own, and a Cloud Map service.
 func (w *World) balance() error {
 	var err error
-	if w.byInstance, err = w.Fleet.CreateTargetGroup("instances", "instance", drainFor); err != nil {
+	if w.byInstance, err = w.AWS.TargetGroups.CreateTargetGroup("instances", "instance", drainFor); err != nil {
 		return err
 	}
-	if w.byAddress, err = w.Fleet.CreateTargetGroup("addresses", "ip", drainFor); err != nil {
+	if w.byAddress, err = w.AWS.TargetGroups.CreateTargetGroup("addresses", "ip", drainFor); err != nil {
 		return err
 	}
-	if w.registry, err = w.Fleet.CreateRegistry("found", true); err != nil {
+	if w.registry, err = w.AWS.Registries.CreateRegistry("found", true); err != nil {
 		return err
 	}
-	return w.Fleet.PutAlarm(alarmName, time.Minute, 3)
+	return w.AWS.CloudWatch.PutAlarm(alarmName, time.Minute, 3)
 }
 
 // balancers are what a service of the family is registered with: nothing in half of the cases, and where its tasks have no port.
@@ -66,27 +66,27 @@ func (w *World) targetUnhealthy(a Action) {
 	if a.N%4 == 0 {
 		reason = ""
 	}
-	if w.Fleet.SetTargetHealth(there[a.Pick%uint64(len(there))].ECSID, reason) == nil {
+	if w.AWS.Machines.SetTargetHealth(there[a.Pick%uint64(len(there))].ECSID, reason) == nil {
 		w.mark(MarkTargetUnhealthy)
 	}
 }
 
 // fireAlarm has the alarm go on for a while.
 func (w *World) fireAlarm(a Action) {
-	if w.Fleet.SetAlarm(alarmName, true) != nil {
+	if w.AWS.CloudWatch.SetAlarm(alarmName, true) != nil {
 		return
 	}
 	w.checker.alarmed = true
 	w.mark(MarkAlarm)
-	w.Loop.After(time.Duration(1+a.N)*time.Minute, func() { _ = w.Fleet.SetAlarm(alarmName, false) })
+	w.Loop.After(time.Duration(1+a.N)*time.Minute, func() { _ = w.AWS.CloudWatch.SetAlarm(alarmName, false) })
 }
 
 // calmTargets ends what target groups and alarms say.
 func (w *World) calmTargets() {
-	_ = w.Fleet.SetAlarm(alarmName, false)
-	for _, t := range w.Fleet.Truth(clusterName) {
+	_ = w.AWS.CloudWatch.SetAlarm(alarmName, false)
+	for _, t := range w.AWS.Machines.Truth(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning {
-			_ = w.Fleet.SetTargetHealth(t.ID, "") // most are in none
+			_ = w.AWS.Machines.SetTargetHealth(t.ID, "") // most are in none
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (w *World) drained(ecsID string) {
 // registered checks that at rest just those tasks are in the target groups and the Cloud Map service that should be.
 func (w *World) registered() {
 	for _, arn := range []string{w.byInstance, w.byAddress} {
-		got, err := w.Fleet.TargetHealth(context.Background(), arn)
+		got, err := w.AWS.TargetGroups.TargetHealth(context.Background(), arn)
 		if err != nil {
 			w.checker.fail("looking at %s: %v", arn, err)
 			continue
@@ -136,7 +136,7 @@ func (w *World) registered() {
 			}
 		}
 	}
-	found, err := w.Fleet.InstancesHealth(context.Background(), w.registry)
+	found, err := w.AWS.Registries.InstancesHealth(context.Background(), w.registry)
 	if err != nil {
 		w.checker.fail("looking at %s: %v", w.registry, err)
 	}

@@ -83,7 +83,7 @@ func (w *World) truth() {
 			rows[t.ECSID] = t
 		}
 	}
-	for _, t := range w.Fleet.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.Truth(clusterName) {
 		row := rows[t.ID]
 		delete(rows, t.ID)
 		switch {

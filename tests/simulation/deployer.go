@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/ecs"
 	"berth/shared/state"
 	"berth/tests/simulation/model"
 )
@@ -41,7 +41,7 @@ func fateOf(definition string) model.Fate {
 }
 
 // fated is what a task does for its family's sake.
-func (w *World) fated(i fleet.StartInfo, b *fleet.Behaviour) {
+func (w *World) fated(i ecs.StartInfo, b *ecs.Behaviour) {
 	switch fateOf(definitionName(i.TaskDefinition)) {
 	case model.Crashes:
 		b.FailStart = "CannotPullContainerError: no such image"
@@ -49,7 +49,7 @@ func (w *World) fated(i fleet.StartInfo, b *fleet.Behaviour) {
 		b.HealthyAfter, b.RunFor = 100*time.Hour, 0
 		b.Latency = min(max(b.Latency, 2*time.Second), 10*time.Second)
 		w.Loop.After(b.Latency+time.Second, func() {
-			if w.Fleet.SetHealth(i.TaskID, false) == nil {
+			if w.AWS.Machines.SetHealth(i.TaskID, false) == nil {
 				w.mark(MarkSick)
 			}
 		})
@@ -259,7 +259,7 @@ func (w *World) registerBad() {
 	}
 	good := []string{definitions["small"], definitions["checked"], definitions["disk"], definitions["port"]}
 	for _, text := range append(good, bad[brokenFamily], bad[sickFamily], strings.Replace(definitions["port"], `"port"`, `"brokenport"`, 1)) {
-		if status, answer := w.Fleet.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
+		if status, answer := w.AWS.ECS.Endpoint().Serve(context.Background(), "RegisterTaskDefinition", []byte(text)); status != http.StatusOK {
 			w.checker.fail("registering %s: %s", text, answer)
 		}
 	}

@@ -81,7 +81,7 @@ func (w *World) spot(a Action) {
 		} else if now != nil && w.checker.tolerance == soon {
 			w.checker.fail("invariant 8: instance %s is taken back, and it is %s", i.ID, now.Status)
 		}
-		_ = w.Fleet.KillInstance(i.ID)
+		_ = w.AWS.Machines.KillInstance(i.ID)
 	})
 }
 
@@ -96,7 +96,7 @@ func (w *World) recommend(a Action) {
 			w.mark(MarkRecommended)
 		}
 		if a.N%2 == 0 {
-			_ = w.Fleet.KillInstance(i.ID)
+			_ = w.AWS.Machines.KillInstance(i.ID)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func (w *World) imageGone(a Action) {
 			w.noImage = w.Loop.Now().Add(long)
 			for _, s := range w.client.services {
 				if on := w.ranBy(s); len(on) > 0 {
-					_ = w.Fleet.CrashTask(on[a.Pick%uint64(len(on))].ECSID, 1)
+					_ = w.AWS.Machines.CrashTask(on[a.Pick%uint64(len(on))].ECSID, 1)
 				}
 			}
 		})

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"berth/shared/embedded"
-	"berth/shared/fleet"
+	"berth/shared/sim/ecs"
+	"berth/shared/sim/kernel"
 )
 
 // messageFaults are what may befall queues, streams, events and schedules.
@@ -77,41 +78,41 @@ func (w *World) execute(name string, run func(ctx context.Context), done func(cr
 }
 
 // callFaults are what may befall calls of ECS.
-func (w *World) callFaults() fleet.CallFaults {
-	f := fleet.CallFaults{Call: w.callFault}
+func (w *World) callFaults() kernel.CallFaults {
+	f := kernel.CallFaults{Call: w.callFault}
 	if w.chaos.on(ListLate) {
 		f.ListLate = 20 * time.Second
 	}
 	return f
 }
 
-func (w *World) callFault(operation, _ string) fleet.CallFault {
+func (w *World) callFault(operation, _ string) kernel.CallFault {
 	c := w.chaos
 	switch {
 	case w.running == nil: // the simulator itself is looking
-		return fleet.CallFault{}
+		return kernel.CallFault{}
 	case c.hit(ECSThrottle):
-		return fleet.CallFault{Throttled: true}
+		return kernel.CallFault{Throttled: true}
 	case operation != "StartTask" && operation != "StopTask":
-		return fleet.CallFault{}
+		return kernel.CallFault{}
 	case c.hit(StartAmbiguous):
 		applied := c.below(StartAmbiguous, 2) == 0
 		if operation == "StartTask" {
 			w.mark(map[bool]Mark{true: MarkStartApplied, false: MarkStartLost}[applied])
 		}
-		return fleet.CallFault{Ambiguous: true, Applied: applied}
+		return kernel.CallFault{Ambiguous: true, Applied: applied}
 	case c.hit(StartLate):
 		if operation == "StartTask" {
 			w.mark(MarkStartLate)
 		}
-		return fleet.CallFault{Ambiguous: true, Applied: true, Late: c.upTo(StartLate, 100)}
+		return kernel.CallFault{Ambiguous: true, Applied: true, Late: c.upTo(StartLate, 100)}
 	}
-	return fleet.CallFault{}
+	return kernel.CallFault{}
 }
 
 // behaviour is how tasks live: most well, some not.
-func (w *World) behaviour(i fleet.StartInfo) fleet.Behaviour {
-	var b fleet.Behaviour
+func (w *World) behaviour(i ecs.StartInfo) ecs.Behaviour {
+	var b ecs.Behaviour
 	c := w.chaos
 	if c.hit(SlowStart) {
 		b.Latency = 20*time.Second + c.upTo(SlowStart, 60)

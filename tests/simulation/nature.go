@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
+	"berth/shared/sim/ec2"
 	"berth/tests/simulation/model"
 )
 
@@ -21,25 +21,25 @@ const (
 )
 
 // machine is small, so that what fits is often a question.
-var machine = fleet.Machine{
+var machine = ec2.Machine{
 	Type: "sim.small", CPU: 2000, Memory: 2048, GPUs: 1, Zones: []string{"us-east-1a", "us-east-1b", "us-east-1c"},
 }
 
 // diskMachine has what the family disk needs, and more GPUs to share.
-var diskMachine = fleet.Machine{
+var diskMachine = ec2.Machine{
 	Type: "sim.disk", CPU: 2000, Memory: 2048, GPUs: 2, Zones: []string{"us-east-1b", "us-east-1a"},
 	Attributes: map[string]string{diskAttribute: diskValue},
 }
 
 func (w *World) instances() []*cluster.Instance {
-	ids, err := w.Fleet.ListInstances(context.Background(), clusterName)
+	ids, err := w.AWS.ECS.ListInstances(context.Background(), clusterName)
 	if err != nil {
 		w.checker.fail("listing instances: %v", err)
 		return nil
 	}
 	var all []*cluster.Instance
 	for part := range slices.Chunk(ids, 100) {
-		got, err := w.Fleet.DescribeInstances(context.Background(), clusterName, part)
+		got, err := w.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
 		if err != nil {
 			w.checker.fail("describing instances: %v", err)
 		}
@@ -60,7 +60,7 @@ func (w *World) one(a Action) *cluster.Instance {
 
 // living are the tasks that run on the instance, on all where it is empty.
 func (w *World) living(instance string) (ids []string) {
-	for _, t := range w.Fleet.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.Truth(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning && (instance == "" || t.Instance == instance) {
 			ids = append(ids, t.ID)
 		}
@@ -76,7 +76,7 @@ func (w *World) addInstances(a Action) {
 	case 1, 2, 4:
 		m = domained(draws(a.Pick))
 	}
-	if _, err := w.Fleet.AddInstances(clusterName, 1+a.N%2, m); err != nil {
+	if _, err := w.AWS.Machines.AddInstances(clusterName, 1+a.N%2, m); err != nil {
 		w.checker.fail("adding instances: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func (w *World) addInstances(a Action) {
 func (w *World) killInstance(a Action) {
 	if i := w.one(a); i != nil {
 		busy := len(w.living(i.ID)) > 0
-		if w.Fleet.KillInstance(i.ID) == nil && busy {
+		if w.AWS.Machines.KillInstance(i.ID) == nil && busy {
 			w.mark(MarkNodeGone)
 		}
 	}
@@ -93,7 +93,7 @@ func (w *World) killInstance(a Action) {
 func (w *World) crashInstance(a Action) {
 	if i := w.one(a); i != nil {
 		busy := len(w.living(i.ID)) > 0
-		if w.Fleet.CrashInstance(i.ID) == nil && busy {
+		if w.AWS.Machines.CrashInstance(i.ID) == nil && busy {
 			w.mark(MarkNodeCrash)
 		}
 	}
@@ -101,7 +101,7 @@ func (w *World) crashInstance(a Action) {
 
 func (w *World) disconnect(a Action) {
 	if i := w.one(a); i != nil {
-		_ = w.Fleet.Disconnect(i.ID)
+		_ = w.AWS.Machines.Disconnect(i.ID)
 	}
 }
 
@@ -119,7 +119,7 @@ func (w *World) reconnect(a Action) {
 	if len(w.living(i.ID)) > 0 {
 		w.mark(MarkZombie)
 	}
-	_ = w.Fleet.Reconnect(i.ID)
+	_ = w.AWS.Machines.Reconnect(i.ID)
 }
 
 func (w *World) flapAgent(a Action) {
@@ -130,8 +130,8 @@ func (w *World) flapAgent(a Action) {
 	for n := range 6 {
 		w.Loop.After(time.Duration(n)*2*time.Second, func() {
 			if n%2 == 0 {
-				_ = w.Fleet.Disconnect(i.ID)
-			} else if w.Fleet.Reconnect(i.ID) == nil {
+				_ = w.AWS.Machines.Disconnect(i.ID)
+			} else if w.AWS.Machines.Reconnect(i.ID) == nil {
 				w.mark(MarkFlappingAgent)
 			}
 		})
@@ -140,14 +140,14 @@ func (w *World) flapAgent(a Action) {
 
 func (w *World) failZone(a Action) {
 	if i := w.one(a); i != nil {
-		if ids, err := w.Fleet.FailZone(i.Zone()); err == nil && len(ids) > 1 {
+		if ids, err := w.AWS.Machines.FailZone(i.Zone()); err == nil && len(ids) > 1 {
 			w.mark(MarkZoneLost)
 		}
 	}
 }
 
 func (w *World) resize(a Action) {
-	if i := w.one(a); i != nil && w.Fleet.Resize(i.ID, 1500, 1500) == nil {
+	if i := w.one(a); i != nil && w.AWS.Machines.Resize(i.ID, 1500, 1500) == nil {
 		w.mark(MarkResized)
 	}
 }
@@ -187,7 +187,7 @@ func (w *World) change(a Action, op string, in any) {
 		return
 	}
 	if a.N%2 == 0 {
-		w.Fleet.Endpoint().Serve(context.Background(), op, body)
+		w.AWS.ECS.Endpoint().Serve(context.Background(), op, body)
 		return
 	}
 	w.spawn(op, client, func(ctx context.Context) {
@@ -205,20 +205,20 @@ func (w *World) change(a Action, op string, in any) {
 
 func (w *World) crashTask(a Action) {
 	if alive := w.living(""); len(alive) > 0 {
-		_ = w.Fleet.CrashTask(alive[a.Pick%uint64(len(alive))], 1)
+		_ = w.AWS.Machines.CrashTask(alive[a.Pick%uint64(len(alive))], 1)
 	}
 }
 
 func (w *World) unhealthy(a Action) {
 	if alive := w.living(""); len(alive) > 0 {
-		_ = w.Fleet.SetHealth(alive[a.Pick%uint64(len(alive))], false)
+		_ = w.AWS.Machines.SetHealth(alive[a.Pick%uint64(len(alive))], false)
 	}
 }
 
 func (w *World) allUnhealthy(Action) {
 	hit := 0
 	for _, t := range w.living("") {
-		if w.Fleet.SetHealth(t, false) == nil {
+		if w.AWS.Machines.SetHealth(t, false) == nil {
 			hit++
 		}
 	}
@@ -241,7 +241,7 @@ func (w *World) foreignTask(a Action) {
 		w.checker.fail("%v", err)
 		return
 	}
-	w.Fleet.Endpoint().Serve(context.Background(), "StartTask", body)
+	w.AWS.ECS.Endpoint().Serve(context.Background(), "StartTask", body)
 }
 
 // stopCalled checks a StopTask: Berth stops only what it started.
@@ -252,7 +252,7 @@ func (w *World) stopCalled(ecsID string) {
 	if w.stubborn[ecsID] {
 		w.mark(MarkStopIgnored)
 	}
-	for _, t := range w.Fleet.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.Truth(clusterName) {
 		if _, ours := cluster.ParseStartedBy(t.StartedBy); t.ID == ecsID && !ours && !w.upgrades.forces(t.Instance) {
 			w.checker.fail("foreign task %s was to be stopped", ecsID)
 		}
@@ -261,9 +261,9 @@ func (w *World) stopCalled(ecsID string) {
 
 // calmHealth ends the flapping of tasks, which otherwise never come to rest.
 func (w *World) calmHealth() {
-	for _, t := range w.Fleet.Truth(clusterName) {
+	for _, t := range w.AWS.Machines.Truth(clusterName) {
 		if t.Alive && t.Last == cluster.TaskRunning && fateOf(definitionName(t.TaskDefinition)) != model.Sickens {
-			_ = w.Fleet.SetHealth(t.ID, true) // most have no health check
+			_ = w.AWS.Machines.SetHealth(t.ID, true) // most have no health check
 		}
 	}
 }

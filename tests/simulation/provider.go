@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
 	"berth/tests/simulation/model"
 )
 
@@ -37,7 +37,7 @@ func (w *World) fallsBack() bool { return w.provided() && w.Seed%2 == 0 }
 func (w *World) provide() error {
 	ctx := context.Background()
 	for n, name := range providerNames {
-		arn, err := w.Fleet.AddGroup(fleet.GroupSpec{Name: name, Cluster: clusterName, Machine: machine, Max: 3, Desired: 1 + n})
+		arn, err := w.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: name, Cluster: clusterName, Machine: machine, Max: 3, Desired: 1 + n})
 		if err != nil {
 			return err
 		}

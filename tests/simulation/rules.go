@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -288,7 +288,7 @@ func drawLoads(r *rand.Rand, metrics []cluster.Metric) map[string]int64 {
 }
 
 // domained is a machine that has its place in the domains, a node type and capacities of metrics.
-func domained(r *rand.Rand) fleet.Machine {
+func domained(r *rand.Rand) ec2.Machine {
 	m := machine
 	if r.IntN(3) == 0 {
 		m = diskMachine

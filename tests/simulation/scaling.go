@@ -11,9 +11,10 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/kernel"
 	"berth/shared/state"
 )
 
@@ -149,26 +150,26 @@ func newScaled(r ScaledRun) (*scaled, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Fleet.SetCallFaults(fleet.CallFaults{Call: s.groupFault})
-	w.Fleet.SetBehaviour(w.behaviour)
-	w.Fleet.SetLaunchFaults(s.launchFault)
+	w.AWS.SetCallFaults(kernel.CallFaults{Call: s.groupFault})
+	w.AWS.Machines.SetBehaviour(w.behaviour)
+	w.AWS.Groups.SetLaunchFaults(s.launchFault)
 	return s, nil
 }
 
 // groupFault is what befalls a call of the fleet: those of Auto Scaling may time out, applied or not.
-func (s *scaled) groupFault(operation, subject string) fleet.CallFault {
+func (s *scaled) groupFault(operation, subject string) kernel.CallFault {
 	switch {
 	case s.running == nil || !s.chaos.active:
-		return fleet.CallFault{}
+		return kernel.CallFault{}
 	case strings.HasPrefix(operation, "Describe") || subject != scaledGroup || s.draw.Float64() >= s.unclear:
 		return s.callFault(operation, subject)
 	}
 	s.note("%s times out", operation)
-	return fleet.CallFault{Ambiguous: true, Applied: s.draw.IntN(2) == 0}
+	return kernel.CallFault{Ambiguous: true, Applied: s.draw.IntN(2) == 0}
 }
 
 // launchFault is what befalls a launch.
-func (s *scaled) launchFault(string, int64) (f fleet.LaunchFault) {
+func (s *scaled) launchFault(string, int64) (f autoscaling.LaunchFault) {
 	if !s.chaos.active {
 		return f
 	}
@@ -201,11 +202,11 @@ func (s *scaled) furnish() error {
 		return err
 	}
 	for _, d := range scaledDefinitions {
-		if status, answer := s.Fleet.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
+		if status, answer := s.AWS.ECS.Endpoint().Serve(ctx, "RegisterTaskDefinition", []byte(d)); status != 200 {
 			return fmt.Errorf("registering a task definition: %s", answer)
 		}
 	}
-	arn, err := s.Fleet.AddGroup(fleet.GroupSpec{
+	arn, err := s.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: scaledGroup, Cluster: clusterName, Machine: machine, Min: s.shape.Min, Max: s.shape.Max, Desired: s.shape.Min, Protects: s.shape.Protection,
 	})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/kernel"
 )
 
 // How long a group may take to come to rest when nothing goes wrong any more: half of it a minute after 15 minutes and a
@@ -26,7 +26,7 @@ func (s *scaled) live() {
 	s.day()
 	s.untrack()
 	s.chaos.active = false
-	s.Fleet.SetCallFaults(fleet.CallFaults{})
+	s.AWS.SetCallFaults(kernel.CallFaults{})
 	s.note("faults end")
 	s.heal()
 	last := s.draw.IntN(s.shape.most() + 1)
@@ -43,7 +43,7 @@ func (s *scaled) heal() {
 		for _, i := range s.group().Instances {
 			if i.Lifecycle == "InService" && hosts[i.ID] == nil {
 				s.note("somebody terminates instance %s, which has not registered", i.ID)
-				if err := s.Fleet.TerminateInstance(context.Background(), i.ID, false); err != nil {
+				if err := s.AWS.Groups.TerminateInstance(context.Background(), i.ID, false); err != nil {
 					s.checker.fail("terminating an instance by hand: %v", err)
 				}
 			}
@@ -51,7 +51,7 @@ func (s *scaled) heal() {
 	}
 	for _, i := range s.instances() {
 		if !i.AgentConnected {
-			_ = s.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = s.AWS.Machines.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	s.calmHealth()
@@ -95,16 +95,16 @@ func (s *scaled) happens() {
 	switch s.draw.IntN(5) {
 	case 0:
 		s.note("instance %s dies", i.ID)
-		_ = s.Fleet.KillInstance(i.ID) // it may be on its way out
+		_ = s.AWS.Machines.KillInstance(i.ID) // it may be on its way out
 	case 1:
 		s.note("the agent of instance %s leaves", i.ID)
-		_ = s.Fleet.Disconnect(i.ID)
-		s.Loop.After(time.Duration(1+s.draw.IntN(40))*time.Minute, func() { _ = s.Fleet.Reconnect(i.ID) })
+		_ = s.AWS.Machines.Disconnect(i.ID)
+		s.Loop.After(time.Duration(1+s.draw.IntN(40))*time.Minute, func() { _ = s.AWS.Machines.Reconnect(i.ID) })
 	case 2:
 		g := s.group()
 		n := min(max(g.Desired+1+s.draw.IntN(3), g.Min), g.Max)
 		s.note("somebody sets the desired capacity to %d", n)
-		if err := s.Fleet.SetDesired(context.Background(), scaledGroup, n); err != nil {
+		if err := s.AWS.Groups.SetDesired(context.Background(), scaledGroup, n); err != nil {
 			s.checker.fail("setting the desired capacity by hand: %v", err)
 		}
 	case 3:
@@ -119,7 +119,7 @@ func (s *scaled) bound() {
 	g := s.group()
 	least, most := []int{0, 1, 3}[s.draw.IntN(3)], max(g.Desired, []int{5, 12, 20}[s.draw.IntN(3)])
 	s.note("somebody sets the bounds to %d and %d", least, most)
-	if err := s.Fleet.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
+	if err := s.AWS.Groups.SetSizes(context.Background(), scaledGroup, cluster.SizesChange{Min: &least, Max: &most}); err != nil {
 		s.checker.fail("setting the bounds by hand: %v", err)
 	}
 	s.shape.Min, s.shape.Max, s.judge.bounded = least, most, s.Loop.Now()
@@ -133,7 +133,7 @@ func (s *scaled) bare(i *cluster.Instance) {
 		return
 	}
 	s.note("somebody takes the protection of instance %s away", i.ID)
-	if err := s.Fleet.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
+	if err := s.AWS.Groups.SetInstanceProtection(context.Background(), scaledGroup, []string{i.EC2InstanceID}, false); err != nil {
 		s.checker.fail("taking protection away by hand: %v", err)
 	}
 	s.judge.bared[i.EC2InstanceID] = s.Loop.Now()
@@ -144,7 +144,7 @@ func (s *scaled) group() *cluster.AutoScalingGroup {
 	running := s.running
 	s.running = nil // it is the simulator that looks
 	defer func() { s.running = running }()
-	got, err := s.Fleet.DescribeGroups(context.Background(), []string{scaledGroup})
+	got, err := s.AWS.Groups.DescribeGroups(context.Background(), []string{scaledGroup})
 	if err != nil || len(got) != 1 {
 		s.checker.fail("describing the group: %v, %v", got, err)
 		return &cluster.AutoScalingGroup{}
@@ -220,7 +220,7 @@ func (s *scaled) off() {
 		s.checker.fail("C7: managed scaling is off, and the desired capacity changes")
 	}
 	low, high := cluster.ScalingAlarms(clusterName, scaledProvider)
-	left, err := s.Fleet.DescribeAlarms(context.Background(), []string{low, high})
+	left, err := s.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(left) > 0 || s.judge.policy != nil {
 		s.checker.fail("C1: managed scaling is off, and there are alarms %v, policy %v, %v", left, s.judge.policy, err)
 	}

@@ -19,7 +19,7 @@ func (g *trackedGroups) PutTrackingPolicy(ctx context.Context, p cluster.Trackin
 	running := g.judge.running
 	g.judge.running = nil
 	defer func() { g.judge.running = running }()
-	alarms, err := g.judge.Fleet.DescribeAlarms(context.Background(), []string{low, high})
+	alarms, err := g.judge.AWS.CloudWatch.DescribeAlarms(context.Background(), []string{low, high})
 	if err != nil || len(alarms) > 0 {
 		g.judge.checker.fail("C1: two scalers are in charge: a target tracking policy is made beside the alarms %v, %v", alarms, err)
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/ec2"
 )
 
-var oneZone = fleet.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
+var oneZone = ec2.Machine{Type: "sim.small", CPU: 2000, Memory: 2048, Zones: []string{"us-east-1a"}}
 
 // TestServices shows what the page on services says of REPLICA services, on a whole installation.
 func TestServices(t *testing.T) {
@@ -21,12 +21,12 @@ func TestServices(t *testing.T) {
 		s.runs("web", 4)
 		s.pass(time.Minute)
 		gone := s.tasks("web")[0]
-		if err := s.Fleet.CrashTask(gone.ECSID, 1); err != nil {
+		if err := s.AWS.Machines.CrashTask(gone.ECSID, 1); err != nil {
 			t.Fatal(err)
 		}
 		s.await("one is gone", time.Minute, func() bool { return s.checker.ended[gone.ID] })
 		s.runs("web", 4)
-		if err := s.Fleet.KillInstance(s.tasks("web")[0].Instance); err != nil {
+		if err := s.AWS.Machines.KillInstance(s.tasks("web")[0].Instance); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(10 * time.Second)
@@ -37,7 +37,7 @@ func TestServices(t *testing.T) {
 		s.create("web", "checked:1", 3)
 		s.rests("web")
 		bad := s.tasks("web")[0]
-		if err := s.Fleet.SetHealth(bad.ECSID, false); err != nil {
+		if err := s.AWS.Machines.SetHealth(bad.ECSID, false); err != nil {
 			t.Fatal(err)
 		}
 		s.await("a replacement is started", 2*time.Minute, func() bool { return len(s.tasks("web")) == 4 })
@@ -56,7 +56,7 @@ func TestServices(t *testing.T) {
 		s.create("web", "checked:1", 5, percentages(0, 100))
 		s.rests("web")
 		for _, bad := range s.tasks("web")[:2] {
-			if err := s.Fleet.SetHealth(bad.ECSID, false); err != nil {
+			if err := s.AWS.Machines.SetHealth(bad.ECSID, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -183,7 +183,7 @@ func TestServices(t *testing.T) {
 		s.create("web", "checked:1", 3)
 		s.rests("web")
 		lost := s.tasks("web")[0]
-		if err := s.Fleet.Disconnect(lost.Instance); err != nil {
+		if err := s.AWS.Machines.Disconnect(lost.Instance); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(9 * time.Minute)
@@ -193,7 +193,7 @@ func TestServices(t *testing.T) {
 		s.await("it is replaced", 5*time.Minute, func() bool {
 			return len(s.tasks("web", isRunning, func(t *cluster.Task) bool { return t.Instance != lost.Instance })) == 3
 		})
-		if err := s.Fleet.Reconnect(lost.Instance); err != nil {
+		if err := s.AWS.Machines.Reconnect(lost.Instance); err != nil {
 			t.Fatal(err)
 		}
 		s.await("the old one stops", 5*time.Minute, func() bool { return len(s.tasks("web")) == 3 })
@@ -208,7 +208,7 @@ func TestDaemonServices(t *testing.T) {
 		s.runs("agent", 3)
 		s.drain(s.ids()[0])
 		s.await("the draining one has none", 5*time.Minute, func() bool { return len(s.tasks("agent", on(s.ids()[0]))) == 0 })
-		if _, err := s.Fleet.AddInstances(clusterName, 1, machine); err != nil {
+		if _, err := s.AWS.Machines.AddInstances(clusterName, 1, machine); err != nil {
 			t.Fatal(err)
 		}
 		s.runs("agent", 3)
@@ -219,7 +219,7 @@ func TestDaemonServices(t *testing.T) {
 		s.create("web", "big:1", 3) // two fit on an instance
 		s.runs("agent", 1)
 		s.await("the daemon and one replica run", 2*time.Minute, func() bool { return len(s.tasks("web", isRunning)) == 1 })
-		if err := s.Fleet.CrashTask(s.tasks("agent")[0].ECSID, 1); err != nil {
+		if err := s.AWS.Machines.CrashTask(s.tasks("agent")[0].ECSID, 1); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(2 * time.Minute)

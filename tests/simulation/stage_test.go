@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -23,7 +23,7 @@ type stage struct {
 }
 
 // newStage has a cluster of n of the machines.
-func newStage(t *testing.T, n int, m fleet.Machine) *stage {
+func newStage(t *testing.T, n int, m ec2.Machine) *stage {
 	t.Helper()
 	if replaying() {
 		t.Skip("one seed is being replayed")
@@ -87,7 +87,7 @@ func (s *stage) update(name string, change operation.UpdateService) {
 // call makes a request of the fleet's own ECS API, behind Berth's back.
 func (s *stage) call(op, body string) {
 	s.t.Helper()
-	if status, answer := s.Fleet.Endpoint().Serve(context.Background(), op, []byte(body)); status != http.StatusOK {
+	if status, answer := s.AWS.ECS.Endpoint().Serve(context.Background(), op, []byte(body)); status != http.StatusOK {
 		s.t.Fatalf("%s: %s", op, answer)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -92,7 +93,7 @@ func (p Pool) sizes() cluster.Sizes {
 }
 
 // machine is what the pool's nodes are.
-func (p Pool) machine() fleet.Machine {
+func (p Pool) machine() ec2.Machine {
 	m := machine
 	m.Zones = nil
 	for z := range p.Zones {
@@ -114,7 +115,7 @@ type upgrading struct {
 	// blocks end what keeps tasks on nodes.
 	blocks []func()
 	deny   map[string]bool // operations refused for lack of rights
-	launch func() fleet.LaunchFault
+	launch func() autoscaling.LaunchFault
 	sick   bool // agents leave as soon as they have come
 	lost   bool // the group, or what it launches from, is gone for good
 	// strikes counts the calls of node-group-upgrade that change something; it dies after the one numbered dieAfter.
@@ -147,14 +148,14 @@ func (u *upgrading) furnish() error {
 	}
 	u.register()
 	s := u.pool.sizes()
-	arn, err := u.Fleet.AddGroup(fleet.GroupSpec{
+	arn, err := u.AWS.Groups.AddGroup(autoscaling.GroupSpec{
 		Name: groupName, Cluster: clusterName, Machine: u.pool.machine(), Min: s.Min, Max: s.Max, Desired: s.Desired, Image: firstImage,
 		Protects: u.pool.Scaled, Rebalances: u.pool.Rebalances,
 	})
 	if err != nil {
 		return err
 	}
-	u.Fleet.SetLaunchFaults(u.launchFault)
+	u.AWS.Groups.SetLaunchFaults(u.launchFault)
 	u.Runtime.Start()
 	u.until(u.Loop.Now().Add(time.Minute))
 	if u.pool.Scaled {

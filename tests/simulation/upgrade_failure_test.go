@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
 )
 
 // Each cause of a failure ends an update with its code and what is to blame, leaves the group as it was or says why not, and
@@ -144,7 +144,7 @@ func (s *upgradeStage) remove(form url.Values) {
 // failing has all launches fail in one of the ways.
 func (s *upgradeStage) failing(n int) {
 	s.judge.launching(launchFaults[n])
-	s.launch = func() fleet.LaunchFault { return launchFaults[n] }
+	s.launch = func() autoscaling.LaunchFault { return launchFaults[n] }
 }
 
 // Force stops what does not leave, but for protected tasks, which it stops where it says so.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
 	"berth/shared/state"
 )
 
@@ -76,14 +76,14 @@ func (u *upgrading) blockStandalone(a Action) {
 func (u *upgrading) blockForeign(a Action) {
 	u.judge.blocked = true
 	before := map[string]bool{}
-	for _, t := range u.Fleet.Truth(clusterName) {
+	for _, t := range u.AWS.Machines.Truth(clusterName) {
 		before[t.ID] = true
 	}
 	a.Pick = a.Pick / 14 * 14 // of the family small
 	u.foreignTask(a)
-	for _, t := range u.Fleet.Truth(clusterName) {
+	for _, t := range u.AWS.Machines.Truth(clusterName) {
 		if !before[t.ID] {
-			u.blocks = append(u.blocks, func() { _ = u.Fleet.StopTask(context.Background(), clusterName, t.ID, "done") })
+			u.blocks = append(u.blocks, func() { _ = u.AWS.ECS.StopTask(context.Background(), clusterName, t.ID, "done") })
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (u *upgrading) burst(a Action) {
 }
 
 // launchFaults are the ways in which launches fail for a while, in Auto Scaling's words.
-var launchFaults = []fleet.LaunchFault{
+var launchFaults = []autoscaling.LaunchFault{
 	{Reason: "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient capacity in the " +
 		"Availability Zone you requested. Launching EC2 instance failed."},
 	{Reason: "Could not launch On-Demand Instances. InstanceLimitExceeded - Your quota allows for 0 more running instance(s). Launching EC2 instance failed."},
@@ -156,16 +156,16 @@ var launchFaults = []fleet.LaunchFault{
 func (u *upgrading) failLaunches(a Action) {
 	f := launchFaults[a.Pick%uint64(len(launchFaults))]
 	u.judge.launching(f)
-	u.launch = func() fleet.LaunchFault { return f }
+	u.launch = func() autoscaling.LaunchFault { return f }
 	u.Loop.After(time.Duration(2+6*a.N)*time.Minute, func() { u.launch = nil })
 }
 
 // launchFault is what goes wrong with one launch.
-func (u *upgrading) launchFault(string, int64) fleet.LaunchFault {
+func (u *upgrading) launchFault(string, int64) autoscaling.LaunchFault {
 	if u.launch != nil {
 		return u.launch()
 	}
-	var f fleet.LaunchFault
+	var f autoscaling.LaunchFault
 	switch c := u.chaos; {
 	case c.hit(LaunchFails):
 		f = launchFaults[c.below(LaunchFails, 3)]
@@ -191,13 +191,13 @@ func (u *upgrading) registered(i *cluster.Instance) {
 	}
 	if u.sick || u.chaos.hit(LaunchSick) {
 		u.judge.disturbed = true
-		_ = u.Fleet.Disconnect(i.ID)
+		_ = u.AWS.Machines.Disconnect(i.ID)
 	}
 }
 
 // attribute sets one behind Berth's back.
 func (u *upgrading) attribute(instance, name, value string) {
-	if err := u.Fleet.PutAttribute(context.Background(), clusterName, instance, name, value); err != nil {
+	if err := u.AWS.ECS.PutAttribute(context.Background(), clusterName, instance, name, value); err != nil {
 		u.checker.fail("%v", err)
 	}
 }

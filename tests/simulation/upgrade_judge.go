@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/nodegroup"
+	"berth/shared/sim/autoscaling"
 	"berth/shared/state"
 )
 
@@ -68,7 +68,7 @@ func (j *upgradeJudge) minute() {
 }
 
 // launching is called for each launch that something is wrong with.
-func (j *upgradeJudge) launching(f fleet.LaunchFault) {
+func (j *upgradeJudge) launching(f autoscaling.LaunchFault) {
 	switch {
 	case f.Reason != "":
 		j.codes[f.Reason] = true

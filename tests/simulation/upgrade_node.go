@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/fleet"
 	"berth/shared/nodegroup"
+	"berth/shared/sim/ecs"
 )
 
 // node is an instance of the group as it really is.
 type node struct {
 	cluster.GroupInstance
 	row   *cluster.Instance // as ECS has it; nil where it is not registered
-	tasks []fleet.TaskTruth // that are not STOPPED
+	tasks []ecs.TaskTruth   // that are not STOPPED
 	empty time.Time         // when the last of its tasks stopped that somebody could have known of, as far as ECS remembers
 }
 
@@ -33,7 +33,7 @@ func (j *upgradeJudge) group() *cluster.AutoScalingGroup {
 	outer := j.running
 	j.running = nil // the simulator itself is looking
 	defer func() { j.running = outer }()
-	got, err := j.Fleet.DescribeGroups(context.Background(), []string{groupName})
+	got, err := j.AWS.Groups.DescribeGroups(context.Background(), []string{groupName})
 	if err != nil || len(got) == 0 {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (j *upgradeJudge) nodes() (out []*node) {
 			by[n.row.ID] = n
 		}
 	}
-	for _, t := range j.Fleet.Truth(clusterName) {
+	for _, t := range j.AWS.Machines.Truth(clusterName) {
 		switch n := by[t.Instance]; {
 		case n == nil:
 		case t.Last != cluster.TaskStopped:
@@ -74,9 +74,9 @@ func (j *upgradeJudge) registrations() map[string]*cluster.Instance {
 	j.running = nil
 	defer func() { j.running = outer }()
 	out := map[string]*cluster.Instance{}
-	ids, _ := j.Fleet.ListInstances(context.Background(), clusterName)
+	ids, _ := j.AWS.ECS.ListInstances(context.Background(), clusterName)
 	for part := range slices.Chunk(ids, 100) {
-		rows, err := j.Fleet.DescribeInstances(context.Background(), clusterName, part)
+		rows, err := j.AWS.ECS.DescribeInstances(context.Background(), clusterName, part)
 		if err != nil {
 			j.checker.fail("describing instances: %v", err)
 		}

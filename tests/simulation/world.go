@@ -14,9 +14,9 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim/kernel"
 	"berth/shared/state"
 )
 
@@ -182,8 +182,8 @@ func newWorld(r Run) (*World, error) {
 	if r.Upgrade {
 		w.upgrades = newUpgrades(w, w.shape())
 	}
-	w.Fleet.SetCallFaults(w.callFaults())
-	w.Fleet.SetBehaviour(w.behaviour)
+	w.AWS.SetCallFaults(w.callFaults())
+	w.AWS.Machines.SetBehaviour(w.behaviour)
 	return w, nil
 }
 
@@ -260,7 +260,7 @@ func (w *World) furnish() error {
 		return err
 	}
 	for range n + w.rng.IntN(6) {
-		if _, err := w.Fleet.AddInstances(clusterName, 1, domained(w.rng)); err != nil {
+		if _, err := w.AWS.Machines.AddInstances(clusterName, 1, domained(w.rng)); err != nil {
 			return err
 		}
 	}
@@ -287,10 +287,10 @@ func (w *World) until(t time.Time) {
 // heal ends all faults: agents are connected again, every call works.
 func (w *World) heal() {
 	w.chaos.active = false
-	w.Fleet.SetCallFaults(fleet.CallFaults{})
+	w.AWS.SetCallFaults(kernel.CallFaults{})
 	for _, i := range w.instances() {
 		if !i.AgentConnected {
-			_ = w.Fleet.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
+			_ = w.AWS.Machines.Reconnect(i.ID) // one that has gone meanwhile needs no reconnection
 		}
 	}
 	w.calmHealth()

@@ -15,9 +15,10 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -187,7 +188,7 @@ func (w *world) machines() {
 		w.ecs("CreateCluster", `{"clusterName":"`+name+`","tags":[{"key":"team","value":"harbour"}]}`)
 	}
 	for n, domain := range []string{"fd:/dc1/r0", "fd:/dc1/r1", "fd:/dc2/r0", "fd:/dc2/r1"} {
-		w.front = append(w.front, must(w.Fleet.AddInstances(shop, 2, fleet.Machine{
+		w.front = append(w.front, must(w.AWS.Machines.AddInstances(shop, 2, ec2.Machine{
 			Type: "m5.xlarge", Zones: []string{"us-east-1" + string(rune('a'+n%3))}, ENIs: 4, Metrics: map[string]int64{"connections": 1000},
 			Attributes: map[string]string{
 				"berth.fault-domain": domain, "berth.upgrade-domain": fmt.Sprint("ud", n), "berth.node-type": "front",
@@ -195,20 +196,20 @@ func (w *world) machines() {
 			},
 		}))(w)...)
 	}
-	must(w.Fleet.AddInstances(shop, 1, fleet.Machine{Type: "g4dn.xlarge"}))(w)
+	must(w.AWS.Machines.AddInstances(shop, 1, ec2.Machine{Type: "g4dn.xlarge"}))(w)
 	w.own("PutClusterConfiguration", `{"cluster":"shop","configuration":{
 		"nodeTypes":{"front":{"capacities":{"sessions":500},"placementProperties":{"tier":"1"}}},"nodeBufferPercentage":{"connections":0.1},
 		"nodeOverbookingPercentage":{"sessions":0.2},"metricBalancingThresholds":{"connections":3},"metricActivityThresholds":{"connections":100},
 		"constraintPriorities":{"placementConstraint":0,"capacity":0,"faultDomain":1,"upgradeDomain":1}}}`)
-	scaled := must(w.Fleet.AddGroup(fleet.GroupSpec{
-		Name: "spot-group", Cluster: shop, Machine: fleet.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3, Protects: true,
+	scaled := must(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
+		Name: "spot-group", Cluster: shop, Machine: ec2.Machine{Type: "m5.large"}, Min: 1, Max: 6, Desired: 3, Protects: true,
 	}))(w)
 	w.ecs("CreateCapacityProvider", `{"name":"spot","autoScalingGroupProvider":{"autoScalingGroupArn":"`+scaled+`",
 		"managedScaling":{"status":"ENABLED","targetCapacity":90,"instanceWarmupPeriod":60},"managedTerminationProtection":"ENABLED","managedDraining":"ENABLED"},
 		"tags":[{"key":"berth:consolidation","value":"true"}]}`)
 	w.ecs("PutClusterCapacityProviders", `{"cluster":"shop","capacityProviders":["spot"],"defaultCapacityProviderStrategy":[]}`)
-	must(w.Fleet.AddGroup(fleet.GroupSpec{
-		Name: "yard-group", Cluster: yard, Machine: fleet.Machine{Type: "m5.large"}, Max: 8, Desired: 3,
+	must(w.AWS.Groups.AddGroup(autoscaling.GroupSpec{
+		Name: "yard-group", Cluster: yard, Machine: ec2.Machine{Type: "m5.large"}, Max: 8, Desired: 3,
 	}))(w)
 	w.pass(2 * time.Minute)
 }
@@ -233,9 +234,9 @@ func (w *world) definitions() {
 }
 
 func (w *world) services() {
-	group := must(w.Fleet.CreateTargetGroup("web", "instance", 30*time.Second))(w)
-	registry := must(w.Fleet.CreateRegistry("vpc", true))(w)
-	w.check(w.Fleet.PutAlarm("errors", time.Minute, 2))
+	group := must(w.AWS.TargetGroups.CreateTargetGroup("web", "instance", 30*time.Second))(w)
+	registry := must(w.AWS.Registries.CreateRegistry("vpc", true))(w)
+	w.check(w.AWS.CloudWatch.PutAlarm("errors", time.Minute, 2))
 	w.ecs("CreateService", `{"cluster":"shop","serviceName":"web","taskDefinition":"web","desiredCount":6,"clientToken":"web-1",
 		"loadBalancers":[{"targetGroupArn":"`+group+`","containerName":"app","containerPort":80}],"healthCheckGracePeriodSeconds":30,
 		"deploymentConfiguration":{"maximumPercent":150,"minimumHealthyPercent":50,"deploymentCircuitBreaker":{"enable":true,"rollback":true},
@@ -291,7 +292,7 @@ func (w *world) tasks() {
 	w.ecs("RunTask", `{"cluster":"shop","taskDefinition":"half","count":10,"capacityProviderStrategy":[{"capacityProvider":"spot","weight":1}]}`)
 	instances := w.arnsIn(w.ecs("ListContainerInstances", `{"cluster":"shop"}`))
 	w.ecs("StartTask", `{"cluster":"shop","taskDefinition":"agent","containerInstances":["`+instances[0]+`"],"group":"hand"}`)
-	must(w.Fleet.StartTask(w.Context(), cluster.StartCall{
+	must(w.AWS.ECS.StartTask(w.Context(), cluster.StartCall{
 		Cluster: shop, TaskDefinition: "agent", Instances: []string{w.front[2], w.front[5]}, StartedBy: "someone-else",
 	}))(w)
 	w.pass(time.Minute)
@@ -303,9 +304,9 @@ func (w *world) tasks() {
 
 // trouble drains an instance, loses another, and has a third disconnected.
 func (w *world) trouble() {
-	w.check(w.Fleet.Disconnect(w.front[0]))
-	w.check(w.Fleet.KillInstance(w.front[2]))
-	w.check(w.Fleet.Resize(w.front[4], 4096, 12000))
+	w.check(w.AWS.Machines.Disconnect(w.front[0]))
+	w.check(w.AWS.Machines.KillInstance(w.front[2]))
+	w.check(w.AWS.Machines.Resize(w.front[4], 4096, 12000))
 	w.ecs("UpdateContainerInstancesState", `{"cluster":"shop","containerInstances":["`+w.front[6]+`"],"status":"DRAINING"}`)
 	w.pass(30 * time.Second)
 	w.ecs("UpdateService", `{"cluster":"shop","service":"web","taskDefinition":"agent","forceNewDeployment":true}`)

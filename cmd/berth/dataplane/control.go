@@ -9,7 +9,8 @@ import (
 	"net/http"
 	"strings"
 
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 // newHandler answers ECS's protocol at /, and below /fleet/ what ECS has no call for:
@@ -22,19 +23,19 @@ import (
 //	POST   /fleet/tasks/ID/exit             {"exitCode"}: the task ends by itself
 //	POST   /fleet/tasks/ID/target           {"reason"}: it fails the checks of its target groups; passes them where empty
 //
-// At / it also answers other protocols, as far as [fleet.Fleet.Protocols] does.
+// At / it also answers other protocols, as far as [sim.AWS.Protocols] does.
 //
 // Ids are those of ECS. A body, {} at least, is JSON and says so in its Content-Type, which keeps web pages out.
-func newHandler(f *fleet.Fleet, log *slog.Logger) http.Handler {
-	ecs := f.Endpoint()
+func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
+	ecs := f.ECS.Endpoint()
 	ecs.Loopback, ecs.Logger = true, log
 	mux := http.NewServeMux()
 	mux.Handle("/", f.Protocols(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
-	mux.HandleFunc("DELETE /fleet/instances/{id}", on(f.KillInstance))
-	mux.HandleFunc("POST /fleet/instances/{id}/crash", on(f.CrashInstance))
-	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", on(f.Disconnect))
-	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", on(f.Reconnect))
+	mux.HandleFunc("DELETE /fleet/instances/{id}", on(f.Machines.KillInstance))
+	mux.HandleFunc("POST /fleet/instances/{id}/crash", on(f.Machines.CrashInstance))
+	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", on(f.Machines.Disconnect))
+	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", on(f.Machines.Reconnect))
 	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
 	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +72,7 @@ func on(act func(id string) error) http.HandlerFunc {
 	}
 }
 
-func addInstances(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
+func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	in := struct {
 		Cluster string
 		Count   int
@@ -85,7 +86,7 @@ func addInstances(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "count must be 1 to 5000")
 		return
 	}
-	ids, err := f.AddInstances(in.Cluster, in.Count, fleet.Machine{Type: in.Type, Zones: in.Zones})
+	ids, err := f.Machines.AddInstances(in.Cluster, in.Count, ec2.Machine{Type: in.Type, Zones: in.Zones})
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
 		return
@@ -95,20 +96,20 @@ func addInstances(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
 
 const maxNodes = 5000
 
-func exitTask(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
+func exitTask(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ ExitCode int }
 	if !read(w, r, &in) {
 		return
 	}
-	on(func(id string) error { return f.CrashTask(id, in.ExitCode) })(w, r)
+	on(func(id string) error { return f.Machines.CrashTask(id, in.ExitCode) })(w, r)
 }
 
-func failTarget(f *fleet.Fleet, w http.ResponseWriter, r *http.Request) {
+func failTarget(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ Reason string }
 	if !read(w, r, &in) {
 		return
 	}
-	on(func(id string) error { return f.SetTargetHealth(id, in.Reason) })(w, r)
+	on(func(id string) error { return f.Machines.SetTargetHealth(id, in.Reason) })(w, r)
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) bool {

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"berth/shared/awsapi/eventbus"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 // Options say what fleet to serve, and where.
 type Options struct {
-	// Fleet is the fleet's own options; Clock and Emit are set here.
-	Fleet fleet.Options
+	// AWS is what is simulated; Clock and Emit are set here.
+	AWS sim.Options
 	// Listener is where the protocol is served; it is closed in the end.
 	Listener net.Listener
 	// Bus gets the events.
@@ -27,7 +28,7 @@ type Options struct {
 	// Cluster is made sure to be there with at least Nodes instances of Machine, unless Nodes is 0.
 	Cluster string
 	Nodes   int
-	Machine fleet.Machine
+	Machine ec2.Machine
 	// Ready is called once, when calls are answered.
 	Ready func(endpoint string, added int)
 	Log   *slog.Logger
@@ -46,8 +47,8 @@ const lastReports = 5 * time.Second
 // Serve answers until ctx ends.
 func Serve(ctx context.Context, o Options) (err error) {
 	reports := newReporter(o.Bus, o.Log)
-	o.Fleet.Clock, o.Fleet.Emit = clock{}, reports.add
-	f, err := fleet.Open(o.Fleet)
+	o.AWS.Clock, o.AWS.Emit = clock{}, reports.add
+	f, err := sim.Open(o.AWS)
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
@@ -67,7 +68,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	return serve(ctx, o, f, added)
 }
 
-func serve(ctx context.Context, o Options, f *fleet.Fleet, added int) error {
+func serve(ctx context.Context, o Options, f *sim.AWS, added int) error {
 	server := &http.Server{Handler: newHandler(f, o.Log), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(o.Listener) }()
@@ -85,26 +86,26 @@ func serve(ctx context.Context, o Options, f *fleet.Fleet, added int) error {
 	return server.Close()
 }
 
-func prepare(ctx context.Context, f *fleet.Fleet, o Options) (added int, err error) {
+func prepare(ctx context.Context, f *sim.AWS, o Options) (added int, err error) {
 	if o.Nodes == 0 {
 		return 0, nil
 	}
-	active, err := f.ClusterActive(ctx, o.Cluster)
+	active, err := f.ECS.ClusterActive(ctx, o.Cluster)
 	if err != nil {
 		return 0, err
 	}
 	if !active {
-		status, answer := f.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
+		status, answer := f.ECS.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(o.Cluster)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", o.Cluster, answer)
 		}
 	}
-	ids, err := f.ListInstances(ctx, o.Cluster)
+	ids, err := f.ECS.ListInstances(ctx, o.Cluster)
 	if err != nil {
 		return 0, err
 	}
 	if added = max(0, o.Nodes-len(ids)); added > 0 {
-		_, err = f.AddInstances(o.Cluster, added, o.Machine)
+		_, err = f.Machines.AddInstances(o.Cluster, added, o.Machine)
 	}
 	return added, err
 }

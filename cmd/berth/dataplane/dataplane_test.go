@@ -24,7 +24,8 @@ import (
 	"berth/cmd/berth/dataplane"
 	"berth/shared/awsapi/eventbus"
 	"berth/shared/cluster"
-	"berth/shared/fleet"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
 )
 
 var keys = credentials.NewStaticCredentialsProvider("any", "any", "")
@@ -110,11 +111,11 @@ func serve(t *testing.T, refusals int) *served {
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- dataplane.Serve(ctx, dataplane.Options{
-			Fleet: fleet.Options{
+			AWS: sim.Options{
 				Account: cluster.Account{ID: "123456789012", Region: "us-east-1"}, Source: "test.fleet", Seed: 1,
 				MinStart: time.Millisecond, MaxStart: 2 * time.Millisecond,
 			},
-			Listener: listener, Cluster: "default", Nodes: 2, Machine: fleet.Machine{Type: "t3.medium"},
+			Listener: listener, Cluster: "default", Nodes: 2, Machine: ec2.Machine{Type: "t3.medium"},
 			Bus: &eventbus.Bus{Client: eventbridge.New(eventbridge.Options{
 				Region: "us-east-1", BaseEndpoint: &bus.URL, Credentials: keys, Retryer: aws.NopRetryer{},
 			})},

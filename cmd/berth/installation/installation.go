@@ -20,7 +20,6 @@ import (
 	"berth/shared/awsevent"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
 	"berth/shared/handler/dispatch"
@@ -30,6 +29,9 @@ import (
 	"berth/shared/handler/placement"
 	"berth/shared/handler/taskstatechange"
 	"berth/shared/handler/throttling"
+	"berth/shared/sim"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 	"berth/shared/wire"
 	"berth/shared/wire/awsjson"
@@ -49,7 +51,7 @@ type Options struct {
 	// Settings are handler.DefaultSettings where nil. Parameters override those of template.yaml.
 	Settings   *handler.Settings
 	Parameters map[string]string
-	Fleet      fleet.Options // Clock, Emit, Path, Source and Account are set here
+	AWS        sim.Options // Clock, Emit, Path, Source and Account are set here
 	Log        *slog.Logger
 
 	// NewID gives request ids; random where nil.
@@ -78,11 +80,19 @@ type Groups interface {
 	handler.Metrics
 }
 
+// groupPorts are the services of the simulated AWS that together are [Groups].
+type groupPorts struct {
+	*autoscaling.Groups
+	*ec2.Templates
+	handler.Metrics
+	handler.Hosts
+}
+
 // Installation is an embedded Berth.
 type Installation struct {
 	Loop    *embedded.Loop
 	Store   *embedded.Store
-	Fleet   *fleet.Fleet
+	AWS     *sim.AWS
 	Runtime *embedded.Runtime
 	API     *api.Handler
 	// NodeGroups is the EKS API.
@@ -108,7 +118,7 @@ func Open(o Options) (*Installation, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading template.yaml: %w", err), i.Close())
 	}
-	if err := i.openFleet(); err != nil {
+	if err := i.openAWS(); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	if err := i.wire(wiring); err != nil {
@@ -164,8 +174,8 @@ type loopClock struct{ *embedded.Loop }
 
 func (c loopClock) After(d time.Duration, f func()) { c.Loop.After(d, f) }
 
-func (i *Installation) openFleet() error {
-	o := i.options.Fleet
+func (i *Installation) openAWS() error {
+	o := i.options.AWS
 	o.Clock = loopClock{i.Loop}
 	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource, i.options.Account, i.options.Seed
 	o.Path = i.options.file("fleet.db")
@@ -175,7 +185,7 @@ func (i *Installation) openFleet() error {
 		}
 	}
 	var err error
-	i.Fleet, err = fleet.Open(o)
+	i.AWS, err = sim.Open(o)
 	return err
 }
 
@@ -188,16 +198,17 @@ func (i *Installation) state(function string) state.State {
 
 func (i *Installation) ecs(function string) handler.ECS {
 	if w := i.options.WrapECS; w != nil {
-		return w(function, i.Fleet)
+		return w(function, i.AWS.ECS)
 	}
-	return i.Fleet
+	return i.AWS.ECS
 }
 
 func (i *Installation) groups(function string) Groups {
+	ports := groupPorts{i.AWS.Groups, i.AWS.Templates, i.AWS.CloudWatch, i.AWS.ECS}
 	if w := i.options.WrapGroups; w != nil {
-		return w(function, i.Fleet)
+		return w(function, ports)
 	}
-	return i.Fleet
+	return ports
 }
 
 func (i *Installation) clock(function string) handler.Clock {
@@ -221,9 +232,9 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		NewID: i.options.NewID, Log: i.options.Log,
 	}
 	i.NodeGroups = &api.NodeGroups{Handler: i.API}
-	i.Server = i.Fleet.Protocols(wire.NewServer(wire.ServerOptions{
+	i.Server = i.AWS.Protocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: i.options.Account, ECS: forwarder{i.Fleet.Endpoint()}, Logger: i.log("api"), Resources: ecsapi.Resources{
+			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.log("api"), Resources: ecsapi.Resources{
 				Clusters: i.API, Services: i.API, Deployments: i.API, Tasks: i.API, TaskProtections: i.API, Tags: i.API,
 				CapacityProviders: i.API, ClusterProviders: i.API,
 			},
@@ -305,7 +316,7 @@ func (i *Installation) log(function string) *slog.Logger {
 
 func (i *Installation) dispatch(name string) *dispatch.Handler {
 	return &dispatch.Handler{
-		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Groups: i.groups(name), Bus: i.options.Bus,
+		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Groups: i.groups(name), Bus: i.options.Bus,
 		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
 	}
 }
@@ -313,7 +324,7 @@ func (i *Installation) dispatch(name string) *dispatch.Handler {
 func (i *Installation) healthCheck() *healthcheck.Handler {
 	const name = "health-check"
 	return &healthcheck.Handler{
-		State: i.state(name), LoadBalancers: i.Fleet, Registries: i.Fleet, Alarms: i.Fleet, Clock: i.clock(name),
+		State: i.state(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clock(name),
 		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }
@@ -396,8 +407,8 @@ func (i *Installation) wakeAgain(ctx context.Context) error {
 // Close ends the installation; the loop must have stopped.
 func (i *Installation) Close() error {
 	var failed []error
-	if i.Fleet != nil {
-		failed = append(failed, i.Fleet.Close())
+	if i.AWS != nil {
+		failed = append(failed, i.AWS.Close())
 	}
 	if i.Store != nil {
 		failed = append(failed, i.Store.Close())
@@ -407,23 +418,23 @@ func (i *Installation) Close() error {
 
 // Cluster makes sure that the cluster is there and has at least n instances of the machine; it returns how many it
 // added.
-func (i *Installation) Cluster(ctx context.Context, name string, n int, m fleet.Machine) (added int, err error) {
-	active, err := i.Fleet.ClusterActive(ctx, name)
+func (i *Installation) Cluster(ctx context.Context, name string, n int, m ec2.Machine) (added int, err error) {
+	active, err := i.AWS.ECS.ClusterActive(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	if !active {
-		status, answer := i.Fleet.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(name)+`}`))
+		status, answer := i.AWS.ECS.Endpoint().Serve(ctx, "CreateCluster", []byte(`{"clusterName":`+strconv.Quote(name)+`}`))
 		if status != http.StatusOK {
 			return 0, fmt.Errorf("creating cluster %s: %s", name, answer)
 		}
 	}
-	ids, err := i.Fleet.ListInstances(ctx, name)
+	ids, err := i.AWS.ECS.ListInstances(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	if added = max(0, n-len(ids)); added > 0 {
-		if _, err := i.Fleet.AddInstances(name, added, m); err != nil {
+		if _, err := i.AWS.Machines.AddInstances(name, added, m); err != nil {
 			return 0, err
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"berth/cmd/berth/installation"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 )
 
 const home = "home"
@@ -31,11 +32,11 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 		{"CreateCluster", `{"clusterName":"home"}`},
 		{"RegisterTaskDefinition", `{"family":"web","containerDefinitions":[{"name":"app","image":"app","cpu":512,"memory":1024}]}`},
 	} {
-		if status, answer := i.Fleet.Endpoint().Serve(t.Context(), c[0], []byte(c[1])); status != 200 {
+		if status, answer := i.AWS.ECS.Endpoint().Serve(t.Context(), c[0], []byte(c[1])); status != 200 {
 			t.Fatalf("%s: %s", c[0], answer)
 		}
 	}
-	arn, err := i.Fleet.AddGroup(fleet.GroupSpec{Name: "group", Cluster: home, Machine: fleet.Machine{Type: "m5.large"}, Max: 20, Protects: true})
+	arn, err := i.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: "group", Cluster: home, Machine: ec2.Machine{Type: "m5.large"}, Max: 20, Protects: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func desired(t *testing.T, i *installation.Installation, n int) {
 
 func group(t *testing.T, i *installation.Installation) *cluster.AutoScalingGroup {
 	t.Helper()
-	got, err := i.Fleet.DescribeGroups(t.Context(), []string{"group"})
+	got, err := i.AWS.Groups.DescribeGroups(t.Context(), []string{"group"})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("groups %v, %v", got, err)
 	}
@@ -115,8 +116,8 @@ func TestManagedScaling(t *testing.T) {
 	})
 	t.Run("FailedAndSlowLaunchesDelayOnly", func(t *testing.T) {
 		i := scaled(t, nil)
-		i.Fleet.SetLaunchFaults(func(_ string, n int64) fleet.LaunchFault {
-			return map[int64]fleet.LaunchFault{
+		i.AWS.Groups.SetLaunchFaults(func(_ string, n int64) autoscaling.LaunchFault {
+			return map[int64]autoscaling.LaunchFault{
 				1: {Reason: "InsufficientInstanceCapacity"}, 2: {Slow: 4 * time.Minute}, 3: {Zone: "eu-west-1z"},
 			}[n]
 		})

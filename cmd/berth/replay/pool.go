@@ -7,7 +7,7 @@ import (
 
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
-	"berth/shared/fleet"
+	"berth/shared/sim/ec2"
 )
 
 // pool is one kind of node, of which there is a group.
@@ -42,7 +42,7 @@ func poolsOf(nodes []trace.Node) []*pool {
 	return out
 }
 
-func (p *pool) machine() fleet.Machine {
+func (p *pool) machine() ec2.Machine {
 	m := machine(p.node, 0)
 	m.Type, m.Zones = "trace."+p.name, nil
 	return m

@@ -13,10 +13,10 @@ import (
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/handler/api"
 	"berth/shared/operation"
+	"berth/shared/sim/ec2"
 )
 
 // clusterName is the cluster that a replay makes.
@@ -92,11 +92,11 @@ func open(o Options) (*run, error) {
 
 // prepare makes the cluster, an instance per node and a task definition per shape of task, and starts the functions.
 func (r *run) prepare(ctx context.Context) error {
-	if _, err := r.Cluster(ctx, clusterName, 0, fleet.Machine{}); err != nil {
+	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	for n, node := range r.Nodes {
-		if _, err := r.Fleet.AddInstances(clusterName, 1, machine(node, n)); err != nil {
+		if _, err := r.AWS.Machines.AddInstances(clusterName, 1, machine(node, n)); err != nil {
 			return fmt.Errorf("node %s: %w", node.Name, err)
 		}
 	}
@@ -114,8 +114,8 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 // machine is a node as a container instance.
-func machine(n trace.Node, number int) fleet.Machine {
-	m := fleet.Machine{
+func machine(n trace.Node, number int) ec2.Machine {
+	m := ec2.Machine{
 		Type: "trace.node", CPU: n.CPUMilli, Memory: n.MemoryMiB, GPUs: n.GPUs,
 		Zones: []string{"us-east-1" + string(rune('a'+number%3))},
 	}

@@ -10,9 +10,10 @@ import (
 	"berth/cmd/berth/trace"
 	"berth/shared/cluster"
 	"berth/shared/embedded"
-	"berth/shared/fleet"
 	"berth/shared/handler"
 	"berth/shared/operation"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/ec2"
 	"berth/shared/state"
 )
 
@@ -104,12 +105,12 @@ func openScaled(o Options) (*scaledRun, error) {
 
 // prepare makes the cluster, its groups with their capacity providers, and a task definition per shape of task.
 func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
-	if _, err := r.Cluster(ctx, clusterName, 0, fleet.Machine{}); err != nil {
+	if _, err := r.Cluster(ctx, clusterName, 0, ec2.Machine{}); err != nil {
 		return err
 	}
 	var names []string
 	for _, p := range r.pools {
-		arn, err := r.Fleet.AddGroup(fleet.GroupSpec{Name: p.name, Cluster: clusterName, Machine: p.machine(), Max: p.nodes, Protects: true})
+		arn, err := r.AWS.Groups.AddGroup(autoscaling.GroupSpec{Name: p.name, Cluster: clusterName, Machine: p.machine(), Max: p.nodes, Protects: true})
 		if err != nil {
 			return err
 		}
@@ -224,7 +225,7 @@ func (r *scaledRun) instances() (n int) {
 	for _, p := range r.pools {
 		names = append(names, p.name)
 	}
-	groups, err := r.Fleet.DescribeGroups(context.Background(), names)
+	groups, err := r.AWS.Groups.DescribeGroups(context.Background(), names)
 	if err != nil {
 		r.failed = errors.Join(r.failed, err)
 	}

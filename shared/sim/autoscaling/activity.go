@@ -1,0 +1,69 @@
+package autoscaling
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+)
+
+// activity is a scaling activity of a group.
+type activity struct {
+	ID, Zone    string
+	Start, End  time.Time
+	Status      string
+	Description string
+	Cause       string `json:",omitempty"`
+	Message     string `json:",omitempty"`
+}
+
+// The statuses of activities, and how many of a group are remembered.
+const (
+	activityRuns   = "InProgress"
+	activityDone   = "Successful"
+	activityFailed = "Failed"
+	keptActivities = 100
+)
+
+func (e *scaler) tellActivity(g *group, a activity) (id string) {
+	a.ID = kernel.UUID(e.kernel.ID("activity", e.kernel.Next("Activities")))
+	g.Activities = append(g.Activities, a)
+	g.Activities = g.Activities[max(0, len(g.Activities)-keptActivities):]
+	return a.ID
+}
+
+// ended has the activity of a launch be over, if it still runs.
+func (g *group) ended(id string, now time.Time) {
+	k := slices.IndexFunc(g.Activities, func(a activity) bool { return a.ID == id })
+	if k >= 0 && g.Activities[k].Status == activityRuns {
+		g.Activities[k].Status, g.Activities[k].End = activityDone, now
+	}
+}
+
+// emitTermination tells of a termination that hooks hold up, an event for each.
+func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
+	hooks := make([]string, 0, len(m.Waits))
+	for name := range m.Waits {
+		hooks = append(hooks, name)
+	}
+	slices.Sort(hooks)
+	for _, hook := range hooks {
+		n := e.kernel.Next("Activities")
+		detail, err := json.Marshal(map[string]string{
+			"LifecycleActionToken": token(hook, m.EC2), "AutoScalingGroupName": g.Name, "LifecycleHookName": hook,
+			"EC2InstanceId": m.EC2, "LifecycleTransition": terminating, "Origin": "AutoScalingGroup", "Destination": "EC2",
+		})
+		if err == nil { // it never fails for strings
+			e.kernel.Emit(kernel.Event{
+				Source: e.EventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name), Version: n, At: now,
+			}, detail)
+		}
+	}
+}
+
+const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
+
+// token is the LifecycleActionToken of a termination.
+func token(hook, ec2 string) string { return kernel.UUID(cluster.Digest("lifecycle", hook, ec2)) }

@@ -1,0 +1,280 @@
+package autoscaling
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+func noGroup(name string) error {
+	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found", name)
+}
+
+// onGroup changes a group by a call of its API.
+func (e *Groups) onGroup(operation, name string, change func(g *group, now time.Time) error) error {
+	return e.kernel.Call(operation, name, func(now time.Time) error {
+		g := e.scaler.groups[name]
+		if g == nil {
+			return noGroup(name)
+		}
+		if err := change(g, now); err != nil {
+			return err
+		}
+		e.scaler.balance(g, now)
+		return nil
+	})
+}
+
+// DescribeGroups gives those of the groups named that are there.
+func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
+	err = e.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
+		for _, name := range names {
+			if g := e.scaler.groups[name]; g != nil {
+				out = append(out, e.scaler.noun(g))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (e *scaler) noun(g *group) *cluster.AutoScalingGroup {
+	d := &cluster.AutoScalingGroup{
+		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects, Tags: maps.Clone(g.Tags),
+		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account().Region)), Template: g.Template,
+		Weighted: slices.ContainsFunc(g.Types, func(t weightedType) bool { return t.Weight != "" }),
+	}
+	for k := range g.Members {
+		m := &g.Members[k]
+		d.Instances = append(d.Instances, cluster.GroupInstance{
+			ID: m.EC2, Type: m.Type, Zone: m.Zone, Lifecycle: m.Lifecycle, Protected: m.Protected, Template: m.Template,
+		})
+	}
+	return d
+}
+
+// SetDesired sets the desired capacity, within the group's minimum and maximum.
+func (e *Groups) SetDesired(_ context.Context, name string, n int) error {
+	return e.onGroup("SetDesiredCapacity", name, func(g *group, _ time.Time) error {
+		switch {
+		case n > g.Max:
+			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", n, g.Max)
+		case n < g.Min:
+			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is below min value %d for the AutoScalingGroup.", n, g.Min)
+		}
+		g.Desired = n
+		return nil
+	})
+}
+
+// SetSizes sets those of minimum, maximum and desired capacity of a group that are given, at once. A desired capacity that is
+// not stays within the others.
+func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange) error {
+	return e.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
+		least, most, desired := g.Min, g.Max, g.Desired
+		for to, from := range map[*int]*int{&least: s.Min, &most: s.Max, &desired: s.Desired} {
+			if from != nil {
+				*to = *from
+			}
+		}
+		if s.Desired == nil {
+			desired = max(least, min(desired, most))
+		}
+		if err := sizes(least, most, desired); err != nil {
+			return err
+		}
+		g.Min, g.Max, g.Desired = least, most, desired
+		return nil
+	})
+}
+
+// UseTemplate has a group launch from a launch template version, ID:VERSION.
+func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
+	return e.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
+		return e.scaler.setTemplate(g, template)
+	})
+}
+
+// setTemplate gives a group a launch template, by id, that it can launch from.
+func (e *scaler) setTemplate(g *group, template string) error {
+	next := *g
+	next.Template = template
+	plan, err := e.launchPlan(&next, template)
+	if err == nil && plan.image == "" {
+		err = cluster.Errorf("", "The request must contain the parameter ImageId")
+	}
+	if err != nil {
+		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", message(err))
+	}
+	g.Template = template
+	return nil
+}
+
+// SetInstanceProtection protects instances in service from scale-in, or releases them: all or none.
+func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []string, protected bool) error {
+	return e.onGroup("SetInstanceProtection", name, func(g *group, _ time.Time) error {
+		for _, id := range ids {
+			switch m := g.member(id); {
+			case m == nil:
+				return cluster.Errorf("ValidationError", "The instance %.32s is not part of Auto Scaling group %s.", id, name)
+			case m.Lifecycle != inService:
+				return cluster.Errorf("ValidationError", "The instance %.32s is not in InService or EnteringStandby or Standby.", id)
+			}
+		}
+		for _, id := range ids {
+			g.member(id).Protected = protected
+		}
+		return nil
+	})
+}
+
+// groupOf is the group that an instance belongs to; empty for none.
+func (e *Groups) groupOf(ec2 string) (name string) {
+	_ = e.kernel.View(func(time.Time) error {
+		for _, g := range e.scaler.groups {
+			if g.member(ec2) != nil {
+				name = g.Name
+			}
+		}
+		return nil
+	})
+	return name
+}
+
+// TerminateInstance terminates an instance; lower takes it off the desired capacity, else it is replaced.
+func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) error {
+	unknown := cluster.Errorf("ValidationError", "Instance Id not found - No managed instance found for instance ID: %.32s", id)
+	name := e.groupOf(id)
+	if name == "" {
+		if err := e.kernel.FailCall("TerminateInstanceInAutoScalingGroup", id); err != nil {
+			return err
+		}
+		return unknown
+	}
+	return e.onGroup("TerminateInstanceInAutoScalingGroup", name, func(g *group, now time.Time) error {
+		m := g.member(id)
+		switch {
+		case m == nil:
+			return unknown
+		case m.Lifecycle == terminatingWait:
+			return nil
+		case lower && g.Desired <= g.Min:
+			return cluster.Errorf("ValidationError", "Currently, desiredSize equals minSize (%d). Terminating instance without replacement will violate group's min size constraint. Either set shouldDecrementDesiredCapacity flag to false or lower group's min size.", g.Min)
+		case lower:
+			g.Desired--
+		}
+		e.scaler.leave(g, m, now, "The instance was to be terminated.")
+		return nil
+	})
+}
+
+// TagGroup sets a tag of the group, which its instances do not get.
+func (e *Groups) TagGroup(_ context.Context, name, key, value string) error {
+	return e.onGroup("CreateOrUpdateTags", name, func(g *group, _ time.Time) error {
+		return g.setTag(key, value, false)
+	})
+}
+
+func (g *group) setTag(key, value string, propagate bool) error {
+	if key == "" || len(key) > 128 || len(value) > 256 {
+		return cluster.Errorf("ValidationError", "A tag's key has 1 to 128 characters, its value at most 256")
+	}
+	if err := checkFaultTag(key, value); err != nil {
+		return err
+	}
+	g.Tags[key], g.Own[key] = value, !propagate
+	return nil
+}
+
+// PutLifecycleHook holds up terminations from now on.
+func (e *Groups) PutLifecycleHook(_ context.Context, h cluster.LifecycleHook) error {
+	return e.putHook(h.Group, h.Name, lifecycleHook{Heartbeat: h.Heartbeat, Result: "CONTINUE"})
+}
+
+func (e *Groups) putHook(name, hook string, h lifecycleHook) error {
+	if hook == "" || len(hook) > 255 || h.Heartbeat < 30*time.Second || h.Heartbeat > 2*time.Hour {
+		return cluster.Errorf("ValidationError", "A lifecycle hook has a name, and a heartbeat timeout of 30 to 7200 seconds")
+	}
+	return e.onGroup("PutLifecycleHook", name, func(g *group, _ time.Time) error {
+		g.Hooks[hook] = h
+		return nil
+	})
+}
+
+// DeleteLifecycleHook no longer does; what the hook holds up goes on.
+func (e *Groups) DeleteLifecycleHook(_ context.Context, name, hook string) error {
+	return e.onGroup("DeleteLifecycleHook", name, func(g *group, now time.Time) error {
+		delete(g.Hooks, hook)
+		for k := range g.Members {
+			if m := &g.Members[k]; m.Lifecycle == terminatingWait && !m.Waits[hook].IsZero() {
+				e.scaler.release(m, hook, now)
+			}
+		}
+		return nil
+	})
+}
+
+// held is the member whose termination a hook holds up.
+func (g *group) held(hook, id string) (*member, error) {
+	m := g.member(id)
+	if m == nil || m.Lifecycle != terminatingWait || m.Waits[hook].IsZero() {
+		return nil, cluster.Errorf("ValidationError", "No active Lifecycle Action found with instance ID %.32s", id)
+	}
+	return m, nil
+}
+
+// CompleteLifecycleAction lets a termination go on.
+func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id string) error {
+	return e.onGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
+		m, err := g.held(hook, id)
+		if err == nil {
+			e.scaler.release(m, hook, now)
+		}
+		return err
+	})
+}
+
+// mostHeld is the longest that hooks hold up a termination (Auto Scaling, lifecycle hooks), or a hundred heartbeats.
+const mostHeld = 48 * time.Hour
+
+// RecordHeartbeat has a termination wait for another heartbeat's time.
+func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error {
+	return e.onGroup("RecordLifecycleActionHeartbeat", name, func(g *group, now time.Time) error {
+		m, err := g.held(hook, id)
+		if err != nil {
+			return err
+		}
+		beat := g.Hooks[hook].Heartbeat
+		until, last := now.Add(beat), m.LeavingAt.Add(min(mostHeld, 100*beat))
+		if last.Before(until) {
+			until = last
+		}
+		m.Waits[hook] = until
+		e.kernel.After(max(0, until.Sub(now)), func() { e.scaler.overdue(g, id) })
+		return nil
+	})
+}
+
+// FailedLaunches are those of a group since a time, the newest first.
+func (e *Groups) FailedLaunches(_ context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
+	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
+		g := e.scaler.groups[name]
+		if g == nil {
+			return noGroup(name)
+		}
+		for _, a := range slices.Backward(g.Activities) {
+			if a.Status == activityFailed && strings.HasPrefix(a.Description, "Launching") && !a.Start.Before(since) {
+				l := cluster.LaunchFailure(a.Message)
+				l.At, l.Zone = a.Start, a.Zone
+				out = append(out, l)
+			}
+		}
+		return nil
+	})
+	return out, err
+}

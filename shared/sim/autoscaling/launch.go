@@ -1,0 +1,218 @@
+package autoscaling
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/ec2"
+)
+
+// LaunchFault is what goes wrong with one launch of a group; the zero value is nothing.
+type LaunchFault struct {
+	Reason string        // it fails, and is tried again after a while
+	In     string        // it fails in this zone only: another is taken
+	Slow   time.Duration // it takes longer by so much
+	Late   time.Duration // it is in service, and registers so much later
+	Zone   string        // it is in this zone, whatever the group's are
+	Silent bool          // the machine runs, and never registers with the cluster
+	Sick   bool          // it registers, and its agent is never connected
+}
+
+// SetLaunchFaults has launches go wrong, for tests: f gets the group and the number of the launch, from 1. It must not call
+// the fleet; nil ends the faults. Where it says nothing the group's tags do.
+func (e *Groups) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
+	e.kernel.Lock(func() { e.scaler.faults = fault })
+}
+
+// The tags of a group that have its launches go wrong.
+const (
+	faultPrefix   = "berth-fleet:"
+	tagFailure    = faultPrefix + "launch-failure"    // CODE, or CODE@ZONE
+	tagExtra      = faultPrefix + "launch-seconds"    // how much longer
+	tagZone       = faultPrefix + "launch-zone"       // the wrong one
+	tagMachine    = faultPrefix + "launched-machines" // never-register, never-healthy
+	neverRegister = "never-register"
+	neverHealthy  = "never-healthy"
+	maxExtra      = 24 * 60 * 60
+)
+
+// failureTexts are what EC2 says with its codes.
+var failureTexts = map[string]string{
+	"InsufficientInstanceCapacity":      "We currently do not have sufficient capacity in the Availability Zone you requested.",
+	"VcpuLimitExceeded":                 "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the specified instance type belongs to.",
+	"InstanceLimitExceeded":             "You have requested more instances than your current instance limit allows for the specified instance type.",
+	"InsufficientFreeAddressesInSubnet": "The specified subnet does not have enough free private IP addresses to satisfy the request.",
+	"UnauthorizedOperation":             "You are not authorized to perform this operation.",
+}
+
+// checkFaultTag refuses a tag of the fleet's own that it would not understand.
+func checkFaultTag(key, value string) error {
+	if !strings.HasPrefix(key, faultPrefix) {
+		return nil
+	}
+	known := false
+	switch key {
+	case tagFailure:
+		code, _, _ := strings.Cut(value, "@")
+		known = failureCode.MatchString(code)
+	case tagExtra:
+		n, err := strconv.Atoi(value)
+		known = err == nil && n >= 0 && n <= maxExtra
+	case tagZone:
+		known = value != ""
+	case tagMachine:
+		known = value == neverRegister || value == neverHealthy
+	}
+	if !known {
+		return cluster.Errorf("ValidationError", "The simulated fleet does not know the tag %s=%s: berth fleet --help has those that it knows", key, value)
+	}
+	return nil
+}
+
+var failureCode = regexp.MustCompile(`^[A-Z][A-Za-z.]{2,63}$`)
+
+// fault is what goes wrong with the group's next launch.
+func (e *scaler) fault(g *group) (fault LaunchFault) {
+	if e.faults != nil {
+		fault = e.faults(g.Name, g.Launches)
+	}
+	if fault != (LaunchFault{}) {
+		return fault
+	}
+	if code, zone, _ := strings.Cut(g.Tags[tagFailure], "@"); code != "" {
+		text := cmp.Or(failureTexts[code], "The tag "+tagFailure+" of the group says so.")
+		fault.In, fault.Reason = zone, "Could not launch On-Demand Instances. "+code+" - "+text+" Launching EC2 instance failed."
+	}
+	seconds, _ := strconv.Atoi(g.Tags[tagExtra])
+	fault.Slow, fault.Zone = time.Duration(seconds)*time.Second, g.Tags[tagZone]
+	fault.Silent, fault.Sick = g.Tags[tagMachine] == neverRegister, g.Tags[tagMachine] == neverHealthy
+	return fault
+}
+
+// launchPlan is what a launch template makes of a machine.
+type launchPlan struct {
+	template, image string
+	cluster         string
+	machine         ec2.Machine
+	broken          bool // its agent cannot read its configuration, and does not start
+}
+
+// launchPlan reads the launch template, ID:VERSION, for a group.
+func (e *scaler) launchPlan(g *group, template string) (p launchPlan, err error) {
+	id, version, _ := strings.Cut(template, ":")
+	t, data, err := e.Templates.Find(cluster.TemplateRef{ID: id, Version: version})
+	if err != nil {
+		return p, err
+	}
+	p.template, p.image = t.String(), t.Image
+	p.cluster, p.machine = g.Cluster, g.Machine
+	if p.machine.Type == "" {
+		if p.machine.Type = data.Text("InstanceType"); len(g.Types) > 0 {
+			p.machine.Type = g.Types[0].Type
+		}
+		if _, _, _, err := p.machine.Size(); err != nil {
+			return p, cluster.Errorf("InvalidParameterValue", "Invalid value '%.64s' for InstanceType. The simulated fleet has %s.", p.machine.Type, strings.Join(ec2.MachineTypes(), ", "))
+		}
+	}
+	if p.cluster == "" {
+		var attributes map[string]string
+		p.cluster, attributes, err = agentConfig(data.Text("UserData"))
+		p.machine.Attributes, p.broken = attributes, err != nil
+	}
+	return p, nil
+}
+
+var (
+	clusterVariable   = regexp.MustCompile(`(?m)\bECS_CLUSTER\s*=\s*["']?([a-zA-Z0-9_-]+)`)
+	attributeVariable = regexp.MustCompile(`(?m)\bECS_INSTANCE_ATTRIBUTES\s*=\s*['"]?(\{[^}\n]*\}?)`)
+	bottlerocket      = regexp.MustCompile(`(?m)^\s*cluster\s*=\s*"([^"\n]+)"`)
+)
+
+// agentConfig is what user data tells the agent: its cluster, default where it names none, and custom attributes. It reads
+// lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES, as /etc/ecs/ecs.config gets them, and Bottlerocket's settings.
+func agentConfig(userData string) (name string, attributes map[string]string, err error) {
+	raw, err := base64.StdEncoding.DecodeString(userData)
+	if err != nil {
+		return "", nil, err
+	}
+	text := string(raw)
+	name = "default"
+	if found := clusterVariable.FindAllStringSubmatch(text, -1); len(found) > 0 {
+		name = found[len(found)-1][1]
+	} else if found := bottlerocket.FindStringSubmatch(text); found != nil && strings.Contains(text, "[settings.ecs]") {
+		name = found[1]
+	}
+	if found := attributeVariable.FindAllStringSubmatch(text, -1); len(found) > 0 {
+		err = json.Unmarshal([]byte(strings.ReplaceAll(found[len(found)-1][1], `\"`, `"`)), &attributes)
+	}
+	return name, attributes, err
+}
+
+// count is how many instances of the group's capacity are in each zone.
+func (g *group) count() map[string]int {
+	count := map[string]int{}
+	for k := range g.Members {
+		if g.Members[k].present() {
+			count[g.Members[k].Zone]++
+		}
+	}
+	return count
+}
+
+// byNeed are the group's zones, those with the fewest instances first.
+func (e *scaler) byNeed(g *group) []string {
+	count := g.count()
+	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account().Region))
+	slices.SortStableFunc(zones, func(a, b string) int { return count[a] - count[b] })
+	return zones
+}
+
+// victim is who goes where there are too many: unprotected, of the zone that has the most, of another launch template version
+// than the group's now, the oldest; nil where all are protected (Auto Scaling, default termination policy).
+func (e *scaler) victim(g *group) (best *member) {
+	count := g.count()
+	current := ""
+	if plan, err := e.launchPlan(g, g.Template); err == nil {
+		current = plan.template
+	}
+	newer := func(m *member) int {
+		if m.Template == current {
+			return 1
+		}
+		return 0
+	}
+	for k := range g.Members {
+		m := &g.Members[k]
+		if !m.present() || m.Protected {
+			continue
+		}
+		if best == nil || cmp.Or(count[best.Zone]-count[m.Zone], newer(m)-newer(best), m.LaunchedAt.Compare(best.LaunchedAt)) < 0 {
+			best = m
+		}
+	}
+	return best
+}
+
+// evenOut launches an instance in a zone that has two fewer than another; when it is in service, one too many goes (Auto
+// Scaling, Availability Zone rebalancing). Where all of the fullest zone are protected it leaves them.
+func (e *scaler) evenOut(g *group, now time.Time, have int) {
+	if !g.Rebalances || g.Moving != "" || have != g.Desired || slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
+		return
+	}
+	zones, count := e.byNeed(g), g.count()
+	first, last := zones[0], zones[len(zones)-1]
+	goes := e.victim(g)
+	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
+		return
+	}
+	if g.Moving = e.begin(g, now, zones[:1]); g.Moving == "" {
+		e.lookAgain(g)
+	}
+}

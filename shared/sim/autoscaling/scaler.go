@@ -1,0 +1,78 @@
+package autoscaling
+
+import (
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"berth/shared/sim/cloudwatch"
+	"berth/shared/sim/ec2"
+	"berth/shared/sim/kernel"
+)
+
+const bucket = "groups"
+
+// Machines is where groups launch their instances: ECS. Its methods belong in a step.
+type Machines interface {
+	// CheckCluster returns the error of a call that names a cluster which is not there.
+	CheckCluster(name string) error
+	// Launch registers a machine with a cluster and returns its container instance id.
+	Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string, err error)
+	// IsRegistered reports whether the container instance is in its cluster.
+	IsRegistered(id string) bool
+	// Terminate takes the machine of a container instance away.
+	Terminate(id string, now time.Time)
+	// DisconnectAgent cuts the agent of a container instance off from ECS.
+	DisconnectAgent(id string, now time.Time)
+}
+
+// Options configure the groups.
+type Options struct {
+	Machines  Machines
+	Templates *ec2.Templates
+	Alarms    *cloudwatch.Service
+	// EventSource is the source of the events of groups.
+	EventSource string
+	// LaunchAfter is how long a launch takes until the instance is in service.
+	// A launch that failed is repeated after half as long again.
+	LaunchAfter time.Duration
+}
+
+// scaler keeps every group at its desired capacity.
+type scaler struct {
+	Options
+	kernel *kernel.Kernel
+	groups map[string]*group // by name
+	faults func(group string, n int64) LaunchFault
+}
+
+// Groups are the Auto Scaling groups.
+type Groups struct {
+	kernel *kernel.Kernel
+	scaler *scaler
+}
+
+// New returns no groups yet.
+func New(k *kernel.Kernel, o Options) *Groups {
+	s := &scaler{Options: o, kernel: k, groups: map[string]*group{}}
+	o.Alarms.Observe(s.followMetric)
+	return &Groups{kernel: k, scaler: s}
+}
+
+// Buckets implements [kernel.Tables].
+func (e *Groups) Buckets() []string { return []string{bucket} }
+
+// Load implements [kernel.Tables].
+func (e *Groups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.scaler.groups) }
+
+// Resume implements [kernel.Tables].
+func (e *Groups) Resume(time.Time) { e.scaler.resumeGroups() }
+
+// MachineTerminated looks at the groups of a machine that has been terminated. It belongs in a step.
+func (e *Groups) MachineTerminated(ec2 string) {
+	for _, g := range e.scaler.groups {
+		if g.member(ec2) != nil {
+			e.scaler.lookAgain(g)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package balancing
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+
+	"go.etcd.io/bbolt"
+)
+
+const registryBucket = "registries"
+
+// Registries are the services of Cloud Map.
+type Registries struct {
+	kernel *kernel.Kernel
+	rows   map[string]*registry // by id
+}
+
+// NewRegistries returns no registries yet.
+func NewRegistries(k *kernel.Kernel) *Registries {
+	return &Registries{kernel: k, rows: map[string]*registry{}}
+}
+
+// Buckets implements [kernel.Tables].
+func (e *Registries) Buckets() []string { return []string{registryBucket} }
+
+// Load implements [kernel.Tables].
+func (e *Registries) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, registryBucket, e.rows) }
+
+// Resume implements [kernel.Tables].
+func (e *Registries) Resume(time.Time) {}
+
+// registry is a service of Cloud Map, as stored.
+type registry struct {
+	ID, Name, ARN string
+	// Checked has it know health: what UpdateInstanceCustomHealthStatus says, healthy until then.
+	Checked bool
+	Entries map[string]*entry // by id
+}
+
+type entry struct {
+	Attributes map[string]string
+	Unhealthy  bool
+}
+
+func (r *registry) Row() (string, string, any) { return registryBucket, r.ID, r }
+
+// CreateRegistry makes a service of Cloud Map, with health that is told to it or without any, and gives its ARN. One of the
+// same name stays as it is.
+func (e *Registries) CreateRegistry(name string, checked bool) (arn string, err error) {
+	err = e.kernel.Change(func(time.Time) error {
+		arn = e.newRegistry(name, checked).ARN
+		return nil
+	})
+	return arn, err
+}
+
+func (e *Registries) newRegistry(name string, checked bool) *registry {
+	id := "srv-" + cluster.Digest("registry", name)[:16]
+	if old := e.rows[id]; old != nil {
+		return old
+	}
+	r := &registry{ID: id, Name: name, ARN: e.kernel.ARN("servicediscovery", "service/"+id), Checked: checked, Entries: map[string]*entry{}}
+	e.rows[id] = r
+	e.kernel.Save(r)
+	return r
+}
+
+func (e *Registries) registry(arnOrID string) (*registry, error) {
+	if r := e.rows[cluster.LastPart(arnOrID)]; r != nil {
+		return r, nil
+	}
+	return nil, cluster.Errorf(cluster.CodeRegistryNotFound, "Service not found: %s", cluster.LastPart(arnOrID))
+}
+
+// inRegistry runs a step that changes a Cloud Map service, faults included.
+func (e *Registries) inRegistry(operation, arn string, step func(r *registry) error) error {
+	return e.kernel.Call(operation, arn, func(time.Time) error {
+		r, err := e.registry(arn)
+		if err != nil {
+			return err
+		}
+		e.kernel.Save(r)
+		return step(r)
+	})
+}
+
+// RegisterInstance enters an address under an id, in the place of what was entered under it.
+func (e *Registries) RegisterInstance(_ context.Context, arn, id string, at cluster.Address) error {
+	attributes := map[string]string{"AWS_INSTANCE_IPV4": at.Host}
+	if at.Port != 0 {
+		attributes["AWS_INSTANCE_PORT"] = strconv.Itoa(at.Port)
+	}
+	return e.enter(arn, id, attributes)
+}
+
+func (e *Registries) enter(arn, id string, attributes map[string]string) error {
+	return e.inRegistry("RegisterInstance", arn, func(r *registry) error {
+		if id == "" || len(id) > 64 || len(attributes) == 0 {
+			return cluster.Errorf("InvalidInput", "an instance needs an id of up to 64 characters, and attributes")
+		}
+		r.Entries[id] = &entry{Attributes: attributes, Unhealthy: attributes["AWS_INIT_HEALTH_STATUS"] == "UNHEALTHY"}
+		return nil
+	})
+}
+
+// DeregisterInstance removes what is entered under an id.
+func (e *Registries) DeregisterInstance(_ context.Context, arn, id string) error {
+	return e.inRegistry("DeregisterInstance", arn, func(r *registry) error {
+		if r.Entries[id] == nil {
+			return cluster.Errorf(cluster.CodeEntryNotFound, "Instance not found: %.64s", id)
+		}
+		delete(r.Entries, id)
+		return nil
+	})
+}
+
+// SetRegistryHealth tells a Cloud Map service that knows health how an instance is.
+func (e *Registries) SetRegistryHealth(arn, id string, healthy bool) error {
+	return e.inRegistry("UpdateInstanceCustomHealthStatus", arn, func(r *registry) error {
+		switch e := r.Entries[id]; {
+		case !r.Checked:
+			return cluster.Errorf("CustomHealthNotFound", "The service has no custom health check.")
+		case e == nil:
+			return cluster.Errorf(cluster.CodeEntryNotFound, "Instance not found: %.64s", id)
+		default:
+			e.Unhealthy = !healthy
+		}
+		return nil
+	})
+}
+
+// InstancesHealth is that of every instance, by id.
+func (e *Registries) InstancesHealth(_ context.Context, arn string) (map[string]cluster.TargetHealth, error) {
+	out := map[string]cluster.TargetHealth{}
+	err := e.kernel.CallView("GetInstancesHealthStatus", arn, func(time.Time) error {
+		r, err := e.registry(arn)
+		if err != nil {
+			return err
+		}
+		for id, e := range r.Entries {
+			out[id] = cluster.TargetHealth{Health: cluster.Healthy}
+			if r.Checked && e.Unhealthy {
+				out[id] = cluster.TargetHealth{Health: cluster.Unhealthy, Reason: "Cloud Map reports it as unhealthy"}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ids are the instances, in order.
+func (r *registry) ids() []string { return slices.Sorted(maps.Keys(r.Entries)) }

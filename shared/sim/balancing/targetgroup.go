@@ -1,0 +1,258 @@
+package balancing
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+
+	"go.etcd.io/bbolt"
+)
+
+// defaultDelay is the deregistration delay of a target group that sets none (Elastic Load Balancing, target group
+// attributes), maxDelay the longest.
+const (
+	defaultDelay = 300 * time.Second
+	maxDelay     = time.Hour
+)
+
+const groupBucket = "targetGroups"
+
+// Tasks is what target groups need to know of the tasks that are their targets. Its methods belong in a step.
+type Tasks interface {
+	// TaskAt returns the id of the task that runs at an address, empty where none does.
+	TaskAt(a cluster.Address) string
+	// TargetFault reports whether the task runs, and why it fails the checks of target groups, empty where it passes them.
+	TargetFault(task string) (fault string, runs bool)
+	// HasMachine reports whether the machine with an EC2 id is there.
+	HasMachine(ec2 string) bool
+}
+
+// TargetGroups are the target groups of Elastic Load Balancing.
+type TargetGroups struct {
+	kernel       *kernel.Kernel
+	tasks        Tasks
+	healthyAfter time.Duration
+	rows         map[string]*targetGroup // by ARN
+}
+
+// NewTargetGroups returns no target groups yet. A target is healthy when its task has run for healthyAfter.
+func NewTargetGroups(k *kernel.Kernel, tasks Tasks, healthyAfter time.Duration) *TargetGroups {
+	return &TargetGroups{kernel: k, tasks: tasks, healthyAfter: healthyAfter, rows: map[string]*targetGroup{}}
+}
+
+// Buckets implements [kernel.Tables].
+func (e *TargetGroups) Buckets() []string { return []string{groupBucket} }
+
+// Load implements [kernel.Tables].
+func (e *TargetGroups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, groupBucket, e.rows) }
+
+// Resume implements [kernel.Tables].
+func (e *TargetGroups) Resume(time.Time) {}
+
+// targetGroup is a target group, as stored. Nobody sends it requests: what its health checks find out is whether a task is
+// there, and what the task says says of it.
+type targetGroup struct {
+	Name, ARN string
+	Type      string // instance or ip
+	Protocol  string
+	VPC       string
+	Port      int
+	Delay     time.Duration // of deregistration
+	Targets   []target      // in order of registration
+}
+
+type target struct {
+	Address    cluster.Address
+	Task       string    // id of the task that was found there last
+	Registered time.Time // the checks begin
+	Until      time.Time // being taken out until then; zero while it is in
+}
+
+func (g *targetGroup) Row() (string, string, any) { return groupBucket, g.ARN, g }
+
+// CreateTargetGroup makes a target group of a type (instance or ip) with a deregistration delay, and gives its ARN. One of
+// the same name stays as it is.
+func (e *TargetGroups) CreateTargetGroup(name, kind string, delay time.Duration) (arn string, err error) {
+	err = e.kernel.Change(func(time.Time) error {
+		g, err := e.newTargetGroup(targetGroup{Name: name, Type: kind, Protocol: "HTTP", Port: 80, Delay: delay})
+		if err == nil {
+			arn = g.ARN
+		}
+		return err
+	})
+	return arn, err
+}
+
+func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
+	g.Type = cmp.Or(g.Type, "instance")
+	switch {
+	case g.Name == "" || len(g.Name) > 32:
+		return nil, cluster.Errorf("ValidationError", "Target group name '%.64s' cannot be longer than '32' characters, nor empty", g.Name)
+	case g.Type != "instance" && g.Type != "ip":
+		return nil, cluster.Errorf("ValidationError", "the target type %q is not known here", g.Type)
+	case g.Delay < 0 || g.Delay > maxDelay:
+		return nil, cluster.Errorf("ValidationError", "the deregistration delay %s is out of bounds", g.Delay)
+	}
+	for _, old := range e.rows {
+		if old.Name == g.Name {
+			return old, nil
+		}
+	}
+	g.ARN = e.kernel.ARN("elasticloadbalancing", "targetgroup/"+g.Name+"/"+cluster.Digest("targetgroup", g.Name)[:16])
+	e.rows[g.ARN] = &g
+	e.kernel.Save(&g)
+	return &g, nil
+}
+
+// DeleteTargetGroup removes a target group with all its targets; one that is not there stays so.
+func (e *TargetGroups) DeleteTargetGroup(arn string) error {
+	return e.kernel.Change(func(time.Time) error {
+		if g := e.rows[arn]; g != nil {
+			delete(e.rows, arn)
+			e.kernel.Delete(g)
+		}
+		return nil
+	})
+}
+
+// targetGroup finds a group by ARN, rid of the targets that have been taken out.
+func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, error) {
+	g := e.rows[arn]
+	if g == nil {
+		return nil, cluster.Errorf(cluster.CodeTargetGroupNotFound, "Target groups '%s' not found", arn)
+	}
+	g.Targets = slices.DeleteFunc(g.Targets, func(t target) bool { return !t.Until.IsZero() && !t.Until.After(now) })
+	return g, nil
+}
+
+// RegisterTargets puts addresses into a target group. One that is being taken out is put in again.
+func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
+	return e.kernel.Call("RegisterTargets", arn, func(now time.Time) error {
+		g, err := e.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		for _, a := range targets {
+			if err := e.acceptable(g, a); err != nil {
+				return err
+			}
+		}
+		for _, a := range targets {
+			g.put(target{Address: a, Task: e.tasks.TaskAt(a), Registered: now})
+		}
+		e.kernel.Save(g)
+		return nil
+	})
+}
+
+// acceptable refuses what the type of the target group has no place for.
+func (e *TargetGroups) acceptable(g *targetGroup, a cluster.Address) error {
+	isInstance := len(a.Host) > 2 && a.Host[:2] == "i-"
+	switch {
+	case g.Type == "instance" && !isInstance:
+		return cluster.Errorf("ValidationError", "Instance ID '%.64s' is not valid", a.Host)
+	case g.Type == "ip" && isInstance:
+		return cluster.Errorf("ValidationError", "The IP address '%.64s' is not a valid IPv4 or IPv6 address", a.Host)
+	case isInstance && !e.tasks.HasMachine(a.Host):
+		return cluster.Errorf(cluster.CodeInvalidTarget, "The following targets are not in a running state and cannot be registered: '%s'", a.Host)
+	case a.Port < 1 || a.Port > 65535:
+		return cluster.Errorf("ValidationError", "port %d is out of bounds", a.Port)
+	}
+	return nil
+}
+
+func (g *targetGroup) put(t target) {
+	at := slices.IndexFunc(g.Targets, func(o target) bool { return o.Address == t.Address })
+	switch {
+	case at < 0:
+		g.Targets = append(g.Targets, t)
+	case !g.Targets[at].Until.IsZero() || g.Targets[at].Task != t.Task:
+		g.Targets[at] = t
+	}
+}
+
+// DeregisterTargets takes addresses out of a target group; they are drained for as long as its delay.
+func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
+	return e.kernel.Call("DeregisterTargets", arn, func(now time.Time) error {
+		g, err := e.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		for k := range g.Targets {
+			if t := &g.Targets[k]; t.Until.IsZero() && slices.Contains(targets, t.Address) {
+				t.Until = now.Add(g.Delay)
+			}
+		}
+		e.kernel.Save(g)
+		return nil
+	})
+}
+
+// DeregistrationDelay is how long connections of a target that was taken out are drained.
+func (e *TargetGroups) DeregistrationDelay(_ context.Context, arn string) (delay time.Duration, err error) {
+	err = e.kernel.CallView("DescribeTargetGroupAttributes", arn, func(now time.Time) error {
+		g, err := e.targetGroup(arn, now)
+		if err == nil {
+			delay = g.Delay
+		}
+		return err
+	})
+	return delay, err
+}
+
+// TargetHealth is that of every target of a group.
+func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.Address]cluster.TargetHealth, error) {
+	out := map[cluster.Address]cluster.TargetHealth{}
+	err := e.kernel.CallView("DescribeTargetHealth", arn, func(now time.Time) error {
+		g, err := e.targetGroup(arn, now)
+		if err != nil {
+			return err
+		}
+		for k := range g.Targets {
+			s := e.targetState(&g.Targets[k], now)
+			out[g.Targets[k].Address] = cluster.TargetHealth{Health: s.health(), Reason: s.description}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// targetState is what a target group says of a target, in the words of Elastic Load Balancing.
+type targetState struct{ state, reason, description string }
+
+func (s targetState) health() cluster.Health {
+	switch s.state {
+	case "healthy":
+		return cluster.Healthy
+	case "unhealthy":
+		return cluster.Unhealthy
+	}
+	return cluster.UnknownHealth
+}
+
+// targetState looks at a target: its checks pass once a task has run there for long enough, and fail as soon as there is
+// none, or it was told to fail them.
+func (e *TargetGroups) targetState(t *target, now time.Time) targetState {
+	if !t.Until.IsZero() {
+		return targetState{"draining", "Target.DeregistrationInProgress", "Target deregistration is in progress"}
+	}
+	fault, runs := e.tasks.TargetFault(t.Task)
+	if !runs {
+		if t.Task = e.tasks.TaskAt(t.Address); t.Task != "" {
+			fault, runs = e.tasks.TargetFault(t.Task)
+		}
+	}
+	switch {
+	case runs && fault != "":
+		return targetState{"unhealthy", "Target.ResponseCodeMismatch", fault}
+	case now.Sub(t.Registered) < e.healthyAfter:
+		return targetState{"initial", "Elb.InitialHealthChecking", "Initial health checks in progress"}
+	case !runs:
+		return targetState{"unhealthy", "Target.Timeout", "Request timed out"}
+	}
+	return targetState{state: "healthy"}
+}

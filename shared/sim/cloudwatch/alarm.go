@@ -1,0 +1,161 @@
+package cloudwatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+)
+
+// Alarm is a CloudWatch alarm on one metric, as stored. Its state follows the datapoints that come, or is what
+// [Service.SetAlarm] says.
+type Alarm struct {
+	Name, ARN, Description string
+	State, Reason          string
+	Since                  time.Time
+	Period, Times          int // seconds, evaluation periods
+	Metric                 Metric
+	Statistic              string
+	Threshold              float64
+	Compare                string // as CloudWatch's ComparisonOperator
+	Missing                string // TreatMissingData
+	Version                int64
+}
+
+// Row implements [kernel.Row].
+func (a *Alarm) Row() (string, string, any) { return bucket, a.Name, a }
+
+// The states of an alarm.
+const (
+	ok      = "OK"
+	firing  = "ALARM"
+	Unknown = "INSUFFICIENT_DATA"
+)
+
+// PutAlarm makes an alarm that is OK, or changes how long it takes one to see something: period × times.
+func (c *Service) PutAlarm(name string, period time.Duration, times int) error {
+	return c.kernel.Change(func(now time.Time) error {
+		return c.Put(Alarm{Name: name, Period: int(period / time.Second), Times: times, State: ok, Compare: Above}, now)
+	})
+}
+
+// Put makes an alarm, or changes one that keeps its state. It belongs in a step.
+func (c *Service) Put(a Alarm, now time.Time) error {
+	if a.Name == "" || len(a.Name) > 255 || a.Times < 1 {
+		return cluster.Errorf("ValidationError", "an alarm needs a name and at least one evaluation period")
+	}
+	if comparisons[a.Compare] == nil {
+		return cluster.Errorf("ValidationError", "The simulated fleet does not know the comparison %.64q", a.Compare)
+	}
+	if old := c.alarms[a.Name]; old != nil {
+		a.State, a.Since, a.Reason, a.Version = old.State, old.Since, old.Reason, old.Version
+	} else {
+		a.Since = now
+	}
+	a.ARN = c.kernel.ARN("cloudwatch", "alarm:"+a.Name)
+	c.alarms[a.Name] = &a
+	c.kernel.Save(&a)
+	return nil
+}
+
+// SetAlarm has an alarm be in ALARM, or OK, and tells of it by an event.
+func (c *Service) SetAlarm(name string, fires bool) error {
+	state := ok
+	if fires {
+		state = firing
+	}
+	return c.kernel.Change(func(now time.Time) error { return c.setAlarm(name, state, "it was set", now) })
+}
+
+func (c *Service) setAlarm(name, state, reason string, now time.Time) error {
+	a := c.alarms[name]
+	if a == nil {
+		return cluster.Errorf(cluster.CodeResourceNotFound, "no alarm %.255s", name)
+	}
+	if !slices.Contains([]string{ok, firing, Unknown}, state) {
+		return cluster.Errorf("ValidationError", "no state %.64q", state)
+	}
+	if a.State == state {
+		return nil
+	}
+	previous := map[string]any{"value": a.State, "reason": a.Reason, "timestamp": a.Since.Format(alarmTime)}
+	a.State, a.Reason, a.Since = state, reason, now
+	a.Version++
+	c.kernel.Save(a)
+	detail, err := json.Marshal(map[string]any{
+		"alarmName": a.Name, "previousState": previous, "configuration": map[string]any{},
+		"state": map[string]any{"value": state, "reason": reason, "timestamp": now.Format(alarmTime)},
+	})
+	if err != nil {
+		return fmt.Errorf("reporting alarm %s: %w", name, err)
+	}
+	c.kernel.Emit(kernel.Event{Source: c.eventSource, DetailType: "CloudWatch Alarm State Change", ARN: a.ARN, Version: a.Version, At: now}, detail)
+	return nil
+}
+
+// alarmTime is how CloudWatch writes the times of its events.
+const alarmTime = "2006-01-02T15:04:05.000-0700"
+
+// DescribeAlarms gives those of the alarms named that are there.
+func (c *Service) DescribeAlarms(_ context.Context, names []string) (alarms []cluster.Alarm, err error) {
+	err = c.kernel.CallView("DescribeAlarms", fmt.Sprint(names), func(time.Time) error {
+		for _, name := range names {
+			if a := c.alarms[name]; a != nil {
+				alarms = append(alarms, cluster.Alarm{
+					Name: name, InAlarm: a.State == firing, Since: a.Since,
+					Window: time.Duration(a.Period*a.Times) * time.Second,
+				})
+			}
+		}
+		return nil
+	})
+	return alarms, err
+}
+
+// PutMetricAlarm makes an alarm of managed scaling.
+func (c *Service) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
+	compare := Above
+	if a.Below {
+		compare = Below
+	}
+	return c.kernel.Change(func(now time.Time) error {
+		return c.Put(Alarm{
+			Name: a.Name, Period: 60, Times: a.Times, State: Unknown, Metric: Reservation(a.Namespace, a.Cluster, a.Provider),
+			Statistic: Average, Threshold: a.Threshold, Compare: compare, Missing: "ignore",
+		}, now)
+	})
+}
+
+// DeleteAlarms deletes those of the alarms that are there.
+func (c *Service) DeleteAlarms(_ context.Context, names []string) error {
+	return c.kernel.Change(func(time.Time) error { c.Delete(names); return nil })
+}
+
+// Delete deletes those of the alarms that are there. It belongs in a step.
+func (c *Service) Delete(names []string) {
+	for _, name := range names {
+		if a := c.alarms[name]; a != nil {
+			delete(c.alarms, name)
+			c.kernel.Delete(a)
+		}
+	}
+}
+
+// PutReservation publishes datapoints of managed scaling's metric.
+func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) error {
+	return c.kernel.Change(func(now time.Time) error {
+		for _, p := range points {
+			c.publish(Reservation(p.Namespace, p.Cluster, p.Provider), sample{At: p.At, Sum: p.Percent, Least: p.Percent, Most: p.Percent, N: 1}, now)
+		}
+		return nil
+	})
+}
+
+// Fires reports whether an alarm is in ALARM. It belongs in a step.
+func (c *Service) Fires(name string) bool {
+	return c.alarms[name] != nil && c.alarms[name].State == firing
+}

@@ -1,0 +1,85 @@
+package ec2
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Machine is what kind of instances to add. A type of the table needs nothing more; any other name needs a size.
+type Machine struct {
+	Type  string
+	Zones []string // taken in turn; the Region's a, b and c where empty
+
+	// CPU, in thousandths of a vCPU (whole CPU units are registered, rounded down), Memory in MiB and GPUs are the
+	// table's where CPU is zero.
+	CPU    int64
+	Memory int64
+	GPUs   int
+
+	// ENIs is how many task network interfaces there are; 0 is any number.
+	ENIs int
+	// Metrics are capacities per metric (P9).
+	Metrics map[string]int64
+	// Provider is the capacity provider that the machines belong to; empty for none.
+	Provider string
+	// Attributes are custom ones, at most 10.
+	Attributes map[string]string
+}
+
+// machines are common EC2 types: vCPUs, MiB about as ECS registers them (the kernel's share is gone), GPUs.
+var machines = map[string]struct {
+	vcpu   int64
+	memory int64
+	gpus   int
+}{
+	"t3.micro": {2, 904, 0}, "t3.small": {2, 1904, 0}, "t3.medium": {2, 3827, 0}, "t3.large": {2, 7764, 0},
+	"t3.xlarge": {4, 15758, 0}, "t3.2xlarge": {8, 31745, 0},
+	"t4g.small": {2, 1849, 0}, "t4g.medium": {2, 3773, 0},
+	"m5.large": {2, 7689, 0}, "m5.xlarge": {4, 15605, 0}, "m5.2xlarge": {8, 31438, 0}, "m5.4xlarge": {16, 63094, 0},
+	"m6i.large": {2, 7709, 0}, "m6i.xlarge": {4, 15651, 0}, "m6i.2xlarge": {8, 31532, 0}, "m6i.4xlarge": {16, 63294, 0},
+	"m6g.large": {2, 7652, 0}, "m6g.xlarge": {4, 15552, 0},
+	"c5.large": {2, 3713, 0}, "c5.xlarge": {4, 7652, 0}, "c5.2xlarge": {8, 15529, 0}, "c5.4xlarge": {16, 31281, 0},
+	"r5.large": {2, 15618, 0}, "r5.xlarge": {4, 31464, 0}, "r5.2xlarge": {8, 63155, 0},
+	"g4dn.xlarge": {4, 15559, 1}, "g4dn.2xlarge": {8, 31373, 1}, "g4dn.12xlarge": {48, 189283, 4},
+	"g5.xlarge": {4, 15559, 1}, "g5.12xlarge": {48, 189283, 4},
+	"p3.2xlarge": {8, 61122, 1}, "p3.8xlarge": {32, 245671, 4}, "p3.16xlarge": {64, 491839, 8},
+}
+
+// MachineTypes are the EC2 types that need no size, sorted.
+func MachineTypes() []string { return slices.Sorted(maps.Keys(machines)) }
+
+// MaxSize is what sizes in CPU units and MiB stay below.
+const MaxSize = 1 << 31
+
+// ZonesIn are those that the machines are in, taken in turn.
+func (m Machine) ZonesIn(region string) []string {
+	if len(m.Zones) > 0 {
+		return m.Zones
+	}
+	return []string{region + "a", region + "b", region + "c"}
+}
+
+// Size is what the machine registers: CPU units, MiB, GPUs.
+func (m Machine) Size() (cpu, memory int64, gpus int, err error) {
+	if m.CPU == 0 {
+		known, ok := machines[m.Type]
+		if !ok {
+			return 0, 0, 0, fmt.Errorf("adding instances: type %q is unknown and has no size", m.Type)
+		}
+		return known.vcpu * 1024, known.memory, known.gpus, nil
+	}
+	cpu = m.CPU * 1024 / 1000
+	if m.CPU < 0 || m.Memory < 0 || m.GPUs < 0 || cpu >= MaxSize || m.Memory >= MaxSize {
+		return 0, 0, 0, fmt.Errorf("adding instances: a size of %d thousandths of a vCPU, %d MiB and %d GPUs is out of bounds", m.CPU, m.Memory, m.GPUs)
+	}
+	return cpu, m.Memory, m.GPUs, nil
+}
+
+// Launch is one machine that is launched.
+type Launch struct {
+	Zone, Image string
+	ID          string // the instance's; empty to make one
+	At          time.Time
+}

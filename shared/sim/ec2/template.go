@@ -1,0 +1,248 @@
+package ec2
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+)
+
+// launchTemplate is an EC2 launch template, as stored: its versions from 1. Default is the number of $Default.
+type launchTemplate struct {
+	ID, Name  string
+	CreatedAt time.Time
+	Default   int64
+	Versions  []templateVersion
+	Tags      map[string]string `json:",omitempty"`
+}
+
+const bucket = "launchTemplates"
+
+// Templates are the launch templates.
+type Templates struct {
+	kernel *kernel.Kernel
+	rows   map[string]*launchTemplate // by id
+}
+
+// NewTemplates returns no templates yet.
+func NewTemplates(k *kernel.Kernel) *Templates {
+	return &Templates{kernel: k, rows: map[string]*launchTemplate{}}
+}
+
+// Buckets implements [kernel.Tables].
+func (e *Templates) Buckets() []string { return []string{bucket} }
+
+// Load implements [kernel.Tables].
+func (e *Templates) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.rows) }
+
+// Resume implements [kernel.Tables].
+func (e *Templates) Resume(time.Time) {}
+
+// Find returns the version of a launch template that ref names, $Default where it names none, and its data.
+// It belongs in a step.
+func (e *Templates) Find(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data, error) {
+	t, n, err := e.templateAt(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.version(n), t.Versions[n-1].Data, nil
+}
+
+// Add makes a launch template with one version, of any name. It belongs in a step.
+func (e *Templates) Add(name, image string, now time.Time) *cluster.LaunchTemplate {
+	return e.addTemplate(name, templateVersion{Data: Data{"ImageId": image}}, now).version(1)
+}
+
+// templateVersion is what one version of a launch template says.
+type templateVersion struct {
+	Description string
+	CreatedAt   time.Time
+	Data        Data
+}
+
+// Data are launch template data as EC2's API has them, by the names of requests: values are texts, Data and lists of either.
+type Data map[string]any
+
+// Text is a member that is a text; empty where there is none.
+func (d Data) Text(name string) string {
+	s, _ := d[name].(string)
+	return s
+}
+
+func (t *launchTemplate) Row() (string, string, any) { return bucket, t.ID, t }
+
+func (t *launchTemplate) version(n int64) *cluster.LaunchTemplate {
+	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: t.Versions[n-1].Data.Text("ImageId")}
+}
+
+// AddTemplate makes a launch template with one version, and returns its id.
+func (e *Templates) AddTemplate(name, image string) (id string, err error) {
+	err = e.kernel.Change(func(now time.Time) error {
+		if err := e.newTemplateName(name); err != nil {
+			return err
+		}
+		id = e.Add(name, image, now).ID
+		return nil
+	})
+	return id, err
+}
+
+// newTemplateName refuses a name that a template has already, or none can have.
+func (e *Templates) newTemplateName(name string) error {
+	if len(name) < 3 || len(name) > 128 {
+		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name has 3 to 128 characters.")
+	}
+	if t, _ := e.template(cluster.TemplateRef{Name: name}); t != nil {
+		return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+	}
+	return nil
+}
+
+func (e *Templates) addTemplate(name string, v templateVersion, now time.Time) *launchTemplate {
+	v.CreatedAt = now
+	t := &launchTemplate{ID: "lt-" + e.kernel.ID("template", e.kernel.Next("Templates"))[:17], Name: name, CreatedAt: now, Default: 1, Versions: []templateVersion{v}}
+	e.rows[t.ID] = t
+	e.kernel.Save(t)
+	return t
+}
+
+// template is the one named, by id or by name.
+func (e *Templates) template(ref cluster.TemplateRef) (*launchTemplate, error) {
+	for _, t := range e.rows {
+		if ref.ID == t.ID || ref.ID == "" && ref.Name == t.Name {
+			return t, nil
+		}
+	}
+	if ref.ID != "" {
+		return nil, cluster.Errorf("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %.64s, does not exist.", ref.ID)
+	}
+	return nil, cluster.Errorf("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %.128s, does not exist.", ref.Name)
+}
+
+// templateAt is the template named, and the number of the version named: $Default where none is.
+func (e *Templates) templateAt(ref cluster.TemplateRef) (*launchTemplate, int64, error) {
+	t, err := e.template(ref)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch ref.Version {
+	case "", "$Default":
+		return t, t.Default, nil
+	case "$Latest":
+		return t, int64(len(t.Versions)), nil
+	}
+	n, err := strconv.ParseInt(ref.Version, 10, 64)
+	if err != nil || n < 1 || n > int64(len(t.Versions)) {
+		return nil, 0, cluster.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %.20s for the launch template with ID %s.", ref.Version, t.ID)
+	}
+	return t, n, nil
+}
+
+// LaunchTemplate is one version of a launch template.
+func (e *Templates) LaunchTemplate(_ context.Context, ref cluster.TemplateRef) (out *cluster.LaunchTemplate, err error) {
+	err = e.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
+		t, n, err := e.templateAt(ref)
+		if err == nil {
+			out = t.version(n)
+		}
+		return err
+	})
+	return out, err
+}
+
+// FindVersion is the newest version of a template with a description; nil where there is none.
+func (e *Templates) FindVersion(_ context.Context, id, description string) (out *cluster.LaunchTemplate, err error) {
+	err = e.kernel.CallView("DescribeLaunchTemplateVersions", id, func(time.Time) error {
+		t, err := e.template(cluster.TemplateRef{ID: id})
+		if err != nil {
+			return err
+		}
+		for k, v := range slices.Backward(t.Versions) {
+			if v.Description == description {
+				out = t.version(int64(k + 1))
+				break
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// CreateVersion makes a version of a template, like another but for the image, given by id or name.
+func (e *Templates) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
+	if !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
+		name := v.Image
+		if v.Image = images[name]; v.Image == "" {
+			return nil, cluster.Errorf("InvalidAMIID.NotFound", "No image of the simulated fleet has the name %.128s", name)
+		}
+	}
+	err = e.kernel.Call("CreateLaunchTemplateVersion", v.Template, func(now time.Time) error {
+		from, n, err := e.templateAt(v.From)
+		if err != nil {
+			return err
+		}
+		t, err := e.addVersion(cluster.TemplateRef{ID: v.Template}, templateVersion{
+			Description: v.Description, Data: from.Versions[n-1].Data.with(Data{"ImageId": v.Image}),
+		}, now)
+		if err == nil {
+			out = t.version(int64(len(t.Versions)))
+		}
+		return err
+	})
+	return out, err
+}
+
+// with are the data with some members replaced.
+func (d Data) with(some Data) Data {
+	out := maps.Clone(d)
+	if out == nil {
+		out = Data{}
+	}
+	maps.Copy(out, some)
+	return out
+}
+
+func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now time.Time) (*launchTemplate, error) {
+	t, err := e.template(ref)
+	if err != nil {
+		return nil, err
+	}
+	v.CreatedAt = now
+	t.Versions = append(t.Versions, v)
+	e.kernel.Save(t)
+	return t, nil
+}
+
+// check refuses data that EC2 does: members that it does not have, user data that are not base64, or too many.
+func (d Data) check() error {
+	for name := range d {
+		if !slices.Contains(dataMembers, name) {
+			return cluster.Errorf("UnknownParameter", "The parameter LaunchTemplateData.%.64s is not recognized", name)
+		}
+	}
+	raw, err := base64.StdEncoding.DecodeString(d.Text("UserData"))
+	switch {
+	case err != nil:
+		return cluster.Errorf("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
+	case len(raw) > 16<<10:
+		return cluster.Errorf("InvalidUserData.Malformed", "User data is limited to 16384 bytes")
+	}
+	return nil
+}
+
+// dataMembers are those of EC2's RequestLaunchTemplateData.
+var dataMembers = []string{
+	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop", "DisableApiTermination",
+	"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnclaveOptions", "HibernationOptions", "IamInstanceProfile", "ImageId",
+	"InstanceInitiatedShutdownBehavior", "InstanceMarketOptions", "InstanceRequirements", "InstanceType", "KernelId", "KeyName", "LicenseSpecification",
+	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "NetworkPerformanceOptions", "Operator", "Placement",
+	"PrivateDnsNameOptions", "RamDiskId", "SecondaryInterface", "SecurityGroup", "SecurityGroupId", "TagSpecification", "UserData",
+}

@@ -1,0 +1,168 @@
+package ecs
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// maxCustom is how many custom attributes an instance may have.
+const maxCustom = 10
+
+var (
+	attributeNames  = regexp.MustCompile(`^[a-zA-Z0-9_./\\-]{1,128}$`)
+	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@: -]{1,128}$`)
+)
+
+// checkAttribute checks a custom attribute. Those of ECS and of its agents are not for others to set.
+func checkAttribute(name, value string) error {
+	switch {
+	case !attributeNames.MatchString(name):
+		return invalid("Attribute name %.140q is invalid: 1 to 128 letters, digits, hyphens, underscores, slashes, back slashes or periods.", name)
+	case value != "" && (!attributeValues.MatchString(value) || strings.TrimSpace(value) != value):
+		return invalid("Attribute value %.140q is invalid.", value)
+	case strings.HasPrefix(name, "ecs.") || strings.HasPrefix(name, "com.amazonaws."):
+		return invalid("Attribute name %.140q has a reserved prefix.", name)
+	}
+	return nil
+}
+
+// target finds the ACTIVE or DRAINING instance that an attribute is of.
+func (e *Attributes) target(c *ecsCluster, a types.Attribute) (*instance, error) {
+	if a.TargetType != "" && a.TargetType != types.TargetTypeContainerInstance {
+		return nil, invalid("The target type must be container-instance.")
+	}
+	i := e.instanceIn(c, value(a.TargetId))
+	if i == nil || i.Status == cluster.InstanceInactive {
+		return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified target was not found: %.200s.", value(a.TargetId))
+	}
+	return i, nil
+}
+
+// PutAttributes sets custom attributes: all of them or none.
+func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput) (*ecs.PutAttributesOutput, error) {
+	err := e.kernel.Change(func(now time.Time) error {
+		return e.setAttributes(value(in.Cluster), in.Attributes, now, func(list []attribute, a types.Attribute) ([]attribute, error) {
+			if err := checkAttribute(value(a.Name), value(a.Value)); err != nil {
+				return nil, err
+			}
+			next := attribute{Name: *a.Name, Value: value(a.Value), Custom: true}
+			at, found := slices.BinarySearchFunc(list, next, byName)
+			if found {
+				list[at] = next
+				return list, nil
+			}
+			return slices.Insert(list, at, next), nil
+		})
+	})
+	return &ecs.PutAttributesOutput{Attributes: in.Attributes}, err
+}
+
+// DeleteAttributes takes custom attributes away: all of them or none.
+func (e *Attributes) DeleteAttributes(
+	_ context.Context, in *ecs.DeleteAttributesInput,
+) (*ecs.DeleteAttributesOutput, error) {
+	err := e.kernel.Change(func(now time.Time) error {
+		return e.setAttributes(value(in.Cluster), in.Attributes, now, func(list []attribute, a types.Attribute) ([]attribute, error) {
+			at, found := slices.BinarySearchFunc(list, attribute{Name: value(a.Name)}, byName)
+			if !found || !list[at].Custom || a.Value != nil && *a.Value != list[at].Value {
+				return nil, cluster.Errorf(cluster.CodeTargetNotFound, "The specified attribute was not found: %.140s.", value(a.Name))
+			}
+			return slices.Delete(list, at, at+1), nil
+		})
+	})
+	return &ecs.DeleteAttributesOutput{Attributes: in.Attributes}, err
+}
+
+// setAttributes edits the lists of the instances named, and puts them in force only when every edit went well.
+func (e *Attributes) setAttributes(
+	clusterName string, attributes []types.Attribute, now time.Time,
+	edit func([]attribute, types.Attribute) ([]attribute, error),
+) error {
+	c, err := e.cluster(clusterName)
+	if err != nil {
+		return err
+	}
+	if len(attributes) == 0 || len(attributes) > maxCustom {
+		return invalid("Attributes must have 1 to %d items.", maxCustom)
+	}
+	edited := map[*instance][]attribute{}
+	var order []*instance
+	for _, a := range attributes {
+		i, err := e.target(c, a)
+		if err != nil {
+			return err
+		}
+		list, seen := edited[i]
+		if !seen {
+			list, order = slices.Clone(i.Attributes), append(order, i)
+		}
+		if edited[i], err = edit(list, a); err != nil {
+			return err
+		}
+		if customCount(edited[i]) > maxCustom {
+			return cluster.Errorf(cluster.CodeAttributeLimit, "You can have at most %d custom attributes per resource.", maxCustom)
+		}
+	}
+	for _, i := range order {
+		i.Attributes = edited[i]
+		i.attributesChanged()
+		e.instanceChanged(i, now)
+	}
+	return nil
+}
+
+func customCount(list []attribute) (n int) {
+	for _, a := range list {
+		if a.Custom {
+			n++
+		}
+	}
+	return n
+}
+
+// ListAttributes lists attributes of instances, by name and value where given.
+func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInput) (*ecs.ListAttributesOutput, error) {
+	if in.TargetType != types.TargetTypeContainerInstance {
+		return nil, invalid("The target type must be container-instance.")
+	}
+	var out ecs.ListAttributesOutput
+	err := e.kernel.View(func(time.Time) error {
+		c, err := e.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		found := map[string]types.Attribute{}
+		var keys []string
+		for _, i := range c.instances {
+			for _, a := range i.Attributes {
+				if i.Status == cluster.InstanceInactive || a.Name != cmp.Or(value(in.AttributeName), a.Name) ||
+					a.Value != cmp.Or(value(in.AttributeValue), a.Value) {
+					continue
+				}
+				attr := types.Attribute{Name: new(a.Name), TargetId: &i.arn}
+				if a.Value != "" {
+					attr.Value = new(a.Value)
+				}
+				key := i.ID + "/" + a.Name
+				found[key], keys = attr, append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		keys, next, err := page(keys, in.NextToken, in.MaxResults, false)
+		for _, key := range keys {
+			out.Attributes = append(out.Attributes, found[key])
+		}
+		out.NextToken = next
+		return err
+	})
+	return &out, err
+}

@@ -1,0 +1,214 @@
+package ecs
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// ecsCluster is a cluster with the instances registered in it, those that are gone and still visible included.
+type ecsCluster struct {
+	info      types.Cluster
+	instances []*instance // in order of registration
+	started   map[string][]*task
+	listed    []string // ids of the instances that are not INACTIVE; nil when to be made anew
+}
+
+func newCluster(info types.Cluster) *ecsCluster {
+	return &ecsCluster{info: info, started: map[string][]*task{}}
+}
+
+func (c *ecsCluster) name() string { return *c.info.ClusterName }
+func (c *ecsCluster) active() bool { return *c.info.Status == "ACTIVE" }
+
+// ids are the instances that are not INACTIVE, in order of registration. The caller must not change the slice.
+func (c *ecsCluster) ids() []string {
+	if c.listed == nil {
+		c.listed = make([]string, 0, len(c.instances))
+		for _, i := range c.instances {
+			if i.Status != cluster.InstanceInactive {
+				c.listed = append(c.listed, i.ID)
+			}
+		}
+	}
+	return c.listed
+}
+
+// describe is the cluster with its counts; tags and settings only where include names them, as in ECS.
+func (c *ecsCluster) describe(include []types.ClusterField) types.Cluster {
+	d := c.info
+	for _, i := range c.instances {
+		if i.Status == cluster.InstanceInactive {
+			continue
+		}
+		d.RegisteredContainerInstancesCount++
+		running, pending := i.counts()
+		d.RunningTasksCount += running
+		d.PendingTasksCount += pending
+	}
+	if !slices.Contains(include, types.ClusterFieldTags) {
+		d.Tags = nil
+	}
+	if !slices.Contains(include, types.ClusterFieldSettings) {
+		d.Settings = nil
+	}
+	if !slices.Contains(include, types.ClusterFieldConfigurations) {
+		d.Configuration = nil
+	}
+	return d
+}
+
+var everyField = []types.ClusterField{
+	types.ClusterFieldTags, types.ClusterFieldSettings, types.ClusterFieldConfigurations,
+}
+
+var clusterNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,254}$`)
+
+// CreateCluster makes a cluster, or gives the ACTIVE one that has the name already, unchanged.
+func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) (*ecs.CreateClusterOutput, error) {
+	var out ecs.CreateClusterOutput
+	err := e.kernel.Change(func(time.Time) error {
+		name := clusterName(value(in.ClusterName))
+		if !clusterNames.MatchString(name) {
+			return invalid("Cluster name must match the pattern [a-zA-Z][a-zA-Z0-9_-]{0,254}.")
+		}
+		if err := checkTags(in.Tags, nil); err != nil {
+			return err
+		}
+		if c := e.clusters[name]; c != nil && c.active() {
+			out.Cluster = new(c.describe(everyField))
+			return nil
+		}
+		c := newCluster(types.Cluster{
+			ClusterArn: new(e.kernel.Account().ARN("cluster", name)), ClusterName: &name, Status: new("ACTIVE"),
+			Settings: in.Settings, Configuration: in.Configuration, CapacityProviders: in.CapacityProviders,
+			DefaultCapacityProviderStrategy: in.DefaultCapacityProviderStrategy,
+			ServiceConnectDefaults:          serviceConnect(in.ServiceConnectDefaults), Tags: in.Tags,
+		})
+		e.clusters[name] = c
+		e.kernel.Save(c)
+		out.Cluster = new(c.describe(everyField))
+		return nil
+	})
+	return &out, err
+}
+
+func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.ClusterServiceConnectDefaults {
+	if in == nil || value(in.Namespace) == "" {
+		return nil
+	}
+	return &types.ClusterServiceConnectDefaults{Namespace: in.Namespace}
+}
+
+// DescribeClusters answers with the clusters named ("default" where none is), deleted ones as INACTIVE.
+func (e *Clusters) DescribeClusters(_ context.Context, in *ecs.DescribeClustersInput) (*ecs.DescribeClustersOutput, error) {
+	var out ecs.DescribeClustersOutput
+	names := in.Clusters
+	if len(names) == 0 {
+		names = []string{"default"}
+	}
+	if len(names) > 100 {
+		return nil, invalid("Clusters cannot have more than 100 items.")
+	}
+	err := e.kernel.View(func(time.Time) error {
+		for _, name := range names {
+			c := e.clusters[clusterName(name)]
+			if c == nil {
+				out.Failures = append(out.Failures, missing(e.kernel.Account().ARN("cluster", clusterName(name))))
+				continue
+			}
+			out.Clusters = append(out.Clusters, c.describe(in.Include))
+		}
+		return nil
+	})
+	return &out, err
+}
+
+// ListClusters lists the ARNs of ACTIVE clusters.
+func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*ecs.ListClustersOutput, error) {
+	var out ecs.ListClustersOutput
+	err := e.kernel.View(func(time.Time) (err error) {
+		var arns []string
+		for _, c := range e.clusters {
+			if c.active() {
+				arns = append(arns, *c.info.ClusterArn)
+			}
+		}
+		slices.Sort(arns)
+		out.ClusterArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		return err
+	})
+	return &out, err
+}
+
+// UpdateCluster changes settings, configuration and Service Connect defaults; what is not given stays.
+func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
+	var out ecs.UpdateClusterOutput
+	err := e.kernel.Change(func(time.Time) error {
+		c, err := e.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		if in.Settings != nil {
+			c.info.Settings = in.Settings
+		}
+		if in.Configuration != nil {
+			c.info.Configuration = in.Configuration
+		}
+		if in.ServiceConnectDefaults != nil {
+			c.info.ServiceConnectDefaults = serviceConnect(in.ServiceConnectDefaults)
+		}
+		e.kernel.Save(c)
+		out.Cluster = new(c.describe(everyField))
+		return nil
+	})
+	return &out, err
+}
+
+// DeleteCluster makes an empty cluster INACTIVE.
+func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) (*ecs.DeleteClusterOutput, error) {
+	var out ecs.DeleteClusterOutput
+	err := e.kernel.Change(func(time.Time) error {
+		c, err := e.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		switch d := c.describe(nil); {
+		case d.RegisteredContainerInstancesCount > 0:
+			return cluster.Errorf(cluster.CodeContainsInstances,
+				"The Cluster cannot be deleted while Container Instances are active or draining.")
+		case d.RunningTasksCount+d.PendingTasksCount > 0:
+			return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
+		}
+		c.info.Status = new("INACTIVE")
+		e.kernel.Save(c)
+		out.Cluster = new(c.describe(everyField))
+		return nil
+	})
+	return &out, err
+}
+
+// ClusterActive reports whether the cluster is there and ACTIVE.
+func (e *Service) ClusterActive(_ context.Context, name string) (active bool, err error) {
+	err = e.kernel.View(func(time.Time) error {
+		_, notFound := e.agents.cluster(name)
+		active = notFound == nil
+		return nil
+	})
+	return active, err
+}
+
+func missing(arn string) types.Failure { return types.Failure{Arn: &arn, Reason: new("MISSING")} }
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -1,0 +1,263 @@
+package ecs
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// definition is one revision of a task definition.
+type definition struct {
+	Def  types.TaskDefinition
+	Tags []types.Tag
+}
+
+// family is all revisions of one name. Revisions count on even when some are deleted.
+type family struct {
+	name      string
+	latest    int
+	revisions []*definition // in order
+}
+
+func (d *definition) name() string {
+	return cluster.TaskDefinitionName(*d.Def.Family, int(d.Def.Revision))
+}
+func (d *definition) active() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
+
+// definition finds a revision by family, family:revision or ARN; of a family the latest ACTIVE one. nil where there is
+// none.
+func (e *tables) definition(nameOrARN string) *definition {
+	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
+	fam := e.families[name]
+	if fam == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(revision)
+	for _, d := range slices.Backward(fam.revisions) {
+		if exact && err == nil && int(d.Def.Revision) == n || !exact && d.active() {
+			return d
+		}
+	}
+	return nil
+}
+
+var (
+	familyNames    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+	containerNames = familyNames
+)
+
+const maxContainers = 10
+
+// newDefinition checks what RegisterTaskDefinition was given and makes the definition of it, as ECS completes it.
+func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now time.Time) (*definition, error) {
+	if !familyNames.MatchString(value(in.Family)) {
+		return nil, invalid("Family contains invalid characters or is too long.")
+	}
+	if err := checkTags(in.Tags, nil); err != nil {
+		return nil, err
+	}
+	cpu, err := taskCPU(value(in.Cpu))
+	if err != nil {
+		return nil, err
+	}
+	memory, err := taskMemory(value(in.Memory))
+	if err != nil {
+		return nil, err
+	}
+	containers, err := completeContainers(in, memory != nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range in.PlacementConstraints {
+		if c.Type != types.TaskDefinitionPlacementConstraintTypeMemberOf {
+			return nil, invalid("Placement constraints of task definitions must be of type memberOf.")
+		}
+	}
+	d := &definition{Tags: in.Tags, Def: types.TaskDefinition{
+		Family: in.Family, ContainerDefinitions: containers, Cpu: cpu, Memory: memory, NetworkMode: in.NetworkMode,
+		TaskRoleArn: in.TaskRoleArn, ExecutionRoleArn: in.ExecutionRoleArn, Volumes: in.Volumes, PidMode: in.PidMode,
+		IpcMode: in.IpcMode, PlacementConstraints: in.PlacementConstraints, ProxyConfiguration: in.ProxyConfiguration,
+		RequiresCompatibilities: in.RequiresCompatibilities, RuntimePlatform: in.RuntimePlatform,
+		EphemeralStorage: in.EphemeralStorage, EnableFaultInjection: in.EnableFaultInjection,
+		Compatibilities: []types.Compatibility{types.CompatibilityExternal, types.CompatibilityEc2},
+		Status:          types.TaskDefinitionStatusActive, RegisteredAt: &now,
+		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account().ID + ":root"),
+	}}
+	d.Def.RequiresAttributes = requiredAttributes(&d.Def)
+	return d, nil
+}
+
+func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]types.ContainerDefinition, error) {
+	if len(in.ContainerDefinitions) == 0 {
+		return nil, invalid("Container list cannot be empty.")
+	}
+	if len(in.ContainerDefinitions) > maxContainers {
+		return nil, invalid("Task definitions can have at most %d containers.", maxContainers)
+	}
+	out := slices.Clone(in.ContainerDefinitions)
+	names, essential := map[string]bool{}, false
+	held := map[cluster.Port]bool{}
+	for n := range out {
+		c := &out[n]
+		if c.Essential == nil {
+			c.Essential = new(true)
+		}
+		essential = essential || *c.Essential
+		if names[value(c.Name)] {
+			return nil, invalid("Container names must be unique: %s.", *c.Name)
+		}
+		names[value(c.Name)] = true
+		if err := checkContainer(c, sized); err != nil {
+			return nil, err
+		}
+		if err := checkPorts(c, in.NetworkMode, held); err != nil {
+			return nil, err
+		}
+	}
+	if !essential {
+		return nil, invalid("Task definition must have at least one essential container.")
+	}
+	return out, nil
+}
+
+func checkContainer(c *types.ContainerDefinition, sized bool) error {
+	name := value(c.Name)
+	switch {
+	case !containerNames.MatchString(name):
+		return invalid("Container name %.100q is empty, too long or contains invalid characters.", name)
+	case value(c.Image) == "":
+		return invalid("Container.image should not be null or empty.")
+	case c.Cpu < 0:
+		return invalid("Invalid 'cpu' setting for container '%s'.", name)
+	case !sized && c.Memory == nil && c.MemoryReservation == nil:
+		return invalid("Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be specified.", name)
+	case c.Memory != nil && *c.Memory < 6 || c.MemoryReservation != nil && *c.MemoryReservation < 6:
+		return invalid("Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
+	case c.Memory != nil && c.MemoryReservation != nil && *c.MemoryReservation > *c.Memory:
+		return invalid("Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
+	}
+	for _, r := range c.ResourceRequirements {
+		if n, err := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && (err != nil || n < 1) {
+			return invalid("Invalid number of GPUs for container '%s'.", name)
+		}
+	}
+	return nil
+}
+
+func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[cluster.Port]bool) error {
+	for _, m := range c.PortMappings {
+		if n := value(m.ContainerPort); n < 0 || n > math.MaxUint16 || n == 0 && m.ContainerPortRange == nil {
+			return invalid("Invalid 'containerPort' setting for container '%s'.", *c.Name)
+		}
+		if n := value(m.HostPort); n < 0 || n > math.MaxUint16 {
+			return invalid("Invalid 'hostPort' setting for container '%s'.", *c.Name)
+		}
+		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
+			return invalid("When networkMode=host, the host ports and container ports in port mappings must match.")
+		}
+		p, static := hostPort(m, mode)
+		if static && held[p] {
+			return invalid("Host port %d is used more than once in the task definition.", p.Number)
+		}
+		held[p] = static
+	}
+	return nil
+}
+
+// hostPort is the static host port of a mapping; a dynamic one, and one in a network namespace of its own, is none.
+func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
+	p := cluster.Port{Number: int(value(m.HostPort)), Protocol: cluster.Protocol(m.Protocol)}
+	if mode == types.NetworkModeHost {
+		p.Number = int(value(m.ContainerPort))
+	}
+	if p.Protocol == "" {
+		p.Protocol = cluster.TCP
+	}
+	return p, p.Number != 0 && mode != types.NetworkModeAwsvpc && mode != types.NetworkModeNone
+}
+
+// taskCPU is a task's size as ECS keeps it, in units; it may come as a number of vCPUs.
+func taskCPU(s string) (*string, error) {
+	return sizeIn(s, "vcpu", 1024, "cpu")
+}
+
+func taskMemory(s string) (*string, error) {
+	return sizeIn(s, "gb", 1024, "memory")
+}
+
+func sizeIn(s, suffix string, factor float64, field string) (*string, error) {
+	if s == "" {
+		return nil, nil
+	}
+	number, scaled := strings.CutSuffix(strings.ToLower(strings.TrimSpace(s)), suffix)
+	if !scaled {
+		factor = 1
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	n *= factor
+	if err != nil || n < 1 || n > math.MaxInt32 || n != math.Trunc(n) {
+		return nil, invalid("Invalid '%s' setting for task.", field)
+	}
+	return new(strconv.FormatInt(int64(n), 10)), nil
+}
+
+// requiredAttributes are what an instance must be able to do for the task, as ECS derives it: the part that the
+// fleet's agents tell apart.
+func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
+	names := map[string]bool{"com.amazonaws.ecs.capability.docker-remote-api.1.18": true}
+	if value(d.TaskRoleArn) != "" {
+		names["com.amazonaws.ecs.capability.task-iam-role"] = true
+	}
+	if d.NetworkMode == types.NetworkModeAwsvpc {
+		names["ecs.capability.task-eni"] = true
+	}
+	for _, c := range d.ContainerDefinitions {
+		if c.LogConfiguration != nil {
+			names["com.amazonaws.ecs.capability.logging-driver."+string(c.LogConfiguration.LogDriver)] = true
+		}
+		if value(c.Privileged) {
+			names["com.amazonaws.ecs.capability.privileged-container"] = true
+		}
+		if c.HealthCheck != nil {
+			names["ecs.capability.container-health-check"] = true
+		}
+	}
+	out := make([]types.Attribute, 0, len(names))
+	for name := range names {
+		out = append(out, types.Attribute{Name: new(name)})
+	}
+	slices.SortFunc(out, func(a, b types.Attribute) int { return cmp.Compare(*a.Name, *b.Name) })
+	return out
+}
+
+// healthCheck is that of the first essential container that has one, or nil.
+func (d *definition) healthCheck() *types.HealthCheck {
+	for _, c := range d.Def.ContainerDefinitions {
+		if value(c.Essential) && c.HealthCheck != nil {
+			return c.HealthCheck
+		}
+	}
+	return nil
+}
+
+// stopTimeout is how long the agent waits between SIGTERM and SIGKILL.
+func (d *definition) stopTimeout() time.Duration {
+	longest := time.Duration(0)
+	for _, c := range d.Def.ContainerDefinitions {
+		timeout := 30 * time.Second
+		if c.StopTimeout != nil {
+			timeout = time.Duration(*c.StopTimeout) * time.Second
+		}
+		longest = max(longest, timeout)
+	}
+	return longest
+}

@@ -1,0 +1,200 @@
+package ecs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+func noDefinition() error {
+	return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
+}
+
+// RegisterTaskDefinition makes the next revision of the family.
+func (e *Definitions) RegisterTaskDefinition(
+	_ context.Context, in *ecs.RegisterTaskDefinitionInput,
+) (*ecs.RegisterTaskDefinitionOutput, error) {
+	var out ecs.RegisterTaskDefinitionOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		d, err := e.newDefinition(in, now)
+		if err != nil {
+			return err
+		}
+		fam := e.families[*d.Def.Family]
+		if fam == nil {
+			fam = &family{name: *d.Def.Family}
+			e.families[fam.name] = fam
+		}
+		fam.latest++
+		d.Def.Revision = int32(fam.latest)
+		d.Def.TaskDefinitionArn = new(e.kernel.Account().ARN("task-definition", d.name()))
+		fam.revisions = append(fam.revisions, d)
+		e.kernel.Save(fam)
+		e.kernel.Save(d)
+		out.TaskDefinition, out.Tags = new(d.Def), d.Tags
+		return nil
+	})
+	return &out, err
+}
+
+// DescribeDefinition is DescribeTaskDefinition of the ECS API: family, family:revision or ARN; tags only where asked
+// for.
+func (e *Definitions) DescribeDefinition(
+	_ context.Context, in *ecs.DescribeTaskDefinitionInput,
+) (*ecs.DescribeTaskDefinitionOutput, error) {
+	var out ecs.DescribeTaskDefinitionOutput
+	err := e.kernel.View(func(time.Time) error {
+		d := e.definition(value(in.TaskDefinition))
+		if d == nil {
+			return noDefinition()
+		}
+		out.TaskDefinition = new(d.Def)
+		if slices.Contains(in.Include, types.TaskDefinitionFieldTags) {
+			out.Tags = d.Tags
+		}
+		return nil
+	})
+	return &out, err
+}
+
+// ListTaskDefinitions lists revisions, ACTIVE ones unless another status is named, by family and revision.
+func (e *Definitions) ListTaskDefinitions(
+	_ context.Context, in *ecs.ListTaskDefinitionsInput,
+) (*ecs.ListTaskDefinitionsOutput, error) {
+	status := in.Status
+	if status == "" {
+		status = types.TaskDefinitionStatusActive
+	}
+	var out ecs.ListTaskDefinitionsOutput
+	err := e.kernel.View(func(time.Time) error {
+		arns := map[string]string{}
+		var keys []string
+		for name, fam := range e.families {
+			if value(in.FamilyPrefix) != "" && name != *in.FamilyPrefix {
+				continue
+			}
+			for _, d := range fam.revisions {
+				if d.Def.Status == status {
+					key := fmt.Sprintf("%s:%09d", name, d.Def.Revision)
+					keys, arns[key] = append(keys, key), *d.Def.TaskDefinitionArn
+				}
+			}
+		}
+		slices.Sort(keys)
+		descending := in.Sort == types.SortOrderDesc
+		if descending {
+			slices.Reverse(keys)
+		}
+		keys, next, err := page(keys, in.NextToken, in.MaxResults, descending)
+		for _, key := range keys {
+			out.TaskDefinitionArns = append(out.TaskDefinitionArns, arns[key])
+		}
+		out.NextToken = next
+		return err
+	})
+	return &out, err
+}
+
+// ListTaskDefinitionFamilies lists the names of families: those with an ACTIVE revision, those without, or all.
+func (e *Definitions) ListTaskDefinitionFamilies(
+	_ context.Context, in *ecs.ListTaskDefinitionFamiliesInput,
+) (*ecs.ListTaskDefinitionFamiliesOutput, error) {
+	var out ecs.ListTaskDefinitionFamiliesOutput
+	err := e.kernel.View(func(time.Time) (err error) {
+		var names []string
+		for name, fam := range e.families {
+			active := slices.ContainsFunc(fam.revisions, (*definition).active)
+			wanted := active
+			switch in.Status {
+			case types.TaskDefinitionFamilyStatusAll:
+				wanted = true
+			case types.TaskDefinitionFamilyStatusInactive:
+				wanted = !active
+			}
+			if wanted && len(fam.revisions) > 0 && strings.HasPrefix(name, value(in.FamilyPrefix)) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		out.Families, out.NextToken, err = page(names, in.NextToken, in.MaxResults, false)
+		return err
+	})
+	return &out, err
+}
+
+// DeregisterTaskDefinition makes a revision INACTIVE: nothing new may use it, what runs goes on.
+func (e *Definitions) DeregisterTaskDefinition(
+	_ context.Context, in *ecs.DeregisterTaskDefinitionInput,
+) (*ecs.DeregisterTaskDefinitionOutput, error) {
+	var out ecs.DeregisterTaskDefinitionOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		if !strings.Contains(cluster.LastPart(value(in.TaskDefinition)), ":") {
+			return invalid("Task definition revision is missing.")
+		}
+		d := e.definition(*in.TaskDefinition)
+		if d == nil {
+			return cluster.Errorf(cluster.CodeClient, "The specified task definition does not exist.")
+		}
+		if d.active() {
+			d.Def.Status, d.Def.DeregisteredAt = types.TaskDefinitionStatusInactive, &now
+			e.kernel.Save(d)
+		}
+		out.TaskDefinition = new(d.Def)
+		return nil
+	})
+	return &out, err
+}
+
+const maxDeleteDefinitions = 10
+
+// DeleteTaskDefinitions deletes INACTIVE revisions, once no task uses them: at once in this fleet where none does.
+func (e *Definitions) DeleteTaskDefinitions(
+	_ context.Context, in *ecs.DeleteTaskDefinitionsInput,
+) (*ecs.DeleteTaskDefinitionsOutput, error) {
+	if len(in.TaskDefinitions) == 0 || len(in.TaskDefinitions) > maxDeleteDefinitions {
+		return nil, invalid("Task definitions must have 1 to %d items.", maxDeleteDefinitions)
+	}
+	var out ecs.DeleteTaskDefinitionsOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		for _, name := range in.TaskDefinitions {
+			d := e.definition(name)
+			switch {
+			case d == nil || !strings.Contains(cluster.LastPart(name), ":"):
+				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
+					Reason: new("The specified task definition does not exist. Specify a valid account, family, revision and try again.")})
+			case d.active():
+				out.Failures = append(out.Failures, types.Failure{Arn: d.Def.TaskDefinitionArn,
+					Reason: new("The specified task definition is still in ACTIVE status. Please deregister the target and try again.")})
+			default:
+				d.Def.Status, d.Def.DeleteRequestedAt = types.TaskDefinitionStatusDeleteInProgress, &now
+				out.TaskDefinitions = append(out.TaskDefinitions, d.Def)
+				e.kernel.Save(d)
+				e.deleteUnused(d)
+			}
+		}
+		return nil
+	})
+	return &out, err
+}
+
+// deleteUnused forgets a revision that is to be deleted and that no visible task uses.
+func (e *tables) deleteUnused(d *definition) {
+	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
+		return
+	}
+	for _, t := range e.tasks {
+		if t.def == d {
+			return
+		}
+	}
+	fam := e.families[*d.Def.Family]
+	fam.revisions = slices.DeleteFunc(fam.revisions, func(o *definition) bool { return o == d })
+	e.kernel.Delete(d)
+}

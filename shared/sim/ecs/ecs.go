@@ -1,0 +1,233 @@
+package ecs
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/shape"
+)
+
+// StartTask starts the same task definition on up to 10 instances. It is on disk, where the fleet has a file, before
+// the answer.
+func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
+	var answer cluster.StartAnswer
+	launch := cluster.Launch{}
+	if call.Launch != nil {
+		launch = *call.Launch
+	}
+	err := e.kernel.Call("StartTask", call.StartedBy, func(now time.Time) error {
+		tasks, failures, err := e.agents.start(startRequest{
+			cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
+			instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)), tags: shape.Tags(launch.Tags),
+			network: shape.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
+		}, now)
+		for _, t := range tasks {
+			answer.Tasks = append(answer.Tasks, t.noun())
+		}
+		for _, fail := range failures {
+			answer.Failures = append(answer.Failures, cluster.Failure{ARN: *fail.Arn, Reason: *fail.Reason})
+		}
+		return err
+	})
+	if err != nil {
+		return cluster.StartAnswer{}, err
+	}
+	return answer, nil
+}
+
+// StopTask wants a task stopped; one that has stopped stays as it is.
+func (e *Service) StopTask(_ context.Context, clusterName, ecsID, reason string) error {
+	return e.kernel.Call("StopTask", ecsID, func(now time.Time) error {
+		c, err := e.agents.cluster(clusterName)
+		if err != nil {
+			return err
+		}
+		_, err = e.agents.stop(c, ecsID, reason, now)
+		return err
+	})
+}
+
+// ListTasks lists the ids of tasks by desired status, RUNNING unless another is named, in order of start.
+func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids []string, err error) {
+	err = e.kernel.CallView("ListTasks", filter.Cluster, func(now time.Time) error {
+		tasks, err := e.agents.list(filter, now)
+		for _, t := range tasks {
+			ids = append(ids, t.ID)
+		}
+		return err
+	})
+	return ids, err
+}
+
+// list selects tasks as ECS does: startedBy must be the only filter.
+func (e *tables) list(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
+	c, err := e.cluster(filter.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	var from []*task
+	switch {
+	case filter.StartedBy != "" && (filter.Instance != "" || filter.Desired != ""):
+		return nil, invalid("startedBy must be the only filter.")
+	case filter.StartedBy != "":
+		from = c.started[filter.StartedBy]
+	case filter.Instance != "":
+		if i := e.instanceIn(c, filter.Instance); i != nil {
+			from = i.tasks
+		}
+	default:
+		from = c.tasks()
+	}
+	desired := filter.Desired
+	switch desired {
+	case "":
+		desired = cluster.TaskRunning
+	case cluster.TaskRunning, cluster.TaskPending, cluster.TaskStopped:
+	default:
+		return nil, invalid("Desired status must be one of [RUNNING,PENDING,STOPPED].")
+	}
+	var out []*task
+	for _, t := range from {
+		if t.Desired == desired && !e.unlisted(t, now) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// unlisted reports whether ListTasks does not show the task yet.
+func (e *tables) unlisted(t *task, now time.Time) bool {
+	if e.kernel.ListLate() <= 0 {
+		return false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(t.ID))
+	return now.Sub(t.Created) < time.Duration(h.Sum64()%uint64(e.kernel.ListLate()))
+}
+
+// DescribeTasks answers with those of up to 100 tasks that are visible.
+func (e *Service) DescribeTasks(_ context.Context, clusterName string, ids []string) (tasks []cluster.ECSTask, err error) {
+	if err := e.kernel.FailCall("DescribeTasks", clusterName); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 || len(ids) > maxDescribe {
+		return nil, invalid("Tasks must have 1 to %d items.", maxDescribe)
+	}
+	err = e.kernel.View(func(time.Time) error {
+		c, err := e.agents.cluster(clusterName)
+		if err != nil {
+			return err
+		}
+		tasks = make([]cluster.ECSTask, 0, len(ids))
+		for _, id := range ids {
+			if t := e.agents.tasks[cluster.LastPart(id)]; t != nil && t.on.in == c {
+				tasks = append(tasks, t.noun())
+			}
+		}
+		return nil
+	})
+	return tasks, err
+}
+
+// ListInstances lists the ids of the instances that are not INACTIVE, in order of registration.
+func (e *Service) ListInstances(_ context.Context, clusterName string) (ids []string, err error) {
+	err = e.kernel.CallView("ListContainerInstances", clusterName, func(time.Time) error {
+		c, err := e.agents.cluster(clusterName)
+		if err == nil {
+			ids = slices.Clone(c.ids())
+		}
+		return err
+	})
+	return ids, err
+}
+
+// DrainInstance makes an ACTIVE instance DRAINING.
+func (e *Service) DrainInstance(ctx context.Context, clusterName, id string) error {
+	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+	})
+	return err
+}
+
+// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
+func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) error {
+	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
+		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
+	})
+	return err
+}
+
+// PutAttribute sets a custom attribute of an instance; one that is not there is no error.
+func (e *Service) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
+	_, err := e.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return present(err)
+}
+
+// RemoveAttribute takes a custom attribute of an instance away, if it has it.
+func (e *Service) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
+	_, err := e.Attributes.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
+		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
+	}}})
+	return present(err)
+}
+
+// present is no error where the instance that an attribute is of is not there.
+func present(err error) error {
+	if err != nil && cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
+		return nil
+	}
+	return err
+}
+
+// DescribeInstances answers with those of up to 100 instances that are visible. Their attributes, GPUs and ports are
+// shared: the caller must not change them.
+func (e *Service) DescribeInstances(
+	_ context.Context, clusterName string, ids []string,
+) (instances []*cluster.Instance, err error) {
+	if err := e.kernel.FailCall("DescribeContainerInstances", clusterName); err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 || len(ids) > maxDescribe {
+		return nil, invalid("Container instances must have 1 to %d items.", maxDescribe)
+	}
+	err = e.kernel.View(func(time.Time) error {
+		c, err := e.agents.cluster(clusterName)
+		if err != nil {
+			return err
+		}
+		instances = make([]*cluster.Instance, 0, len(ids))
+		for _, id := range ids {
+			if i := e.agents.instanceIn(c, id); i != nil {
+				instances = append(instances, i.noun())
+			}
+		}
+		return nil
+	})
+	return instances, err
+}
+
+// DescribeTaskDefinition takes family (its latest ACTIVE revision), family:revision or ARN. The result is the
+// caller's.
+func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
+	var found definition
+	err := e.kernel.CallView("DescribeTaskDefinition", name, func(time.Time) error {
+		d := e.agents.definition(name)
+		if d == nil {
+			return noDefinition()
+		}
+		found = *d
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shape.TaskDefinition(found.Def, found.Tags)
+}

@@ -1,0 +1,147 @@
+package ecs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/wire/awsjson"
+)
+
+// Endpoint speaks the ECS protocol for what the fleet keeps: clusters, task definitions, container instances,
+// attributes, tags, and tasks that are started on named instances. There are no services here and no RunTask.
+func (e *Service) Endpoint() *awsjson.Mux {
+	return awsjson.NewMux(map[string]awsjson.Operation{
+		"CreateCluster":                 awsjson.Op(e.Clusters.CreateCluster),
+		"DescribeClusters":              awsjson.Op(e.Clusters.DescribeClusters),
+		"ListClusters":                  awsjson.Op(e.Clusters.ListClusters),
+		"UpdateCluster":                 awsjson.Op(e.Clusters.UpdateCluster),
+		"DeleteCluster":                 awsjson.Op(e.Clusters.DeleteCluster),
+		"RegisterTaskDefinition":        awsjson.Op(e.Definitions.RegisterTaskDefinition),
+		"DescribeTaskDefinition":        awsjson.Op(e.Definitions.DescribeDefinition),
+		"ListTaskDefinitions":           awsjson.Op(e.Definitions.ListTaskDefinitions),
+		"ListTaskDefinitionFamilies":    awsjson.Op(e.Definitions.ListTaskDefinitionFamilies),
+		"DeregisterTaskDefinition":      awsjson.Op(e.Definitions.DeregisterTaskDefinition),
+		"DeleteTaskDefinitions":         awsjson.Op(e.Definitions.DeleteTaskDefinitions),
+		"ListContainerInstances":        awsjson.Op(e.Instances.ListContainerInstances),
+		"DescribeContainerInstances":    awsjson.Op(e.Instances.DescribeContainerInstances),
+		"UpdateContainerInstancesState": awsjson.Op(e.Instances.UpdateContainerInstancesState),
+		"RegisterContainerInstance":     awsjson.Op(e.Instances.RegisterContainerInstance),
+		"DeregisterContainerInstance":   awsjson.Op(e.Instances.DeregisterContainerInstance),
+		"PutAttributes":                 awsjson.Op(e.Attributes.PutAttributes),
+		"DeleteAttributes":              awsjson.Op(e.Attributes.DeleteAttributes),
+		"ListAttributes":                awsjson.Op(e.Attributes.ListAttributes),
+		"TagResource":                   awsjson.Op(e.Tags.TagResource),
+		"UntagResource":                 awsjson.Op(e.Tags.UntagResource),
+		"ListTagsForResource":           awsjson.Op(e.Tags.ListTagsForResource),
+		"StartTask":                     awsjson.Op(e.Tasks.StartTask),
+		"StopTask":                      awsjson.Op(e.Tasks.StopTask),
+		"ListTasks":                     awsjson.Op(e.Tasks.ListTasks),
+		"DescribeTasks":                 awsjson.Op(e.Tasks.DescribeTasks),
+	})
+}
+
+// StartTask starts one task on each of the instances named.
+func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
+	out := ecs.StartTaskOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
+	err := e.kernel.Change(func(now time.Time) error {
+		tasks, failures, err := e.agents.start(startRequest{
+			cluster: value(in.Cluster), definition: value(in.TaskDefinition), startedBy: value(in.StartedBy),
+			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags, network: in.NetworkConfiguration,
+			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
+		}, now)
+		for _, t := range tasks {
+			d := t.describe(e.kernel.Account())
+			d.Tags = t.Tags
+			out.Tasks = append(out.Tasks, d)
+		}
+		out.Failures = append(out.Failures, failures...)
+		return err
+	})
+	return &out, err
+}
+
+// StopTask asks the agent to stop a task.
+func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTaskOutput, error) {
+	var out ecs.StopTaskOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		t, err := e.agents.stop(c, value(in.Task), value(in.Reason), now)
+		if err == nil {
+			out.Task = new(t.describe(e.kernel.Account()))
+		}
+		return err
+	})
+	return &out, err
+}
+
+// ListTasks lists the ARNs of tasks.
+func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
+	others := value(in.Family)+value(in.ServiceName)+value(in.ContainerInstance)+string(in.LaunchType) != ""
+	if value(in.StartedBy) != "" && others {
+		return nil, invalid("startedBy must be the only filter.")
+	}
+	var out ecs.ListTasksOutput
+	err := e.kernel.View(func(now time.Time) error {
+		tasks, err := e.agents.list(cluster.TaskFilter{
+			Cluster: value(in.Cluster), Instance: value(in.ContainerInstance), StartedBy: value(in.StartedBy),
+			Desired: cluster.TaskStatus(in.DesiredStatus),
+		}, now)
+		if err != nil {
+			return err
+		}
+		var arns []string
+		for _, t := range tasks {
+			if listed(t, in) {
+				arns = append(arns, e.kernel.Account().ARN("task", t.Cluster, t.ID))
+			}
+		}
+		slices.Sort(arns)
+		out.TaskArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		return err
+	})
+	return &out, err
+}
+
+func listed(t *task, in *ecs.ListTasksInput) bool {
+	family, _, _ := strings.Cut(t.Definition, ":")
+	return (value(in.Family) == "" || family == *in.Family) &&
+		(value(in.ServiceName) == "" || t.Group == "service:"+*in.ServiceName) &&
+		(in.LaunchType == "" || in.LaunchType == types.LaunchTypeEc2)
+}
+
+// DescribeTasks answers with up to 100 tasks, those that are not visible as failures.
+func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
+	if len(in.Tasks) == 0 || len(in.Tasks) > maxDescribe {
+		return nil, invalid("Tasks must have 1 to %d items.", maxDescribe)
+	}
+	out := ecs.DescribeTasksOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
+	err := e.kernel.View(func(time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		for _, id := range in.Tasks {
+			t := e.agents.tasks[cluster.LastPart(id)]
+			if t == nil || t.on.in != c {
+				out.Failures = append(out.Failures, missing(e.kernel.Account().ARN("task", c.name(), cluster.LastPart(id))))
+				continue
+			}
+			d := t.describe(e.kernel.Account())
+			if slices.Contains(in.Include, types.TaskFieldTags) {
+				d.Tags = t.Tags
+			}
+			out.Tasks = append(out.Tasks, d)
+		}
+		return nil
+	})
+	return &out, err
+}

@@ -1,0 +1,115 @@
+package ecs
+
+import (
+	"berth/shared/sim/kernel"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// emitTask reports a task as it is now.
+func (e *tables) emitTask(t *task, now time.Time) {
+	d := t.describe(e.kernel.Account())
+	e.emit("ECS Task State Change", *d.TaskArn, t.Version, now, appendValue(nil, reflect.ValueOf(d)))
+}
+
+// emitInstance reports an instance as it is now.
+func (e *tables) emitInstance(i *instance, now time.Time) {
+	detail := appendValue(nil, reflect.ValueOf(i.describe()))
+	detail = append(detail[:len(detail)-1], `,"clusterArn":`...)
+	detail = append(kernel.AppendString(detail, *i.in.info.ClusterArn), '}')
+	e.emit("ECS Container Instance State Change", i.arn, i.Version, now, detail)
+}
+
+// emit queues an event. Its id is the same for the same change of the same resource, and for no other.
+func (e *tables) emit(detailType, arn string, version int64, now time.Time, detail []byte) {
+	detail = kernel.AppendString(append(detail[:len(detail)-1], `,"updatedAt":`...), now.Format(kernel.EventTime))
+	e.kernel.Emit(kernel.Event{Source: e.options.EventSource, DetailType: detailType, ARN: arn, Version: version, At: now}, append(detail, '}'))
+}
+
+// appendValue writes a value of the ECS API as events have it: names in lower camel case, times as text, what is
+// absent left out.
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return appendValue(b, v.Elem())
+	case reflect.String:
+		return kernel.AppendString(b, v.String())
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool())
+	case reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(b, v.Int(), 10)
+	case reflect.Float64:
+		return strconv.AppendFloat(b, v.Float(), 'g', -1, 64)
+	case reflect.Slice:
+		b = append(b, '[')
+		for k := range v.Len() {
+			if k > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(b, v.Index(k))
+		}
+		return append(b, ']')
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return kernel.AppendString(b, v.Interface().(time.Time).UTC().Format(kernel.EventTime))
+		}
+		return appendStruct(b, v)
+	}
+	return append(b, "null"...) // no field of a task or an instance is of another kind
+}
+
+func appendStruct(b []byte, v reflect.Value) []byte {
+	b = append(b, '{')
+	first := true
+	for _, p := range fieldsOf(v.Type()) {
+		field := v.Field(p.index)
+		if p.omitZero && field.IsZero() {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = append(append(b, p.key...), ':')
+		b = appendValue(b, field)
+	}
+	return append(b, '}')
+}
+
+type fieldPlan struct {
+	index    int
+	key      string // quoted
+	omitZero bool
+}
+
+// plans are the fields of the types met so far; fleets share them.
+var plans sync.Map // of []fieldPlan by reflect.Type
+
+func fieldsOf(t reflect.Type) []fieldPlan {
+	if p, ok := plans.Load(t); ok {
+		return p.([]fieldPlan)
+	}
+	p := planOf(t)
+	plans.Store(t, p)
+	return p
+}
+
+func planOf(t reflect.Type) (plan []fieldPlan) {
+	for k := range t.NumField() {
+		field := t.Field(k)
+		if !field.IsExported() {
+			continue
+		}
+		omit := true
+		switch field.Type.Kind() {
+		case reflect.Bool, reflect.Int32:
+			omit = false
+		}
+		name := strings.ToLower(field.Name[:1]) + field.Name[1:]
+		plan = append(plan, fieldPlan{index: k, key: strconv.Quote(name), omitZero: omit})
+	}
+	return plan
+}

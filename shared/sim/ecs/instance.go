@@ -1,0 +1,241 @@
+package ecs
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// instanceRecord is what is stored of an instance.
+type instanceRecord struct {
+	Seq          int64
+	Cluster, ID  string
+	EC2, Zone    string
+	Status       cluster.InstanceStatus
+	Connected    bool
+	Version      int64
+	RegisteredAt time.Time
+	GoneAt       time.Time // when it became INACTIVE
+	Off          bool      // the machine does not run, whether or not ECS knows
+	CPU, Memory  int64     // CPU units, MiB
+	GPUs         []string
+	ENIs         *int             `json:",omitempty"` // task network interfaces; nil is any number
+	Metrics      map[string]int64 `json:",omitempty"` // capacities
+	Provider     string           `json:",omitempty"` // capacity provider
+	Attributes   []attribute      // by name
+	Tags         []types.Tag
+}
+
+type attribute struct {
+	Name   string
+	Value  string `json:",omitempty"`
+	Custom bool   `json:",omitempty"`
+}
+
+func byName(a, b attribute) int { return cmp.Compare(a.Name, b.Name) }
+
+// instance is a container instance: the record, and what its tasks hold of it.
+type instance struct {
+	instanceRecord
+	in         *ecsCluster
+	tasks      []*task // those visible, in order of start
+	freeCPU    int64
+	freeMemory int64
+	ports      map[cluster.Port]bool
+	gpuInUse   []bool
+	arn        string
+
+	view       *cluster.Instance // nil when to be made anew
+	attributes map[string]string // of the view; nil when to be made anew
+}
+
+func (e *tables) newInstance(c *ecsCluster, now time.Time) *instance {
+	n := e.kernel.Next("Instances")
+	id := e.kernel.ID("instance", n)
+	return &instance{in: c, instanceRecord: instanceRecord{
+		Seq: n, Cluster: c.name(), ID: id, EC2: "i-" + e.kernel.ID("ec2", n)[:17],
+		Status: cluster.InstanceActive, Connected: true, RegisteredAt: now,
+	}}
+}
+
+// register makes the instance findable, all of it free.
+func (e *tables) register(i *instance) {
+	i.arn = e.kernel.Account().ARN("container-instance", i.Cluster, i.ID)
+	i.freeCPU, i.freeMemory = i.CPU, i.Memory
+	i.gpuInUse = make([]bool, len(i.GPUs))
+	i.ports = map[cluster.Port]bool{}
+	for _, p := range agentReserved {
+		i.ports[p] = true
+	}
+	e.instances[i.ID] = i
+	i.in.instances = append(i.in.instances, i)
+	i.in.listed = nil
+}
+
+// instanceChanged counts the change and reports it.
+func (e *tables) instanceChanged(i *instance, now time.Time) {
+	i.Version++
+	i.view = nil
+	e.kernel.Save(i)
+	e.emitInstance(i, now)
+}
+
+func (i *instance) attributesChanged() { i.attributes = nil }
+
+// hold takes what the task needs (1) or gives it back (-1).
+func (i *instance) hold(t *task, sign int64) {
+	i.freeCPU -= sign * t.CPU
+	i.freeMemory -= sign * t.Memory
+	for _, p := range t.Ports {
+		if sign > 0 {
+			i.ports[p] = true
+		} else {
+			delete(i.ports, p)
+		}
+	}
+	for _, g := range t.GPUs {
+		i.gpuInUse[g] = sign > 0
+	}
+}
+
+func (i *instance) freeGPUs() (free []int) {
+	for g, used := range i.gpuInUse {
+		if !used {
+			free = append(free, g)
+		}
+	}
+	return free
+}
+
+// interfaces is how many tasks have a network interface of their own.
+func (i *instance) interfaces() (n int) {
+	for _, t := range i.tasks {
+		if t.ENI && t.Last != cluster.TaskStopped {
+			n++
+		}
+	}
+	return n
+}
+
+// counts are the tasks that run and that are on the way there.
+func (i *instance) counts() (running, pending int32) {
+	for _, t := range i.tasks {
+		switch t.Last {
+		case cluster.TaskRunning:
+			running++
+		case cluster.TaskPending:
+			pending++
+		}
+	}
+	return running, pending
+}
+
+func (i *instance) has(name, value string) bool {
+	at, ok := slices.BinarySearchFunc(i.Attributes, attribute{Name: name}, byName)
+	return ok && (value == "" || i.Attributes[at].Value == value)
+}
+
+// noun is the instance as the scheduler knows it. What it points to is shared and never changed.
+func (i *instance) noun() *cluster.Instance {
+	if i.attributes == nil {
+		i.attributes = make(map[string]string, len(i.Attributes))
+		for _, a := range i.Attributes {
+			i.attributes[a.Name] = a.Value
+		}
+		i.view = nil
+	}
+	if i.view == nil {
+		i.view = &cluster.Instance{
+			Head: cluster.Head{Cluster: i.Cluster}, ID: i.ID, EC2InstanceID: i.EC2, Status: i.Status,
+			AgentConnected: i.Connected, Version: i.Version, RegisteredAt: cluster.At(i.RegisteredAt), Attributes: i.attributes, Provider: i.Provider,
+			Registered: cluster.Capacity{CPU: i.CPU * cluster.CPUUnit, Memory: i.Memory, GPUs: i.GPUs, Ports: agentReserved, Metrics: i.Metrics, ENIs: i.ENIs},
+		}
+	}
+	own := *i.view
+	return &own
+}
+
+// describe is the instance as ECS describes it, without its tags.
+func (i *instance) describe() types.ContainerInstance {
+	running, pending := i.counts()
+	d := types.ContainerInstance{
+		ContainerInstanceArn: &i.arn, Ec2InstanceId: &i.EC2, Status: new(string(i.Status)), AgentConnected: i.Connected,
+		Version: i.Version, RegisteredAt: &i.RegisteredAt, RunningTasksCount: running, PendingTasksCount: pending,
+		VersionInfo: &types.VersionInfo{
+			AgentVersion: new("1.98.0"), AgentHash: new("b3a7f1c2"), DockerVersion: new("DockerVersion: 25.0.8"),
+		},
+		RegisteredResources: i.registered(), RemainingResources: i.remaining(),
+	}
+	if i.Provider != "" {
+		d.CapacityProviderName = &i.Provider
+	}
+	for _, a := range i.Attributes {
+		attr := types.Attribute{Name: new(a.Name)}
+		if a.Value != "" {
+			attr.Value = new(a.Value)
+		}
+		d.Attributes = append(d.Attributes, attr)
+	}
+	return d
+}
+
+func (i *instance) registered() []types.Resource {
+	return append(resources(i.CPU, i.Memory, agentReserved, i.GPUs), i.metrics()...)
+}
+
+// remaining is what is free; of ports, as in ECS, those that are taken.
+func (i *instance) remaining() []types.Resource {
+	taken := make([]cluster.Port, 0, len(i.ports))
+	taken = append(taken, agentReserved...)
+	for _, t := range i.tasks {
+		if t.Last != cluster.TaskStopped {
+			taken = append(taken, t.Ports...)
+		}
+	}
+	var free []string
+	if len(i.GPUs) > 0 {
+		free = []string{}
+	}
+	for _, g := range i.freeGPUs() {
+		free = append(free, i.GPUs[g])
+	}
+	return append(resources(i.freeCPU, i.freeMemory, taken, free), i.metrics()...)
+}
+
+// metrics are the network interfaces and the capacities of metrics; ECS does not say how much of them is in use.
+func (i *instance) metrics() (out []types.Resource) {
+	if i.ENIs != nil {
+		out = append(out, types.Resource{Name: new("ENI"), Type: new("INTEGER"), IntegerValue: int32(*i.ENIs)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Metrics)) {
+		out = append(out, types.Resource{Name: &name, Type: new("INTEGER"), IntegerValue: int32(i.Metrics[name])})
+	}
+	return out
+}
+
+func resources(cpu, memory int64, ports []cluster.Port, gpus []string) []types.Resource {
+	tcp, udp := []string{}, []string{}
+	for _, p := range ports {
+		if p.Protocol == cluster.UDP {
+			udp = append(udp, strconv.Itoa(p.Number))
+		} else {
+			tcp = append(tcp, strconv.Itoa(p.Number))
+		}
+	}
+	out := []types.Resource{
+		{Name: new("CPU"), Type: new("INTEGER"), IntegerValue: int32(cpu)},
+		{Name: new("MEMORY"), Type: new("INTEGER"), IntegerValue: int32(memory)},
+		{Name: new("PORTS"), Type: new("STRINGSET"), StringSetValue: tcp},
+		{Name: new("PORTS_UDP"), Type: new("STRINGSET"), StringSetValue: udp},
+	}
+	if gpus != nil {
+		out = append(out, types.Resource{Name: new("GPU"), Type: new("STRINGSET"), StringSetValue: gpus})
+	}
+	return out
+}

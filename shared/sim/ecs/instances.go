@@ -1,0 +1,168 @@
+package ecs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+const (
+	maxDescribe    = 100
+	maxUpdateState = 10
+)
+
+// instanceIn finds an instance of the cluster by id or ARN, INACTIVE ones included; nil where there is none.
+func (e *tables) instanceIn(c *ecsCluster, idOrARN string) *instance {
+	i := e.instances[cluster.LastPart(idOrARN)]
+	if i == nil || i.in != c {
+		return nil
+	}
+	return i
+}
+
+func (e *tables) instanceARN(c *ecsCluster, idOrARN string) string {
+	return e.kernel.Account().ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
+}
+
+// ListContainerInstances lists instances of one status, or all that are not INACTIVE.
+func (e *Instances) ListContainerInstances(
+	_ context.Context, in *ecs.ListContainerInstancesInput,
+) (*ecs.ListContainerInstancesOutput, error) {
+	if value(in.Filter) != "" {
+		return nil, invalid("The filter of ListContainerInstances is not supported.")
+	}
+	var out ecs.ListContainerInstancesOutput
+	err := e.kernel.View(func(time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		var arns []string
+		for _, i := range c.instances {
+			if in.Status == "" && i.Status != cluster.InstanceInactive || string(in.Status) == string(i.Status) {
+				arns = append(arns, i.arn)
+			}
+		}
+		slices.Sort(arns)
+		out.ContainerInstanceArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		return err
+	})
+	return &out, err
+}
+
+// DescribeContainerInstances answers with up to 100 instances, INACTIVE ones for as long as they are visible.
+func (e *Instances) DescribeContainerInstances(
+	_ context.Context, in *ecs.DescribeContainerInstancesInput,
+) (*ecs.DescribeContainerInstancesOutput, error) {
+	if n := len(in.ContainerInstances); n == 0 || n > maxDescribe {
+		return nil, invalid("Container instances must have 1 to %d items.", maxDescribe)
+	}
+	var out ecs.DescribeContainerInstancesOutput
+	err := e.kernel.View(func(time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		for _, id := range in.ContainerInstances {
+			i := e.agents.instanceIn(c, id)
+			if i == nil {
+				out.Failures = append(out.Failures, missing(e.agents.instanceARN(c, id)))
+				continue
+			}
+			d := i.describe()
+			if slices.Contains(in.Include, types.ContainerInstanceFieldTags) {
+				d.Tags = i.Tags
+			}
+			out.ContainerInstances = append(out.ContainerInstances, d)
+		}
+		return nil
+	})
+	return &out, err
+}
+
+// UpdateContainerInstancesState makes up to 10 instances ACTIVE or DRAINING.
+func (e *Instances) UpdateContainerInstancesState(
+	_ context.Context, in *ecs.UpdateContainerInstancesStateInput,
+) (*ecs.UpdateContainerInstancesStateOutput, error) {
+	if n := len(in.ContainerInstances); n == 0 || n > maxUpdateState {
+		return nil, invalid("Container instances must have 1 to %d items.", maxUpdateState)
+	}
+	if in.Status != types.ContainerInstanceStatusActive && in.Status != types.ContainerInstanceStatusDraining {
+		return nil, invalid("Container instance status should be one of [DRAINING,ACTIVE].")
+	}
+	var out ecs.UpdateContainerInstancesStateOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		for _, id := range in.ContainerInstances {
+			i := e.agents.instanceIn(c, id)
+			switch {
+			case i == nil:
+				out.Failures = append(out.Failures, missing(e.agents.instanceARN(c, id)))
+				continue
+			case i.Status == cluster.InstanceInactive:
+				out.Failures = append(out.Failures, types.Failure{Arn: &i.arn, Reason: new("INACTIVE")})
+				continue
+			case string(i.Status) != string(in.Status):
+				i.Status = cluster.InstanceStatus(in.Status)
+				e.agents.instanceChanged(i, now)
+			}
+			out.ContainerInstances = append(out.ContainerInstances, i.describe())
+		}
+		return nil
+	})
+	return &out, err
+}
+
+// DeregisterContainerInstance takes an instance out of its cluster; one with tasks only by force. Then ECS no longer
+// knows of the tasks, and the agent, which is told, stops them.
+func (e *Instances) DeregisterContainerInstance(
+	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
+) (*ecs.DeregisterContainerInstanceOutput, error) {
+	var out ecs.DeregisterContainerInstanceOutput
+	err := e.kernel.Change(func(now time.Time) error {
+		c, err := e.agents.cluster(value(in.Cluster))
+		if err != nil {
+			return err
+		}
+		i := e.agents.instanceIn(c, value(in.ContainerInstance))
+		if i == nil || i.Status == cluster.InstanceInactive {
+			return invalid("The referenced container instance was not found.")
+		}
+		if running, pending := i.counts(); running+pending > 0 && !value(in.Force) {
+			return invalid("Found running tasks on the instance.")
+		}
+		e.agents.retire(i, report{Last: cluster.TaskStopped, At: now, Reason: "Container instance deregistration forced by user."}, now)
+		out.ContainerInstance = new(i.describe())
+		return nil
+	})
+	return &out, err
+}
+
+// retire takes an instance out of its cluster for good, its tasks STOPPED as the report says.
+func (e *agents) retire(i *instance, r report, now time.Time) {
+	i.Off = true
+	for _, t := range slices.Clone(i.tasks) {
+		t.Phase, t.Unreported = phaseGone, nil
+		if t.Last != cluster.TaskStopped {
+			e.applyTo(t, r, now)
+		}
+	}
+	i.Status, i.Connected, i.GoneAt = cluster.InstanceInactive, false, now
+	i.in.listed = nil
+	e.instanceChanged(i, now)
+	e.kernel.RemoveAt(now.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
+}
+
+func (e *tables) purgeInstance(i *instance) {
+	delete(e.instances, i.ID)
+	i.in.instances = slices.DeleteFunc(i.in.instances, func(o *instance) bool { return o == i })
+	e.kernel.Delete(i)
+}

@@ -1,0 +1,116 @@
+package ecs
+
+import (
+	"berth/shared/cluster"
+	"berth/shared/sim/ec2"
+	"berth/shared/sim/kernel"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// agentReserved are the ports that the agent and its host keep for themselves.
+var agentReserved = []cluster.Port{
+	{Number: 22, Protocol: cluster.TCP}, {Number: 2376, Protocol: cluster.TCP}, {Number: 2375, Protocol: cluster.TCP},
+	{Number: 51678, Protocol: cluster.TCP}, {Number: 51679, Protocol: cluster.TCP},
+}
+
+// capabilities are what every agent of the fleet can do.
+var capabilities = []string{
+	"com.amazonaws.ecs.capability.docker-remote-api.1.18", "com.amazonaws.ecs.capability.docker-remote-api.1.24",
+	"com.amazonaws.ecs.capability.docker-remote-api.1.44", "com.amazonaws.ecs.capability.ecr-auth",
+	"com.amazonaws.ecs.capability.logging-driver.awslogs", "com.amazonaws.ecs.capability.logging-driver.json-file",
+	"com.amazonaws.ecs.capability.logging-driver.none", "com.amazonaws.ecs.capability.logging-driver.syslog",
+	"com.amazonaws.ecs.capability.privileged-container", "com.amazonaws.ecs.capability.task-iam-role",
+	"ecs.capability.container-health-check", "ecs.capability.container-ordering", "ecs.capability.execution-role-awslogs",
+	"ecs.capability.task-eni",
+}
+
+// AddInstances has n machines join the cluster and returns their container instance ids. Each registers with an event.
+func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids []string, err error) {
+	if _, _, _, err := m.Size(); err != nil {
+		return nil, err
+	}
+	zones := m.ZonesIn(e.kernel.Account().Region)
+	err = e.kernel.Change(func(now time.Time) error {
+		c, err := e.agents.cluster(clusterName)
+		if err != nil {
+			return err
+		}
+		for k := range n {
+			i, err := e.agents.launch(c, m, ec2.Launch{Zone: zones[k%len(zones)], At: now})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, i.ID)
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// launched is where and when a machine was launched, from what image, and what EC2 calls it where that is settled already.
+type launched struct {
+	zone, ec2, image string
+	at               time.Time
+}
+
+// launch has a machine register with the cluster.
+func (e *agents) launch(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, error) {
+	cpu, memory, gpus, err := m.Size()
+	if err != nil {
+		return nil, err
+	}
+	custom, err := customAttributes(m.Attributes)
+	if err != nil {
+		return nil, err
+	}
+	i := e.newInstance(c, l.At)
+	i.CPU, i.Memory, i.Zone, i.Metrics = cpu, memory, l.Zone, m.Metrics
+	i.Provider, i.EC2 = m.Provider, cmp.Or(l.ID, i.EC2)
+	if m.ENIs > 0 {
+		i.ENIs = &m.ENIs
+	}
+	for g := range gpus {
+		i.GPUs = append(i.GPUs, "GPU-"+kernel.UUID(cluster.Digest(i.ID, strconv.Itoa(g))))
+	}
+	i.Attributes = append(builtIn(i.Zone, m.Type, l.Image), custom...)
+	slices.SortFunc(i.Attributes, byName)
+	e.register(i)
+	e.instanceChanged(i, l.At)
+	return i, nil
+}
+
+func builtIn(zone, machine, image string) []attribute {
+	arch := "x86_64"
+	if strings.HasPrefix(machine, "t4g.") || strings.HasPrefix(machine, "m6g.") {
+		arch = "arm64"
+	}
+	out := []attribute{
+		{Name: cluster.AttributeZone, Value: zone}, {Name: cluster.AttributeInstanceType, Value: machine},
+		{Name: "ecs.os-type", Value: "linux"}, {Name: "ecs.ami-id", Value: cmp.Or(image, ec2.DefaultImage)},
+		{Name: "ecs.cpu-architecture", Value: arch},
+	}
+	for _, name := range capabilities {
+		out = append(out, attribute{Name: name})
+	}
+	return out
+}
+
+func customAttributes(m map[string]string) ([]attribute, error) {
+	if len(m) > maxCustom {
+		return nil, fmt.Errorf("adding instances: %d custom attributes, the most is %d", len(m), maxCustom)
+	}
+	var out []attribute
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if err := checkAttribute(name, m[name]); err != nil {
+			return nil, fmt.Errorf("adding instances: %w", err)
+		}
+		out = append(out, attribute{Name: name, Value: m[name], Custom: true})
+	}
+	return out, nil
+}

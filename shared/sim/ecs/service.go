@@ -1,0 +1,117 @@
+package ecs
+
+import (
+	"time"
+
+	"berth/shared/sim/ec2"
+	"berth/shared/sim/kernel"
+)
+
+// Options configure the service and its agents.
+type Options struct {
+	EventSource string
+	// MinStart and MaxStart bound the time from StartTask to RUNNING.
+	MinStart, MaxStart time.Duration
+	// KeepStopped is how long stopped tasks and gone instances stay visible.
+	KeepStopped time.Duration
+}
+
+// Service is ECS as Berth's functions call it.
+type Service struct {
+	kernel *kernel.Kernel
+	agents *agents
+	// Machines is what happens to machines and tasks without a call of ECS.
+	Machines *Machines
+
+	Clusters    *Clusters
+	Definitions *Definitions
+	Instances   *Instances
+	Attributes  *Attributes
+	Tags        *Tags
+	Tasks       *Tasks
+}
+
+// The operations of the ECS API, by what they are about.
+type (
+	// Clusters are the operations on clusters.
+	Clusters struct{ *tables }
+	// Definitions are the operations on task definitions.
+	Definitions struct{ *tables }
+	// Attributes are the operations on the attributes of container instances.
+	Attributes struct{ *tables }
+	// Tags are the operations on tags.
+	Tags struct{ *tables }
+	// Instances are the operations on container instances.
+	Instances struct {
+		kernel *kernel.Kernel
+		agents *agents
+	}
+	// Tasks are the operations on tasks.
+	Tasks struct {
+		kernel *kernel.Kernel
+		agents *agents
+	}
+	// Machines is what happens to machines and tasks without a call of ECS.
+	Machines struct {
+		kernel *kernel.Kernel
+		agents *agents
+	}
+)
+
+// New returns a service without clusters.
+func New(k *kernel.Kernel, o Options) *Service {
+	t := &tables{
+		kernel: k, options: o, clusters: map[string]*ecsCluster{}, families: map[string]*family{},
+		instances: map[string]*instance{}, tasks: map[string]*task{},
+	}
+	a := &agents{tables: t}
+	return &Service{
+		kernel: k, agents: a, Machines: &Machines{k, a}, Clusters: &Clusters{t}, Definitions: &Definitions{t}, Instances: &Instances{k, a},
+		Attributes: &Attributes{t}, Tags: &Tags{t}, Tasks: &Tasks{k, a},
+	}
+}
+
+// OnTerminate calls f with the EC2 id of every machine that is terminated, in the step that does it.
+func (e *Service) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
+
+// agents are what runs on the machines: they start, stop and report tasks.
+type agents struct {
+	*tables
+	behaviour  func(StartInfo) Behaviour
+	terminated func(ec2 string)
+}
+
+// CheckCluster implements [autoscaling.Machines].
+func (e *Service) CheckCluster(name string) error {
+	_, err := e.agents.cluster(name)
+	return err
+}
+
+// Launch implements [autoscaling.Machines].
+func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string, err error) {
+	c, err := e.agents.cluster(cluster)
+	if err != nil {
+		return "", err
+	}
+	i, err := e.agents.launch(c, m, l)
+	if err != nil {
+		return "", err
+	}
+	return i.ID, nil
+}
+
+// IsRegistered implements [autoscaling.Machines].
+func (e *Service) IsRegistered(id string) bool {
+	_, err := e.agents.at(id)
+	return err == nil
+}
+
+// Terminate implements [autoscaling.Machines].
+func (e *Service) Terminate(id string, now time.Time) {
+	e.agents.terminate(e.agents.instances[id], now)
+}
+
+// DisconnectAgent implements [autoscaling.Machines].
+func (e *Service) DisconnectAgent(id string, now time.Time) {
+	e.agents.disconnect(e.agents.instances[id], now)
+}

@@ -1,0 +1,224 @@
+package ecs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+)
+
+// startRequest is one StartTask.
+type startRequest struct {
+	cluster, definition, startedBy, group string
+	instances                             []string // ids or ARNs
+	overrides                             types.TaskOverride
+	tags                                  []types.Tag
+	definitionTags                        bool // propagateTags TASK_DEFINITION
+	network                               *types.NetworkConfiguration
+}
+
+var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
+
+// start starts one task on each instance, or says per instance why not.
+func (e *agents) start(r startRequest, now time.Time) ([]*task, []types.Failure, error) {
+	c, d, err := e.checkStart(&r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var started []*task
+	var failures []types.Failure
+	cpu, memory, gpus := d.size(&r.overrides)
+	for _, id := range r.instances {
+		i := e.instanceIn(c, id)
+		need := taskRecord{CPU: cpu, Memory: memory, Ports: d.ports(), ENI: r.network != nil}
+		if reason := refusal(i, d, &need, gpus); reason != "" {
+			arn := e.instanceARN(c, id)
+			failures = append(failures, types.Failure{Arn: &arn, Reason: &reason})
+			continue
+		}
+		started = append(started, e.place(i, d, &r, need, now))
+	}
+	return started, failures, nil
+}
+
+// checkStart checks what concerns the whole call.
+func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
+	c, err := e.cluster(r.cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	for _, id := range r.instances {
+		id = cluster.LastPart(id)
+		if seen[id] {
+			return nil, nil, invalid("Container instance %.64s is named twice.", id)
+		}
+		seen[id] = true
+	}
+	switch {
+	case len(r.instances) == 0:
+		return nil, nil, invalid("Container Instances cannot be empty.")
+	case len(r.instances) > cluster.MaxStart:
+		return nil, nil, invalid("Container Instances cannot have more than %d items.", cluster.MaxStart)
+	case !startedByPattern.MatchString(r.startedBy):
+		return nil, nil, invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+	case strings.HasPrefix(r.group, "service:"):
+		return nil, nil, invalid("The group prefix service: is reserved.")
+	case len(r.group) > 255:
+		return nil, nil, invalid("The group has more than 255 characters.")
+	}
+	if err := checkTags(r.tags, nil); err != nil {
+		return nil, nil, err
+	}
+	d := e.definition(r.definition)
+	if d == nil || d.Def.Status == types.TaskDefinitionStatusDeleteInProgress {
+		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
+	}
+	if !d.active() {
+		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+	}
+	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
+		return nil, nil, invalid("A network configuration is for task definitions in awsvpc mode, and they need one.")
+	}
+	return c, d, checkOverrides(d, &r.overrides)
+}
+
+func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
+	for _, c := range o.ContainerOverrides {
+		named := func(own types.ContainerDefinition) bool { return value(own.Name) == value(c.Name) }
+		if !slices.ContainsFunc(d.Def.ContainerDefinitions, named) {
+			return invalid("Override for container named %.255s is not a container in the TaskDefinition.", value(c.Name))
+		}
+		if value(c.Cpu) < 0 || value(c.Memory) < 0 || value(c.MemoryReservation) < 0 {
+			return invalid("Negative override for container %s.", *c.Name)
+		}
+	}
+	if o.Cpu, err = taskCPU(value(o.Cpu)); err != nil {
+		return err
+	}
+	o.Memory, err = taskMemory(value(o.Memory))
+	return err
+}
+
+// refusal is why the instance cannot take the task, in the words of ECS's failures, or empty; then need says which
+// GPUs it gets.
+func refusal(i *instance, d *definition, need *taskRecord, gpus int) string {
+	switch {
+	case i == nil:
+		return "MISSING"
+	case i.Status != cluster.InstanceActive:
+		return "INACTIVE"
+	case !i.Connected:
+		return "AGENT"
+	}
+	for _, a := range d.Def.RequiresAttributes {
+		if !i.has(*a.Name, value(a.Value)) {
+			return "ATTRIBUTE"
+		}
+	}
+	if need.CPU > i.freeCPU {
+		return "RESOURCE:CPU"
+	}
+	if need.Memory > i.freeMemory {
+		return "RESOURCE:MEMORY"
+	}
+	for _, p := range need.Ports {
+		if i.ports[p] {
+			return "RESOURCE:PORTS"
+		}
+	}
+	if need.ENI && i.ENIs != nil && i.interfaces() >= *i.ENIs {
+		return "RESOURCE:ENI"
+	}
+	if gpus > 0 {
+		free := i.freeGPUs()
+		if len(free) < gpus {
+			return "RESOURCE:GPU"
+		}
+		need.GPUs = free[:gpus]
+	}
+	return ""
+}
+
+// place makes the task and has the agent start it.
+func (e *agents) place(i *instance, d *definition, r *startRequest, need taskRecord, now time.Time) *task {
+	n := e.kernel.Next("Tasks")
+	t := &task{taskRecord: need}
+	t.Seq, t.ID = n, e.kernel.ID("task", n)
+	t.Cluster, t.Instance, t.Definition = i.Cluster, i.ID, d.name()
+	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags
+	if r.definitionTags {
+		t.Tags = addTags(d.Tags, r.tags)
+	}
+	if t.Group == "" {
+		t.Group = "family:" + *d.Def.Family
+	}
+	t.Last, t.Desired, t.Version, t.Created = cluster.TaskPending, cluster.TaskRunning, 1, now
+	e.attach(t, i, d)
+	t.Plan = e.plan(t)
+	i.hold(t, 1)
+	e.kernel.Save(t)
+	e.emitTask(t, now)
+	e.instanceChanged(i, now)
+	e.arm(t, now)
+	return t
+}
+
+// attach makes the task findable.
+func (e *tables) attach(t *task, i *instance, d *definition) {
+	t.on, t.def = i, d
+	e.tasks[t.ID] = t
+	i.tasks = append(i.tasks, t)
+	if t.StartedBy != "" {
+		i.in.started[t.StartedBy] = append(i.in.started[t.StartedBy], t)
+	}
+}
+
+// purgeTask forgets a task that has been STOPPED for long enough.
+func (e *tables) purgeTask(t *task) {
+	delete(e.tasks, t.ID)
+	same := func(o *task) bool { return o == t }
+	t.on.tasks = slices.DeleteFunc(t.on.tasks, same)
+	started := t.on.in.started
+	if started[t.StartedBy] = slices.DeleteFunc(started[t.StartedBy], same); len(started[t.StartedBy]) == 0 {
+		delete(started, t.StartedBy)
+	}
+	e.kernel.Delete(t)
+	e.deleteUnused(t.def)
+}
+
+// stop wants a task stopped. The agent learns of it at once, or when it is connected again.
+func (e *agents) stop(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {
+	t := e.tasks[cluster.LastPart(idOrARN)]
+	if t == nil || t.on.in != c {
+		return nil, invalid("The referenced task was not found.")
+	}
+	if t.Desired == cluster.TaskStopped {
+		return t, nil
+	}
+	if reason == "" {
+		reason = "Task stopped by user"
+	}
+	t.Desired, t.Stopping, t.StopCode, t.Reason = cluster.TaskStopped, now, cluster.StopUserInitiated, reason
+	t.Version++
+	e.kernel.Save(t)
+	e.emitTask(t, now)
+	if t.on.Connected {
+		e.learnStop(t, now)
+	}
+	return t, nil
+}
+
+// learnStop is the agent being told to stop a task.
+func (e *agents) learnStop(t *task, now time.Time) {
+	if t.Phase == phaseGone || !t.StopAt.IsZero() {
+		return
+	}
+	t.StopAt, t.Killed = now.Add(t.Plan.StopLatency), t.Plan.IgnoreStop
+	e.kernel.Save(t)
+	e.arm(t, now)
+}

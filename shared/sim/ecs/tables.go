@@ -1,0 +1,179 @@
+package ecs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"go.etcd.io/bbolt"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+)
+
+// tables are what ECS keeps: clusters, task definitions, container instances and tasks.
+type tables struct {
+	kernel    *kernel.Kernel
+	options   Options
+	clusters  map[string]*ecsCluster
+	families  map[string]*family
+	instances map[string]*instance
+	tasks     map[string]*task
+}
+
+// familyRecord is what is stored of a family: revisions have rows of their own.
+type familyRecord struct{ Latest int }
+
+func (c *ecsCluster) Row() (string, string, any) { return bucketClusters, c.name(), c.info }
+func (f *family) Row() (string, string, any) {
+	return bucketFamilies, f.name, familyRecord{Latest: f.latest}
+}
+func (d *definition) Row() (string, string, any) {
+	return bucketDefinitions, fmt.Sprintf("%s:%09d", *d.Def.Family, d.Def.Revision), d
+}
+func (i *instance) Row() (string, string, any) { return bucketInstances, i.ID, i.instanceRecord }
+func (t *task) Row() (string, string, any)     { return bucketTasks, t.ID, t.taskRecord }
+
+const (
+	bucketClusters    = "clusters"
+	bucketFamilies    = "families"
+	bucketDefinitions = "definitions"
+	bucketInstances   = "instances"
+	bucketTasks       = "tasks"
+)
+
+// versionLeap is by how much instances' versions go on when the file is opened: more than could have been reported and
+// not been written.
+const versionLeap = 1_000_000
+
+// Buckets implements [kernel.Tables].
+func (e *Service) Buckets() []string {
+	return []string{bucketClusters, bucketFamilies, bucketDefinitions, bucketInstances, bucketTasks}
+}
+
+// Load implements [kernel.Tables].
+func (e *Service) Load(tx *bbolt.Tx) error { return e.agents.load(tx) }
+
+// Resume implements [kernel.Tables].
+func (e *Service) Resume(now time.Time) { e.agents.resume(now) }
+
+func (e *tables) load(tx *bbolt.Tx) error {
+	err := kernel.EachRow(tx, bucketClusters, func(name string, info types.Cluster) error {
+		e.clusters[name] = newCluster(info)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = kernel.EachRow(tx, bucketFamilies, func(name string, r familyRecord) error {
+		e.families[name] = &family{name: name, latest: r.Latest}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = kernel.EachRow(tx, bucketDefinitions, func(_ string, d *definition) error {
+		fam := e.families[value(d.Def.Family)]
+		if fam == nil {
+			return fmt.Errorf("its family is missing")
+		}
+		fam.revisions = append(fam.revisions, d)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.loadInstances(tx); err != nil {
+		return err
+	}
+	return e.loadTasks(tx)
+}
+
+func (e *tables) loadInstances(tx *bbolt.Tx) error {
+	var all []*instance
+	err := kernel.EachRow(tx, bucketInstances, func(_ string, r instanceRecord) error {
+		c := e.clusters[r.Cluster]
+		if c == nil {
+			return fmt.Errorf("its cluster %s is missing", r.Cluster)
+		}
+		all = append(all, &instance{instanceRecord: r, in: c})
+		return nil
+	})
+	slices.SortFunc(all, func(a, b *instance) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, i := range all {
+		e.register(i)
+		i.Version += versionLeap
+	}
+	return err
+}
+
+func (e *tables) loadTasks(tx *bbolt.Tx) error {
+	var all []*task
+	err := kernel.EachRow(tx, bucketTasks, func(_ string, r taskRecord) error {
+		i, d := e.instances[r.Instance], e.definition(r.Definition)
+		if i == nil || d == nil {
+			return fmt.Errorf("its instance %s or its task definition %s is missing", r.Instance, r.Definition)
+		}
+		all = append(all, &task{taskRecord: r, on: i, def: d})
+		return nil
+	})
+	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, t := range all {
+		e.attach(t, t.on, t.def)
+		if t.Last != cluster.TaskStopped {
+			t.on.hold(t, 1)
+		}
+	}
+	return err
+}
+
+// resume sets timers for what the loaded tasks do next, those whose time has passed first to last, and for what is to
+// be forgotten.
+func (e *agents) resume(now time.Time) {
+	var due []*task
+	for _, t := range e.tasks {
+		if t.Last == cluster.TaskStopped {
+			e.kernel.RemoveAt(t.Reported.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
+		}
+		if _, ok := t.next(); ok {
+			due = append(due, t)
+		}
+	}
+	for _, i := range e.instances {
+		if i.Status == cluster.InstanceInactive {
+			e.kernel.RemoveAt(i.GoneAt.Add(e.options.KeepStopped), func() { e.purgeInstance(i) })
+		}
+		e.kernel.Save(i) // with its new version
+	}
+	slices.SortFunc(due, func(a, b *task) int {
+		x, _ := a.next()
+		y, _ := b.next()
+		return cmp.Or(x.Compare(y), cmp.Compare(a.Seq, b.Seq))
+	})
+	for _, t := range due {
+		e.arm(t, now)
+	}
+}
+
+// cluster finds an ACTIVE cluster by name or ARN; empty is "default".
+func (e *tables) cluster(nameOrARN string) (*ecsCluster, error) {
+	c := e.clusters[clusterName(nameOrARN)]
+	if c == nil || !c.active() {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	return c, nil
+}
+
+func clusterName(nameOrARN string) string {
+	if nameOrARN == "" {
+		return "default"
+	}
+	return cluster.LastPart(nameOrARN)
+}
+
+// invalid is the error that ECS answers most.
+func invalid(format string, args ...any) error {
+	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
+}

@@ -1,0 +1,62 @@
+package ecs
+
+import (
+	"berth/shared/cluster"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// machine is the instance with an EC2 id that has not gone.
+func (e *tables) machine(ec2 string) *instance {
+	for _, i := range e.instances {
+		if i.EC2 == ec2 && i.Status != cluster.InstanceInactive {
+			return i
+		}
+	}
+	return nil
+}
+
+// HasMachine implements [balancing.Tasks].
+func (e *Service) HasMachine(ec2 string) bool { return e.agents.machine(ec2) != nil }
+
+// TargetFault implements [balancing.Tasks].
+func (e *Service) TargetFault(id string) (fault string, runs bool) {
+	t := e.agents.tasks[id]
+	if t == nil || t.Phase != phaseRunning {
+		return "", false
+	}
+	return t.TargetFault, true
+}
+
+// TaskAt implements [balancing.Tasks].
+func (e *Service) TaskAt(a cluster.Address) string {
+	if i := e.agents.machine(a.Host); i != nil {
+		for _, t := range i.tasks {
+			if t.Phase == phaseRunning && slices.ContainsFunc(t.bound(), func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
+				return t.ID
+			}
+		}
+		return ""
+	}
+	for _, t := range e.agents.tasks {
+		if t.ENI && t.Phase == phaseRunning && t.address() == a.Host {
+			return t.ID
+		}
+	}
+	return ""
+}
+
+// SetTargetHealth has a running task fail the health checks of its target groups from now on, with a reason as the load
+// balancer gives it ("Health checks failed with these codes: [503]"), or pass them again where that is empty.
+func (e *Machines) SetTargetHealth(task, reason string) error {
+	return e.kernel.Change(func(time.Time) error {
+		t, err := e.agents.running(task)
+		if err != nil {
+			return fmt.Errorf("setting the target health: %w", err)
+		}
+		t.TargetFault = reason
+		e.kernel.Save(t)
+		return nil
+	})
+}

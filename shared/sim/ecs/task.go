@@ -1,0 +1,254 @@
+package ecs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
+)
+
+// taskRecord is what is stored of a task: what ECS knows, and what the agent knows and does.
+type taskRecord struct {
+	Seq                       int64
+	Cluster, ID, Instance     string
+	Definition                string // family:revision
+	StartedBy, Group          string
+	Overrides                 types.TaskOverride
+	Tags                      []types.Tag
+	CPU, Memory               int64 // CPU units, MiB
+	Ports                     []cluster.Port
+	GPUs                      []int // positions of devices
+	ENI                       bool  `json:",omitempty"` // has a network interface of its own
+	Last, Desired             cluster.TaskStatus
+	Version                   int64
+	Health                    string
+	Created, Started          time.Time
+	Stopping, Ended, Reported time.Time // Reported is when ECS learnt that it has stopped
+	StopCode, Reason          string
+	ExitCode                  *int
+
+	Plan       plan
+	Phase      phase
+	Ran        time.Time // when it became RUNNING on its machine
+	StopAt     time.Time // when it will have stopped, once the agent knows that it should
+	Killed     bool      // by SIGKILL then
+	HealthNow  string
+	HealthNext time.Time
+	Unreported []report // while the agent is disconnected
+	// TargetFault is what its target groups say of it, where it fails their checks.
+	TargetFault string `json:",omitempty"`
+}
+
+type task struct {
+	taskRecord
+	on    *instance
+	def   *definition
+	epoch int // tells the timer that counts from those that no longer do
+}
+
+// size is what ECS accounts for a task: its own CPU and memory or else the sum of its containers', of memory the
+// reservation where there is one; overrides count.
+func (d *definition) size(o *types.TaskOverride) (cpu, memory int64, gpus int) {
+	for _, c := range d.Def.ContainerDefinitions {
+		over := containerOverride(o, value(c.Name))
+		units := c.Cpu
+		if over.Cpu != nil {
+			units = *over.Cpu
+		}
+		cpu += int64(units)
+		limit := cmp.Or(value(over.MemoryReservation), value(c.MemoryReservation), value(over.Memory), value(c.Memory))
+		memory += int64(limit)
+		requirements := c.ResourceRequirements
+		if over.ResourceRequirements != nil {
+			requirements = over.ResourceRequirements
+		}
+		for _, r := range requirements {
+			if r.Type == types.ResourceTypeGpu {
+				n, _ := strconv.Atoi(value(r.Value)) // checked at registration
+				gpus += n
+			}
+		}
+	}
+	if s := cmp.Or(value(o.Cpu), value(d.Def.Cpu)); s != "" {
+		cpu, _ = strconv.ParseInt(s, 10, 64)
+	}
+	if s := cmp.Or(value(o.Memory), value(d.Def.Memory)); s != "" {
+		memory, _ = strconv.ParseInt(s, 10, 64)
+	}
+	return cpu, memory, gpus
+}
+
+func containerOverride(o *types.TaskOverride, name string) types.ContainerOverride {
+	for _, c := range o.ContainerOverrides {
+		if value(c.Name) == name {
+			return c
+		}
+	}
+	return types.ContainerOverride{}
+}
+
+// ports are the static host ports that a task of the definition holds.
+func (d *definition) ports() (ports []cluster.Port) {
+	for _, c := range d.Def.ContainerDefinitions {
+		for _, m := range c.PortMappings {
+			if p, static := hostPort(m, d.Def.NetworkMode); static {
+				ports = append(ports, p)
+			}
+		}
+	}
+	return ports
+}
+
+// noun is the task as the scheduler learns of it.
+func (t *task) noun() cluster.ECSTask {
+	n := cluster.ECSTask{
+		Cluster: t.Cluster, ID: t.ID, Instance: t.Instance, StartedBy: t.StartedBy, Group: t.Group,
+		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version, Health: cluster.ParseHealth(t.Health),
+		Started: t.Started, Stopped: t.Ended, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
+		Needs: cluster.Resources{CPU: t.CPU * cluster.CPUUnit, Memory: t.Memory, GPUs: len(t.GPUs)},
+	}
+	if !t.Started.IsZero() { // until then no port is bound
+		n.Ports, n.Bindings = t.Ports, t.bound()
+	}
+	if t.ENI {
+		n.Address = t.address()
+	}
+	return n
+}
+
+// bound are the host ports that lead to the task's containers.
+func (t *task) bound() (out []cluster.Binding) {
+	for _, c := range t.def.Def.ContainerDefinitions {
+		if len(c.PortMappings) == 0 {
+			continue
+		}
+		for _, b := range t.bindings(c) {
+			out = append(out, cluster.Binding{
+				Container: value(c.Name), ContainerPort: int(value(b.ContainerPort)), HostPort: int(value(b.HostPort)),
+				Protocol: cluster.Protocol(b.Protocol),
+			})
+		}
+	}
+	return out
+}
+
+// address is the task's own, where it has a network interface.
+func (t *task) address() string {
+	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
+}
+
+// attachment is the task's network interface as ECS describes it.
+func (t *task) attachment() types.Attachment {
+	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
+	return types.Attachment{
+		Id: new(kernel.UUID(cluster.Digest("eni", t.ID))), Type: new("ElasticNetworkInterface"), Status: new("ATTACHED"),
+		Details: []types.KeyValuePair{detail("networkInterfaceId", "eni-"+t.ID[:17]), detail("privateIPv4Address", t.address())},
+	}
+}
+
+// describe is the task as ECS describes it, without its tags.
+func (t *task) describe(account cluster.Account) types.Task {
+	d := types.Task{
+		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: t.on.in.info.ClusterArn,
+		ContainerInstanceArn: &t.on.arn, TaskDefinitionArn: t.def.Def.TaskDefinitionArn,
+		AvailabilityZone: &t.on.Zone, Attachments: []types.Attachment{}, LaunchType: types.LaunchTypeEc2,
+		Cpu: new(strconv.FormatInt(t.CPU, 10)), Memory: new(strconv.FormatInt(t.Memory, 10)),
+		Group: &t.Group, LastStatus: new(string(t.Last)), DesiredStatus: new(string(t.Desired)),
+		HealthStatus: t.health(), Overrides: &t.Overrides, Version: t.Version, CreatedAt: &t.Created,
+		StartedAt: instant(t.Started), StoppingAt: instant(t.Stopping), StoppedAt: instant(t.Ended),
+		ExecutionStoppedAt: instant(t.Ended), StopCode: types.TaskStopCode(t.StopCode),
+		Connectivity: types.ConnectivityConnected, ConnectivityAt: &t.Created,
+	}
+	if t.StartedBy != "" {
+		d.StartedBy = &t.StartedBy
+	}
+	if t.Reason != "" {
+		d.StoppedReason = new(t.Reason)
+	}
+	if t.ENI {
+		d.Attachments = append(d.Attachments, t.attachment())
+	}
+	gpus := t.GPUs
+	for n, c := range t.def.Def.ContainerDefinitions {
+		var own types.Container
+		own, gpus = t.container(n, c, gpus)
+		own.TaskArn = d.TaskArn
+		own.ContainerArn = new(account.ARN("container", t.Cluster, t.ID, kernel.UUID(cluster.Digest(t.ID, value(c.Name)))))
+		d.Containers = append(d.Containers, own)
+	}
+	return d
+}
+
+func (t *task) health() types.HealthStatus {
+	return types.HealthStatus(cmp.Or(t.Health, string(types.HealthStatusUnknown)))
+}
+
+// container describes the n-th container, which takes its GPUs from those given; the rest is returned.
+func (t *task) container(n int, c types.ContainerDefinition, gpus []int) (types.Container, []int) {
+	out := types.Container{
+		Name: c.Name, Image: c.Image, LastStatus: new(string(t.Last)), Cpu: new(strconv.Itoa(int(c.Cpu))),
+		NetworkInterfaces: []types.NetworkInterface{}, HealthStatus: types.HealthStatusUnknown,
+	}
+	if c.Memory != nil {
+		out.Memory = new(strconv.Itoa(int(*c.Memory)))
+	}
+	if c.MemoryReservation != nil {
+		out.MemoryReservation = new(strconv.Itoa(int(*c.MemoryReservation)))
+	}
+	if value(c.Essential) && c.HealthCheck != nil {
+		out.HealthStatus = t.health()
+	}
+	if first := slices.IndexFunc(t.def.Def.ContainerDefinitions, essential); n == first && t.ExitCode != nil {
+		out.ExitCode = new(int32(*t.ExitCode))
+	}
+	requirements := c.ResourceRequirements
+	if over := containerOverride(&t.Overrides, value(c.Name)); over.ResourceRequirements != nil {
+		requirements = over.ResourceRequirements
+	}
+	for _, r := range requirements {
+		for k, _ := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && k > 0 && len(gpus) > 0; k-- {
+			out.GpuIds, gpus = append(out.GpuIds, t.on.GPUs[gpus[0]]), gpus[1:]
+		}
+	}
+	out.NetworkBindings = t.bindings(c)
+	if t.ENI {
+		out.NetworkInterfaces = append(out.NetworkInterfaces, types.NetworkInterface{
+			AttachmentId: t.attachment().Id, PrivateIpv4Address: new(t.address()),
+		})
+	}
+	return out, gpus
+}
+
+func essential(c types.ContainerDefinition) bool { return value(c.Essential) }
+
+// bindings are the host ports that are bound, from when the task is RUNNING.
+func (t *task) bindings(c types.ContainerDefinition) []types.NetworkBinding {
+	out := []types.NetworkBinding{}
+	mode := t.def.Def.NetworkMode
+	if t.Started.IsZero() || mode == types.NetworkModeAwsvpc || mode == types.NetworkModeNone {
+		return out
+	}
+	for k, m := range c.PortMappings {
+		p, static := hostPort(m, mode)
+		if !static {
+			p.Number = firstDynamic + int((t.Seq*7+int64(k))%(lastDynamic-firstDynamic))
+		}
+		out = append(out, types.NetworkBinding{
+			BindIP: new("0.0.0.0"), ContainerPort: m.ContainerPort, HostPort: new(int32(p.Number)),
+			Protocol: types.TransportProtocol(p.Protocol),
+		})
+	}
+	return out
+}
+
+// The host ports that Docker hands out. They never collide with static ones, and are not accounted.
+const (
+	firstDynamic = 32768
+	lastDynamic  = 60999
+)

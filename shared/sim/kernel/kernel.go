@@ -1,0 +1,169 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"berth/shared/cluster"
+)
+
+// Clock tells the time and calls back later. f runs at most once and never from inside After.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration, f func())
+}
+
+// Options configure a [Kernel].
+type Options struct {
+	Clock Clock
+	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the lock and may call the services.
+	Emit    func(event []byte)
+	Seed    uint64
+	Account cluster.Account
+}
+
+// Kernel is the lock, the clock, the event queue and the file that the simulated services share.
+// Its methods may be called from any goroutine, except for those that say they belong in a step.
+type Kernel struct {
+	options Options
+
+	mu         sync.Mutex
+	expiring   []expiring // soonest first
+	counters   map[string]int64
+	faults     CallFaults
+	events     [][]byte
+	delivering bool
+
+	db          *bbolt.DB
+	dirty       map[Row]bool // true for rows to delete
+	flushQueued bool
+}
+
+// expiring is a removed resource that stays visible until a time.
+type expiring struct {
+	at     time.Time
+	remove func()
+}
+
+// New returns a kernel that lives in memory only. [Kernel.Open] attaches a file.
+func New(o Options) *Kernel {
+	if o.Emit == nil {
+		o.Emit = func([]byte) {}
+	}
+	return &Kernel{options: o, counters: map[string]int64{}, dirty: map[Row]bool{}}
+}
+
+// Account is the AWS account and Region that is simulated.
+func (k *Kernel) Account() cluster.Account { return k.options.Account }
+
+// Seed is what every id and random choice derives from.
+func (k *Kernel) Seed() uint64 { return k.options.Seed }
+
+// View runs a step that changes nothing.
+func (k *Kernel) View(step func(now time.Time) error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return step(k.now())
+}
+
+// Change runs a step whose outcome is on disk before Change returns; then its events go out.
+// A step that fails must have changed nothing.
+func (k *Kernel) Change(step func(now time.Time) error) error {
+	k.mu.Lock()
+	err := step(k.now())
+	if stored := k.flush(); stored != nil && err == nil {
+		err = fmt.Errorf("writing the fleet's file: %w: %w", stored, cluster.ErrAmbiguous)
+	}
+	k.unlock()
+	return err
+}
+
+// Advance runs a step that a timer triggered.
+// It can be worked out again after a crash, so it is written later, together with others.
+func (k *Kernel) Advance(step func(now time.Time)) {
+	k.mu.Lock()
+	step(k.now())
+	k.flushLater()
+	k.unlock()
+}
+
+// Lock runs f, which neither reads the time nor emits anything, with the lock held.
+func (k *Kernel) Lock(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
+// Now is the time of the clock.
+func (k *Kernel) Now() time.Time { return k.options.Clock.Now() }
+
+// After calls f, outside of any step, when d has passed.
+func (k *Kernel) After(d time.Duration, f func()) { k.options.Clock.After(d, f) }
+
+// AdvanceAfter runs a step of [Kernel.Advance] when d has passed, at once where d is negative.
+func (k *Kernel) AdvanceAfter(d time.Duration, step func(now time.Time)) {
+	k.After(max(d, 0), func() { k.Advance(step) })
+}
+
+// RemoveAt calls remove in the first step at or after a time. It belongs in a step.
+func (k *Kernel) RemoveAt(at time.Time, remove func()) {
+	n, _ := slices.BinarySearchFunc(k.expiring, at, func(e expiring, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
+	k.expiring = slices.Insert(k.expiring, n, expiring{at, remove})
+}
+
+// now is the time in milliseconds, the resolution of events. It removes what has expired.
+func (k *Kernel) now() time.Time {
+	now := k.Now().UTC().Truncate(time.Millisecond)
+	for len(k.expiring) > 0 && !k.expiring[0].at.After(now) {
+		k.expiring[0].remove()
+		k.expiring = k.expiring[1:]
+	}
+	return now
+}
+
+// unlock releases the lock and delivers the queued events.
+// A goroutine that finds another one delivering leaves its events to that one, so that events keep their order.
+func (k *Kernel) unlock() {
+	if !k.delivering {
+		k.delivering = true
+		for len(k.events) > 0 {
+			batch := k.events
+			k.events = nil
+			k.mu.Unlock()
+			for _, event := range batch {
+				k.options.Emit(event)
+			}
+			k.mu.Lock()
+		}
+		k.delivering = false
+	}
+	k.mu.Unlock()
+}
+
+// Next increments a stored counter and returns its value. It belongs in a step.
+func (k *Kernel) Next(counter string) int64 {
+	k.counters[counter]++
+	return k.counters[counter]
+}
+
+// ID returns 32 hex digits, the same for the same seed, kind and number.
+func (k *Kernel) ID(kind string, n int64) string {
+	return cluster.Digest("fleet", strconv.FormatUint(k.options.Seed, 10), kind, strconv.FormatInt(n, 10))
+}
+
+// ARN returns the ARN of a resource of any service but ECS, whose ARNs [cluster.Account] makes.
+func (k *Kernel) ARN(service, resource string) string {
+	a := k.options.Account
+	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":" + resource
+}
+
+// UUID returns the first 32 hex digits of s in the form of a UUID.
+func UUID(s string) string {
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:32]
+}

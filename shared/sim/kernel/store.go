@@ -1,0 +1,183 @@
+package kernel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Row is a resource that the file keeps.
+type Row interface {
+	// Row returns where the resource is stored, and what encoding/json stores of it.
+	Row() (bucket, key string, value any)
+}
+
+// Tables is the part of a simulated service that deals with the file.
+type Tables interface {
+	Buckets() []string
+	// Load reads the rows of the service's buckets. Those of the services before it are loaded.
+	Load(tx *bbolt.Tx) error
+	// Resume sets timers for what the loaded resources do next. It is a step.
+	Resume(now time.Time)
+}
+
+// meta is the bucket of the counters.
+const meta, countersKey = "meta", "counters"
+
+// flushDelay is how long a step of [Kernel.Advance] may be only in memory.
+const flushDelay = time.Second
+
+// errInUse is what a second process gets.
+var errInUse = errors.New("another process has it open")
+
+// Open loads the services, in order, from the file at path, which is created if it does not exist, and resumes them.
+// It is an error if another process has the file open.
+// Tasks and launches have gone on while the file was closed: the clock's next callbacks bring them up to date and emit
+// what they would have sent.
+func (k *Kernel) Open(path string, services ...Tables) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 100 * time.Millisecond})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		err = errInUse
+	}
+	if err == nil {
+		if err = db.Update(func(tx *bbolt.Tx) error { return k.load(tx, services) }); err != nil {
+			db.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("opening the fleet's file %s: %w", path, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.db = db
+	now := k.Now().UTC().Truncate(time.Millisecond)
+	for _, s := range services {
+		s.Resume(now)
+	}
+	k.flushLater()
+	return nil
+}
+
+func (k *Kernel) load(tx *bbolt.Tx, services []Tables) error {
+	buckets := []string{meta}
+	for _, s := range services {
+		buckets = append(buckets, s.Buckets()...)
+	}
+	for _, b := range buckets {
+		if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
+			return err
+		}
+	}
+	if err := EachRow(tx, meta, func(_ string, c map[string]int64) error { k.counters = c; return nil }); err != nil {
+		return err
+	}
+	for _, s := range services {
+		if err := s.Load(tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachRow reads the rows of a bucket in order of key.
+func EachRow[T any](tx *bbolt.Tx, bucket string, take func(key string, row T) error) error {
+	return tx.Bucket([]byte(bucket)).ForEach(func(k, v []byte) error {
+		var row T
+		err := json.Unmarshal(v, &row)
+		if err == nil {
+			err = take(string(k), row)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s %s: %w", bucket, k, err)
+		}
+		return nil
+	})
+}
+
+// LoadTable reads the rows of a bucket into a map by key.
+func LoadTable[T any](tx *bbolt.Tx, bucket string, into map[string]T) error {
+	return EachRow(tx, bucket, func(key string, row T) error { into[key] = row; return nil })
+}
+
+// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their own time.
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == nil {
+		return nil
+	}
+	err := k.flush()
+	if closing := k.db.Close(); err == nil {
+		err = closing
+	}
+	k.db = nil
+	return err
+}
+
+// Save writes the row with the next flush. It belongs in a step.
+func (k *Kernel) Save(r Row) {
+	if k.db != nil {
+		k.dirty[r] = false
+	}
+}
+
+// Delete deletes the row with the next flush. It belongs in a step.
+func (k *Kernel) Delete(r Row) {
+	if k.db != nil {
+		k.dirty[r] = true
+	}
+}
+
+// flush writes all changes in one transaction. What could not be written is tried again with the next.
+func (k *Kernel) flush() error {
+	if k.db == nil || len(k.dirty) == 0 {
+		return nil
+	}
+	err := k.db.Update(func(tx *bbolt.Tx) error {
+		for r, deleted := range k.dirty {
+			bucket, key, value := r.Row()
+			if deleted {
+				if err := tx.Bucket([]byte(bucket)).Delete([]byte(key)); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := put(tx, bucket, key, value); err != nil {
+				return err
+			}
+		}
+		return put(tx, meta, countersKey, k.counters)
+	})
+	if err == nil {
+		clear(k.dirty)
+	}
+	return err
+}
+
+func put(tx *bbolt.Tx, bucket, key string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encoding %s %s: %w", bucket, key, err)
+	}
+	return tx.Bucket([]byte(bucket)).Put([]byte(key), data)
+}
+
+// flushLater gathers what changes within a second into one transaction.
+func (k *Kernel) flushLater() {
+	if k.db == nil || len(k.dirty) == 0 || k.flushQueued {
+		return
+	}
+	k.flushQueued = true
+	k.After(flushDelay, func() {
+		k.Lock(func() {
+			k.flushQueued = false
+			if k.flush() != nil {
+				k.flushLater()
+			}
+		})
+	})
+}

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+
+	"berth/shared/sim/protocol"
+	"berth/shared/wire/transport"
+)
+
+// maxRequest is how large a request of [AWS.Protocols] may be.
+const maxRequest = 1 << 20
+
+// Protocols speaks, as far as Berth and who sets up its machines need them, the protocols of Auto Scaling, EC2 (launch
+// templates), Elastic Load Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), and leaves all other requests
+// to next. It takes calls by names of this machine alone, and signed ones, whatever the signature: a web page can send
+// neither. What it does not know, operation or parameter, it refuses by name.
+func (a *AWS) Protocols(next http.Handler) http.Handler {
+	services := map[string]protocol.QueryService{
+		"2015-12-01": a.TargetGroups.Query(), "2011-01-01": a.Groups.Query(), "2016-11-15": a.Templates.Query(),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target, discovery := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "Route53AutoNaming_v20170314.")
+		alarm, alarms := strings.CutPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/operation/")
+		metrics, plain := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "GraniteServiceVersion20100801.")
+		form := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
+		if r.Method != http.MethodPost || !discovery && !alarms && !plain && !form {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !transport.Local(r.Host) || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-") {
+			http.Error(w, "only signed calls from this machine are answered", http.StatusForbidden)
+			return
+		}
+		body, err := requestBody(w, r)
+		switch {
+		case err != nil:
+			http.Error(w, "the request cannot be read, or is too large", http.StatusRequestEntityTooLarge)
+		case discovery:
+			a.Registries.ServeJSON(w, target, body)
+		case alarms:
+			a.CloudWatch.ServeCBOR(w, alarm, body)
+		case plain:
+			a.CloudWatch.ServeJSON(w, metrics, body)
+		default:
+			protocol.ServeQuery(r.Context(), services, w, body)
+		}
+	})
+}
+
+// requestBody reads a request, which the SDK may have compressed where it has many datapoints.
+func requestBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil || r.Header.Get("Content-Encoding") != "gzip" {
+		return body, err
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(plain, maxRequest))
+}

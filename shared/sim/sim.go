@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"cmp"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/sim/autoscaling"
+	"berth/shared/sim/balancing"
+	"berth/shared/sim/cloudwatch"
+	"berth/shared/sim/ec2"
+	"berth/shared/sim/ecs"
+	"berth/shared/sim/kernel"
+)
+
+// Options configure the simulated AWS.
+type Options struct {
+	Clock kernel.Clock
+	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the lock and may call the services.
+	Emit    func(event []byte)
+	Seed    uint64
+	Account cluster.Account
+	Path    string // of the file; where empty everything lives in memory only
+
+	// Source, AlarmSource and ScalingSource are the sources of the events of ECS, alarms and Auto Scaling groups:
+	// aws.ecs, aws.cloudwatch and aws.autoscaling where empty.
+	Source, AlarmSource, ScalingSource string
+	// MinStart and MaxStart bound the time from StartTask to RUNNING: 1 to 3 s where both are zero.
+	MinStart, MaxStart time.Duration
+	// HealthyAfter is how long a target group looks at a target before it is healthy: 10 s where zero.
+	HealthyAfter time.Duration
+	// LaunchAfter is how long a group's launch takes until the instance is in service: 40 s where zero.
+	// A launch that failed is repeated after half as long again.
+	LaunchAfter time.Duration
+	// KeepStopped is how long stopped tasks and gone instances stay visible: an hour where zero.
+	KeepStopped time.Duration
+}
+
+// AWS is the simulated AWS. The methods of its services may be called from any goroutine.
+type AWS struct {
+	kernel *kernel.Kernel
+	ECS    *ecs.Service
+	// Machines is what happens to machines and tasks without a call of ECS.
+	Machines     *ecs.Machines
+	TargetGroups *balancing.TargetGroups
+	Registries   *balancing.Registries
+	CloudWatch   *cloudwatch.Service
+	Templates    *ec2.Templates
+	Groups       *autoscaling.Groups
+}
+
+// Open starts the simulated AWS, empty or as its file says.
+// It is an error if another process has the file open.
+func Open(o Options) (*AWS, error) {
+	if o.MinStart == 0 && o.MaxStart == 0 {
+		o.MinStart, o.MaxStart = time.Second, 3*time.Second
+	}
+	k := kernel.New(kernel.Options{Clock: o.Clock, Emit: o.Emit, Seed: o.Seed, Account: o.Account})
+	a := &AWS{kernel: k}
+	a.ECS = ecs.New(k, ecs.Options{
+		EventSource: cmp.Or(o.Source, "aws.ecs"), MinStart: o.MinStart, MaxStart: max(o.MinStart, o.MaxStart),
+		KeepStopped: cmp.Or(o.KeepStopped, time.Hour),
+	})
+	a.Machines = a.ECS.Machines
+	a.TargetGroups = balancing.NewTargetGroups(k, a.ECS, cmp.Or(o.HealthyAfter, 10*time.Second))
+	a.Registries = balancing.NewRegistries(k)
+	a.CloudWatch = cloudwatch.New(k, cmp.Or(o.AlarmSource, "aws.cloudwatch"))
+	a.Templates = ec2.NewTemplates(k)
+	a.Groups = autoscaling.New(k, autoscaling.Options{
+		Machines: a.ECS, Templates: a.Templates, Alarms: a.CloudWatch, EventSource: cmp.Or(o.ScalingSource, "aws.autoscaling"),
+		LaunchAfter: cmp.Or(o.LaunchAfter, 40*time.Second),
+	})
+	a.ECS.OnTerminate(a.Groups.MachineTerminated)
+	if o.Path == "" {
+		return a, nil
+	}
+	if err := k.Open(o.Path, a.ECS, a.TargetGroups, a.Registries, a.CloudWatch, a.Templates, a.Groups); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close writes what is not yet written and closes the file. Tasks of a stored fleet go on in their own time.
+func (a *AWS) Close() error { return a.kernel.Close() }
+
+// SetCallFaults replaces the faults that calls of the services meet. The zero value ends them.
+func (a *AWS) SetCallFaults(f kernel.CallFaults) { a.kernel.SetCallFaults(f) }

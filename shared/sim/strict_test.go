@@ -1,0 +1,395 @@
+package sim_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+
+	"berth/shared/cluster"
+	"berth/shared/sim"
+	"berth/shared/sim/ec2"
+)
+
+func TestStartTaskRefusesTheWholeCall(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(11, ec2.Machine{Type: "m5.large"})
+	w.register("web", container("app", 1, 6))
+	must(t, w.ECS.Definitions.DeregisterTaskDefinition, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:2")})
+	before := len(w.events)
+	for _, c := range []struct {
+		name string
+		call cluster.StartCall
+		code cluster.Code
+	}{
+		{"NoCluster", cluster.StartCall{Cluster: "test", TaskDefinition: "web:1", Instances: ids[:1]}, cluster.CodeClusterNotFound},
+		{"NoInstances", cluster.StartCall{TaskDefinition: "web:1"}, cluster.CodeInvalidParameter},
+		{"ElevenInstances", cluster.StartCall{TaskDefinition: "web:1", Instances: ids}, cluster.CodeInvalidParameter},
+		{"InstanceTwice", cluster.StartCall{TaskDefinition: "web:1", Instances: []string{ids[0], account.ARN("container-instance", "prod", ids[0])}}, cluster.CodeInvalidParameter},
+		{"LongStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], StartedBy: strings.Repeat("x", 37)}, cluster.CodeInvalidParameter},
+		{"OddStartedBy", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], StartedBy: "a b"}, cluster.CodeInvalidParameter},
+		{"NoDefinition", cluster.StartCall{TaskDefinition: "web:9", Instances: ids[:1]}, cluster.CodeClient},
+		{"InactiveDefinition", cluster.StartCall{TaskDefinition: "web:2", Instances: ids[:1]}, cluster.CodeClient},
+		{"UnknownContainer", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "other"}}}}, cluster.CodeInvalidParameter},
+		{"OddSize", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Overrides: &cluster.Overrides{CPU: "much"}}, cluster.CodeInvalidParameter},
+		{"AWSTag", cluster.StartCall{TaskDefinition: "web:1", Instances: ids[:1], Launch: &cluster.Launch{Tags: map[string]string{"aws:x": "y"}}}, cluster.CodeInvalidParameter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.call.Cluster == "" {
+				c.call.Cluster = "prod"
+			}
+			_, err := w.ECS.StartTask(ctx, c.call)
+			wantCode(t, err, c.code)
+		})
+	}
+	expect(t, "tasks", len(w.Machines.Truth("prod")), 0)
+	expect(t, "events", len(w.events), before)
+}
+
+func TestStartTaskAcceptsTheLongestStartedBy(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large"})
+	_, err := w.ECS.StartTask(ctx, cluster.StartCall{
+		Cluster: "prod", TaskDefinition: "web", Instances: id, StartedBy: strings.Repeat("a/-_", 9),
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStartTaskFailuresPerInstance(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	gpu := container("train", 256, 512)
+	gpu.ResourceRequirements = []types.ResourceRequirement{{Type: types.ResourceTypeGpu, Value: new("1")}}
+	port := container("edge", 16, 16)
+	port.PortMappings = []types.PortMapping{{ContainerPort: new(int32(80)), HostPort: new(int32(8080))}}
+	reserved := container("ssh", 16, 16)
+	reserved.PortMappings = []types.PortMapping{{ContainerPort: new(int32(22)), HostPort: new(int32(22))}}
+	splunk := container("log", 16, 16)
+	splunk.LogConfiguration = &types.LogConfiguration{LogDriver: types.LogDriverSplunk}
+	definitions := map[string]string{
+		"web": "web:1", "cpu": w.register("cpu", container("app", 2049, 16)),
+		"memory": w.register("memory", container("app", 16, 7690)), "gpu": w.register("gpu", gpu),
+		"port": w.register("port", port), "reserved": w.register("reserved", reserved), "splunk": w.register("splunk", splunk),
+		"half": w.register("half", container("app", 1025, 16)), "fat": w.register("fat", container("app", 16, 4000)),
+	}
+	for _, c := range []struct {
+		name, definition, reason string
+		prepare                  func(id string) string
+	}{
+		{"Unknown", "web", "MISSING", func(string) string { return strings.Repeat("0", 32) }},
+		{"Draining", "web", "INACTIVE", func(id string) string {
+			must(t, w.ECS.Instances.UpdateContainerInstancesState, &ecs.UpdateContainerInstancesStateInput{
+				Cluster: new("prod"), ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusDraining,
+			})
+			return id
+		}},
+		{"Deregistered", "web", "INACTIVE", func(id string) string {
+			must(t, w.ECS.Instances.DeregisterContainerInstance, &ecs.DeregisterContainerInstanceInput{
+				Cluster: new("prod"), ContainerInstance: &id,
+			})
+			return id
+		}},
+		{"Disconnected", "web", "AGENT", func(id string) string { check(t, w.Machines.Disconnect(id)); return id }},
+		{"NoAttribute", "splunk", "ATTRIBUTE", nil},
+		{"CPU", "cpu", "RESOURCE:CPU", nil},
+		{"Memory", "memory", "RESOURCE:MEMORY", nil},
+		{"CPUTaken", "half", "RESOURCE:CPU", func(id string) string { w.start("half", id); return id }},
+		{"MemoryTaken", "fat", "RESOURCE:MEMORY", func(id string) string { w.start("fat", id); return id }},
+		{"GPU", "gpu", "RESOURCE:GPU", nil},
+		{"PortOfAgent", "reserved", "RESOURCE:PORTS", nil},
+		{"PortTaken", "port", "RESOURCE:PORTS", func(id string) string { w.start("port", id); return id }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			good, bad := w.add(1, ec2.Machine{Type: "g4dn.12xlarge"})[0], w.add(1, ec2.Machine{Type: "m5.large"})[0]
+			if c.prepare != nil {
+				bad = c.prepare(bad)
+			}
+			others := 1 // that can take it
+			instances := []string{bad, good}
+			if c.definition == "splunk" || c.definition == "reserved" { // nobody can
+				others, instances = 0, instances[:1]
+			}
+			answer, err := w.ECS.StartTask(ctx, cluster.StartCall{
+				Cluster: "prod", TaskDefinition: definitions[c.definition], Instances: instances,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []cluster.Failure{{ARN: account.ARN("container-instance", "prod", bad), Reason: c.reason}}
+			expectAll(t, "failures", answer.Failures, want...)
+			expect(t, "tasks", len(answer.Tasks), others)
+		})
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStopTaskStrictness(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.start("web", w.add(1, ec2.Machine{Type: "m5.large"})...)[0].ID
+	wantCode(t, w.ECS.StopTask(ctx, "prod", strings.Repeat("0", 32), ""), cluster.CodeInvalidParameter)
+	wantCode(t, w.ECS.StopTask(ctx, "other", id, ""), cluster.CodeClusterNotFound)
+	check(t, w.ECS.StopTask(ctx, "prod", id, "first"))
+	check(t, w.ECS.StopTask(ctx, "prod", id, "second"))
+	w.clock.advance(time.Minute)
+	check(t, w.ECS.StopTask(ctx, "prod", id, "third"))
+	expect(t, "reason", w.task(id).Reason, "first")
+	expect(t, "version", w.task(id).Version, 3)
+}
+
+func TestListTasksStrictness(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(2, ec2.Machine{Type: "m5.large"})
+	tasks := w.start("web", ids...)
+	w.clock.advance(10 * time.Second)
+	check(t, w.ECS.StopTask(ctx, "prod", tasks[0].ID, "x"))
+	for _, c := range []struct {
+		name   string
+		filter cluster.TaskFilter
+		want   []string
+	}{
+		{"All", cluster.TaskFilter{}, []string{tasks[1].ID}},
+		{"StoppedOnes", cluster.TaskFilter{Desired: "STOPPED"}, []string{tasks[0].ID}},
+		{"OfInstance", cluster.TaskFilter{Instance: ids[1]}, []string{tasks[1].ID}},
+		{"StoppedOfInstance", cluster.TaskFilter{Instance: ids[0], Desired: "STOPPED"}, []string{tasks[0].ID}},
+		{"StartedByIsOfThoseWantedRunning", cluster.TaskFilter{StartedBy: "berth/test"}, []string{tasks[1].ID}},
+		{"StartedByOfNobody", cluster.TaskFilter{StartedBy: "nobody"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.filter.Cluster = "prod"
+			got, err := w.ECS.ListTasks(ctx, c.filter)
+			check(t, err)
+			expectAll(t, "tasks", got, c.want...)
+		})
+	}
+	for name, filter := range map[string]cluster.TaskFilter{
+		"Instance": {StartedBy: "berth/test", Instance: ids[0]}, "Desired": {StartedBy: "berth/test", Desired: "RUNNING"},
+		"OddStatus": {Desired: "ODD"},
+	} {
+		t.Run("Refuses"+name, func(t *testing.T) {
+			filter.Cluster = "prod"
+			_, err := w.ECS.ListTasks(ctx, filter)
+			wantCode(t, err, cluster.CodeInvalidParameter)
+		})
+	}
+}
+
+func TestDescribeTakesAtMostAHundred(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(101, ec2.Machine{Type: "t3.micro"})
+	_, err := w.ECS.DescribeInstances(ctx, "prod", ids)
+	wantCode(t, err, cluster.CodeInvalidParameter)
+	_, err = w.ECS.DescribeTasks(ctx, "prod", ids)
+	wantCode(t, err, cluster.CodeInvalidParameter)
+	got, err := w.ECS.DescribeInstances(ctx, "prod", append([]string{"missing"}, ids[:99]...))
+	check(t, err)
+	expect(t, "instances", len(got), 99)
+}
+
+func TestClusters(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	_, err := w.ECS.Clusters.CreateCluster(ctx, &ecs.CreateClusterInput{ClusterName: new("#")})
+	wantCode(t, err, cluster.CodeInvalidParameter)
+	must(t, w.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{})
+	expect(t, "clusters", len(must(t, w.ECS.Clusters.ListClusters, &ecs.ListClustersInput{}).ClusterArns), 2)
+
+	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
+	_, err = w.ECS.Clusters.DeleteCluster(ctx, &ecs.DeleteClusterInput{Cluster: new("prod")})
+	wantCode(t, err, cluster.CodeContainsInstances)
+	check(t, w.Machines.KillInstance(id))
+	must(t, w.ECS.Clusters.DeleteCluster, &ecs.DeleteClusterInput{Cluster: new("prod")})
+	active, _ := w.ECS.ClusterActive(ctx, "prod")
+	expect(t, "active", active, false)
+	_, err = w.ECS.ListInstances(ctx, "prod")
+	wantCode(t, err, cluster.CodeClusterNotFound)
+	out := must(t, w.ECS.Clusters.DescribeClusters, &ecs.DescribeClustersInput{Clusters: []string{"prod", "none"}})
+	expect(t, "status", *out.Clusters[0].Status, "INACTIVE")
+	expect(t, "failure", *out.Failures[0].Reason, "MISSING")
+	must(t, w.ECS.Clusters.CreateCluster, &ecs.CreateClusterInput{ClusterName: new("prod")})
+}
+
+func TestTaskDefinitionsRefused(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	optional, unsized, twice := container("a", 1, 6), container("a", 1, 6), container("a", 1, 6)
+	optional.Essential = new(false)
+	unsized.Memory = nil
+	hostPort := types.PortMapping{ContainerPort: new(int32(80)), HostPort: new(int32(80))}
+	twice.PortMappings = []types.PortMapping{hostPort, hostPort}
+	for name, in := range map[string]*ecs.RegisterTaskDefinitionInput{
+		"OddFamily":         {Family: new("a b"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+		"NoContainer":       {Family: new("x")},
+		"NoEssential":       {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{optional}},
+		"NoMemory":          {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{unsized}},
+		"NameTwice":         {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6), container("a", 1, 6)}},
+		"PortTwice":         {Family: new("x"), ContainerDefinitions: []types.ContainerDefinition{twice}},
+		"OddCPU":            {Family: new("x"), Cpu: new("lots"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+		"FractionOfAMemory": {Family: new("x"), Memory: new("0.1"), ContainerDefinitions: []types.ContainerDefinition{container("a", 1, 6)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.ECS.Definitions.RegisterTaskDefinition(ctx, in)
+			wantCode(t, err, cluster.CodeInvalidParameter)
+		})
+	}
+	families := must(t, w.ECS.Definitions.ListTaskDefinitionFamilies, &ecs.ListTaskDefinitionFamiliesInput{}).Families
+	expectAll(t, "families", families, "web")
+}
+
+func TestTaskDefinitionLifeCycle(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	for range 11 {
+		w.register("web", container("app", 1, 6))
+	}
+	sized := must(t, w.ECS.Definitions.RegisterTaskDefinition, &ecs.RegisterTaskDefinitionInput{
+		Family: new("sized"), Cpu: new(".5 vCPU"), Memory: new("1 GB"), ContainerDefinitions: []types.ContainerDefinition{{Name: new("a"), Image: new("b")}},
+	}).TaskDefinition
+	expect(t, "size", *sized.Cpu+"/"+*sized.Memory, "512/1024")
+
+	var listed []string
+	var token *string
+	for {
+		out := must(t, w.ECS.Definitions.ListTaskDefinitions, &ecs.ListTaskDefinitionsInput{
+			FamilyPrefix: new("web"), Sort: types.SortOrderDesc, MaxResults: new(int32(5)), NextToken: token,
+		})
+		for _, arn := range out.TaskDefinitionArns {
+			listed = append(listed, cluster.LastPart(arn))
+		}
+		if token = out.NextToken; token == nil {
+			break
+		}
+	}
+	expect(t, "newest first", strings.Join(listed, " "),
+		"web:12 web:11 web:10 web:9 web:8 web:7 web:6 web:5 web:4 web:3 web:2 web:1")
+
+	remove := &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{"web:12"}}
+	expect(t, "failures of an ACTIVE one", len(must(t, w.ECS.Definitions.DeleteTaskDefinitions, remove).Failures), 1)
+	must(t, w.ECS.Definitions.DeregisterTaskDefinition, &ecs.DeregisterTaskDefinitionInput{TaskDefinition: new("web:12")})
+	latest := must(t, w.ECS.Definitions.DescribeDefinition, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web")})
+	expect(t, "latest ACTIVE", latest.TaskDefinition.Revision, 11)
+	must(t, w.ECS.Definitions.DeleteTaskDefinitions, remove)
+	_, err := w.ECS.Definitions.DescribeDefinition(ctx, &ecs.DescribeTaskDefinitionInput{TaskDefinition: new("web:12")})
+	wantCode(t, err, cluster.CodeClient)
+	expect(t, "the next revision", w.register("web", container("app", 1, 6)), "web:13")
+}
+
+func TestAttributes(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large", Zones: []string{"z"}, Attributes: map[string]string{"rack": "r1"}})[0]
+	put := func(pairs ...string) error {
+		in := &ecs.PutAttributesInput{Cluster: new("prod")}
+		for k := 0; k < len(pairs); k += 2 {
+			in.Attributes = append(in.Attributes, types.Attribute{Name: &pairs[k], Value: &pairs[k+1], TargetId: &id})
+		}
+		_, err := w.ECS.Attributes.PutAttributes(ctx, in)
+		return err
+	}
+	for name, pair := range map[string][2]string{
+		"BuiltIn": {"ecs.instance-type", "x"}, "OddName": {"a b", "x"}, "Space": {"a", " x"}, "Long": {"a", strings.Repeat("x", 129)},
+	} {
+		t.Run("Refuses"+name, func(t *testing.T) {
+			wantCode(t, put("good", "1", pair[0], pair[1]), cluster.CodeInvalidParameter)
+		})
+	}
+	if _, ok := w.instance(id).Attributes["good"]; ok {
+		t.Error("a refused call took effect in part")
+	}
+	check(t, put("berth.fault-domain", "fd:/dc1/r0", "rack", "r2"))
+	expect(t, "rack", w.instance(id).Attributes["rack"], "r2")
+	expect(t, "fault domain", w.instance(id).Attributes[cluster.AttributeFaultDomain], "fd:/dc1/r0")
+	expect(t, "zone", w.instance(id).Zone(), "z")
+	for k := range 8 {
+		check(t, put(fmt.Sprint("more", k), "x"))
+	}
+	wantCode(t, put("eleventh", "x"), cluster.CodeAttributeLimit)
+	wantCode(t, func() error {
+		_, err := w.ECS.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: new("prod"), Attributes: []types.Attribute{{Name: new("a"), TargetId: new("none")}}})
+		return err
+	}(), cluster.CodeTargetNotFound)
+
+	out := must(t, w.ECS.Attributes.ListAttributes, &ecs.ListAttributesInput{
+		Cluster: new("prod"), TargetType: types.TargetTypeContainerInstance, AttributeName: new("rack"),
+	})
+	expect(t, "listed", len(out.Attributes), 1)
+	remove := &ecs.DeleteAttributesInput{Cluster: new("prod"), Attributes: []types.Attribute{{Name: new("rack"), TargetId: &id}}}
+	must(t, w.ECS.Attributes.DeleteAttributes, remove)
+	_, err := w.ECS.Attributes.DeleteAttributes(ctx, remove)
+	wantCode(t, err, cluster.CodeTargetNotFound)
+	last := w.events[len(w.events)-1].Detail.(*cluster.Instance)
+	if _, ok := last.Attributes["rack"]; ok {
+		t.Error("the last event still has the attribute")
+	}
+}
+
+func TestTags(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
+	task := w.start("web", id)[0].ID
+	for _, arn := range []string{
+		account.ARN("cluster", "prod"), account.ARN("container-instance", "prod", id), account.ARN("task", "prod", task),
+		account.ARN("task-definition", "web:1"),
+	} {
+		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: new("a"), Value: new("1")}, {Key: new("b"), Value: new("2")}}})
+		must(t, w.ECS.Tags.TagResource, &ecs.TagResourceInput{ResourceArn: &arn, Tags: []types.Tag{{Key: new("a"), Value: new("3")}}})
+		must(t, w.ECS.Tags.UntagResource, &ecs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"b", "c"}})
+		tags := must(t, w.ECS.Tags.ListTagsForResource, &ecs.ListTagsForResourceInput{ResourceArn: &arn}).Tags
+		if len(tags) != 1 || *tags[0].Key != "a" || *tags[0].Value != "3" {
+			t.Errorf("tags of %s: %v", arn, tags)
+		}
+	}
+	many := make([]types.Tag, 51)
+	for k := range many {
+		many[k] = types.Tag{Key: new(fmt.Sprint(k)), Value: new("")}
+	}
+	_, err := w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "prod")), Tags: many})
+	wantCode(t, err, cluster.CodeInvalidParameter)
+	_, err = w.ECS.Tags.TagResource(ctx, &ecs.TagResourceInput{ResourceArn: new(account.ARN("cluster", "none")), Tags: many[:1]})
+	wantCode(t, err, cluster.CodeInvalidParameter)
+}
+
+func TestInstancePagesNeitherRepeatNorHide(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	ids := w.add(25, ec2.Machine{Type: "t3.micro"})
+	var seen []string
+	var token *string
+	for round := range 100 {
+		out := must(t, w.ECS.Instances.ListContainerInstances, &ecs.ListContainerInstancesInput{
+			Cluster: new("prod"), MaxResults: new(int32(4)), NextToken: token,
+		})
+		for _, arn := range out.ContainerInstanceArns {
+			seen = append(seen, cluster.LastPart(arn))
+		}
+		if round == 2 { // the last one given goes away between two pages
+			check(t, w.Machines.KillInstance(seen[len(seen)-1]))
+		}
+		if token = out.NextToken; token == nil {
+			break
+		}
+	}
+	slices.Sort(ids)
+	slices.Sort(seen)
+	expectAll(t, "instances", seen, ids...)
+	_, err := w.ECS.Instances.ListContainerInstances(ctx, &ecs.ListContainerInstancesInput{Cluster: new("prod"), NextToken: new("!")})
+	wantCode(t, err, cluster.CodeInvalidParameter)
+}
+
+func TestDeregisterNeedsForceWhereTasksRun(t *testing.T) {
+	w := newWorld(t, sim.Options{})
+	id := w.add(1, ec2.Machine{Type: "m5.large"})[0]
+	task := w.start("web", id)[0].ID
+	in := &ecs.DeregisterContainerInstanceInput{Cluster: new("prod"), ContainerInstance: &id}
+	_, err := w.ECS.Instances.DeregisterContainerInstance(ctx, in)
+	wantCode(t, err, cluster.CodeInvalidParameter)
+	in.Force = new(true)
+	must(t, w.ECS.Instances.DeregisterContainerInstance, in)
+	expect(t, "task", w.task(task).Last, cluster.TaskStopped)
+	expect(t, "instance", w.instance(id).Status, cluster.InstanceInactive)
+}
