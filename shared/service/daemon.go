@@ -2,211 +2,230 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"berth/shared/cluster"
 )
 
-// daemon brings a DAEMON service to exactly one task on each eligible instance (S4). Another task on the same instance is
-// stopped, and so is one whose instance no longer meets the constraints, one of an older revision, an unhealthy one, and,
-// last of all tasks, one on an instance that is draining. An instance whose task is being stopped gets the next one when
-// that has STOPPED: there are never two.
-func (c *census) daemon() {
-	eligible := c.Eligible
-	if c.Service.Status != cluster.ServiceActive {
-		c.stopAll()
-		return
+// A DAEMON service has exactly one task on each eligible instance (S4). An instance whose task is being stopped gets the next
+// one when that has STOPPED: there are never two.
+
+// daemonPolicies are the policies of a DAEMON service.
+func daemonPolicies(v view) []policy {
+	kept, extra := sortDaemons(v)
+	return []policy{
+		reportDaemonCount,
+		stopExtraDaemons(extra),
+		renewDaemons(kept), // stops those of older revisions and unhealthy ones
+		startDaemons(kept),
+		reconsiderDaemons,
+		reportDaemonsSteady(kept),
 	}
-	c.floor, _ = c.Service.Bounds(len(eligible))
-	c.ceiling = len(eligible)
-	if c.Service.Desired != len(eligible) {
-		c.event(Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"})
-	}
-	keep := c.divide()
-	c.renew(keep)
-	var short []string
-	running := 0
-	for _, id := range eligible {
-		m := keep[id]
-		if m == nil && !c.held[id] {
-			short = append(short, id)
-		}
-		if m != nil && !m.gone && m.Last == cluster.TaskRunning && c.of(m.Task).primary {
-			running++
-		}
-	}
-	c.startDaemons(short)
-	if len(c.groups) > 1 || c.refused {
-		c.awaitSettling()
-	}
-	c.plan.Steady = running == len(eligible) && c.alone()
 }
 
-// divide gives the one task that each instance keeps, and stops the others.
-func (c *census) divide() map[string]*member {
-	keep := map[string]*member{}
-	var drop []*member
-	violated := false
-	for _, g := range c.groups {
-		for _, m := range g.members {
-			other := keep[m.Instance]
+// reportDaemonCount reports that the number of eligible instances has changed.
+func reportDaemonCount(v view) decision {
+	if v.Service.Desired == v.desired {
+		return decision{}
+	}
+	return decision{events: []keyedEvent{{Event: Event{Name: "SERVICE_DESIRED_COUNT_UPDATED"}}}}
+}
+
+// sortDaemons returns the one task that each instance keeps, and the others: those that may not be where they are, and the
+// worse one where there are two.
+func sortDaemons(v view) (kept map[string]*task, extra []*task) {
+	kept = map[string]*task{}
+	for i := range v.revisions {
+		for _, t := range v.revisions[i].all {
+			other := kept[t.row.Instance]
 			switch {
-			case !c.stays(m):
-				drop = append(drop, m)
-				violated = violated || c.unmatched(m)
+			case !mayStayAsDaemon(v, t):
+				extra = append(extra, t)
 			case other == nil:
-				keep[m.Instance] = m
-			case betterDaemon(m, other) < 0:
-				keep[m.Instance] = m
-				drop = append(drop, other)
+				kept[t.row.Instance] = t
+			case compareDaemons(t, other) < 0:
+				kept[t.row.Instance] = t
+				extra = append(extra, other)
 			default:
-				drop = append(drop, m)
+				extra = append(extra, t)
 			}
 		}
 	}
-	if violated {
-		c.say("constraint", Event{Name: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"})
-	}
-	slices.SortFunc(drop, func(a, b *member) int { return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.ID, b.ID)) })
-	for _, m := range drop {
-		c.stop(m, c.scaling(c.of(m.Task)))
-	}
-	return keep
+	return kept, extra
 }
 
-// stays reports whether a task may be the one of its instance: by the constraints of its deployment, or by today's, which
-// let it be started there.
-func (c *census) stays(m *member) bool {
+// stopExtraDaemons stops tasks that are not the one of their instance.
+func stopExtraDaemons(extra []*task) policy {
+	return func(v view) (d decision) {
+		if slices.ContainsFunc(extra, func(t *task) bool { return violatesConstraints(v, t) }) {
+			d.events = []keyedEvent{{"constraint", Event{Name: "SERVICE_DAEMON_PLACEMENT_CONSTRAINT_VIOLATED"}}}
+		}
+		slices.SortFunc(extra, func(a, b *task) int { return cmp.Or(cmp.Compare(stopRank(a), stopRank(b)), compareIDs(a, b)) })
+		return d.plus(stopInOrder(v, extra, len(extra), func(t *task) string { return v.revisionOf(t).scalingReason(t) }))
+	}
+}
+
+// mayStayAsDaemon reports whether a task may be the one of its instance. On a draining instance it stays until the other tasks
+// have left.
+func mayStayAsDaemon(v view, t *task) bool {
 	switch {
-	case m.Instance == "" || c.unmatched(m):
+	case t.row.Instance == "" || violatesConstraints(v, t):
 		return false
-	case m.leaving:
-		return c.HasOtherTasks != nil && c.HasOtherTasks(m.Instance)
+	case t.onDraining:
+		return v.HasOtherTasks != nil && v.HasOtherTasks(t.row.Instance)
 	}
 	return true
 }
 
-// unmatched reports whether a task's instance meets neither the constraints of its deployment nor today's.
-func (c *census) unmatched(m *member) bool {
-	return m.Instance != "" && c.MeetsConstraints != nil && !c.MeetsConstraints(m.Instance) && !c.eligible(m.Instance)
-}
-
-// eligible reports whether the instance is one of the eligible, which are in order.
-func (c *census) eligible(instance string) bool {
-	_, found := slices.BinarySearch(c.Eligible, instance)
-	return found
-}
-
-// betterDaemon orders the tasks of one instance by which is to be kept: the one in the better state, the oldest.
-func betterDaemon(a, b *member) int {
-	return cmp.Or(cmp.Compare(daemonRank(b), daemonRank(a)), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-}
-
-// daemonRank is a task's state; that it has been RUNNING for longer makes it no better.
-func daemonRank(m *member) state {
-	if m.state == settling {
-		return good
+// violatesConstraints reports whether a task's instance meets neither the constraints that its deployment was made with nor
+// today's, by which it could be started there.
+func violatesConstraints(v view, t *task) bool {
+	if t.row.Instance == "" || v.MeetsConstraints == nil || v.MeetsConstraints(t.row.Instance) {
+		return false
 	}
-	return m.state
+	_, eligible := slices.BinarySearch(v.Eligible, t.row.Instance)
+	return !eligible
 }
 
-// renew stops the tasks of older revisions, as many as may go while the new one's do not keep failing, and unhealthy ones,
-// so many at once as the bound on that allows: where another can be started.
-func (c *census) renew(keep map[string]*member) {
-	wave := max(1, (len(c.Eligible)*c.Limits.ReplacePercent+99)/100) - c.ending
-	rolling := c.mayRoll(keep)
-	for _, id := range c.turned(sortedKeys(keep), c.primary()) {
-		m := keep[id]
-		g := c.of(m.Task)
-		switch {
-		case m.leaving: // none may be started there: it stays until the others have left
-		case !g.primary && rolling > 0:
-			if c.stop(m, c.scaling(g)) {
-				rolling--
-			}
-		case m.state != bad || m.lost:
-		case c.DistrustChecks:
-			c.unhealthy++
-		case wave > 0 && c.stop(m, c.ailment(m)):
-			wave--
+// compareDaemons orders the tasks of one instance by which is kept: the one in the better condition, then the oldest.
+func compareDaemons(a, b *task) int {
+	keepRank := func(t *task) condition {
+		if t.condition == stabilizing { // to have been RUNNING for longer makes no task better
+			return healthy
 		}
+		return stopRank(t)
+	}
+	return cmp.Or(cmp.Compare(keepRank(b), keepRank(a)), a.row.CreatedAt.Compare(b.row.CreatedAt), compareIDs(a, b))
+}
+
+// stopRank orders tasks by condition. That an instance is disconnected makes its task no better than an unhealthy one.
+func stopRank(t *task) condition {
+	if t.condition == disconnected {
+		return unhealthy
+	}
+	return t.condition
+}
+
+// renewDaemons stops tasks of older revisions, as far as the new one's do not keep failing, and unhealthy tasks, so many at
+// once as ReplacePercent allows.
+func renewDaemons(kept map[string]*task) policy {
+	return func(v view) (d decision) {
+		unhealthyLeft := replaceAtOnce(v, len(v.Eligible)) - v.stoppingCount()
+		olderLeft, d := renewableCount(v, kept)
+		b := v.stopBudget()
+		for _, id := range rotate(v, v.primary(), slices.Sorted(maps.Keys(kept))) {
+			t := kept[id]
+			r := v.revisionOf(t)
+			var step decision
+			switch {
+			case t.onDraining: // none may be started there: it stays until the others have left
+			case !r.primary && olderLeft > 0:
+				b, step = b.tryStop(t, r.scalingReason(t))
+				olderLeft -= step.stopCount()
+			case t.condition != unhealthy:
+			case v.DistrustChecks:
+				step.distrusted = 1
+			case unhealthyLeft > 0:
+				b, step = b.tryStop(t, unhealthyReason(v, r)(t))
+				unhealthyLeft -= step.stopCount()
+			}
+			d = d.plus(step)
+		}
+		return d
 	}
 }
 
-// mayRoll is how many of the tasks kept may be stopped for being of an older revision: after an attempt of the new one that
-// failed one at a time, when its delay is over and no other instance is there to try it on.
-func (c *census) mayRoll(keep map[string]*member) int {
-	p := c.primary()
-	b := c.backoffs[p.ID]
+// renewableCount returns how many tasks may stop for being of an older revision. After a failed attempt of the new revision it
+// is one at a time, and only once its backoff is over and no other instance is there to try it on.
+func renewableCount(v view, kept map[string]*task) (int, decision) {
+	p := v.primary()
+	b := v.backoffs[p.deployment.ID]
 	switch {
-	case p.State == cluster.RolloutFailed:
-		return 0
+	case p.isFailed():
+		return 0, decision{}
 	case b.Step == 0:
-		return len(keep)
-	case b.NextAttemptAt.After(c.Now):
-		c.lookAgain(b.NextAttemptAt)
-		return 0
-	case c.ending > 0 || p.count[pending] > 0:
-		return 0
-	case c.Service.Blocked != nil: // those without a task have no room
-		return 1
-	case slices.ContainsFunc(c.Eligible, func(id string) bool { return keep[id] == nil }):
-		return 0
+		return len(kept), decision{}
+	case b.NextAttemptAt.After(v.Now):
+		return 0, decision{reconsiderAt: b.NextAttemptAt}
+	case v.stoppingCount() > 0 || p.count(starting) > 0:
+		return 0, decision{}
+	case v.Service.Blocked != nil: // instances without a task have no room
+		return 1, decision{}
+	case slices.ContainsFunc(v.Eligible, func(id string) bool { return kept[id] == nil }):
+		return 0, decision{}
 	}
-	return 1
+	return 1, decision{}
 }
 
-// turned are the instances in an order that differs from one failed attempt of the deployment to the next.
-func (c *census) turned(ids []string, g *group) []string {
-	step := c.backoffs[g.ID].Step
-	if step == 0 || len(ids) == 0 {
-		return ids
+// rotate returns instances in an order that differs from one failed attempt of a revision to the next.
+func rotate(v view, r *revisionTasks, instances []string) []string {
+	step := v.backoffs[r.deployment.ID].Step
+	if step == 0 || len(instances) == 0 {
+		return instances
 	}
-	first := int(draw(uint64(step), g.ID) % uint64(len(ids)))
-	return slices.Concat(ids[first:], ids[:first])
+	first := int(draw(uint64(step), r.deployment.ID) % uint64(len(instances)))
+	return slices.Concat(instances[first:], instances[:first])
 }
 
-// startDaemons starts a task on each of the instances, as far as the throttle allows: after an attempt that failed on one
-// of them, another each time.
-func (c *census) startDaemons(short []string) {
-	p := c.newest()
-	short = slices.DeleteFunc(short, func(id string) bool { return !c.died[id].IsZero() || c.isRefused(id) })
-	if len(short) == 0 || p.State == cluster.RolloutFailed {
-		return
+// startDaemons starts a task on each eligible instance that has none, as far as the throttle allows: after a failed attempt on
+// one of them, on another each time.
+func startDaemons(kept map[string]*task) policy {
+	return func(v view) decision {
+		short := slices.DeleteFunc(slices.Clone(v.Eligible), func(id string) bool {
+			_, refused := slices.BinarySearch(v.refused, id)
+			return kept[id] != nil || v.occupied[id] || v.coolingDown[id] || refused
+		})
+		r := startedRevision(v)
+		if len(short) == 0 || r.isFailed() {
+			return decision{}
+		}
+		n, d := startableCount(v, r, len(short))
+		if n <= 0 {
+			return d
+		}
+		if n < len(short) { // some of the instances may never have room
+			short = rotate(v, r, short)
+		}
+		d.starts = []Start{{Revision: &r.deployment.Revision, Count: n, Instances: short}}
+		return d
 	}
-	p.dying = 0 // held back above, instance by instance
-	n := c.ready(p, len(short))
-	if n <= 0 {
-		return
-	}
-	if n < len(short) { // on those that have room: it may be that one never has
-		short = c.turned(short, p)
-	}
-	c.plan.Starts = append(c.plan.Starts, Start{Revision: &p.Revision, Count: n, Instances: short})
-	c.active += n
 }
 
-// newest is the deployment that missing tasks are of: the PRIMARY, or while that starts none the last one before it that is of
-// any use.
-func (c *census) newest() *group {
-	p := c.primary()
-	b := c.backoffs[p.ID]
-	if p.State != cluster.RolloutFailed && !(b.Step > 0 && b.NextAttemptAt.After(c.Now)) {
+// startedRevision returns the revision that missing tasks are started of: the PRIMARY one, or while that starts none the newest
+// older one that is of any use.
+func startedRevision(v view) *revisionTasks {
+	p := v.primary()
+	b := v.backoffs[p.deployment.ID]
+	if !p.isFailed() && (b.Step == 0 || !b.NextAttemptAt.After(v.Now)) {
 		return p
 	}
-	for _, g := range c.groups[1:] {
-		if g.State != cluster.RolloutFailed && !c.hopeless(g) {
-			return g
+	for i := range v.revisions[1:] {
+		if r := &v.revisions[1+i]; !r.isFailed() && !isAbandoned(v, r) {
+			return r
 		}
 	}
 	return p
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
+// reconsiderDaemons reconsiders the service when a stabilizing task counts as healthy, if anything waits for that.
+func reconsiderDaemons(v view) (d decision) {
+	if len(v.revisions) > 1 || v.floorReached {
+		d.reconsiderAt = nextStabilized(v)
 	}
-	slices.Sort(out)
-	return out
+	return d
+}
+
+// reportDaemonsSteady says whether each eligible instance has a RUNNING task of the PRIMARY deployment, and no other deployment
+// has any.
+func reportDaemonsSteady(kept map[string]*task) policy {
+	return func(v view) decision {
+		running := 0
+		for _, id := range v.Eligible {
+			if t := kept[id]; t != nil && t.row.Last == cluster.TaskRunning && v.revisionOf(t).primary && v.revisionOf(t).has(t) {
+				running++
+			}
+		}
+		return decision{steady: running == len(v.Eligible) && v.onlyPrimaryLeft()}
+	}
 }

@@ -316,7 +316,7 @@ func TestProtectedTasksOutlastARollout(t *testing.T) {
 
 // A task that its target group refuses counts as failed, but not before it can be told from one on an instance that dies.
 func TestRefusedRegistrationsCount(t *testing.T) {
-	in := with(1, 100, 200, task("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
+	in := with(1, 100, 200, newTask("t1", func(t *cluster.Task) { t.Started = cluster.At(noon.Add(-time.Minute)) }))
 	in.Service.Deployment.State = cluster.RolloutInProgress
 	in.Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: "arn:tg", Container: "web", Port: 80}}
 	target := &cluster.Target{Task: "t1", Owner: "web", Registrations: []cluster.Registration{{ARN: "arn:tg", State: cluster.RegistrationFailed, Reason: "TargetGroupNotFound"}}}
@@ -333,7 +333,7 @@ func TestRefusedRegistrationsCount(t *testing.T) {
 
 // Tasks that run have what the throttle's row says be over, for good: theirs will be gone one day.
 func TestAThrottleEndsForGood(t *testing.T) {
-	in := with(1, 100, 200, task("t1"))
+	in := with(1, 100, 200, newTask("t1"))
 	in.Throttle = &cluster.Throttle{Owner: "web", Revisions: map[string]cluster.Backoff{
 		"ecs-svc/a": {Step: 4, Failures: 4, Since: noon.Add(-2 * time.Hour), NextAttemptAt: noon.Add(-time.Hour)},
 	}}
@@ -345,7 +345,7 @@ func TestAThrottleEndsForGood(t *testing.T) {
 // While most of the cluster looks unhealthy, a service goes on as if its own tasks were well.
 func TestWhileChecksAreDoubted(t *testing.T) {
 	doubted := func(desired, minHealthy, maxPercent int) Input {
-		in := with(desired, minHealthy, maxPercent, task("t1"), task("t2", sickTask), task("t3", sickTask))
+		in := with(desired, minHealthy, maxPercent, newTask("t1"), newTask("t2", sickTask), newTask("t3", sickTask))
 		in.DistrustChecks = true
 		return in
 	}
@@ -367,7 +367,7 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 		host   InstanceState
 		reason string
 	}{
-		"ADrainingInstanceIsLeft": {InstanceDraining, drained},
+		"ADrainingInstanceIsLeft": {InstanceDraining, drainingReason},
 		"ALostInstanceIsLeft":     {InstanceTimedOut, "The agent of its container instance has been disconnected for too long."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 			expect(t, "plan", says(Reconcile(in)), "start")
 			for seed := range uint64(20) { // whatever is drawn
 				in.Seed = seed
-				in.Tasks = append(in.Tasks[:3:3], task("t4"))
+				in.Tasks = append(in.Tasks[:3:3], newTask("t4"))
 				p := Reconcile(in)
 				expect(t, "plan", says(p), "stop t3")
 				expect(t, "reason", p.Stops[0].Reason, of.reason)
@@ -397,21 +397,21 @@ func TestWhileChecksAreDoubted(t *testing.T) {
 // An older deployment that was never completed and has nothing that works is not tried again: the new one may wait for long.
 func TestAnOlderDeploymentThatNeverWorkedIsLeft(t *testing.T) {
 	older := func(state cluster.RolloutState, tasks ...*cluster.Task) Input {
-		in := with(2, 100, 200, append(tasks, task("b1", waitingTask, of("b")), task("b2", of("b")))...)
+		in := with(2, 100, 200, append(tasks, newTask("b1", waitingTask, of("b")), newTask("b2", of("b")))...)
 		old := in.Service.Deployment
 		old.State, old.Desired = state, 1
 		in.Service.Older = []cluster.Deployment{old}
 		in.Service.Deployment = cluster.Deployment{Revision: cluster.Revision{ID: "ecs-svc/b", TaskDefinition: "web:b"}, State: cluster.RolloutInProgress, Desired: 2}
 		return in
 	}
-	failed := task("a1", func(t *cluster.Task) {
+	failed := newTask("a1", func(t *cluster.Task) {
 		t.Last, t.Started, t.Stopped, t.Counted = cluster.TaskStopped, 0, cluster.At(noon.Add(-time.Hour)), true
 	})
-	sick := task("a2", sickTask)
+	sick := newTask("a2", sickTask)
 	expect(t, "that failed to start", says(Reconcile(older(cluster.RolloutInProgress, failed))), "")
 	expect(t, "that never was healthy", says(Reconcile(older(cluster.RolloutInProgress, sick))), "stop a2")
 	expect(t, "that worked once", says(Reconcile(older(cluster.RolloutCompleted, failed))), "start")
-	expect(t, "that still works", says(Reconcile(older(cluster.RolloutInProgress, task("a3"), failed))), "")
+	expect(t, "that still works", says(Reconcile(older(cluster.RolloutInProgress, newTask("a3"), failed))), "")
 	expect(t, "that was cut off", says(Reconcile(older(cluster.RolloutInProgress))), "start")
 }
 

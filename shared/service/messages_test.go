@@ -26,7 +26,7 @@ func TestMessagesAreECSsOwn(t *testing.T) {
 		{"Started", TasksStartedMessage("web", []string{id, "b"}, 0), "(service web) has started 2 tasks: (task " + id + ") (task b)."},
 		{"OneTasks", TasksStartedMessage("web", []string{id}, 0), "(service web) has started 1 tasks: (task " + id + ")."},
 		{"Replaced", TasksStartedMessage("web", []string{id}, 1), "(service web) has started 1 tasks: (task " + id + "). Amazon ECS replaced 1 tasks due to an unhealthy status."},
-		{"DeploymentFailed", DeploymentFailedMessage("web", "ecs-svc/7", alarmed), "(service web) (deployment ecs-svc/7) deployment failed: alarm detected."},
+		{"DeploymentFailed", DeploymentFailedMessage("web", "ecs-svc/7", alarmDetected), "(service web) (deployment ecs-svc/7) deployment failed: alarm detected."},
 		{"RollingBack", RollingBackMessage("web", "ecs-svc/6"), "(service web) rolling back to deployment ecs-svc/6."},
 		{"Impaired", StartsImpairedMessage("web"), "(service web) is unable to consistently start tasks successfully."},
 		{"Registered", TargetsRegisteredMessage("web", 1, "arn:tg"), "(service web) registered 1 targets in (target-group arn:tg)"},

@@ -12,7 +12,7 @@ import (
 // A task of these tests is RUNNING for an hour unless said otherwise.
 type about func(*cluster.Task)
 
-func task(id string, facts ...about) *cluster.Task {
+func newTask(id string, facts ...about) *cluster.Task {
 	t := &cluster.Task{
 		ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i-" + id, Desired: cluster.TaskRunning,
 		Last: cluster.TaskRunning, Started: cluster.At(noon.Add(-time.Hour)), CreatedAt: cluster.At(noon.Add(-time.Hour)),
@@ -73,17 +73,17 @@ func TestReplacementOnAnotherInstance(t *testing.T) {
 		in   Input
 		want string
 	}{
-		{"CountsAsOneWhileItStarts", with(2, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), ""},
-		{"TakesOverOnceRunning", with(2, 100, 200, task("t1"), task("t2"), task("t3", replacing("t1"))), "stop t1"},
-		{"WaitsForItsHealth", checked(with(1, 100, 200, task("t1", healthyTask), task("t2", replacing("t1")))), ""},
-		{"TakesOverOnceHealthy", checked(with(1, 100, 200, task("t1", healthyTask), task("t2", healthyTask, replacing("t1")))), "stop t1"},
-		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, task("t1"), task("t2", sickTask, replacing("t1"))), "stop t2"},
-		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, task("t1"), task("t2", endedTask, replacing("t1"))), ""},
-		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, task("t1", endedTask), task("t2", pendingTask, replacing("t1"))), ""},
-		{"GivesWayWhenScaledIn", with(1, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), "stop t3; one of t1 t2"},
-		{"StaysWhenScaledInAndReady", with(1, 100, 200, task("t1"), task("t2"), task("t3", replacing("t1"))), "stop t1; one of t2 t3"},
-		{"IsATaskLikeAnyWhenMoreAreWanted", with(2, 0, 150, task("t1"), task("t2", pendingTask, replacing("t1"))), ""},
-		{"SecondReplacementIsATaskLikeAny", with(1, 100, 200, task("t1"), task("t2", pendingTask, replacing("t1")), task("t3", pendingTask, replacing("t1"))), "stop t2; stop t3"},
+		{"CountsAsOneWhileItStarts", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), ""},
+		{"TakesOverOnceRunning", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))), "stop t1"},
+		{"WaitsForItsHealth", checked(with(1, 100, 200, newTask("t1", healthyTask), newTask("t2", replacing("t1")))), ""},
+		{"TakesOverOnceHealthy", checked(with(1, 100, 200, newTask("t1", healthyTask), newTask("t2", healthyTask, replacing("t1")))), "stop t1"},
+		{"GoesWhereItIsUnhealthyItself", with(1, 100, 200, newTask("t1"), newTask("t2", sickTask, replacing("t1"))), "stop t2"},
+		{"LeavesTheTaskAloneWhenItEnds", with(1, 100, 200, newTask("t1"), newTask("t2", endedTask, replacing("t1"))), ""},
+		{"StandsInWhenTheTaskEndsFirst", with(1, 100, 200, newTask("t1", endedTask), newTask("t2", pendingTask, replacing("t1"))), ""},
+		{"GivesWayWhenScaledIn", with(1, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), "stop t3; one of t1 t2"},
+		{"StaysWhenScaledInAndReady", with(1, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", replacing("t1"))), "stop t1; one of t2 t3"},
+		{"IsATaskLikeAnyWhenMoreAreWanted", with(2, 0, 150, newTask("t1"), newTask("t2", pendingTask, replacing("t1"))), ""},
+		{"SecondReplacementIsATaskLikeAny", with(1, 100, 200, newTask("t1"), newTask("t2", pendingTask, replacing("t1")), newTask("t3", pendingTask, replacing("t1"))), "stop t2; stop t3"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, "plan", says(Reconcile(c.in)), c.want) })
 	}
@@ -95,11 +95,11 @@ func TestHowManyMayMove(t *testing.T) {
 		in           Input
 		moves, stops int
 	}{
-		{"WithinMaximumPercent", with(2, 100, 150, task("t1"), task("t2")), 1, 0},
-		{"LessThoseUnderWay", with(2, 100, 200, task("t1"), task("t2"), task("t3", pendingTask, replacing("t1"))), 1, 0},
-		{"StopFirstWhereMaximumPercentLeavesNoRoom", with(2, 50, 100, task("t1"), task("t2")), 0, 1},
-		{"NoneWhileTasksAreMissing", with(3, 100, 200, task("t1"), task("t2")), 0, 0},
-		{"NoneWhileTasksAreTooMany", with(1, 100, 200, task("t1"), task("t2")), 0, 0},
+		{"WithinMaximumPercent", with(2, 100, 150, newTask("t1"), newTask("t2")), 1, 0},
+		{"LessThoseUnderWay", with(2, 100, 200, newTask("t1"), newTask("t2"), newTask("t3", pendingTask, replacing("t1"))), 1, 0},
+		{"StopFirstWhereMaximumPercentLeavesNoRoom", with(2, 50, 100, newTask("t1"), newTask("t2")), 0, 1},
+		{"NoneWhileTasksAreMissing", with(3, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
+		{"NoneWhileTasksAreTooMany", with(1, 100, 200, newTask("t1"), newTask("t2")), 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := Reconcile(c.in)
@@ -108,7 +108,7 @@ func TestHowManyMayMove(t *testing.T) {
 		})
 	}
 	t.Run("SteadyMeanwhile", func(t *testing.T) {
-		p := Reconcile(with(1, 100, 200, task("t1"), task("t2", pendingTask, replacing("t1"))))
+		p := Reconcile(with(1, 100, 200, newTask("t1"), newTask("t2", pendingTask, replacing("t1"))))
 		expect(t, "steady", p.Steady, true)
 		expect(t, "replacing", p.Moves.InProgress, 1)
 	})
@@ -123,19 +123,19 @@ func TestStatus(t *testing.T) {
 		expect(t, "status", Reconcile(with(0, 100, 200)).Next.Status, cluster.ServiceActive)
 	})
 	t.Run("InactiveOnceAllAreStopping", func(t *testing.T) {
-		p := Reconcile(deleted(with(2, 100, 200, task("t1"), task("t2", waitingTask), task("t3", stoppingTask))))
+		p := Reconcile(deleted(with(2, 100, 200, newTask("t1"), newTask("t2", waitingTask), newTask("t3", stoppingTask))))
 		expect(t, "plan", says(p), "stop t1; stop t2")
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
 	})
 	t.Run("InactiveStillStopsWhatIsLeft", func(t *testing.T) {
-		in := with(2, 100, 200, task("t1"))
+		in := with(2, 100, 200, newTask("t1"))
 		in.Service.Status = cluster.ServiceInactive
 		p := Reconcile(in)
 		expect(t, "plan", says(p), "stop t1")
 		expect(t, "status", p.Next.Status, cluster.ServiceInactive)
 	})
 	t.Run("DaemonToo", func(t *testing.T) {
-		in := deleted(with(0, 0, 100, task("t1"), task("t2", pendingTask)))
+		in := deleted(with(0, 0, 100, newTask("t1"), newTask("t2", pendingTask)))
 		in.Service.Strategy, in.Eligible = cluster.Daemon, []string{"i-t1", "i-t2", "i-t3"}
 		p := Reconcile(in)
 		expect(t, "plan", says(p), "stop t1; stop t2")

@@ -1,78 +1,162 @@
-// Package service decides how many tasks of which revision a service should have, which of them must go, and how its
-// deployments go. It never decides where a task runs, and it reads no clock: rows and the time in, a plan out.
 package service
 
 import (
+	"slices"
+	"time"
+
 	"berth/shared/cluster"
 )
 
-// Reconcile compares a service's tasks with what was asked for (S1): what is missing, what is too many, what is unhealthy,
-// what is on an instance that it has to leave, what is of an older revision. It keeps within the deployment percentages
-// (maximumPercent of the desired count, rounded down, bounds what is started; minimumHealthyPercent, rounded up, bounds
-// what is stopped), holds starts back that keep failing, and brings deployments to their end: completed, failed or rolled
-// back (S8). A plan once carried out, a second call plans nothing more.
+// Reconcile compares a service's tasks with what was asked for (S1) and plans the difference: tasks that are missing, too
+// many, unhealthy, on an instance that they have to leave, or of an older revision. The plan keeps within the deployment
+// percentages: maximumPercent of the desired count, rounded down, bounds what is started; minimumHealthyPercent, rounded up,
+// bounds what is stopped. It holds starts back that keep failing, and it ends deployments: completed, failed or rolled back
+// (S8). Once a plan is carried out, reconciling again plans nothing more.
 func Reconcile(in Input) Plan {
-	c := take(in)
-	c.see()
-	c.judge()
-	c.plan.EventsBefore, c.plan.EventsAfter = c.plan.EventsAfter, nil
-	if in.Service.Strategy == cluster.Daemon {
-		c.daemon()
-	} else {
-		c.replica()
-	}
-	c.close()
-	return c.plan
+	// 1. Sort the tasks, once.
+	sorted := sortTasks(&in)
+	findings := reportUnhealthy(&in, sorted.revisions)
+
+	// 2. Assess the rollout: the circuit breaker, alarms or a request may end it, and change which revision is the PRIMARY one.
+	next, assessed := assessRollout(&in, copyService(&in), sorted)
+
+	// 3. Decide about tasks, policy by policy.
+	v := newView(&in, &next, sorted)
+	v, d := inTurn(v, policiesOf(v)...)
+
+	// 4. Complete the deployment if nothing is left to do, and report where the service stands.
+	var completed decision
+	*v.next, completed = completeDeployment(v, d)
+	changes := changesOf(sorted.targets, in.Now)
+	_, reported := inTurn(v,
+		func(view) decision { return completed },
+		reportThrottle,
+		reportMissingAlarms,
+		func(v view) decision { return reportDistrusted(v, d.distrusted) },
+		reportStuck,
+		func(view) decision { return reportTargets(in.Service.Name, changes) },
+	)
+	return planOf(v, sorted, slices.Concat(findings, assessed), d.plus(reported), changes)
 }
 
-// close writes down what came of it.
-func (c *census) close() {
-	p, n := &c.plan, c.next
-	n.Running, n.Pending = 0, 0
-	for _, g := range c.groups {
-		g.tally()
-		n.Running += g.Running
-		n.Pending += g.Pending
+// policiesOf returns what is decided about a service's tasks, in this order. What one policy stops or starts is no longer
+// there, or no longer missing, for those after it.
+func policiesOf(v view) []policy {
+	switch {
+	case v.Service.Status != cluster.ServiceActive:
+		return []policy{stopAll}
+	case v.Service.Strategy == cluster.Daemon:
+		return daemonPolicies(v)
 	}
-	c.complete()
-	c.record()
-	p.Steady = p.Steady && n.Status == cluster.ServiceActive && c.idle()
-	if n.Status == cluster.ServiceDraining && c.active == 0 {
-		n.Status = cluster.ServiceInactive // S10: every task is STOPPING or STOPPED
+	return replicaPolicies(len(v.revisions))
+}
+
+// replicaPolicies are the policies of a REPLICA service with so many revisions, of which the PRIMARY one is the first. Stops
+// come first, so that starts can use the room they make.
+func replicaPolicies(revisions int) []policy {
+	policies := []policy{
+		stopProvisioning, // what maximumPercent leaves no room for
+		stopUseless,      // what will never run where it is
+		rollOut,          // older tasks that the PRIMARY's replace
 	}
-	c.tell()
-	var older []cluster.Deployment
-	for _, g := range c.groups[1:] {
-		if !c.over(g) && g.listed {
-			older = append(older, *g.Deployment)
+	for i := revisions - 1; i > 0; i-- {
+		policies = append(policies, stopPolicies(i)...)
+	}
+	policies = append(policies, scaleInFailedPrimary, finishReplacements)
+	policies = append(policies, stopPolicies(0)...)
+	for i := range revisions {
+		policies = append(policies, startMissing(i)) // the PRIMARY first: tasks that took its room would be stopped again
+	}
+	return append(policies, limitMoves, reconsiderStabilizing, reportSteady)
+}
+
+// stopPolicies stop what one revision has too many of.
+func stopPolicies(i int) []policy {
+	return []policy{
+		scaleIn(i),             // more tasks than desired
+		stopReplaced(i),        // unhealthy or draining, and replaced
+		makeRoom(i),            // unhealthy or draining, and in the way of tasks that find no instance
+		stopBeforeReplacing(i), // unhealthy or draining, where nothing may start first
+	}
+}
+
+// reportSteady says whether the PRIMARY deployment has exactly the tasks it should have, and no other has any.
+func reportSteady(v view) decision {
+	p := v.primary()
+	return decision{steady: p.steadyCount() == v.desired && v.onlyPrimaryLeft() && p.failingCount() == 0}
+}
+
+// copyService returns a copy of the service's row that the plan may change. The desired count of a DAEMON service is how many
+// instances are eligible.
+func copyService(in *Input) cluster.Service {
+	next := *in.Service
+	if next.Release != nil {
+		next.Release = new(*next.Release)
+	}
+	if next.Strategy == cluster.Daemon && next.Status == cluster.ServiceActive {
+		next.Desired = len(in.Eligible)
+	}
+	next.Older = slices.Clone(next.Older)
+	return next
+}
+
+// newView returns the service before anything is decided about its tasks.
+func newView(in *Input, next *cluster.Service, sorted sortedTasks) view {
+	v := view{
+		Input: in, next: next, revisions: regroup(next, sorted.revisions), backoffs: Backoffs(in.Throttle, in.Tasks, in.Limits),
+		desired: desiredCount(next), acted: len(sorted.lost) > 0, occupied: sorted.occupied, coolingDown: sorted.coolingDown,
+	}
+	var retryRefused time.Time
+	v.refused, retryRefused = refusedInstances(in.Tasks, in.Limits, in.Now)
+	v.reconsiderAt = earliest(sorted.reconsiderAt, retryRefused)
+	switch {
+	case next.Status != cluster.ServiceActive:
+	case next.Strategy == cluster.Daemon:
+		v.floor, _ = in.Service.Bounds(v.desired)
+		v.ceiling = v.desired
+	default:
+		v.floor, v.ceiling = in.Service.Bounds(v.desired)
+		v.revisions = shareDesiredCount(v)
+	}
+	return v
+}
+
+// planOf puts everything together that was decided.
+func planOf(v view, sorted sortedTasks, before []keyedEvent, d decision, changes registrationChanges) Plan {
+	next := nextService(v)
+	p := Plan{
+		Next: next, Starts: d.starts, RefusedInstances: v.refused, MakesRoom: d.makesRoom, LostTasks: sorted.lost,
+		CountedFailures: sorted.failures, RegisterTargets: sorted.register, DeregisterTargets: sorted.deregister,
+		ThrottleCleared: v.Throttle != nil && len(v.Throttle.Revisions) > 0 && len(v.backoffs) == 0,
+		EmittedTargets:  changes.reported, Moves: d.moves, EndedPairs: d.endedPairs,
+		ReconsiderAt: earliest(v.reconsiderAt, d.reconsiderAt),
+		Steady:       d.steady && v.next.Status == cluster.ServiceActive && !v.acted,
+	}
+	for _, s := range d.stops {
+		if s.count < len(s.tasks) {
+			p.Choices = append(p.Choices, Choice{Count: s.count, Candidates: rowsOf(s.tasks), Reason: s.reason})
+			continue
+		}
+		for _, row := range rowsOf(s.tasks) {
+			p.Stops = append(p.Stops, Stop{Task: row, Reason: s.reason})
 		}
 	}
-	n.Older = older
-	p.Next, p.ReconsiderAt = n, c.later
-}
-
-// tally writes the deployment's counts as they are before the plan; PROVISIONING ones are pending.
-func (g *group) tally() {
-	g.Running, g.Pending, g.Healthy = 0, 0, 0
-	for _, m := range g.members {
-		if m.Last == cluster.TaskRunning {
-			g.Running++
-		} else {
-			g.Pending++
+	for _, id := range d.held {
+		if p.HeldRevisions == nil {
+			p.HeldRevisions = map[string]bool{}
 		}
-		if m.up() {
-			g.Healthy++
-		}
+		p.HeldRevisions[id] = true
 	}
+	p.EventsBefore = emit(next, before, v.Now)
+	p.EventsAfter = emit(next, d.events, v.Now)
+	next.Said = lastingKeys(next.Said, slices.Concat(before, d.events))
+	return p
 }
 
-// idle reports whether the plan leaves all tasks as they are.
-func (c *census) idle() bool {
-	p := &c.plan
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0
-}
-
-// scaling is the reason of tasks that go as fewer are wanted of their deployment, in ECS's words.
-func (c *census) scaling(g *group) string {
-	return "Scaling activity initiated by (deployment " + g.ID + ")"
+func rowsOf(tasks []*task) []*cluster.Task {
+	rows := make([]*cluster.Task, len(tasks))
+	for i, t := range tasks {
+		rows[i] = t.row
+	}
+	return rows
 }

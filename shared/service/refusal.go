@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,10 +15,10 @@ type refusal struct {
 	until    time.Time // no task of the service is tried there
 }
 
-// refusals says which instances are not tried now as ECS refused a task there, in order of id, and when the first may be
+// refusedInstances says which instances are not tried now as ECS refused a task there, in order of id, and when the first may be
 // again. A refusal is no failed start (S7): it says something of the instance, and the service goes on elsewhere. Each that
 // was begun when the last delay was over doubles it; a task that came to be RUNNING there since ends it.
-func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
+func refusedInstances(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
 	var refused []*cluster.Task
 	for _, t := range tasks {
 		if t.Refused() {
@@ -43,7 +44,7 @@ func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []strin
 		wait := min(l.RetryRefused<<min(r.attempts, 10), l.RetryRefusedMax)
 		by[t.Instance] = refusal{r.attempts + 1, t.Stopped.Time().Add(wait)}
 	}
-	for _, id := range sortedKeys(by) {
+	for _, id := range slices.Sorted(maps.Keys(by)) {
 		if until := by[id].until; until.After(now) {
 			instances = append(instances, id)
 			if next.IsZero() || until.Before(next) {
@@ -52,10 +53,4 @@ func refusals(tasks []*cluster.Task, l Limits, now time.Time) (instances []strin
 		}
 	}
 	return instances, next
-}
-
-// isRefused reports whether the instance is not tried now.
-func (c *census) isRefused(instance string) bool {
-	_, found := slices.BinarySearch(c.plan.RefusedInstances, instance)
-	return found
 }

@@ -40,7 +40,7 @@ func TestRefusals(t *testing.T) {
 		{"EachInstanceForItself", []*cluster.Task{refused("b", 0, 0), refused("a", 0, 30*time.Second), ran("c", 0)}, 30 * time.Second, []string{"a", "b"}, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			on, next := refusals(c.tasks, limits, noon.Add(c.now))
+			on, next := refusedInstances(c.tasks, limits, noon.Add(c.now))
 			if !slices.Equal(on, c.on) {
 				t.Errorf("held are %v, want %v", on, c.on)
 			}
@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("until %v, want %v", next, want)
 			}
 			slices.Reverse(c.tasks)
-			if again, _ := refusals(c.tasks, limits, noon.Add(c.now)); !slices.Equal(again, on) {
+			if again, _ := refusedInstances(c.tasks, limits, noon.Add(c.now)); !slices.Equal(again, on) {
 				t.Errorf("in another order %v", again)
 			}
 		})
@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		for k := range 20 {
 			tasks = append(tasks, refused("a", time.Duration(k)*time.Hour, time.Duration(k)*time.Hour))
 		}
-		if _, next := refusals(tasks, limits, noon.Add(19*time.Hour)); next.Sub(noon) != 19*time.Hour+10*time.Minute {
+		if _, next := refusedInstances(tasks, limits, noon.Add(19*time.Hour)); next.Sub(noon) != 19*time.Hour+10*time.Minute {
 			t.Errorf("until %v", next.Sub(noon))
 		}
 	})

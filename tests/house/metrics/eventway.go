@@ -15,7 +15,7 @@ var EventWay = []Hop{
 	{"within the work", "shared/decide.Work.Add", "shared/decide.Work.Services"},
 	{"record to decision", "shared/handler/placement.Handler.Records", "shared/decide.Decide"},
 	{"decision to reconcile", "shared/decide.Decide", "shared/service.Reconcile"},
-	{"tasks judged", "shared/service.Reconcile", "shared/service.census.condition"},
+	{"tasks judged", "shared/service.Reconcile", "shared/service.conditionOf"},
 	{"how many to start", "shared/service.Reconcile", "shared/service.Plan.Starts"},
 	{"decision to place", "shared/decide.Decide", "shared/placement.Engine.PlaceInto"},
 	{"where to start", "shared/placement.Engine.PlaceInto", "shared/placement.pass.placed"},
