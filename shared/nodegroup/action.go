@@ -8,33 +8,34 @@ import (
 // Kind says what an action does.
 type Kind string
 
-// The kinds of action. Each says how something is to be, not what is to change: it can be done twice.
+// The kinds of action. Each states how something must be rather than what must change, so it can be repeated.
 const (
 	// CreateTemplate makes a version of the group's launch template for the update's target, with the description
-	// [TemplateName]: one that is there already is not made again.
+	// [TemplateName]. One that exists already is not made again.
 	CreateTemplate Kind = "create template"
-	// UseTemplate has the group launch from Template.
+	// UseTemplate lets the group launch from Template.
 	UseTemplate Kind = "use template"
-	// Resize sets the group's maximum and desired capacity. There is none for the minimum.
+	// Resize sets the group's maximum and desired capacity. The minimum never changes.
 	Resize Kind = "resize"
-	// Mark gives Node the attribute berth.unschedulable with the update's id (N3), Clear takes it away.
+	// Mark gives Node the attribute berth.unschedulable with the update's id (N3), Clear removes it.
 	Mark  Kind = "mark"
 	Clear Kind = "clear"
 	// Drain makes Node DRAINING, Activate makes it ACTIVE.
 	Drain    Kind = "drain"
 	Activate Kind = "activate"
-	// StopTasks stops Tasks on Node whatever their services' percentages.
+	// StopTasks stops Tasks on Node, whatever their services' percentages are.
 	StopTasks Kind = "stop tasks"
-	// Terminate terminates Instance through the group, its desired capacity falling by one where Decrement is set. One
-	// that is already Terminating is left alone.
+	// Terminate terminates Instance through the group. With Decrement the desired capacity falls by one.
+	// One that is Terminating already is left alone.
 	Terminate Kind = "terminate"
 )
 
-// Action is one thing to be done, once the update's row is written.
+// Action is one thing to do once the update's row is written.
 type Action struct {
-	Kind      Kind
-	Instance  string // EC2 instance id
-	Node      string // container instance id; of Terminate, of one that is to have no tasks
+	Kind     Kind
+	Instance string // EC2 instance id
+	// Node is the container instance id. Terminate has it only if the node must have no tasks.
+	Node      string
 	Template  string
 	Max       int
 	Desired   int
@@ -42,7 +43,7 @@ type Action struct {
 	Tasks     []string // task ids
 }
 
-// String is the action in words.
+// String describes the action, as in error messages.
 func (a Action) String() string {
 	switch a.Kind {
 	case CreateTemplate:

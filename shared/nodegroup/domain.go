@@ -1,134 +1,123 @@
 package nodegroup
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/shared/cluster"
 )
 
-// turn reports whether nodes of the upgrade domain whose turn it is may be taken (N7). Before a domain begins, the
-// others are to be able to hold its load; after it, a set time is waited, and nothing may be unhealthy that was not before.
-func (w *work) turn() bool {
-	if w.Domain != "" && !w.finished() {
-		return true
+// advanceDomain decides which upgrade domain is replaced (N7), and reports whether nodes of it may be taken now.
+//
+// Before a domain begins, the others must be able to hold its load. After it the update waits for a set time, and until
+// nothing is unhealthy that was not unhealthy before.
+func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.UpdateError) {
+	if u.Domain != "" && !isDomainReplaced(u, v) {
+		return true, nil
 	}
-	if w.Domain != "" {
-		if w.DomainDone.IsZero() {
-			w.DomainDone = w.now
+	if u.Domain != "" {
+		if u.DomainDone.IsZero() {
+			u.DomainDone = v.now
 		}
-		if !w.over(w.DomainDone, w.Waits.Domain) {
-			return false
+		if !v.hasElapsed(u.DomainDone, u.Waits.Domain) {
+			return false, nil
 		}
-		if len(w.sickened()) > 0 {
-			if w.over(w.DomainDone, w.Waits.Domain+w.Waits.Health) {
-				w.fail(w.healthError())
+		if sick := newlyUnhealthy(u, v); len(sick) > 0 {
+			if v.hasElapsed(u.DomainDone, u.Waits.Domain+u.Waits.Health) {
+				return false, []cluster.UpdateError{healthError(u, v, sick)}
 			}
-			return false
+			return false, nil
 		}
 	}
-	return w.begin(w.nextDomain())
+	return beginDomain(u, v, nextDomain(v))
 }
 
-// finished reports whether all nodes of the domain have been replaced.
-func (w *work) finished() bool {
-	for _, i := range w.old() {
-		if i.UpgradeDomain() == w.Domain {
-			return false
-		}
-	}
-	return len(w.Work) == 0 && w.missing() == 0
+// isDomainReplaced reports whether all nodes of the current domain have been replaced.
+func isDomainReplaced(u *cluster.Update, v *view) bool {
+	return len(domainNodes(v, u.Domain)) == 0 && len(u.Work) == 0 && countMissing(u, v) == 0
 }
 
-// nextDomain is the first that has old nodes; empty where none has.
-func (w *work) nextDomain() (next string) {
-	for _, i := range w.old() {
-		if d := i.UpgradeDomain(); next == "" || byNumber(d, next) < 0 {
+func domainNodes(v *view, domain string) []*node {
+	return slices.DeleteFunc(slices.Clone(v.old), func(n *node) bool { return n.UpgradeDomain() != domain })
+}
+
+// nextDomain returns the first domain that has old nodes; empty if none has.
+func nextDomain(v *view) (next string) {
+	for _, n := range v.old {
+		if d := n.UpgradeDomain(); next == "" || compareNumbered(d, next) < 0 {
 			next = d
 		}
 	}
 	return next
 }
 
-// begin gives a domain its turn if the others can hold its load; they have as long for it as tasks have to leave a node.
-func (w *work) begin(domain string) bool {
+// beginDomain gives a domain its turn once the others can hold its load.
+// They have as long for that as tasks have to leave a node.
+func beginDomain(u *cluster.Update, v *view, domain string) (mayTake bool, failed []cluster.UpdateError) {
 	if domain == "" {
-		return true
+		return true, nil
 	}
-	if why := w.full(domain); why != "" && !w.Force {
-		if w.Since.IsZero() {
-			w.Since = w.now
+	if why := noRoomFor(v, domain); why != "" && !u.Force {
+		if u.Since.IsZero() {
+			u.Since = v.now
 		}
-		if w.over(w.Since, w.Waits.Drain) {
-			w.fail(w.fullError(domain, why))
+		if v.hasElapsed(u.Since, u.Waits.Drain) {
+			return false, []cluster.UpdateError{{
+				Code: cluster.PodEvictionFailure, Resources: nodeIDs(domainNodes(v, domain)),
+				Message: fmt.Sprintf("The other upgrade domains cannot hold the load of %s: %s", domain, why),
+			}}
 		}
-		return false
+		return false, nil
 	}
-	w.Domain, w.DomainDone, w.Since = domain, time.Time{}, time.Time{}
-	w.Sick = slices.Sorted(maps.Keys(w.group.Sick))
-	return true
+	u.Domain, u.DomainDone, u.Since = domain, time.Time{}, time.Time{}
+	u.Sick = slices.Sorted(maps.Keys(v.group.Sick))
+	return true, nil
 }
 
-// sickened are what is unhealthy, in words, and was not when the domain began.
-func (w *work) sickened() (out []string) {
-	for name, why := range w.group.Sick {
-		if !slices.Contains(w.Sick, name) {
-			out = append(out, why)
+// newlyUnhealthy describes what is unhealthy and was not when the domain began.
+func newlyUnhealthy(u *cluster.Update, v *view) (descriptions []string) {
+	for name, why := range v.group.Sick {
+		if !slices.Contains(u.Sick, name) {
+			descriptions = append(descriptions, why)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(descriptions)
+	return descriptions
 }
 
-// full says why the other domains cannot hold a domain's load; empty where they can.
-func (w *work) full(domain string) string {
-	if w.group.Room == nil {
+// noRoomFor says why the other domains cannot hold a domain's load; empty if they can.
+func noRoomFor(v *view, domain string) string {
+	if v.group.Room == nil {
 		return ""
 	}
 	var leaving []string
-	for _, i := range w.old() {
-		if i.UpgradeDomain() == domain && i.node() != "" {
-			leaving = append(leaving, i.node())
+	for _, n := range domainNodes(v, domain) {
+		if id := n.nodeID(); id != "" {
+			leaving = append(leaving, id)
 		}
 	}
-	return w.group.Room(leaving)
+	return v.group.Room(leaving)
 }
 
-func (w *work) healthError() cluster.UpdateError {
-	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{w.group.Name}, Message: fmt.Sprintf(
-		"Unhealthy after upgrade domain %s was updated: %s", w.Domain, list(w.sickened()))}
+func healthError(u *cluster.Update, v *view, unhealthy []string) cluster.UpdateError {
+	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{v.group.Name}, Message: fmt.Sprintf(
+		"Unhealthy after upgrade domain %s was updated: %s", u.Domain, listFirst(unhealthy))}
 }
 
-func (w *work) fullError(domain, why string) cluster.UpdateError {
-	var ids []string
-	for _, i := range w.old() {
-		if i.UpgradeDomain() == domain {
-			ids = append(ids, i.ID)
-		}
+// domainWaitingFor says what keeps the next domain from its turn.
+func domainWaitingFor(u *cluster.Update, v *view) []string {
+	settling := u.Domain != "" && !u.DomainDone.IsZero()
+	switch sick := newlyUnhealthy(u, v); {
+	case !u.ByDomain:
+	case settling && len(sick) > 0:
+		return []string{"what is unhealthy after upgrade domain " + u.Domain + ": " + listFirst(sick)}
+	case settling && u.Since.IsZero():
+		return []string{"upgrade domain " + u.Domain + " to settle"}
+	case !u.Since.IsZero():
+		next := nextDomain(v)
+		return []string{"room for the load of upgrade domain " + next + ": " + noRoomFor(v, next)}
 	}
-	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: ids, Message: fmt.Sprintf(
-		"The other upgrade domains cannot hold the load of %s: %s", domain, why)}
-}
-
-// byNumber compares names with numbers in them as people do: ud2 comes before ud10.
-func byNumber(a, b string) int {
-	const digits = "0123456789"
-	for a != "" && b != "" {
-		i, j := strings.IndexAny(a, digits), strings.IndexAny(b, digits)
-		if i < 0 || j < 0 || a[:i] != b[:j] {
-			break
-		}
-		a, b = a[i:], b[j:]
-		m, n := len(a)-len(strings.TrimLeft(a, digits)), len(b)-len(strings.TrimLeft(b, digits))
-		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
-		if x != y {
-			return cmp.Or(cmp.Compare(len(x), len(y)), compare(x, y))
-		}
-		a, b = a[m:], b[n:]
-	}
-	return compare(a, b)
+	return nil
 }

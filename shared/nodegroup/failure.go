@@ -1,296 +1,132 @@
 package nodegroup
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"maps"
 	"time"
 
 	"berth/shared/cluster"
 )
 
-// Fail ends an update's way forward for an error that no retry can help, as a call that is refused: what it has changed
-// is put back, and then it has failed. An update that has ended stays as it is.
+// Fail makes an update fail because of an error that no retry can mend, such as a call that is refused. The update first
+// restores what it has changed, and has failed after that. An update that has ended stays as it is.
 func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
 	if u.Ended() {
 		return u
 	}
-	w := newWork(u, nil)
-	w.fail(e)
-	return w.Update
+	next := clone(u)
+	failUpdate(next, newView(next, Group{}, nil, time.Time{}), e)
+	return next
 }
 
-// fail has everything put back that the update has changed. A launch template version that nobody has seen work is given
-// up; one with Ready nodes stays, and the update can be run again from there.
-func (w *work) fail(errors ...cluster.UpdateError) {
-	w.Errors = append(w.Errors, errors...)
-	if w.Phase == cluster.PhaseRestore {
+// failUpdate lets the update restore everything that it has changed. A launch template version from which no node has
+// become Ready is given up; one with Ready nodes stays, and the update can be repeated from there.
+func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
+	u.Errors = append(u.Errors, errors...)
+	if u.Phase == cluster.PhaseRestore {
 		return
 	}
-	unseen := w.Phase == cluster.PhaseSetup || w.Phase == cluster.PhaseScaleUp || len(w.members) > 0 && w.readyCount() == 0
-	w.Revert = unseen && w.OriginalTemplate != "" && w.OriginalTemplate != w.Template
-	w.Short, w.Stalled, w.Sick, w.Domain, w.DomainDone = cluster.NodeShortage{}, zero, nil, "", zero
-	w.enter(cluster.PhaseRestore)
-	for k := range w.Work {
-		w.release(&w.Work[k])
+	unproven := u.Phase == cluster.PhaseSetup || u.Phase == cluster.PhaseScaleUp || len(v.nodes) > 0 && len(v.ready) == 0
+	u.Revert = unproven && u.OriginalTemplate != "" && u.OriginalTemplate != u.Template
+	u.Short, u.Stalled, u.Sick, u.Domain, u.DomainDone = cluster.NodeShortage{}, time.Time{}, nil, "", time.Time{}
+	enterPhase(u, cluster.PhaseRestore)
+	for k, w := range u.Work {
+		if w.Step != cluster.StepTerminate && w.Step != cluster.StepRelease { // a termination cannot be undone
+			u.Work[k] = toStep(w, cluster.StepRelease, v.now)
+		}
 	}
 }
 
-// GiveUp is called where something that a failed update has to put back is refused for good, or cannot even be looked at.
-// After as long as tasks have to leave a node it leaves the sizes as they are and only puts nodes back into service; after as
-// long again it ends, and says what it leaves. The sizes are the group's, nil where they are not known: then they are taken to
-// be those that it was given last.
+// GiveUp is called if something that a failed update must restore is refused for good, or the group cannot be read.
+//
+// After as long as tasks have to leave a node, the update leaves the sizes as they are and only puts nodes back into
+// service. After as long again it ends, and says what it leaves behind. The sizes are the group's; nil if they are not
+// known, and then those that the update set last are taken.
 func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
 	if u.Ended() {
 		return u
 	}
-	w := newWork(u, nil)
-	w.now = now
-	w.look()
-	w.Waiting = "to be allowed to put back what was changed: " + why
+	next := clone(u)
+	v := newView(next, Group{}, nil, now)
+	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
+	next.Waiting = "to be allowed to put back what was changed: " + why
 	switch {
-	case w.Since.IsZero():
-		w.Since = now
-	case !w.over(w.Since, w.Waits.Drain):
-	case w.Stopped == "":
-		w.Since, w.Stopped = zero, "What was changed could not be put back: "+why
+	case next.Since.IsZero():
+		next.Since = now
+	case !v.hasElapsed(next.Since, next.Waits.Drain):
+	case next.Stopped == "":
+		next.Since, next.Stopped = time.Time{}, "What was changed could not be put back: "+why
 	default:
-		w.group.Sizes = w.lastSizes(sizes)
-		w.Stopped += w.leaves()
-		w.Waiting = ""
-		w.end(cluster.UpdateFailed)
+		next.Stopped += nodesLeftBehind(next)
+		next.Waiting = ""
+		endUpdate(next, lastSizes(next, sizes), cluster.UpdateFailed, now)
 	}
-	return w.Update
+	return next
 }
 
-func (w *work) lastSizes(known *cluster.Sizes) cluster.Sizes {
+// lastSizes returns the group's sizes as far as they are known.
+func lastSizes(u *cluster.Update, known *cluster.Sizes) cluster.Sizes {
 	switch {
 	case known != nil:
 		return *known
-	case w.Original == nil:
+	case u.Original == nil:
 		return cluster.Sizes{}
 	}
-	return w.enlarged()
+	return enlargedSizes(u)
 }
 
-// leaves names the nodes that an update leaves out of service.
-func (w *work) leaves() string {
-	var ids []string
-	for _, n := range w.Work {
-		ids = append(ids, n.Instance)
-	}
-	if len(ids) == 0 {
+// nodesLeftBehind names the nodes that an update leaves out of service.
+func nodesLeftBehind(u *cluster.Update) string {
+	if len(u.Work) == 0 {
 		return ""
 	}
-	return "; nodes may be left out of service: " + list(ids)
+	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Work))
 }
 
-// creationErrors say why there are fewer new nodes than there should be (N2).
-func (w *work) creationErrors() (out []cluster.UpdateError) {
-	add := func(ids []string, format string, args ...any) {
-		if len(ids) > 0 {
-			out = append(out, cluster.UpdateError{
-				Code: cluster.NodeCreationFailure, Message: fmt.Sprintf(format, args...), Resources: ids,
-			})
-		}
-	}
-	group := []string{w.group.Name}
-	if count := w.count(); count < w.group.Desired {
-		causes := w.launchCauses()
-		for _, cause := range causes {
-			add(group, "%s", cause)
-		}
-		if len(causes) == 0 {
-			add(group, "The Auto Scaling group has launched %d of %d instances, and says of no launch that it failed", count, w.group.Desired)
-		}
-	}
-	absent, bare, sick := w.unready()
-	add(absent, "Instances failed to join the cluster: they were launched, and no agent ever registered. See the user data of the launch template")
-	add(bare, "Instances lack the labels of the node group, %s. See the user data of the launch template", w.wantedLabels())
-	add(sick, "Instances joined the cluster and are not Ready: their agent is not connected, or they are not ACTIVE")
-	if zones := w.emptyZones(); len(zones) > 0 && w.Phase == cluster.PhaseScaleUp {
-		add(group, "No new node is Ready in %s", strings.Join(zones, ", "))
-	}
-	return out
-}
-
-// launchCauses are why instances could not be launched, in words, the zones and messages of one cause together.
-func (w *work) launchCauses() (out []string) {
-	var order []string
-	said := map[string][]string{}
-	for _, f := range w.group.Failures {
-		cause := cause(f.Code)
-		if said[cause] == nil {
-			order = append(order, cause)
-		}
-		line := strings.TrimSpace(strings.TrimPrefix(f.Zone+": "+f.Message, ": "))
-		if !slices.Contains(said[cause], line) {
-			said[cause] = append(said[cause], line)
-		}
-	}
-	slices.Sort(order)
-	for _, cause := range order {
-		out = append(out, cause+": "+list(said[cause]))
-	}
-	return out
-}
-
-// cause is what an error code of EC2's means for a launch.
-func cause(code string) string {
-	switch code {
-	case "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity", "SpotMaxPriceTooLow":
-		return "There is not enough capacity for the instance types (" + code + ")"
-	case "InstanceLimitExceeded", "VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "VolumeLimitExceeded":
-		return "The account's limit is reached (" + code + ")"
-	case "":
-		return "Instances could not be launched"
-	}
-	return "Instances could not be launched (" + code + ")"
-}
-
-// unready are the new nodes that are not Ready: those that never registered, those without their labels, and the rest.
-func (w *work) unready() (absent, bare, sick []string) {
-	for i := range w.members {
-		m := &w.members[i]
-		switch {
-		case m.Lifecycle == Terminating || !w.updated(m) || w.ready(m):
-		case m.Row == nil:
-			absent = append(absent, m.ID)
-		case m.connected():
-			bare = append(bare, m.ID)
-		default:
-			sick = append(sick, m.ID)
-		}
-	}
-	return absent, bare, sick
-}
-
-func (w *work) emptyZones() (out []string) {
-	ids := map[string]bool{}
-	for _, name := range w.unproven() {
-		ids[name] = true
-	}
-	return slices.DeleteFunc(w.oldZones(), func(zone string) bool { return !ids[zone] })
-}
-
-func (w *work) wantedLabels() string {
-	var out []string
-	for k, v := range w.labels {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return strings.Join(out, " ")
-}
-
-// evictionErrors name what keeps nodes from getting empty (N4).
-func (w *work) evictionErrors(stuck []*cluster.NodeWork) (out []cluster.UpdateError) {
-	for _, n := range stuck {
-		why := fmt.Sprintf("Tasks did not leave node %s: %s", n.Instance, w.blocks(n))
-		if !w.byID[n.Instance].draining() {
-			why = fmt.Sprintf("Node %s does not become DRAINING%s", n.Instance, w.refusal(n.Instance))
-		}
-		out = append(out, cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{n.Instance}, Message: why})
-	}
-	return out
-}
-
-// refusal is what ECS said of a node when it refused what was wanted of it, to be put behind it.
-func (w *work) refusal(id string) string {
-	if why := w.Refused[id]; why != "" {
-		return " (" + why + ")"
-	}
-	return ""
-}
-
-// Refuse notes why ECS has refused something for single nodes, by EC2 instance id: an update that waits for them in vain says
-// so. It comes back as the same pointer where that is known, or the update has ended.
+// Refuse records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them in vain
+// says so. The result is the same pointer if it is all known already, or the update has ended.
 func Refuse(u *cluster.Update, why map[string]string) *cluster.Update {
-	next := u
+	next := clone(u)
 	for id, said := range why {
-		if next.Refused[id] == said || u.Ended() {
-			continue
-		}
-		if next == u {
-			next = clone(u)
-		}
 		if next.Refused == nil {
 			next.Refused = map[string]string{}
 		}
 		next.Refused[id] = said
 	}
+	if u.Ended() || maps.Equal(next.Refused, u.Refused) {
+		return u
+	}
 	return next
 }
 
-func (w *work) terminationError(late []*cluster.NodeWork) cluster.UpdateError {
-	var ids []string
-	for _, n := range late {
-		ids = append(ids, n.Instance)
+// refusalOf returns why ECS refused the last change of a node, to be put behind its name.
+func refusalOf(u *cluster.Update, id string) string {
+	if why := u.Refused[id]; why != "" {
+		return " (" + why + ")"
 	}
-	return cluster.UpdateError{
-		Code: cluster.UnknownUpdateError, Resources: ids, Message: "Instances are not gone though they were terminated: " + list(ids),
-	}
+	return ""
 }
 
-// blocks says what is left on a node and why it does not leave.
-func (w *work) blocks(n *cluster.NodeWork) string {
-	var whys []string
-	for _, t := range w.byID[n.Instance].held() {
-		whys = append(whys, w.block(n, t))
+func instancesOf(removals []cluster.NodeWork) []string {
+	ids := make([]string, len(removals))
+	for k, w := range removals {
+		ids[k] = w.Instance
 	}
-	return list(once(whys))
+	return ids
 }
 
-// once says each thing once, and how many tasks it is said of.
-func once(whys []string) (order []string) {
-	count := map[string]int{}
-	for _, why := range whys {
-		if count[why]++; count[why] == 1 {
-			order = append(order, why)
+// Stays returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected tasks, tasks
+// that no service replaces, and tasks that their service must keep.
+//
+// With force, only the tasks that even a forced update would not stop are returned; with forceProtected, none.
+// Daemon tasks are left out: they leave last, and by themselves.
+func Stays(i Instance, force, forceProtected bool) []string {
+	var reasons []string
+	u := &cluster.Update{UpdateSpec: cluster.UpdateSpec{ForceProtected: forceProtected}}
+	for _, t := range i.remainingTasks() {
+		stays := t.Protected || t.Foreign || t.Service == "" || t.Why != ""
+		if stays && !t.Daemon && !t.isStopping() && !(force && mayStop(u, t)) {
+			reasons = append(reasons, blockedReason(t, time.Time{}))
 		}
 	}
-	for k, why := range order {
-		if count[why] > 1 {
-			order[k] = fmt.Sprintf("%s (%d tasks)", why, count[why])
-		}
-	}
-	return order
-}
-
-// block says why a task does not leave.
-func (w *work) block(n *cluster.NodeWork, t Task) string {
-	switch {
-	case stopping(t):
-		return fmt.Sprintf("task %s is still stopping", t.ID)
-	case !n.DrainingAt.IsZero() && t.CreatedAt.Time().After(n.DrainingAt):
-		return fmt.Sprintf("task %s of %s was started there though the node is DRAINING: it matches everything", t.ID, owner(t))
-	case t.Protected:
-		return fmt.Sprintf("task %s of %s is protected", t.ID, owner(t))
-	case t.Foreign:
-		return fmt.Sprintf("task %s was started by somebody else", t.ID)
-	case t.Service == "":
-		return fmt.Sprintf("standalone task %s (%s)", t.ID, t.TaskDefinition)
-	case t.Daemon:
-		return fmt.Sprintf("%s is a daemon, and leaves last", owner(t))
-	case t.Why != "":
-		return fmt.Sprintf("the percentages of %s (%s)", owner(t), t.Why)
-	}
-	return fmt.Sprintf("the percentages of %s", owner(t))
-}
-
-func owner(t Task) string {
-	if t.Service == "" {
-		return t.Group
-	}
-	return "service " + t.Service
-}
-
-// listed is how many things one message names.
-const listed = 5
-
-// list names the first few.
-func list(of []string) string {
-	if len(of) <= listed {
-		return strings.Join(of, "; ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(of[:listed], "; "), len(of)-listed)
+	return countRepeats(reasons)
 }

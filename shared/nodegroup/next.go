@@ -1,6 +1,3 @@
-// Package nodegroup decides the next steps of a node group's update: which launch template version and sizes its Auto
-// Scaling group is to have, which nodes are taken out of service, drained, terminated or put back. It acts on nothing
-// and reads no clock: the update's row, what is there and the time in, the row and what to do out.
 package nodegroup
 
 import (
@@ -12,125 +9,47 @@ import (
 	"berth/shared/cluster"
 )
 
-// Group is the Auto Scaling group as it is, and what else an update has to know.
-type Group struct {
-	Name string
-	cluster.Sizes
-	// Zones are the availability zones that it is deployed in, whether they have nodes or not.
-	Zones []string
-	// Template is the launch template version that it launches from, as ID:VERSION.
-	Template string
-	// Made is the version of its launch template with the description [TemplateName]; empty where there is none.
-	Made string
-	// Failures are its launches that failed since the update was created.
-	Failures []LaunchFailure
-	// Growing reports that managed scaling is raising the desired capacity, or would if it were let (N5).
-	Growing bool
-	// Sick are what is unhealthy in the cluster, each in words by its name: looked at after each upgrade domain (N7).
-	Sick map[string]string
-	// Room says why the rest of the cluster has no room for the load of some nodes, by container instance id; empty where it
-	// has (N7). nil: it always has.
-	Room func(leaving []string) string
-}
-
-// LaunchFailure is an instance that the Auto Scaling group could not launch.
-type LaunchFailure struct {
-	Zone    string
-	Code    string // of EC2, as InsufficientInstanceCapacity; empty where only the message is known
-	Message string
-}
-
-// Lifecycle is an instance's lifecycle state in its Auto Scaling group.
-type Lifecycle uint8
-
-// The lifecycle states that an update tells apart.
 const (
-	InService   Lifecycle = iota
-	Pending               // being launched
-	Terminating           // on its way out
+	// lookInterval is how often Next is called. No event reports changes of an Auto Scaling group.
+	lookInterval = time.Minute
+	// pauseAfter is the time without a call after which all waits are extended by the gap.
+	// Nothing could be replaced in it, so it must not make anything fail (static stability).
+	pauseAfter = 5 * time.Minute
+	// maxSteps is more than the steps that an update can take in one call. Should it ever be less, the next call goes on.
+	maxSteps = 100
 )
 
-// Instance is a member of the Auto Scaling group.
-type Instance struct {
-	ID        string // EC2 instance id
-	Zone      string
-	Template  string // launch template version that it was made from, as ID:VERSION
-	Lifecycle Lifecycle
-	// Row is the container instance that it registered as; nil where it has not.
-	Row *cluster.Instance
-	// Tasks are those that hold capacity on it.
-	Tasks []Task
-}
-
-// Task is a task on a node.
-type Task struct {
-	*cluster.Task
-	Daemon    bool // of a DAEMON service
-	Protected bool
-	// Why says why its service does not let it go, where that is known.
-	Why string
-}
-
-const (
-	// tick is how often an update in progress is looked at: no event tells of an Auto Scaling group's instances.
-	tick = time.Minute
-	// asleep is the time without a look from which on nobody is taken to have been awake: nothing could be replaced in it,
-	// so no wait goes on (static stability).
-	asleep = 5 * time.Minute
-	// rounds is more than the steps that an update can take at once; if it ever is not, the next look goes on.
-	rounds = 100
-)
-
-// Next takes an update as far as it can go now and says what is to be done for it to go on (N1 to N7). The update comes
-// back as the same pointer where nothing has changed, else as a new row, to be written before anything is done. The
-// same inputs give the same answer, and the row given back gives the same actions again: each is an intent that can be
-// repeated, or lost, at any time. Nothing is to be done for an update that has ended.
+// Next takes an update as far as it can go now, and returns what must be done for it to go on (N1 to N7).
+// The result is the same pointer if nothing has changed, and otherwise a new row, to be written before anything is done.
+// An update that has ended needs nothing done.
 func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*cluster.Update, []Action) {
 	if u.Ended() {
 		return u, nil
 	}
-	w := newWork(u, instances)
-	w.group, w.now = g, now
-	w.look()
-	w.watchMax()
-	maps.DeleteFunc(w.Refused, func(id, _ string) bool { return w.byID[id] == nil })
-	for range rounds {
-		before := clone(w.Update)
-		w.advance()
-		if w.Ended() || reflect.DeepEqual(before, w.Update) {
+	next := clone(u)
+	v := newView(next, g, instances, now)
+	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
+	recordUserMaximum(next, g.Max)
+	maps.DeleteFunc(next.Refused, func(id, _ string) bool { return v.byID[id] == nil })
+	for range maxSteps {
+		before := clone(next)
+		phases[next.Phase].advance(next, v).apply(next, v)
+		if next.Ended() || reflect.DeepEqual(before, next) {
 			break
 		}
+		v = newView(next, g, instances, now) // which nodes are up to date may have changed
 	}
 	var actions []Action
-	w.Waiting = ""
-	if !w.Ended() {
-		actions = w.act()
-		w.noteMax(actions)
-		w.Waiting = w.waiting()
+	next.Waiting = ""
+	if !next.Ended() {
+		actions = phases[next.Phase].actions(next, v)
+		recordOwnMaxima(next, actions)
+		next.Waiting = phases[next.Phase].waitingFor(next, v)
 	}
-	if reflect.DeepEqual(u, w.Update) {
+	if reflect.DeepEqual(u, next) {
 		return u, actions
 	}
-	return w.Update, actions
-}
-
-// work is an update with what is there while its next step is found.
-type work struct {
-	*cluster.Update
-	group   Group
-	members []Instance // in order of id
-	byID    map[string]*Instance
-	labels  map[string]string // of a node that is up to date
-	now     time.Time
-}
-
-func newWork(u *cluster.Update, instances []Instance) *work {
-	w := &work{Update: clone(u), members: slices.Clone(instances), byID: make(map[string]*Instance, len(instances)), labels: Labels(u)}
-	slices.SortFunc(w.members, func(a, b Instance) int { return compare(a.ID, b.ID) })
-	for i := range w.members {
-		w.byID[w.members[i].ID] = &w.members[i]
-	}
-	return w
+	return next, actions
 }
 
 func clone(u *cluster.Update) *cluster.Update {
@@ -142,79 +61,81 @@ func clone(u *cluster.Update) *cluster.Update {
 	return &c
 }
 
-// advance takes one step of the phase.
-func (w *work) advance() {
-	switch w.Phase {
-	case cluster.PhaseSetup:
-		w.setUp()
-	case cluster.PhaseScaleUp:
-		w.scaleUp()
-	case cluster.PhaseUpgrade:
-		w.upgrade()
-	case cluster.PhaseScaleDown, cluster.PhaseRestore:
-		w.shrink()
-	}
+// phase is one stage of an update.
+type phase interface {
+	// advance takes the update one step further. It changes what the phase remembers, and returns where the update goes.
+	advance(u *cluster.Update, v *view) transition
+	// actions returns what must be done for the phase to go on.
+	actions(u *cluster.Update, v *view) []Action
+	// waitingFor says what the phase waits for; empty while it waits only for its own actions to take effect.
+	waitingFor(u *cluster.Update, v *view) string
 }
 
-// act is what the phase wants done.
-func (w *work) act() []Action {
-	switch w.Phase {
-	case cluster.PhaseSetup:
-		return w.actSetUp()
-	case cluster.PhaseScaleUp:
-		return w.actScaleUp()
-	case cluster.PhaseUpgrade:
-		return w.actUpgrade()
-	}
-	return w.actShrink()
+var phases = map[cluster.UpdatePhase]phase{
+	cluster.PhaseSetup:     setupPhase{},
+	cluster.PhaseScaleUp:   scaleUpPhase{},
+	cluster.PhaseUpgrade:   upgradePhase{},
+	cluster.PhaseScaleDown: scaleDownPhase{},
+	cluster.PhaseRestore:   scaleDownPhase{},
 }
 
-func (w *work) enter(p cluster.UpdatePhase) {
-	if w.Phase != cluster.PhaseScaleDown {
-		w.SeenDesired = 0
-	}
-	w.Phase, w.Since = p, time.Time{}
+// transition is where an update goes from a phase. The zero value stays.
+type transition struct {
+	enter  cluster.UpdatePhase
+	errors []cluster.UpdateError // not empty: the update fails
+	end    cluster.UpdateStatus
 }
 
-// end closes the update, with the sizes that the group has now.
-func (w *work) end(s cluster.UpdateStatus) {
-	final := w.group.Sizes
-	w.Status, w.EndedAt, w.Final, w.Work, w.Since = s, w.now, &final, nil, time.Time{}
-}
+var stay transition
 
-// look notes that somebody is awake. A gap since the last look stops the clock of every wait.
-func (w *work) look() {
-	gap := w.now.Sub(w.LookedAt)
+func enter(p cluster.UpdatePhase) transition { return transition{enter: p} }
+
+func failWith(errors ...cluster.UpdateError) transition { return transition{errors: errors} }
+
+func (t transition) apply(u *cluster.Update, v *view) {
 	switch {
-	case w.LookedAt.IsZero() || gap < 0:
-		w.LookedAt = w.now
-	case gap >= asleep:
-		w.LookedAt = w.now
-		for _, t := range []*time.Time{&w.Since, &w.Short.Since, &w.Stalled, &w.DomainDone} {
-			shift(t, gap)
+	case len(t.errors) > 0:
+		failUpdate(u, v, t.errors...)
+	case t.end != "":
+		endUpdate(u, v.group.Sizes, t.end, v.now)
+	case t.enter != "":
+		if t.enter == cluster.PhaseUpgrade {
+			u.Nodes = v.countInService()
 		}
-		for i := range w.Work {
-			shift(&w.Work[i].Since, gap)
-			shift(&w.Work[i].DrainingAt, gap)
-		}
-	case gap >= tick:
-		w.LookedAt = w.now
+		enterPhase(u, t.enter)
 	}
 }
 
-func shift(t *time.Time, by time.Duration) {
-	if !t.IsZero() {
-		*t = t.Add(by)
+func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
+	if u.Phase != cluster.PhaseScaleDown {
+		u.SeenDesired = 0
 	}
+	u.Phase, u.Since = p, time.Time{}
 }
 
-// over reports whether a wait that began at a time has ended; one that has not begun has not.
-func (w *work) over(since time.Time, wait time.Duration) bool {
-	return !since.IsZero() && !w.now.Before(since.Add(wait))
+// endUpdate closes the update, with the sizes that the group keeps.
+func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
+	u.Status, u.EndedAt, u.Final, u.Work, u.Since = s, now, &final, nil, time.Time{}
 }
 
-// nearlyOver is the same of a wait that may end a tenth early: looks come a minute apart, give or take some seconds, and one
-// that comes just before the end of a wait of a minute would have it take two.
-func (w *work) nearlyOver(since time.Time, wait time.Duration) bool {
-	return w.over(since, wait-wait/10)
+// pauseWaits records that the update is being looked at. A gap since the last look moves the start of every wait.
+func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.Time) {
+	gap := now.Sub(p.LookedAt)
+	switch {
+	case p.LookedAt.IsZero() || gap < 0:
+		p.LookedAt = now
+	case gap >= pauseAfter:
+		p.LookedAt = now
+		starts := []*time.Time{&p.Since, &r.Short.Since, &r.Stalled, &r.DomainDone}
+		for i := range r.Work {
+			starts = append(starts, &r.Work[i].Since, &r.Work[i].DrainingAt)
+		}
+		for _, start := range starts {
+			if !start.IsZero() {
+				*start = start.Add(gap)
+			}
+		}
+	case gap >= lookInterval:
+		p.LookedAt = now
+	}
 }

@@ -8,91 +8,84 @@ import (
 	"berth/shared/cluster"
 )
 
-var zero time.Time
+// A failed update leaves a group that works (N6): it launches from a template that works, every node that was taken out of
+// service and is not being terminated is back, and no node is unschedulable because of the update. The surplus is removed
+// as after an update that succeeded, nodes that never came into service first.
 
-// An update that failed leaves a group that can be used (N6): it launches from a template that works, every node that was
-// taken out of service and is not being terminated is back, no node is unschedulable by its doing, and the surplus is
-// taken back as after an update that succeeded, what never came into service first.
-
-// takeBroken terminates new nodes that never came into service and have no task. What is not surplus is replaced, from the template
-// that the group had before.
-func (w *work) takeBroken() {
-	free := w.surplus() - w.leaving()
-	reverted := w.Revert && w.group.Template == w.OriginalTemplate
-	for i := range w.members {
-		m := &w.members[i]
-		if m.Lifecycle == Terminating || !w.updated(m) || !w.broken(m) || w.At(m.ID) != nil {
+// brokenRemovals begins to terminate new nodes that never came into service and have no task: first the surplus.
+// The others are replaced, once the group launches from its original template again.
+func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeWork) {
+	surplus := countSurplus(u, v) - countSurplusLeaving(u, v)
+	hasReverted := u.Revert && v.group.Template == u.OriginalTemplate
+	for _, n := range v.nodes {
+		if n.isLeaving() || !n.upToDate || !isBroken(n) || u.At(n.ID) != nil || surplus <= 0 && !hasReverted {
 			continue
 		}
-		if free <= 0 && !reverted {
-			continue
-		}
-		n := w.take(m, free > 0)
-		n.Broken = true
-		w.to(n, cluster.StepTerminate)
-		free--
+		w := toStep(beginRemoval(n, surplus > 0), cluster.StepTerminate, v.now)
+		w.Broken = true
+		begun = append(begun, w)
+		surplus--
 	}
+	return begun
 }
 
-// broken reports whether nothing is lost with a new node. One that only lacks its labels takes tasks: it is emptied first.
-func (w *work) broken(i *Instance) bool { return !i.connected() && len(i.held()) == 0 }
+// isBroken reports whether nothing is lost with a new node.
+// One that only lacks its labels takes tasks, so it is emptied first.
+func isBroken(n *node) bool { return !n.isConnected() && len(n.remainingTasks()) == 0 }
 
-// mend leaves alone a node that has come into service after all.
-func (w *work) mend() {
-	for k := range w.Work {
-		if n := &w.Work[k]; n.Broken && w.byID[n.Instance].Lifecycle != Terminating && !w.broken(w.byID[n.Instance]) {
-			w.to(n, cluster.StepRelease)
-		}
-	}
-}
-
-// abandon no longer waits for nodes that ECS refuses to put back into service, once nothing else is under way, and reports
-// whether there are any.
-func (w *work) abandon() bool {
-	var refused []string
-	busy := w.sizes() != w.group.Sizes
-	for k := range w.Work {
-		n := &w.Work[k]
-		busy = busy || n.Step != cluster.StepRelease
-		refused = append(refused, n.Instance)
-	}
-	for _, a := range w.actRestore() {
-		if busy = busy || a.Kind != Clear; a.Kind == Clear {
-			refused = append(refused, a.Instance)
-		}
-	}
-	refused = slices.DeleteFunc(refused, func(id string) bool { return w.Refused[id] == "" })
+// abandonRefused stops waiting for nodes that ECS refuses to put back into service, if nothing else has been under way for
+// long enough. It reports whether there are any.
+func abandonRefused(u *cluster.Update, v *view) bool {
+	refused, busy := refusedReleases(u, v)
 	if busy || len(refused) == 0 {
-		w.Undoing = zero
+		u.Undoing = time.Time{}
 		return false
 	}
-	if w.Undoing.IsZero() {
-		w.Undoing = w.now
+	if u.Undoing.IsZero() {
+		u.Undoing = v.now
 	}
-	if !w.over(w.Undoing, w.Waits.Drain) {
+	if !v.hasElapsed(u.Undoing, u.Waits.Drain) {
 		return false
 	}
 	for _, id := range refused {
-		w.Abandoned = append(w.Abandoned, id)
-		w.Errors = append(w.Errors, cluster.UpdateError{
+		u.Abandoned = append(u.Abandoned, id)
+		u.Errors = append(u.Errors, cluster.UpdateError{
 			Code: cluster.OperationNotPermitted, Resources: []string{id},
-			Message: fmt.Sprintf("Node %s is not put back into service: ECS refuses it%s", id, w.refusal(id)),
+			Message: fmt.Sprintf("Node %s is not put back into service: ECS refuses it%s", id, refusalOf(u, id)),
 		})
 	}
-	w.sweep()
+	u.Work = pendingRemovals(u, v)
 	return true
 }
 
-// actRestore has the group launch from its original template again, where that is to be, and takes away the marks that
-// the update has made on nodes that it is not working on.
-func (w *work) actRestore() (out []Action) {
-	if w.Revert && w.group.Template != w.OriginalTemplate {
-		out = append(out, Action{Kind: UseTemplate, Template: w.OriginalTemplate})
+// refusedReleases returns the nodes that ECS refuses to put back into service, and whether anything else is under way.
+func refusedReleases(u *cluster.Update, v *view) (refused []string, busy bool) {
+	busy = nextSizes(u, v) != v.group.Sizes
+	var releasing []string
+	for _, w := range u.Work {
+		busy = busy || w.Step != cluster.StepRelease
+		releasing = append(releasing, w.Instance)
 	}
-	for i := range w.members {
-		if m := &w.members[i]; w.At(m.ID) == nil && !slices.Contains(w.Abandoned, m.ID) {
-			out = append(out, w.actClear(m)...)
+	for _, a := range undoActions(u, v) {
+		if a.Kind == Clear {
+			releasing = append(releasing, a.Instance)
+		} else {
+			busy = true
 		}
 	}
-	return out
+	return slices.DeleteFunc(releasing, func(id string) bool { return u.Refused[id] == "" }), busy
+}
+
+// undoActions returns what a failed update must undo: the group launches from its original template again, and nodes that
+// the update is not working on lose its mark.
+func undoActions(u *cluster.Update, v *view) (actions []Action) {
+	if u.Revert && v.group.Template != u.OriginalTemplate {
+		actions = append(actions, Action{Kind: UseTemplate, Template: u.OriginalTemplate})
+	}
+	for _, n := range v.nodes {
+		if u.At(n.ID) == nil && !slices.Contains(u.Abandoned, n.ID) {
+			actions = append(actions, clearMark(u, n)...)
+		}
+	}
+	return actions
 }

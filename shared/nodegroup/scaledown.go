@@ -8,190 +8,231 @@ import (
 	"berth/shared/cluster"
 )
 
-// shrink takes the surplus back, one node at a time, until the group has its original sizes (N5). Which node goes is not
-// left to the Auto Scaling group, whose own choice takes tasks with it: one is emptied first, in a zone that has more
-// than it had. An update that failed comes here, too, see restore.go.
-func (w *work) shrink() {
-	if w.Original == nil {
-		w.end(w.outcome())
+// scaleDownPhase removes the surplus, one node at a time, until the group has its original sizes (N5).
+//
+// The Auto Scaling group does not choose the node: its choice would take tasks with it. Instead one node is emptied first,
+// in a zone that has more nodes than before. A failed update goes the same way, and undoes more on it (restore.go).
+type scaleDownPhase struct{}
+
+func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
+	if u.Original == nil {
+		return transition{end: outcome(u, v)}
+	}
+	u.Work = pendingRemovals(u, v)
+	recordFloor(u, v)
+	if u.Stopped == "" {
+		yieldToGrowth(u, v)
+	}
+	u.SeenDesired = v.group.Desired
+	u.Work = releaseUnneeded(u, v)
+	advanceOrKeep(u, v)
+	keepOverdue(u, v)
+	u.Work = releaseExcess(u, v)
+	if u.Stopped == "" {
+		if u.Phase == cluster.PhaseRestore {
+			u.Work = append(u.Work, brokenRemovals(u, v)...)
+		}
+		u.Work = append(u.Work, surplusRemoval(u, v)...)
+	}
+	if abandonRefused(u, v) {
+		return stay // what waited for them goes on
+	}
+	if len(u.Work) == 0 && len(scaleDownActions(u, v)) == 0 {
+		recordRemainingSurplus(u, v)
+		return transition{end: outcome(u, v)}
+	}
+	return stay
+}
+
+func (scaleDownPhase) actions(u *cluster.Update, v *view) []Action { return scaleDownActions(u, v) }
+
+func (scaleDownPhase) waitingFor(u *cluster.Update, v *view) string {
+	return listFirst(removalsWaitingFor(u, v))
+}
+
+func scaleDownActions(u *cluster.Update, v *view) []Action {
+	actions := undoActions(u, v)
+	want := nextSizes(u, v)
+	if want != v.group.Sizes {
+		actions = append(actions, Action{Kind: Resize, Max: want.Max, Desired: want.Desired})
+	}
+	// A termination lowers the desired capacity, too, so the two must not happen together.
+	return append(actions, removalActions(u, v, want == v.group.Sizes)...)
+}
+
+// recordFloor records the desired capacity to restore: the original, and what others have added since.
+// A minimum that was raised meanwhile holds.
+func recordFloor(u *cluster.Update, v *view) {
+	if u.Floor == nil {
+		before := u.Original.Desired + u.Added
+		u.Floor, u.FloorAt = new(before+max(0, v.group.Desired-before-u.Surge)), v.now
+	}
+	if *u.Floor < v.group.Min {
+		u.Floor = new(v.group.Min)
+	}
+}
+
+// yieldToGrowth leaves the sizes to whoever has enlarged the group: the nodes that are there are wanted.
+func yieldToGrowth(u *cluster.Update, v *view) {
+	why := ""
+	switch {
+	case v.group.Growing:
+		why = "Managed scaling is growing the group"
+	case u.SeenDesired > 0 && v.group.Desired > max(u.SeenDesired, *u.Floor): // a target tracking policy, or its owner
+		why = "Somebody else has enlarged the group"
+	default:
 		return
 	}
-	w.sweep()
-	w.setFloor()
-	switch enlarged := w.SeenDesired > 0 && w.group.Desired > max(w.SeenDesired, *w.Floor); {
-	case w.Stopped != "":
-	case w.group.Growing:
-		w.yield("Managed scaling is growing the group")
-	case enlarged: // a target tracking policy, or its owner
-		w.yield("Somebody else has enlarged the group")
-	}
-	w.SeenDesired = w.group.Desired
-	if w.Stopped != "" {
-		w.releaseAll()
-	}
-	w.mend()
-	for k := range w.Work {
-		if n := &w.Work[k]; !w.step(n) {
-			w.keep(n, w.blocks(n))
-		}
-	}
-	w.forget()
-	w.spare()
-	if w.Stopped == "" {
-		if w.Phase == cluster.PhaseRestore {
-			w.takeBroken()
-		}
-		w.takeSurplus()
-	}
-	if w.abandon() {
-		return // what waited for them goes on
-	}
-	if len(w.Work) == 0 && len(w.actShrink()) == 0 {
-		w.explain()
-		w.end(w.outcome())
+	u.Floor = new(v.group.Desired)
+	u.Stopped = fmt.Sprintf("%s: it stays at maximum %d and desired %d, originally %d and %d",
+		why, v.group.Max, v.group.Desired, u.Original.Max, u.Original.Desired)
+}
+
+// recordUserMaximum records a maximum that neither was there at the start nor was set by the update.
+func recordUserMaximum(u *cluster.Update, maximum int) {
+	if u.Original != nil && !slices.Contains(u.Maxima, maximum) {
+		u.Maxima, u.UserMax = append(u.Maxima, maximum), new(maximum)
 	}
 }
 
-// keep puts back a node that cannot be taken.
-func (w *work) keep(n *cluster.NodeWork, why string) {
-	w.Kept, w.Blocked = append(w.Kept, n.Instance), append(w.Blocked, n.Instance+": "+why)
-	w.to(n, cluster.StepRelease)
-}
-
-// forget leaves alone what takes too long to be gone: the sizes do not wait for it.
-func (w *work) forget() {
-	for _, n := range w.late() {
-		if w.byID[n.Instance].Lifecycle != Terminating {
-			w.keep(n, "it was terminated and stays")
+// recordOwnMaxima records the maxima that the update sets.
+func recordOwnMaxima(u *cluster.Update, actions []Action) {
+	for _, a := range actions {
+		if a.Kind == Resize && !slices.Contains(u.Maxima, a.Max) {
+			u.Maxima = append(u.Maxima, a.Max)
 		}
 	}
-	w.Work = slices.DeleteFunc(w.Work, func(n cluster.NodeWork) bool {
-		return n.Step == cluster.StepTerminate && w.over(n.Since, w.Waits.Terminate)
+}
+
+// releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to others, and otherwise those
+// that were taken for broken and have come into service after all.
+func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeWork {
+	return releaseWhere(u, v, func(w cluster.NodeWork, n *node) bool {
+		if u.Stopped != "" && w.Step != cluster.StepRelease {
+			return true
+		}
+		return w.Broken && !isBroken(n)
 	})
 }
 
-// setFloor notes the desired capacity to come back to: the original, and what somebody else has added since. A minimum that was
-// raised meanwhile holds.
-func (w *work) setFloor() {
-	if w.Floor == nil {
-		before := w.Original.Desired + w.Added
-		w.Floor, w.FloorAt = new(before+max(0, w.group.Desired-before-w.Surge)), w.now
+// releaseWhere puts the nodes back into service that are not leaving yet and for which release returns true.
+func releaseWhere(u *cluster.Update, v *view, release func(cluster.NodeWork, *node) bool) []cluster.NodeWork {
+	removals := slices.Clone(u.Work)
+	for k, w := range removals {
+		if n := v.byID[w.Instance]; !n.isLeaving() && release(w, n) {
+			removals[k] = toStep(w, cluster.StepRelease, v.now)
+		}
 	}
-	if *w.Floor < w.group.Min {
-		w.Floor = new(w.group.Min)
-	}
+	return removals
 }
 
-// watchMax notes a maximum that neither was there nor was set by the update: somebody else's.
-func (w *work) watchMax() {
-	if w.Original != nil && !slices.Contains(w.Maxima, w.group.Max) {
-		w.Maxima, w.UserMax = append(w.Maxima, w.group.Max), new(w.group.Max)
-	}
-}
-
-// noteMax notes the maximum that the group is given.
-func (w *work) noteMax(actions []Action) {
-	for _, a := range actions {
-		if a.Kind == Resize && !slices.Contains(w.Maxima, a.Max) {
-			w.Maxima = append(w.Maxima, a.Max)
+// advanceOrKeep takes each removal a step further, and keeps the nodes whose tasks do not leave.
+func advanceOrKeep(u *cluster.Update, v *view) {
+	for k, w := range u.Work {
+		next, ok := advanceRemoval(u, v, w)
+		if u.Work[k] = next; !ok {
+			keepNode(u, v, k, blockingTasks(next, v.byID[w.Instance]))
 		}
 	}
 }
 
-// yield leaves the sizes to whoever has enlarged the group, at once: its nodes are wanted.
-func (w *work) yield(why string) {
-	w.Floor = new(w.group.Desired)
-	w.Stopped = fmt.Sprintf(why+": it stays at maximum %d and desired %d, originally %d and %d",
-		w.group.Max, w.group.Desired, w.Original.Max, w.Original.Desired)
+// keepNode puts a node back that cannot be removed.
+func keepNode(u *cluster.Update, v *view, k int, why string) {
+	w := u.Work[k]
+	u.Kept, u.Blocked = append(u.Kept, w.Instance), append(u.Blocked, w.Instance+": "+why)
+	u.Work[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
-// releaseAll puts back into service what is not being terminated yet.
-func (w *work) releaseAll() {
-	for k := range w.Work {
-		if n := &w.Work[k]; n.Step != cluster.StepRelease && w.byID[n.Instance].Lifecycle != Terminating {
-			w.to(n, cluster.StepRelease)
+// keepOverdue gives up the removals whose termination takes too long. The sizes do not wait for them.
+func keepOverdue(u *cluster.Update, v *view) {
+	for k, w := range u.Work {
+		if isOverdue(u, v, w) && !v.byID[w.Instance].isLeaving() {
+			keepNode(u, v, k, "it was terminated and stays")
 		}
 	}
+	u.Work = slices.DeleteFunc(u.Work, func(w cluster.NodeWork) bool { return isOverdue(u, v, w) })
 }
 
-// surplus is how many nodes too many there are.
-func (w *work) surplus() int { return max(0, w.group.Desired-*w.Floor) }
+// countSurplus returns how many nodes too many there are.
+func countSurplus(u *cluster.Update, v *view) int { return max(0, v.group.Desired-*u.Floor) }
 
-// leaving is how many nodes of the surplus are being taken out.
-func (w *work) leaving() (n int) {
-	for _, x := range w.Work {
-		if x.Surplus && x.Step != cluster.StepRelease && w.byID[x.Instance].Lifecycle != Terminating {
-			n++
+// isSurplusLeaving reports whether the removal will lower the desired capacity and has not yet.
+func isSurplusLeaving(w cluster.NodeWork, n *node) bool {
+	return w.Surplus && w.Step != cluster.StepRelease && !n.isLeaving()
+}
+
+// countSurplusLeaving returns how many nodes of the surplus are being removed.
+func countSurplusLeaving(u *cluster.Update, v *view) (count int) {
+	for _, w := range u.Work {
+		if isSurplusLeaving(w, v.byID[w.Instance]) {
+			count++
 		}
 	}
-	return n
+	return count
 }
 
-// spare puts back what is not surplus any more.
-func (w *work) spare() {
-	over := w.leaving() - w.surplus()
-	for k := len(w.Work) - 1; k >= 0 && over > 0; k-- {
-		n := &w.Work[k]
-		if n.Surplus && n.Step != cluster.StepRelease && w.byID[n.Instance].Lifecycle != Terminating {
-			w.to(n, cluster.StepRelease)
-			over--
+// releaseExcess releases the nodes that are no surplus any more, those taken last first.
+func releaseExcess(u *cluster.Update, v *view) []cluster.NodeWork {
+	excess := countSurplusLeaving(u, v) - countSurplus(u, v)
+	removals := slices.Clone(u.Work)
+	for k := len(removals) - 1; k >= 0 && excess > 0; k-- {
+		if isSurplusLeaving(removals[k], v.byID[removals[k].Instance]) {
+			removals[k] = toStep(removals[k], cluster.StepRelease, v.now)
+			excess--
 		}
 	}
+	return removals
 }
 
-// takeSurplus begins with the next node once the last is gone.
-func (w *work) takeSurplus() {
-	broken := func(n cluster.NodeWork) bool { return n.Broken }
-	if w.surplus() <= w.leaving() || w.count() < w.group.Desired || !all(w.Work, broken) {
-		return
-	}
-	if i := w.victim(); i != nil {
-		w.take(i, true)
-	}
-}
-
-func all[T any](of []T, is func(T) bool) bool {
-	return !slices.ContainsFunc(of, func(x T) bool { return !is(x) })
-}
-
-// attempts is how many nodes of the surplus may turn out not to get empty before the rest of it is left: each takes as
-// long as tasks have to leave a node.
-const attempts = 5
-
-// victim is the node that is missed least: in the zone with most nodes more than it had, not in service, with the fewest
-// tasks that would not leave and the fewest at all, not up to date; nil where none is left to try, or enough were tried.
-func (w *work) victim() *Instance {
-	count := map[string]int{}
-	var of []*Instance
-	for i := range w.members {
-		m := &w.members[i]
-		if m.Lifecycle == Terminating {
-			continue
-		}
-		count[m.Zone]++
-		if w.At(m.ID) == nil && !slices.Contains(w.Kept, m.ID) {
-			of = append(of, m)
-		}
-	}
-	if len(of) == 0 || len(w.Kept) >= attempts {
+// surplusRemoval begins to remove the next node of the surplus once the last one is gone.
+func surplusRemoval(u *cluster.Update, v *view) []cluster.NodeWork {
+	onlyBroken := all(u.Work, func(w cluster.NodeWork) bool { return w.Broken })
+	if countSurplus(u, v) <= countSurplusLeaving(u, v) || v.countPresent() < v.group.Desired || !onlyBroken {
 		return nil
 	}
-	return slices.MinFunc(of, func(a, b *Instance) int {
+	if n := cheapestSurplus(u, v); n != nil {
+		return []cluster.NodeWork{beginRemoval(n, true)}
+	}
+	return nil
+}
+
+// maxKept is how many nodes of the surplus may turn out not to get empty before the rest is left.
+// Each takes as long as tasks have to leave a node.
+const maxKept = 5
+
+// cheapestSurplus returns the node whose removal costs least; nil if none is left to try, or enough were tried.
+//
+// It is in the zone that has most nodes more than before; then one that is not connected, has the fewest tasks that would
+// not leave, has the fewest tasks, is not up to date.
+func cheapestSurplus(u *cluster.Update, v *view) *node {
+	if len(u.Kept) >= maxKept {
+		return nil
+	}
+	var candidates []*node
+	for _, n := range v.nodes {
+		if !n.isLeaving() && u.At(n.ID) == nil && !slices.Contains(u.Kept, n.ID) {
+			candidates = append(candidates, n)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil
+	}
+	count := v.countByZone()
+	stays := func(t Task) bool { return !t.isStopping() && (t.Service == "" || t.Protected || t.Foreign) }
+	isLoad := func(t Task) bool { return !t.Daemon }
+	return slices.MinFunc(candidates, func(a, b *node) int {
 		return cmp.Or(
-			cmp.Compare(count[b.Zone]-w.Zones[b.Zone], count[a.Zone]-w.Zones[a.Zone]),
-			first(!a.connected(), !b.connected()),
-			cmp.Compare(blocking(a, leaves), blocking(b, leaves)),
-			cmp.Compare(blocking(a, isDaemon), blocking(b, isDaemon)),
-			first(!w.updated(a), !w.updated(b)),
-			cmp.Compare(w.chance(a), w.chance(b)),
+			cmp.Compare(count[b.Zone]-u.Zones[b.Zone], count[a.Zone]-u.Zones[a.Zone]),
+			trueFirst(!a.isConnected(), !b.isConnected()),
+			cmp.Compare(a.countTasks(stays), b.countTasks(stays)),
+			cmp.Compare(a.countTasks(isLoad), b.countTasks(isLoad)),
+			trueFirst(!a.upToDate, !b.upToDate),
+			cmp.Compare(randomRank(u.Seed, a.ID), randomRank(u.Seed, b.ID)),
 		)
 	})
 }
 
-func leaves(t Task) bool   { return t.Service != "" && !t.Protected && !t.Foreign || stopping(t) }
-func isDaemon(t Task) bool { return t.Daemon }
-
-func first(a, b bool) int {
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -201,58 +242,44 @@ func first(a, b bool) int {
 	return 1
 }
 
-// sizes are what the group is to have next: without the launches that have not come yet, and with a maximum that is as
-// far above the original as the desired capacity is above where it goes, or that somebody else has set.
-func (w *work) sizes() cluster.Sizes {
-	want := w.group.Sizes
-	if w.Stopped != "" {
+// nextSizes returns the sizes that the group must have next. Launches that have not come yet are cancelled.
+// The maximum is as far above the original as the desired capacity is above its floor, unless somebody else has set it.
+func nextSizes(u *cluster.Update, v *view) cluster.Sizes {
+	want := v.group.Sizes
+	if u.Stopped != "" {
 		return want
 	}
-	if count := w.count(); want.Desired > *w.Floor && count < want.Desired {
-		want.Desired = count
+	if present := v.countPresent(); want.Desired > *u.Floor && present < want.Desired {
+		want.Desired = present
 	}
-	want.Desired = max(want.Desired, *w.Floor)
-	most := w.Original.Max + want.Desired - *w.Floor
-	if w.UserMax != nil {
-		most = *w.UserMax
+	want.Desired = max(want.Desired, *u.Floor)
+	most := u.Original.Max + want.Desired - *u.Floor
+	if u.UserMax != nil {
+		most = *u.UserMax
 	}
-	want.Max = max(min(most, w.group.Max), want.Desired)
+	want.Max = max(min(most, v.group.Max), want.Desired)
 	return want
 }
 
-// mayTerminate reports whether a node of the surplus may be terminated: not together with a change of the sizes, as both
-// set the desired capacity.
-func (w *work) mayTerminate() bool { return w.sizes() == w.group.Sizes }
-
-func (w *work) actShrink() (out []Action) {
-	out = w.actRestore()
-	if want := w.sizes(); want != w.group.Sizes {
-		out = append(out, Action{Kind: Resize, Max: want.Max, Desired: want.Desired})
-	}
-	for k := range w.Work {
-		out = append(out, w.actOn(&w.Work[k])...)
-	}
-	return out
-}
-
-// explain says why nodes are left that should have been taken back.
-func (w *work) explain() {
-	if w.Stopped != "" || w.surplus() == 0 {
+// recordRemainingSurplus adds an error that says why nodes are left that should have been removed.
+func recordRemainingSurplus(u *cluster.Update, v *view) {
+	surplus := countSurplus(u, v)
+	if u.Stopped != "" || surplus == 0 {
 		return
 	}
-	w.Errors = append(w.Errors, cluster.UpdateError{
-		Code: cluster.PodEvictionFailure, Resources: slices.Clone(w.Kept), Message: fmt.Sprintf(
-			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s", w.surplus(), *w.Floor, list(w.Blocked)),
+	u.Errors = append(u.Errors, cluster.UpdateError{
+		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.Kept), Message: fmt.Sprintf(
+			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s", surplus, *u.Floor, listFirst(u.Blocked)),
 	})
 }
 
-// outcome is the status that the update ends with. Sizes that are not the original ones are explained.
-func (w *work) outcome() cluster.UpdateStatus {
-	if w.Original != nil && w.Stopped == "" && w.surplus() == 0 && w.group.Sizes != *w.Original {
-		w.Stopped = fmt.Sprintf("Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
-			w.group.Min, w.group.Max, w.group.Desired, w.Original.Min, w.Original.Max, w.Original.Desired)
+// outcome returns the status that the update ends with. Sizes other than the original ones get an explanation.
+func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
+	if u.Original != nil && u.Stopped == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.Original {
+		u.Stopped = fmt.Sprintf("Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
+			v.group.Min, v.group.Max, v.group.Desired, u.Original.Min, u.Original.Max, u.Original.Desired)
 	}
-	if len(w.Errors) > 0 {
+	if len(u.Errors) > 0 {
 		return cluster.UpdateFailed
 	}
 	return cluster.UpdateSuccessful

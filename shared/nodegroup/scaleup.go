@@ -1,82 +1,95 @@
 package nodegroup
 
 import (
+	"fmt"
 	"slices"
 
 	"berth/shared/cluster"
 )
 
-// scaleUp waits for the surplus nodes: one at least in each zone that has nodes, and all of them Ready with their labels
-// (N2). Where the time is up it makes do with fewer if each zone has one, or no other zone has more nodes: a group that
-// balances its zones launches none there. Otherwise it fails.
-func (w *work) scaleUp() {
-	if want := w.enlarged(); w.group.Max < want.Max || w.group.Desired < want.Desired {
-		w.noteGrowth()
-		return
+// scaleUpPhase waits for the surplus nodes (N2): all of them must be Ready, and each zone that has nodes must have one.
+//
+// After the timeout it makes do with fewer if each zone has one, or if no other zone has more nodes: a group that balances
+// its zones launches none there. Otherwise the update fails.
+type scaleUpPhase struct{}
+
+func (scaleUpPhase) advance(u *cluster.Update, v *view) transition {
+	if want := enlargedSizes(u); v.group.Max < want.Max || v.group.Desired < want.Desired {
+		recordGrowth(u, v.group.Desired)
+		return stay
 	}
-	w.SeenDesired = w.group.Desired
-	if w.Since.IsZero() {
-		w.Since = w.now
+	u.SeenDesired = v.group.Desired
+	if u.Since.IsZero() {
+		u.Since = v.now
 	}
-	unproven := w.unproven()
+	missing := missingProof(u, v)
 	switch {
-	case len(unproven) == 0 && w.count() >= w.group.Desired:
-		w.beginUpgrade()
-	case !w.over(w.Since, w.Waits.Launch):
-	case all(unproven, w.crowded):
-		w.beginUpgrade()
-	default:
-		w.fail(w.creationErrors()...)
+	case len(missing) == 0 && v.countPresent() >= v.group.Desired:
+		return enter(cluster.PhaseUpgrade)
+	case !v.hasElapsed(u.Since, u.Waits.Launch):
+		return stay
+	case all(missing, func(zone string) bool { return isFullestZone(v, zone) }):
+		return enter(cluster.PhaseUpgrade)
 	}
+	return failWith(creationErrors(u, v)...)
 }
 
-// enlarged are the sizes with the surplus.
-func (w *work) enlarged() cluster.Sizes {
-	desired := w.Original.Desired + w.Added + w.Surge
-	return cluster.Sizes{Min: w.Original.Min, Max: max(w.Original.Max+w.Surge, desired), Desired: desired}
-}
-
-func (w *work) actScaleUp() []Action {
-	want := w.enlarged()
-	if w.group.Max >= want.Max && w.group.Desired >= want.Desired {
+func (scaleUpPhase) actions(u *cluster.Update, v *view) []Action {
+	want := enlargedSizes(u)
+	if v.group.Max >= want.Max && v.group.Desired >= want.Desired {
 		return nil
 	}
-	return []Action{{Kind: Resize, Max: max(want.Max, w.group.Max), Desired: max(want.Desired, w.group.Desired)}}
+	return []Action{{Kind: Resize, Max: max(want.Max, v.group.Max), Desired: max(want.Desired, v.group.Desired)}}
 }
 
-// crowded reports whether no other zone has more nodes than one, though the surplus is there.
-func (w *work) crowded(zone string) bool {
-	if !slices.Contains(w.group.Zones, zone) || w.count() < w.group.Desired {
+func (scaleUpPhase) waitingFor(u *cluster.Update, v *view) string {
+	if want := enlargedSizes(u); v.group.Desired < want.Desired {
+		return "the Auto Scaling group to be enlarged"
+	}
+	names := missingProof(u, v)
+	if n := v.group.Desired - v.countPresent(); n > 0 {
+		names = slices.Insert(names, 0, fmt.Sprintf("%d not launched", n))
+		names = append(names, launchCauses(v.group.Failures)...)
+	}
+	return "new nodes to be Ready: " + listFirst(names)
+}
+
+// enlargedSizes returns the sizes with the surplus.
+func enlargedSizes(u *cluster.Update) cluster.Sizes {
+	desired := u.Original.Desired + u.Added + u.Surge
+	return cluster.Sizes{Min: u.Original.Min, Max: max(u.Original.Max+u.Surge, desired), Desired: desired}
+}
+
+// isFullestZone reports whether no other zone has more nodes than this one, although all surplus nodes were launched.
+func isFullestZone(v *view, zone string) bool {
+	if !slices.Contains(v.group.Zones, zone) || v.countPresent() < v.group.Desired {
 		return false
 	}
-	count := map[string]int{}
-	for _, m := range w.members {
-		if m.Lifecycle != Terminating {
-			count[m.Zone]++
-		}
-	}
-	return all(w.group.Zones, func(other string) bool { return count[other] <= count[zone] })
+	count := v.countByZone()
+	return all(v.group.Zones, func(other string) bool { return count[other] <= count[zone] })
 }
 
-// unproven are the zones with old nodes and no new one that is Ready, and the new nodes that are not
-// Ready; those that were not before the update began do not count.
-func (w *work) unproven() (out []string) {
+// missingProof returns what does not show yet that the template works: the new nodes that are not Ready, and the zones
+// that have old nodes and no new one that is Ready. Nodes that were unready before the update began do not count.
+func missingProof(u *cluster.Update, v *view) (missing []string) {
 	ready := map[string]bool{}
-	for i := range w.members {
-		m := &w.members[i]
+	for _, n := range v.nodes {
 		switch {
-		case m.Lifecycle == Terminating || !w.updated(m):
-		case w.ready(m):
-			ready[m.Zone] = true
-		case slices.Contains(w.Unready, m.ID):
-		default:
-			out = append(out, m.ID)
+		case n.isLeaving() || !n.upToDate:
+		case n.isReady:
+			ready[n.Zone] = true
+		case !slices.Contains(u.Unready, n.ID):
+			missing = append(missing, n.ID)
 		}
 	}
-	for _, zone := range w.oldZones() {
+	for _, zone := range v.oldZones() {
 		if !ready[zone] {
-			out = append(out, zone)
+			missing = append(missing, zone)
 		}
 	}
-	return out
+	return missing
+}
+
+func all[T any](of []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(of, func(x T) bool { return !is(x) })
 }

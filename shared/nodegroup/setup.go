@@ -1,35 +1,51 @@
 package nodegroup
 
-import "berth/shared/cluster"
+import (
+	"berth/shared/cluster"
+)
 
-// setUp notes what the update is to come back to, makes the launch template version, and has the group use it (N1).
-func (w *work) setUp() {
-	if w.Original == nil {
-		w.note()
+// setupPhase records the group as it is, has the launch template version made, and lets the group use it (N1).
+type setupPhase struct{}
+
+func (setupPhase) advance(u *cluster.Update, v *view) transition {
+	if u.Original == nil {
+		recordBaseline(u, v)
 	}
-	w.noteGrowth()
-	if w.Target.Image == "" {
-		return // its launch template has yet to be read
+	recordGrowth(u, v.group.Desired)
+	if u.Target.Image == "" {
+		return stay // its launch template has yet to be read
 	}
-	if t := Template(w.Update, w.group); w.Template == "" && t != "" {
-		w.adopt(t)
-	}
-	if w.Template == "" || w.group.Template != w.Template {
-		return
+	if t := Template(u, v.group); u.Template == "" && t != "" {
+		u.Template = t
+		u.Unready = append(u.Unready, unconnectedFrom(t, v.nodes)...)
+		return stay // which nodes are old is known from here on
 	}
 	switch {
-	case len(w.old()) == 0:
-		w.Surge = w.leftOver()
-		w.enter(cluster.PhaseScaleDown)
-	case w.Config.Strategy == cluster.UpdateMinimal:
-		w.beginUpgrade()
-	default:
-		w.enter(cluster.PhaseScaleUp)
+	case u.Template == "" || v.group.Template != u.Template:
+		return stay
+	case len(v.old) == 0:
+		u.Surge = leftoverSurplus(u, v)
+		return enter(cluster.PhaseScaleDown)
+	case u.Config.Strategy == cluster.UpdateMinimal:
+		return enter(cluster.PhaseUpgrade)
 	}
+	return enter(cluster.PhaseScaleUp)
 }
 
-// Template is the launch template version that an update's nodes are made from; empty where there is none yet. Who has connected
-// nodes of it labelled before the update looks at them leaves none behind.
+func (setupPhase) actions(u *cluster.Update, _ *view) []Action {
+	switch {
+	case u.Target.Image == "":
+		return nil
+	case u.Template == "":
+		return []Action{{Kind: CreateTemplate}}
+	}
+	return []Action{{Kind: UseTemplate, Template: u.Template}}
+}
+
+func (setupPhase) waitingFor(*cluster.Update, *view) string { return "the launch template version" }
+
+// Template returns the launch template version that the update's nodes are made from; empty if there is none yet.
+// Nodes made from it may be labelled before the update next looks at them: then it sees none that lacks its labels.
 func Template(u *cluster.Update, g Group) string {
 	switch {
 	case u.Template != "" || u.Phase != cluster.PhaseSetup || u.Target.Image == "":
@@ -40,64 +56,54 @@ func Template(u *cluster.Update, g Group) string {
 	return g.Made
 }
 
-// adopt notes the launch template version. Where an earlier update has failed there may be nodes made from it already, some
-// of them never connected: those are old unless they have the labels. What only lacks labels is given them.
-func (w *work) adopt(template string) {
-	w.Template = template
-	for i := range w.members {
-		if m := &w.members[i]; m.Template == template && !m.connected() {
-			w.Unready = append(w.Unready, m.ID)
+// unconnectedFrom returns the nodes that were made from the template already and are not connected.
+// An earlier update that failed may have left them, so they are old unless they have the labels.
+// Connected ones without labels count as new: they will be given the labels.
+func unconnectedFrom(template string, nodes []*node) (ids []string) {
+	for _, n := range nodes {
+		if n.Template == template && !n.isConnected() {
+			ids = append(ids, n.ID)
 		}
 	}
+	return ids
 }
 
-// note takes down the group as it is, less what an earlier update has left of its surplus.
-func (w *work) note() {
-	original, zones := w.group.Sizes, map[string]int{}
-	if w.Before != nil && w.Left.Max == original.Max {
-		original.Max = w.Before.Max
-		if w.Left.Desired == original.Desired {
-			original.Desired = w.Before.Desired
-			if w.Zones != nil {
-				zones = w.Zones // those that the earlier one was to come back to
-			}
+// recordBaseline records the group as it is, less the surplus that an earlier update has left.
+func recordBaseline(u *cluster.Update, v *view) {
+	original := v.group.Sizes
+	var zones map[string]int
+	if u.Before != nil && u.Left.Max == original.Max {
+		original.Max = u.Before.Max
+		if u.Left.Desired == original.Desired {
+			original.Desired = u.Before.Desired
+			zones = u.Zones // those that the earlier update should have restored
 		}
 		original.Desired = min(original.Desired, original.Max)
 	}
-	noted := len(zones) > 0
-	w.Maxima = []int{w.group.Max}
-	w.Original, w.OriginalTemplate, w.Zones = &original, w.group.Template, zones
-	for _, i := range w.members {
-		if i.Lifecycle != Terminating && !noted {
-			w.Zones[i.Zone]++
-		}
-		w.ByDomain = w.ByDomain || i.Row != nil && i.Row.Attributes[cluster.AttributeUpgrade] != ""
+	if len(zones) == 0 {
+		zones = v.countByZone()
 	}
-	w.MaxUnavailable = parallel(w.Config, original.Desired)
-	w.Surge = w.leftOver()
-	if w.Config.Strategy != cluster.UpdateMinimal {
-		w.Surge = max(w.Surge, 2*len(w.group.Zones), w.MaxUnavailable)
+	u.Maxima = []int{v.group.Max}
+	u.Original, u.OriginalTemplate, u.Zones = &original, v.group.Template, zones
+	for _, n := range v.nodes {
+		u.ByDomain = u.ByDomain || n.hasUpgradeDomain()
+	}
+	u.MaxUnavailable = maxUnavailable(u.Config, original.Desired)
+	u.Surge = leftoverSurplus(u, v)
+	if u.Config.Strategy != cluster.UpdateMinimal {
+		u.Surge = max(u.Surge, 2*len(v.group.Zones), u.MaxUnavailable)
 	}
 }
 
-// noteGrowth counts what others have added since the last look while the update has yet to enlarge the group: it would be taken for
-// surplus.
-func (w *work) noteGrowth() {
-	if w.SeenDesired > 0 {
-		w.Added += max(0, w.group.Desired-w.SeenDesired)
+// recordGrowth counts the nodes that others add before the update enlarges the group. They are not surplus.
+func recordGrowth(u *cluster.Update, desired int) {
+	if u.SeenDesired > 0 {
+		u.Added += max(0, desired-u.SeenDesired)
 	}
-	w.SeenDesired = w.group.Desired
+	u.SeenDesired = desired
 }
 
-// leftOver is how many nodes more than there are to be the group has before the update has added any.
-func (w *work) leftOver() int { return max(0, w.group.Desired-w.Original.Desired) }
-
-func (w *work) actSetUp() []Action {
-	switch {
-	case w.Target.Image == "":
-		return nil
-	case w.Template == "":
-		return []Action{{Kind: CreateTemplate}}
-	}
-	return []Action{{Kind: UseTemplate, Template: w.Template}}
+// leftoverSurplus returns how many nodes too many the group has before the update adds any.
+func leftoverSurplus(u *cluster.Update, v *view) int {
+	return max(0, v.group.Desired-u.Original.Desired)
 }

@@ -1,188 +1,135 @@
 package nodegroup
 
 import (
-	"cmp"
-	"hash/fnv"
+	"fmt"
 	"slices"
+	"time"
 
 	"berth/shared/cluster"
 )
 
-func (w *work) beginUpgrade() {
-	w.Nodes = w.inPlace()
-	w.enter(cluster.PhaseUpgrade)
-}
+// upgradePhase replaces the old nodes, as many at a time as may be out of service: those being taken out, and those that
+// are gone and have no Ready node in their place yet (N4). Nodes in upgrade domains go one domain at a time (N7).
+type upgradePhase struct{}
 
-// upgrade replaces old nodes, as many at a time as may be out of service: what is being taken out, and what was and has
-// no Ready node in its place yet (N4, invariant 6). Where nodes have upgrade domains, one domain at a time (N7).
-func (w *work) upgrade() {
-	w.sweep()
-	var stuck []*cluster.NodeWork
-	for k := range w.Work {
-		if n := &w.Work[k]; !w.step(n) {
-			stuck = append(stuck, n)
-		}
-	}
-	w.keepTime()
-	switch {
+func (upgradePhase) advance(u *cluster.Update, v *view) transition {
+	removals, stuck := advanceRemovals(u, v)
+	u.Work = removals
+	recordShortage(u, v)
+	switch late := overdueTerminations(u, v); {
 	case len(stuck) > 0:
-		w.fail(w.evictionErrors(stuck)...)
-		return
-	case len(w.late()) > 0:
-		w.fail(w.terminationError(w.late()))
-		return
-	case w.missing() > 0 && w.over(w.Short.Since, w.Waits.Launch):
-		w.fail(w.creationErrors()...)
-		return
+		return failWith(evictionErrors(u, v, stuck)...)
+	case len(late) > 0:
+		return failWith(terminationError(late))
+	case countMissing(u, v) > 0 && v.hasElapsed(u.Short.Since, u.Waits.Launch):
+		return failWith(creationErrors(u, v)...)
 	}
-	if w.ByDomain && !w.turn() {
-		return
+	if u.ByDomain {
+		if mayTake, failed := advanceDomain(u, v); failed != nil || !mayTake {
+			return failWith(failed...)
+		}
 	}
-	if w.pick(); w.Phase != cluster.PhaseUpgrade {
-		return
+	if e := checkStalled(u, v); e != nil {
+		return failWith(*e)
 	}
-	if len(w.old()) == 0 && w.missing() == 0 {
-		w.enter(cluster.PhaseScaleDown)
+	u.Work = append(u.Work, nextRemovals(u, v)...)
+	if len(v.old) == 0 && countMissing(u, v) == 0 {
+		return enter(cluster.PhaseScaleDown)
 	}
+	return stay
 }
 
-// inPlace is how many nodes there are, new ones that are not Ready and those on their way out not included.
-func (w *work) inPlace() int {
-	old := slices.DeleteFunc(w.old(), func(i *Instance) bool { return i.Lifecycle == Terminating })
-	return len(old) + w.readyCount()
+func (upgradePhase) actions(u *cluster.Update, v *view) (actions []Action) {
+	for _, n := range unmarkedNodes(u, v) {
+		actions = append(actions, markUnschedulable(n)...)
+	}
+	return append(actions, removalActions(u, v, true)...)
 }
 
-// missing is how many nodes have gone since the first old one was taken out and have no Ready one in their place; a
-// desired capacity that was lowered since is not made up for.
-func (w *work) missing() int {
-	return max(0, min(w.Nodes, w.group.Desired)-len(w.old())-w.readyCount())
+func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
+	var of []string
+	if n := countMissing(u, v); n > 0 {
+		of = append(of, fmt.Sprintf("%d new nodes to be Ready", n))
+	}
+	if n := len(unmarkedNodes(u, v)); n > 0 {
+		of = append(of, fmt.Sprintf("%d old nodes to be unschedulable", n))
+	}
+	of = append(of, domainWaitingFor(u, v)...)
+	return listFirst(append(of, removalsWaitingFor(u, v)...))
 }
 
-// keepTime notes since when nodes have been missing without any getting Ready. Those that come late count from then on.
-func (w *work) keepTime() {
-	ready := w.readyCount()
-	w.Nodes = max(w.Nodes, w.inPlace())
+// countMissing returns how many nodes have gone since the first old one was taken out and have no Ready one in their
+// place. If the desired capacity was lowered since, the difference is not missing.
+func countMissing(u *cluster.Update, v *view) int {
+	return max(0, min(u.Nodes, v.group.Desired)-len(v.old)-len(v.ready))
+}
+
+// recordShortage records since when nodes have been missing and no further one has become Ready.
+func recordShortage(u *cluster.Update, v *view) {
+	ready := len(v.ready)
+	u.Nodes = max(u.Nodes, v.countInService())
 	switch {
-	case w.missing() == 0:
-		w.Short = cluster.NodeShortage{}
-	case w.Short.Since.IsZero() || ready > w.Short.Ready:
-		w.Short = cluster.NodeShortage{Since: w.now, Ready: ready}
+	case countMissing(u, v) == 0:
+		u.Short = cluster.NodeShortage{}
+	case u.Short.Since.IsZero() || ready > u.Short.Ready:
+		u.Short = cluster.NodeShortage{Since: v.now, Ready: ready}
 	}
 }
 
-// late are the nodes whose termination takes too long.
-func (w *work) late() (out []*cluster.NodeWork) {
-	for k := range w.Work {
-		if n := &w.Work[k]; n.Step == cluster.StepTerminate && w.over(n.Since, w.Waits.Terminate) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// pick takes old nodes at random, once all that are to be unschedulable are.
-func (w *work) pick() {
-	if w.stalled() || len(w.unmarked()) > 0 {
-		return
-	}
-	free := w.MaxUnavailable - len(w.Work) - w.missing()
-	for _, i := range w.order(w.candidates()) {
-		if free <= 0 {
-			return
-		}
-		w.take(i, false)
-		free--
-	}
-}
-
-// stalled fails an update that waits in vain: for old nodes to be unschedulable, or for those that somebody else is taking out
-// to be gone, as one in Standby never is.
-func (w *work) stalled() bool {
-	of, wait, why := w.unmarked(), w.Waits.Drain, "Nodes cannot be made unschedulable: "
-	if len(of) == 0 && len(w.Work) == 0 && len(w.candidates()) == 0 {
-		of, wait, why = w.oldOfTurn(), w.Waits.Terminate, "Instances are neither in service nor gone: "
-	}
-	switch {
-	case len(of) == 0:
-		w.Stalled = zero
-	case w.Stalled.IsZero():
-		w.Stalled = w.now
-	case w.over(w.Stalled, wait):
-		var ids, whys []string
-		for _, i := range of {
-			ids, whys = append(ids, i.ID), append(whys, i.ID+w.refusal(i.ID))
-		}
-		w.fail(cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: why + list(whys), Resources: ids})
-		return true
-	}
-	return false
-}
-
-// oldOfTurn are the old nodes, those of the upgrade domain whose turn it is where there are any.
-func (w *work) oldOfTurn() []*Instance {
-	return slices.DeleteFunc(w.old(), func(i *Instance) bool { return w.ByDomain && i.UpgradeDomain() != w.Domain })
-}
-
-// candidates are the old nodes whose turn it is and that nobody has taken.
-func (w *work) candidates() []*Instance {
-	return slices.DeleteFunc(w.old(), func(i *Instance) bool {
-		return i.Lifecycle == Terminating || w.At(i.ID) != nil || w.ByDomain && i.UpgradeDomain() != w.Domain
-	})
-}
-
-// unmarked are the nodes that are to be unschedulable and are not yet (N3): all old ones, or those of the upgrade domain
-// whose turn it is, as the others are to take its tasks. MINIMAL has no new nodes that could take them, so there a node is
-// schedulable until it is taken.
-func (w *work) unmarked() []*Instance {
-	if w.Config.Strategy == cluster.UpdateMinimal {
+// nextRemovals begins to take out old nodes in random order, once all nodes that must be unschedulable are.
+func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeWork) {
+	if len(unmarkedNodes(u, v)) > 0 {
 		return nil
 	}
-	return slices.DeleteFunc(w.candidates(), func(i *Instance) bool { return len(w.actMark(i)) == 0 })
+	free := u.MaxUnavailable - len(u.Work) - countMissing(u, v)
+	for _, n := range inRandomOrder(takeableNodes(u, v), u.Seed) {
+		if len(begun) >= free {
+			break
+		}
+		begun = append(begun, beginRemoval(n, false))
+	}
+	return begun
 }
 
-func (w *work) actUpgrade() (out []Action) {
-	for _, i := range w.unmarked() {
-		out = append(out, w.actMark(i)...)
+// checkStalled returns the error of an update that can take no further node for too long: old nodes do not become
+// unschedulable, or those that somebody else is taking out never go, such as one in Standby.
+func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
+	stalled, timeout, why := unmarkedNodes(u, v), u.Waits.Drain, "Nodes cannot be made unschedulable: "
+	if len(stalled) == 0 && len(u.Work) == 0 && len(takeableNodes(u, v)) == 0 {
+		stalled, timeout, why = nodesOfTurn(u, v.old), u.Waits.Terminate, "Instances are neither in service nor gone: "
 	}
-	for k := range w.Work {
-		out = append(out, w.actOn(&w.Work[k])...)
+	switch {
+	case len(stalled) == 0:
+		u.Stalled = time.Time{}
+	case u.Stalled.IsZero():
+		u.Stalled = v.now
+	case v.hasElapsed(u.Stalled, timeout):
+		ids := nodeIDs(stalled)
+		whys := make([]string, len(ids))
+		for k, id := range ids {
+			whys[k] = id + refusalOf(u, id)
+		}
+		return &cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: why + listFirst(whys), Resources: ids}
 	}
-	return out
+	return nil
 }
 
-// order is the order by chance in which nodes are taken.
-func (w *work) order(of []*Instance) []*Instance {
-	slices.SortStableFunc(of, func(a, b *Instance) int {
-		return cmp.Or(cmp.Compare(w.chance(a), w.chance(b)), compare(a.ID, b.ID))
-	})
-	return of
+// nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade domain.
+func nodesOfTurn(u *cluster.Update, nodes []*node) []*node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.Domain })
 }
 
-// chance is a number that seed and node decide and that looks like any other (the finalizer of SplitMix64).
-func (w *work) chance(i *Instance) uint64 {
-	sum := fnv.New64a()
-	sum.Write([]byte(i.ID))
-	h := w.Seed + 0x9e3779b97f4a7c15 ^ sum.Sum64()
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
+// takeableNodes returns the old nodes whose turn it is and that nobody is taking out yet.
+func takeableNodes(u *cluster.Update, v *view) []*node {
+	return slices.DeleteFunc(nodesOfTurn(u, v.old), func(n *node) bool { return n.isLeaving() || u.At(n.ID) != nil })
 }
 
-// Order is the order in which an update takes the old nodes that are left out of service: by chance, upgrade domain
-// after upgrade domain where there are any. What it answers before the update has begun holds if no node comes or goes.
-func Order(u *cluster.Update, instances []Instance) []string {
-	w := newWork(u, instances)
-	by := w.ByDomain
-	for _, i := range w.members {
-		by = by || w.Original == nil && i.Row != nil && i.Row.Attributes[cluster.AttributeUpgrade] != ""
+// unmarkedNodes returns the nodes that must become unschedulable and are not yet (N3): all old ones, or those of the
+// current upgrade domain, because the others take its tasks. MINIMAL has no new nodes that could take tasks, so there a
+// node stays schedulable until it is taken out.
+func unmarkedNodes(u *cluster.Update, v *view) []*node {
+	if u.Config.Strategy == cluster.UpdateMinimal {
+		return nil
 	}
-	old := w.order(w.old())
-	if by {
-		slices.SortStableFunc(old, func(a, b *Instance) int { return byNumber(a.UpgradeDomain(), b.UpgradeDomain()) })
-	}
-	ids := make([]string, len(old))
-	for k, i := range old {
-		ids[k] = i.ID
-	}
-	return ids
+	return slices.DeleteFunc(takeableNodes(u, v), func(n *node) bool { return len(markUnschedulable(n)) == 0 })
 }
