@@ -1,12 +1,8 @@
-// Package scaling decides how many instances the Auto Scaling group of a capacity provider should have, which of them are
-// to be protected from scale-in, which to be emptied and terminated, and says why (C1–C8). It reads no clock and changes
-// nothing: a cluster, a group, what was remembered and the time in, a decision out.
-//
-// Read on: census.go says what the group's instances count as, demand.go how many more the waiting tasks need, size.go what
-// becomes of the desired capacity, consolidate.go which instances had better be emptied.
 package scaling
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,30 +11,29 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Input is all that a decision about one capacity provider rests on.
+// Input is everything that a decision about one capacity provider depends on.
 type Input struct {
 	Provider *cluster.CapacityProvider
 	Group    *cluster.AutoScalingGroup
-	// Snapshot is the cluster. Placements are tried on it; afterwards it is as before, but for the order in which it lists
-	// what has none.
+	// Snapshot is the cluster. Placements are tried on it and taken back.
 	Snapshot *snapshot.Snapshot
 	// Waiting are the provider's tasks in PROVISIONING.
 	Waiting []Waiting
-	// Daemons are what the tasks of DAEMON services need: each new instance that they match gets one first (S4).
+	// Daemons are the specs of DAEMON services. Each new instance that matches one gets a task of it first (S4).
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
 	Movers map[string]placement.Mover
-	// Elsewhere are instances of the group that have registered with another cluster, or with this one unheard, by EC2 id: the
-	// cluster's name. Those that no decision named as Silent need not be looked for.
+	// Elsewhere names the cluster that an instance of the group has registered with, by EC2 id: another cluster, or this one
+	// if its event was lost. Only instances that a decision returned as Silent need to be looked up.
 	Elsewhere map[string]string
-	// Upgrading reports that the group's nodes are being upgraded: then nothing is taken away.
+	// Upgrading reports that the group's nodes are being upgraded: then no instance is taken away.
 	Upgrading bool
-	// History is what the last decision remembered; where there was none, only its head is set.
+	// History is what the last decision remembered. The first time only its head is set.
 	History cluster.ScalingHistory
 	Now     time.Time
 }
 
-// Waiting are tasks of one owner that wait for an instance.
+// Waiting is the tasks of one owner that wait for an instance.
 type Waiting struct {
 	Name   string // of the owner, as users read it: "service web"
 	Spec   *placement.Spec
@@ -46,92 +41,134 @@ type Waiting struct {
 	Count  int
 }
 
-// Decision is what to do about a capacity provider. It is to be carried out in this order: History kept, Protect, Forget, Note,
-// Release, Undrain, Drain, Terminate, Replace, then the desired capacity; so the group never takes an instance that is about to get a task.
-// Lists are in order of id, where nothing else is said.
+// Decision is what to do about a capacity provider.
+//
+// It must be carried out in this order, so that the group never takes an instance that is about to get a task: remember
+// History, then Protect, Forget, Note, Release, Undrain, Drain, Terminate, Replace, and the desired capacity last.
+// Lists are in order of id unless something else is said.
 type Decision struct {
-	// Published reports that there is a metric: Reservation, CapacityProviderReservation in percent, made of Needed (M) and
-	// Running (N) (C1).
-	Published       bool
-	Reservation     float64
-	Needed, Running int
-	// Desired is what the group's desired capacity is to be, those of Terminate already taken off; the group's own where
-	// nothing is to change. Why says what it rests on.
+	Metric
+	// Desired is the desired capacity to set, already lowered by the instances to Terminate.
+	// It is the group's own if nothing changes. Why says what it depends on.
 	Desired int
 	Why     string
-	// Protect and Release are EC2 instances to be protected from scale-in, or no longer (C6).
+	// Protect and Release are EC2 instances to protect from scale-in, or to protect no longer (C6).
 	Protect, Release []string
-	// Note are container instances about which is to be written down that the group may take them, so that whoever has a task
-	// started there protects them first; Forget those of which that no longer holds.
+	// Note are container instances to record as ones that the group may take. Whoever has a task started there protects
+	// them first. Forget are those for which that no longer holds.
 	Note, Forget []string
-	// Drain and Undrain are container instances to become DRAINING, or ACTIVE again.
+	// Drain and Undrain are container instances to make DRAINING, or ACTIVE again.
 	Drain, Undrain []string
-	// Terminate are EC2 instances, emptied and DRAINING, to be terminated with the desired capacity lowered by one each.
+	// Terminate are EC2 instances, emptied and DRAINING, to terminate. Each lowers the desired capacity by one.
 	Terminate []string
-	// Replace are EC2 instances that never registered, to be terminated and launched anew by the group: the desired capacity
-	// stays.
+	// Replace are EC2 instances that never registered, to terminate. The group launches others: the desired capacity stays.
 	Replace []string
-	// Silent are EC2 instances that the decision takes for of no use, as they have not registered in time. Whoever carries it out
-	// makes sure first that no other cluster has them, and that ECS does not know those of Replace; else it decides anew (Elsewhere).
+	// Silent are EC2 instances that the decision treats as useless because they have not registered in time.
+	// Before it is carried out, the other clusters must be checked for them, and for those of Replace ECS must be asked.
+	// If one is found, decide again with Elsewhere.
 	Silent []string
-	// Demands are the waiting tasks by what they need, those first that find room less easily (C2).
+	// Demands are the waiting tasks by what they need, the largest first (C2).
 	Demands []Demand
-	// Consolidation is what came of the look for instances that can be emptied, the cheapest first; none where it is off.
+	// Consolidation has every instance that consolidation considered, the cheapest first; none if it is off.
 	Consolidation []Candidate
 	Events        []Event
-	// Instances says of each instance of the group what it counts as, and why it is not taken away or may be.
+	// Instances says of each instance of the group why it stays, or that it may go.
 	Instances []Verdict
 	History   cluster.ScalingHistory
 }
 
-// Event is something that users should be told.
+// Event is something to tell users.
 type Event struct {
 	// Owner is whom it concerns, as [Waiting] names it; empty for the capacity provider itself.
 	Owner string
-	// Topic is the same for events that say the same of the same thing: who has told of one need not repeat it while it
-	// comes every minute. Empty where something is done: that is news each time.
+	// Topic identifies a condition that lasts, and that therefore need not be repeated every minute.
+	// It is empty if the event is about something that is done: that is emitted each time.
 	Topic   string
 	Message string
-	// Done reports that it tells of instances replaced or of the desired capacity, as what was done: it is true once that is so.
+	// Done reports that the message is true only once instances are replaced and the desired capacity is set.
 	Done bool
 }
 
 // Verdict is why an instance of the group stays, or may go.
 type Verdict struct {
 	EC2InstanceID string
-	Instance      string // container instance id, empty where it has not registered
+	Instance      string // container instance id; empty if it has not registered
 	Why           string
 }
 
-// Decide sizes the group (C1–C5, C8), protects and releases its instances (C6), and empties those that consolidation can
-// do without. Where managed scaling is off it only says so (C7).
+// reasons say why single instances stay as they are, by EC2 id.
+type reasons map[string]string
+
+// Decide sizes the group (C1 to C5, C8), protects and releases its instances (C6), and empties those that consolidation can
+// do without. If managed scaling is off, it only says so (C7).
 func Decide(in Input) Decision {
-	c := take(in)
-	c.resume()
-	if c.settings.Enabled {
-		c.protect()
-		c.measure()
-		c.size()
-		c.replace()
-		c.consolidate()
-	} else {
-		c.out.Why = "managed scaling is off"
-		c.endDrains(c.out.Why)
-		c.unprotect()
-		c.next = cluster.ScalingHistory{
-			Head: in.History.Head, Provider: in.Provider.Name, Drains: c.next.Drains, Protecting: c.next.Protecting,
-		}
+	v := newView(in)
+	drains := resumeDrains(v)
+	why := drains.reasons
+	if !v.settings.Enabled {
+		return decideDisabled(v, drains)
 	}
-	c.explain()
-	for _, ids := range [][]string{c.out.Note, c.out.Forget, c.out.Drain, c.out.Undrain, c.out.Terminate} {
-		slices.Sort(ids)
+	samples := refreshSamples(v)
+	protection := planProtection(v)
+	maps.Copy(why, protection.reasons)
+	demand := computeDemand(v, samples.Samples)
+	metric := computeMetric(v, demand)
+	size := computeSize(v, demand, metric, drains)
+	replacement := planReplacement(v, metric)
+	maps.Copy(why, replacement.reasons)
+	finished := advanceDrains(v, metric, size, drains)
+	postponed := cmp.Or(v.consolidationOff(), consolidationPostponed(v, demand, metric, finished, size.lastOut))
+	found := findConsolidation(v, postponed, drains)
+
+	d := Decision{
+		Metric: metric, Desired: finished.desired, Why: size.why,
+		Protect: protection.protect, Release: protection.release, Note: protection.note, Forget: protection.forget,
+		Drain: drains.drain, Undrain: drains.undrain, Terminate: finished.terminate,
+		Replace: replacement.replace, Silent: replacement.silent,
+		Demands: demand.demands, Consolidation: found.candidates,
+		Events:    slices.Concat(demand.events, size.events, replacement.events, finished.events, found.events),
+		Instances: explainInstances(v, size.hold, why),
 	}
-	c.out.History = c.next
-	return c.out
+	if len(finished.terminate) > 0 {
+		d.Why = finished.why
+	}
+	d.History = v.remembered()
+	d.History.Samples, d.History.NoneSince = samples.Samples, samples.NoneSince
+	d.History.Low, d.History.Minute = size.low.Low, size.low.Minute
+	d.History.LastOut, d.History.LastIn = size.lastOut, finished.lastIn
+	d.History.LastReplaced = replacement.lastReplaced
+	d.History.Drains, d.History.Spared = drains.drains, drains.spared
+	d.History.Protecting = protection.protecting
+	d.sortLists()
+	return d
 }
 
-// Consolidate is the plan that [Decide] would make now with consolidation enabled: which instances can be emptied, the
-// cheapest first, which of them the budget allows, and why the others cannot. None where managed scaling is off.
+// decideDisabled is the decision while managed scaling is off: what it has begun is taken back.
+func decideDisabled(v *view, drains *drainPlan) Decision {
+	d := Decision{Desired: v.Group.Desired, Why: "managed scaling is off"}
+	drains.cancelAll(v, d.Why)
+	protection := endProtection(v)
+	d.Release, d.Forget = protection.release, protection.forget
+	d.Drain, d.Undrain = drains.drain, drains.undrain
+	for _, m := range v.members {
+		d.Instances = append(d.Instances, m.verdict(cmp.Or(notCounted(m), d.Why)))
+	}
+	d.History = cluster.ScalingHistory{
+		Head: v.History.Head, Provider: v.Provider.Name, Drains: drains.drains, Protecting: protection.protecting,
+	}
+	d.sortLists()
+	return d
+}
+
+func (d *Decision) sortLists() {
+	for _, ids := range [][]string{d.Note, d.Forget, d.Drain, d.Undrain, d.Terminate} {
+		slices.Sort(ids)
+	}
+}
+
+// Consolidate returns the plan that [Decide] would make now if consolidation was enabled: the instances that can be
+// emptied, the cheapest first, which of them the budget allows, and why the others cannot. There is none if managed scaling
+// is off.
 func Consolidate(in Input) []Candidate {
 	provider := *in.Provider
 	provider.Scaling.Consolidation.Enabled = true

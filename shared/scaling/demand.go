@@ -11,117 +11,128 @@ import (
 	"berth/shared/placement/domain"
 )
 
-// Demand is a group of waiting tasks that all need the same, and what that asks of the capacity provider (C2).
+// Demand is a group of waiting tasks that all need the same, and what they need of the capacity provider (C2).
 type Demand struct {
 	Owners []string // as [Waiting] names them, in order
 	Count  int
-	// Fitting have room on the instances there are, and only wait for placement to come to it.
+	// Fitting have room on the instances that there are, and only wait to be placed.
 	Fitting int
-	// PerInstance is how many fit on an empty instance with the most of each parameter that the group's types have, and
-	// Limit what keeps out the next; empty where there is none.
+	// PerInstance is how many fit on an empty instance of the largest size, and Limit what keeps out the next; empty if
+	// nothing does. The largest size has the most of each resource that any of the group's instance types has.
 	PerInstance int
 	Limit       string
-	// Instances is the least number of new ones that the rest need.
+	// Instances is the smallest number of new instances that the rest needs.
 	Instances int
-	// LeftOut is why the tasks count for nothing: not one fits an empty instance with the least of each parameter. Empty
-	// where they do count.
+	// LeftOut is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they count.
 	LeftOut string
 }
 
-// group is a demand in the making.
-type group struct {
+// demandPlan is what the waiting tasks need.
+type demandPlan struct {
+	demands []Demand
+	// instances is how many are needed besides those that there are.
+	instances int
+	events    []Event
+}
+
+// hasWaiting reports whether tasks wait that count: for instances, or to be placed.
+func (p demandPlan) hasWaiting() bool {
+	return slices.ContainsFunc(p.demands, func(d Demand) bool { return d.Fitting > 0 || d.Instances > 0 })
+}
+
+// demandGroup is a demand while it is computed, with what all of its tasks need.
+type demandGroup struct {
 	Demand
 	spec   *placement.Spec
 	target int
 }
 
-// demands works out what the waiting tasks need (C2): grouped by identical requirements, less those that fit where there is
-// room, per group the least number of instances of the largest size; of all groups the largest number. c.add is that,
-// within the step sizes, less the instances that are about to register.
-func (c *census) demands() {
-	if len(c.Waiting) == 0 {
-		return
+// computeDemand works out what the waiting tasks need (C2). Tasks are grouped by identical requirements. Those that fit on
+// existing instances are subtracted. Each group needs a number of instances of the largest size, and the largest of these
+// numbers counts, within the step sizes, less the instances that are about to register.
+func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
+	if len(v.Waiting) == 0 {
+		return p
 	}
-	groups := c.groups()
-	if len(c.next.Samples) == 0 {
-		c.guess(groups)
-		return
+	groups := groupWaiting(v)
+	if len(samples) == 0 {
+		return guessDemand(v, groups)
 	}
-	big, small := c.blankOf(largest(c.next.Samples)), c.blankOf(smallest(c.next.Samples))
+	largest := newSampleCluster(v, samples, largestSize(samples))
+	smallest := newSampleCluster(v, samples, smallestSize(samples))
 	most := 0
 	for _, g := range groups {
-		c.bound(g, big, small)
-		most = max(most, g.Instances)
-		c.out.Demands = append(c.out.Demands, g.Demand)
+		d := g.bound(largest, smallest)
+		most = max(most, d.Instances)
+		p.demands = append(p.demands, d)
+		if d.LeftOut != "" {
+			p.events = append(p.events, leftOutEvents(v, d)...)
+		}
 	}
-	if most -= c.arriving; most > 0 {
-		c.add = min(max(most, c.settings.MinStep), c.settings.MaxStep)
+	if most -= v.arriving; most > 0 {
+		p.instances = min(max(most, v.settings.MinStep), v.settings.MaxStep)
 	}
+	return p
 }
 
-// guess is for a group of which no instance is known that takes tasks: at least one is needed, and then it will be seen. Where one
-// is on its way, that will be it.
-func (c *census) guess(groups []*group) {
+// guessDemand is the demand while nobody knows what an instance of the group is like: at least one is needed, and the next
+// decision will know more. If an instance is on its way, that one will show it.
+func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 	for _, g := range groups {
 		g.Instances = 1
-		c.out.Demands = append(c.out.Demands, g.Demand)
+		p.demands = append(p.demands, g.Demand)
 	}
-	if c.arriving == 0 && !c.registering() {
-		c.add = min(c.settings.MinStep, c.settings.MaxStep)
+	isRegistering := func(m *member) bool { // ECS knows it already, and it may still take tasks in time
+		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering && v.Now.Sub(m.launchedAt) < v.registrationTimeout()
 	}
+	if v.arriving == 0 && !slices.ContainsFunc(v.members, isRegistering) {
+		p.instances = min(v.settings.MinStep, v.settings.MaxStep)
+	}
+	return p
 }
 
-// registering reports whether an instance is about to take tasks that ECS knows already, and still may in time.
-func (c *census) registering() bool {
-	return slices.ContainsFunc(c.members, func(m *member) bool {
-		return m.counts && m.view != nil && m.view.Status == cluster.InstanceRegistering && c.Now.Sub(m.launched) < c.patience()
+// groupWaiting groups the waiting tasks by what they need, the largest first, and counts how many of each fit now.
+func groupWaiting(v *view) (groups []*demandGroup) {
+	order := slices.SortedStableFunc(slices.Values(v.Waiting), func(a, b Waiting) int {
+		return cmp.Or(compareNeeds(a.Spec.Needs, b.Spec.Needs), cmp.Compare(a.Name, b.Name))
 	})
-}
-
-// groups are the waiting tasks by what they need, those first that find room less easily; of each is known how many fit as
-// things are.
-func (c *census) groups() []*group {
-	order := slices.SortedStableFunc(slices.Values(c.Waiting), func(a, b Waiting) int {
-		return cmp.Or(harder(a.Spec.Needs, b.Spec.Needs), cmp.Compare(a.Name, b.Name))
-	})
-	open := c.open()
-	try := &trial{snap: c.Snapshot, engine: c.engineOf()}
+	open := openInstances(v)
+	try := &trial{snap: v.Snapshot, engine: v.engine()}
 	defer try.undo(0)
-	byNeed := map[string]*group{}
-	var out []*group
+	byNeed := map[string]*demandGroup{}
 	for _, w := range order {
 		if w.Count <= 0 {
 			continue
 		}
-		key := requirements(w.Spec)
+		key := requirementsKey(w.Spec)
 		g := byNeed[key]
 		if g == nil {
-			g = &group{spec: w.Spec, target: w.Target}
+			g = &demandGroup{spec: w.Spec, target: w.Target}
 			byNeed[key] = g
-			out = append(out, g)
+			groups = append(groups, g)
 		}
 		g.Owners = append(g.Owners, w.Name)
 		g.Count += w.Count
 		if len(open) > 0 {
-			g.Fitting += try.settle(w, open)
+			g.Fitting += try.placeWaiting(w, open)
 		}
 	}
-	return out
+	return groups
 }
 
-// open are the container instances that take tasks.
-func (c *census) open() (out []string) {
-	for _, m := range c.members {
-		if m.counts && m.view != nil && m.view.Available() {
-			out = append(out, m.view.ID)
+// openInstances returns the group's container instances that take tasks.
+func openInstances(v *view) (ids []string) {
+	for _, m := range v.members {
+		if m.counts && m.node != nil && m.node.Available() {
+			ids = append(ids, m.node.ID)
 		}
 	}
-	return out
+	return ids
 }
 
-// requirements is the same text for tasks that need the same. Of tasks that may not share an instance with their like,
-// those of another owner are others.
-func requirements(s *placement.Spec) string {
+// requirementsKey is the same for specs that need the same.
+// Specs of different owners differ if a task may not share an instance with others of its owner.
+func requirementsKey(s *placement.Spec) string {
 	ports := slices.Clone(s.Ports)
 	slices.SortFunc(ports, func(a, b cluster.Port) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
@@ -132,66 +143,67 @@ func requirements(s *placement.Spec) string {
 	}
 	slices.Sort(rules)
 	owner := ""
-	if s.PerInstance > 0 || governed(s) {
+	if s.PerInstance > 0 || hasDomainRule(s) {
 		owner = s.Owner + " " + s.Group
 	}
 	return fmt.Sprintf("%+v %v %q %q %v %s", s.Needs, ports, slices.Sorted(slices.Values(s.Attributes)), rules, s.Loads, owner)
 }
 
-func governed(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
+func hasDomainRule(s *placement.Spec) bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
-// bound is the least number of instances that the group's tasks need beside the room there is.
-func (c *census) bound(g *group, big, small *blank) {
-	spec := *g.spec
+// bound computes the smallest number of instances that the group's tasks need besides the room that there is.
+func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
+	d, spec := g.Demand, *g.spec
 	spec.AllOrNothing = false
-	if governed(&spec) { // which domains new instances will be in is not known
+	if hasDomainRule(&spec) { // nobody knows which domains new instances will be in
 		spec.DomainPolicy, spec.PerInstance = "", 1
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}
-	if fits, why := small.holds(one); fits == 0 {
-		g.LeftOut = "not one fits an empty instance that has the least of everything that the group's instance types have"
+	if fits, why := smallest.capacityFor(one); fits == 0 {
+		d.LeftOut = "not one fits an empty instance that has the least of everything that the group's instance types have"
 		if why != nil {
-			g.LeftOut += ": " + reason(why)
+			d.LeftOut += ": " + rejection(why)
 		}
-		c.leaveOut(g)
-		return
+		return d
 	}
 	all := one
-	all.Count = g.Count
+	all.Count = d.Count
 	var why *cluster.Diagnosis
-	g.PerInstance, why = big.holds(all)
+	d.PerInstance, why = largest.capacityFor(all)
 	if why != nil {
-		g.Limit = reason(why)
+		d.Limit = rejection(why)
 	}
-	if rest := g.Count - g.Fitting; rest > 0 && g.PerInstance > 0 {
-		g.Instances = (rest + g.PerInstance - 1) / g.PerInstance
+	if rest := d.Count - d.Fitting; rest > 0 && d.PerInstance > 0 {
+		d.Instances = (rest + d.PerInstance - 1) / d.PerInstance
 	}
+	return d
 }
 
-// reason is the one rejection of the diagnosis in words, without its count.
-func reason(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Rejected[0].String(), "1 ") }
+// rejection describes the one rejection of a diagnosis, without its count.
+func rejection(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Rejected[0].String(), "1 ") }
 
-func (c *census) leaveOut(g *group) {
-	for _, owner := range g.Owners {
-		c.event(owner, "left out "+c.Provider.Name+" "+owner, fmt.Sprintf(
-			"(%s) tasks are left out when capacity provider %s is scaled out: %s.", owner, c.Provider.Name, g.LeftOut))
+func leftOutEvents(v *view, d Demand) (events []Event) {
+	for _, owner := range d.Owners {
+		events = append(events, Event{Owner: owner, Topic: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
+			"(%s) tasks are left out when capacity provider %s is scaled out: %s.", owner, v.Provider.Name, d.LeftOut)})
 	}
+	return events
 }
 
-// String is the demand in words: "12 tasks of service web need 3 instances, 5 fit on one at most (insufficient CPU ...)".
+// String describes the demand: "12 tasks of service web need 3 instances, 5 fit on one at most (insufficient CPU ...)".
 func (d *Demand) String() string {
-	whose := strings.Join(d.Owners, ", ")
+	owners := strings.Join(d.Owners, ", ")
 	switch {
 	case d.LeftOut != "":
-		return fmt.Sprintf("%s of %s: left out, as %s", counted(d.Count, "task"), whose, d.LeftOut)
+		return fmt.Sprintf("%s of %s: left out, as %s", pluralize(d.Count, "task"), owners, d.LeftOut)
 	case d.Instances == 0:
-		return fmt.Sprintf("%s of %s: there is room, which placement has yet to come to", counted(d.Count, "task"), whose)
+		return fmt.Sprintf("%s of %s: there is room, which placement has yet to come to", pluralize(d.Count, "task"), owners)
 	}
 	rest, verb := d.Count-d.Fitting, "need"
 	if rest == 1 {
 		verb = "needs"
 	}
-	out := fmt.Sprintf("%s of %s %s %s", counted(rest, "task"), whose, verb, counted(d.Instances, "instance"))
+	out := fmt.Sprintf("%s of %s %s %s", pluralize(rest, "task"), owners, verb, pluralize(d.Instances, "instance"))
 	if d.PerInstance == 0 {
 		return out + " at least, as none is known yet"
 	}
@@ -202,9 +214,15 @@ func (d *Demand) String() string {
 	return out
 }
 
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// LimitExceeded is what ECS says of tasks that would wait while too many already do (C4).
+const LimitExceeded = "The tasks provisioning capacity limit was exceeded."
+
+// Admit returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already do and at
+// most limit may (C4). If that is not all of them, it also fails with a ClientException in ECS's words.
+func Admit(waiting, requested, limit int) (int, error) {
+	admitted := max(0, min(requested, limit-waiting))
+	if admitted < requested {
+		return admitted, cluster.Errorf(cluster.CodeClient, LimitExceeded)
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return admitted, nil
 }

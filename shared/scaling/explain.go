@@ -4,77 +4,60 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"berth/shared/cluster"
 )
 
-// maxNamed is how many tasks a sentence names.
-const maxNamed = 3
-
-// explain says of each instance why it stays, or that it may go.
-func (c *census) explain() {
-	for _, m := range c.members {
-		v := Verdict{EC2InstanceID: m.ID, Why: c.verdict(m)}
-		if m.view != nil {
-			v.Instance = m.view.ID
-		}
-		c.out.Instances = append(c.out.Instances, v)
+// explainInstances says of each instance why it stays, or that it may go.
+// Hold says why no instance without tasks is taken away now.
+func explainInstances(v *view, hold string, why reasons) (verdicts []Verdict) {
+	for _, m := range v.members {
+		verdicts = append(verdicts, m.verdict(explainInstance(v, m, hold, why[m.ID])))
 	}
+	return verdicts
 }
 
-func (c *census) verdict(m *member) string {
-	switch {
-	case !m.Running() && !m.Launching():
-		return "the group does not count it: it is " + m.Lifecycle
-	case !c.settings.Enabled:
-		return c.out.Why
+func (m *member) verdict(why string) Verdict {
+	out := Verdict{EC2InstanceID: m.ID, Why: why}
+	if m.node != nil {
+		out.Instance = m.node.ID
+	}
+	return out
+}
+
+// notCounted says why the group does not count an instance; empty if it does.
+func notCounted(m *member) string {
+	if m.Running() || m.Launching() {
+		return ""
+	}
+	return "the group does not count it: it is " + m.Lifecycle
+}
+
+func explainInstance(v *view, m *member, hold, reason string) string {
+	switch why := notCounted(m); {
+	case why != "":
+		return why
 	case m.foreign != "":
-		return cmp.Or(m.obstacle, m.foreign)
-	case m.view == nil && !m.lost():
-		return fmt.Sprintf("it was launched at %s and has yet to register", stamp(m.launched))
+		return cmp.Or(reason, m.foreign)
+	case m.node == nil && !m.neverRegistered():
+		return fmt.Sprintf("it was launched at %s and has yet to register", formatTime(m.launchedAt))
 	case len(m.load) > 0:
-		return strings.TrimSuffix(fmt.Sprintf("it runs %s; %s", c.tasks(m), m.obstacle), "; ")
-	case m.obstacle != "":
-		return m.obstacle
+		return strings.TrimSuffix(fmt.Sprintf("it runs %s; %s", m.describeLoad(), reason), "; ")
+	case reason != "":
+		return reason
 	}
 	state := "it has no task but daemons'"
 	switch {
-	case m.lost():
+	case m.neverRegistered():
 		state = "it never registered with the cluster"
-	case len(m.view.Tasks) == 0:
+	case len(m.node.Tasks) == 0:
 		state = "it has no task"
 	}
-	if !m.Running() {
+	switch {
+	case !m.Running():
 		return state + "; the group is still launching it"
+	case v.isTakeable(m) || !v.Provider.Protection && !m.Protected:
+		return state + "; " + hold
+	case m.isWarming && v.Provider.Protection:
+		return fmt.Sprintf("%s; it is protected from scale-in while it warms up, until %s", state, formatTime(m.launchedAt.Add(v.settings.Warmup)))
 	}
-	if !c.takeable(m) && (c.Provider.Protection || m.Protected) {
-		return state + "; it is protected from scale-in" + c.because(m)
-	}
-	return state + "; " + c.hold
-}
-
-func (c *census) because(m *member) string {
-	if m.warming && c.Provider.Protection {
-		return fmt.Sprintf(" while it warms up, until %s", stamp(m.launched.Add(c.settings.Warmup)))
-	}
-	return ", and not by Berth"
-}
-
-// tasks names the instance's tasks: "2 non-daemon tasks (t1 of service web, t2)".
-func (c *census) tasks(m *member) string {
-	var names []string
-	for _, t := range m.load[:min(len(m.load), maxNamed)] {
-		name := t.ID
-		if t.Service != "" {
-			name += " of service " + t.Service
-		}
-		if t.Status() != cluster.TaskRunning {
-			name += " (" + string(t.Status()) + ")"
-		}
-		names = append(names, name)
-	}
-	if more := len(m.load) - maxNamed; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return fmt.Sprintf("%s (%s)", counted(len(m.load), "non-daemon task"), strings.Join(names, ", "))
+	return state + "; it is protected from scale-in, and not by Berth"
 }

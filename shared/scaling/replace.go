@@ -9,90 +9,108 @@ import (
 	"berth/shared/cluster"
 )
 
-// patience is how long an instance has to register before it counts as empty: its warm-up, and never less than ECS's own.
-func (c *census) patience() time.Duration {
-	return max(c.settings.Warmup, cluster.DefaultScaling.Warmup)
+// replacementPlan is what becomes of instances that never registered.
+type replacementPlan struct {
+	replace, silent []string
+	lastReplaced    time.Time
+	events          []Event
+	reasons         reasons
 }
 
-// replaces reports whether instances that never registered are replaced, so that the group needs none beside them. While
-// its nodes are upgraded they are not.
-func (c *census) replaces() bool { return c.settings.ReplaceUnregistered && !c.Upgrading }
+// replacesUnregistered reports whether instances that never registered are replaced, so that the group needs none beside
+// them. While its nodes are upgraded they are not.
+func (v *view) replacesUnregistered() bool { return v.settings.ReplaceUnregistered && !v.Upgrading }
 
-// replace has instances terminated and launched anew that never registered, where that is set, as far as the group has too few
-// without them. What is not needed is left to the scale-in. In the time that an instance has to register no more are replaced than
-// may be taken in a minute (C5), one at least: who launches what never works should not do it faster. Never is one replaced that
-// is protected from scale-in, that was not seen to come while the cluster had the provider, or that another cluster has.
-func (c *census) replace() {
-	short := c.within(c.want(c.out.Needed)) - (c.running - c.gone)
-	left := min(short, max(1, c.running*c.settings.Share/100))
-	if !c.settings.ReplaceUnregistered {
-		short, left = 0, 0
+// planReplacement terminates instances that never registered, if that is enabled, so that the group launches others (C5).
+//
+// It replaces only as many as the group lacks without them; the rest is left to the scale-in. Within the time that an
+// instance has to register, no more are replaced than may be taken in a minute: a group whose instances never work must not
+// launch them faster. An instance is never replaced if it is protected from scale-in, was not seen to come while the
+// cluster had the provider, or belongs to another cluster.
+func planReplacement(v *view, metric Metric) replacementPlan {
+	p := replacementPlan{lastReplaced: v.History.LastReplaced, reasons: reasons{}}
+	short := v.clampToLimits(v.desiredFor(metric.Needed)) - (v.running - v.unregistered)
+	if !v.settings.ReplaceUnregistered {
+		short = 0
 	}
-	why := ""
-	switch since := c.Now.Sub(c.next.LastReplaced); {
-	case c.Upgrading:
-		why = "the group's nodes are being upgraded"
-	case !c.next.LastReplaced.IsZero() && since < c.patience():
-		why = fmt.Sprintf("others were replaced at %s, and %s have to pass", stamp(c.next.LastReplaced), c.patience())
-	}
+	left, postponed := min(short, max(1, v.running*v.settings.Share/100)), v.replacementPostponed()
 	var replaced []*member
-	for _, m := range c.members {
-		switch age := c.Now.Sub(m.launched); {
+	for _, m := range v.members {
+		switch age := v.Now.Sub(m.launchedAt); {
 		case m.foreign != "":
-			m.obstacle = m.foreign + ": it counts as used, and is left alone"
-			c.event("", "not of the provider "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s: %s.", c.Provider.Name, m.ID, m.obstacle))
-		case !m.lost():
-		case m.Running() && !m.Protected && left > 0 && why == "" && min(age, c.Now.Sub(m.silent)) >= c.patience():
+			p.reasons[m.ID] = m.foreign + ": it counts as used, and is left alone"
+			p.events = append(p.events, v.providerEvent("not of the provider "+m.ID, "instance %s: %s.", m.ID, p.reasons[m.ID]))
+		case !m.neverRegistered():
+		case left > 0 && postponed == "" && v.isReplaceable(m):
 			left--
 			replaced = append(replaced, m)
-			m.obstacle = "it never registered with the cluster: it is replaced"
+			p.reasons[m.ID] = "it never registered with the cluster: it is replaced"
 		default:
-			c.out.Silent = append(c.out.Silent, m.ID)
+			p.silent = append(p.silent, m.ID)
 			switch {
-			case short > 0 && why != "":
-				m.obstacle = "it never registered with the cluster, and is not replaced yet: " + why
+			case short > 0 && postponed != "":
+				p.reasons[m.ID] = "it never registered with the cluster, and is not replaced yet: " + postponed
 			case short > 0 && m.Protected:
-				m.obstacle = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
+				p.reasons[m.ID] = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
 			}
-			c.event("", "never registered "+m.ID, fmt.Sprintf("(capacity provider %s) instance %s has not registered with the cluster %s after it was launched: %s.",
-				c.Provider.Name, m.ID, age.Truncate(time.Second), c.fate()))
+			p.events = append(p.events, v.providerEvent("never registered "+m.ID,
+				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID, age.Truncate(time.Second), v.unregisteredFate()))
 		}
 	}
-	c.tellReplaced(replaced)
+	if len(replaced) > 0 {
+		for _, m := range replaced {
+			p.replace, p.silent = append(p.replace, m.ID), append(p.silent, m.ID)
+		}
+		p.lastReplaced = v.Now
+		p.events = append(p.events, v.replacementEvents(p.replace)...)
+	}
+	return p
 }
 
-// fate is what becomes of an instance that has not registered in time.
-func (c *census) fate() string {
-	if c.settings.ReplaceUnregistered {
+// replacementPostponed says why no instance is replaced now; empty if some may be.
+func (v *view) replacementPostponed() string {
+	switch last := v.History.LastReplaced; {
+	case v.Upgrading:
+		return "the group's nodes are being upgraded"
+	case !last.IsZero() && v.Now.Sub(last) < v.registrationTimeout():
+		return fmt.Sprintf("others were replaced at %s, and %s have to pass", formatTime(last), v.registrationTimeout())
+	}
+	return ""
+}
+
+func (v *view) isReplaceable(m *member) bool {
+	age := min(v.Now.Sub(m.launchedAt), v.Now.Sub(m.firstSeen))
+	return m.Running() && !m.Protected && age >= v.registrationTimeout()
+}
+
+// unregisteredFate says what becomes of an instance that has not registered in time.
+func (v *view) unregisteredFate() string {
+	if v.settings.ReplaceUnregistered {
 		return "it counts as empty, and is replaced while tasks wait"
 	}
-	return "while tasks wait the group is to have another beside it, else it counts as empty; with the tag " + cluster.TagReplaceUnregistered + " it would be replaced"
+	return "while tasks wait the group is to have another beside it, else it counts as empty; with the tag " +
+		cluster.TagReplaceUnregistered + " it would be replaced"
 }
 
-// tellReplaced says which instances are replaced: to the operator, and to those whose tasks wait.
-func (c *census) tellReplaced(replaced []*member) {
-	if len(replaced) == 0 {
-		return
-	}
-	c.next.LastReplaced = c.Now
-	var names []string
-	for _, m := range replaced {
-		c.out.Replace, c.out.Silent = append(c.out.Replace, m.ID), append(c.out.Silent, m.ID)
-		if len(names) < maxNamed {
-			names = append(names, m.ID)
-		}
+// replacementEvents tells the operator, and those whose tasks wait, which instances are replaced.
+func (v *view) replacementEvents(replaced []string) []Event {
+	verb := "are"
+	if len(replaced) == 1 {
+		verb = "is"
 	}
 	text := fmt.Sprintf("%s of capacity provider %s did not register with the cluster within %s, and %s replaced: %s",
-		counted(len(replaced), "instance"), c.Provider.Name, c.patience(), map[bool]string{true: "is", false: "are"}[len(replaced) == 1], strings.Join(names, ", "))
-	if more := len(replaced) - len(names); more > 0 {
+		pluralize(len(replaced), "instance"), v.Provider.Name, v.registrationTimeout(), verb,
+		strings.Join(replaced[:min(len(replaced), maxNamed)], ", "))
+	if more := len(replaced) - maxNamed; more > 0 {
 		text += fmt.Sprintf(", %d more", more)
 	}
-	c.done("", text+".")
-	var owners []string
-	for _, w := range c.Waiting {
-		if w.Count > 0 && !slices.Contains(owners, w.Name) {
-			owners = append(owners, w.Name)
-			c.done(w.Name, fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text))
+	events := []Event{{Message: text + ".", Done: true}}
+	var told []string
+	for _, w := range v.Waiting {
+		if w.Count > 0 && !slices.Contains(told, w.Name) {
+			told = append(told, w.Name)
+			events = append(events, Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), Done: true})
 		}
 	}
+	return events
 }

@@ -6,222 +6,166 @@ import (
 	"time"
 )
 
-// fromZero is the metric where tasks wait and no instance runs: it has the group start two (C3).
-const fromZero = 200
+// sizing is the desired capacity, and what it depends on.
+type sizing struct {
+	desired int
+	why     string
+	// hold is why an instance without tasks is not taken away now, or that it may be.
+	hold            string
+	low             lowCount
+	lastOut, lastIn time.Time
+	events          []Event
+}
 
-// measure works out the metric: how many instances are needed (M) of those that run (N), in percent (C1). Needed are those
-// that are not empty, and what waiting tasks need beside those there are: then the empty ones, too, as they were of no help, and
-// those that have not registered in time, unless they are replaced: the group is to have others beside them, up to its maximum.
-// Nothing needed and nothing running is the neutral value, the target: 100 would have a group with a lower target start
-// instances, find them empty, take them away, and so on (C8).
-func (c *census) measure() {
-	c.demands()
-	n := c.running
-	m := n
-	if c.replaces() {
-		m -= c.gone
-	}
-	if !c.waits() {
-		m = n - c.empties()
-	}
-	m += c.add
-	c.out.Published, c.out.Needed, c.out.Running = true, m, n
+// lowCount is how many minutes in a row the metric has been below the target, and the last minute that was counted.
+type lowCount struct {
+	Low    int
+	Minute time.Time
+}
+
+// computeSize decides on the desired capacity: up at once, down slowly.
+func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
+	target := v.settings.Target
+	s := sizing{desired: v.Group.Desired, lastOut: v.History.LastOut, lastIn: v.History.LastIn}
+	s.low = countLowMinutes(v, m.isBelowTarget(target) && !v.settings.TargetTracking)
 	switch {
-	case n > 0:
-		c.out.Reservation = float64(m) * 100 / float64(n)
-	case m > 0:
-		c.out.Reservation = fromZero
+	case v.settings.TargetTracking:
+		s.hold = "a target tracking policy sizes the group"
+	case v.running == 0 && m.Needed > 0, m.exceedsTarget(target):
+		s.hold = fmt.Sprintf("more are needed: %d where %d run", v.desiredFor(m.Needed), v.running)
+		return scaleOut(v, d, m, drains, s)
+	case m.isBelowTarget(target):
+		s = scaleIn(v, m, s)
 	default:
-		c.out.Reservation = float64(c.settings.Target)
+		s.hold = fmt.Sprintf("the group is as it should be: %s", m.describe(target))
 	}
-	if c.Upgrading && c.settings.TargetTracking { // the update's new nodes are empty at first, and the policy must not take any
-		c.out.Reservation = max(c.out.Reservation, float64(c.settings.Target))
-	}
+	s.why = s.hold
+	return s
 }
 
-// waits reports whether tasks wait that count: for instances, or for placement to come to them.
-func (c *census) waits() bool {
-	for _, d := range c.out.Demands {
-		if d.Fitting > 0 || d.Instances > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// want is the least desired capacity at which so many needed instances are no more than the target of it.
-func (c *census) want(needed int) int {
-	return (needed*100 + c.settings.Target - 1) / c.settings.Target
-}
-
-// within is n within the group's minimum and maximum, which are never changed (C7).
-func (c *census) within(n int) int { return max(c.Group.Min, min(n, c.Group.Max)) }
-
-// size decides on the desired capacity: up at once, down slowly.
-func (c *census) size() {
-	m, n, target := c.out.Needed, c.running, c.settings.Target
-	low := m*100 < target*n
-	c.count(low && !c.settings.TargetTracking)
+// countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is looked at. After a gap the
+// count starts again, because nobody knows what was in between.
+func countLowMinutes(v *view, isLow bool) lowCount {
+	c, minute := lowCount{v.History.Low, v.History.Minute}, v.Now.Truncate(time.Minute)
+	passed := minute.Sub(c.Minute)
 	switch {
-	case c.settings.TargetTracking:
-		c.hold = "a target tracking policy sizes the group"
-		c.out.Why = c.hold
-	case n == 0 && m > 0, m*100 > target*n:
-		c.hold = fmt.Sprintf("more are needed: %d where %d run", c.want(m), n)
-		c.grow()
-	case low:
-		c.shrink()
-		c.out.Why = c.hold
-	default:
-		c.hold = fmt.Sprintf("the group is as it should be: %s", c.ratio())
-		c.out.Why = c.hold
+	case !isLow || v.Upgrading:
+		return lowCount{}
+	case c.Low > 0 && passed <= 0:
+		return c
+	case passed > 2*time.Minute || c.Low == 0:
+		return lowCount{1, minute}
 	}
+	return lowCount{c.Low + 1, minute}
 }
 
-func (c *census) ratio() string {
-	return fmt.Sprintf("%d needed of %d running, %d %% are to be in use", c.out.Needed, c.running, c.settings.Target)
-}
-
-// count takes in the minute's datapoint (C5). The minute counts once, however often it is looked at; after a gap the count
-// begins anew, as nobody knows what was in between.
-func (c *census) count(low bool) {
-	h, minute := &c.next, c.Now.Truncate(time.Minute)
-	passed := minute.Sub(h.Minute)
-	if !low || c.Upgrading {
-		h.Low, h.Minute = 0, time.Time{}
-		return
-	}
-	switch {
-	case h.Low > 0 && passed <= 0:
-		return
-	case passed > 2*time.Minute || h.Low == 0:
-		h.Low = 1
-	default:
-		h.Low++
-	}
-	h.Minute = minute
-}
-
-// grow raises the desired capacity to what is needed, from zero to two instances, by no more than the largest step. An
-// instance in its warm-up blocks it (C3).
-func (c *census) grow() {
-	current := c.Group.Desired
-	want := c.want(c.out.Needed)
-	if c.running == 0 {
+// scaleOut raises the desired capacity to what is needed, by no more than the largest step, and from zero to two instances.
+// An instance in its warm-up blocks it (C3).
+func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizing {
+	current := v.Group.Desired
+	want := v.desiredFor(m.Needed)
+	if v.running == 0 {
 		want = 2
 	}
-	goal := min(c.within(want), max(current, c.Group.Min)+c.settings.MaxStep)
-	restored := c.endDrains("more instances are needed")
+	goal := min(v.clampToLimits(want), max(current, v.Group.Min)+v.settings.MaxStep)
+	restored := drains.cancelAll(v, "more instances are needed")
 	switch {
-	case restored && c.waits():
-		c.out.Why = fmt.Sprintf("%d instances are needed; first those that were being emptied take tasks again", want)
-	case goal <= current && want > c.Group.Max && current >= c.Group.Max:
-		c.out.Why = fmt.Sprintf("%d instances are needed, and the group is at its maximum of %d", want, c.Group.Max)
-		c.event("", "at maximum", fmt.Sprintf("(capacity provider %s) %s. %s", c.Provider.Name, c.out.Why, c.ask()))
-		c.hinders("at maximum")
+	case restored && d.hasWaiting():
+		s.why = fmt.Sprintf("%d instances are needed; first those that were being emptied take tasks again", want)
+	case goal <= current && want > v.Group.Max && current >= v.Group.Max:
+		s.why = fmt.Sprintf("%d instances are needed, and the group is at its maximum of %d", want, v.Group.Max)
+		s.events = append(s.events, v.providerEvent("at maximum", "%s. %s", s.why, describeNeed(v, d, m)))
+		s.events = append(s.events, waitingEvents(v, d, "at maximum", s.why)...)
 	case goal <= current:
-		c.out.Why = fmt.Sprintf("the group is on its way to %d instances", current)
-	case c.asked() && c.Now.Sub(c.next.LastOut) < c.settings.Warmup:
-		c.out.Why = fmt.Sprintf("%d instances are needed; those asked for at %s have yet to be launched, and block scaling out", want, stamp(c.next.LastOut))
-		c.hinders("warms up")
-	case len(c.warming) > 0:
-		first := c.warming[0]
-		c.out.Why = fmt.Sprintf("%d instances are needed; instance %s warms up until %s and blocks scaling out",
-			want, first.ID, stamp(first.launched.Add(c.settings.Warmup)))
-		c.hinders("warms up")
+		s.why = fmt.Sprintf("the group is on its way to %d instances", current)
+	case v.countLaunched() < current && v.Now.Sub(s.lastOut) < v.settings.Warmup:
+		s.why = fmt.Sprintf("%d instances are needed; those asked for at %s have yet to be launched, and block scaling out",
+			want, formatTime(s.lastOut))
+		s.events = waitingEvents(v, d, "warms up", s.why)
+	case len(v.warming) > 0:
+		first := v.warming[0]
+		s.why = fmt.Sprintf("%d instances are needed; instance %s warms up until %s and blocks scaling out",
+			want, first.ID, formatTime(first.launchedAt.Add(v.settings.Warmup)))
+		s.events = waitingEvents(v, d, "warms up", s.why)
 	default:
-		c.out.Desired, c.next.LastOut = goal, c.Now
-		c.out.Why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, c.ask()))
-		c.done("", fmt.Sprintf("(capacity provider %s) %s", c.Provider.Name, c.out.Why))
+		s.desired, s.lastOut = goal, v.Now
+		s.why = strings.TrimSpace(fmt.Sprintf("desired capacity from %d to %d. %s", current, goal, describeNeed(v, d, m)))
+		s.events = append(s.events, doneEvent(v.providerEvent("", "%s", s.why)))
 	}
+	return s
 }
 
-// hinders tells those whose tasks wait for instances why there are no more of them.
-func (c *census) hinders(topic string) {
+// doneEvent makes an event one that is true only once the decision is carried out.
+func doneEvent(e Event) Event {
+	e.Done = true
+	return e
+}
+
+// waitingEvents tells the owners of waiting tasks why there are no more instances.
+func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
 	told := map[string]bool{}
-	for _, d := range c.out.Demands {
-		for _, owner := range d.Owners {
-			if d.LeftOut != "" || d.Instances == 0 || told[owner] {
+	for _, demand := range d.demands {
+		for _, owner := range demand.Owners {
+			if demand.LeftOut != "" || demand.Instances == 0 || told[owner] {
 				continue
 			}
 			told[owner] = true
-			c.event(owner, topic+" "+owner, fmt.Sprintf("(%s) tasks wait for capacity provider %s: %s.", owner, c.Provider.Name, c.out.Why))
+			events = append(events, Event{Owner: owner, Topic: topic + " " + owner, Message: fmt.Sprintf(
+				"(%s) tasks wait for capacity provider %s: %s.", owner, v.Provider.Name, why)})
 		}
 	}
+	return events
 }
 
-// asked reports whether the group has yet to launch instances that its desired capacity counts.
-func (c *census) asked() bool { return c.launched() < c.Group.Desired }
-
-// launched is how many instances the group has, those included that are being launched.
-func (c *census) launched() (n int) {
-	for _, m := range c.members {
-		if m.Running() || m.Launching() {
-			n++
+// describeNeed says what the waiting tasks need, or that free instances are wanted.
+func describeNeed(v *view, d demandPlan, m Metric) string {
+	var needs []string
+	for _, demand := range d.demands {
+		if demand.LeftOut == "" && demand.Instances > 0 {
+			needs = append(needs, demand.String()+".")
 		}
 	}
-	return n
+	if len(needs) == 0 {
+		return m.describe(v.settings.Target) + "."
+	}
+	return strings.Join(needs, " ")
 }
 
-// ask says what the waiting tasks need, or that free instances are wanted.
-func (c *census) ask() string {
-	var out []string
-	for _, d := range c.out.Demands {
-		if d.LeftOut == "" && d.Instances > 0 {
-			out = append(out, d.String()+".")
-		}
-	}
-	if len(out) == 0 {
-		return c.ratio() + "."
-	}
-	return strings.Join(out, " ")
-}
-
-// shrink lowers the desired capacity by what may go in a minute (C5), if nothing stands against it (C8). c.hold says what
-// does, or what is done.
-func (c *census) shrink() {
-	s, current := &c.settings, c.Group.Desired
-	goal := c.within(c.want(c.out.Needed))
-	next := max(goal, current-c.step(), c.launched()-c.takeables())
-	since := c.Now.Sub(c.next.LastOut)
+// scaleIn lowers the desired capacity by what may go in a minute (C5), unless something forbids it (C8).
+// Hold says what does, or what is done.
+func scaleIn(v *view, m Metric, s sizing) sizing {
+	set, current := &v.settings, v.Group.Desired
+	goal := v.clampToLimits(v.desiredFor(m.Needed))
+	next := max(goal, current-v.maxRemovals(), v.countLaunched()-v.countMembers(v.isTakeable))
 	switch {
-	case c.Upgrading:
-		c.hold = "the group's nodes are being upgraded"
-	case goal >= current && c.Group.Min >= current:
-		c.hold = fmt.Sprintf("the group is at its minimum of %d", c.Group.Min)
+	case v.Upgrading:
+		s.hold = "the group's nodes are being upgraded"
+	case goal >= current && v.Group.Min >= current:
+		s.hold = fmt.Sprintf("the group is at its minimum of %d", v.Group.Min)
 	case goal >= current:
-		c.hold = fmt.Sprintf("free instances are wanted: %s", c.ratio())
-	case c.next.Low < s.Datapoints:
-		c.hold = fmt.Sprintf("the metric has been low for %s of %d", counted(c.next.Low, "minute"), s.Datapoints)
-	case !c.next.LastOut.IsZero() && since < s.Cooldown:
-		c.hold = fmt.Sprintf("the group was scaled out at %s, and %s have to pass", stamp(c.next.LastOut), s.Cooldown)
-	case sameMinute(c.next.LastIn, c.Now):
-		c.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", s.Share)
+		s.hold = fmt.Sprintf("free instances are wanted: %s", m.describe(set.Target))
+	case s.low.Low < set.Datapoints:
+		s.hold = fmt.Sprintf("the metric has been low for %s of %d", pluralize(s.low.Low, "minute"), set.Datapoints)
+	case v.isCoolingDown(s.lastOut):
+		s.hold = v.cooldownReason(s.lastOut)
+	case isSameMinute(s.lastIn, v.Now):
+		s.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", set.Share)
 	case next >= current:
-		c.hold = "every instance without tasks is protected from scale-in"
-	case c.exposed():
-		c.hold = "instances without protection from scale-in are to be noted first"
+		s.hold = "every instance without tasks is protected from scale-in"
+	case v.hasUnnoted():
+		s.hold = "instances without protection from scale-in are to be noted first"
 	default:
-		c.out.Desired, c.next.LastIn = next, c.Now
-		c.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, c.ratio())
-		c.done("", fmt.Sprintf("(capacity provider %s) %s.", c.Provider.Name, c.hold))
+		s.desired, s.lastIn = next, v.Now
+		s.hold = fmt.Sprintf("desired capacity from %d to %d: %s", current, next, m.describe(set.Target))
+		s.events = append(s.events, doneEvent(v.providerEvent("", "%s.", s.hold)))
 	}
+	return s
 }
 
-// step is how many instances may go in a minute (C5).
-func (c *census) step() int { return max(1, c.Group.Desired*c.settings.Share/100) }
-
-func (c *census) takeables() (n int) {
-	for _, m := range c.members {
-		if c.takeable(m) {
-			n++
-		}
-	}
-	return n
+func (v *view) isCoolingDown(lastOut time.Time) bool {
+	return !lastOut.IsZero() && v.Now.Sub(lastOut) < v.settings.Cooldown
 }
 
-func sameMinute(a, b time.Time) bool {
-	return a.Truncate(time.Minute).Equal(b.Truncate(time.Minute))
+func (v *view) cooldownReason(lastOut time.Time) string {
+	return fmt.Sprintf("the group was scaled out at %s, and %s have to pass", formatTime(lastOut), v.settings.Cooldown)
 }
-
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

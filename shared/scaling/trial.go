@@ -10,22 +10,22 @@ import (
 	"berth/shared/state"
 )
 
-// trial is what is tried on a snapshot: tasks that are not there, instances that do not drain. It is taken back.
+// trial is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not drain.
 type trial struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
 	steps  []trialStep
 }
 
-// trialStep is one row tried; was is the instance's row before.
+// trialStep is one row that was put into the snapshot, with the instance's row before.
 type trialStep struct {
 	row state.Row
 	was *cluster.Instance
 }
 
-// task has one more task of the spec on the instance. It takes the place of the task old, which stays where it is until
-// then; nil for none.
-func (t *trial) task(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
+// addTask puts one more task of the spec on an instance. It will replace the task old, which stays where it is until then;
+// nil for none.
+func (t *trial) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
 	next := &cluster.Task{
 		Head: cluster.Head{Rev: 1}, ID: fmt.Sprintf("trial-%d", len(t.steps)), Owner: spec.Owner, Group: spec.Group, Needs: spec.Needs,
 		Ports: spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
@@ -43,7 +43,7 @@ func (t *trial) task(spec *placement.Spec, at placement.Placement, old *cluster.
 	t.steps = append(t.steps, trialStep{row: next})
 }
 
-// find is where placement would put one more of the tasks that may be moved; why is that it would nowhere.
+// find returns where placement would put one more of the tasks that may be moved, or why it has no room for it.
 func (t *trial) find(of placement.Mover) (at placement.Placement, why *cluster.Diagnosis) {
 	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {
@@ -52,7 +52,7 @@ func (t *trial) find(of placement.Mover) (at placement.Placement, why *cluster.D
 	return found.Placed[0], nil
 }
 
-// drain has the instance DRAINING.
+// drain makes an instance DRAINING.
 func (t *trial) drain(v *snapshot.InstanceView) {
 	if v.Status == cluster.InstanceDraining {
 		return
@@ -77,23 +77,23 @@ func (t *trial) undo(n int) {
 	}
 }
 
-// settle places as many tasks as have room now, on the instances named or any where none are, and returns how many.
-func (t *trial) settle(w Waiting, instances []string) int {
+// placeWaiting places as many waiting tasks as have room on the instances, and returns how many.
+func (t *trial) placeWaiting(w Waiting, instances []string) int {
 	placed := t.engine.Place(placement.Request{
 		Spec: w.Spec, Count: w.Count, Target: w.Target, Instances: instances, Unexplained: true,
 	}).Placed
 	for _, p := range placed {
-		t.task(w.Spec, p, nil)
+		t.addTask(w.Spec, p, nil)
 	}
 	return len(placed)
 }
 
-// harder has tasks first that find room less easily.
-func harder(a, b cluster.Resources) int {
+// compareNeeds orders what needs more first, because it finds room less easily.
+func compareNeeds(a, b cluster.Resources) int {
 	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Memory, a.Memory))
 }
 
-// hardest has tasks first that find room less easily, and else in order of id.
-func hardest(a, b *cluster.Task) int {
-	return cmp.Or(harder(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID))
+// compareHardest orders tasks that need more first, and then by id.
+func compareHardest(a, b *cluster.Task) int {
+	return cmp.Or(compareNeeds(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID))
 }

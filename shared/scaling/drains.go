@@ -1,0 +1,165 @@
+package scaling
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+const (
+	// emptyTimeout is how long an instance that is drained may take to become empty.
+	emptyTimeout = 15 * time.Minute
+	// spareTime is how long an instance that did not become empty is left alone.
+	spareTime = time.Hour
+	// drainingTimeout is how long an instance may take to become DRAINING.
+	drainingTimeout = 2 * time.Minute
+)
+
+// drainPlan is what becomes of the instances that consolidation is emptying.
+//
+// A drain ends in one of two ways: the instance is terminated or gone, or it takes tasks again (Ended) because it did not
+// become empty or is needed. Then it is Over, and counts for the disruption budget only, until it is forgotten.
+type drainPlan struct {
+	drains []cluster.Drain
+	// spared are instances that are left alone, with the end of that time.
+	spared map[string]time.Time
+	// drain and undrain are container instances to make DRAINING, or ACTIVE again.
+	drain, undrain []string
+	// reasons are those of all steps of the decision: consolidation leaves an instance alone that has one already.
+	reasons reasons
+}
+
+// resumeDrains takes up the drains that are remembered: instances that must take tasks again are made ACTIVE until they are,
+// and drains that are over for long enough are forgotten.
+func resumeDrains(v *view) *drainPlan {
+	p := &drainPlan{reasons: reasons{}, drains: slices.DeleteFunc(slices.Clone(v.History.Drains), func(d cluster.Drain) bool {
+		return d.Over && v.Now.Sub(d.At) >= v.settings.Consolidation.Window
+	})}
+	for id, until := range v.History.Spared {
+		if until.After(v.Now) {
+			p.spare(id, until)
+		}
+	}
+	for n := range p.drains {
+		d := &p.drains[n]
+		if d.Over || !d.Ended {
+			continue
+		}
+		m := v.memberOf(d.Instance)
+		if m == nil || !m.counts || m.node.Status != cluster.InstanceDraining || v.isUpgraded(m) {
+			d.Over = true
+			continue
+		}
+		p.undrain = append(p.undrain, d.Instance)
+		p.reasons[m.ID] = "it is to take tasks again"
+	}
+	return p
+}
+
+// isUpgraded reports whether an update of the group's nodes has marked the instance. The update drains and ends it.
+func (v *view) isUpgraded(m *member) bool {
+	_, marked := m.node.Attributes[cluster.AttributeUnschedulable]
+	return v.Upgrading && marked
+}
+
+// cancelAll lets all instances that are being emptied take tasks again, and reports whether there were any.
+func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
+	for n := range p.drains {
+		d := &p.drains[n]
+		switch m := v.memberOf(d.Instance); {
+		case d.Ended || d.Over || m == nil || !m.counts:
+		case v.isUpgraded(m):
+			d.Over = true
+		default:
+			p.cancel(d, m, why)
+			cancelled = true
+		}
+	}
+	return cancelled
+}
+
+// cancel lets an instance take tasks again, whether or not it is seen as DRAINING yet.
+func (p *drainPlan) cancel(d *cluster.Drain, m *member, why string) {
+	d.Ended = true
+	p.undrain = append(p.undrain, d.Instance)
+	p.reasons[m.ID] = "it takes tasks again: " + why
+}
+
+func (p *drainPlan) spare(instance string, until time.Time) {
+	if p.spared == nil {
+		p.spared = map[string]time.Time{}
+	}
+	p.spared[instance] = until
+}
+
+// begin drains an instance.
+func (p *drainPlan) begin(instance string, now time.Time) {
+	p.drain = append(p.drain, instance)
+	p.drains = append(p.drains, cluster.Drain{Instance: instance, At: now})
+}
+
+// terminations is what advancing the drains comes to.
+type terminations struct {
+	// desired is the desired capacity with what is terminated taken off.
+	desired   int
+	terminate []string
+	why       string
+	lastIn    time.Time
+	events    []Event
+}
+
+// advanceDrains terminates the instances that are empty, and lets those that take too long take tasks again.
+func advanceDrains(v *view, m Metric, s sizing, p *drainPlan) terminations {
+	if off := v.consolidationOff(); off != "" {
+		p.cancelAll(v, off)
+	}
+	t := terminations{desired: s.desired, lastIn: s.lastIn}
+	for n := range p.drains {
+		if d := &p.drains[n]; !d.Over && !d.Ended {
+			t = advanceDrain(v, m, d, p, t)
+		}
+	}
+	return t
+}
+
+func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t terminations) terminations {
+	m, age := v.memberOf(d.Instance), v.Now.Sub(d.At)
+	if m == nil || !m.counts {
+		d.Over = true
+		return t
+	}
+	isDraining := m.node.Status == cluster.InstanceDraining
+	switch {
+	case !isDraining && age < drainingTimeout:
+		p.drain = append(p.drain, d.Instance)
+		p.reasons[m.ID] = "it is being drained"
+	case !isDraining:
+		d.Over = true
+		p.spare(d.Instance, v.Now.Add(spareTime))
+	case !m.isEmpty() && age < emptyTimeout:
+		p.reasons[m.ID] = fmt.Sprintf("it has been drained since %s, and waits for them to leave", formatTime(d.At))
+	case !m.isEmpty():
+		p.cancel(d, m, fmt.Sprintf("it was not empty after %s, but has %s", emptyTimeout, m.describeLoad()))
+		p.spare(d.Instance, v.Now.Add(spareTime))
+		t.events = append(t.events, v.providerEvent("", "instance %s: %s.", m.ID, p.reasons[m.ID]))
+	case isScalingIn(v, t), isSameMinute(v.History.LastIn, v.Now), len(t.terminate) >= v.maxRemovals():
+		p.reasons[m.ID] = "it is emptied, and goes once the scale-in of this minute is over"
+	case t.desired-1 < v.Group.Min || v.desiredFor(metric.Needed) > t.desired-1:
+		p.cancel(d, m, "it is wanted as a free instance")
+		p.spare(d.Instance, v.Now.Add(spareTime))
+	case !v.isTakeable(m):
+		p.reasons[m.ID] = "it is protected from scale-in"
+	default:
+		t.terminate = append(t.terminate, m.ID)
+		t.desired--
+		t.lastIn = v.Now
+		p.reasons[m.ID] = "its tasks run elsewhere: terminated"
+		t.why = fmt.Sprintf("desired capacity from %d to %d: emptied instances go", v.Group.Desired, t.desired)
+	}
+	return t
+}
+
+// isScalingIn reports whether the desired capacity changes for another reason than terminations.
+func isScalingIn(v *view, t terminations) bool { return t.desired != v.Group.Desired-len(t.terminate) }

@@ -1,0 +1,74 @@
+package scaling
+
+import "slices"
+
+// protectionPlan is which instances must be protected from scale-in, and which no longer (C6).
+type protectionPlan struct {
+	protect, release []string // EC2 instances
+	note, forget     []string // container instances
+	// protecting reports that some instances may be protected that must be released when protection ends.
+	protecting bool
+	reasons    reasons
+}
+
+// planProtection protects instances before their first task that is not a daemon's starts, and releases them when none is
+// left (C6). Instances in their warm-up stay as they were launched, because tasks are about to come.
+//
+// A release takes two decisions. The first one notes on the container instance that the group may take it. The next one
+// releases it if it is still without tasks. So whoever places a task there in between knows that it must be protected first.
+func planProtection(v *view) protectionPlan {
+	if !v.Provider.Protection {
+		return endProtection(v)
+	}
+	p := protectionPlan{protecting: true, reasons: reasons{}}
+	for _, m := range v.members {
+		switch {
+		case !m.Running(): // Auto Scaling refuses to change it
+		case len(m.load) > 0 && !m.Protected:
+			p.protect = append(p.protect, m.ID)
+		case !m.isEmpty() || m.isWarming && m.Protected:
+		case !v.isNoted(m):
+			p.note = append(p.note, m.node.ID)
+			p.reasons[m.ID] = "it is about to be released from protection"
+		case m.Protected:
+			p.release = append(p.release, m.ID)
+		}
+	}
+	return p
+}
+
+// endProtection releases all instances once, when protection is no longer Berth's. What somebody protects later stays so.
+func endProtection(v *view) (p protectionPlan) {
+	for _, m := range v.members {
+		if m.node != nil && m.node.ReleasedIn != "" {
+			p.forget = append(p.forget, m.node.ID)
+		}
+		if v.History.Protecting && m.Running() && m.Protected {
+			p.release = append(p.release, m.ID)
+			p.protecting = true // until they are seen without
+		}
+	}
+	return p
+}
+
+// isNoted reports whether it is recorded that the group may take the instance. One that has not registered gets no task.
+func (v *view) isNoted(m *member) bool { return m.node == nil || m.node.ReleasedIn == v.Group.Name }
+
+// isTakeable reports whether the group may take the instance in a scale-in without ending a task: it is empty, and it is not
+// protected or this decision releases it.
+func (v *view) isTakeable(m *member) bool {
+	switch {
+	case !m.Running() || !m.isEmpty():
+		return false
+	case !v.Provider.Protection:
+		return !m.Protected
+	}
+	return v.isNoted(m) && (!m.Protected || !m.isWarming)
+}
+
+// hasUnnoted reports whether the group could take an instance for which nobody noted that it may.
+func (v *view) hasUnnoted() bool {
+	return v.Provider.Protection && slices.ContainsFunc(v.members, func(m *member) bool {
+		return m.Running() && !m.Protected && !v.isNoted(m) && len(m.load) == 0
+	})
+}
