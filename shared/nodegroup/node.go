@@ -3,6 +3,7 @@ package nodegroup
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"berth/shared/cluster"
 )
@@ -16,6 +17,18 @@ const (
 	Pending               // being launched
 	Terminating           // leaving the group in any way
 )
+
+// LifecycleOf returns the lifecycle of an instance with a LifecycleState of Auto Scaling.
+// Instances that leave the group in any way, such as to Standby, are Terminating.
+func LifecycleOf(state string) Lifecycle {
+	switch {
+	case state == "InService":
+		return InService
+	case strings.HasPrefix(state, "Pending"):
+		return Pending
+	}
+	return Terminating
+}
 
 // Instance is a member of the Auto Scaling group.
 type Instance struct {
@@ -110,35 +123,4 @@ func (i *Instance) countTasks(is func(Task) bool) (n int) {
 		}
 	}
 	return n
-}
-
-// The labels that a node has as attributes once it is up to date.
-// The last two are only in node groups with a launch template of the user's own.
-const (
-	LabelImage          = "eks.amazonaws.com/nodegroup-image"
-	LabelNodeGroup      = "eks.amazonaws.com/nodegroup"
-	LabelSourceTemplate = "eks.amazonaws.com/sourceLaunchTemplateId"
-	LabelSourceVersion  = "eks.amazonaws.com/sourceLaunchTemplateVersion"
-)
-
-// Labels returns the labels of nodes that have an update's target (N2).
-func Labels(u *cluster.Update) map[string]string {
-	labels := map[string]string{LabelImage: u.Target.Image, LabelNodeGroup: u.NodeGroup}
-	if u.Target.SourceTemplate != "" {
-		labels[LabelSourceTemplate], labels[LabelSourceVersion] = u.Target.SourceTemplate, u.Target.SourceVersion
-	}
-	return labels
-}
-
-// hasLabels reports whether the node has all of the labels.
-func (i *Instance) hasLabels(labels map[string]string) bool {
-	if i.Row == nil {
-		return false
-	}
-	for k, v := range labels {
-		if i.Row.Attributes[k] != v {
-			return false
-		}
-	}
-	return true
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler/nodegroupupgrade"
 	"berth/shared/nodegroup"
 	"berth/shared/snapshot"
 )
@@ -70,7 +69,7 @@ func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *
 	if before != nil {
 		out.old = before.old
 	} else {
-		out.old = nodegroup.Order(u, nodegroupupgrade.NodesOf(auto, rowsOf(snap), u.LookedAt))
+		out.old = nodegroup.Order(u, nodegroup.NodesOf(auto, rowsOf(snap), u.LookedAt))
 	}
 	out.Old, out.Replaced = len(out.old), len(out.old)
 	for _, i := range auto.Instances {

@@ -10,7 +10,6 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
-	"berth/shared/handler/nodegroupupgrade"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/scaling"
@@ -104,7 +103,7 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	if auto == nil {
 		return nil, fmt.Errorf("node group %s: there is no Auto Scaling group %s any more", g.Name, g.AutoScalingGroup)
 	}
-	nodes := nodegroupupgrade.NodesOf(auto, rowsOf(snap), now)
+	nodes := nodegroup.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
 	order := nodegroup.Order(u, nodes)

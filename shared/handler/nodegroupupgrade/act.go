@@ -6,242 +6,196 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
-	"berth/shared/handler/api"
 	"berth/shared/nodegroup"
 	"berth/shared/observe"
 	"berth/shared/state"
 )
 
-// templateOf reads ID:VERSION.
-func templateOf(s string) cluster.TemplateRef {
-	id, version, _ := strings.Cut(s, ":")
-	return cluster.TemplateRef{ID: id, Version: version}
+// execution carries out the actions of one update, whose row is written.
+type execution struct {
+	*Handler
+	group  *cluster.NodeGroup
+	update *cluster.Update
+	// seen are the group's sizes that the actions were decided on, current what they are after those carried out so far.
+	seen, current cluster.Sizes
 }
 
-// act does what an update wants done, its row being written. What fails for now is done at the next look; what is refused
-// for good ends the update's way forward.
-func (n *Handler) act(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, actions []nodegroup.Action, sizes cluster.Sizes) error {
+// run carries out the actions. What fails for now is tried again the next minute; what is refused for good makes the update
+// fail.
+func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
 	var failed []error
 	var last *cluster.UpdateError
 	refusals := map[string]string{} // of single nodes
-	seen := sizes                   // and what this has made of them
 	for _, a := range actions {
-		// Somebody else may have taken the update further since: what it then wants, this must not undo.
-		now, err := n.row(ctx, g, g.Update)
-		if err != nil || now == nil || now.Rev != u.Rev {
+		// Somebody else may have taken the update further since. What it wants now, this must not undo.
+		now, err := readUpdate(ctx, e.State, e.group, e.group.Update)
+		if err != nil || now == nil || now.Rev != e.update.Rev {
 			return errors.Join(append(failed, err)...)
 		}
-		err = n.do(ctx, g, u, a, &seen)
-		why := refusedFor(g, a, err)
-		if why != nil && u.Phase != cluster.PhaseRestore {
-			return errors.Join(append(failed, n.refused(ctx, g, u, *why, &sizes))...)
+		err = e.carryOut(ctx, a)
+		refused := nodegroup.ActionError(e.group.AutoScalingGroup, a, err)
+		if refused != nil && e.update.Phase != cluster.PhaseRestore {
+			return errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
-		last = cmp.Or(why, last)
-		if e := cluster.ForGood(err); e != nil && a.Instance != "" {
-			refusals[a.Instance] = fmt.Sprintf("%s: %s", e.Code, e.Message)
+		last = cmp.Or(refused, last)
+		if why := cluster.ForGood(err); why != nil && a.Instance != "" {
+			refusals[a.Instance] = fmt.Sprintf("%s: %s", why.Code, why.Message)
 		}
 		failed = append(failed, cluster.Wrap(err, "%s", a))
 	}
 	if last != nil {
-		failed = append(failed, n.refused(ctx, g, u, *last, &sizes))
+		failed = append(failed, e.failUpdate(ctx, e.group, e.update, *last, &e.seen))
 	} else {
-		failed = append(failed, n.note(ctx, u, refusals))
+		failed = append(failed, e.recordRefusals(ctx, refusals))
 	}
 	return errors.Join(failed...)
 }
 
-// note writes why single nodes were refused what was wanted of them, once.
-func (n *Handler) note(ctx context.Context, u *cluster.Update, refusals map[string]string) error {
-	noted := nodegroup.Refuse(u, refusals)
-	if noted == u {
+// recordRefusals writes why changes of single nodes were refused, once.
+func (e *execution) recordRefusals(ctx context.Context, refusals map[string]string) error {
+	next := nodegroup.Refuse(e.update, refusals)
+	if next == e.update {
 		return nil
 	}
-	noted.Rev = u.Rev + 1
-	_, err := n.State.Write(ctx, state.Write{Put: noted})
+	next.Rev = e.update.Rev + 1
+	_, err := e.State.Write(ctx, state.Write{Put: next})
 	return state.IgnoreConflict(err)
 }
 
-func (n *Handler) do(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, seen *cluster.Sizes) error {
+func (e *execution) carryOut(ctx context.Context, a nodegroup.Action) error {
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
-		return n.createTemplate(ctx, g, u)
+		return e.createTemplate(ctx)
 	case nodegroup.UseTemplate:
-		return n.Updates.UseTemplate(ctx, g.AutoScalingGroup, a.Template)
+		return e.Updates.UseTemplate(ctx, e.group.AutoScalingGroup, a.Template)
 	case nodegroup.Resize:
-		return n.resize(ctx, g.AutoScalingGroup, a, seen)
+		return e.resize(ctx, a)
 	case nodegroup.Terminate:
-		return n.terminate(ctx, g, u, a, seen)
+		return e.terminate(ctx, a)
 	case nodegroup.StopTasks:
-		return n.stop(ctx, g.Cluster, u, a)
+		return e.stopTasks(ctx, a)
 	}
-	return n.change(ctx, g.Cluster, u, a)
+	return e.changeNode(ctx, a)
 }
 
-// change is an action on a container instance; the state learns of it without waiting for ECS's event.
-func (n *Handler) change(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) (err error) {
+// changeNode changes a container instance, and reads it at once so that the state does not wait for ECS's event.
+func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err error) {
 	switch a.Kind {
 	case nodegroup.Mark:
-		err = n.Hosts.PutAttribute(ctx, clusterName, a.Node, cluster.AttributeUnschedulable, u.ID)
+		err = e.Hosts.PutAttribute(ctx, e.group.Cluster, a.Node, cluster.AttributeUnschedulable, e.update.ID)
 	case nodegroup.Clear:
-		err = n.Hosts.RemoveAttribute(ctx, clusterName, a.Node, cluster.AttributeUnschedulable)
+		err = e.Hosts.RemoveAttribute(ctx, e.group.Cluster, a.Node, cluster.AttributeUnschedulable)
 	case nodegroup.Drain:
-		err = n.ECS.DrainInstance(ctx, clusterName, a.Node)
+		err = e.ECS.DrainInstance(ctx, e.group.Cluster, a.Node)
 	case nodegroup.Activate:
-		err = n.Hosts.ActivateInstance(ctx, clusterName, a.Node)
+		err = e.Hosts.ActivateInstance(ctx, e.group.Cluster, a.Node)
 	default:
 		return fmt.Errorf("unknown action %s", a.Kind)
 	}
 	if err != nil {
 		return err
 	}
-	return n.api().InstancesChanged(ctx, clusterName, []string{a.Node})
+	return e.api().InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
 }
 
-func (n *Handler) observer() *observe.Observer {
-	return &observe.Observer{State: n.State, Now: n.Clock.Now(), Settings: n.Settings, Log: handler.Logger(n.Log)}
-}
-
-func (n *Handler) api() *api.Handler {
-	return &api.Handler{State: n.State, ECS: n.ECS, Clock: n.Clock, Settings: n.Settings, Log: n.Log}
-}
-
-// createTemplate makes the launch template version of an update's target, of what the group launches now or of the user's
-// own template.
-func (n *Handler) createTemplate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) error {
-	groups, err := n.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+// createTemplate makes the launch template version of the update's target, from what the group launches now or from the
+// user's own template.
+func (e *execution) createTemplate(ctx context.Context) error {
+	groups, err := e.Auto.DescribeGroups(ctx, []string{e.group.AutoScalingGroup})
 	if err != nil || len(groups) == 0 {
 		return err
 	}
-	from, err := n.source(ctx, u, groups[0])
+	from, err := baseTemplate(ctx, e.Templates, e.update, groups[0])
 	if err != nil {
 		return err
 	}
-	version := cluster.NewTemplateVersion{Template: from.ID, From: from, Description: nodegroup.TemplateName(u, from.ID+":"+from.Version), Image: u.Target.Image}
-	if u.Target.SourceTemplate != "" {
-		version.From = cluster.TemplateRef{ID: u.Target.SourceTemplate, Version: u.Target.SourceVersion}
+	target := e.update.Target
+	version := cluster.NewTemplateVersion{
+		Template: from.ID, From: from, Image: target.Image,
+		Description: nodegroup.TemplateName(e.update, from.ID+":"+from.Version),
 	}
-	_, err = n.Templates.CreateVersion(ctx, version)
+	if target.SourceTemplate != "" {
+		version.From = cluster.TemplateRef{ID: target.SourceTemplate, Version: target.SourceVersion}
+	}
+	_, err = e.Templates.CreateVersion(ctx, version)
 	return err
 }
 
-// source is the version that a group launched when the update began, by number: what $Default is may change, and EC2 makes a
-// version of one with a number only (EC2 API reference, CreateLaunchTemplateVersion).
-func (n *Handler) source(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup) (cluster.TemplateRef, error) {
-	ref := templateOf(cmp.Or(u.OriginalTemplate, auto.Template))
-	if _, err := strconv.Atoi(ref.Version); err == nil {
-		return ref, nil
-	}
-	lt, err := n.Templates.LaunchTemplate(ctx, ref)
-	if err != nil {
-		return ref, fmt.Errorf("describing the launch template: %w", err)
-	}
-	ref.Version = strconv.FormatInt(lt.Version, 10)
-	return ref, nil
-}
-
-// undisturbed is a group as it is now; nil where its sizes are not those any more that an action was decided on: what somebody
-// else has made of them since, the next look sees.
-func (n *Handler) undisturbed(ctx context.Context, group string, seen cluster.Sizes) (*cluster.AutoScalingGroup, error) {
-	groups, err := n.Auto.DescribeGroups(ctx, []string{group})
-	if err != nil || len(groups) == 0 || sizesOf(groups[0]) != seen {
-		return nil, cluster.Wrap(err, "describing Auto Scaling group %s again", group)
+// describeUnchanged returns the group as it is now. It returns nil if its sizes are not those any more that the action was
+// decided on: the next minute sees what somebody else has made of them.
+func (e *execution) describeUnchanged(ctx context.Context) (*cluster.AutoScalingGroup, error) {
+	name := e.group.AutoScalingGroup
+	groups, err := e.Auto.DescribeGroups(ctx, []string{name})
+	if err != nil || len(groups) == 0 || sizesOf(groups[0]) != e.current {
+		return nil, cluster.Wrap(err, "describing Auto Scaling group %s again", name)
 	}
 	return groups[0], nil
 }
 
-func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
-	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
-}
-
-// resize sets what is to change of maximum and desired capacity. The rest is not sent, so that it stays what others make of it.
-func (n *Handler) resize(ctx context.Context, group string, a nodegroup.Action, seen *cluster.Sizes) error {
-	if auto, err := n.undisturbed(ctx, group, *seen); err != nil || auto == nil {
+// resize sets what changes of the maximum and the desired capacity. The rest is not sent, so that it stays as others set it.
+func (e *execution) resize(ctx context.Context, a nodegroup.Action) error {
+	if auto, err := e.describeUnchanged(ctx); err != nil || auto == nil {
 		return err
 	}
-	var c cluster.SizesChange
-	if a.Max != seen.Max {
-		c.Max = &a.Max
+	var change cluster.SizesChange
+	if a.Max != e.current.Max {
+		change.Max = &a.Max
 	}
-	if a.Desired != seen.Desired {
-		c.Desired = &a.Desired
+	if a.Desired != e.current.Desired {
+		change.Desired = &a.Desired
 	}
-	err := n.Updates.SetSizes(ctx, group, c)
+	err := e.Updates.SetSizes(ctx, e.group.AutoScalingGroup, change)
 	if err == nil {
-		seen.Max, seen.Desired = a.Max, a.Desired
+		e.current.Max, e.current.Desired = a.Max, a.Desired
 	}
 	return err
 }
 
-// terminate terminates an instance that is in the group and not on its way out already: twice would lower the desired capacity
-// twice. One that is to have no tasks and has some after all goes once they have left.
-func (n *Handler) terminate(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, a nodegroup.Action, seen *cluster.Sizes) error {
+// terminate terminates an instance that is in the group and not leaving it yet: doing it twice would lower the desired
+// capacity twice. One that must have no tasks and has some after all is terminated once they have left.
+func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
 	if a.Node != "" {
-		if empty, err := n.empty(ctx, g.Cluster, a.Node, u.Waits.Cordon); err != nil || !empty {
+		if empty, err := e.isEmpty(ctx, a.Node); err != nil || !empty {
 			return err
 		}
 	}
-	auto, err := n.undisturbed(ctx, g.AutoScalingGroup, *seen)
+	auto, err := e.describeUnchanged(ctx)
 	if err != nil || auto == nil || !slices.ContainsFunc(auto.Instances, func(i cluster.GroupInstance) bool {
-		return i.ID == a.Instance && lifecycle(i.Lifecycle) != nodegroup.Terminating
+		return i.ID == a.Instance && nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.Terminating
 	}) {
 		return err
 	}
-	err = n.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
+	err = e.Auto.TerminateInstance(ctx, a.Instance, a.Decrement)
 	if err == nil && a.Decrement {
-		seen.Desired--
+		e.current.Desired--
 	}
 	return err
 }
 
-// empty reports whether, by what ECS says, a node has had no task for so long (N4).
-func (n *Handler) empty(ctx context.Context, clusterName, node string, since time.Duration) (bool, error) {
-	if busy, err := n.observer().Unheard(ctx, n.ECS, clusterName, node); err != nil || busy {
+// isEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
+func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
+	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings, Log: handler.Logger(e.Log)}
+	if busy, err := observer.Unheard(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
 		return false, err
 	}
 	empty := true
-	err := observe.EachTask(ctx, n.ECS, cluster.TaskFilter{Cluster: clusterName, Instance: node, Desired: cluster.TaskStopped}, func(t cluster.ECSTask) error {
-		empty = empty && t.Last == cluster.TaskStopped && n.Clock.Now().Sub(t.Stopped) >= since
+	stopped := cluster.TaskFilter{Cluster: e.group.Cluster, Instance: node, Desired: cluster.TaskStopped}
+	err := observe.EachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
+		empty = empty && t.Last == cluster.TaskStopped && e.Clock.Now().Sub(t.Stopped) >= e.update.Waits.Cordon
 		return nil
 	})
 	return empty, err
 }
 
-// stop stops tasks by force, through the outbox as any other stop.
-func (n *Handler) stop(ctx context.Context, clusterName string, u *cluster.Update, a nodegroup.Action) error {
+// stopTasks stops tasks by force, through the outbox like any other stop.
+func (e *execution) stopTasks(ctx context.Context, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := n.api().StopKnownTask(ctx, clusterName, id, "The node is replaced by update "+u.ID); err != nil {
+		if _, err := e.api().StopKnownTask(ctx, e.group.Cluster, id, "The node is replaced by update "+e.update.ID); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// refusedFor is the error that an update ends with where an action was refused for good; nil where it is tried again. Of
-// single nodes only a lack of rights is for good: they may have gone meanwhile.
-func refusedFor(g *cluster.NodeGroup, a nodegroup.Action, err error) *cluster.UpdateError {
-	why := cluster.ForGood(err)
-	if why == nil || a.Instance != "" && !cluster.Denies(why.Code) {
-		return nil
-	}
-	out := updateError(why, cmp.Or(a.Instance, a.Template, g.AutoScalingGroup))
-	out.Message = fmt.Sprintf("%s: %s", a, out.Message)
-	return &out
-}
-
-// updateError is a refusal as an update's error, in EKS's codes, with the resource that it is about.
-func updateError(why *cluster.Error, resource string) cluster.UpdateError {
-	out := cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s", why.Code, why.Message)}
-	if cluster.Denies(why.Code) {
-		out.Code = cluster.UpdateAccessDenied
-	}
-	if resource != "" {
-		out.Resources = []string{resource}
-	}
-	return out
 }

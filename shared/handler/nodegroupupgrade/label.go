@@ -14,9 +14,9 @@ import (
 	"berth/shared/state"
 )
 
-// tend labels the nodes of ACTIVE node groups that lack a label, as those that were there before the node group, and those that
-// were scaled out since. It asks Auto Scaling once for all groups, and goes on only for nodes that lack one.
-func (n *Handler) tend(ctx context.Context, clusterName string, active []*cluster.NodeGroup) error {
+// labelActiveGroups labels the nodes of ACTIVE node groups that lack a label: those that were there before the node group,
+// and those that were launched since. It asks Auto Scaling once for all groups.
+func (h *Handler) labelActiveGroups(ctx context.Context, clusterName string, active []*cluster.NodeGroup) error {
 	var names []string
 	for _, g := range active {
 		names = append(names, g.AutoScalingGroup)
@@ -24,42 +24,44 @@ func (n *Handler) tend(ctx context.Context, clusterName string, active []*cluste
 	if len(names) == 0 {
 		return nil
 	}
-	found, err := n.Auto.DescribeGroups(ctx, names)
+	found, err := h.Auto.DescribeGroups(ctx, names)
 	if err != nil {
 		return fmt.Errorf("describing the Auto Scaling groups of node groups: %w", err)
 	}
-	world := newNodeWorld()
-	if err := n.read(ctx, world, clusterName, state.PrefixInstance); err != nil {
+	rows := nodegroup.NewRows()
+	if err := h.readRows(ctx, rows, clusterName, state.PrefixInstance); err != nil {
 		return err
 	}
 	var failed []error
 	for _, g := range active {
 		for _, auto := range found {
 			if auto.Name == g.AutoScalingGroup {
-				failed = append(failed, cluster.Wrap(n.labelBare(ctx, g, auto, world), "labelling the nodes of node group %s", g.Name))
+				failed = append(failed, cluster.Wrap(h.labelGroup(ctx, g, auto, rows), "labelling the nodes of node group %s", g.Name))
 			}
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// labelBare labels the nodes of a group that lack a label. A refusal for good is of one node.
-func (n *Handler) labelBare(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, world *nodeWorld) error {
-	last := sync.OnceValues(func() (*cluster.Update, error) { return n.row(ctx, g, g.Update) })
+// labelGroup labels the nodes of a group that lack a label. A permanent refusal concerns one node only.
+func (h *Handler) labelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows) error {
+	lastUpdate := sync.OnceValues(func() (*cluster.Update, error) { return readUpdate(ctx, h.State, g, g.Update) })
 	for _, i := range auto.Instances {
-		row := world.instances[i.ID]
-		if lifecycle(i.Lifecycle) != nodegroup.InService || row == nil || !row.Available() || !bare(g, row) {
+		node := rows.Instance(i.ID)
+		if nodegroup.LifecycleOf(i.Lifecycle) != nodegroup.InService || node == nil || !node.Available() || !nodegroup.LacksLabels(g, node) {
 			continue
 		}
-		labels, err := groupLabels(g), error(nil)
-		if row.Attributes[nodegroup.LabelImage] == "" {
-			err = n.describe(ctx, g, last, i.Template, labels)
+		labels, err := nodegroup.GroupLabels(g), error(nil)
+		if node.Attributes[nodegroup.LabelImage] == "" {
+			var made map[string]string
+			made, err = h.templateLabels(ctx, g, lastUpdate, i.Template)
+			maps.Copy(labels, made)
 		}
 		if err == nil {
-			err = n.give(ctx, g.Cluster, row, labels)
+			err = h.putLabels(ctx, g.Cluster, node, labels)
 		}
 		if cluster.ForGood(err) != nil {
-			handler.Logger(n.Log).Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
+			handler.Logger(h.Log).Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
 		}
@@ -67,70 +69,59 @@ func (n *Handler) labelBare(ctx context.Context, g *cluster.NodeGroup, auto *clu
 	return nil
 }
 
-// bare reports whether a node lacks a label.
-func bare(g *cluster.NodeGroup, row *cluster.Instance) bool {
-	return row.Attributes[nodegroup.LabelImage] == "" || !labelled(row, groupLabels(g))
-}
-
-// describe adds the labels that say what a node is made of: those of the last update where that has made the node's launch
-// template version, else the image that the version names. The group's own may be another by now.
-func (n *Handler) describe(ctx context.Context, g *cluster.NodeGroup, last func() (*cluster.Update, error), template string, labels map[string]string) error {
-	u, err := last()
+// templateLabels returns the labels that say what a node was made of, see [nodegroup.LabelsOfTemplate].
+func (h *Handler) templateLabels(
+	ctx context.Context, g *cluster.NodeGroup, lastUpdate func() (*cluster.Update, error), template string,
+) (map[string]string, error) {
+	last, err := lastUpdate()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	made := &cluster.Update{NodeGroup: g.Name}
-	if u != nil && u.Template == template {
-		made.Target = u.Target
-	} else if made.Target.Image, err = n.image(ctx, template); err != nil {
-		return err
+	image := ""
+	if !nodegroup.IsMadeBy(last, template) {
+		if image, err = h.images.get(ctx, h.Templates, template); err != nil {
+			return nil, err
+		}
 	}
-	if t := g.Target; t.SourceTemplate != "" && template == t.SourceTemplate+":"+t.SourceVersion {
-		made.Target.SourceTemplate, made.Target.SourceVersion = t.SourceTemplate, t.SourceVersion
-	}
-	maps.Copy(labels, nodegroup.Labels(made))
-	return nil
+	return nodegroup.LabelsOfTemplate(g, last, template, image), nil
 }
 
-// image is the one that a launch template version names; empty where the version is gone, or names a parameter, which is of
-// another image by and by. It is asked for once.
-func (n *Handler) image(ctx context.Context, template string) (string, error) {
-	if image, known := n.images[template]; known || template == "" {
+// imageCache has the images of launch template versions, which never change.
+type imageCache map[string]string
+
+// get returns the image that a launch template version names. It is empty if the version is gone, or names a parameter: that
+// may stand for another image later.
+func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates, template string) (string, error) {
+	if image, known := (*c)[template]; known || template == "" {
 		return image, nil
 	}
 	image := ""
-	lt, err := n.Templates.LaunchTemplate(ctx, templateOf(template))
+	lt, err := templates.LaunchTemplate(ctx, nodegroup.ParseTemplate(template))
 	switch why := cluster.ForGood(err); {
-	case err == nil && imageID(lt.Image):
+	case err == nil && nodegroup.IsImageID(lt.Image):
 		image = lt.Image
 	case err != nil && (why == nil || cluster.Denies(why.Code)):
 		return "", fmt.Errorf("describing launch template %s: %w", template, err)
 	}
-	if n.images == nil {
-		n.images = map[string]string{}
+	if *c == nil {
+		*c = imageCache{}
 	}
-	n.images[template] = image
+	(*c)[template] = image
 	return image, nil
 }
 
-// groupLabels are those that all nodes of a node group have.
-func groupLabels(g *cluster.NodeGroup) map[string]string {
-	labels := map[string]string{}
-	maps.Copy(labels, g.Labels)
-	labels[nodegroup.LabelNodeGroup] = g.Name
-	return labels
-}
-
-// label gives the labels of the target, and the node group's own, to nodes made from the update's launch template version that
-// lack them: they are Ready with that.
-func (n *Handler) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance) error {
-	labels := groupLabels(g)
+// labelUpdated labels the nodes that were made from the update's launch template version and lack a label of its target or of
+// the node group. That makes them Ready, in the instances as well.
+func (h *Handler) labelUpdated(
+	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance,
+) error {
+	labels := nodegroup.GroupLabels(g)
 	maps.Copy(labels, nodegroup.Labels(u))
 	for k, i := range instances {
-		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() || labelled(i.Row, labels) {
+		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() || nodegroup.HasAttributes(i.Row, labels) {
 			continue
 		}
-		if err := n.give(ctx, g.Cluster, i.Row, labels); err != nil {
+		if err := h.putLabels(ctx, g.Cluster, i.Row, labels); err != nil {
 			return fmt.Errorf("labelling node %s: %w", i.ID, err)
 		}
 		row := *i.Row
@@ -142,30 +133,21 @@ func (n *Handler) label(ctx context.Context, g *cluster.NodeGroup, u *cluster.Up
 	return nil
 }
 
-// give puts those labels on a node that it lacks, that of the image last: a node that has it needs no more that say what it is. The state learns
-// of them without waiting for ECS's event.
-func (n *Handler) give(ctx context.Context, clusterName string, row *cluster.Instance, labels map[string]string) error {
+// putLabels gives a node the labels that it lacks, the image's last: a node that has that one lacks none. It reads the node
+// at once, so that the state does not wait for ECS's event.
+func (h *Handler) putLabels(ctx context.Context, clusterName string, node *cluster.Instance, labels map[string]string) error {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(name string) bool { return name == nodegroup.LabelImage })
-	given := false
+	changed := false
 	for _, name := range append(names, nodegroup.LabelImage) {
-		if value := labels[name]; value != "" && row.Attributes[name] != value {
-			if err := n.Hosts.PutAttribute(ctx, clusterName, row.ID, name, value); err != nil {
+		if value := labels[name]; value != "" && node.Attributes[name] != value {
+			if err := h.Hosts.PutAttribute(ctx, clusterName, node.ID, name, value); err != nil {
 				return err
 			}
-			given = true
+			changed = true
 		}
 	}
-	if !given {
+	if !changed {
 		return nil
 	}
-	return n.api().InstancesChanged(ctx, clusterName, []string{row.ID})
-}
-
-func labelled(i *cluster.Instance, labels map[string]string) bool {
-	for k, v := range labels {
-		if got, ok := i.Attributes[k]; !ok || got != v {
-			return false
-		}
-	}
-	return true
+	return h.api().InstancesChanged(ctx, clusterName, []string{node.ID})
 }

@@ -1,0 +1,149 @@
+package nodegroupupgrade
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/nodegroup"
+	"berth/shared/state"
+)
+
+// createGroup completes a CREATING node group: it becomes ACTIVE, or CREATE_FAILED with an issue that says why.
+func (h *Handler) createGroup(ctx context.Context, g *cluster.NodeGroup) error {
+	next := *g
+	next.Rev++
+	issue, err := h.completeGroup(ctx, &next)
+	if err != nil {
+		return err
+	}
+	next.Status, next.Issues, next.ModifiedAt = cluster.NodeGroupActive, nil, h.Clock.Now()
+	if issue != nil {
+		next.Status, next.Issues = cluster.NodeGroupCreateFailed, []cluster.NodeGroupIssue{*issue}
+	}
+	_, err = h.State.Write(ctx, state.Write{Put: &next})
+	return state.IgnoreConflict(err)
+}
+
+// completeGroup sets the target and the sizes of a new node group.
+// An issue says why that is impossible, an error why it is not possible yet.
+func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*cluster.NodeGroupIssue, error) {
+	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return nodegroup.GroupIssue(err, g.AutoScalingGroup)
+	}
+	if issue := nodegroup.UnfitIssue(g.AutoScalingGroup, groups); issue != nil {
+		return issue, nil
+	}
+	auto := groups[0]
+	target, template := g.Target, cmp.Or(g.Target.SourceTemplate, g.Target.SourceName)
+	if template != "" {
+		target, err = customTarget(ctx, h.Templates, target)
+	} else {
+		ref := nodegroup.ParseTemplate(auto.Template)
+		template = ref.ID
+		target, err = regularTarget(ctx, h.Templates, target, ref)
+	}
+	if err != nil {
+		return nodegroup.TemplateIssue(err, template)
+	}
+	g.Target = target
+	if g.Sizes.Max == 0 {
+		g.Sizes = sizesOf(auto)
+		return nil, nil
+	}
+	change := cluster.SizesChange{Min: &g.Sizes.Min, Max: &g.Sizes.Max, Desired: &g.Sizes.Desired}
+	return nodegroup.GroupIssue(h.Updates.SetSizes(ctx, auto.Name, change), auto.Name)
+}
+
+// customTarget completes a target that a launch template version of the user's own stands for.
+func customTarget(ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
+	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	if err != nil {
+		return t, fmt.Errorf("describing the launch template: %w", err)
+	}
+	return nodegroup.FromTemplate(t, lt)
+}
+
+// regularTarget completes the target of a new node group without a launch template of the user's own.
+func regularTarget(
+	ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget, of cluster.TemplateRef,
+) (cluster.UpdateTarget, error) {
+	lt, err := templates.LaunchTemplate(ctx, of)
+	if err != nil {
+		return t, fmt.Errorf("describing the launch template: %w", err)
+	}
+	return nodegroup.RegularTarget(t, lt)
+}
+
+// updateConfig carries out an update of the sizes.
+func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error {
+	u, err := readUpdate(ctx, h.State, g, g.ConfigUpdate)
+	if err != nil {
+		return err
+	}
+	if u == nil || u.Sizes == nil {
+		return h.finishUpdate(ctx, g, nil)
+	}
+	ended, next := *u, *g
+	ended.EndedAt = h.Clock.Now()
+	sizes, err := h.resizeGroup(ctx, g, *u.Sizes)
+	if why := cluster.ForGood(err); why != nil {
+		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{nodegroup.RefusalError(why, g.AutoScalingGroup)}
+		return h.finishUpdate(ctx, &next, &ended)
+	}
+	if err != nil {
+		return err
+	}
+	ended.Status, next.Sizes, next.Config = cluster.UpdateSuccessful, sizes, u.Config
+	return h.finishUpdate(ctx, &next, &ended)
+}
+
+// resizeGroup gives the group its new sizes. The desired capacity stays as managed scaling has set it, unless the caller says
+// otherwise.
+func (h *Handler) resizeGroup(ctx context.Context, g *cluster.NodeGroup, c cluster.SizesChange) (s cluster.Sizes, err error) {
+	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return s, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
+	}
+	if len(groups) == 0 {
+		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group is not there any more")
+	}
+	auto := groups[0]
+	if s, err = c.Apply(sizesOf(auto)); err != nil {
+		return s, err
+	}
+	return s, cluster.Wrap(h.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)
+}
+
+// deleteGroup deletes the rows of a DELETING node group, its own last, so that what is left after a crash is found again.
+// It deletes its own row only as it was read: somebody may have made a node group of the same name since.
+func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
+	updates, err := h.State.List(ctx, state.Prefix(g.Cluster, state.PrefixUpdate+g.Name+"#"))
+	if err != nil {
+		return fmt.Errorf("listing its updates: %w", err)
+	}
+	row, err := h.State.Get(ctx, state.KeyOf(g))
+	if now, ok := row.(*cluster.NodeGroup); err != nil || !ok || now.ID != g.ID {
+		return cluster.Wrap(err, "reading it again")
+	}
+	for _, row := range updates {
+		key := state.KeyOf(row)
+		if _, err := h.State.Write(ctx, state.Write{Delete: &key}); err != nil {
+			return fmt.Errorf("deleting %s: %w", key.Sort, err)
+		}
+	}
+	writes, err := handler.LetGoOf(ctx, h.State, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
+		was = u.NodeGroup == g.Ref()
+		u.NodeGroup = cluster.NodeGroupRef{}
+		return was
+	})
+	if err != nil {
+		return err
+	}
+	key := state.KeyOf(g)
+	writes = append(writes, state.Write{Delete: &key, Rev: g.Rev})
+	return state.IgnoreConflict(h.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: writes}))
+}

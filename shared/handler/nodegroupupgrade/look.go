@@ -1,0 +1,216 @@
+package nodegroupupgrade
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/nodegroup"
+	"berth/shared/placement"
+	"berth/shared/scaling"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// observation is what an update is decided on.
+type observation struct {
+	group     nodegroup.Group
+	instances []nodegroup.Instance
+	isGone    bool // the Auto Scaling group was deleted
+}
+
+// sizes returns the group's sizes; nil if it was not seen.
+func (o *observation) sizes() *cluster.Sizes {
+	if o == nil {
+		return nil
+	}
+	return &o.group.Sizes
+}
+
+// observeGroup reads what an update is decided on. With an error it returns as much as was read.
+//
+// It also labels the nodes that were made by the update, or by an earlier one with its target. So users' own user data
+// needs no change.
+func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *cluster.Update) (*observation, error) {
+	groups, err := h.Auto.DescribeGroups(ctx, []string{g.AutoScalingGroup})
+	if err != nil {
+		return nil, fmt.Errorf("describing Auto Scaling group %s: %w", g.AutoScalingGroup, err)
+	}
+	if len(groups) == 0 {
+		return goneObservation(g, u), nil
+	}
+	auto := groups[0]
+	o := &observation{group: nodegroup.Group{Name: auto.Name, Sizes: sizesOf(auto), Zones: auto.Zones, Template: auto.Template}}
+	if auto.OwnTemplates && u.Phase != cluster.PhaseRestore {
+		return o, cluster.Errorf(cluster.CodeInvalidRequest, "%s", nodegroup.OwnTemplatesMessage(auto.Name))
+	}
+	if err := h.readLaunches(ctx, u, auto, &o.group); err != nil {
+		return o, err
+	}
+	rows, err := h.readCluster(ctx, g.Cluster)
+	if err != nil {
+		return o, err
+	}
+	if o.group.Growing, err = isGrowing(ctx, h.State, u, auto.Name, h.Clock); err != nil {
+		return o, err
+	}
+	o.group.Sick, o.group.Room = rows.Unhealthy(), roomCheck(ctx, h.State, g.Cluster)
+	if err := h.adoptUnknown(ctx, g.Cluster, auto, rows); err != nil {
+		return o, err
+	}
+	o.instances = rows.Members(auto)
+	err = h.labelUpdated(ctx, g, u, nodegroup.Template(u, o.group), o.instances)
+	if u.Phase == cluster.PhaseRestore && cluster.ForGood(err) != nil {
+		err = nil // restoring needs no labels
+	}
+	return o, err
+}
+
+// goneObservation is the observation of a group that was deleted: nothing is left to restore there.
+func goneObservation(g *cluster.NodeGroup, u *cluster.Update) *observation {
+	o := &observation{isGone: true, group: nodegroup.Group{Name: g.AutoScalingGroup, Template: u.OriginalTemplate}}
+	if u.Original != nil {
+		o.group.Sizes = *u.Original
+	}
+	return o
+}
+
+func sizesOf(g *cluster.AutoScalingGroup) cluster.Sizes {
+	return cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+}
+
+// readLaunches reads the launch template version that was made for the update, and the launches that failed.
+// An update that has failed needs neither.
+func (h *Handler) readLaunches(ctx context.Context, u *cluster.Update, auto *cluster.AutoScalingGroup, to *nodegroup.Group) error {
+	if u.Phase == cluster.PhaseRestore {
+		return nil
+	}
+	if u.Template == "" && u.Target.Image != "" {
+		from, err := baseTemplate(ctx, h.Templates, u, auto)
+		if err != nil {
+			return err
+		}
+		made, err := h.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateName(u, from.ID+":"+from.Version))
+		if err != nil {
+			return fmt.Errorf("looking for the launch template version: %w", err)
+		}
+		if made != nil {
+			to.Made = made.String()
+		}
+	}
+	failed, err := h.Updates.FailedLaunches(ctx, auto.Name, u.CreatedAt)
+	for _, f := range failed {
+		to.Failures = append(to.Failures, nodegroup.LaunchFailure{Zone: f.Zone, Code: f.Code, Message: f.Message})
+	}
+	return cluster.Wrap(err, "reading the activities of Auto Scaling group %s", auto.Name)
+}
+
+// baseTemplate returns the version that the group launched when the update began, by number: what $Default is may change,
+// and EC2 makes a version only from a numbered one (EC2 API reference, CreateLaunchTemplateVersion).
+func baseTemplate(ctx context.Context, templates handler.LaunchTemplates, u *cluster.Update, auto *cluster.AutoScalingGroup) (cluster.TemplateRef, error) {
+	ref := nodegroup.ParseTemplate(cmp.Or(u.OriginalTemplate, auto.Template))
+	if _, err := strconv.Atoi(ref.Version); err == nil {
+		return ref, nil
+	}
+	lt, err := templates.LaunchTemplate(ctx, ref)
+	if err != nil {
+		return ref, fmt.Errorf("describing the launch template: %w", err)
+	}
+	ref.Version = strconv.FormatInt(lt.Version, 10)
+	return ref, nil
+}
+
+// readCluster reads the rows of the cluster that an update depends on.
+//
+// Instances come last. If an agent is seen disconnected, the tasks that were read before were still the node's.
+func (h *Handler) readCluster(ctx context.Context, clusterName string) (*nodegroup.Rows, error) {
+	rows := nodegroup.NewRows()
+	for _, prefix := range []string{state.PrefixService, state.PrefixTask, state.PrefixProtection, state.PrefixInstance} {
+		if err := h.readRows(ctx, rows, clusterName, prefix); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+func (h *Handler) readRows(ctx context.Context, to *nodegroup.Rows, clusterName, prefix string) error {
+	rows, err := h.State.List(ctx, state.Prefix(clusterName, prefix))
+	for _, row := range rows {
+		to.Add(row, h.Clock.Now())
+	}
+	return cluster.Wrap(err, "listing %s", prefix)
+}
+
+// adoptUnknown asks ECS about instances that are in service and have no row: the event of their registration may be lost.
+// Without an answer nothing is decided, unless ECS refuses to give one.
+func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cluster.AutoScalingGroup, rows *nodegroup.Rows) error {
+	isUnknown := func(i cluster.GroupInstance) bool {
+		return nodegroup.LifecycleOf(i.Lifecycle) == nodegroup.InService && rows.Instance(i.ID) == nil
+	}
+	if !slices.ContainsFunc(auto.Instances, isUnknown) {
+		return nil
+	}
+	ids, err := h.ECS.ListInstances(ctx, clusterName)
+	if err == nil {
+		ids = slices.DeleteFunc(ids, rows.HasInstance)
+		err = h.api().InstancesChanged(ctx, clusterName, ids)
+	}
+	if err == nil && len(ids) > 0 {
+		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)
+	}
+	if cluster.ForGood(err) != nil {
+		handler.Logger(h.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
+		return nil
+	}
+	return cluster.Wrap(err, "looking for instances of Auto Scaling group %s that nobody has told of", auto.Name)
+}
+
+// isGrowing reports whether managed scaling is raising the group's desired capacity, see [nodegroup.IsGrowing].
+func isGrowing(ctx context.Context, store state.State, u *cluster.Update, group string, clock handler.Clock) (bool, error) {
+	use, err := handler.GroupUse(ctx, store, group)
+	if err != nil || use.Provider == "" {
+		return false, err
+	}
+	p, err := api.Provider(ctx, store, use.Provider)
+	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
+		return false, err
+	}
+	row, err := store.Get(ctx, state.ScalingHistoryKey(u.Cluster, p.Name))
+	if err != nil {
+		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
+	}
+	history, ok := row.(*cluster.ScalingHistory)
+	return ok && history != nil && nodegroup.IsGrowing(u, history.LastOut, clock.Now()), nil
+}
+
+// roomCheck returns a function that says why the rest of the cluster has no room for the load of some nodes (N7).
+//
+// The function reads the cluster when it is first called, because only updates of nodes in upgrade domains call it. If the
+// cluster cannot be read, that is the answer: the update waits.
+func roomCheck(ctx context.Context, store state.State, clusterName string) func(leaving []string) string {
+	var snap *snapshot.Snapshot
+	var movers map[string]placement.Mover
+	answers := map[string]string{}
+	return func(leaving []string) string {
+		key := strings.Join(slices.Sorted(slices.Values(leaving)), " ")
+		if why, known := answers[key]; known {
+			return why
+		}
+		if snap == nil {
+			loaded, err := snapshot.Load(ctx, store, clusterName)
+			if err != nil {
+				return "the cluster could not be read: " + err.Error()
+			}
+			snap, movers = loaded, decide.MoversOf(loaded, decide.NewSpecs(loaded), "", nil)
+		}
+		answers[key] = scaling.Room(snap, movers, leaving)
+		return answers[key]
+	}
+}

@@ -1,0 +1,79 @@
+package nodegroup
+
+import (
+	"maps"
+
+	"berth/shared/cluster"
+)
+
+// The labels that a node has as attributes once it is up to date.
+// The last two are only in node groups with a launch template of the user's own.
+const (
+	LabelImage          = "eks.amazonaws.com/nodegroup-image"
+	LabelNodeGroup      = "eks.amazonaws.com/nodegroup"
+	LabelSourceTemplate = "eks.amazonaws.com/sourceLaunchTemplateId"
+	LabelSourceVersion  = "eks.amazonaws.com/sourceLaunchTemplateVersion"
+)
+
+// Labels returns the labels of nodes that have an update's target (N2).
+func Labels(u *cluster.Update) map[string]string {
+	labels := map[string]string{LabelImage: u.Target.Image, LabelNodeGroup: u.NodeGroup}
+	if u.Target.SourceTemplate != "" {
+		labels[LabelSourceTemplate], labels[LabelSourceVersion] = u.Target.SourceTemplate, u.Target.SourceVersion
+	}
+	return labels
+}
+
+// hasLabels reports whether the node has all of the labels.
+func (i *Instance) hasLabels(labels map[string]string) bool {
+	if i.Row == nil {
+		return false
+	}
+	for k, v := range labels {
+		if i.Row.Attributes[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// GroupLabels returns the labels that all nodes of a node group have.
+func GroupLabels(g *cluster.NodeGroup) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, g.Labels)
+	labels[LabelNodeGroup] = g.Name
+	return labels
+}
+
+// LacksLabels reports whether a node of the group lacks a label.
+func LacksLabels(g *cluster.NodeGroup, node *cluster.Instance) bool {
+	return node.Attributes[LabelImage] == "" || !HasAttributes(node, GroupLabels(g))
+}
+
+// HasAttributes reports whether the node has all of the attributes, including those with an empty value.
+func HasAttributes(node *cluster.Instance, attributes map[string]string) bool {
+	for k, v := range attributes {
+		if got, ok := node.Attributes[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// LabelsOfTemplate returns the labels that say what a node of an ACTIVE node group is made of.
+//
+// If the group's last update made the node's launch template version, they are those of the update's target. Otherwise they
+// name the image of that version: the group's own image may be another one by now.
+func LabelsOfTemplate(g *cluster.NodeGroup, last *cluster.Update, template, image string) map[string]string {
+	made := &cluster.Update{NodeGroup: g.Name}
+	if made.Target.Image = image; IsMadeBy(last, template) {
+		made.Target = last.Target
+	}
+	if t := g.Target; t.SourceTemplate != "" && template == t.SourceTemplate+":"+t.SourceVersion {
+		made.Target.SourceTemplate, made.Target.SourceVersion = t.SourceTemplate, t.SourceVersion
+	}
+	return Labels(made)
+}
+
+// IsMadeBy reports whether the update, nil for none, has made the launch template version.
+func IsMadeBy(u *cluster.Update, template string) bool { return u != nil && u.Template == template }
