@@ -18,7 +18,7 @@ var (
 // markdownFiles are the documents of the repository, by path from its root.
 func markdownFiles(t *testing.T) (pages []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tests/*/*/README.md", "cmd/berth/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)

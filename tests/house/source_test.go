@@ -28,9 +28,14 @@ const (
 // clockFunctions of package time read the clock or wait for it.
 var clockFunctions = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer"}
 
-// timeless are the folders whose code takes the time as an input.
+// timeless are the folders whose code, and that of the folders below them, takes the time as an input.
 var timeless = []string{
-	"shared/cluster", "shared/placement", "shared/service", "shared/scaling", "shared/nodegroup", "shared/awsevent", "shared/handler",
+	"shared/cluster", "shared/state", "shared/snapshot", "shared/placement", "shared/service", "shared/scaling", "shared/nodegroup",
+	"shared/decide", "shared/observe", "shared/awsevent", "shared/handler",
+}
+
+func isTimeless(folder string) bool {
+	return slices.ContainsFunc(timeless, func(t string) bool { return folder == t || strings.HasPrefix(folder, t+"/") })
 }
 
 // source is one Go file, its path relative to the project's root.
@@ -63,7 +68,7 @@ func (s source) complaints() []string {
 	switch {
 	case s.test():
 		out = append(out, s.calls("time", []string{"Sleep"}, "a test waits for an event or a virtual clock")...)
-	case slices.Contains(timeless, path.Dir(s.path)):
+	case isTimeless(path.Dir(s.path)):
 		out = append(out, s.calls("time", clockFunctions, "time is an input here")...)
 	}
 	if !s.test() && strings.HasPrefix(s.path, "shared/") {
