@@ -3,9 +3,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-
 	"berth/functions/internal/environment"
 	"berth/shared/awsapi/eventsource"
 	"berth/shared/handler/api"
@@ -17,24 +14,19 @@ import (
 
 func main() {
 	e := environment.Load()
-	h := &api.Handler{
-		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log, NewID: newID,
-	}
+	h := api.New(api.Dependencies{
+		State: e.State(), ECS: e.ECS(), Clock: environment.Clock{}, Settings: e.Settings(), Log: e.Log,
+	})
 	server := wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: e.Account(), ECS: e.Forwarder(), Logger: e.Log, PassableRoles: e.List("PASSABLE_ROLE_ARNS"), Enforce: true,
 			Resources: ecsapi.Resources{
-				Clusters: h, Services: h, Deployments: h, Tasks: h, TaskProtections: h, Tags: h, CapacityProviders: h, ClusterProviders: h,
+				Clusters: h.Clusters, Services: h.Services, Deployments: h.Deployments, Tasks: h.Tasks, TaskProtections: h.TaskProtections,
+				Tags: h.Tags, CapacityProviders: h.CapacityProviders, ClusterProviders: h.ClusterProviders,
 			},
 		},
-		Own:        berthapi.Resources{Configurations: h, Services: h, Loads: h, Rows: h},
-		NodeGroups: &api.NodeGroups{Handler: h},
+		Own:        berthapi.Resources{Configurations: h.Configurations, Services: h.Services, Loads: h.Loads, Rows: h.Rows},
+		NodeGroups: h.NodeGroups,
 	})
 	e.Start(&eventsource.Function{URL: server, WithPrincipal: transport.WithPrincipal}, nil)
-}
-
-func newID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // it never fails
-	return hex.EncodeToString(b)
 }

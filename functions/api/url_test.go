@@ -37,12 +37,12 @@ func TestFunctionURLServesNodeGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	operations := &api.Handler{State: store, Clock: noon{}, Settings: handler.DefaultSettings(), NewID: newID}
+	operations := api.New(api.Dependencies{State: store, Clock: noon{}, Settings: handler.DefaultSettings()})
 	f := &eventsource.Function{WithPrincipal: transport.WithPrincipal, URL: wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: cluster.Account{ID: "123456789012", Region: "eu-west-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Enforce: true,
 		},
-		NodeGroups: &api.NodeGroups{Handler: operations},
+		NodeGroups: operations.NodeGroups,
 	})}
 	for _, c := range []struct {
 		method, path, query, body string

@@ -14,21 +14,21 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), Token: "t", Params: "p"}
 		first := w.createAs(spec)
 		w.ecs.definitions["web"].Inactive = true
-		again, err := w.api.CreateService(ctx, spec)
+		again, err := w.api.Services.CreateService(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want(t, "short key", again.Short, first.Short)
-		early, err := w.api.Created(ctx, spec)
+		early, err := w.api.Services.Created(ctx, spec)
 		if err != nil || early == nil || early.Short != first.Short {
 			t.Fatalf("what was created before: %v, %v", early, err)
 		}
 		other := spec
 		other.Params = "q"
-		_, err = w.api.CreateService(ctx, other)
+		_, err = w.api.Services.CreateService(ctx, other)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 		for _, fresh := range []operation.CreateService{{Cluster: prod, Name: "web", Token: "u"}, {Cluster: prod, Name: "web"}, {Cluster: prod, Name: "none", Token: "t"}} {
-			if got, err := w.api.Created(ctx, fresh); got != nil || err != nil {
+			if got, err := w.api.Services.Created(ctx, fresh); got != nil || err != nil {
 				t.Errorf("%s with token %q is %v, %v", fresh.Name, fresh.Token, got, err)
 			}
 		}
@@ -37,7 +37,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		w := newWorld(t)
 		spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(0), Token: "t", Params: "p"}
 		first := w.createAs(spec)
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -52,16 +52,16 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
 		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
-		first, _, err := w.api.SubmitTasks(ctx, spec)
+		first, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.ecs.definitions[spec.TaskDefinition].Inactive = true
-		again, _, err := w.api.SubmitTasks(ctx, spec)
+		again, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		early, _, found, err := w.api.Submitted(ctx, spec)
+		early, _, found, err := w.api.Tasks.Submitted(ctx, spec)
 		if err != nil || !found {
 			t.Fatalf("found %t, %v", found, err)
 		}
@@ -72,14 +72,14 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		}
 		other := spec
 		other.Params = "q"
-		_, _, err = w.api.SubmitTasks(ctx, other)
+		_, _, err = w.api.Tasks.SubmitTasks(ctx, other)
 		wantCode(t, err, cluster.CodeConflict, "clientToken")
 		fresh := spec
 		fresh.Token = "twice"
-		if _, _, found, err := w.api.Submitted(ctx, fresh); found || err != nil {
+		if _, _, found, err := w.api.Tasks.Submitted(ctx, fresh); found || err != nil {
 			t.Errorf("another token was found: %t, %v", found, err)
 		}
-		_, _, err = w.api.SubmitTasks(ctx, fresh)
+		_, _, err = w.api.Tasks.SubmitTasks(ctx, fresh)
 		wantCode(t, err, cluster.CodeClient, "TaskDefinition is inactive")
 	})
 }

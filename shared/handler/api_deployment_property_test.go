@@ -34,7 +34,7 @@ func (h *history) updates(rt *rapid.T) {
 	case 3:
 		c.Grace = new(rapid.IntRange(0, 9).Draw(rt, "grace"))
 	}
-	d, err := h.api.UpdateService(ctx, c)
+	d, err := h.api.Services.UpdateService(ctx, c)
 	deploys := c.Force || c.TaskDefinition != "" && c.TaskDefinition+":1" != before.Deployment.TaskDefinition
 	switch {
 	case err != nil && deploys && len(before.Older) == cluster.MaxOlder && cluster.ErrorCode(err) == cluster.CodeClient:
@@ -72,7 +72,7 @@ func (h *history) stops(rt *rapid.T) {
 	way := h.now().Last != nil
 	how := rapid.SampledFrom([]cluster.StopType{cluster.StopAbort, cluster.StopRollback}).Draw(rt, "how")
 	id := rapid.SampledFrom(h.releases).Draw(rt, "release")
-	err := h.api.StopServiceDeployment(ctx, operation.RecordRef{Cluster: prod, Service: "web", ID: id}, how)
+	err := h.api.Deployments.StopServiceDeployment(ctx, operation.RecordRef{Cluster: prod, Service: "web", ID: id}, how)
 	after := h.now().Release
 	fine := id == before.ID && !before.Status.Ended() && (before.Stop == "" || before.Stop == how) && (how == cluster.StopAbort || way)
 	if fine != (err == nil) {
@@ -102,7 +102,7 @@ func (h *history) holds(rt *rapid.T) {
 	if s.Last != nil && (!h.completed[s.Last.ID] || s.Last.ID == s.Deployment.ID) {
 		rt.Fatalf("the way back %s never was completed, or is where the service is", s.Last.ID)
 	}
-	all, more, err := h.api.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "web", Limit: 1000})
+	all, more, err := h.api.Deployments.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "web", Limit: 1000})
 	if err != nil || more || len(all) != len(h.releases) {
 		rt.Fatalf("%d service deployments of %d, %v", len(all), len(h.releases), err)
 	}
@@ -114,7 +114,7 @@ func (h *history) holds(rt *rapid.T) {
 			rt.Fatalf("service deployment %s is %s, though another came after it", d.ID, d.Status)
 		}
 		digits := (&cluster.Revision{ID: d.Target}).Digits()
-		found, _, err := h.api.ServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
+		found, _, err := h.api.Deployments.ServiceRevisions(ctx, []operation.RecordRef{{Cluster: prod, Service: "web", ID: digits}})
 		if err != nil || len(found) != 1 || found[0].ID != d.Target {
 			rt.Fatalf("revision %s is not there: %v", d.Target, err)
 		}

@@ -49,7 +49,7 @@ func (w *world) decided(name string, change func(*cluster.Service)) *cluster.Ser
 func (w *world) update(c operation.UpdateService) (*cluster.Service, error) {
 	w.t.Helper()
 	c.Cluster = prod
-	d, err := w.api.UpdateService(ctx, c)
+	d, err := w.api.Services.UpdateService(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func TestAPI_Deployment(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 1)
 		w.pump()
-		_, err := w.api.DeleteService(ctx, prod, "web", true)
+		_, err := w.api.Services.DeleteService(ctx, prod, "web", true)
 		want(t, "error", err, nil)
 		for range 2 { // DRAINING, then INACTIVE
 			_, err = w.update(operation.UpdateService{Name: "web", Force: true})
@@ -268,9 +268,9 @@ func TestAPI_Deployment(t *testing.T) {
 		w.balanced()
 		_, err := w.update(operation.UpdateService{Name: "api", Force: true, Desired: new(0)})
 		want(t, "error", err, nil)
-		_, err = w.api.DeleteService(ctx, prod, "api", false)
+		_, err = w.api.Services.DeleteService(ctx, prod, "api", false)
 		wantCode(t, err, cluster.CodeInvalidParameter, "The service cannot be stopped while deployments are active.")
-		_, err = w.api.DeleteService(ctx, prod, "api", true)
+		_, err = w.api.Services.DeleteService(ctx, prod, "api", true)
 		want(t, "error", err, nil)
 	})
 }
@@ -297,7 +297,7 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 			want(t, "by itself", w.createAs(c.spec).ZoneRebalancing, c.refusal == "")
 			_, err := w.update(operation.UpdateService{Name: "web", ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(true)}})
 			c.spec.Name, c.spec.ZoneRebalancing = "asked", new(true)
-			_, created := w.api.CreateService(ctx, c.spec)
+			_, created := w.api.Services.CreateService(ctx, c.spec)
 			if c.refusal == "" {
 				want(t, "updated", err, nil)
 				want(t, "created", created, nil)
@@ -310,7 +310,7 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 	t.Run("EndsWithADomainPolicy", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 1)
-		d, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{cluster.TagDomainPolicy: "adaptive"})
+		d, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{cluster.TagDomainPolicy: "adaptive"})
 		want(t, "error", err, nil)
 		want(t, "rebalances", d.ZoneRebalancing, false)
 	})
@@ -334,7 +334,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	list := func(q operation.ListServiceDeployments) ([]string, bool) {
 		t.Helper()
 		q.Cluster, q.Service = prod, "api"
-		found, more, err := w.api.ListServiceDeployments(ctx, q)
+		found, more, err := w.api.Deployments.ListServiceDeployments(ctx, q)
 		want(t, "error", err, nil)
 		var out []string
 		for _, d := range found {
@@ -364,7 +364,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 	})
 	t.Run("AreDescribedAsTheyAreNow", func(t *testing.T) {
 		ref := func(id string) operation.RecordRef { return operation.RecordRef{Cluster: prod, Service: "api", ID: id} }
-		found, failed, err := w.api.ServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
+		found, failed, err := w.api.Deployments.ServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
 		want(t, "error", err, nil)
 		want(t, "running", found[0].Running, 3)
 		want(t, "older", found[1].Status, cluster.DeploymentStopped)
@@ -376,14 +376,14 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 			refs = append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: r.Digits()})
 		}
 		wantCount(t, "revisions", refs, 6)
-		found, failed, err := w.api.ServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
+		found, failed, err := w.api.Deployments.ServiceRevisions(ctx, append(refs, operation.RecordRef{Cluster: prod, Service: "api", ID: "1"}))
 		want(t, "error", err, nil)
 		wantCount(t, "found", found, 6)
 		want(t, "load balancer", found[0].LoadBalancers[0], group)
 		wantCount(t, "missing", failed, 1)
 	})
 	t.Run("OfAServiceThatIsNotThereAreNotFound", func(t *testing.T) {
-		_, _, err := w.api.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "none"})
+		_, _, err := w.api.Deployments.ListServiceDeployments(ctx, operation.ListServiceDeployments{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "")
 	})
 }
@@ -402,15 +402,15 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 		t.Run(string(how), func(t *testing.T) {
 			w, ref := deployed(t)
 			version := w.version()
-			want(t, "error", w.api.StopServiceDeployment(ctx, ref, how), nil)
+			want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, how), nil)
 			s := w.service("api")
 			want(t, "asked for", s.Release.Stop, how)
 			want(t, "status", s.Release.Status, status)
 			want(t, "stamp", s.Stamp, version+1)
-			want(t, "again", w.api.StopServiceDeployment(ctx, ref, how), nil)
+			want(t, "again", w.api.Deployments.StopServiceDeployment(ctx, ref, how), nil)
 			want(t, "version", w.version(), version+1)
 			other := map[cluster.StopType]cluster.StopType{cluster.StopAbort: cluster.StopRollback, cluster.StopRollback: cluster.StopAbort}[how]
-			wantCode(t, w.api.StopServiceDeployment(ctx, ref, other), cluster.CodeConflict, string(status))
+			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, other), cluster.CodeConflict, string(status))
 		})
 	}
 	t.Run("ThatHasEndedIsAConflict", func(t *testing.T) {
@@ -420,21 +420,21 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 			r.Status = cluster.DeploymentSuccessful
 			s.Release = &r
 		})
-		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
 		_, err := w.update(operation.UpdateService{Name: "api", Force: true})
 		want(t, "error", err, nil)
-		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeConflict, "SUCCESSFUL")
 	})
 	t.Run("WithoutAWayBackIsNotRolledBack", func(t *testing.T) {
 		w := newWorld(t)
 		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
-		wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
+		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
 		want(t, "stop", w.service("web").Release.Stop, "")
 	})
 	t.Run("ThatIsNotThereIsNotFound", func(t *testing.T) {
 		w, ref := deployed(t)
 		for _, ref := range []operation.RecordRef{{Cluster: prod, Service: "api", ID: "x"}, {Cluster: prod, Service: "x", ID: ref.ID}, {Cluster: "x", Service: "api", ID: ref.ID}} {
-			wantCode(t, w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")
+			wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), cluster.CodeDeploymentNotFound, "Service deployment not found.")
 		}
 	})
 }

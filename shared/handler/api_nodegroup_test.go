@@ -112,7 +112,7 @@ func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 		{ID: "lt-1", Name: "nodes", Version: 4, Image: "ami-1"}, {ID: "lt-2", Name: "own", Version: 1, Image: "ami-7"},
 		{ID: "lt-2", Name: "own", Version: 2, Image: "ami-8"}, {ID: "lt-3", Name: "bare", Version: 1},
 	}
-	n := &nodeAPI{NodeGroups: &api.NodeGroups{Handler: w.api}, t: w.t}
+	n := &nodeAPI{NodeGroups: w.api.NodeGroups, t: w.t}
 	n.function = &nodegroupupgrade.Handler{
 		State: w.state, ECS: w.ecs, Auto: a, Updates: sizes{a}, Templates: a, Clock: w.clock, Settings: handler.DefaultSettings(),
 	}
@@ -340,7 +340,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	})
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
-		raced := another(n.Handler)
+		raced := another(n.Dependencies)
 		raced.State = &racedState{State: w.state, before: func(c state.Commit) {
 			if !beaten {
 				beaten = true
@@ -349,7 +349,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 				}
 			}
 		}}
-		second := api.NodeGroups{Handler: raced}
+		second := raced.NodeGroups
 		_, err := second.UpdateNodeGroupVersion(ctx, operation.UpdateNodeGroupVersion{Cluster: prod, NodeGroup: "own", Template: &cluster.TemplateRef{ID: "lt-2", Version: "2"}})
 		wantCode(t, err, cluster.CodeResourceInUse, "changed by somebody else")
 		g := n.described("own")
@@ -585,29 +585,29 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 		n.made(spec("web", "a"))
 		_, err := n.CreateNodeGroup(ctx, other)
 		wantCode(t, err, cluster.CodeResourceInUse, "The Auto Scaling group a is node group web of cluster prod already")
-		_, err = w.api.CreateCapacityProvider(ctx, providerRow("p", "a"))
+		_, err = w.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("p", "a"))
 		want(t, "error of a capacity provider", err, nil)
-		_, err = w.api.DeleteCapacityProvider(ctx, "p")
+		_, err = w.api.CapacityProviders.DeleteCapacityProvider(ctx, "p")
 		want(t, "error of its deletion", err, nil)
 		_, err = n.CreateNodeGroup(ctx, other)
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group web of cluster prod already")
 	})
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w, n := begin(t)
-		slow := another(w.api)
+		slow := another(w.api.Dependencies)
 		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("a"), then: func() {
 			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
 				t.Fatal(err)
 			}
 		}}
-		_, err := (&api.NodeGroups{Handler: slow}).CreateNodeGroup(ctx, spec("slow", "a"))
+		_, err := slow.NodeGroups.CreateNodeGroup(ctx, spec("slow", "a"))
 		wantCode(t, err, cluster.CodeResourceInUse, "is node group fast of cluster prod already")
 	})
 	t.Run("UntilTheClusterIsDeleted", func(t *testing.T) {
 		w, n := begin(t)
 		n.made(spec("web", "a"))
 		w.ecs.clusters[prod] = false
-		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		_, err := n.CreateNodeGroup(ctx, other)

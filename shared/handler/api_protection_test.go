@@ -34,7 +34,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 	}
 	store := func(id string) time.Time {
 		t.Helper()
-		got, failed, err := w.api.TaskProtections(ctx, prod, []string{id})
+		got, failed, err := w.api.TaskProtections.TaskProtections(ctx, prod, []string{id})
 		if err != nil || len(failed) > 0 {
 			t.Fatal(failed, err)
 		}
@@ -42,7 +42,7 @@ func TestAPI_TaskProtection(t *testing.T) {
 	}
 	t.Run("HoldsForItsTimeAndNarrows", func(t *testing.T) {
 		version := w.version()
-		got, failed, err := w.api.ProtectTasks(ctx, prod, ids[:1], time.Hour)
+		got, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids[:1], time.Hour)
 		want(t, "error", err, nil)
 		wantCount(t, "failures", failed, 0)
 		want(t, "until", got[0].Until, w.clock.now.Add(time.Hour))
@@ -57,13 +57,13 @@ func TestAPI_TaskProtection(t *testing.T) {
 		want(t, "state afterwards", store(ids[0]), time.Time{})
 	})
 	t.Run("IsSetAnewAndTakenBack", func(t *testing.T) {
-		_, _, err := w.api.ProtectTasks(ctx, prod, ids, time.Minute)
+		_, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Minute)
 		want(t, "error", err, nil)
-		_, _, err = w.api.ProtectTasks(ctx, prod, ids, time.Hour)
+		_, _, err = w.api.TaskProtections.ProtectTasks(ctx, prod, ids, time.Hour)
 		want(t, "error", err, nil)
 		want(t, "state", store(ids[0]), w.clock.now.Add(time.Hour))
 		version := w.version()
-		got, _, err := w.api.ProtectTasks(ctx, prod, ids, 0)
+		got, _, err := w.api.TaskProtections.ProtectTasks(ctx, prod, ids, 0)
 		want(t, "error", err, nil)
 		wantCount(t, "tasks", got, 3)
 		want(t, "state", store(ids[0]), time.Time{})
@@ -71,11 +71,11 @@ func TestAPI_TaskProtection(t *testing.T) {
 	})
 	t.Run("IsForTasksOfServices", func(t *testing.T) {
 		nobody := cluster.Digest("nobody")
-		if _, err := w.api.StopTask(ctx, prod, ids[2], ""); err != nil {
+		if _, err := w.api.Tasks.StopTask(ctx, prod, ids[2], ""); err != nil {
 			t.Fatal(err)
 		}
 		version := w.version()
-		_, failed, err := w.api.ProtectTasks(ctx, prod, []string{nobody, ran.Tasks[0], ids[2]}, time.Hour)
+		_, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{nobody, ran.Tasks[0], ids[2]}, time.Hour)
 		want(t, "error", err, nil)
 		want(t, "failures", failures(failed), fmt.Sprint(map[string]string{nobody: "MISSING", ran.Tasks[0]: "TASK_NOT_VALID", ids[2]: "TASK_NOT_VALID"}))
 		want(t, "version", w.version(), version)
@@ -93,9 +93,9 @@ func TestAPI_TaskProtection(t *testing.T) {
 			}
 			return nil
 		}
-		api := another(w.api)
+		api := another(w.api.Dependencies)
 		api.State = spy
-		_, failed, err := api.ProtectTasks(ctx, prod, ids[1:2], time.Hour)
+		_, failed, err := api.TaskProtections.ProtectTasks(ctx, prod, ids[1:2], time.Hour)
 		want(t, "error", err, nil)
 		want(t, "failures", failures(failed), fmt.Sprint(map[string]string{ids[1]: "TASK_NOT_VALID"}))
 	})
@@ -119,7 +119,7 @@ func TestAPI_ProtectionDuringADeployment(t *testing.T) {
 	}
 	protect := func(id string) string {
 		t.Helper()
-		_, failed, err := w.api.ProtectTasks(ctx, prod, []string{id}, time.Hour)
+		_, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, []string{id}, time.Hour)
 		want(t, "error", err, nil)
 		if len(failed) == 0 {
 			return ""
@@ -136,7 +136,7 @@ func TestAPI_ProtectionDuringADeployment(t *testing.T) {
 func TestAPI_ServiceThrottle(t *testing.T) {
 	w := newWorld(t)
 	s := w.create("web", "web", 1)
-	_, none, err := w.api.ServiceThrottle(ctx, prod, "web")
+	_, none, err := w.api.Services.ServiceThrottle(ctx, prod, "web")
 	if err != nil || none != nil {
 		t.Fatal(none, err)
 	}
@@ -146,9 +146,9 @@ func TestAPI_ServiceThrottle(t *testing.T) {
 	if _, err := w.store.Write(ctx, state.Write{Put: row}); err != nil {
 		t.Fatal(err)
 	}
-	_, got, err := w.api.ServiceThrottle(ctx, prod, "web")
+	_, got, err := w.api.Services.ServiceThrottle(ctx, prod, "web")
 	want(t, "error", err, nil)
 	want(t, "step", got.Revisions[s.Deployment.ID].Step, 2)
-	_, _, err = w.api.ServiceThrottle(ctx, prod, "none")
+	_, _, err = w.api.Services.ServiceThrottle(ctx, prod, "none")
 	wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 }

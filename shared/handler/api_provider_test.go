@@ -16,22 +16,22 @@ import (
 func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
-		slow := another(w.api)
+		slow := another(w.api.Dependencies)
 		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("g"), then: func() {
-			if _, err := w.api.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
+			if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
 				t.Fatal(err)
 			}
 		}}
-		_, err := slow.CreateCapacityProvider(ctx, providerRow("slow", "g"))
+		_, err := slow.CapacityProviders.CreateCapacityProvider(ctx, providerRow("slow", "g"))
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider fast")
 	})
 	t.Run("UntilItIsDeleted", func(t *testing.T) {
 		w := newWorld(t)
 		for _, name := range []string{"p", "q", "p"} {
-			if _, err := w.api.CreateCapacityProvider(ctx, providerRow(name, "g")); err != nil {
+			if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow(name, "g")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.api.DeleteCapacityProvider(ctx, name); err != nil {
+			if _, err := w.api.CapacityProviders.DeleteCapacityProvider(ctx, name); err != nil {
 				t.Fatal(err)
 			}
 			use, err := w.state.Get(ctx, state.GroupUseKey("g"))
@@ -45,7 +45,7 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	failed := func(t *testing.T) *scaled {
 		s := newScaled(t, nil)
 		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10} // new instances are not protected
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("bad", "h")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("bad", "h")); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -55,39 +55,39 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	mended := operation.UpdateCapacityProvider{Name: "bad", Protection: new(false)}
 	t.Run("LeavesItToAnother", func(t *testing.T) {
 		s := failed(t)
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("good", "h")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("good", "h")); err != nil {
 			t.Fatal(err)
 		}
 		s.groups["h"].Protects = true
 		s.look(t)
 		want(t, "status", s.described(t, "good").UpdateStatus, cluster.ProviderCreated)
-		_, err := s.api.UpdateCapacityProvider(ctx, mended)
+		_, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, mended)
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider good")
-		if _, err := s.api.DeleteCapacityProvider(ctx, "bad"); err != nil {
+		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "bad"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.api.CreateCapacityProvider(ctx, providerRow("third", "h"))
+		_, err = s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("third", "h"))
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider good")
 	})
 	t.Run("TakesItAgain", func(t *testing.T) {
 		s := failed(t)
-		if _, err := s.api.UpdateCapacityProvider(ctx, mended); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, mended); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.api.CreateCapacityProvider(ctx, providerRow("good", "h")) // nobody has looked yet
+		_, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("good", "h")) // nobody has looked yet
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider bad")
 		s.look(t)
 		want(t, "status", s.described(t, "bad").UpdateStatus, cluster.ProviderCreated)
 	})
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		s := failed(t)
-		slow := another(s.api)
+		slow := another(s.api.Dependencies)
 		slow.State = &afterGet{State: s.state, key: state.ProviderKey("bad"), then: func() {
-			if _, err := s.api.UpdateCapacityProvider(ctx, mended); err != nil {
+			if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, mended); err != nil {
 				t.Fatal(err)
 			}
 		}}
-		_, err := slow.CreateCapacityProvider(ctx, providerRow("good", "h"))
+		_, err := slow.CapacityProviders.CreateCapacityProvider(ctx, providerRow("good", "h"))
 		wantCode(t, err, cluster.CodeClient, "already in use by the capacity provider bad")
 	})
 }
@@ -119,27 +119,27 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
 			t.Fatal(err)
 		}
 		s.minute(1)
-		_, err := s.api.PutClusterProviders(ctx, prod, []string{"p", "q", "none"}, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q", "none"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "does not exist")
 		s.ecs.clusters["other"] = true
-		_, err = s.api.PutClusterProviders(ctx, "other", []string{"q"}, nil)
+		_, err = s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"q"}, nil)
 		want(t, "error of the cluster that may have it", err, nil)
 	})
 	t.Run("TheLoserOfARaceClaimsNothing", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
 			t.Fatal(err)
 		}
-		slow := another(s.api)
+		slow := another(s.api.Dependencies)
 		slow.State = &afterGet{State: s.state, key: state.ProviderKey("q"), then: func() { s.attach(t, "p") }}
-		_, err := slow.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
+		_, err := slow.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
-		gone, err := s.api.DeleteCapacityProvider(ctx, "q")
+		gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "q")
 		want(t, "error", err, nil)
 		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 	})
@@ -150,7 +150,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, err: cluster.Errorf(cluster.CodeAccessDenied, "no")}
 		_ = s.function.Schedule(ctx, "scaling")
 		want(t, "status", s.status(t), cluster.AttachmentsFailed)
-		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		want(t, "error of who takes it away", err, nil)
 		s.function.Groups = s.fakeGroups
 		s.minute(1)
@@ -162,12 +162,12 @@ func TestAPI_ClusterProviders(t *testing.T) {
 		s.attach(t, "p")
 		s.function.Groups = &hindered{fakeGroups: s.fakeGroups, err: errors.New("no answer")}
 		for range 5 {
-			_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+			_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 			wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 			_ = s.function.Schedule(ctx, "scaling")
 			s.advance(time.Minute)
 		}
-		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		want(t, "error after five minutes", err, nil)
 	})
 	t.Run("OneThatIsPutBackStays", func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 		g.Tags = nil
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
 		_ = s.function.Schedule(ctx, "scaling")
-		a, err := s.api.Attachments(ctx, prod)
+		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
 		if err != nil || !strings.Contains(a.Failed["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
 			t.Errorf("%v: the attachments failed for %q", err, a.Failed)
 		}

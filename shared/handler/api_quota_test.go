@@ -12,8 +12,8 @@ import (
 )
 
 // another is another environment of the API.
-func another(a *api.Handler) *api.Handler {
-	return &api.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log, NewID: a.NewID}
+func another(d *api.Dependencies) *api.Handler {
+	return api.New(*d)
 }
 
 func TestAPI_MostServicesOfACluster(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAPI_MostServicesOfACluster(t *testing.T) {
 	spy := &spyState{Store: w.store}
 	w.api.State = spy
 	make := func(name string) error {
-		_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: new(0)})
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: new(0)})
 		return err
 	}
 	want(t, "the last that there is room for", make("last"), nil)

@@ -14,7 +14,7 @@ import (
 
 // ruled makes a service of n tasks under the rules.
 func (w *world) ruled(n int, rules cluster.Rules) (*operation.ServiceDetail, error) {
-	return w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
+	return w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, Rules: rules})
 }
 
 func (w *world) attribute(id, name, value string) {
@@ -60,11 +60,11 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 	})
 	t.Run("DaemonsHaveNoDomains", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{DomainPolicy: cluster.PolicyQuorum},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "domain policy quorum-safe")
-		_, err = w.api.CreateService(ctx, operation.CreateService{
+		_, err = w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "a", TaskDefinition: "web", Strategy: cluster.Daemon, Rules: cluster.Rules{NodeConstraint: "FDPolicy ~ Nonpacking"},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "FDPolicy")
@@ -77,16 +77,16 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 		w.ecs.change("i000", func(i *cluster.Instance) { delete(i.Attributes, "berth.property.Disk") })
 		w.pump()
 		w.scale("web", 0)
-		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == nvme"})
+		_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == nvme"})
 		wantCode(t, err, cluster.CodeInvalidParameter, "Disk")
 	})
 	t.Run("OfAnInactiveServiceStay", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 0)
-		_, err := w.api.DeleteService(ctx, prod, "web", false)
+		_, err := w.api.Services.DeleteService(ctx, prod, "web", false)
 		want(t, "error", err, nil)
 		w.pump()
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "High"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "High"})
 		wantCode(t, err, cluster.CodeServiceNotActive, "not ACTIVE")
 	})
 	t.Run("WithoutInstancesNothingIsKnown", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 	})
 	t.Run("RunTask", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.Submit(ctx, operation.SubmitTasks{
+		_, err := w.api.Tasks.Submit(ctx, operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "web", Count: 1, Rules: cluster.Rules{Constraints: expressions(1, "attribute:")},
 		})
 		wantCode(t, err, cluster.CodeInvalidParameter, "not valid")
@@ -106,43 +106,43 @@ func TestAPI_RulesAreChecked(t *testing.T) {
 func TestAPI_UpdateRules(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 2, 4096, 8192)
-	_, err := w.api.CreateService(ctx, operation.CreateService{
+	_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), Tags: map[string]string{"berth:move-cost": "High", "team": "a"},
 		Rules: cluster.Rules{MoveCost: cluster.CostHigh},
 	})
 	want(t, "error", err, nil)
 	before := w.version()
-	d, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "Low", "berth:metrics": "m=4", "berth:constraint": "NodeName == i000"})
+	d, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:move-cost": "Low", "berth:metrics": "m=4", "berth:constraint": "NodeName == i000"})
 	want(t, "error", err, nil)
 	want(t, "rules", fmt.Sprint(d.Rules), fmt.Sprint(cluster.Rules{MoveCost: cluster.CostLow, NodeConstraint: "NodeName == i000", Metrics: []cluster.Metric{{Name: "m", Load: 4}}}))
 	want(t, "tags that say otherwise go", fmt.Sprint(d.Tags), "map[team:a]")
 	want(t, "placement version moves", w.version() > before, true)
-	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Nowhere == 1"})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Nowhere == 1"})
 	wantCode(t, err, cluster.CodeInvalidParameter, "Nowhere")
 	want(t, "constraint stays", w.service("web").Rules.NodeConstraint, "NodeName == i000")
-	_, err = w.api.UpdateRules(ctx, prod, "nobody", map[string]string{})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "nobody", map[string]string{})
 	wantCode(t, err, cluster.CodeServiceNotFound, "")
 
 	t.Run("ByTag", func(t *testing.T) {
 		of := cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}
-		want(t, "error", w.api.Tag(ctx, of, map[string]string{"berth:domain-policy": "quorum-safe", "x": "y"}, nil), nil)
+		want(t, "error", w.api.Tags.Tag(ctx, of, map[string]string{"berth:domain-policy": "quorum-safe", "x": "y"}, nil), nil)
 		want(t, "policy", w.service("web").Rules.DomainPolicy, cluster.PolicyQuorum)
-		want(t, "error", w.api.Tag(ctx, of, nil, []string{"berth:domain-policy"}), nil)
+		want(t, "error", w.api.Tags.Tag(ctx, of, nil, []string{"berth:domain-policy"}), nil)
 		want(t, "policy", w.service("web").Rules.DomainPolicy, "")
 		want(t, "tags", fmt.Sprint(w.service("web").Tags), "map[team:a x:y]")
-		err := w.api.Tag(ctx, of, map[string]string{"berth:constraint": "Nowhere == 1"}, nil)
+		err := w.api.Tags.Tag(ctx, of, map[string]string{"berth:constraint": "Nowhere == 1"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Nowhere")
 		want(t, "tags", fmt.Sprint(w.service("web").Tags), "map[team:a x:y]")
 	})
 	t.Run("ByUpdateService", func(t *testing.T) {
 		constraints := []cluster.PlacementConstraint{{Type: cluster.DistinctInstance}}
-		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &constraints})
+		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &constraints})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints", w.service("web").Rules.Constraints, 1)
-		_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
+		_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints are left", w.service("web").Rules.Constraints, 1)
-		_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &[]cluster.PlacementConstraint{}})
+		_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Constraints: &[]cluster.PlacementConstraint{}})
 		want(t, "error", err, nil)
 		wantCount(t, "constraints are gone", w.service("web").Rules.Constraints, 0)
 	})
@@ -150,19 +150,19 @@ func TestAPI_UpdateRules(t *testing.T) {
 
 func TestAPI_Configuration(t *testing.T) {
 	w := newWorld(t)
-	c, err := w.api.Configuration(ctx, prod)
+	c, err := w.api.Configurations.Configuration(ctx, prod)
 	want(t, "error", err, nil)
 	want(t, "none set", c.Rev, 0)
 	before := w.version()
 	for n := range 2 {
-		err := w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"m": float64(n) / 10}})
+		err := w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"m": float64(n) / 10}})
 		want(t, "error", err, nil)
 	}
-	c, err = w.api.Configuration(ctx, prod)
+	c, err = w.api.Configurations.Configuration(ctx, prod)
 	want(t, "error", err, nil)
 	want(t, "buffer", c.Buffer["m"], 0.1)
 	want(t, "placement versions", w.version()-before, 2)
-	_, err = w.api.Configuration(ctx, "nowhere")
+	_, err = w.api.Configurations.Configuration(ctx, "nowhere")
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }
 
@@ -170,7 +170,7 @@ func TestAPI_Configuration(t *testing.T) {
 func TestAPI_Rows(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 30, 40960, 81920)
-	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}}), nil)
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}}), nil)
 	w.create("web", "web", 1200)
 	w.run(t, operation.SubmitTasks{Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "app", Command: []string{"secret"}}}}})
 	w.advance(time.Minute)
@@ -179,7 +179,7 @@ func TestAPI_Rows(t *testing.T) {
 	for after, more := "", true; more; pages++ {
 		var page []state.Row
 		var err error
-		page, more, err = w.api.Rows(ctx, prod, after)
+		page, more, err = w.api.Rows.Rows(ctx, prod, after)
 		want(t, "error", err, nil)
 		for _, row := range page {
 			if task, ok := row.(*cluster.Task); ok && task.Overrides != nil {
@@ -200,7 +200,7 @@ func TestAPI_Admission(t *testing.T) {
 	w := newWorld(t)
 	rules := cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}}
 	create := func(name string, n int) error {
-		_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: rules})
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: name, TaskDefinition: "web", Desired: &n, Rules: rules})
 		return err
 	}
 	want(t, "in an empty cluster", create("early", 0), nil)
@@ -211,14 +211,14 @@ func TestAPI_Admission(t *testing.T) {
 	want(t, "what just fits", create("web", 4), nil)
 	w.advance(time.Minute)
 	wantCode(t, create("more", 2), cluster.CodeInvalidParameter, "metric connections: 80 more required, 40 available (capacity 200, 200 without the buffer, load 160)")
-	_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(6)})
+	_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(6)})
 	wantCode(t, err, cluster.CodeInvalidParameter, "80 more required")
 	want(t, "desired", w.service("web").Desired, 4)
-	_, err = w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
+	_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(2)})
 	want(t, "fewer", err, nil)
-	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:metrics": "connections=500"})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:metrics": "connections=500"})
 	wantCode(t, err, cluster.CodeInvalidParameter, "connections")
-	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5}}), nil)
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5}}), nil)
 	w.advance(time.Minute)
 	wantCode(t, create("buffered", 1), cluster.CodeInvalidParameter, "100 without the buffer")
 }

@@ -16,9 +16,9 @@ import (
 func TestAPI_Clusters(t *testing.T) {
 	t.Run("UnknownToECSAreNotFound", func(t *testing.T) {
 		w := emptyWorld(t)
-		_, _, err := w.api.DescribeServices(ctx, prod, []string{"web"})
+		_, _, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
-		_, err = w.api.Submit(ctx, complete(operation.SubmitTasks{}))
+		_, err = w.api.Tasks.Submit(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 	})
 	t.Run("KnownToECSAreTakenInWithWhatTheyHave", func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w.pump()
 		want(t, "running", w.service("web").Running, 1)
 		wantCount(t, "tasks", w.tasks(), 2)
-		if err := w.api.ClusterCreated(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -42,27 +42,27 @@ func TestAPI_Clusters(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 1)
 		w.pump()
-		wantCode(t, w.api.DeletingCluster(ctx, prod), cluster.CodeContainsServices, "Services are active")
+		wantCode(t, w.api.Clusters.DeletingCluster(ctx, prod), cluster.CodeContainsServices, "Services are active")
 		r := w.run(t, operation.SubmitTasks{})
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
-		wantCode(t, w.api.DeletingCluster(ctx, prod), cluster.CodeContainsTasks, "Tasks are active")
-		if _, err := w.api.StopTask(ctx, prod, r.Tasks[0], ""); err != nil {
+		wantCode(t, w.api.Clusters.DeletingCluster(ctx, prod), cluster.CodeContainsTasks, "Tasks are active")
+		if _, err := w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], ""); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
-		if err := w.api.DeletingCluster(ctx, prod); err != nil {
+		if err := w.api.Clusters.DeletingCluster(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
-		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
+		if err := w.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		wantCount(t, "configurations for another cluster of the name", rows[*cluster.Configuration](w, state.PrefixConfiguration), 0)
 		delete(w.ecs.clusters, prod)
-		_, _, err := w.api.ListServices(ctx, operation.ListServices{Cluster: prod})
+		_, _, err := w.api.Services.ListServices(ctx, operation.ListServices{Cluster: prod})
 		wantCode(t, err, cluster.CodeClusterNotFound, "")
 		if err := w.observer.Schedule(ctx, "sweep"); err != nil {
 			t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.ecs.mute = true
 		w.ecs.change("i000", func(i *cluster.Instance) { i.Status = cluster.InstanceDraining })
-		if err := w.api.InstancesChanged(ctx, prod, []string{"i000"}); err != nil {
+		if err := w.api.Clusters.InstancesChanged(ctx, prod, []string{"i000"}); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "status", w.instance("i000").Status, cluster.InstanceDraining)
@@ -81,7 +81,7 @@ func TestAPI_Clusters(t *testing.T) {
 	t.Run("MarkTaskDefinitionsThatWereDeregistered", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 0)
-		if err := w.api.TaskDefinitionChanged(ctx, "web:1"); err != nil {
+		if err := w.api.Clusters.TaskDefinitionChanged(ctx, "web:1"); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "inactive", rows[*cluster.TaskDefinition](w, state.PrefixDefinition)[0].Inactive, true)
@@ -126,34 +126,34 @@ func TestAPI_CreateService(t *testing.T) {
 		other, tokenless := spec, spec
 		other.Params, tokenless.Token = "q", ""
 		for _, s := range []operation.CreateService{other, tokenless} {
-			_, err := w.api.CreateService(ctx, s)
+			_, err := w.api.Services.CreateService(ctx, s)
 			wantCode(t, err, cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 		}
 	})
 	t.Run("OfADrainingOneIsRefused", func(t *testing.T) {
 		w := newWorld(t)
 		w.createAs(spec)
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		other := spec
 		other.Token = "u"
-		_, err := w.api.CreateService(ctx, other)
+		_, err := w.api.Services.CreateService(ctx, other)
 		wantCode(t, err, cluster.CodeInvalidParameter, "Unable to Start a service that is still Draining.")
 	})
 	t.Run("TwoAtOnceMakeOne", func(t *testing.T) {
 		w := newWorld(t)
 		spy := &spyState{Store: w.store}
-		other := another(w.api)
+		other := another(w.api.Dependencies)
 		spy.beforeCommit = func(state.Commit) error {
 			spy.beforeCommit = nil
-			_, err := other.CreateService(ctx, spec)
+			_, err := other.Services.CreateService(ctx, spec)
 			return err
 		}
 		w.api.State = spy
 		late := spec
 		late.Token = "u"
-		_, err := w.api.CreateService(ctx, late)
+		_, err := w.api.Services.CreateService(ctx, late)
 		wantCode(t, err, cluster.CodeInvalidParameter, "not idempotent")
 		want(t, "token", w.service("web").Token, "t")
 	})
@@ -161,13 +161,13 @@ func TestAPI_CreateService(t *testing.T) {
 		w := newWorld(t)
 		bad := spec
 		bad.TaskDefinition = "nothing"
-		_, err := w.api.CreateService(ctx, bad)
+		_, err := w.api.Services.CreateService(ctx, bad)
 		wantCode(t, err, cluster.CodeClient, "Unable to describe task definition.")
 	})
 	t.Run("OfAnInactiveTaskDefinitionIsRefused", func(t *testing.T) {
 		w := newWorld(t)
 		w.ecs.definitions["web"].Inactive = true
-		_, err := w.api.CreateService(ctx, spec)
+		_, err := w.api.Services.CreateService(ctx, spec)
 		wantCode(t, err, cluster.CodeClient, "TaskDefinition is inactive")
 	})
 }
@@ -194,7 +194,7 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			_, err := w.api.CreateService(ctx, operation.CreateService{
+			_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 				Cluster: prod, Name: "web", TaskDefinition: "web", Strategy: c.strategy, Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
 			})
 			if c.refusal != "" {
@@ -208,7 +208,7 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 				ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(false)}, // it needs a maximum above 100
 			})
 			before := w.service("there").Rev
-			_, err = w.api.UpdateService(ctx, operation.UpdateService{
+			_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{
 				Cluster: prod, Name: "there", Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
 			})
 			if c.refusal != "" {
@@ -226,7 +226,7 @@ func TestAPI_UpdateService(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 2)
 		version := w.version()
-		d, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", MinHealthy: new(50), TaskDefinition: "web:1"})
+		d, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", MinHealthy: new(50), TaskDefinition: "web:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,9 +252,9 @@ func TestAPI_UpdateService(t *testing.T) {
 	})
 	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web"})
+		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
-		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		_, err = w.api.Services.DeleteService(ctx, prod, "web", true)
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})
 }
@@ -263,9 +263,9 @@ func TestAPI_DeleteService(t *testing.T) {
 	t.Run("NeedsForceAboveZero", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 1)
-		_, err := w.api.DeleteService(ctx, prod, "web", false)
+		_, err := w.api.Services.DeleteService(ctx, prod, "web", false)
 		wantCode(t, err, cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
-		d, err := w.api.DeleteService(ctx, prod, "web", true)
+		d, err := w.api.Services.DeleteService(ctx, prod, "web", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestAPI_DeleteService(t *testing.T) {
 	t.Run("AtZeroNeedsNone", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 0)
-		if _, err := w.api.DeleteService(ctx, prod, "web", false); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", false); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -286,7 +286,7 @@ func TestAPI_DeleteService(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
 		w.pump()
-		if _, err := w.api.DeleteService(ctx, prod, "agent", false); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "agent", false); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -296,13 +296,13 @@ func TestAPI_DeleteService(t *testing.T) {
 	t.Run("IsOnceForAll", func(t *testing.T) {
 		w := newWorld(t)
 		w.create("web", "web", 0)
-		if _, err := w.api.DeleteService(ctx, prod, "web", false); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", false); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(1)})
+		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 		w.pump()
-		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		_, err = w.api.Services.DeleteService(ctx, prod, "web", true)
 		wantCode(t, err, cluster.CodeServiceNotActive, "Service was not ACTIVE.")
 	})
 }
@@ -313,7 +313,7 @@ func TestAPI_ListServices(t *testing.T) {
 		w.create(name, "web", 0)
 	}
 	w.createAs(operation.CreateService{Cluster: prod, Name: "agent", TaskDefinition: "web", Strategy: cluster.Daemon})
-	if _, err := w.api.DeleteService(ctx, prod, "gone", false); err != nil {
+	if _, err := w.api.Services.DeleteService(ctx, prod, "gone", false); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -332,7 +332,7 @@ func TestAPI_ListServices(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.query.Cluster = prod
-			got, more, err := w.api.ListServices(ctx, c.query)
+			got, more, err := w.api.Services.ListServices(ctx, c.query)
 			if err != nil || !slices.Equal(got, c.want) || more != c.more {
 				t.Fatalf("got %v, %t, %v; want %v, %t", got, more, err, c.want, c.more)
 			}
@@ -346,7 +346,7 @@ func TestAPI_DescribeServices(t *testing.T) {
 	w.create("web", "web", 1)
 	w.pump()
 	t.Run("NamesWhatIsMissing", func(t *testing.T) {
-		got, missing, err := w.api.DescribeServices(ctx, prod, []string{"nothing", "web", "never"})
+		got, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"nothing", "web", "never"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,14 +382,14 @@ func TestAPI_ServiceTags(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)
 	w.create("web", "web", 1)
-	if err := w.api.Tag(ctx, resource("service", "web"), map[string]string{"a": "0"}, nil); err != nil {
+	if err := w.api.Tags.Tag(ctx, resource("service", "web"), map[string]string{"a": "0"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantCount(t, "records for placement", w.decide, 1)
 	w.pump()
 	batches := w.batches
 	tag := func(set map[string]string, remove ...string) error {
-		return w.api.Tag(ctx, resource("service", "web"), set, remove)
+		return w.api.Tags.Tag(ctx, resource("service", "web"), set, remove)
 	}
 	if err := tag(map[string]string{"a": "1", "b": "2"}); err != nil {
 		t.Fatal(err)
@@ -397,7 +397,7 @@ func TestAPI_ServiceTags(t *testing.T) {
 	if err := tag(map[string]string{"b": "3"}, "a", "never"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.api.Tags(ctx, resource("service", "web"))
+	got, err := w.api.Tags.Tags(ctx, resource("service", "web"))
 	if err != nil || len(got) != 1 || got["b"] != "3" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
@@ -408,7 +408,7 @@ func TestAPI_ServiceTags(t *testing.T) {
 		many[fmt.Sprint("t", n)] = "x"
 	}
 	wantCode(t, tag(many), cluster.CodeInvalidParameter, "51 tags")
-	wantCode(t, w.api.Tag(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
+	wantCode(t, w.api.Tags.Tag(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
 	w.scale("web", 2)
 	w.pump()
 	want(t, "running", w.service("web").Running, 2)

@@ -17,7 +17,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
-		tasks, failures, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
+		tasks, failures, err := w.api.Tasks.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 512, 8192)
 		w.clock.onSleep = w.pump
-		tasks, failures, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
+		tasks, failures, err := w.api.Tasks.SubmitTasks(ctx, complete(operation.SubmitTasks{Count: 3}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,13 +40,13 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	t.Run("IsRefusedWithoutInstances", func(t *testing.T) {
 		w := newWorld(t)
 		w.clock.onSleep = w.pump
-		_, _, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{}))
+		_, _, err := w.api.Tasks.SubmitTasks(ctx, complete(operation.SubmitTasks{}))
 		wantCode(t, err, cluster.CodeInvalidParameter, cluster.NoInstances)
 	})
 	t.Run("IsRefusedBeyondTheProvisioningLimit", func(t *testing.T) {
 		w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 0 })
 		w.clock.onSleep = w.pump
-		_, _, err := w.api.SubmitTasks(ctx, complete(operation.SubmitTasks{Wait: "1m"}))
+		_, _, err := w.api.Tasks.SubmitTasks(ctx, complete(operation.SubmitTasks{Wait: "1m"}))
 		wantCode(t, err, cluster.CodeClient, scaling.LimitExceeded)
 	})
 	t.Run("GivesTheSameAnswerForTheSameToken", func(t *testing.T) {
@@ -54,12 +54,12 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.clock.onSleep = w.pump
 		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
-		first, _, err := w.api.SubmitTasks(ctx, spec)
+		first, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Hour)
-		second, _, err := w.api.SubmitTasks(ctx, spec)
+		second, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,11 +69,11 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		wantCount(t, "tasks", w.tasks(), 2)
 		other := spec
 		other.Params = "q"
-		_, _, err = w.api.SubmitTasks(ctx, other)
+		_, _, err = w.api.Tasks.SubmitTasks(ctx, other)
 		wantCode(t, err, cluster.CodeConflict, "clientToken")
 		started := spec
 		started.Kind, started.Instances = cluster.StartTask, []string{"i000"}
-		third, _, err := w.api.SubmitTasks(ctx, started)
+		third, _, err := w.api.Tasks.SubmitTasks(ctx, started)
 		if err != nil || third[0].ID == first[0].ID {
 			t.Fatalf("a token of another operation: %v, %v", third, err)
 		}
@@ -82,12 +82,12 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		spec := complete(operation.SubmitTasks{Count: 2, Token: "once", Params: "p"})
-		first, _, err := w.api.SubmitTasks(ctx, spec)
+		first, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // before and after it was answered
-			second, _, err := w.api.SubmitTasks(ctx, spec)
+			second, _, err := w.api.Tasks.SubmitTasks(ctx, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 		w.submit(t, spec)
 		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
-			tasks, _, err := w.api.SubmitTasks(ctx, spec) // runs out of time now
+			tasks, _, err := w.api.Tasks.SubmitTasks(ctx, spec) // runs out of time now
 			for _, task := range tasks {
 				ids = append(ids, task.ID)
 			}
@@ -123,7 +123,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 	} {
 		t.Run("WaitOf"+c.wait, func(t *testing.T) {
 			w := newWorld(t)
-			r, err := w.api.Submit(ctx, complete(operation.SubmitTasks{Wait: c.wait}))
+			r, err := w.api.Tasks.Submit(ctx, complete(operation.SubmitTasks{Wait: c.wait}))
 			if c.refusal != "" {
 				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
 				return
@@ -141,7 +141,7 @@ func TestAPI_SubmitTasks(t *testing.T) {
 func TestAPI_StopTask(t *testing.T) {
 	stop := func(t *testing.T, w *world, id string) *cluster.Task {
 		t.Helper()
-		task, err := w.api.StopTask(ctx, prod, id, "")
+		task, err := w.api.Tasks.StopTask(ctx, prod, id, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestAPI_StopTask(t *testing.T) {
 		r := w.run(t, operation.SubmitTasks{Wait: "1h"})
 		w.state.beforeCommit = func(state.Commit) error {
 			w.state.beforeCommit = nil
-			_, err := w.api.StopTask(ctx, prod, r.Tasks[0], "")
+			_, err := w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], "")
 			return err
 		}
 		w.instances("i", 1, 4096, 8192)
@@ -231,7 +231,7 @@ func TestAPI_StopTask(t *testing.T) {
 	t.Run("ThatIsNotThereIsRefused", func(t *testing.T) {
 		w := newWorld(t)
 		for _, id := range []string{"", "x", "0123456789abcdef0123456789abcdef"} {
-			_, err := w.api.StopTask(ctx, prod, id, "")
+			_, err := w.api.Tasks.StopTask(ctx, prod, id, "")
 			wantCode(t, err, cluster.CodeInvalidParameter, "The referenced task was not found.")
 		}
 	})
@@ -254,14 +254,14 @@ func TestAPI_DescribeTasks(t *testing.T) {
 		{"OfBerthWithoutARow", stray.ID, stray.ID},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, missing, err := w.api.DescribeTasks(ctx, prod, []string{c.by})
+			got, missing, err := w.api.Tasks.DescribeTasks(ctx, prod, []string{c.by})
 			if err != nil || len(missing) > 0 || got[0].ID != c.id {
 				t.Fatalf("got %v, %v, %v", show(got), missing, err)
 			}
 		})
 	}
 	t.Run("NamesWhatIsMissing", func(t *testing.T) {
-		got, missing, err := w.api.DescribeTasks(ctx, prod, []string{"x", own.ID, "0123456789abcdef0123456789abcdef"})
+		got, missing, err := w.api.Tasks.DescribeTasks(ctx, prod, []string{"x", own.ID, "0123456789abcdef0123456789abcdef"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,14 +313,14 @@ func TestAPI_ListTasks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.query.Cluster = prod
-			got, more, err := w.api.ListTasks(ctx, c.query)
+			got, more, err := w.api.Tasks.ListTasks(ctx, c.query)
 			if err != nil || !slices.Equal(got, c.want) || more != c.more {
 				t.Fatalf("got %v, %t, %v; want %v, %t", got, more, err, c.want, c.more)
 			}
 		})
 	}
 	t.Run("OfAServiceThatIsNotThereIsRefused", func(t *testing.T) {
-		_, _, err := w.api.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
+		_, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, Service: "none"})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})
 }
@@ -337,13 +337,13 @@ func TestAPI_TaskTags(t *testing.T) {
 		return nil
 	}
 	w.api.State = spy
-	if err := w.api.Tag(ctx, resource("task", r.Tasks[0]), map[string]string{"b": "2"}, []string{"a"}); err != nil {
+	if err := w.api.Tags.Tag(ctx, resource("task", r.Tasks[0]), map[string]string{"b": "2"}, []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.api.Tags(ctx, resource("task", r.Tasks[0]))
+	got, err := w.api.Tags.Tags(ctx, resource("task", r.Tasks[0]))
 	if err != nil || len(got) != 1 || got["b"] != "2" {
 		t.Fatalf("tags %v, %v", got, err)
 	}
 	want(t, "health", w.task(r.Tasks[0]).Health, cluster.Healthy)
-	wantCode(t, w.api.Tag(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
+	wantCode(t, w.api.Tags.Tag(ctx, resource("task", "none"), nil, nil), cluster.CodeInvalidParameter, "not found")
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"berth/shared/cluster"
-	"berth/shared/handler/api"
 	"berth/shared/handler/managedscaling"
 	"berth/shared/operation"
 	"berth/shared/scaling"
@@ -18,7 +17,7 @@ func TestAPI_Capacity(t *testing.T) {
 	n := 10
 	s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 	s.minute(1)
-	rows, err := s.api.Capacity(ctx, prod)
+	rows, err := s.api.Rows.Capacity(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +26,7 @@ func TestAPI_Capacity(t *testing.T) {
 	want(t, "provider", p.Name, "p")
 	snap := snapshot.NewSnapshot()
 	for after := ""; ; {
-		page, more, err := s.api.Rows(ctx, prod, after)
+		page, more, err := s.api.Rows.Rows(ctx, prod, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,14 +40,14 @@ func TestAPI_Capacity(t *testing.T) {
 	}
 	d := scaling.Decide(managedscaling.ScalingInput(snap, p, s.groups["g"], history, s.clock.Now()))
 	want(t, "reservation", d.Reservation, s.reservation())
-	_, err = s.api.Capacity(ctx, "nothing")
+	_, err = s.api.Rows.Capacity(ctx, "nothing")
 	wantCode(t, err, cluster.CodeClusterNotFound, "Cluster not found.")
 }
 
 // A dry run makes the update that would begin, and begins none.
 func TestNodeGroups_DryRun(t *testing.T) {
 	w := newWorld(t)
-	n := &api.NodeGroups{Handler: w.api}
+	n := w.api.NodeGroups
 	g := &cluster.NodeGroup{
 		Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "web", ID: "id", Status: cluster.NodeGroupActive, AutoScalingGroup: "a",
 		Config: cluster.UpdateConfig{MaxUnavailable: 3}, Target: cluster.UpdateTarget{Image: "ami-1"},
@@ -62,7 +61,7 @@ func TestNodeGroups_DryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := w.api.Capacity(ctx, prod)
+	rows, err := w.api.Rows.Capacity(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +73,7 @@ func TestNodeGroups_DryRun(t *testing.T) {
 	}
 	want(t, "id and seed", [2]any{dry.ID, dry.Seed}, [2]any{began.ID, began.Seed})
 	want(t, "most at a time", dry.Config.MaxUnavailable, 3)
-	if rows, err = w.api.Capacity(ctx, prod); err != nil {
+	if rows, err = w.api.Rows.Capacity(ctx, prod); err != nil {
 		t.Fatal(err)
 	}
 	wantCount(t, "rows after it began", rows, 2)

@@ -324,7 +324,7 @@ func TestDispatch_Stops(t *testing.T) {
 		w.ecs.frozen = true
 		r := w.run(t, operation.SubmitTasks{})
 		want(t, "ECS's id", w.task(r.Tasks[0]).ECSID, "")
-		if _, err := w.api.StopTask(ctx, prod, r.Tasks[0], "enough"); err != nil {
+		if _, err := w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], "enough"); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()

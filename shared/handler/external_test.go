@@ -39,14 +39,14 @@ func TestPlacement_External(t *testing.T) {
 		}
 	}))), 2)
 	for outside, n := range map[bool]int{true: 5, false: 2} {
-		ids, _, err := w.api.ListTasks(ctx, operation.ListTasks{Cluster: prod, External: &outside})
+		ids, _, err := w.api.Tasks.ListTasks(ctx, operation.ListTasks{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
 		wantCount(t, "tasks listed", ids, n)
-		names, _, err := w.api.ListServices(ctx, operation.ListServices{Cluster: prod, External: &outside})
+		names, _, err := w.api.Services.ListServices(ctx, operation.ListServices{Cluster: prod, External: &outside})
 		want(t, "error", err, nil)
 		want(t, "services listed", slices.Equal(names, []string{map[bool]string{true: "edge", false: "web"}[outside]}), true)
 	}
-	launches, err := w.api.TaskLaunches(ctx, w.tasks())
+	launches, err := w.api.Tasks.TaskLaunches(ctx, w.tasks())
 	want(t, "error", err, nil)
 	for _, task := range w.tasks() {
 		want(t, "external", launches[task.ID].External, slices.Contains(external, task.ID))

@@ -49,7 +49,7 @@ func used(t *testing.T) *world {
 	w.create("web", "web", 2)
 	w.run(t, operation.SubmitTasks{TaskDefinition: "web"})
 	w.advance(time.Minute)
-	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+	if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(time.Minute)
@@ -67,7 +67,7 @@ func TestForget(t *testing.T) {
 			t.Fatalf("only %d rows to begin with", n)
 		}
 		delete(w.ecs.clusters, prod)
-		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -128,7 +128,7 @@ func TestForget(t *testing.T) {
 	t.Run("ANewClusterThatECSDoesNotShowYetIsLeftAlone", func(t *testing.T) {
 		w := emptyWorld(t)
 		w.ecs.clusters[prod] = true
-		if err := w.api.ClusterCreated(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		delete(w.ecs.clusters, prod)
@@ -140,10 +140,10 @@ func TestForget(t *testing.T) {
 	})
 	t.Run("ItComesBackEmpty", func(t *testing.T) {
 		w := used(t)
-		if err := w.api.ClusterDeleted(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.api.ClusterCreated(ctx, prod); err != nil {
+		if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		wantCount(t, "clusters", w.listed(), 1)
@@ -161,7 +161,7 @@ func TestRotation(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		w.ecs.clusters[name] = true
 		names = append(names, name)
-		if err := w.api.ClusterCreated(ctx, name); err != nil {
+		if err := w.api.Clusters.ClusterCreated(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}

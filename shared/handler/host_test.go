@@ -254,7 +254,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.ecs.mute = false
 		w.advance(10 * time.Minute)
 		wantCount(t, "running tasks while nobody knows", w.with(cluster.TaskRunning), 2)
-		if err := w.api.InstancesChanged(ctx, prod, ids[:1]); err != nil {
+		if err := w.api.Clusters.InstancesChanged(ctx, prod, ids[:1]); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -290,7 +290,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.deploy("agent", "heavy:2")
 		w.pump()
 		ref := operation.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Release.ID}
-		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopAbort), nil)
+		want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), nil)
 		w.pump()
 		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
 		w.create("web", "web", 16) // of 256

@@ -24,7 +24,7 @@ func (w *world) metered(n int, load int64) []*cluster.Task {
 }
 
 func (w *world) report(task string, load int64) error {
-	_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task, Loads: map[string]int64{"connections": load}}})
+	_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task, Loads: map[string]int64{"connections": load}}})
 	return err
 }
 
@@ -51,7 +51,7 @@ func TestLoads(t *testing.T) {
 		w.advance(time.Minute)
 		id := w.with(cluster.TaskRunning)[0].ID
 		for _, loads := range []map[string]int64{{"io": 90}, {"mem": 55}, {"io": 80}} {
-			_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: id, Loads: loads}})
+			_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: id, Loads: loads}})
 			want(t, "error", err, nil)
 		}
 		w.advance(2 * cluster.LoadWindow)
@@ -106,7 +106,7 @@ func TestLoads(t *testing.T) {
 		w.pump()
 		w.advance(2 * cluster.LoadWindow)
 		want(t, "reported", len(w.task(task.ID).Reported), 0)
-		missing, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
+		missing, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"connections": 1}}})
 		want(t, "error", err, nil)
 		want(t, "missing", fmt.Sprint(missing), fmt.Sprint([]cluster.Failure{{ARN: task.ID, Reason: "MISSING"}}))
 	})
@@ -125,7 +125,7 @@ func TestLoads(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		task := w.metered(1, 10)[0]
 		wantCode(t, w.report(task.ID, -1), cluster.CodeInvalidParameter, "between 0")
-		_, err := w.api.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"sessions": 1}}})
+		_, err := w.api.Loads.ReportLoads(ctx, prod, []cluster.LoadReport{{Task: task.ID, Loads: map[string]int64{"sessions": 1}}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "has no metric \"sessions\", only: connections")
 		want(t, "pending", len(rows[*state.PendingLoad](w, state.PrefixLoad)), 0)
 	})

@@ -86,7 +86,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	})
 	t.Run("DoesNotReplaceWhatECSKnows", func(t *testing.T) {
 		s := started(t, 1, 0)
-		if err := s.api.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagReplaceUnregistered: "true"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.groups["g"].Min, s.groups["g"].Desired = 2, 2
@@ -105,7 +105,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s := newScaled(t, replacing)
 			s.minute(1)
 			s.ecs.clusters["dev"] = true
-			if err := s.api.ClusterCreated(ctx, "dev"); err != nil {
+			if err := s.api.Clusters.ClusterCreated(ctx, "dev"); err != nil {
 				t.Fatal(err)
 			}
 			s.silent = map[string]bool{"i-001": true, "i-002": true}
@@ -214,7 +214,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		s := started(t, 3, 2)
 		s.minute(10)
 		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}
-		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
 		s.minute(3)
@@ -304,7 +304,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 	t.Run("ARaceLostForOneProviderHidesNothingOfAnother", func(t *testing.T) {
 		s := started(t, 1, 0)
 		s.groups["h"] = &cluster.AutoScalingGroup{Name: "h", Max: 10, Protects: true}
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "h")); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -337,7 +337,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		want(t, "alarms of the round that was cut off", len(s.alarms), 1)
 		s.failing = nil
 		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
-		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
 		s.minute(1)
@@ -357,7 +357,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
 		want(t, "alarms", len(s.alarms), 0)
-		if _, err := s.api.DeleteCapacityProvider(ctx, "p"); err != nil {
+		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p"); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,7 +16,7 @@ func newShared(t *testing.T) *scaled {
 	s.groups["g"].Min, s.groups["g"].Desired = 2, 2
 	s.minute(1)
 	s.ecs.clusters["other"] = true
-	if err := s.api.ClusterCreated(ctx, "other"); err != nil {
+	if err := s.api.Clusters.ClusterCreated(ctx, "other"); err != nil {
 		t.Fatal(err)
 	}
 	s.attachOther(t, "p")
@@ -27,7 +27,7 @@ func newShared(t *testing.T) *scaled {
 // attachOther gives the cluster other its providers.
 func (s *scaled) attachOther(t *testing.T, names ...string) {
 	t.Helper()
-	if _, err := s.api.PutClusterProviders(ctx, "other", names, nil); err != nil {
+	if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", names, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -43,7 +43,7 @@ func (s *scaled) wantHooked(t *testing.T, clusters, hooks int) {
 func (s *scaled) lose(t *testing.T, name string) {
 	t.Helper()
 	s.ecs.clusters[name] = false
-	if err := s.api.ClusterDeleted(ctx, name); err != nil {
+	if err := s.api.Clusters.ClusterDeleted(ctx, name); err != nil {
 		t.Fatal(err)
 	}
 }

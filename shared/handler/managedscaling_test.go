@@ -35,7 +35,7 @@ func newScaled(t *testing.T, change func(*cluster.CapacityProvider)) *scaled {
 	if change != nil {
 		change(p)
 	}
-	if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+	if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, p); err != nil {
 		t.Fatal(err)
 	}
 	s.attach(t, "p")
@@ -54,14 +54,14 @@ func (s *scaled) attach(t *testing.T, names ...string) {
 	if len(names) > 0 {
 		strategy = []cluster.ProviderShare{{Provider: names[0], Weight: 1}}
 	}
-	if _, err := s.api.PutClusterProviders(ctx, prod, names, strategy); err != nil {
+	if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, names, strategy); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (s *scaled) status(t *testing.T) cluster.AttachmentStatus {
 	t.Helper()
-	a, err := s.api.Attachments(ctx, prod)
+	a, err := s.api.ClusterProviders.Attachments(ctx, prod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("AttachesAndDetaches", func(t *testing.T) {
 		s := newScaled(t, nil)
 		want(t, "status", s.status(t), cluster.AttachmentsInProgress)
-		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		s.minute(1)
 		want(t, "status", s.status(t), cluster.AttachmentsComplete)
@@ -87,10 +87,10 @@ func TestManagedScaling(t *testing.T) {
 		s.attach(t)
 		s.minute(1)
 		want(t, "alarms, policies and hooks left", len(s.alarms)+len(s.policy)+len(s.hooks), 0)
-		if _, err := s.api.DeleteCapacityProvider(ctx, "p"); err != nil {
+		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p"); err != nil {
 			t.Fatal(err)
 		}
-		_, missing, err := s.api.CapacityProviders(ctx, []string{"q"})
+		_, missing, err := s.api.CapacityProviders.CapacityProviders(ctx, []string{"q"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,14 +100,14 @@ func TestManagedScaling(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.ecs.clusters[prod] = false
-		if err := s.api.ClusterDeleted(ctx, prod); err != nil {
+		if err := s.api.Clusters.ClusterDeleted(ctx, prod); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "alarms and hooks at first", len(s.alarms)+len(s.hooks), 3)
 		s.look(t)
 		want(t, "alarms and hooks left", len(s.alarms)+len(s.hooks), 0)
 		wantCount(t, "clusters", s.described(t, "p").Clusters, 0)
-		gone, err := s.api.DeleteCapacityProvider(ctx, "p")
+		gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p")
 		want(t, "error", err, nil)
 		want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 	})
@@ -116,7 +116,7 @@ func TestManagedScaling(t *testing.T) {
 		s.minute(1)
 		want(t, "alarms", len(s.alarms), 0)
 		want(t, "policies", len(s.policy), 1)
-		if err := s.api.TagCapacityProvider(ctx, "p", nil, []string{cluster.TagTargetTracking}); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", nil, []string{cluster.TagTargetTracking}); err != nil {
 			t.Fatal(err)
 		}
 		s.minute(1)
@@ -126,7 +126,7 @@ func TestManagedScaling(t *testing.T) {
 	t.Run("TasksWithoutAProviderTakeNoPlacesOfOthers", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
-		if _, err := s.api.PutClusterProviders(ctx, prod, []string{"p"}, nil); err != nil { // no default strategy
+		if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p"}, nil); err != nil { // no default strategy
 			t.Fatal(err)
 		}
 		create := func(name string, n int, definition string, providers ...cluster.ProviderShare) {
@@ -345,7 +345,7 @@ func TestManagedScaling(t *testing.T) {
 // described is a capacity provider as the API has it.
 func (s *scaled) described(t *testing.T, name string) *cluster.CapacityProvider {
 	t.Helper()
-	got, _, err := s.api.CapacityProviders(ctx, []string{name})
+	got, _, err := s.api.CapacityProviders.CapacityProviders(ctx, []string{name})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("providers %v, %v", got, err)
 	}
@@ -383,7 +383,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			if c.change != nil {
 				c.change(p, g)
 			}
-			made, err := s.api.CreateCapacityProvider(ctx, p)
+			made, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, p)
 			want(t, "error", err, nil)
 			want(t, "status", made.UpdateStatus, cluster.ProviderCreating)
 			if c.refuse != "" {
@@ -395,10 +395,10 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 			if !strings.Contains(got.UpdateReason, c.text) {
 				t.Errorf("the reason %q lacks %q", got.UpdateReason, c.text)
 			}
-			_, err = s.api.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
+			_, err = s.api.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 			wantCode(t, err, cluster.CodeInvalidParameter, "The specified capacity provider 'q' is not in an ACTIVE state. Specify a valid capacity provider and try again.")
 			want(t, "attachments without it", s.status(t), cluster.AttachmentsComplete)
-			gone, err := s.api.DeleteCapacityProvider(ctx, "q")
+			gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "q")
 			want(t, "error", err, nil)
 			want(t, "deleted", gone.UpdateStatus, cluster.ProviderDeleted)
 		})
@@ -422,13 +422,13 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("FailedInAClusterThatHasAnother", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "gone")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "gone")); err != nil {
 			t.Fatal(err)
 		}
 		s.attach(t, "p", "q") // before anybody has looked at its group
 		_ = s.function.Schedule(ctx, "scaling")
 		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
-		a, err := s.api.Attachments(ctx, prod)
+		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
 		want(t, "error", err, nil)
 		want(t, "reasons", fmt.Sprint(a.Failed), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
 		s.attach(t, "p", "q") // who changes something else need not take it away
@@ -440,7 +440,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("Complete", func(t *testing.T) {
 		s := newScaled(t, nil)
 		want(t, "status at first", s.described(t, "p").UpdateStatus, cluster.ProviderCreating)
-		_, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Draining: new(false)})
+		_, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Draining: new(false)})
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		s.look(t)
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreated)
@@ -464,11 +464,11 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s.groups["g"].Protects = false
 		_ = s.function.Schedule(ctx, "scaling")
 		want(t, "status", s.described(t, "p").UpdateStatus, cluster.ProviderCreateFailed)
-		if _, err := s.api.DeleteCapacityProvider(ctx, "p"); err != nil {
+		if _, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p"); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "status of one that a cluster has", s.described(t, "p").UpdateStatus, cluster.ProviderDeleteFailed)
-		if _, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(false)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -479,12 +479,12 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection = false })
 		s.groups["g"].Protects = false
 		s.look(t)
-		next, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
+		next, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
 			Name: "p", Protection: new(true), Draining: new(false), Scaling: operation.ScalingChange{Target: new(50)},
 		})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdating)
-		if err := s.api.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagTargetTracking: "true"}, nil); err != nil {
+		if err := s.api.CapacityProviders.TagCapacityProvider(ctx, "p", map[string]string{cluster.TagTargetTracking: "true"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -495,7 +495,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		}
 		want(t, "attachments", s.status(t), cluster.AttachmentsComplete)
 		s.groups["g"].Protects = true
-		if _, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)}); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)}); err != nil {
 			t.Fatal(err)
 		}
 		s.look(t)
@@ -505,7 +505,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 	t.Run("AnUpdateThatNeedsNoLookIsDoneAtOnce", func(t *testing.T) {
 		s := newScaled(t, nil)
 		s.look(t)
-		next, err := s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Target: new(50)}})
+		next, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Target: new(50)}})
 		want(t, "error", err, nil)
 		want(t, "status", next.UpdateStatus, cluster.ProviderUpdated)
 	})
@@ -528,7 +528,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 				s := newScaled(t, nil)
 				p := providerRow("q", "free")
 				c.change(p)
-				_, err := s.api.CreateCapacityProvider(ctx, p)
+				_, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, p)
 				wantCode(t, err, c.code, c.text)
 			})
 		}
@@ -537,30 +537,30 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s := newScaled(t, nil)
 		s.minute(1)
 		s.ecs.clusters["other"] = true
-		_, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"p"}, nil)
 		wantCode(t, err, cluster.CodeInvalidParameter, "cannot be associated with another")
 		off := operation.UpdateCapacityProvider{Name: "p", Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)}}
-		if _, err := s.api.UpdateCapacityProvider(ctx, off); err != nil {
+		if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, off); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.api.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
+		if _, err := s.api.ClusterProviders.PutClusterProviders(ctx, "other", []string{"p"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)})
+		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Protection: new(true)})
 		wantCode(t, err, cluster.CodeInvalidParameter, "enable managed scaling")
-		_, err = s.api.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
+		_, err = s.api.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{Name: "p", Scaling: operation.ScalingChange{Enabled: new(true)}})
 		wantCode(t, err, cluster.CodeInvalidParameter, "clusters prod, other")
 	})
 	t.Run("OfANewClusterAreCheckedBeforeItIsMade", func(t *testing.T) {
 		s := newScaled(t, nil)
 		check := func(name string, providers []string, strategy ...cluster.ProviderShare) error {
-			return s.api.CheckClusterProviders(ctx, name, providers, strategy)
+			return s.api.ClusterProviders.CheckClusterProviders(ctx, name, providers, strategy)
 		}
 		wantCode(t, check("new", []string{"q"}), cluster.CodeInvalidParameter, "does not exist")
 		wantCode(t, check("new", []string{"p"}), cluster.CodeInvalidParameter, "cannot be associated with another")
 		wantCode(t, check("new", nil, cluster.ProviderShare{Provider: "p", Weight: 1}), cluster.CodeInvalidParameter, "not associated with the cluster: p")
 		want(t, "of the cluster that has them", check(prod, []string{"q"}), nil)
-		if _, err := s.api.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
+		if _, err := s.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("q", "free")); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "of one that is free", check("new", []string{"q"}, cluster.ProviderShare{Provider: "q", Weight: 1}), nil)
@@ -571,9 +571,9 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		n := 1
 		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
 		want(t, "provider of the default strategy", s.service("web").Providers[0].Provider, "p")
-		_, err := s.api.PutClusterProviders(ctx, prod, nil, nil)
+		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		wantCode(t, err, cluster.CodeResourceInUse, "in use")
-		p, err := s.api.DeleteCapacityProvider(ctx, "p")
+		p, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -584,12 +584,12 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		n := 1
 		for name, text := range map[string]string{"none": "does not exist"} {
 			shares := []cluster.ProviderShare{{Provider: name, Weight: 1}}
-			_, err := s.api.CreateService(ctx, operation.CreateService{
+			_, err := s.api.Services.CreateService(ctx, operation.CreateService{
 				Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n, ServiceParameters: operation.ServiceParameters{Providers: &shares},
 			})
 			wantCode(t, err, cluster.CodeInvalidParameter, text)
 		}
-		d, err := s.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
+		d, err := s.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "ec2", TaskDefinition: "web", Desired: &n, Launched: true})
 		if err != nil {
 			t.Fatal(err)
 		}

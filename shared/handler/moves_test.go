@@ -77,7 +77,7 @@ func TestMoves(t *testing.T) {
 		ids := w.instances("i", 4, 4096, 8192)
 		w.governed(2, cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"})
 		least := w.watch()
-		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
 		want(t, "error", err, nil)
 		on := w.rest(2)
 		want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
@@ -87,7 +87,7 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 2, 4096, 8192)
 		w.governed(2, cluster.Rules{NodeConstraint: "NodeName != nobody"})
-		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == nobody"})
+		_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == nobody"})
 		want(t, "error", err, nil)
 		w.rest(2)
 		told := 0
@@ -108,11 +108,11 @@ func TestMoves(t *testing.T) {
 		_, err := w.ruled(1, cluster.Rules{NodeConstraint: "Disk == hdd"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == ssd"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "Disk == ssd"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		wantEvent(t, w.events("web"), "no moves mend it")
-		_, err = w.api.StopTask(ctx, prod, r.Tasks[0], "")
+		_, err = w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], "")
 		want(t, "error", err, nil)
 		want(t, "tasks where they may be", w.rest(1)[ids[0]], 1)
 		want(t, "unrepaired", w.service("web").Unrepaired, "")
@@ -121,7 +121,7 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
 		w.governed(1, cluster.Rules{NodeConstraint: "NodeName == i000"})
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(1), Rules: cluster.Rules{NodeConstraint: "NodeName == i002"},
 		})
 		want(t, "error", err, nil)
@@ -132,11 +132,11 @@ func TestMoves(t *testing.T) {
 			}
 			return fault{}
 		}
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		want(t, "moving", w.service("web").Moving, true)
-		_, err = w.api.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i003"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i003"})
 		want(t, "error", err, nil)
 		w.advance(5 * time.Minute)
 		on := placed(w.with(cluster.TaskRunning))
@@ -144,7 +144,7 @@ func TestMoves(t *testing.T) {
 		want(t, "what is stuck stays", fmt.Sprint(on[ids[0]], w.service("web").Moving), "1 true")
 		wantCount(t, "replacements of it", w.with(cluster.TaskPending), 1)
 		// What nothing can mend is told all the same, in the end.
-		_, err = w.api.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i00"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i00"})
 		want(t, "error", err, nil)
 		w.advance(20 * time.Minute)
 		w.sweep()
@@ -158,11 +158,11 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		w.instances("i", 1, 4096, 8192)
 		w.governed(1, cluster.Rules{NodeConstraint: "NodeName == i000"})
-		_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i00"})
+		_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i00"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		want(t, "unrepaired", w.service("web").Unrepaired != "", true)
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": ""})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": ""})
 		want(t, "error", err, nil)
 		w.rest(1)
 		want(t, "unrepaired", w.service("web").Unrepaired, "")
@@ -171,14 +171,14 @@ func TestMoves(t *testing.T) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
 		least, most := 50, 100
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &least, MaxPercent: &most,
 			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
 		})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		fewest := w.watch()
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
 		want(t, "error", err, nil)
 		on := w.rest(2)
 		want(t, "tasks where they may be", on[ids[2]]+on[ids[3]], 2)
@@ -242,7 +242,7 @@ func TestMoves(t *testing.T) {
 		}
 		w.pump()
 		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
 			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
 		})
@@ -256,10 +256,10 @@ func TestMoves(t *testing.T) {
 		for _, id := range ids {
 			w.ecs.change(id, func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{"connections": 100} })
 		}
-		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
+		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, KeepInPlace: true}), nil)
 		w.pump()
 		w.governed(2, cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 30}}})
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "large", TaskDefinition: "web", Desired: new(1),
 			Rules: cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 90}}},
 		})
@@ -286,7 +286,7 @@ func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 		}
 		w.state.beforeCommit = func(state.Commit) error { return fail() }
 		w.state.beforeWrite = func(state.Write) error { return fail() }
-		if _, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i003 || NodeName == i002"}); err != nil {
+		if _, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i003 || NodeName == i002"}); err != nil {
 			continue
 		}
 		w.advance(10 * time.Minute)
@@ -313,11 +313,11 @@ func TestNetworkReachesECS(t *testing.T) {
 	own.Needs.ENIs = 1
 	w.ecs.define(own)
 	one, two := &cluster.Network{Subnets: []string{"subnet-1"}}, &cluster.Network{Subnets: []string{"subnet-2"}, SecurityGroups: []string{"sg"}}
-	_, err := w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "own", Desired: new(2), Network: one})
+	_, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "own", Desired: new(2), Network: one})
 	want(t, "error", err, nil)
-	_, err = w.api.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
+	_, err = w.api.Services.CreateService(ctx, operation.CreateService{Cluster: prod, Name: "other", TaskDefinition: "web", Desired: new(2), Network: one})
 	wantCode(t, err, cluster.CodeInvalidParameter, "not valid for the given networkMode")
-	_, err = w.api.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
+	_, err = w.api.Tasks.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: "own", Count: 1})
 	wantCode(t, err, cluster.CodeInvalidParameter, "must be provided")
 	w.placementAsleep = true
 	for _, n := range []*cluster.Network{nil, two} {
@@ -325,7 +325,7 @@ func TestNetworkReachesECS(t *testing.T) {
 		if n == nil {
 			name = "web"
 		}
-		_, err := w.api.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
+		_, err := w.api.Tasks.Submit(ctx, operation.SubmitTasks{Kind: cluster.RunTask, Cluster: prod, TaskDefinition: name, Count: 1, Network: n})
 		want(t, "error", err, nil)
 	}
 	w.placementAsleep = false
@@ -359,14 +359,14 @@ func TestMovesAndProtection(t *testing.T) {
 	begin := func(t *testing.T, minHealthy, maxPercent int) (*world, []string) {
 		w := newWorld(t)
 		ids := w.instances("i", 4, 4096, 8192)
-		_, err := w.api.CreateService(ctx, operation.CreateService{
+		_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 			Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(2), MinHealthy: &minHealthy, MaxPercent: &maxPercent,
 			Rules: cluster.Rules{NodeConstraint: "NodeName == i000 || NodeName == i001"},
 		})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
 		w.protect(w.clock.now.Add(10 * time.Minute))
-		_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
+		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i002 || NodeName == i003"})
 		want(t, "error", err, nil)
 		w.advance(9 * time.Minute)
 		on := placed(w.with(cluster.TaskRunning))
@@ -387,7 +387,7 @@ func TestMovesAndProtection(t *testing.T) {
 			for _, task := range w.with(cluster.TaskRunning) {
 				all = append(all, task.ID)
 			}
-			_, failed, err := w.api.ProtectTasks(ctx, prod, all, 0)
+			_, failed, err := w.api.TaskProtections.ProtectTasks(ctx, prod, all, 0)
 			want(t, "error", err, nil)
 			want(t, "failures", len(failed), 0)
 			w.advance(5 * time.Minute)
@@ -402,7 +402,7 @@ func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)
 	w.governed(3, cluster.Rules{NodeConstraint: "NodeName != nobody", DomainPolicy: cluster.PolicyNone})
-	_, err := w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i000", "berth:domain-policy": "none"})
+	_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i000", "berth:domain-policy": "none"})
 	want(t, "error", err, nil)
 	want(t, "tasks where they may be", w.rest(3)[ids[0]], 3)
 }
@@ -416,14 +416,14 @@ func TestMovesOnceADeploymentIsOver(t *testing.T) {
 		w.attribute(id, "berth.upgrade-domain", "all")
 	}
 	least, most := 100, 125
-	_, err := w.api.CreateService(ctx, operation.CreateService{
+	_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4), MinHealthy: &least, MaxPercent: &most,
 		Rules: cluster.Rules{DomainPolicy: cluster.PolicyDifference},
 	})
 	want(t, "error", err, nil)
 	w.advance(2 * time.Minute)
 	for range 4 {
-		_, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true})
+		_, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true})
 		want(t, "error", err, nil)
 		w.advance(20 * time.Minute)
 		on := w.rest(4)
@@ -459,7 +459,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	checked := definition("checked", 1, 256, 512)
 	checked.HealthChecked = true
 	w.ecs.define(checked)
-	_, err := w.api.CreateService(ctx, operation.CreateService{
+	_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "checked", Desired: new(12), Rules: cluster.Rules{NodeConstraint: "NodeName != i003"},
 	})
 	want(t, "error", err, nil)
@@ -469,7 +469,7 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	}
 	w.advance(time.Minute)
 	wantEvent(t, w.events("web"), "too many tasks of the cluster look unhealthy")
-	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName != i000"})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName != i000"})
 	want(t, "error", err, nil)
 	for range 10 {
 		w.advance(time.Minute)
@@ -489,24 +489,24 @@ func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 			i.Registered.Metrics = map[string]int64{"connections": []int64{100, 8, 8}[n]}
 		})
 	}
-	want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{
+	want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
 		Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
 	}), nil)
 	none, all := 0, 100
-	_, err := w.api.CreateService(ctx, operation.CreateService{
+	_, err := w.api.Services.CreateService(ctx, operation.CreateService{
 		Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(1), MinHealthy: &none, MaxPercent: &all,
 		Rules: cluster.Rules{NodeConstraint: "NodeName == i000"},
 	})
 	want(t, "error", err, nil)
 	w.advance(time.Minute)
 	w.observerAsleep = true
-	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
 	want(t, "error", err, nil)
 	w.advance(time.Second)
 	to := w.service("web").Targets
 	want(t, "instances that a task was stopped for", len(to), 1)
 	w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
-	_, err = w.api.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})
+	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})
 	want(t, "error", err, nil)
 	w.observerAsleep = false
 	w.advance(2 * time.Minute)

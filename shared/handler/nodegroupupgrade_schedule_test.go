@@ -30,7 +30,7 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
 		w.ecs.clusters[name] = true
-		if err := w.api.ClusterCreated(ctx, name); err != nil {
+		if err := w.api.Clusters.ClusterCreated(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 			if p.Scaling.Enabled = !c.off; c.off {
 				p.Protection = false
 			}
-			if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+			if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, p); err != nil {
 				t.Fatal(err)
 			}
 			u := pool.runs(upgrade, 300, func(int) {
@@ -119,7 +119,7 @@ func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	p := providerRow("p", "a")
 	p.Scaling.Warmup = 10_000 * time.Second
-	if _, err := w.api.CreateCapacityProvider(ctx, p); err != nil {
+	if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, p); err != nil {
 		t.Fatal(err)
 	}
 	scaledOut := false

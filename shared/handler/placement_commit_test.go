@@ -208,7 +208,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		w.state.beforeCommit = func(state.Commit) error {
 			if !raced {
 				raced = true
-				return w.api.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
+				return w.api.Tags.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: prod, Name: "web"}, map[string]string{"a": "b"}, nil)
 			}
 			return nil
 		}
@@ -401,7 +401,7 @@ func TestPlacement_Records(t *testing.T) {
 		w.ecs.clusters["other"] = true
 		w.instances("i", 1, 4096, 8192)
 		n := 1
-		if _, err := w.api.CreateService(ctx, operation.CreateService{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+		if _, err := w.api.Services.CreateService(ctx, operation.CreateService{Cluster: "other", Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
 			t.Fatal(err)
 		}
 		w.create("web", "web", 1)

@@ -138,7 +138,7 @@ func TestPlacement_Replica(t *testing.T) {
 		w.create("web", "web", 1)
 		w.pump()
 		first := w.tasks()[0].ID
-		if _, err := w.api.StopTask(ctx, prod, first, ""); err != nil {
+		if _, err := w.api.Tasks.StopTask(ctx, prod, first, ""); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -392,7 +392,7 @@ func TestPlacement_Delete(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		w.create("web", "web", 3)
 		w.pump()
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "status", w.service("web").Status, cluster.ServiceDraining)
@@ -410,20 +410,20 @@ func TestPlacement_Delete(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 1)
 		w.pump()
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
 		w.store.Expire(w.clock.now)
 		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
 		w.store.Expire(time.Unix(w.service("web").Expires, 0).Add(time.Second))
-		found, missing, err := w.api.DescribeServices(ctx, prod, []string{"web"})
+		found, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		if err != nil || len(found) > 0 || len(missing) != 1 || missing[0].Reason != "MISSING" {
 			t.Fatalf("found %v, missing %v, %v", found, missing, err)
 		}
 		_, err = w.update(operation.UpdateService{Name: "web", Desired: new(1)})
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
-		_, err = w.api.DeleteService(ctx, prod, "web", true)
+		_, err = w.api.Services.DeleteService(ctx, prod, "web", true)
 		wantCode(t, err, cluster.CodeServiceNotFound, "Service not found.")
 	})
 	t.Run("MakesRoomForANewServiceOfTheName", func(t *testing.T) {
@@ -431,7 +431,7 @@ func TestPlacement_Delete(t *testing.T) {
 		w.instances("i", 2, 4096, 8192)
 		old := w.create("web", "web", 3)
 		w.pump()
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)

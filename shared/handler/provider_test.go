@@ -24,11 +24,11 @@ func (w *world) provide(id, provider string, n int64) {
 func (w *world) associate(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		if _, err := w.api.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, Scaling: cluster.DefaultScaling}); err != nil {
+		if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, Scaling: cluster.DefaultScaling}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	if _, err := w.api.PutClusterProviders(ctx, prod, names, nil); err != nil {
+	if _, err := w.api.ClusterProviders.PutClusterProviders(ctx, prod, names, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -92,7 +92,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w.create("plain", "web", 1)
 		w.run(t, operation.SubmitTasks{Count: 3, Rules: cluster.Rules{Providers: mixed[:1]}, Wait: api.WaitForever})
 		tasks := w.tasks()
-		got, err := w.api.TaskLaunches(ctx, tasks)
+		got, err := w.api.Tasks.TaskLaunches(ctx, tasks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestPlacement_Providers(t *testing.T) {
 		w.advance(10 * time.Second)
 		want(t, "half way", on(w), "spot 2, demand 2, other 0")
 		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
-		want(t, "error", w.api.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
+		want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
 		w.minutes(5)
 		s = w.service("web")
 		want(t, "revision gone back to", s.Deployment.ID, first)

@@ -268,7 +268,7 @@ func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	w.ecs.onStart = func(int, cluster.StartCall) fault { return fault{err: denied} }
 	w.create("web", "web", 1)
 	w.advance(20 * time.Second)
-	s, throttle, err := w.api.ServiceThrottle(ctx, prod, "web")
+	s, throttle, err := w.api.Services.ServiceThrottle(ctx, prod, "web")
 	if err != nil || throttle == nil {
 		t.Fatal(throttle, err)
 	}

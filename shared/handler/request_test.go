@@ -15,7 +15,7 @@ import (
 // submit writes a request for standalone tasks; what spec leaves out is one task of "web".
 func (w *world) submit(t testing.TB, spec operation.SubmitTasks) *state.Request {
 	t.Helper()
-	r, err := w.api.Submit(ctx, complete(spec))
+	r, err := w.api.Tasks.Submit(ctx, complete(spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestPlacement_ProvisionalIDs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, func(s *handler.Settings) { s.ProvisioningLimit = 2 })
 			w.instances("i", 1, 512, 8192)
-			tasks, failures, err := w.api.SubmitTasks(ctx, complete(c.spec))
+			tasks, failures, err := w.api.Tasks.SubmitTasks(ctx, complete(c.spec))
 			if err != nil {
 				t.Fatal(err)
 			}

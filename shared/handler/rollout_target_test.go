@@ -341,7 +341,7 @@ func TestPlacement_Zones(t *testing.T) {
 	t.Run("OnceTheConfigurationHasNoDomainPolicy", func(t *testing.T) {
 		w := newWorld(t)
 		config := func(p cluster.DomainPolicy) {
-			want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, DomainPolicy: p}), nil)
+			want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{Head: cluster.Head{Cluster: prod}, DomainPolicy: p}), nil)
 		}
 		config(cluster.PolicyDifference)
 		for _, id := range []string{"a", "b", "c", "d"} {
@@ -364,7 +364,7 @@ func TestPlacement_Zones(t *testing.T) {
 	})
 	t.Run("NotIntoTheBuffer", func(t *testing.T) {
 		w := newWorld(t)
-		want(t, "error", w.api.PutConfiguration(ctx, &cluster.Configuration{
+		want(t, "error", w.api.Configurations.PutConfiguration(ctx, &cluster.Configuration{
 			Head: cluster.Head{Cluster: prod}, Buffer: map[string]float64{"connections": 0.5},
 		}), nil)
 		metered := func(id, zone string, n int64) {

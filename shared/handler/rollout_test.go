@@ -364,7 +364,7 @@ func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	w.ecs.mute = true
 	w.connect(ids[0], false)
 	w.ecs.mute = false
-	if _, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true}); err != nil {
+	if _, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: "web", Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.advance(5 * time.Minute)

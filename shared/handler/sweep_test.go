@@ -142,7 +142,7 @@ func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
 		w.instances("i", 1, 4096, 8192)
 		w.create("web", "web", 2)
 		w.pump()
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()
@@ -327,7 +327,7 @@ func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
 	}
 	w.sweep()
 	want(t, "expires while the service is ACTIVE", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, 0)
-	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+	if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 		t.Fatal(err)
 	}
 	w.pump()
@@ -410,7 +410,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 	w.create("web", "web", 1)
 	w.create("other", "web", 1)
 	w.pump()
-	if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+	if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 		t.Fatal(err)
 	}
 	w.pump()
@@ -428,7 +428,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 	w.advance(4 * time.Hour)
 	w.store.Expire(w.clock.now)
 	wantCount(t, "event rows", rows[*cluster.ServiceEvent](w, state.PrefixEvent), len(other.EventLog))
-	_, missing, err := w.api.DescribeServices(ctx, prod, []string{"web"})
+	_, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 	if err != nil || len(missing) != 1 || missing[0].Reason != "MISSING" {
 		t.Fatalf("%v, %v", missing, err)
 	}
@@ -437,7 +437,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 func TestSweep_OfOneClusterMayFail(t *testing.T) {
 	w := newWorld(t)
 	w.ecs.clusters["a"] = true
-	if err := w.api.ClusterCreated(ctx, "a"); err != nil {
+	if err := w.api.Clusters.ClusterCreated(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	w.ecs.onList = func() error {

@@ -162,7 +162,7 @@ func TestDispatch_Drains(t *testing.T) {
 	})
 	t.Run("BeforeAUserStopsIt", func(t *testing.T) {
 		b := registered(t, 2, inGroup(groupOne))
-		if _, err := b.api.StopTask(ctx, prod, b.ids[0], ""); err != nil {
+		if _, err := b.api.Tasks.StopTask(ctx, prod, b.ids[0], ""); err != nil {
 			t.Fatal(err)
 		}
 		b.pump()

@@ -89,7 +89,7 @@ func TestTaskStateChange_Tasks(t *testing.T) {
 		w, task := started(t)
 		id := w.tasks()[0].ID
 		w.observe(taskEvent(running(task)))
-		if _, err := w.api.StopTask(ctx, prod, id, "mine"); err != nil {
+		if _, err := w.api.Tasks.StopTask(ctx, prod, id, "mine"); err != nil {
 			t.Fatal(err)
 		}
 		w.observe(taskEvent(stopped(task)))

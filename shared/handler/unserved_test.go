@@ -17,7 +17,7 @@ func TestPlacement_Unserved(t *testing.T) {
 		w.advance(time.Minute)
 		old := w.tasks()[0]
 		w.dispatchAsleep = true
-		if _, err := w.api.DeleteService(ctx, prod, "web", true); err != nil {
+		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		w.pump()

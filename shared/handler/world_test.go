@@ -148,7 +148,7 @@ func newWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	t.Helper()
 	w := emptyWorld(t, change...)
 	w.ecs.clusters[prod] = true
-	if err := w.api.ClusterCreated(ctx, prod); err != nil {
+	if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
 		t.Fatal(err)
 	}
 	w.ecs.define(definition("web", 1, 256, 512))
@@ -173,10 +173,10 @@ func emptyWorld(t testing.TB, change ...func(*handler.Settings)) *world {
 	w.placement = w.newPlacement("env-1", settings)
 	w.dispatch = &dispatch.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
 	w.observer = &taskstatechange.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, Figures: &handler.Figures{}}
-	w.api = &api.Handler{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
+	w.api = api.New(api.Dependencies{State: store, ECS: w.ecs, Clock: clock, Settings: settings, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("%032x", w.ids)
-	}}
+	}})
 	store.OnRecords(w.stream)
 	return w
 }
@@ -354,7 +354,7 @@ func (w *world) create(name, definition string, n int) *cluster.Service {
 
 func (w *world) createAs(spec operation.CreateService) *cluster.Service {
 	w.t.Helper()
-	s, err := w.api.CreateService(ctx, spec)
+	s, err := w.api.Services.CreateService(ctx, spec)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func (w *world) createAs(spec operation.CreateService) *cluster.Service {
 
 func (w *world) scale(name string, n int) {
 	w.t.Helper()
-	if _, err := w.api.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: name, Desired: &n}); err != nil {
+	if _, err := w.api.Services.UpdateService(ctx, operation.UpdateService{Cluster: prod, Name: name, Desired: &n}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -406,7 +406,7 @@ func (w *world) task(id string) *cluster.Task {
 // service is a service with its events, newest first.
 func (w *world) service(name string) *operation.ServiceDetail {
 	w.t.Helper()
-	got, missing, err := w.api.DescribeServices(ctx, prod, []string{name})
+	got, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{name})
 	if err != nil || len(missing) > 0 {
 		w.t.Fatalf("service %s: %v, %v", name, missing, err)
 	}

@@ -16,7 +16,7 @@ func upAndDown(t testing.TB, instances, n int) measured {
 	b := newBurst(t, instances)
 	ctx := context.Background()
 	none := 0
-	if _, err := b.API.CreateService(ctx, operation.CreateService{
+	if _, err := b.API.Services.CreateService(ctx, operation.CreateService{
 		Cluster: clusterName, Name: "a", TaskDefinition: "web", Desired: &none,
 	}); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func upAndDown(t testing.TB, instances, n int) measured {
 	b.run(time.Minute)
 	from, deliveries := b.spending(), b.deliveries()
 	for _, count := range []int{n, 0} {
-		if _, err := b.API.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
+		if _, err := b.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "a", Desired: &count}); err != nil {
 			t.Fatal(err)
 		}
 		b.run(5 * time.Minute)

@@ -143,7 +143,7 @@ func TestBurstOfTasksThatEnd(t *testing.T) {
 		t.Fatal(string(answer))
 	}
 	for range burstTasks / 10 {
-		if _, err := b.API.Submit(context.Background(), operation.SubmitTasks{
+		if _, err := b.API.Tasks.Submit(context.Background(), operation.SubmitTasks{
 			Kind: cluster.RunTask, Cluster: clusterName, TaskDefinition: "job", Count: 10,
 		}); err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func TestBurstOfServices(t *testing.T) {
 	from := b.spending()
 	most, none := burstTasks/2, 0
 	for _, name := range []string{"a", "b"} {
-		if _, err := b.API.CreateService(ctx, operation.CreateService{
+		if _, err := b.API.Services.CreateService(ctx, operation.CreateService{
 			Cluster: clusterName, Name: name, TaskDefinition: "web", Desired: &most,
 		}); err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func TestBurstOfServices(t *testing.T) {
 		t.Fatalf("%d of %d tasks run", got, burstTasks)
 	}
 	for _, name := range []string{"a", "b"} {
-		if _, err := b.API.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: name, Desired: &none}); err != nil {
+		if _, err := b.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: name, Desired: &none}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -112,7 +112,7 @@ func fill(b *testing.B, ctx context.Context, i *installation.Installation) {
 	}
 	desired := 100
 	for n := range burstTasks / desired {
-		if _, err := i.API.CreateService(ctx, operation.CreateService{
+		if _, err := i.API.Services.CreateService(ctx, operation.CreateService{
 			Cluster: clusterName, Name: fmt.Sprint("s", n), TaskDefinition: "web", Desired: &desired,
 		}); err != nil {
 			b.Fatal(err)

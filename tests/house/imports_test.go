@@ -67,7 +67,7 @@ var rules = []rule{
 		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/transport", may: []string{"shared/cluster"}},
-	{path: "shared/wire/input", may: []string{"shared/cluster"}},
+	{path: "shared/wire/input", may: []string{"shared/operation", "shared/cluster"}},
 	{path: "shared/wire/awsjson", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/shape", may: []string{"shared/wire/input", "shared/cluster"}},
 	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},

@@ -83,7 +83,7 @@ func (c *customer) plain(name, definition string, desired int, daemon bool) {
 	}
 	spec.ZoneRebalancing = new(false) // it would be a reason to stop what is well
 	c.call("create "+name, func(ctx context.Context) error {
-		_, err := c.world.API.CreateService(ctx, spec)
+		_, err := c.world.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		if err != nil {

@@ -147,7 +147,7 @@ func (c *customer) create(a Action, daemon bool) {
 	}
 	c.world.note("create %s: %d of %s, rules %s", s.name, s.desired, spec.TaskDefinition, said(spec.Rules))
 	c.call("create "+s.name, func(ctx context.Context) error {
-		_, err := c.world.API.CreateService(ctx, spec)
+		_, err := c.world.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		s.busy = false
@@ -179,7 +179,7 @@ func (c *customer) pick(a Action) *wanted {
 func (c *customer) change(s *wanted, change operation.UpdateService, done func()) {
 	change.Cluster, change.Name = clusterName, s.name
 	c.edit(s, func(ctx context.Context) error {
-		_, err := c.world.API.UpdateService(ctx, change)
+		_, err := c.world.API.Services.UpdateService(ctx, change)
 		return err
 	}, done)
 }
@@ -223,7 +223,7 @@ func (c *customer) remove(a Action) {
 	}
 	s.busy = true
 	c.call("delete "+s.name, func(ctx context.Context) error {
-		_, err := c.world.API.DeleteService(ctx, clusterName, s.name, true)
+		_, err := c.world.API.Services.DeleteService(ctx, clusterName, s.name, true)
 		return err
 	}, func(err error) {
 		s.busy, s.exists = false, false
@@ -250,7 +250,7 @@ func (w *World) runWaiting(a Action) {
 func (c *customer) submit(spec operation.SubmitTasks, then func(ids []string)) {
 	spec.Network = networkOf(spec.TaskDefinition)
 	c.call("run "+spec.Token, func(ctx context.Context) error {
-		tasks, failures, err := c.world.API.SubmitTasks(ctx, spec)
+		tasks, failures, err := c.world.API.Tasks.SubmitTasks(ctx, spec)
 		if err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (c *customer) repeat(a Action) {
 	spec := *c.last
 	spec.Params += "other"
 	c.call("other "+spec.Token, func(ctx context.Context) error {
-		_, _, err := c.world.API.SubmitTasks(ctx, spec)
+		_, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec)
 		return err
 	}, func(err error) {
 		c.world.mark(MarkDifferent)
@@ -335,7 +335,7 @@ func (c *customer) stop(a Action) {
 
 func (c *customer) stopOne(id string) {
 	c.call("stop "+id, func(ctx context.Context) error {
-		_, err := c.world.API.StopTask(ctx, clusterName, id, "")
+		_, err := c.world.API.Tasks.StopTask(ctx, clusterName, id, "")
 		return err
 	}, func(err error) {
 		if err == nil {

@@ -87,7 +87,7 @@ func (c *customer) release(s *wanted, change operation.UpdateService) {
 	change.Cluster, change.Name = clusterName, s.name
 	s.busy = true
 	c.call("deploy "+s.name, func(ctx context.Context) error {
-		_, err := c.world.API.UpdateService(ctx, change)
+		_, err := c.world.API.Services.UpdateService(ctx, change)
 		return err
 	}, func(err error) {
 		s.busy = false

@@ -41,11 +41,11 @@ func (w *World) provide() error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.API.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, GroupARN: arn, Scaling: cluster.DefaultScaling}); err != nil {
+		if _, err := w.API.CapacityProviders.CreateCapacityProvider(ctx, &cluster.CapacityProvider{Name: name, Group: name, GroupARN: arn, Scaling: cluster.DefaultScaling}); err != nil {
 			return err
 		}
 	}
-	_, err := w.API.PutClusterProviders(ctx, clusterName, providerNames, nil)
+	_, err := w.API.ClusterProviders.PutClusterProviders(ctx, clusterName, providerNames, nil)
 	return err
 }
 
@@ -64,7 +64,7 @@ func (c *customer) createProvided(a Action) {
 	}
 	c.world.note("create %s: %d of %s, by %+v", name, s.desired, s.definition, *spec.Providers)
 	c.call("create "+name, func(ctx context.Context) error {
-		_, err := c.world.API.CreateService(ctx, spec)
+		_, err := c.world.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		if s.busy = false; err != nil {

@@ -158,9 +158,9 @@ func (c *customer) rerule(a Action) {
 	}
 	c.edit(s, func(ctx context.Context) error {
 		if a.N%3 == 1 {
-			return c.world.API.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
+			return c.world.API.Tags.Tag(ctx, cluster.ResourceARN{Kind: "service", Cluster: clusterName, Name: s.name}, tags, nil)
 		}
-		_, err := c.world.API.UpdateRules(ctx, clusterName, s.name, tags)
+		_, err := c.world.API.Services.UpdateRules(ctx, clusterName, s.name, tags)
 		return err
 	}, func() {
 		if s.rules != nil {
@@ -193,7 +193,7 @@ func (c *customer) configure(a Action) {
 	config := drawConfiguration(draws(a.Pick))
 	c.configuring, c.config = true, nil
 	c.world.note("configuration: %+v", *config)
-	c.call("configure", func(ctx context.Context) error { return c.world.API.PutConfiguration(ctx, config) }, func(err error) {
+	c.call("configure", func(ctx context.Context) error { return c.world.API.Configurations.PutConfiguration(ctx, config) }, func(err error) {
 		c.configuring = false
 		if err != nil {
 			c.world.checker.fail("invariant 9: the configuration %+v was refused: %v", config, err)
@@ -252,7 +252,7 @@ func (w *World) reportLoad(a Action) {
 	w.note("loads: %+v", reports)
 	if a.N%2 == 0 {
 		w.client.call("report loads", func(ctx context.Context) error {
-			_, err := w.API.ReportLoads(ctx, clusterName, reports)
+			_, err := w.API.Loads.ReportLoads(ctx, clusterName, reports)
 			return err
 		}, func(err error) { // a metric may have gone meanwhile
 			if err == nil {

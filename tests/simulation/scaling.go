@@ -218,22 +218,22 @@ func (s *scaled) furnish() error {
 	}
 	p.Scaling.Enabled, p.Scaling.Target = true, s.shape.Target
 	p.Scaling.MinStep, p.Scaling.MaxStep = s.shape.MinStep, s.shape.MaxStep
-	if _, err := s.API.CreateCapacityProvider(ctx, p); err != nil {
+	if _, err := s.API.CapacityProviders.CreateCapacityProvider(ctx, p); err != nil {
 		return err
 	}
 	share := []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}}
-	if _, err := s.API.PutClusterProviders(ctx, clusterName, []string{scaledProvider}, share); err != nil {
+	if _, err := s.API.ClusterProviders.PutClusterProviders(ctx, clusterName, []string{scaledProvider}, share); err != nil {
 		return err
 	}
 	binpack := cluster.Rules{Strategies: []cluster.PlacementStrategy{{Type: cluster.StrategyBinpack, Field: "memory"}}}
-	if _, err := s.API.CreateService(ctx, operation.CreateService{
+	if _, err := s.API.Services.CreateService(ctx, operation.CreateService{
 		Cluster: clusterName, Name: "load", TaskDefinition: "load:1", Desired: new(0), Rules: binpack,
 		ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(bool)},
 	}); err != nil {
 		return err
 	}
 	if s.shape.Daemon {
-		if _, err := s.API.CreateService(ctx, operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1", Strategy: cluster.Daemon}); err != nil {
+		if _, err := s.API.Services.CreateService(ctx, operation.CreateService{Cluster: clusterName, Name: "log", TaskDefinition: "log:1", Strategy: cluster.Daemon}); err != nil {
 			return err
 		}
 	}
@@ -259,7 +259,7 @@ func (s *scaled) wants(n int) {
 		if s.load != n {
 			return nil // it has changed meanwhile
 		}
-		_, err := s.API.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "load", Desired: &n})
+		_, err := s.API.Services.UpdateService(ctx, operation.UpdateService{Cluster: clusterName, Name: "load", Desired: &n})
 		return err
 	}, func(err error) {
 		if err != nil {

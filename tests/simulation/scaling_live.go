@@ -158,7 +158,7 @@ func (s *scaled) untrack() {
 		return
 	}
 	s.client.call("end of the target tracking", func(ctx context.Context) error {
-		return s.API.TagCapacityProvider(ctx, scaledProvider, nil, []string{cluster.TagTargetTracking})
+		return s.API.CapacityProviders.TagCapacityProvider(ctx, scaledProvider, nil, []string{cluster.TagTargetTracking})
 	}, func(err error) {
 		if err != nil {
 			s.checker.fail("taking the tag of target tracking away: %v", err)
@@ -203,7 +203,7 @@ func (s *scaled) off() {
 		return
 	}
 	s.client.call("managed scaling off", func(ctx context.Context) error {
-		_, err := s.API.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
+		_, err := s.API.CapacityProviders.UpdateCapacityProvider(ctx, operation.UpdateCapacityProvider{
 			Name: scaledProvider, Protection: new(false), Scaling: operation.ScalingChange{Enabled: new(false)},
 		})
 		return err

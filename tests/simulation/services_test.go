@@ -149,17 +149,17 @@ func TestServices(t *testing.T) {
 		s := newStage(t, 2, machine)
 		s.create("web", "small:1", 2)
 		s.rests("web")
-		if _, err := s.API.DeleteService(context.Background(), clusterName, "web", true); err != nil {
+		if _, err := s.API.Services.DeleteService(context.Background(), clusterName, "web", true); err != nil {
 			t.Fatal(err)
 		}
 		if status := s.row("web").Status; status != cluster.ServiceDraining {
 			t.Errorf("deleted it is %s", status)
 		}
-		if names, _, err := s.API.ListServices(context.Background(), operation.ListServices{Cluster: clusterName}); len(names) > 0 || err != nil {
+		if names, _, err := s.API.Services.ListServices(context.Background(), operation.ListServices{Cluster: clusterName}); len(names) > 0 || err != nil {
 			t.Errorf("deleted it is among %v, %v", names, err)
 		}
 		s.await("it is INACTIVE", time.Minute, func() bool { return s.row("web").Status == cluster.ServiceInactive })
-		if found, _, err := s.API.DescribeServices(context.Background(), clusterName, []string{"web"}); len(found) != 1 || err != nil {
+		if found, _, err := s.API.Services.DescribeServices(context.Background(), clusterName, []string{"web"}); len(found) != 1 || err != nil {
 			t.Errorf("INACTIVE it is described by %v, %v", found, err)
 		}
 	})

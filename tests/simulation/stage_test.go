@@ -65,7 +65,7 @@ func (s *stage) create(name, definition string, desired int, more ...func(*opera
 	for _, m := range more {
 		m(&spec)
 	}
-	if _, err := s.API.CreateService(context.Background(), spec); err != nil {
+	if _, err := s.API.Services.CreateService(context.Background(), spec); err != nil {
 		s.t.Fatalf("creating %s: %v", name, err)
 	}
 }
@@ -79,7 +79,7 @@ func percentages(minHealthy, maxPercent int) func(*operation.CreateService) {
 func (s *stage) update(name string, change operation.UpdateService) {
 	s.t.Helper()
 	change.Cluster, change.Name = clusterName, name
-	if _, err := s.API.UpdateService(context.Background(), change); err != nil {
+	if _, err := s.API.Services.UpdateService(context.Background(), change); err != nil {
 		s.t.Fatalf("updating %s: %v", name, err)
 	}
 }

@@ -163,7 +163,7 @@ func (u *upgrading) furnish() error {
 			return err
 		}
 	}
-	if _, err := u.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
+	if _, err := u.API.NodeGroups.CreateNodeGroup(ctx, operation.CreateNodeGroup{
 		Cluster: clusterName, Name: groupName, AutoScalingGroup: groupName, Config: u.pool.Config, Params: "p", Labels: map[string]string{"team": "a"},
 	}); err != nil {
 		return err
@@ -184,10 +184,10 @@ func (u *upgrading) provide(arn string) error {
 		Name: providerName, Group: groupName, GroupARN: arn, Protection: true, Draining: u.Seed%2 == 0, Scaling: cluster.DefaultScaling,
 	}
 	p.Scaling.Enabled = true
-	if _, err := u.API.CreateCapacityProvider(context.Background(), p); err != nil {
+	if _, err := u.API.CapacityProviders.CreateCapacityProvider(context.Background(), p); err != nil {
 		return err
 	}
-	_, err := u.API.PutClusterProviders(context.Background(), clusterName, []string{providerName}, []cluster.ProviderShare{{Provider: providerName, Weight: 1}})
+	_, err := u.API.ClusterProviders.PutClusterProviders(context.Background(), clusterName, []string{providerName}, []cluster.ProviderShare{{Provider: providerName, Weight: 1}})
 	return err
 }
 
@@ -255,7 +255,7 @@ func (u *upgrading) serve(name, definition string, desired int, percents [2]int)
 	}
 	spec.ZoneRebalancing = new(bool) // it would move tasks back and forth
 	u.client.call("create "+name, func(ctx context.Context) error {
-		_, err := u.API.CreateService(ctx, spec)
+		_, err := u.API.Services.CreateService(ctx, spec)
 		return err
 	}, func(err error) {
 		if err != nil {
@@ -358,7 +358,7 @@ func (u *upgrading) begin(change operation.UpdateNodeGroupVersion) {
 	change.Token = fmt.Sprint("update", u.Loop.Now().UnixNano())
 	change.Params = fmt.Sprint(change.ReleaseVersion, change.Force, change.ForceProtected)
 	u.client.call("update to "+change.ReleaseVersion, func(ctx context.Context) error {
-		_, err := u.NodeGroups.UpdateNodeGroupVersion(ctx, change)
+		_, err := u.API.NodeGroups.UpdateNodeGroupVersion(ctx, change)
 		return err
 	}, func(err error) {
 		switch code := cluster.ErrorCode(err); {

@@ -166,7 +166,7 @@ func TestUpgradeByForce(t *testing.T) {
 	}
 	s.start(operation.UpdateNodeGroupVersion{Force: true, ForceProtected: true})
 	s.succeeds()
-	got, _, err := s.API.DescribeTasks(context.Background(), clusterName, stays)
+	got, _, err := s.API.Tasks.DescribeTasks(context.Background(), clusterName, stays)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (u *upgrading) blockProtected(a Action) {
 	u.judge.blocked = true
 	set := func(d time.Duration) {
 		u.client.call("protect", func(ctx context.Context) error {
-			_, _, err := u.API.ProtectTasks(ctx, clusterName, ids, d)
+			_, _, err := u.API.TaskProtections.ProtectTasks(ctx, clusterName, ids, d)
 			return err
 		}, func(error) {})
 	}

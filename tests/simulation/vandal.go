@@ -124,7 +124,7 @@ func (c *customer) huge(a Action) {
 		Tags: map[string]string{"k": strings.Repeat("v", 1<<19)},
 	}
 	c.world.spawn("huge", client, func(ctx context.Context) {
-		if tasks, _, err := c.world.API.SubmitTasks(ctx, spec); err == nil {
+		if tasks, _, err := c.world.API.Tasks.SubmitTasks(ctx, spec); err == nil {
 			c.world.checker.fail("a task with half a MiB of tags was accepted: %d tasks", len(tasks))
 		}
 	}, func(bool) {})

@@ -264,11 +264,11 @@ func (w *World) furnish() error {
 			return err
 		}
 	}
-	if err := w.API.ClusterCreated(context.Background(), clusterName); err != nil || w.rng.IntN(3) == 0 {
+	if err := w.API.Clusters.ClusterCreated(context.Background(), clusterName); err != nil || w.rng.IntN(3) == 0 {
 		return err
 	}
 	w.client.config = drawConfiguration(w.rng)
-	return w.API.PutConfiguration(context.Background(), w.client.config)
+	return w.API.Configurations.PutConfiguration(context.Background(), w.client.config)
 }
 
 // until steps the loop as long as nothing is broken.

@@ -5,8 +5,6 @@ package installation
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,8 +93,6 @@ type Installation struct {
 	AWS     *sim.AWS
 	Runtime *embedded.Runtime
 	API     *api.Handler
-	// NodeGroups is the EKS API.
-	NodeGroups *api.NodeGroups
 	// Server is the ECS API.
 	Server http.Handler
 
@@ -141,9 +137,6 @@ func (o Options) withDefaults() Options {
 	if o.Account.Region == "" {
 		o.Account.Region = "us-east-1"
 	}
-	if o.NewID == nil {
-		o.NewID = randomID
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -161,12 +154,6 @@ func (o Options) file(name string) string {
 		return ""
 	}
 	return filepath.Join(o.Data, name)
-}
-
-func randomID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // it never fails
-	return hex.EncodeToString(b)
 }
 
 // loopClock is the loop as the fleet's clock.
@@ -227,20 +214,19 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 	if i.Runtime, err = embedded.NewRuntime(i.Loop, wiring, o); err != nil {
 		return err
 	}
-	i.API = &api.Handler{
+	i.API = api.New(api.Dependencies{
 		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
-	}
-	i.NodeGroups = &api.NodeGroups{Handler: i.API}
+	})
 	i.Server = i.AWS.Protocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
 			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.log("api"), Resources: ecsapi.Resources{
-				Clusters: i.API, Services: i.API, Deployments: i.API, Tasks: i.API, TaskProtections: i.API, Tags: i.API,
-				CapacityProviders: i.API, ClusterProviders: i.API,
+				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks, TaskProtections: i.API.TaskProtections,
+				Tags: i.API.Tags, CapacityProviders: i.API.CapacityProviders, ClusterProviders: i.API.ClusterProviders,
 			},
 		},
-		Own:        berthapi.Resources{Configurations: i.API, Services: i.API, Loads: i.API, Rows: i.API},
-		NodeGroups: i.NodeGroups,
+		Own:        berthapi.Resources{Configurations: i.API.Configurations, Services: i.API.Services, Loads: i.API.Loads, Rows: i.API.Rows},
+		NodeGroups: i.API.NodeGroups,
 		// Nobody signs here: who may call is whoever runs programs on this machine, and no web page.
 		Loopback: true,
 	}))
@@ -438,5 +424,5 @@ func (i *Installation) Cluster(ctx context.Context, name string, n int, m ec2.Ma
 			return 0, err
 		}
 	}
-	return added, i.API.ClusterCreated(ctx, name)
+	return added, i.API.Clusters.ClusterCreated(ctx, name)
 }

@@ -42,13 +42,13 @@ func scaled(t *testing.T, tags map[string]string) *installation.Installation {
 	}
 	p := &cluster.CapacityProvider{Name: "p", Group: "group", GroupARN: arn, Protection: true, Draining: true, Scaling: cluster.DefaultScaling, Tags: tags}
 	p.Scaling.Enabled = true
-	if err := i.API.ClusterCreated(t.Context(), home); err != nil {
+	if err := i.API.Clusters.ClusterCreated(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.API.CreateCapacityProvider(t.Context(), p); err != nil {
+	if _, err := i.API.CapacityProviders.CreateCapacityProvider(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.API.PutClusterProviders(t.Context(), home, []string{"p"}, []cluster.ProviderShare{{Provider: "p", Weight: 1}}); err != nil {
+	if _, err := i.API.ClusterProviders.PutClusterProviders(t.Context(), home, []string{"p"}, []cluster.ProviderShare{{Provider: "p", Weight: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -58,7 +58,7 @@ func run(i *installation.Installation, d time.Duration) { i.Loop.RunUntil(i.Loop
 
 func desired(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.UpdateService(t.Context(), operation.UpdateService{Cluster: home, Name: "web", Desired: &n}); err != nil {
+	if _, err := i.API.Services.UpdateService(t.Context(), operation.UpdateService{Cluster: home, Name: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -74,7 +74,7 @@ func group(t *testing.T, i *installation.Installation) *cluster.AutoScalingGroup
 
 func running(t *testing.T, i *installation.Installation) int {
 	t.Helper()
-	got, _, err := i.API.DescribeServices(t.Context(), home, []string{"web"})
+	got, _, err := i.API.Services.DescribeServices(t.Context(), home, []string{"web"})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("services %v, %v", got, err)
 	}
@@ -83,7 +83,7 @@ func running(t *testing.T, i *installation.Installation) int {
 
 func create(t *testing.T, i *installation.Installation, n int) {
 	t.Helper()
-	if _, err := i.API.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
+	if _, err := i.API.Services.CreateService(t.Context(), operation.CreateService{Cluster: home, Name: "web", TaskDefinition: "web", Desired: &n}); err != nil {
 		t.Fatal(err)
 	}
 }

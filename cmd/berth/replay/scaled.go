@@ -121,12 +121,12 @@ func (r *scaledRun) prepare(ctx context.Context, consolidate bool) error {
 		if consolidate {
 			row.Tags[cluster.TagConsolidation] = "true"
 		}
-		if _, err := r.API.CreateCapacityProvider(ctx, row); err != nil {
+		if _, err := r.API.CapacityProviders.CreateCapacityProvider(ctx, row); err != nil {
 			return err
 		}
 		names = append(names, p.name)
 	}
-	if _, err := r.API.PutClusterProviders(ctx, clusterName, names, nil); err != nil {
+	if _, err := r.API.ClusterProviders.PutClusterProviders(ctx, clusterName, names, nil); err != nil {
 		return err
 	}
 	for _, s := range shapesOf(r.Tasks) {
@@ -160,7 +160,7 @@ func (r *scaledRun) create(p trace.Pod) error {
 	}
 	spec.Providers = &[]cluster.ProviderShare{{Provider: to.name, Weight: 1}}
 	spec.ZoneRebalancing = new(bool)
-	_, err := r.API.CreateService(context.Background(), spec)
+	_, err := r.API.Services.CreateService(context.Background(), spec)
 	return err
 }
 
@@ -207,7 +207,7 @@ func mark(set map[string]bool, id string, in bool) {
 func (r *scaledRun) delete(p *servedPod) {
 	p.gone, r.last = true, r.Loop.Now()
 	r.ended++
-	if _, err := r.API.DeleteService(context.Background(), clusterName, p.Name, true); err != nil {
+	if _, err := r.API.Services.DeleteService(context.Background(), clusterName, p.Name, true); err != nil {
 		r.failed = errors.Join(r.failed, fmt.Errorf("deleting service %s: %w", p.Name, err))
 	}
 }

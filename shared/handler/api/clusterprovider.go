@@ -8,31 +8,27 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/operation"
 	"berth/shared/state"
 )
 
-// ClusterProviders are those of the cluster; where none were ever set a row of Rev 0.
-func ClusterProviders(ctx context.Context, store state.State, clusterName string) (*cluster.ClusterProviders, error) {
-	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
-	if err != nil {
-		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)
-	}
-	if c, ok := row.(*cluster.ClusterProviders); ok && c != nil {
-		return c, nil
-	}
-	return &cluster.ClusterProviders{Head: cluster.Head{Cluster: clusterName}}, nil
-}
+// ClusterProviders associates capacity providers with clusters.
+type ClusterProviders struct{ *Dependencies }
 
 // Attachments are a cluster's capacity providers with their rows.
-func (a *Handler) Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
-	of, err := ClusterProviders(ctx, a.State, clusterName)
+func (a *ClusterProviders) Attachments(ctx context.Context, clusterName string) (*operation.ClusterAttachments, error) {
+	return attachments(ctx, a.State, clusterName)
+}
+
+func attachments(ctx context.Context, store state.State, clusterName string) (*operation.ClusterAttachments, error) {
+	of, err := handler.FindClusterProviders(ctx, store, clusterName)
 	if err != nil {
 		return nil, err
 	}
 	out := &operation.ClusterAttachments{ClusterProviders: *of}
 	for _, name := range of.Providers {
-		p, err := Provider(ctx, a.State, name)
+		p, err := handler.FindProvider(ctx, store, name)
 		if err != nil {
 			return nil, err
 		}
@@ -45,11 +41,11 @@ func (a *Handler) Attachments(ctx context.Context, clusterName string) (*operati
 
 // PutClusterProviders replaces a cluster's capacity providers and its default strategy (C7). Providers are claimed in the same
 // commit, and let go of later, so that no two clusters ever have one with managed scaling on.
-func (a *Handler) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
+func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) (*operation.ClusterAttachments, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	old, err := ClusterProviders(ctx, a.State, clusterName)
+	old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +83,13 @@ func (a *Handler) PutClusterProviders(ctx context.Context, clusterName string, n
 	if err != nil {
 		return nil, err
 	}
-	return a.Attachments(ctx, clusterName)
+	return attachments(ctx, a.State, clusterName)
 }
 
 // CheckClusterProviders refuses what [API.PutClusterProviders] would refuse for a cluster that is new; one that has capacity
 // providers keeps them.
-func (a *Handler) CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error {
-	of, err := ClusterProviders(ctx, a.State, clusterName)
+func (a *ClusterProviders) CheckClusterProviders(ctx context.Context, clusterName string, names []string, strategy []cluster.ProviderShare) error {
+	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil || of.Rev > 0 {
 		return err
 	}
@@ -113,7 +109,7 @@ func updateInProgress() error {
 const attachmentsTake = 5 * time.Minute
 
 // replaceable refuses a change of a cluster's providers that is not possible now.
-func (a *Handler) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
+func (a *ClusterProviders) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
 	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.Asked.Add(attachmentsTake)) {
 		return updateInProgress()
 	}
@@ -135,7 +131,7 @@ func (a *Handler) replaceable(ctx context.Context, old *cluster.ClusterProviders
 }
 
 // usedProviders are those that services of the cluster name, and tasks that have not ended.
-func (a *Handler) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
+func (a *ClusterProviders) usedProviders(ctx context.Context, clusterName string) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, prefix := range []string{state.PrefixService, state.PrefixTask} {
 		rows, err := a.State.List(ctx, state.Prefix(clusterName, prefix))
@@ -164,9 +160,9 @@ func (a *Handler) usedProviders(ctx context.Context, clusterName string) (map[st
 
 // claims are the writes by which the cluster has the providers. Those that it has already are written too: whoever is about to
 // let go of one for a cluster that was deleted then does not.
-func (a *Handler) claims(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
+func (a *ClusterProviders) claims(ctx context.Context, clusterName string, names []string) (out []state.Write, err error) {
 	for _, name := range names {
-		p, err := Provider(ctx, a.State, name)
+		p, err := handler.FindProvider(ctx, a.State, name)
 		switch {
 		case err != nil:
 			return nil, err
@@ -198,11 +194,11 @@ func claimable(p *cluster.CapacityProvider, clusterName string) error {
 }
 
 // associated refuses a strategy that names a provider which is not there, or which the cluster does not have (S14).
-func (a *Handler) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
+func (a *Dependencies) associated(ctx context.Context, clusterName string, shares []cluster.ProviderShare) error {
 	if len(shares) == 0 {
 		return nil
 	}
-	of, err := ClusterProviders(ctx, a.State, clusterName)
+	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return err
 	}
@@ -210,7 +206,7 @@ func (a *Handler) associated(ctx context.Context, clusterName string, shares []c
 		if slices.Contains(of.Providers, s.Provider) {
 			continue
 		}
-		p, err := Provider(ctx, a.State, s.Provider)
+		p, err := handler.FindProvider(ctx, a.State, s.Provider)
 		switch {
 		case err != nil:
 			return err
@@ -222,32 +218,9 @@ func (a *Handler) associated(ctx context.Context, clusterName string, shares []c
 	return nil
 }
 
-// route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
-// whether a provider that they may go to is scaled for them.
-func (a *Handler) route(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
-	if spec.Kind != cluster.RunTask {
-		return false, nil
-	}
-	if len(spec.Rules.Providers) == 0 && !spec.Launched {
-		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
-			return false, err
-		}
-	} else if err := a.associated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
-		return false, err
-	}
-	for _, s := range spec.Rules.Providers {
-		p, err := Provider(ctx, a.State, s.Provider)
-		if err != nil {
-			return false, err
-		}
-		managed = managed || p != nil && p.Scaling.Enabled
-	}
-	return managed, nil
-}
-
 // defaultStrategy is the cluster's, for those who name neither a launch type nor a strategy.
-func (a *Handler) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
-	of, err := ClusterProviders(ctx, a.State, clusterName)
+func (a *Dependencies) defaultStrategy(ctx context.Context, clusterName string) ([]cluster.ProviderShare, error) {
+	of, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 	if err != nil {
 		return nil, err
 	}

@@ -1,177 +1,23 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
 	"berth/shared/operation"
 	"berth/shared/state"
 )
 
-// deploy makes a revision the service's PRIMARY deployment: the one before is ACTIVE until its tasks have gone (S8). The
-// revision has what its tasks are made of; its id, its time and the constraints that hold for it are set here. left is
-// what the deployment before is still to have.
-func deploy(s *cluster.Service, r cluster.Revision, left int, now time.Time) error {
-	old := s.Deployment
-	old.Desired = left
-	if old.Completed() {
-		s.Last = &old.Revision
-	}
-	older := s.Older
-	if old.Desired > 0 || old.Running+old.Pending > 0 {
-		older = append([]cluster.Deployment{old}, older...)
-	}
-	if len(older) > cluster.MaxOlder {
-		return cluster.Errorf(cluster.CodeClient, "Service %s has tasks of %d deployments, at most %d are allowed at once. Wait until some have gone.",
-			s.Name, len(older), cluster.MaxOlder)
-	}
-	begin(s, r, now)
-	s.Older = slices.Clone(older)
-	for _, d := range slices.Concat([]cluster.Deployment{old}, s.Older) {
-		s.Release.Sources = append(s.Release.Sources, d.ID)
-	}
-	s.Release.Sources = slices.Compact(s.Release.Sources)
-	return nil
-}
-
-// begin is [deploy] where nothing was before.
-func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
-	r.ID, r.CreatedAt, r.Providers, r.Constraints = freshID(s, now), now, s.Providers, nil
-	if s.Strategy == cluster.Daemon {
-		r.Constraints = slices.Clone(s.Rules.Constraints)
-	}
-	s.Deployment = cluster.Deployment{
-		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress, Reason: "ECS deployment " + r.ID + " in progress.",
-	}
-	s.Release = &cluster.Release{
-		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now, Target: r.ID,
-		Requested: s.Desired, Breaker: s.Breaker.Enable,
-	}
-	if s.Alarms.Enable {
-		s.Release.Alarms = slices.Clone(s.Alarms.Names)
-	}
-	s.Steady = false
-}
-
-// owed is how many tasks the PRIMARY deployment is owed once it is none: a completed one all, another what it has.
-func owed(s *cluster.Service) int {
-	if s.Deployment.Completed() {
-		return s.Desired
-	}
-	has := s.Deployment.Running + s.Deployment.Pending
-	if len(s.Older) == 0 {
-		has = max(has, s.Running+s.Pending)
-	}
-	return min(s.Desired, has)
-}
-
-// freshID is a deployment id that the service has not: two may be made in the same instant.
-func freshID(s *cluster.Service, now time.Time) string {
-	taken := []string{s.Deployment.ID}
-	for _, d := range s.Older {
-		taken = append(taken, d.ID)
-	}
-	if s.Last != nil {
-		taken = append(taken, s.Last.ID)
-	}
-	id := cluster.DeploymentID(s.Short, now)
-	for slices.Contains(taken, id) {
-		now = now.Add(time.Nanosecond)
-		id = cluster.DeploymentID(s.Short, now)
-	}
-	return id
-}
-
-// releaseID is the id of the service deployment of a deployment. Ids of later ones come first, so that a page of the
-// history is one range.
-func releaseID(s *cluster.Service, deployment string, now time.Time) string {
-	const last, digits = 1<<52 - 1, 13
-	n := last - now.UnixMicro()
-	if s.Release != nil && len(s.Release.ID) > digits {
-		before, err := strconv.ParseInt(s.Release.ID[:digits], 16, 64)
-		if err == nil {
-			n = min(n, before-1)
-		}
-	}
-	return fmt.Sprintf("%0*x%.8s", digits, n, cluster.Digest("release", s.Short, deployment))
-}
-
-// stopped is a service deployment that something else came in the way of.
-func stopped(r *cluster.Release, now time.Time, why string) *cluster.Release {
-	if r == nil || r.Status.Ended() {
-		return r
-	}
-	next := *r
-	next.Status, next.Reason, next.Stop = cluster.DeploymentStopped, why, ""
-	next.StoppedAt, next.FinishedAt, next.UpdatedAt = now, now, now
-	return &next
-}
-
-// history are the rows of service deployments and revisions that go with a change of a service. What is current is in the
-// service's own row; what is no more gets its last word here.
-func (a *Handler) history(old, next *cluster.Service) (writes []state.Write) {
-	revision := func(s *cluster.Service, r cluster.Revision) {
-		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
-			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
-		}})
-	}
-	release := func(s *cluster.Service, r *cluster.Release) {
-		if r != nil {
-			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
-				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
-			}})
-		}
-	}
-	same := old != nil && old.Short == next.Short
-	switch {
-	case !same:
-		revision(next, next.Deployment.Revision)
-		release(next, next.Release)
-	case next.Status != old.Status:
-		release(next, next.Release)
-	case next.Deployment.ID != old.Deployment.ID:
-		revision(old, old.Deployment.Revision)
-		release(old, stopped(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
-		revision(next, next.Deployment.Revision)
-		release(next, next.Release)
-	}
-	return writes
-}
-
-// revised is what the tasks of a service are to be made of after the change; differs reports whether that is something
-// else than now. The other members of UpdateService make no new deployment.
-func revised(s *cluster.Service, c operation.UpdateService, definition string) (r cluster.Revision, differs bool) {
-	now := s.Deployment.Revision
-	r = cluster.Revision{
-		TaskDefinition: cmp.Or(definition, now.TaskDefinition), Network: now.Network, LoadBalancers: now.LoadBalancers, Registries: now.Registries,
-	}
-	if c.Network != nil {
-		r.Network = c.Network
-		if len(c.Network.Subnets) == 0 {
-			r.Network = nil
-		}
-	}
-	if c.LoadBalancers != nil {
-		r.LoadBalancers = *c.LoadBalancers
-	}
-	if c.Registries != nil {
-		r.Registries = *c.Registries
-	}
-	same := r.TaskDefinition == now.TaskDefinition && r.Network.Equal(now.Network) &&
-		slices.Equal(r.LoadBalancers, now.LoadBalancers) && slices.Equal(r.Registries, now.Registries)
-	return r, !same
-}
+// Deployments looks up service deployments and service revisions, and stops service deployments.
+type Deployments struct{ *Dependencies }
 
 // ListServiceDeployments gives the service deployments of the last 90 days that match, the newest first; more reports
 // whether there are others after them. A service that is not there gives ServiceNotFoundException.
-func (a *Handler) ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (out []*operation.ReleaseDetail, more bool, err error) {
+func (a *Deployments) ListServiceDeployments(ctx context.Context, q operation.ListServiceDeployments) (out []*operation.ReleaseDetail, more bool, err error) {
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -217,11 +63,8 @@ func queried(q operation.ListServiceDeployments, r *cluster.Release) bool {
 		(q.From.IsZero() || !r.CreatedAt.Before(q.From)) && (q.To.IsZero() || !r.CreatedAt.After(q.To))
 }
 
-// absent is the failure of something that is not there.
-func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
-
 // ServiceDeployments gives the service deployments named; those that are not there as failures.
-func (a *Handler) ServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
+func (a *Deployments) ServiceDeployments(ctx context.Context, refs []operation.RecordRef) (out []*operation.ReleaseDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, r, err := a.release(ctx, ref)
 		if err != nil {
@@ -237,7 +80,7 @@ func (a *Handler) ServiceDeployments(ctx context.Context, refs []operation.Recor
 }
 
 // release is a service deployment; nil where there is none.
-func (a *Handler) release(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
+func (a *Deployments) release(ctx context.Context, ref operation.RecordRef) (*cluster.Service, *cluster.Release, error) {
 	s, err := a.service(ctx, ref.Cluster, ref.Service)
 	if s == nil || err != nil {
 		return nil, nil, err
@@ -258,7 +101,7 @@ func (a *Handler) release(ctx context.Context, ref operation.RecordRef) (*cluste
 }
 
 // ServiceRevisions gives the service revisions named; those that are not there as failures.
-func (a *Handler) ServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
+func (a *Deployments) ServiceRevisions(ctx context.Context, refs []operation.RecordRef) (out []*operation.RevisionDetail, failed []cluster.Failure, err error) {
 	for _, ref := range refs {
 		s, err := a.service(ctx, ref.Cluster, ref.Service)
 		if err != nil {
@@ -278,7 +121,7 @@ func (a *Handler) ServiceRevisions(ctx context.Context, refs []operation.RecordR
 }
 
 // revision is a service revision, by its digits; nil where there is none.
-func (a *Handler) revision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
+func (a *Deployments) revision(ctx context.Context, s *cluster.Service, ref operation.RecordRef) (*cluster.Revision, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -313,7 +156,7 @@ func kept(s *cluster.Service, digits string) *cluster.Revision {
 // StopServiceDeployment wants the current service deployment of a service stopped: rolled back to the last completed
 // revision, or left where it is. One that has ended, or is already being stopped another way, gives ConflictException, one
 // that is not there ServiceDeploymentNotFoundException.
-func (a *Handler) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
+func (a *Deployments) StopServiceDeployment(ctx context.Context, ref operation.RecordRef, how cluster.StopType) error {
 	_, err := a.edit(ctx, ref.Cluster, ref.Service, func(s *cluster.Service) error {
 		_, r, err := a.release(ctx, ref)
 		switch {
@@ -359,3 +202,6 @@ func stopRelease(s *cluster.Service, how cluster.StopType, now time.Time) error 
 	s.Release = &next
 	return nil
 }
+
+// absent is the failure of something that is not there.
+func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }

@@ -22,7 +22,7 @@ const KeepUpdate = 90 * 24 * time.Hour
 // NodeGroups answers the operations on node groups and their updates of the EKS API. A node group is the instances of an
 // Auto Scaling group that is there already. It writes what is wanted; node-group-upgrade looks at the group and its launch
 // template, and acts on them. Errors are [cluster.Error] with that API's codes.
-type NodeGroups struct{ *Handler }
+type NodeGroups struct{ *Dependencies }
 
 // CreateNodeGroup writes a new node group of an Auto Scaling group that no other node group has: CREATING, and ACTIVE or
 // CREATE_FAILED once node-group-upgrade has looked at the group. The same clientRequestToken with the same parameters gives

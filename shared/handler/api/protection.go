@@ -12,6 +12,9 @@ import (
 	"berth/shared/state"
 )
 
+// TaskProtections keeps tasks from being stopped by the scheduler.
+type TaskProtections struct{ *Dependencies }
+
 // keepProtection is how long the row of a protection outlives it.
 const keepProtection = time.Hour
 
@@ -24,7 +27,7 @@ const (
 // ProtectTasks keeps tasks of services from being stopped by the scheduler for d; 0 ends their protection. Tasks that
 // cannot be protected come as failures: MISSING, TASK_NOT_VALID for one that is of no service or is stopping, and
 // DEPLOYMENT_BLOCKED for one of an older deployment whose end other protected tasks hold up already.
-func (a *Handler) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
+func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, ids []string, d time.Duration) (
 	out []operation.ProtectedTask, failed []cluster.Failure, err error,
 ) {
 	if _, err := a.known(ctx, clusterName); err != nil {
@@ -64,7 +67,7 @@ func (a *Handler) ProtectTasks(ctx context.Context, clusterName string, ids []st
 }
 
 // TaskProtections says until when tasks are protected; those that are not there, or of no service, come as failures.
-func (a *Handler) TaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
+func (a *TaskProtections) TaskProtections(ctx context.Context, clusterName string, ids []string) (out []operation.ProtectedTask, failed []cluster.Failure, err error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +90,7 @@ func (a *Handler) TaskProtections(ctx context.Context, clusterName string, ids [
 }
 
 // protection is until when a task is protected; zero where it is not.
-func (a *Handler) protection(ctx context.Context, t *cluster.Task) (time.Time, error) {
+func (a *TaskProtections) protection(ctx context.Context, t *cluster.Task) (time.Time, error) {
 	row, err := a.State.Get(ctx, state.ProtectionKey(t.Cluster, t.Owner, t.ID))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading the protection of task %s: %w", t.ID, err)
@@ -99,7 +102,7 @@ func (a *Handler) protection(ctx context.Context, t *cluster.Task) (time.Time, e
 }
 
 // protectable is the task, or why it cannot be protected; on reports whether it is about to be.
-func (a *Handler) protectable(ctx context.Context, clusterName, id string, on bool) (*cluster.Task, *cluster.Failure, error) {
+func (a *TaskProtections) protectable(ctx context.Context, clusterName, id string, on bool) (*cluster.Task, *cluster.Failure, error) {
 	t, err := a.task(ctx, clusterName, id)
 	switch {
 	case err != nil:
@@ -124,7 +127,7 @@ func (a *Handler) protectable(ctx context.Context, clusterName, id string, on bo
 
 // blocks reports whether protecting the task would go on holding up a deployment that other protected tasks hold up. To
 // prolong what a task has is allowed.
-func (a *Handler) blocks(ctx context.Context, t *cluster.Task) (bool, error) {
+func (a *TaskProtections) blocks(ctx context.Context, t *cluster.Task) (bool, error) {
 	s, err := a.service(ctx, t.Cluster, t.Service)
 	if err != nil || s == nil || s.Short != t.Owner {
 		return false, err

@@ -26,7 +26,7 @@ type counted struct {
 const countAgain = 5 * time.Minute
 
 // another refuses a service beyond what a cluster may have, INACTIVE ones not counted.
-func (a *Handler) another(ctx context.Context, clusterName string) error {
+func (a *Services) another(ctx context.Context, clusterName string) error {
 	if a.quotas.take(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
 	}

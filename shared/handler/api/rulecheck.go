@@ -11,7 +11,6 @@ import (
 	"berth/shared/constraint"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
-	"berth/shared/state"
 )
 
 // checkRules refuses rules that cannot be kept, whatever the cluster is like (S3, S4, P7).
@@ -53,7 +52,7 @@ func checkExpression(what, text string, parse func(string) (*constraint.Expressi
 // usable refuses rules that cannot be kept in this cluster as it is: a new node constraint that names a property which no
 // instance has (P7), and tasks whose metrics the cluster has no capacity left for (P11). before is the service as it
 // was, nil for a new one: what it was allowed before does not stand in the way of other changes.
-func (a *Handler) usable(ctx context.Context, s, before *cluster.Service) error {
+func (a *Dependencies) usable(ctx context.Context, s, before *cluster.Service) error {
 	if s.Rules.NodeConstraint == "" && len(s.Rules.Metrics) == 0 {
 		return nil // nothing that has to be looked up
 	}
@@ -118,12 +117,6 @@ func knownProperties(snap *snapshot.Snapshot, expression string) error {
 			expression, err, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	}
 	return nil
-}
-
-// decidedOn are the prefixes of the rows that placement decides on.
-var decidedOn = []string{
-	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixDefinition,
-	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
 }
 
 // networked refuses a task definition in awsvpc mode without a network, and any other with one, in ECS's words.

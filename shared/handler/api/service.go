@@ -13,8 +13,14 @@ import (
 	"berth/shared/state"
 )
 
+// Services creates, changes, deletes and looks up services.
+type Services struct {
+	*Dependencies
+	quotas quotas
+}
+
 // CreateService writes a new service. The same clientToken with the same parameters gives the same service again.
-func (a *Handler) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+func (a *Services) CreateService(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	if _, err := a.known(ctx, spec.Cluster); err != nil {
 		return nil, err
 	}
@@ -60,9 +66,38 @@ func (a *Handler) CreateService(ctx context.Context, spec operation.CreateServic
 	return a.detail(ctx, made)
 }
 
+// Created is the service that the same CreateService made before, by its clientToken; nil where none did. It comes before
+// all checks: what was made stays made where its task definition has been deregistered or its capacity provider removed
+// since. Another CreateService with that token for that name is refused.
+func (a *Services) Created(ctx context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
+	if spec.Token == "" {
+		return nil, nil
+	}
+	s, err := a.service(ctx, spec.Cluster, spec.Name)
+	if err != nil || s == nil || s.Status == cluster.ServiceInactive || s.Token != spec.Token {
+		return nil, err
+	}
+	if s, err = again(s, spec); err != nil {
+		return nil, err
+	}
+	return a.detail(ctx, s)
+}
+
+// again answers a CreateService of a name that is taken.
+func again(old *cluster.Service, spec operation.CreateService) (*cluster.Service, error) {
+	switch {
+	case spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params:
+		return old, nil
+	case old.Status == cluster.ServiceDraining:
+		return nil, cluster.Errorf(cluster.CodeInvalidParameter,
+			"Unable to Start a service that is still Draining.")
+	}
+	return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
+}
+
 // strategy is the service's capacity provider strategy, the cluster's default where the caller named neither one nor a launch
 // type (S14). DAEMON services have none.
-func (a *Handler) strategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
+func (a *Services) strategy(ctx context.Context, spec operation.CreateService) (*[]cluster.ProviderShare, error) {
 	if given := listed(spec.Providers); given != nil || spec.Launched || spec.Strategy == cluster.Daemon {
 		return spec.Providers, a.associated(ctx, spec.Cluster, given)
 	}
@@ -75,7 +110,7 @@ func (a *Handler) strategy(ctx context.Context, spec operation.CreateService) (*
 
 // active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
 // that none of none is all.
-func (a *Handler) active(ctx context.Context, clusterName string) (n int, err error) {
+func (a *Services) active(ctx context.Context, clusterName string) (n int, err error) {
 	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
 	if err != nil {
 		return 0, fmt.Errorf("listing instances: %w", err)
@@ -88,7 +123,7 @@ func (a *Handler) active(ctx context.Context, clusterName string) (n int, err er
 	return n, nil
 }
 
-func (a *Handler) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
+func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
 	now := a.Clock.Now()
 	s := &cluster.Service{
 		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
@@ -126,122 +161,9 @@ func (a *Handler) newService(spec operation.CreateService, def *cluster.TaskDefi
 	return s, discoverable(s)
 }
 
-func listed[T any](given *[]T) []T {
-	if given == nil || len(*given) == 0 {
-		return nil
-	}
-	return *given
-}
-
-// take takes in what a caller gave of the parameters that make no deployment.
-func take(s *cluster.Service, p operation.ServiceParameters) {
-	s.Breaker = value(p.Breaker, s.Breaker)
-	s.Alarms = value(p.Alarms, s.Alarms)
-	s.Early = value(p.Early, s.Early)
-	s.Grace = value(p.Grace, s.Grace)
-	s.ZoneRebalancing = value(p.ZoneRebalancing, s.ZoneRebalancing)
-	s.Options.ManagedTags = value(p.ManagedTags, s.Options.ManagedTags)
-	s.Options.ExecuteCommand = value(p.ExecuteCommand, s.Options.ExecuteCommand)
-}
-
-// early refuses early success with fewer healthy tasks than there have to be in any case.
-func early(s *cluster.Service) error {
-	if s.Early.Enable && s.Early.Percent < s.MinHealthy {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "healthyPercent of earlySuccessCriteria is %d, but must be at least minimumHealthyPercent, which is %d.", s.Early.Percent, s.MinHealthy)
-	}
-	return nil
-}
-
-// discoverable refuses more tasks than a Cloud Map service has instances (a quota of ECS and Cloud Map).
-func discoverable(s *cluster.Service) error {
-	if len(s.Deployment.Registries) > 0 && s.Desired > cluster.MaxDiscovered {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service with serviceRegistries has at most %d tasks.", s.Desired, cluster.MaxDiscovered)
-	}
-	return nil
-}
-
-// change takes in the numbers of a service that a caller gave.
-func change(s *cluster.Service, desired, minHealthy, maxPercent *int) error {
-	if s.Strategy == cluster.Daemon {
-		if desired != nil {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support a desired count. Remove desiredCount and try again.")
-		}
-		if maxPercent != nil && *maxPercent != 100 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "The daemon scheduling strategy does not support values for maximumPercent other than 100.")
-		}
-	}
-	for name, v := range map[string]*int{"desiredCount": desired, "minimumHealthyPercent": minHealthy, "maximumPercent": maxPercent} {
-		if v != nil && *v < 0 {
-			return cluster.Errorf(cluster.CodeInvalidParameter, "%s is %d, but must not be negative.", name, *v)
-		}
-	}
-	if desired != nil && *desired > cluster.MaxDesired {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "desiredCount is %d, but a service has at most %d tasks.", *desired, cluster.MaxDesired)
-	}
-	s.Desired = value(desired, s.Desired)
-	s.MinHealthy = value(minHealthy, s.MinHealthy)
-	s.MaxPercent = value(maxPercent, s.MaxPercent)
-	if s.MaxPercent < s.MinHealthy || s.MaxPercent == 0 {
-		return cluster.Errorf(cluster.CodeInvalidParameter, "maximumPercent is %d, but must be above 0 and at least minimumHealthyPercent, which is %d.", s.MaxPercent, s.MinHealthy)
-	}
-	return nil
-}
-
-func value[T any](given *T, otherwise T) T {
-	if given != nil {
-		return *given
-	}
-	return otherwise
-}
-
-// narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
-func (a *Handler) narrowService(ctx context.Context, old, s *cluster.Service) error {
-	return state.NarrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
-		row := *s
-		row.Stamp = stamp
-		return append([]state.Write{{Put: &row}}, a.history(old, s)...), nil
-	})
-}
-
-func (a *Handler) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
-	row, err := a.State.Get(ctx, state.ServiceKey(clusterName, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading service %s: %w", name, err)
-	}
-	s, _ := row.(*cluster.Service)
-	return s, nil
-}
-
-// edit changes a service that is there.
-func (a *Handler) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
-	if _, err := a.known(ctx, clusterName); err != nil {
-		return nil, err
-	}
-	var next cluster.Service
-	err := state.RetryRaces("changing service "+name, func() error {
-		old, err := a.service(ctx, clusterName, name)
-		if err != nil {
-			return err
-		}
-		if old == nil {
-			return cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
-		}
-		next = *old
-		next.Rev++
-		if err := f(&next); err != nil {
-			return err
-		}
-		return a.narrowService(ctx, old, &next)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.detail(ctx, &next)
-}
-
 // UpdateService changes a service. A change of what its tasks are made of, or one that is forced, is a new deployment
 // (S8); all else holds from now on for what there is.
-func (a *Handler) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
+func (a *Services) UpdateService(ctx context.Context, c operation.UpdateService) (*operation.ServiceDetail, error) {
 	var definition string
 	if c.TaskDefinition != "" {
 		if _, err := a.known(ctx, c.Cluster); err != nil {
@@ -264,7 +186,7 @@ func (a *Handler) UpdateService(ctx context.Context, c operation.UpdateService) 
 	})
 }
 
-func (a *Handler) update(s *cluster.Service, c operation.UpdateService, definition string) error {
+func (a *Services) update(s *cluster.Service, c operation.UpdateService, definition string) error {
 	s.PropagateTags = cmp.Or(c.PropagateTags, s.PropagateTags)
 	if c.Constraints != nil {
 		s.Rules.Constraints = *c.Constraints
@@ -312,7 +234,7 @@ func changeProviders(s *cluster.Service, c operation.UpdateService) error {
 
 // DeleteService has a service's tasks stopped and the service with them. A REPLICA service must be at 0, or the
 // deletion forced.
-func (a *Handler) DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
+func (a *Services) DeleteService(ctx context.Context, clusterName, name string, force bool) (*operation.ServiceDetail, error) {
 	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
 		switch {
 		case s.Status == cluster.ServiceInactive:
@@ -328,8 +250,25 @@ func (a *Handler) DeleteService(ctx context.Context, clusterName, name string, f
 	})
 }
 
+// UpdateRules sets the parts of a service's rules that the tags stand for (P8). Tags of the service that said otherwise
+// go: they would no longer tell the truth.
+func (a *Services) UpdateRules(ctx context.Context, clusterName, name string, tags map[string]string) (*operation.ServiceDetail, error) {
+	return a.reshape(ctx, clusterName, name, func(s *cluster.Service) error {
+		for _, key := range slices.Sorted(maps.Keys(tags)) {
+			if err := cluster.ApplyRuleTag(&s.Rules, key, tags[key]); err != nil {
+				return err
+			}
+			if said, ok := s.Tags[key]; ok && said != tags[key] {
+				s.Tags = maps.Clone(s.Tags)
+				delete(s.Tags, key)
+			}
+		}
+		return nil
+	})
+}
+
 // DescribeServices gives the services named, with their newest events; those that are not there as failures.
-func (a *Handler) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error) {
+func (a *Services) DescribeServices(ctx context.Context, clusterName string, names []string) ([]*operation.ServiceDetail, []cluster.Failure, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}
@@ -353,23 +292,8 @@ func (a *Handler) DescribeServices(ctx context.Context, clusterName string, name
 	return out, missing, nil
 }
 
-func (a *Handler) detail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
-	rows, err := a.State.List(ctx, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"))
-	if err != nil {
-		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
-	}
-	d := &operation.ServiceDetail{Service: s}
-	for _, row := range rows {
-		if e, ok := row.(*cluster.ServiceEvent); ok {
-			d.EventLog = append(d.EventLog, e)
-		}
-	}
-	slices.SortFunc(d.EventLog, func(x, y *cluster.ServiceEvent) int { return cmp.Compare(y.Number, x.Number) })
-	return d, nil
-}
-
 // ListServices gives the names of ACTIVE services, in order; more reports whether there are others after them.
-func (a *Handler) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
+func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (names []string, more bool, err error) {
 	if _, err := a.known(ctx, q.Cluster); err != nil {
 		return nil, false, err
 	}
@@ -392,78 +316,4 @@ func (a *Handler) ListServices(ctx context.Context, q operation.ListServices) (n
 		names = append(names, s.Name)
 	}
 	return names, false, nil
-}
-
-// Tag sets and removes tags of a service or a task.
-func (a *Handler) Tag(ctx context.Context, of cluster.ResourceARN, set map[string]string, remove []string) error {
-	rules := slices.ContainsFunc(cluster.RuleTags, func(key string) bool {
-		_, is := set[key]
-		return is || slices.Contains(remove, key)
-	})
-	if rules && of.Kind == "service" {
-		return a.tagService(ctx, of, set, remove)
-	}
-	return state.RetryRaces("tagging "+of.Name, func() error {
-		row, tags, err := a.tagged(ctx, of)
-		if err != nil {
-			return err
-		}
-		if *tags, err = retagged(of.Name, *tags, set, remove); err != nil {
-			return err
-		}
-		row.Header().Rev++
-		_, err = a.State.Write(ctx, state.Write{Put: row})
-		return err
-	})
-}
-
-// retagged are the tags after some were set and some removed.
-func retagged(name string, tags, set map[string]string, remove []string) (map[string]string, error) {
-	next := map[string]string{}
-	maps.Copy(next, tags)
-	maps.Copy(next, set)
-	for _, k := range remove {
-		delete(next, k)
-	}
-	if len(next) > MaxTags {
-		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "%s would have %d tags, but at most %d are allowed.", name, len(next), MaxTags)
-	}
-	return next, nil
-}
-
-// MaxTags is the most tags of one resource.
-const MaxTags = 50
-
-// Tags are the tags of a service or a task.
-func (a *Handler) Tags(ctx context.Context, of cluster.ResourceARN) (map[string]string, error) {
-	_, tags, err := a.tagged(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	return *tags, nil
-}
-
-// tagged is a copy of the row, and where its tags are.
-func (a *Handler) tagged(ctx context.Context, of cluster.ResourceARN) (state.Row, *map[string]string, error) {
-	if of.Kind == "service" {
-		s, err := a.service(ctx, of.Cluster, of.Name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if s == nil {
-			return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
-		}
-		next := *s
-		next.Stamp = 0
-		return &next, &next.Tags, nil
-	}
-	t, err := a.task(ctx, of.Cluster, of.Name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if t == nil {
-		return nil, nil, cluster.Errorf(cluster.CodeInvalidParameter, "The referenced task was not found.")
-	}
-	next := *t
-	return &next, &next.Tags, nil
 }

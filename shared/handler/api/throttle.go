@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	service "berth/shared/service"
+	"berth/shared/service"
 	"berth/shared/state"
 )
 
 // ServiceThrottle is a service, and how its starts are slowed down (S7), as placement sees it: by the throttle's row, and by
 // tasks that no event of ECS tells of as it refused to start them. It is nil where nothing is slowed down.
-func (a *Handler) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
+func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string) (*cluster.Service, *cluster.Throttle, error) {
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/handler/api"
+	"berth/shared/handler"
 	"berth/shared/state"
 )
 
@@ -165,7 +165,7 @@ func (h *Handler) unreadable(ctx context.Context, of *cluster.ClusterProviders, 
 // may have it. A cluster that has it again meanwhile keeps it, and has all of it made anew.
 func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
 	r := &scalingRound{Handler: h, ctx: ctx, of: of}
-	p, err := api.Provider(ctx, h.State, name)
+	p, err := handler.FindProvider(ctx, h.State, name)
 	if err != nil {
 		return err
 	}

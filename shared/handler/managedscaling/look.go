@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"berth/shared/cluster"
+	"berth/shared/handler"
 	"berth/shared/handler/api"
 	"berth/shared/state"
 )
@@ -13,7 +14,7 @@ import (
 // lookAtProviders looks at the capacity providers themselves, whether a cluster has them or not: whether the groups of those
 // that were made or changed are fit for them, and whether the clusters that have them are still there.
 func (h *Handler) lookAtProviders(ctx context.Context) error {
-	all, err := api.Providers(ctx, h.State)
+	all, err := handler.ListProviders(ctx, h.State)
 	if err != nil {
 		return err
 	}

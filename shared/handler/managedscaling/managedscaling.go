@@ -14,7 +14,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/handler"
-	"berth/shared/handler/api"
 	"berth/shared/handler/taskstatechange"
 	"berth/shared/placement"
 	"berth/shared/scaling"
@@ -108,7 +107,7 @@ func (h *Handler) about(body []byte) (string, *cluster.Drop) {
 
 // concerned reports whether the cluster has a capacity provider with one of these alarms or groups.
 func (h *Handler) concerned(ctx context.Context, clusterName string, named map[string]bool) (bool, error) {
-	of, err := api.ClusterProviders(ctx, h.State, clusterName)
+	of, err := handler.FindClusterProviders(ctx, h.State, clusterName)
 	if err != nil {
 		return false, err
 	}
@@ -116,7 +115,7 @@ func (h *Handler) concerned(ctx context.Context, clusterName string, named map[s
 		if low, high := cluster.ScalingAlarms(clusterName, name); named[low] || named[high] {
 			return true, nil
 		}
-		p, err := api.Provider(ctx, h.State, name)
+		p, err := handler.FindProvider(ctx, h.State, name)
 		if err != nil || p != nil && named[p.Group] {
 			return err == nil, err
 		}
@@ -126,7 +125,7 @@ func (h *Handler) concerned(ctx context.Context, clusterName string, named map[s
 
 // cluster scales all capacity providers of a cluster. One that has none costs a read of one row.
 func (h *Handler) cluster(ctx context.Context, name string) error {
-	of, err := api.ClusterProviders(ctx, h.State, name)
+	of, err := handler.FindClusterProviders(ctx, h.State, name)
 	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Leaving) == 0 {
 		return err
 	}
@@ -229,7 +228,7 @@ func (r *scalingRound) read() error {
 	r.rows, r.groups = map[string]*cluster.CapacityProvider{}, map[string]*cluster.AutoScalingGroup{}
 	var names []string
 	for _, name := range r.of.Providers {
-		p, err := api.Provider(r.ctx, r.State, name)
+		p, err := handler.FindProvider(r.ctx, r.State, name)
 		if err != nil {
 			return err
 		}

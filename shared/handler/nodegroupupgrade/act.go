@@ -98,7 +98,7 @@ func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err err
 	if err != nil {
 		return err
 	}
-	return e.api().InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
+	return e.api().Clusters.InstancesChanged(ctx, e.group.Cluster, []string{a.Node})
 }
 
 // createTemplate makes the launch template version of the update's target, from what the group launches now or from the
@@ -193,7 +193,7 @@ func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
 // stopTasks stops tasks by force, through the outbox like any other stop.
 func (e *execution) stopTasks(ctx context.Context, a nodegroup.Action) error {
 	for _, id := range a.Tasks {
-		if _, err := e.api().StopKnownTask(ctx, e.group.Cluster, id, "The node is replaced by update "+e.update.ID); err != nil {
+		if _, err := e.api().Tasks.StopKnownTask(ctx, e.group.Cluster, id, "The node is replaced by update "+e.update.ID); err != nil {
 			return err
 		}
 	}

@@ -149,5 +149,5 @@ func (h *Handler) putLabels(ctx context.Context, clusterName string, node *clust
 	if !changed {
 		return nil
 	}
-	return h.api().InstancesChanged(ctx, clusterName, []string{node.ID})
+	return h.api().Clusters.InstancesChanged(ctx, clusterName, []string{node.ID})
 }

@@ -11,7 +11,6 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/handler"
-	"berth/shared/handler/api"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
 	"berth/shared/scaling"
@@ -160,7 +159,7 @@ func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cl
 	ids, err := h.ECS.ListInstances(ctx, clusterName)
 	if err == nil {
 		ids = slices.DeleteFunc(ids, rows.HasInstance)
-		err = h.api().InstancesChanged(ctx, clusterName, ids)
+		err = h.api().Clusters.InstancesChanged(ctx, clusterName, ids)
 	}
 	if err == nil && len(ids) > 0 {
 		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)
@@ -178,7 +177,7 @@ func isGrowing(ctx context.Context, store state.State, u *cluster.Update, group 
 	if err != nil || use.Provider == "" {
 		return false, err
 	}
-	p, err := api.Provider(ctx, store, use.Provider)
+	p, err := handler.FindProvider(ctx, store, use.Provider)
 	if err != nil || p == nil || p.Group != group || !p.Scaling.Enabled {
 		return false, err
 	}

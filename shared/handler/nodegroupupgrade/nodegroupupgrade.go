@@ -142,7 +142,7 @@ func (h *Handler) refreshNodes(ctx context.Context, clusterName string, instance
 		}
 	}
 	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
-		if err := h.api().InstancesChanged(ctx, clusterName, batch); err != nil {
+		if err := h.api().Clusters.InstancesChanged(ctx, clusterName, batch); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (h *Handler) finishUpdate(ctx context.Context, g *cluster.NodeGroup, u *clu
 
 // api returns the operations of the API that the function shares.
 func (h *Handler) api() *api.Handler {
-	return &api.Handler{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log}
+	return api.New(api.Dependencies{State: h.State, ECS: h.ECS, Clock: h.Clock, Settings: h.Settings, Log: h.Log})
 }
 
 // readUpdate reads an update of a node group; nil if there is none with the id.

@@ -14,18 +14,8 @@ import (
 	"berth/shared/state"
 )
 
-// Provider reads a capacity provider; nil for none, deleted ones included.
-func Provider(ctx context.Context, store state.State, name string) (*cluster.CapacityProvider, error) {
-	row, err := store.Get(ctx, state.ProviderKey(name))
-	if err != nil {
-		return nil, fmt.Errorf("reading capacity provider %s: %w", name, err)
-	}
-	p, _ := row.(*cluster.CapacityProvider)
-	if p == nil || p.Inactive {
-		return nil, nil
-	}
-	return p, nil
-}
+// CapacityProviders creates, changes, deletes and looks up capacity providers.
+type CapacityProviders struct{ *Dependencies }
 
 func noProvider() error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider does not exist. Specify a valid name or ARN and try again.")
@@ -33,7 +23,7 @@ func noProvider() error {
 
 // CreateCapacityProvider writes a new capacity provider (C7): CREATE_IN_PROGRESS, and CREATE_COMPLETE or CREATE_FAILED once
 // managed scaling has looked whether its group is fit for it. Meanwhile clusters can have it.
-func (a *Handler) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
+func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *cluster.CapacityProvider) (*cluster.CapacityProvider, error) {
 	if err := providerName(p.Name); err != nil {
 		return nil, err
 	}
@@ -70,7 +60,7 @@ func (a *Handler) CreateCapacityProvider(ctx context.Context, p *cluster.Capacit
 	return &made, nil
 }
 
-func (a *Handler) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
+func (a *CapacityProviders) writeProvider(ctx context.Context, p *cluster.CapacityProvider, also ...state.Write) error {
 	return a.State.Commit(ctx, state.Commit{
 		Cluster: state.Directory, Version: state.NoVersion, Writes: append(also, state.Write{Put: p}),
 	})
@@ -96,36 +86,22 @@ func protectable(p *cluster.CapacityProvider) error {
 }
 
 // groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
-func (a *Handler) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
+func (a *CapacityProviders) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
 	use, err := handler.GroupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
 		return use, err
 	}
-	other, err := Provider(ctx, a.State, use.Provider)
+	other, err := handler.FindProvider(ctx, a.State, use.Provider)
 	if err == nil && other != nil && other.Group == p.Group && !other.CreateFailed() {
 		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
 	}
 	return use, err
 }
 
-// Providers are all capacity providers, deleted ones included.
-func Providers(ctx context.Context, store state.State) (out []*cluster.CapacityProvider, err error) {
-	rows, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixProvider))
-	if err != nil {
-		return nil, fmt.Errorf("listing capacity providers: %w", err)
-	}
-	for _, row := range rows {
-		if p, ok := row.(*cluster.CapacityProvider); ok {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
 // UpdateCapacityProvider changes what a provider does. Managed scaling cannot be switched on where two clusters have it (C7).
 // What is switched on that the group must be fit for is UPDATE_IN_PROGRESS until managed scaling has looked at it, and is taken
 // back where it is not.
-func (a *Handler) UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
+func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
 		if p.Look {
 			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
@@ -159,9 +135,9 @@ func (a *Handler) UpdateCapacityProvider(ctx context.Context, c operation.Update
 }
 
 // attachAgain has managed scaling look at a cluster's attachments again.
-func (a *Handler) attachAgain(ctx context.Context, clusterName string) error {
+func (a *CapacityProviders) attachAgain(ctx context.Context, clusterName string) error {
 	return state.RetryRaces("attaching the capacity providers of "+clusterName, func() error {
-		old, err := ClusterProviders(ctx, a.State, clusterName)
+		old, err := handler.FindClusterProviders(ctx, a.State, clusterName)
 		if err != nil || old.Rev == 0 {
 			return err
 		}
@@ -175,10 +151,10 @@ func (a *Handler) attachAgain(ctx context.Context, clusterName string) error {
 
 // editProvider changes a provider; one that is deleted lets go of its group, and one whose group is looked at anew takes it
 // again.
-func (a *Handler) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
+func (a *CapacityProviders) editProvider(ctx context.Context, name string, f func(*cluster.CapacityProvider) error) (*cluster.CapacityProvider, error) {
 	var next cluster.CapacityProvider
 	err := state.RetryRaces("changing capacity provider "+name, func() error {
-		old, err := Provider(ctx, a.State, name)
+		old, err := handler.FindProvider(ctx, a.State, name)
 		if err != nil {
 			return err
 		}
@@ -200,7 +176,7 @@ func (a *Handler) editProvider(ctx context.Context, name string, f func(*cluster
 }
 
 // groupAfter are the writes of who has a provider's group that belong to a change of the provider.
-func (a *Handler) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
+func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
 		return handler.LetGoOf(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
@@ -220,7 +196,7 @@ func (a *Handler) groupAfter(ctx context.Context, old, next *cluster.CapacityPro
 
 // DeleteCapacityProvider deletes a provider that no cluster has. One that some cluster has stays, and says DELETE_FAILED, as
 // with ECS.
-func (a *Handler) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
+func (a *CapacityProviders) DeleteCapacityProvider(ctx context.Context, name string) (*cluster.CapacityProvider, error) {
 	return a.editProvider(ctx, name, func(p *cluster.CapacityProvider) error {
 		if len(p.Clusters) > 0 {
 			p.UpdateStatus = cluster.ProviderDeleteFailed
@@ -235,8 +211,8 @@ func (a *Handler) DeleteCapacityProvider(ctx context.Context, name string) (*clu
 
 // CapacityProviders gives the providers named, deleted ones too while they are kept, or all where none is; those that are
 // not there as failures.
-func (a *Handler) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
-	all, err := Providers(ctx, a.State)
+func (a *CapacityProviders) CapacityProviders(ctx context.Context, names []string) ([]*cluster.CapacityProvider, []cluster.Failure, error) {
+	all, err := handler.ListProviders(ctx, a.State)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -260,7 +236,7 @@ func (a *Handler) CapacityProviders(ctx context.Context, names []string) ([]*clu
 }
 
 // TagCapacityProvider sets and removes tags.
-func (a *Handler) TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error {
+func (a *CapacityProviders) TagCapacityProvider(ctx context.Context, name string, set map[string]string, remove []string) error {
 	next, err := a.editProvider(ctx, name, func(p *cluster.CapacityProvider) (err error) {
 		if p.Tags, err = retagged(name, p.Tags, set, remove); err != nil {
 			return err
@@ -286,8 +262,8 @@ func ScaledBy(p *cluster.CapacityProvider) error {
 }
 
 // CapacityProviderTags are the tags of a provider.
-func (a *Handler) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
-	p, err := Provider(ctx, a.State, name)
+func (a *CapacityProviders) CapacityProviderTags(ctx context.Context, name string) (map[string]string, error) {
+	p, err := handler.FindProvider(ctx, a.State, name)
 	if err == nil && p == nil {
 		err = noProvider()
 	}

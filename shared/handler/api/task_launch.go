@@ -11,9 +11,9 @@ import (
 
 // TaskLaunches say what tasks were asked for with, by id: of those with a strategy the capacity provider (S14), that of their
 // instance, before they have one that which they wait for, where it is known.
-func (a *Handler) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
+func (a *Tasks) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[string]operation.TaskLaunch, error) {
 	out, instances := map[string]operation.TaskLaunch{}, map[string]string{}
-	asked := &askedFor{Handler: a, known: map[string]*cluster.Service{}}
+	asked := &askedFor{store: a.State, known: map[string]*cluster.Service{}}
 	for _, t := range tasks {
 		of, external, err := asked.of(ctx, t)
 		if err != nil {
@@ -37,7 +37,7 @@ func (a *Handler) TaskLaunches(ctx context.Context, tasks []*cluster.Task) (map[
 }
 
 // providerThere is the capacity provider of the task's instance; one that is known is not read again.
-func (a *Handler) providerThere(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
+func (a *Tasks) providerThere(ctx context.Context, t *cluster.Task, known map[string]string) (string, error) {
 	if name, ok := known[t.Instance]; ok {
 		return name, nil
 	}
@@ -53,7 +53,7 @@ func (a *Handler) providerThere(ctx context.Context, t *cluster.Task, known map[
 
 // askedFor knows what tasks were asked for with. Each service is read once.
 type askedFor struct {
-	*Handler
+	store state.State
 	known map[string]*cluster.Service // by short key; nil for one that is gone
 }
 
@@ -66,7 +66,7 @@ func (a *askedFor) of(ctx context.Context, t *cluster.Task) (shares []cluster.Pr
 	}
 	s, known := a.known[t.Owner]
 	if !known {
-		row, err := a.State.Peek(ctx, state.ServiceKey(t.Cluster, t.Service))
+		row, err := a.store.Peek(ctx, state.ServiceKey(t.Cluster, t.Service))
 		if err != nil {
 			return nil, false, fmt.Errorf("reading service %s: %w", t.Service, err)
 		}

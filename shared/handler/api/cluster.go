@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/handler/taskstatechange"
+	"berth/shared/observe"
+	"berth/shared/state"
+)
+
+// Clusters follows what ECS does with clusters, container instances and task definitions.
+type Clusters struct{ *Dependencies }
+
+// ClusterCreated takes in a cluster that was just created at ECS, or was there.
+func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
+	if _, err := a.known(ctx, name); err != nil {
+		return err
+	}
+	return observe.ListCluster(ctx, a.State, name) // where adopting it was interrupted before
+}
+
+// DeletingCluster refuses to have a cluster deleted that still has services or tasks.
+func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
+	n, err := a.ServiceCount(ctx, name)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
+	}
+	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixTask))
+	if err != nil {
+		return fmt.Errorf("listing tasks: %w", err)
+	}
+	for _, row := range rows {
+		if t, ok := row.(*cluster.Task); ok && !t.Ended() {
+			return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
+		}
+	}
+	return nil
+}
+
+// ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its name.
+func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
+	return observe.ForgetCluster(ctx, a.State, name)
+}
+
+// ServiceCount is how many services of the cluster are ACTIVE.
+func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
+	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixService))
+	if err != nil {
+		return 0, fmt.Errorf("listing services: %w", err)
+	}
+	for _, row := range rows {
+		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive {
+			active++
+		}
+	}
+	return active, nil
+}
+
+// InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
+func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
+	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings, Log: handler.Logger(a.Log)}
+	return o.Instances(ctx, a.ECS, clusterName, ids)
+}
+
+// TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
+func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
+	return state.EachCluster(ctx, a.State, func(clusterName string) error {
+		got, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
+		if err != nil {
+			return fmt.Errorf("reading task definition %s: %w", name, err)
+		}
+		d, ok := got.(*cluster.TaskDefinition)
+		if !ok || d == nil || d.Inactive {
+			return nil
+		}
+		next := *d
+		next.Inactive = true
+		_, err = a.State.Write(ctx, state.Write{Put: &next, Any: true})
+		return cluster.Wrap(err, "marking task definition %s", name)
+	})
+}
+
+// known makes sure that Berth knows the cluster, and takes it in if only ECS does.
+func (a *Dependencies) known(ctx context.Context, name string) (*state.Meta, error) {
+	row, err := a.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
+	}
+	if meta, ok := row.(*state.Meta); ok && meta != nil {
+		return meta, nil
+	}
+	active, err := a.ECS.ClusterActive(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("looking up cluster %s: %w", name, err)
+	}
+	if !active {
+		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
+	}
+	return a.adopt(ctx, name)
+}
+
+// adopt starts to keep a cluster that ECS has, with the instances that it has already.
+func (a *Dependencies) adopt(ctx context.Context, name string) (*state.Meta, error) {
+	now := a.Clock.Now()
+	meta := &state.Meta{
+		Head: cluster.Head{Cluster: name, Rev: 1}, CreatedAt: now, Short: cluster.ShortKey(name, "", now),
+	}
+	row, err := a.State.Write(ctx, state.Write{Put: meta})
+	var c *state.Conflict
+	if errors.As(err, &c) {
+		row, err = c.Row, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
+	}
+	// After its own row: a sweep takes what is listed and has none for one that was deleted.
+	if err := observe.ListCluster(ctx, a.State, name); err != nil {
+		return nil, err
+	}
+	got, ok := row.(*state.Meta)
+	if !ok || got == nil {
+		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
+	}
+	_, err = a.sweep().Compare(ctx, name)
+	return got, err
+}
+
+// sweep compares a cluster with ECS at once.
+func (a *Dependencies) sweep() *taskstatechange.Handler {
+	return &taskstatechange.Handler{State: a.State, ECS: a.ECS, Clock: a.Clock, Settings: a.Settings, Log: a.Log}
+}

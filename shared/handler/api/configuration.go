@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// Configurations reads and replaces the configurations of clusters.
+type Configurations struct{ *Dependencies }
+
+// Configuration is the cluster's configuration for placement, the zero one where nobody set any.
+func (a *Configurations) Configuration(ctx context.Context, clusterName string) (*cluster.Configuration, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	row, err := a.State.Get(ctx, state.KeyOf((&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}})))
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of cluster %s: %w", clusterName, err)
+	}
+	if c, ok := row.(*cluster.Configuration); ok && c != nil {
+		return c, nil
+	}
+	return &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}, nil
+}
+
+// PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to give than before.
+func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Configuration) error {
+	return state.RetryRaces("configuring cluster "+c.Cluster, func() error {
+		old, err := a.Configuration(ctx, c.Cluster)
+		if err != nil {
+			return err
+		}
+		return state.Narrow(ctx, a.State, c.Cluster, func(stamp int64) (state.Row, error) {
+			next := *c
+			next.Head = cluster.Head{Cluster: c.Cluster, Rev: old.Rev + 1, Stamp: stamp}
+			return &next, nil
+		})
+	})
+}

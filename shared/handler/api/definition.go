@@ -1,0 +1,43 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// definition looks a task definition up at ECS and caches in the cluster what placement needs of it.
+func (a *Dependencies) definition(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
+	got, err := a.ECS.DescribeTaskDefinition(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if got.Inactive {
+		return nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
+	}
+	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, got.Name()))
+	if err != nil {
+		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
+	}
+	if row != nil {
+		return got, nil
+	}
+	cached := *got
+	cached.Head = cluster.Head{Cluster: clusterName}
+	_, err = a.State.Write(ctx, state.Write{Put: &cached, Any: true})
+	return &cached, cluster.Wrap(err, "caching task definition %s", name)
+}
+
+// cached is a task definition that some service of the cluster has.
+func (a *Dependencies) cached(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
+	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
+	}
+	if def, ok := row.(*cluster.TaskDefinition); ok && def != nil {
+		return def, nil
+	}
+	return a.definition(ctx, clusterName, name)
+}

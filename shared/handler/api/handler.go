@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"berth/shared/handler"
+	"berth/shared/state"
+)
+
+// Dependencies are what the operations stand on.
+type Dependencies struct {
+	State    state.State
+	ECS      handler.ECS
+	Clock    handler.Clock
+	Settings handler.Settings
+	Log      *slog.Logger
+	// NewID returns 32 hex digits that nobody else has: the id of a request without a clientToken. Random where nil.
+	NewID func() string
+}
+
+// Handler answers the operations that are Berth's own, with a type for each kind of thing. It writes what is wanted and reads
+// what is; what has to be decided is placement's. Errors are [cluster.Error] with the API's own codes.
+type Handler struct {
+	*Dependencies
+	Clusters          *Clusters
+	Services          *Services
+	Deployments       *Deployments
+	Tasks             *Tasks
+	TaskProtections   *TaskProtections
+	Tags              *Tags
+	CapacityProviders *CapacityProviders
+	ClusterProviders  *ClusterProviders
+	Configurations    *Configurations
+	Loads             *Loads
+	Rows              *Rows
+	NodeGroups        *NodeGroups
+}
+
+// New answers the operations with what they stand on.
+func New(d Dependencies) *Handler {
+	if d.NewID == nil {
+		d.NewID = randomID
+	}
+	return &Handler{
+		Dependencies: &d, Clusters: &Clusters{&d}, Services: &Services{Dependencies: &d}, Deployments: &Deployments{&d}, Tasks: &Tasks{&d},
+		TaskProtections: &TaskProtections{&d}, Tags: &Tags{&d}, CapacityProviders: &CapacityProviders{&d}, ClusterProviders: &ClusterProviders{&d},
+		Configurations: &Configurations{&d}, Loads: &Loads{&d}, Rows: &Rows{&d}, NodeGroups: &NodeGroups{&d},
+	}
+}
+
+// find reads a row; nil where there is none.
+func find[T state.Row](ctx context.Context, store state.State, key state.Key, what string) (row T, err error) {
+	got, err := store.Get(ctx, key)
+	if err != nil {
+		return row, fmt.Errorf("reading %s: %w", what, err)
+	}
+	row, _ = got.(T)
+	return row, nil
+}
+
+// expiry is when a row that is kept for d may go.
+func (a *Dependencies) expiry(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }
+
+func randomID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}

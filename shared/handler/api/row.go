@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// Rows shows what is stored of a cluster.
+type Rows struct{ *Dependencies }
+
+// decidedOn are the prefixes of the rows that placement decides on.
+var decidedOn = []string{
+	state.PrefixMeta, state.PrefixConfiguration, state.PrefixInstance, state.PrefixService, state.PrefixTask, state.PrefixDefinition,
+	state.PrefixTarget, state.PrefixProtection, state.PrefixThrottle, state.PrefixAlarms,
+}
+
+// maxRows is how many rows one page has.
+const maxRows = 1000
+
+// Rows are the rows that placement decides on, in order of sort key, without what containers were given: commands and
+// environments may hold secrets. more reports whether there are others after them.
+func (a *Rows) Rows(ctx context.Context, clusterName, after string) (out []state.Row, more bool, err error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, false, err
+	}
+	for _, prefix := range slices.Sorted(slices.Values(decidedOn)) {
+		r := state.Prefix(clusterName, prefix)
+		if after >= r.To {
+			continue
+		}
+		if after >= r.From {
+			r.From = after + "\x00"
+		}
+		r.Limit = maxRows + 1 - len(out)
+		rows, err := a.State.List(ctx, r)
+		if err != nil {
+			return nil, false, fmt.Errorf("listing the rows of cluster %s: %w", clusterName, err)
+		}
+		for _, row := range rows {
+			if len(out) == maxRows {
+				return out, true, nil
+			}
+			out = append(out, discreet(row))
+		}
+	}
+	return out, false, nil
+}
+
+func discreet(row state.Row) state.Row {
+	t, ok := row.(*cluster.Task)
+	if !ok || t.Overrides == nil {
+		return row
+	}
+	next := *t
+	next.Overrides = nil
+	return &next
+}
+
+// Capacity is what a cluster's instances come from, as rows: its capacity providers, what managed scaling remembers of them,
+// its node groups, and the last update of each one's nodes.
+func (a *Rows) Capacity(ctx context.Context, clusterName string) (rows []state.Row, err error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	of, err := attachments(ctx, a.State, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range of.Rows {
+		rows = append(rows, p)
+		history, err := a.State.Get(ctx, state.ScalingHistoryKey(clusterName, p.Name))
+		if err != nil {
+			return nil, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
+		}
+		if h, ok := history.(*cluster.ScalingHistory); ok && h != nil {
+			rows = append(rows, h)
+		}
+	}
+	found, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
+	if err != nil {
+		return nil, fmt.Errorf("listing node groups: %w", err)
+	}
+	for _, row := range found {
+		rows = append(rows, row)
+		g, ok := row.(*cluster.NodeGroup)
+		if !ok || g.Update == "" {
+			continue
+		}
+		last, err := a.State.Get(ctx, state.UpdateKey(clusterName, g.Name, g.Update))
+		if err != nil {
+			return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
+		}
+		if u, ok := last.(*cluster.Update); ok && u != nil {
+			rows = append(rows, u)
+		}
+	}
+	return rows, nil
+}

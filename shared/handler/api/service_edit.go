@@ -1,0 +1,129 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/operation"
+	"berth/shared/state"
+)
+
+func (a *Dependencies) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
+	row, err := a.State.Get(ctx, state.ServiceKey(clusterName, name))
+	if err != nil {
+		return nil, fmt.Errorf("reading service %s: %w", name, err)
+	}
+	s, _ := row.(*cluster.Service)
+	return s, nil
+}
+
+// edit changes a service that is there.
+func (a *Dependencies) edit(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+	if _, err := a.known(ctx, clusterName); err != nil {
+		return nil, err
+	}
+	var next cluster.Service
+	err := state.RetryRaces("changing service "+name, func() error {
+		old, err := a.service(ctx, clusterName, name)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
+		}
+		next = *old
+		next.Rev++
+		if err := f(&next); err != nil {
+			return err
+		}
+		return a.narrowService(ctx, old, &next)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.detail(ctx, &next)
+}
+
+// reshape changes a service that is not INACTIVE, its rules too, and holds the result to what is possible.
+func (a *Dependencies) reshape(ctx context.Context, clusterName, name string, f func(*cluster.Service) error) (*operation.ServiceDetail, error) {
+	return a.edit(ctx, clusterName, name, func(s *cluster.Service) error {
+		if s.Status == cluster.ServiceInactive {
+			return cluster.Errorf(cluster.CodeServiceNotActive, "Service was not ACTIVE.")
+		}
+		before := *s
+		if err := f(s); err != nil {
+			return err
+		}
+		def, err := a.cached(ctx, clusterName, s.Deployment.TaskDefinition)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, s.Deployment.Network)); err != nil {
+			return err
+		}
+		if err := stayRebalanceable(s, &before, def); err != nil {
+			return err
+		}
+		return a.usable(ctx, s, &before)
+	})
+}
+
+// narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
+func (a *Dependencies) narrowService(ctx context.Context, old, s *cluster.Service) error {
+	return state.NarrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
+		row := *s
+		row.Stamp = stamp
+		return append([]state.Write{{Put: &row}}, a.history(old, s)...), nil
+	})
+}
+
+// history are the rows of service deployments and revisions that go with a change of a service. What is current is in the
+// service's own row; what is no more gets its last word here.
+func (a *Dependencies) history(old, next *cluster.Service) (writes []state.Write) {
+	revision := func(s *cluster.Service, r cluster.Revision) {
+		writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceRevision{
+			Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Revision: r,
+		}})
+	}
+	release := func(s *cluster.Service, r *cluster.Release) {
+		if r != nil {
+			writes = append(writes, state.Write{Any: true, Put: &cluster.ServiceDeployment{
+				Head: cluster.Head{Cluster: s.Cluster, Expires: a.expiry(decide.KeepHistory)}, Service: s.Name, Short: s.Short, Release: *r,
+			}})
+		}
+	}
+	same := old != nil && old.Short == next.Short
+	switch {
+	case !same:
+		revision(next, next.Deployment.Revision)
+		release(next, next.Release)
+	case next.Status != old.Status:
+		release(next, next.Release)
+	case next.Deployment.ID != old.Deployment.ID:
+		revision(old, old.Deployment.Revision)
+		release(old, stopped(old.Release, next.Deployment.CreatedAt, "A new service deployment was started."))
+		revision(next, next.Deployment.Revision)
+		release(next, next.Release)
+	}
+	return writes
+}
+
+func (a *Dependencies) detail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
+	rows, err := a.State.List(ctx, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
+	}
+	d := &operation.ServiceDetail{Service: s}
+	for _, row := range rows {
+		if e, ok := row.(*cluster.ServiceEvent); ok {
+			d.EventLog = append(d.EventLog, e)
+		}
+	}
+	slices.SortFunc(d.EventLog, func(x, y *cluster.ServiceEvent) int { return cmp.Compare(y.Number, x.Number) })
+	return d, nil
+}

@@ -1,0 +1,255 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/operation"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// WaitForever is the value of the tag berth:wait that never gives a task up.
+const WaitForever = "forever"
+
+// SubmitTasks is RunTask and StartTask: it writes a request, waits for placement's answer, and returns the tasks and
+// the failures. If no answer comes in time it returns the tasks as PROVISIONING, and they keep their ids.
+func (a *Tasks) SubmitTasks(ctx context.Context, spec operation.SubmitTasks) ([]*cluster.Task, []cluster.Failure, error) {
+	req, err := a.Submit(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.answered(ctx, req)
+}
+
+// Submitted answers a RunTask that was submitted before, by its clientToken, as [API.SubmitTasks] did; found is false where
+// none was. As [API.Created] it comes before all checks.
+func (a *Tasks) Submitted(ctx context.Context, spec operation.SubmitTasks) (tasks []*cluster.Task, failed []cluster.Failure, found bool, err error) {
+	r, err := a.submitted(ctx, spec)
+	if err != nil || r == nil {
+		return nil, nil, false, err
+	}
+	tasks, failed, err = a.answered(ctx, r)
+	return tasks, failed, true, err
+}
+
+// submitted is the request that the same clientToken wrote; nil where none did.
+func (a *Tasks) submitted(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
+	if spec.Token == "" {
+		return nil, nil
+	}
+	id := tokenID(spec)
+	row, err := a.State.Get(ctx, state.RequestKey(spec.Cluster, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading request %s: %w", id, err)
+	}
+	if old, ok := row.(*state.Request); ok && old != nil {
+		return sameRequest(old, spec.Params)
+	}
+	return nil, nil
+}
+
+// tokenID is the id of the request that a clientToken writes.
+func tokenID(spec operation.SubmitTasks) string {
+	return cluster.Digest("token", spec.Cluster, string(spec.Kind), spec.Token)
+}
+
+// sameRequest refuses a clientToken that comes with other parameters than before.
+func sameRequest(old *state.Request, params string) (*state.Request, error) {
+	if old.Params != params {
+		return nil, cluster.Errorf(cluster.CodeConflict, "The clientToken was used before with other parameters.")
+	}
+	return old, nil
+}
+
+// answered waits for placement's answer to a request and gives it.
+func (a *Tasks) answered(ctx context.Context, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
+	r, err := a.await(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	meta, err := a.known(ctx, r.Cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.answer(ctx, meta, r)
+}
+
+// Submit is SubmitTasks without the wait: the request, as written.
+func (a *Tasks) Submit(ctx context.Context, spec operation.SubmitTasks) (*state.Request, error) {
+	if _, err := a.known(ctx, spec.Cluster); err != nil {
+		return nil, err
+	}
+	if old, err := a.submitted(ctx, spec); old != nil || err != nil {
+		return old, err
+	}
+	def, err := a.definition(ctx, spec.Cluster, spec.TaskDefinition)
+	if err != nil {
+		return nil, err
+	}
+	managed, err := a.route(ctx, &spec)
+	if err != nil {
+		return nil, err
+	}
+	req, err := a.request(spec, def)
+	if err != nil {
+		return nil, err
+	}
+	if managed && !req.Wait { // as with ECS: the group is scaled out for them (C2)
+		req.Wait = true
+		if a.Settings.ProvisioningTimeout > 0 {
+			req.WaitUntil = req.CreatedAt.Add(a.Settings.ProvisioningTimeout)
+		}
+	}
+	return a.submit(ctx, req)
+}
+
+// request is the row that asks placement for the tasks of spec.
+func (a *Tasks) request(spec operation.SubmitTasks, def *cluster.TaskDefinition) (*state.Request, error) {
+	needs, err := cluster.Needs(def, spec.Overrides)
+	if err != nil {
+		return nil, err
+	}
+	now := a.Clock.Now()
+	r := &state.Request{
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1, Expires: a.expiry(a.Settings.KeepRequests)}, Kind: spec.Kind,
+		CreatedAt: now, TaskDefinition: def.Name(), Count: spec.Count, Instances: spec.Instances,
+		Group: cmp.Or(spec.Group, "family:"+def.Family), StartedBy: spec.StartedBy, Overrides: spec.Overrides,
+		Needs: needs, Network: spec.Network, Tags: spec.Tags, Params: spec.Params,
+	}
+	if err := errors.Join(checkRules(&spec.Rules, def, cluster.Replica), networked(def, spec.Network)); err != nil {
+		return nil, err
+	}
+	if !spec.Rules.Empty() {
+		r.Rules = &spec.Rules
+	}
+	if spec.Token != "" {
+		r.ID = tokenID(spec)
+	} else {
+		r.ID = a.NewID()
+	}
+	if spec.Wait != "" {
+		r.Wait = true
+		if spec.Wait != WaitForever {
+			d, err := time.ParseDuration(spec.Wait)
+			if err != nil || d <= 0 {
+				return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Tag berth:wait is %q, expected %q or a duration above 0 such as 10m.", spec.Wait, WaitForever)
+			}
+			r.WaitUntil = now.Add(d)
+		}
+	}
+	return r, nil
+}
+
+// submit writes the request, or finds the one that the same clientToken wrote.
+func (a *Tasks) submit(ctx context.Context, r *state.Request) (*state.Request, error) {
+	_, err := a.State.Write(ctx, state.Write{Put: r})
+	var c *state.Conflict
+	if !errors.As(err, &c) {
+		return r, cluster.Wrap(err, "submitting request %s", r.ID)
+	}
+	old, ok := c.Row.(*state.Request)
+	if !ok || old == nil {
+		return nil, fmt.Errorf("submitting request %s: %w", r.ID, err)
+	}
+	return sameRequest(old, r.Params)
+}
+
+// await reads the request until it is answered. When time is up it binds the ids that the caller will be given.
+func (a *Tasks) await(ctx context.Context, r *state.Request) (*state.Request, error) {
+	key := state.KeyOf(r)
+	end := a.Clock.Now().Add(a.Settings.RequestWait)
+	for !r.Answered {
+		if !a.Clock.Now().Before(end) && r.Provisional {
+			return r, nil
+		}
+		if !a.Clock.Now().Before(end) {
+			next := *r
+			next.Rev++
+			next.Provisional = true
+			if _, err := a.State.Write(ctx, state.Write{Put: &next}); err == nil {
+				return &next, nil
+			} else if state.IgnoreConflict(err) != nil {
+				return nil, fmt.Errorf("answering request %s provisionally: %w", r.ID, err)
+			}
+		} else if err := a.Clock.Sleep(ctx, a.Settings.RequestPoll); err != nil {
+			return nil, fmt.Errorf("waiting for request %s: %w", r.ID, err)
+		}
+		row, err := a.State.Get(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("reading request %s: %w", r.ID, err)
+		}
+		got, ok := row.(*state.Request)
+		if !ok || got == nil {
+			return nil, fmt.Errorf("reading request %s: its row has gone", r.ID)
+		}
+		r = got
+	}
+	return r, nil
+}
+
+func (a *Tasks) answer(ctx context.Context, meta *state.Meta, r *state.Request) ([]*cluster.Task, []cluster.Failure, error) {
+	if !r.Answered {
+		return provisional(meta, r), nil, nil
+	}
+	if err := refusal(r); err != nil {
+		return nil, nil, err
+	}
+	tasks, _, err := a.DescribeTasks(ctx, r.Cluster, r.Tasks)
+	return tasks, r.Failures, err
+}
+
+// refusal is the error of a request that failed as a whole for a reason that ECS reports as an error.
+func refusal(r *state.Request) error {
+	if len(r.Tasks) > 0 || len(r.Failures) == 0 {
+		return nil
+	}
+	switch f := r.Failures[0]; f.Reason {
+	case cluster.NoInstances:
+		return cluster.Errorf(cluster.CodeInvalidParameter, cluster.NoInstances)
+	case scaling.LimitExceeded:
+		return cluster.Errorf(cluster.CodeClient, "%s %s", f.Reason, f.Detail)
+	}
+	return nil
+}
+
+// provisional are the tasks of a request that was not answered in time.
+func provisional(meta *state.Meta, r *state.Request) []*cluster.Task {
+	var out []*cluster.Task
+	for n := range max(r.Count, len(r.Instances)) {
+		out = append(out, &cluster.Task{
+			Head: cluster.Head{Cluster: r.Cluster}, ID: cluster.RequestedTaskID(meta.Short, r.ID, n), Owner: meta.Short,
+			Group: r.Group, Request: r.ID, TaskDefinition: r.TaskDefinition, Needs: r.Needs, Overrides: r.Overrides,
+			StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
+		})
+	}
+	return out
+}
+
+// route gives tasks of RunTask the cluster's default strategy where they have neither one nor a launch type, and reports
+// whether a provider that they may go to is scaled for them.
+func (a *Tasks) route(ctx context.Context, spec *operation.SubmitTasks) (managed bool, err error) {
+	if spec.Kind != cluster.RunTask {
+		return false, nil
+	}
+	if len(spec.Rules.Providers) == 0 && !spec.Launched {
+		if spec.Rules.Providers, err = a.defaultStrategy(ctx, spec.Cluster); err != nil {
+			return false, err
+		}
+	} else if err := a.associated(ctx, spec.Cluster, spec.Rules.Providers); err != nil {
+		return false, err
+	}
+	for _, s := range spec.Rules.Providers {
+		p, err := handler.FindProvider(ctx, a.State, s.Provider)
+		if err != nil {
+			return false, err
+		}
+		managed = managed || p != nil && p.Scaling.Enabled
+	}
+	return managed, nil
+}
