@@ -26,7 +26,7 @@ func MoversOf(snap *snapshot.Snapshot, specs *Specs, provider string, owners map
 			continue
 		}
 		out[s.Short] = placement.Mover{
-			Name: "service " + s.Name, Spec: specs.With(shareOf(s.Providers, provider), s, def, snap.Configuration.DomainPolicy), Target: s.Desired,
+			Name: "service " + s.Name, Spec: specs.With(providerInStrategy(s.Providers, provider), s, def, snap.Configuration.DomainPolicy), Target: s.Desired,
 		}
 	}
 	return out

@@ -8,220 +8,169 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/decide/plan"
 	"berth/shared/placement"
-	service "berth/shared/service"
+	"berth/shared/service"
 	"berth/shared/state"
 )
 
-// Tasks that break a rule where they are move: a replacement on another instance first, then the stop, within the
-// service's percentages (P8, P10). What is under way is known from the rows alone: a task that replaces another names it.
-// Plans are not kept. Moves go in waves: while one of a service is under way, nothing new is planned for that service, nor
-// for the instances concerned, and what the next one needs is seen from where the tasks then are.
+// A task that breaks a rule where it is moves: a replacement starts on another instance first, then the task stops, within the
+// service's percentages (P8, P10). The rows alone say which moves are in progress, as a replacement names its predecessor; plans
+// are not kept. While a move of a service is in progress, no other one is planned for the service, nor for the instances
+// concerned. What comes next is planned from where the tasks then are.
 
 // MaxMoves is how many tasks of a cluster move at once (P15), and how many may be planned to make room for one service
 // (P11).
 const MaxMoves = 20
 
-// movePatience is how long a replacement may take before others no longer wait for what comes of it to be told that
-// nothing mends what is broken.
-const movePatience = 15 * time.Minute
+// slowReplacement is how long a replacement may take before other services no longer wait for it to be told that no moves
+// repair what is broken.
+const slowReplacement = 15 * time.Minute
 
-// targetsHold is how long tasks that were stopped first wait for the instance that the plan has for them.
-const targetsHold = 5 * time.Minute
+// targetsTimeout is how long tasks that were stopped first wait for the instance that the plan has for them.
+const targetsTimeout = 5 * time.Minute
 
-// moves begins what moves are to be made. It costs nothing where nothing has changed that a rule could rest on.
-func (d *decider) moves(w *Work) {
-	if !w.moves && !d.stirred(w) {
+// needsMoves reports whether something happened to a service whose moves are in progress, or capacity was freed for services
+// that no moves could help so far, or a service was due to be reconciled.
+func needsMoves(view *clusterView, changes *Changes) bool {
+	governed := view.snap.Governed()
+	if anyKey(changes.unsettled, func(name string) bool { return governed[name] != nil }) {
+		return true
+	}
+	if anyKey(changes.services, func(name string) bool { s := view.snap.Services[name]; return s != nil && s.Moving }) {
+		return true
+	}
+	return len(changes.freed) > 0 && anyKey(governed, func(name string) bool {
+		s := governed[name]
+		return s.Unrepaired != "" || s.Blocked != nil && lacksMetric(s.Blocked)
+	})
+}
+
+// moveTasks plans moves and starts those that the percentages and the room allow now. The rest is planned anew when what it
+// waits for is over. Retry also tries again what has come to nothing before.
+func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
+	movers := newMovers(view, retry)
+	inProgress := movesInProgress(view, commits, movers)
+	if len(movers) == 0 || inProgress.replacements >= MaxMoves {
 		return
 	}
-	movers := d.movers(w.moves)
-	busy := d.underWay(movers)
-	if len(movers) == 0 || busy.replacements >= MaxMoves {
-		return
-	}
-	ask := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - busy.replacements}
-	if len(busy.owners) > 0 || slices.ContainsFunc(movers, func(m *mover) bool { return len(d.snap.Protections(m.service.Short)) > 0 }) {
-		ask.Keep = func(t *cluster.Task) bool { return busy.holds(t) || d.protected(t) }
+	wanted := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - inProgress.replacements}
+	if len(inProgress.owners) > 0 || slices.ContainsFunc(movers, func(m *mover) bool { return len(view.snap.Protections(m.service.Short)) > 0 }) {
+		wanted.Keep = func(t *cluster.Task) bool { return inProgress.holds(t) || !view.protectedUntil(t).IsZero() }
 	}
 	for _, m := range movers {
-		ask.Owners[m.service.Short] = m.Mover
+		wanted.Owners[m.service.Short] = m.Mover
 	}
-	plan := d.engine.PlanMoves(ask)
-	steps := plan.Moves
+	repairs := view.engine.PlanMoves(wanted)
+	steps := repairs.Moves
 	if len(steps) == 0 {
-		steps = d.makeRoom(movers, busy, ask)
+		steps = planRoom(view, movers, inProgress, wanted)
 	}
 	for _, step := range steps {
 		i := slices.IndexFunc(movers, func(m *mover) bool { return m.service.Short == step.Owner })
 		if i >= 0 {
-			d.move(movers[i], step)
+			beginMove(view, commits, movers[i], step)
 		}
 	}
-	d.conclude(movers, busy, plan, w.moves)
+	concludeMoves(view, commits, movers, inProgress, repairs, retry)
 }
 
-// conclude writes what has become of each service's moves. Those of which some are under way stay as they are; others wait,
-// as what is under way elsewhere may yet do something for them, or make room.
-func (d *decider) conclude(movers []*mover, busy *wave, plan *placement.Plan, changed bool) {
-	began := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.moves) > 0 })
-	for _, m := range movers {
-		broken := d.unrepaired(plan, m.service.Short)
-		if broken != "" && m.Fixed {
-			broken += "; " + m.stays()
-		}
-		switch {
-		case busy.owners[m.service.Short]:
-			continue
-		case busy.young && len(m.moves) == 0 && (broken != "" || m.moving):
-			m.moving, broken = true, m.service.Unrepaired
-		case m.moving && !began && d.resting(m): // nothing will come of it by itself
-			m.moving = false
-			broken = strings.TrimPrefix(broken+"; "+m.stuck, "; ")
-		}
-		d.moved(m, broken, changed)
-	}
-}
-
-// protected reports whether the task may not be stopped, and so not moved (S5).
-func (d *decider) protected(t *cluster.Task) bool {
-	p := d.snap.Protection(t.Owner, t.ID)
-	return p != nil && p.Until.After(d.now)
-}
-
-// unprotected is when the first protection of the service's tasks ends; zero where there is none.
-func (d *decider) unprotected(s *cluster.Service) (first time.Time) {
-	for id, p := range d.snap.Protections(s.Short) {
-		t := d.snap.Task(s.Short, id)
-		if t != nil && t.Active() && d.protected(t) && (first.IsZero() || p.Until.Before(first)) {
-			first = p.Until
-		}
-	}
-	return first
-}
-
-// stirred reports whether something has happened to a service whose moves are under way, or that room may have come free
-// for those that nothing could mend, or that tasks were placed, perhaps into a buffer, or a service was to be looked at now.
-func (d *decider) stirred(w *Work) bool {
-	governed := d.snap.Governed()
-	if d.placed || anyKey(w.revisit, func(name string) bool { return governed[name] != nil }) {
-		return true
-	}
-	for name := range w.Services {
-		if s := d.snap.Services[name]; s != nil && s.Moving {
-			return true
-		}
-	}
-	if len(w.freed) == 0 {
-		return false
-	}
-	for _, s := range governed {
-		if s.Unrepaired != "" || s.Blocked != nil && lacksMetric(s.Blocked) {
-			return true
-		}
-	}
-	return false
-}
-
-// mover is a service whose tasks may have to move, and how they may.
+// mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
 type mover struct {
 	placement.Mover
-	service *cluster.Service
-	def     *cluster.TaskDefinition
-	allowed *service.Plan // what its percentages allow, once asked for
-	moving  bool
-	moves   []service.Move // begun
-	targets []string       // of those that were stopped first
-	stuck   string         // why nothing of what is planned begins, and nothing is under way that will allow it
+	service    *cluster.Service
+	definition *cluster.TaskDefinition
+	allowed    *service.Plan // what its percentages allow, once asked for
+
+	begun   []service.Move
+	targets []string // instances of the tasks that are stopped first
+	moving  bool     // moves are planned, begun or not
+	stuck   string   // why no planned move begins
 }
 
-// MoverOf is a service as moves of its tasks are planned. What its percentages never allow is not planned at all, so that it
-// stands in nobody's way; gaveUp reports that stopping a task first has come to nothing, and is not tried.
+// MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never allow are not planned at all,
+// so that they do not hinder others. GaveUp reports that stopping a task first has come to nothing, and is not tried.
 func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) placement.Mover {
 	least, most := s.Bounds(s.Desired)
 	startFirst := gaveUp || least >= s.Desired
 	return placement.Mover{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst, Fixed: startFirst && most <= s.Desired}
 }
 
-// stays says why none of the service's tasks may move.
-func (m *mover) stays() string {
+// newMovers returns the governed REPLICA services, in order of name.
+func newMovers(view *clusterView, retry bool) []*mover {
+	governed := view.snap.Governed()
+	if len(governed) == 0 {
+		return nil
+	}
+	var movers []*mover
+	for _, name := range slices.Sorted(maps.Keys(governed)) {
+		s := governed[name]
+		def := view.snap.Definitions[s.Deployment.TaskDefinition]
+		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
+			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, s.GaveUp && !retry)
+			movers = append(movers, &mover{Mover: of, service: s, definition: def})
+		}
+	}
+	return movers
+}
+
+// whyImmovable says why none of the service's tasks may move.
+func (m *mover) whyImmovable() string {
 	if least, _ := m.service.Bounds(m.service.Desired); least < m.service.Desired {
 		return "a task that was stopped to move found no room in time"
 	}
 	return fmt.Sprintf("minimumHealthyPercent %d and maximumPercent %d leave no room to move a task", m.service.MinHealthy, m.service.MaxPercent)
 }
 
-// movers are the governed services, in order of name. What was stopped first once and came to nothing is not tried for ever:
-// only when something has changed.
-func (d *decider) movers(changed bool) []*mover {
-	governed := d.snap.Governed()
-	if len(governed) == 0 {
-		return nil
-	}
-	var out []*mover
-	for _, name := range slices.Sorted(maps.Keys(governed)) {
-		s := governed[name]
-		def := d.snap.Definitions[s.Deployment.TaskDefinition]
-		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
-			out = append(out, &mover{Mover: MoverOf(s, d.serviceRequest(s, def, 1).Spec, s.GaveUp && !changed), service: s, def: def})
-		}
-	}
-	return out
-}
-
-// resting reports whether the service will not change by itself: what is not RUNNING waits for an instance.
-func (d *decider) resting(m *mover) bool {
-	p := m.allowed
-	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() && len(p.Next.Older) == 0 &&
-		p.Next.Pending == d.snap.WaitingOf(m.service.Short)
-}
-
-// wave is what is under way: the owners of tasks that are being replaced, and the instances these leave and go to.
-type wave struct {
-	owners, instances map[string]bool
+// progress is which moves are in progress.
+type progress struct {
+	owners, instances map[string]bool // of the replaced tasks; that these leave and go to
 	replacements      int
-	young             bool // some have not taken long
+	recent            bool // some began less than [slowReplacement] ago
 }
 
-// holds reports whether the task has to stay until what is under way is over.
-func (v *wave) holds(t *cluster.Task) bool { return v.owners[t.Owner] || v.instances[t.Instance] }
+// holds reports whether the task has to stay until the moves in progress are over.
+func (p *progress) holds(t *cluster.Task) bool { return p.owners[t.Owner] || p.instances[t.Instance] }
 
-// underWay are the services of which a replacement has yet to take over, or a task that it took over from to stop.
-func (d *decider) underWay(movers []*mover) *wave {
-	out := &wave{owners: map[string]bool{}, instances: map[string]bool{}}
+// movesInProgress returns the moves of which the replacement has yet to take over, or the predecessor to stop.
+func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) *progress {
+	out := &progress{owners: map[string]bool{}, instances: map[string]bool{}}
 	for _, m := range movers {
-		if !m.service.Moving {
+		s := m.service
+		if !s.Moving {
 			continue
 		}
-		replacing := service.Reconcile(d.input(m.service)).Moves.InProgress > 0
+		replacing := service.Reconcile(reconcileInput(view, s, commits.Seed(s.Name))).Moves.InProgress > 0
 		if replacing {
-			out.owners[m.service.Short] = true
+			out.owners[s.Short] = true
 		}
-		for _, t := range d.snap.Owned(m.service.Short) {
-			old := d.snap.Task(m.service.Short, t.Replaces)
+		for _, t := range view.snap.Owned(s.Short) {
+			old := view.snap.Task(s.Short, t.Replaces)
 			if !t.Active() || old == nil || !old.Holds() || !replacing && old.Active() {
 				continue
 			}
-			out.owners[m.service.Short], out.instances[t.Instance], out.instances[old.Instance] = true, true, true
+			out.owners[s.Short], out.instances[t.Instance], out.instances[old.Instance] = true, true, true
 			out.replacements++
-			out.young = out.young || d.now.Sub(t.CreatedAt.Time()) < movePatience
+			out.recent = out.recent || view.now.Sub(t.CreatedAt.Time()) < slowReplacement
 		}
 	}
 	return out
 }
 
-// makeRoom plans moves for the first service that has tasks which fit nowhere only as the metrics' capacity is scattered
+// planRoom plans moves for the first service with tasks that fit nowhere only because the capacity of a metric is scattered
 // (P11).
-func (d *decider) makeRoom(movers []*mover, busy *wave, ask placement.Moves) []placement.Move {
-	if d.snap.Configuration.KeepInPlace {
+func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted placement.Moves) []placement.Move {
+	if view.snap.Configuration.KeepInPlace {
 		return nil
 	}
 	for _, m := range movers {
-		if m.service.Blocked == nil || !lacksMetric(m.service.Blocked) || busy.owners[m.service.Short] {
+		blocked := m.service.Blocked
+		if blocked == nil || !lacksMetric(blocked) || inProgress.owners[m.service.Short] {
 			continue
 		}
-		r := d.serviceRequest(m.service, m.def, m.service.Blocked.Unplaced)
-		if plan := d.engine.MakeRoom(r, ask); len(plan.Moves) > 0 {
-			return plan.Moves
+		r := serviceRequest(view, m.service, m.definition, blocked.Unplaced)
+		if planned := view.engine.MakeRoom(r, wanted); len(planned.Moves) > 0 {
+			return planned.Moves
 		}
 	}
 	return nil
@@ -231,108 +180,133 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 	return slices.ContainsFunc(diagnosis.Rejected, func(r cluster.Rejection) bool { return r.Filter == cluster.FilterMetric })
 }
 
-// move begins one move, if the service's percentages and the room there is now allow it: else it is planned anew when
-// the service has come to rest, or when what it waits for is over.
-func (d *decider) move(m *mover, step placement.Move) {
-	t := d.snap.Task(m.service.Short, step.Task)
+// beginMove begins one planned move if the service's percentages and the room there is allow it now.
+func beginMove(view *clusterView, commits *plan.Builder, m *mover, step placement.Move) {
+	t := view.snap.Task(m.service.Short, step.Task)
 	if m.allowed == nil {
-		m.allowed = new(service.Reconcile(d.input(m.service)))
+		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.Seed(m.service.Name))))
 	}
-	stops := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
-	starts := m.allowed.Moves.StartFirst > 0 && step.Mode != placement.MoveStopFirst
+	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
+	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != placement.MoveStopFirst
 	m.moving, m.stuck = true, "no instance has room for what has to be done first"
-	if !stops && m.allowed.Moves.StartFirst == 0 {
+	if !mayStop && m.allowed.Moves.StartFirst == 0 {
 		m.stuck = "none of its tasks may be replaced now"
 	}
 	switch {
 	case t == nil || t.Last != cluster.TaskRunning || len(step.After) > 0:
-	case starts:
-		if d.replace(m, t, step) {
+	case mayStart:
+		if to := startReplacement(view, commits, m, t, step); to != "" {
 			m.allowed.Moves.StartFirst--
+			m.begun = append(m.begun, service.Move{Task: t.ID, From: t.Instance, To: to, Why: step.Why})
 		}
-	case stops && (step.Mode == placement.MoveStopFirst || m.allowed.Moves.StartFirst == 0):
-		d.plan.room(2)
-		d.plan.stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
+	case mayStop && (step.Mode == placement.MoveStopFirst || m.allowed.Moves.StartFirst == 0):
+		commits.KeepTogether(2)
+		commits.Stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
 		m.allowed.Moves.StopFirst--
 		m.targets = append(m.targets, step.To)
-		m.moves = append(m.moves, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
+		m.begun = append(m.begun, service.Move{Task: t.ID, From: step.From, To: step.To, Why: step.Why})
 	}
 }
 
-// replace starts the task's replacement where the plan has it. The instance may have less room than the plan took it to
-// have, as moves begun before are still there twice.
-func (d *decider) replace(m *mover, t *cluster.Task, step placement.Move) bool {
+// startReplacement starts the task's replacement where the plan has it, and returns the instance. It returns the empty string if
+// the instance lacks room by now, because tasks of moves begun before are still there twice.
+func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *cluster.Task, step placement.Move) string {
 	to := step.To
 	if step.Mode == placement.MoveVia {
 		to = step.Via
 	}
-	devices, rejected := d.engine.Check(d.snap.Instances[to], placement.Request{
-		Spec: d.specs.alone(m.Spec, &d.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
+	devices, rejected := view.engine.Check(view.snap.Instances[to], placement.Request{
+		Spec: view.specs.alone(m.Spec, &view.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
 	})
 	if rejected != nil {
-		return false
+		return ""
 	}
-	next := d.serviceTask(m.service, &m.service.Deployment.Revision, m.def)
+	next := newServiceTask(view, m.service, &m.service.Deployment.Revision, m.definition)
 	next.Replaces = t.ID
-	d.plan.room(rowsPerStart)
-	d.begin(next, placement.Placement{Instance: to, GPUs: devices}, m.def)
-	m.moves = append(m.moves, service.Move{Task: t.ID, From: t.Instance, To: to, Why: step.Why})
-	return true
+	commits.KeepTogether(plan.RowsPerStart)
+	startTask(view, commits, next, placement.Placement{Instance: to, GPUs: devices}, m.definition)
+	return to
 }
 
-// moved writes into the service's row whether moves are under way or wait, and what none can mend, and tells of both.
-func (d *decider) moved(m *mover, broken string, changed bool) {
-	s := d.snap.Services[m.service.Name]
+// concludeMoves records what becomes of each service's moves. A service with moves in progress stays as it is. Others wait, as
+// the moves in progress may yet repair something for them, or make room.
+func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *placement.Plan, retry bool) {
+	begun := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.begun) > 0 })
+	for _, m := range movers {
+		unrepaired := describeUnrepaired(view, repairs, m.service.Short)
+		if unrepaired != "" && m.Fixed {
+			unrepaired += "; " + m.whyImmovable()
+		}
+		switch {
+		case inProgress.owners[m.service.Short]:
+			continue
+		case inProgress.recent && len(m.begun) == 0 && (unrepaired != "" || m.moving):
+			m.moving, unrepaired = true, m.service.Unrepaired
+		case m.moving && !begun && isAtRest(view, m): // its moves will not begin by themselves
+			m.moving = false
+			unrepaired = strings.TrimPrefix(unrepaired+"; "+m.stuck, "; ")
+		}
+		recordMoves(view, commits, m, unrepaired, retry)
+	}
+}
+
+// isAtRest reports whether the service will not change by itself: its tasks that are not RUNNING have no instance.
+func isAtRest(view *clusterView, m *mover) bool {
+	p := m.allowed
+	return len(p.Stops)+len(p.Choices)+len(p.Starts)+len(p.LostTasks) == 0 && p.ReconsiderAt.IsZero() && len(p.Next.Older) == 0 &&
+		p.Next.Pending == view.snap.WaitingOf(m.service.Short)
+}
+
+// recordMoves writes into the service's row whether it has moves, and what no moves repair, and emits both.
+func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired string, retry bool) {
+	s := view.snap.Services[m.service.Name]
 	next := *s
-	next.Moving, next.Unrepaired = m.moving, broken
-	next.GaveUp = s.GaveUp && !changed
-	if end := d.unprotected(s); broken != "" && !end.IsZero() {
-		d.plan.due(state.DueService, s.Name, end)
+	next.Moving, next.Unrepaired = m.moving, unrepaired
+	next.GaveUp = s.GaveUp && !retry
+	if end := firstProtectionEnd(view, s); unrepaired != "" && !end.IsZero() {
+		commits.ScheduleDue(state.DueService, s.Name, end)
 	}
 	if len(m.targets) > 0 {
-		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), d.now.Add(targetsHold)
+		next.Targets, next.TargetsUntil = slices.Concat(s.Targets, m.targets), view.now.Add(targetsTimeout)
 	}
-	log := newEventLog(s, &next)
-	if len(m.moves) > 0 {
-		log.add(service.MovingTasksMessage(s.Name, m.moves))
+	draft := newDraft(s, &next)
+	if len(m.begun) > 0 {
+		draft.addMessage(service.MovingTasksMessage(s.Name, m.begun))
 	}
-	if broken != "" && broken != s.Unrepaired {
-		log.events = append(log.events, service.Event{Message: service.CannotMoveMessage(s.Name, broken)})
+	if unrepaired != "" && unrepaired != s.Unrepaired {
+		draft.addMessage(service.CannotMoveMessage(s.Name, unrepaired))
 	}
-	if !log.changed() {
-		return
+	if draft.isChanged() {
+		writeDraft(view, commits, draft)
 	}
-	d.flush(log)
 }
 
-// unrepaired says which rules stay broken after the plan that are the owner's, or an instance's that has tasks of it.
-func (d *decider) unrepaired(plan *placement.Plan, owner string) string {
-	var out []string
-	for _, v := range plan.Unrepaired {
-		if text := v.String(); (v.Owner == owner || v.Owner == "" && d.has(v.Instance, owner)) && !slices.Contains(out, text) {
-			out = append(out, text)
+// clearMoves takes everything about moves out of the row of a service that no rule asks to move any more.
+func clearMoves(s *cluster.Service) {
+	s.Moving, s.Unrepaired, s.Targets, s.GaveUp = false, "", nil, false
+}
+
+// firstProtectionEnd returns when the first protection of the service's tasks expires, or zero if none is protected.
+func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time) {
+	for id := range view.snap.Protections(s.Short) {
+		t := view.snap.Task(s.Short, id)
+		if t == nil || !t.Active() {
+			continue
+		}
+		if until := view.protectedUntil(t); !until.IsZero() && (first.IsZero() || until.Before(first)) {
+			first = until
 		}
 	}
-	return strings.Join(out, "; ")
+	return first
 }
 
-func (d *decider) has(instance, owner string) bool {
-	v := d.snap.Instances[instance]
-	return v != nil && slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return t.Owner == owner })
-}
-
-// Unmoved are the services whose row a look at moves would change, in order of name: the sweep asks, as the change that a
-// rule is broken by may have been missed.
-func (d *decider) Unmoved() (names []string) {
-	w, were := NewWork(), map[string]int64{}
-	for name, s := range d.snap.Governed() {
-		w.revisit[name], were[name] = true, s.Rev
-	}
-	d.moves(w)
-	for _, name := range slices.Sorted(maps.Keys(were)) {
-		if s := d.snap.Services[name]; s != nil && s.Rev != were[name] {
-			names = append(names, name)
+// describeUnrepaired says which rules stay broken after the plan: the owner's, or those of an instance that has its tasks.
+func describeUnrepaired(view *clusterView, repairs *placement.Plan, owner string) string {
+	var texts []string
+	for _, v := range repairs.Unrepaired {
+		if text := v.String(); (v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)) && !slices.Contains(texts, text) {
+			texts = append(texts, text)
 		}
 	}
-	return names
+	return strings.Join(texts, "; ")
 }

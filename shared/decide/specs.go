@@ -108,14 +108,14 @@ type shape struct {
 
 // ShapeOf returns what distinguishes a standalone task for placement.
 func ShapeOf(t *cluster.Task) shape {
-	return shape{t.TaskDefinition, t.Needs, t.Group, encoded(t.Rules)}
+	return shape{t.TaskDefinition, t.Needs, t.Group, encodeRules(t.Rules)}
 }
 
 func shapeOfRequest(r *state.Request) shape {
-	return shape{r.TaskDefinition, r.Needs, r.Group, encoded(r.Rules)}
+	return shape{r.TaskDefinition, r.Needs, r.Group, encodeRules(r.Rules)}
 }
 
-func encoded(rules *cluster.Rules) string {
+func encodeRules(rules *cluster.Rules) string {
 	if rules == nil {
 		return ""
 	}

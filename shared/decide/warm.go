@@ -1,29 +1,43 @@
 package decide
 
 import (
-	"time"
-
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
 
-// Warm is what an environment remembers of a cluster, good only if it handled the cluster's previous batch.
+// Warm is what an environment of placement keeps of a cluster from one batch to the next. It is good only while no other
+// environment has handled a batch of the cluster.
 type Warm struct {
-	Snap   *snapshot.Snapshot
-	engine *placement.Engine // on snap
-	specs  *Specs
-	Batch  int64
-	// Dues are the timers that are set, winding the registrations that dispatch has been told to wind up.
-	Dues    map[timer]time.Time
-	Winding map[state.Key]bool
-	// reserved reports that what DAEMON services will need is kept free.
-	reserved bool
+	Snap *snapshot.Snapshot
+	// Batch is the number of the batch in hand, or handled last.
+	Batch int64
+
+	engine    *placement.Engine // on Snap
+	specs     *Specs
+	requested *plan.Requested
+	reserved  bool // for all DAEMON services
 }
 
 // NewWarm indexes the snapshot for decisions.
 func NewWarm(snap *snapshot.Snapshot) *Warm {
-	return &Warm{
-		Snap: snap, engine: placement.New(snap), specs: NewSpecs(snap), Dues: map[timer]time.Time{}, Winding: map[state.Key]bool{},
+	return &Warm{Snap: snap, engine: placement.New(snap), specs: NewSpecs(snap), requested: plan.NewRequested()}
+}
+
+// Observe applies a batch of stream records to the snapshot and returns what they ask to be reconsidered.
+func (w *Warm) Observe(records []state.Record) *Changes {
+	changes := newChanges()
+	for _, r := range records {
+		w.Snap.See(r)
+		changes.add(r, w.Snap)
+		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {
+			delete(w.requested.Deregistrations, state.KeyOf(t))
+		}
 	}
+	for _, t := range changes.fired {
+		delete(w.requested.Timers, t)
+	}
+	return changes
 }

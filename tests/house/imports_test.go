@@ -55,15 +55,16 @@ var rules = []rule{
 	{path: "shared/scaling", may: []string{"shared/placement/...", "shared/snapshot", "shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/nodegroup", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/awsevent", may: []string{"shared/state", "shared/cluster"}, pure: true},
+	{path: "shared/decide/plan", pure: true, may: []string{"shared/snapshot", "shared/state", "shared/cluster"}},
 	{path: "shared/decide", pure: true, may: []string{
-		"shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/decide/plan", "shared/service", "shared/placement/...", "shared/constraint", "shared/scaling", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/observe", noAWS: true, may: []string{
 		"shared/handler", "shared/decide", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/handler", noAWS: true, may: []string{"shared/decide", "shared/state", "shared/cluster"}},
 	{path: "shared/handler/...", noAWS: true, may: []string{
-		"shared/handler/...", "shared/decide", "shared/observe", "shared/awsevent", "shared/operation", "shared/service", "shared/placement/...", "shared/constraint",
+		"shared/handler/...", "shared/decide/...", "shared/observe", "shared/awsevent", "shared/operation", "shared/service", "shared/placement/...", "shared/constraint",
 		"shared/scaling", "shared/nodegroup", "shared/snapshot", "shared/state", "shared/cluster",
 	}},
 	{path: "shared/wire/transport", may: []string{"shared/cluster"}},
@@ -97,7 +98,7 @@ var rules = []rule{
 	}},
 	{path: "cmd/berth/trace"},
 	{path: "cmd/...", may: []string{
-		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
+		"", "cmd/...", "shared/handler/...", "shared/operation", "shared/decide/...", "shared/observe", "shared/scaling", "shared/nodegroup", "shared/embedded", "shared/sim/...", "shared/dynamo/...", "shared/awsapi/...", "shared/wire/...",
 		"shared/console", "shared/awsevent", "shared/snapshot", "shared/state", "shared/cluster", "shared/placement/...", "shared/constraint", "shared/service", "shared/servicefabric",
 	}},
 	{path: "tests/...", may: []string{"...", ""}},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
-	"berth/shared/decide"
+	"berth/shared/decide/plan"
 	"berth/shared/state"
 )
 
@@ -40,7 +40,7 @@ func (h *Handler) retry(ctx context.Context, clusterName string, rows []state.Ro
 		}
 	}
 	for n := 0; len(items) > 0; n++ {
-		batch := items[:min(decide.MostTargets, len(items))]
+		batch := items[:min(plan.MaxTargets, len(items))]
 		items = items[len(batch):]
 		o := &state.Outbox{
 			Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%sagain-%d-%d", state.OutboxFirst, h.Clock.Now().Unix(), n),

@@ -141,8 +141,8 @@ func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
 	out := map[string]string{}
 	for _, key := range order {
 		of := tasks[key]
-		have := decide.ByProvider(r.snap, key.short, key.name)
-		for n, provider := range decide.Allot(r.snap.Services[of[0].Service].Providers, have, len(of)) {
+		have := decide.CountByProvider(r.snap, key.short, key.name)
+		for n, provider := range decide.AssignProviders(r.snap.Services[of[0].Service].Providers, have, len(of)) {
 			out[of[n].ID] = provider
 		}
 	}
@@ -193,7 +193,7 @@ func (r *scalingRound) serviceEvent(name, message string) error {
 		next := *s
 		next.Rev++
 		next.Stamp = 0
-		event := decide.ServiceEvent(&next, message, r.Clock.Now())
+		event := decide.NewServiceEvent(&next, message, r.Clock.Now())
 		next.Events++
 		return r.State.Commit(r.ctx, state.Commit{
 			Cluster: r.of.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},

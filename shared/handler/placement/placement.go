@@ -76,25 +76,15 @@ func (h *Handler) cluster(ctx context.Context, name string, records []state.Reco
 	}
 	delete(h.warm, name) // trusted again only when this batch is done
 	warm.Snap.Prune(h.Clock.Now())
-	w := decide.NewWork()
-	for _, r := range records {
-		warm.Snap.See(r)
-		w.Add(r, warm.Snap)
-		if t, ok := r.Row().(*cluster.Target); ok && r.Op == state.Remove {
-			delete(warm.Winding, state.KeyOf(t))
-		}
-	}
-	for _, t := range w.Fired {
-		delete(warm.Dues, t)
-	}
+	changes := warm.Observe(records)
 	for range state.MaxRaces {
-		if err := h.defined(ctx, warm.Snap, w); err != nil {
+		if err := h.loadDefinitions(ctx, warm.Snap, changes.TaskDefinitions(warm.Snap)); err != nil {
 			return err
 		}
 		now := h.Clock.Now()
-		chain := decide.Decide(warm, w, now, h.Settings.Settings)
-		h.turned(name, decide.Turns(records, chain, warm.Snap, now))
-		err := h.commit(ctx, warm.Snap, chain)
+		commits := decide.Decide(warm, changes, now, h.Settings.Settings)
+		h.recordIdleHops(name, decide.CountIdleHops(records, commits, warm.Snap, now))
+		err := h.commit(ctx, warm.Snap, commits)
 		var c *state.Conflict
 		if errors.As(err, &c) {
 			h.Figures.Add(handler.CommitsLost, 1)
@@ -159,25 +149,9 @@ func (h *Handler) snapshot(ctx context.Context, name string) (*decide.Warm, erro
 	return warm, nil
 }
 
-// defined reads the task definitions that the work needs and the snapshot lacks: their rows wake nobody.
-func (h *Handler) defined(ctx context.Context, snap *snapshot.Snapshot, w *decide.Work) error {
-	var missing []string
-	for name := range w.Services {
-		if s := snap.Services[name]; s != nil {
-			for _, r := range s.Revisions() {
-				missing = append(missing, r.TaskDefinition)
-			}
-			if s.Last != nil {
-				missing = append(missing, s.Last.TaskDefinition)
-			}
-		}
-	}
-	for id := range w.Requests {
-		if r := snap.Requests[id]; r != nil {
-			missing = append(missing, r.TaskDefinition)
-		}
-	}
-	for _, name := range missing {
+// loadDefinitions reads the task definitions that the snapshot lacks: a change of their rows wakes nobody.
+func (h *Handler) loadDefinitions(ctx context.Context, snap *snapshot.Snapshot, names []string) error {
+	for _, name := range names {
 		if snap.Definitions[name] != nil {
 			continue
 		}
@@ -237,8 +211,8 @@ func (h *Handler) wake(ctx context.Context, records []state.Record) error {
 	return nil
 }
 
-// turned tells operators of a chain's hops.
-func (h *Handler) turned(name string, hops int) {
+// recordIdleHops tells operators how long a cycle of decisions without progress is.
+func (h *Handler) recordIdleHops(name string, hops int) {
 	h.Figures.Most(handler.Turns, float64(hops))
 	if hops > 0 && hops%100 == 0 {
 		handler.Logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
@@ -245,42 +244,18 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 // for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
 // reaches placement by the stream.
 func (s *sweep) lookAgain(ctx context.Context) error {
-	found := differences(s.Snap, s.Now, s.Settings)
+	found := decide.Differences(s.Snap, s.Now, s.Settings.Settings)
+	for _, r := range decide.SortedRequests(s.Snap) {
+		if s.Now.Sub(r.CreatedAt) > s.Settings.RequestWait {
+			found = append(found, decide.Difference{Kind: state.DueRequest, Subject: r.ID})
+		}
+	}
 	s.figures.Add(handler.LeftUndone, len(found))
 	for _, d := range found {
-		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.kind, Subject: d.subject, Generation: decide.SweepGeneration}
+		due := &state.Due{Head: cluster.Head{Cluster: s.cluster}, At: s.Now, Kind: d.Kind, Subject: d.Subject, Generation: decide.SweepGeneration}
 		if _, err := s.State.Write(ctx, state.Write{Put: due, Any: true}); err != nil {
-			return fmt.Errorf("having %s %s looked at again: %w", d.kind, d.subject, err)
+			return fmt.Errorf("having %s %s looked at again: %w", d.Kind, d.Subject, err)
 		}
 	}
 	return nil
-}
-
-type difference struct {
-	kind    state.DueKind
-	subject string
-}
-
-// differences is what placement would act on if it looked.
-func differences(snap *snapshot.Snapshot, now time.Time, settings handler.Settings) []difference {
-	var out []difference
-	d := decide.NewDecider(decide.NewWarm(snap), now, settings.Settings)
-	d.ReserveAll(decide.NewWork())
-	for _, svc := range d.SortedServices() {
-		if d.Differs(svc) {
-			out = append(out, difference{state.DueService, svc.Name})
-		}
-	}
-	for _, name := range d.Unmoved() {
-		out = append(out, difference{state.DueService, name})
-	}
-	if d.WaitingDiffers() {
-		out = append(out, difference{kind: state.DueWaiting})
-	}
-	for _, r := range d.SortedRequests() {
-		if now.Sub(r.CreatedAt) > settings.RequestWait {
-			out = append(out, difference{state.DueRequest, r.ID})
-		}
-	}
-	return out
 }

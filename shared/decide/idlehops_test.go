@@ -9,7 +9,7 @@ import (
 	"berth/shared/state"
 )
 
-func TestTurnsOfDecisions(t *testing.T) {
+func TestIdleHopsOfDecisions(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	snap := snapshot.NewSnapshot()
 	snap.Put(&cluster.Service{Head: cluster.Head{Cluster: "c"}, Name: "web", Short: "s1", Status: cluster.ServiceActive, Strategy: cluster.Replica})
@@ -56,8 +56,8 @@ func TestTurnsOfDecisions(t *testing.T) {
 			if c.outbox != nil {
 				commit.Writes = append(commit.Writes, state.Write{Put: c.outbox})
 			}
-			if got := Turns(c.records, []state.Commit{commit}, snap, now); got != c.want || c.due.Generation != c.want {
-				t.Errorf("%d turns, generation %d, want %d", got, c.due.Generation, c.want)
+			if got := CountIdleHops(c.records, []state.Commit{commit}, snap, now); got != c.want || c.due.Generation != c.want {
+				t.Errorf("%d idle hops, generation %d, want %d", got, c.due.Generation, c.want)
 			}
 		})
 	}

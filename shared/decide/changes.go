@@ -1,0 +1,167 @@
+package decide
+
+import (
+	"maps"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Changes is what a batch of stream records asks to be reconsidered. [Decide] adds what follows from it, such as services that
+// were blocked and may now find room.
+type Changes struct {
+	// services are to be reconciled, requests to be answered.
+	services, requests map[string]bool
+	// freed are instances that may now take tasks that fitted nowhere.
+	freed map[string]bool
+	// joined are instances that tasks have come to: a constraint about their tasks may hold now.
+	joined map[string]bool
+	// agents are instances whose agent may have been disconnected for too long.
+	agents map[string]bool
+	// unsettled are services whose tasks may break a rule now, or may be moved now, though nothing else has changed.
+	unsettled map[string]bool
+	// allDaemons and allZones reconsider all DAEMON services and all that keep their zones in balance, provisioning all tasks
+	// without an instance, and moves all tasks that a rule could move.
+	allDaemons, allZones, provisioning, moves bool
+	// ended are tasks of services that have STOPPED.
+	ended []*cluster.Task
+	// fired are timers that have gone off.
+	fired []plan.Timer
+}
+
+func newChanges() *Changes {
+	return &Changes{
+		services: map[string]bool{}, requests: map[string]bool{}, freed: map[string]bool{}, joined: map[string]bool{}, agents: map[string]bool{},
+		unsettled: map[string]bool{},
+	}
+}
+
+// add adds what one record changes, after the snapshot has seen it.
+func (c *Changes) add(r state.Record, snap *snapshot.Snapshot) {
+	switch row := r.Row().(type) {
+	case *cluster.Task:
+		c.addTask(r, row, snap)
+	case *cluster.Service:
+		c.services[row.Name] = true
+		c.moves = true
+	case *cluster.Instance:
+		c.addInstance(row, snap)
+	case *cluster.Configuration:
+		c.addAll(snap)
+	case *state.Request:
+		c.requests[row.ID] = true
+	case *cluster.Target:
+		c.services[row.Service] = true
+	case *cluster.Throttle:
+		c.services[row.Service] = true
+	case *cluster.AlarmWatch:
+		c.services[row.Service] = true
+	case *cluster.Protection:
+		if t := snap.Task(row.Owner, row.Task); t != nil {
+			c.services[t.Service], c.unsettled[t.Service] = true, true
+		}
+	case *state.Due:
+		if r.Op == state.Remove {
+			c.addDue(row, snap)
+		}
+	}
+}
+
+func (c *Changes) addTask(r state.Record, t *cluster.Task, snap *snapshot.Snapshot) {
+	if t.Service != "" {
+		c.services[t.Service] = true
+	}
+	if t.Ended() && t.Service != "" {
+		c.ended = append(c.ended, t)
+	}
+	if !t.Holds() && t.Instance != "" {
+		c.freed[t.Instance] = true
+		if v := snap.Instances[t.Instance]; isLeftToDaemons(snap, v) {
+			c.addServicesOn(v)
+		}
+	}
+	old, known := r.Old.(*cluster.Task)
+	if t.Holds() && (!known || old == nil || old.Last == "") { // its first report: placement itself wrote the row before
+		c.joined[t.Instance] = true
+	}
+	// A foreign task may put its instance above its capacity.
+	if known && !maps.Equal(old.Reported, t.Reported) || t.Foreign && t.Holds() {
+		c.moves = true
+	}
+}
+
+// isLeftToDaemons reports whether a draining instance has only tasks of DAEMON services left, which are stopped last.
+func isLeftToDaemons(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
+	return v != nil && v.Instance != nil && v.Status == cluster.InstanceDraining && !hasNonDaemonTasks(snap, v)
+}
+
+// hasNonDaemonTasks reports whether an instance has tasks of REPLICA services or standalone ones.
+func hasNonDaemonTasks(snap *snapshot.Snapshot, v *snapshot.InstanceView) bool {
+	return slices.ContainsFunc(v.Tasks, func(t *cluster.Task) bool { return snap.Daemons()[t.Service] == nil })
+}
+
+// addAll reconsiders everything: after a change of the configuration any instance may have room for more, or too much on it.
+func (c *Changes) addAll(snap *snapshot.Snapshot) {
+	c.allDaemons, c.provisioning, c.moves, c.allZones = true, true, true, true
+	for id := range snap.Instances {
+		c.freed[id] = true
+	}
+}
+
+func (c *Changes) addInstance(i *cluster.Instance, snap *snapshot.Snapshot) {
+	c.allDaemons, c.moves, c.allZones = true, true, true
+	c.freed[i.ID] = true
+	c.provisioning = c.provisioning || i.Gone()
+	c.agents[i.ID] = true
+	c.addServicesOn(snap.Instances[i.ID])
+}
+
+func (c *Changes) addServicesOn(v *snapshot.InstanceView) {
+	if v == nil {
+		return
+	}
+	for _, t := range v.Tasks {
+		if t.Service != "" {
+			c.services[t.Service] = true
+		}
+	}
+}
+
+func (c *Changes) addDue(d *state.Due, snap *snapshot.Snapshot) {
+	c.fired = append(c.fired, plan.Timer{Kind: d.Kind, Subject: d.Subject})
+	switch d.Kind {
+	case state.DueService:
+		c.services[d.Subject], c.unsettled[d.Subject] = true, true
+	case state.DueRequest:
+		c.requests[d.Subject] = true
+	case state.DueWaiting:
+		c.provisioning = true
+	case state.DueHost:
+		c.agents[d.Subject] = true
+		c.addServicesOn(snap.Instances[d.Subject])
+	}
+}
+
+// TaskDefinitions returns the names of the task definitions that the changed services and requests need, in order of name.
+func (c *Changes) TaskDefinitions(snap *snapshot.Snapshot) []string {
+	names := map[string]bool{}
+	for name := range c.services {
+		if s := snap.Services[name]; s != nil {
+			for _, r := range s.Revisions() {
+				names[r.TaskDefinition] = true
+			}
+			if s.Last != nil {
+				names[s.Last.TaskDefinition] = true
+			}
+		}
+	}
+	for id := range c.requests {
+		if r := snap.Requests[id]; r != nil {
+			names[r.TaskDefinition] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

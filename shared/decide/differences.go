@@ -1,0 +1,97 @@
+package decide
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/service"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Difference is something that placement would act on if it were woken for the subject.
+type Difference struct {
+	Kind    state.DueKind
+	Subject string
+}
+
+// Differences returns what placement would act on in the snapshot: services, then services whose tasks would move, then
+// provisioning standalone tasks. Nothing of it should be left to do once all events have been handled; the sweep asks because
+// some may have been lost. It spoils the snapshot.
+func Differences(snap *snapshot.Snapshot, now time.Time, settings Settings) []Difference {
+	warm := NewWarm(snap)
+	view, commits := newView(warm, now, settings), plan.NewBuilder(snap, warm.requested, now)
+	reserveForDaemons(view, warm, nil)
+	var found []Difference
+	for _, s := range sortedServices(snap) {
+		if differs(view, s, commits.Seed(s.Name)) {
+			found = append(found, Difference{state.DueService, s.Name})
+		}
+	}
+	for _, name := range unmovedServices(view, commits) {
+		found = append(found, Difference{state.DueService, name})
+	}
+	if provisioningDiffers(view) {
+		found = append(found, Difference{Kind: state.DueWaiting})
+	}
+	return found
+}
+
+func sortedServices(snap *snapshot.Snapshot) []*cluster.Service {
+	return slices.SortedFunc(maps.Values(snap.Services), func(a, b *cluster.Service) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// differs reports whether the service's rows ask for something that can be done.
+func differs(view *clusterView, s *cluster.Service, seed uint64) bool {
+	p := service.Reconcile(reconcileInput(view, s, seed))
+	if len(p.Stops)+len(p.Choices)+len(p.LostTasks)+len(p.CountedFailures)+len(p.RegisterTargets)+len(p.DeregisterTargets)+len(p.EmittedTargets)+len(p.EventsBefore)+len(p.EventsAfter) > 0 ||
+		p.Next.Status != s.Status || p.Steady != s.Steady || p.Next.Running != s.Running || p.Next.Pending != s.Pending || isUnbalanced(view, s, &p) {
+		return true
+	}
+	if s.Strategy == cluster.Daemon {
+		view.snap.Reserve(s.Short, nil) // the service itself may use what is reserved for it
+		defer reserveForDaemon(view, s)
+	}
+	for _, d := range serviceDemands(view, s, &p) {
+		if d.definition == nil || s.Blocked == nil {
+			return true
+		}
+		for _, provider := range demandProviders(view, d)[:1] {
+			r := d.request(view, provider, 1)
+			r.Instances = d.start.Instances
+			if canPlace(view, r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unmovedServices returns the services whose row [moveTasks] would change, in order of name.
+func unmovedServices(view *clusterView, commits *plan.Builder) (names []string) {
+	revisions := map[string]int64{}
+	for name, s := range view.snap.Governed() {
+		revisions[name] = s.Rev
+	}
+	if len(revisions) > 0 {
+		moveTasks(view, commits, false)
+	}
+	for _, name := range slices.Sorted(maps.Keys(revisions)) {
+		if s := view.snap.Services[name]; s != nil && s.Rev != revisions[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// provisioningDiffers reports whether a provisioning standalone task would find an instance now, or has waited long enough.
+func provisioningDiffers(view *clusterView) bool {
+	unplaceable := map[shape]bool{}
+	return slices.ContainsFunc(provisioningStandalone(view), func(t *cluster.Task) bool {
+		return hasWaitedTooLong(view, t) || findInstance(view, t, 0, unplaceable) != nil
+	})
+}

@@ -1,0 +1,151 @@
+package decide
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/service"
+	"berth/shared/state"
+)
+
+// serviceDraft is a service's next row while it is being decided, with the events and rows that are written together with it.
+type serviceDraft struct {
+	row    *cluster.Service
+	stored *cluster.Service // as last read or written
+	events []service.Event
+	// counted are failed starts that the row has counted, emitted registrations that the events are about.
+	counted []*cluster.Task
+	emitted []*cluster.Target
+	// expected is how many more events will follow before the row is written.
+	expected int
+}
+
+// maxMarked is the most events, and the most rows of a kind, that are written in one commit with the service's row.
+const maxMarked = 30
+
+// rowsPerService counts the service's own row, its service deployment's, an outbox row and a few service events.
+const rowsPerService = 6
+
+func newDraft(stored, next *cluster.Service) *serviceDraft {
+	return &serviceDraft{row: new(*next), stored: stored}
+}
+
+// rowsNeeded returns how many rows a commit must have left for the service's row and what goes with it. More events than
+// [maxMarked] are written in commits of their own before the row.
+func (d *serviceDraft) rowsNeeded() int {
+	return rowsPerService + min(len(d.events)+d.expected, maxMarked) + len(d.counted) + min(len(d.emitted), maxMarked)
+}
+
+// isChanged reports whether the row has to be written: it differs from what is stored, or there are events.
+func (d *serviceDraft) isChanged() bool {
+	now, old := *d.row, *d.stored
+	now.Head, old.Head = cluster.Head{}, cluster.Head{}
+	return len(d.events)+len(d.counted)+len(d.emitted) > 0 || !reflect.DeepEqual(now, old)
+}
+
+// addMessage appends an event that only DescribeServices shows.
+func (d *serviceDraft) addMessage(message string) {
+	d.events = append(d.events, service.Event{Message: message})
+}
+
+// emit appends an event unless it was emitted under the same key within the last hours.
+func (d *serviceDraft) emit(key string, now time.Time, e service.Event) {
+	if service.MarkEmitted(d.row, key, now) {
+		d.events = append(d.events, e)
+	}
+}
+
+// keepPlacementKeys forgets all event keys about placing except these: what they were about is over.
+func (d *serviceDraft) keepPlacementKeys(keys ...string) {
+	kept := maps.Clone(d.row.Said)
+	maps.DeleteFunc(kept, func(key string, _ time.Time) bool {
+		return strings.HasPrefix(key, service.PlacementKeyPrefix) && !slices.Contains(keys, key)
+	})
+	if len(kept) == 0 {
+		kept = nil
+	}
+	d.row.Said = kept
+}
+
+// writeDraft writes the service's row, its new events and the rows that go with it into the open commit, and continues the
+// draft from there. Events and marks that are too many for one commit are written before: a row that does not count an event
+// yet is safe, as the next event takes the same place.
+func writeDraft(view *clusterView, commits *plan.Builder, draft *serviceDraft) {
+	next := *draft.row
+	if commits.Writes(&next) {
+		commits.CloseCommit()
+	}
+	for len(draft.emitted) > maxMarked {
+		markEmitted(commits, draft.emitted[:maxMarked])
+		draft.emitted = draft.emitted[maxMarked:]
+	}
+	for len(draft.events) > maxMarked {
+		commits.KeepTogether(maxMarked + 1)
+		writeEvents(view, commits, &next, draft.events[:maxMarked])
+		draft.events = draft.events[maxMarked:]
+	}
+	commits.KeepTogether(draft.rowsNeeded())
+	markCounted(commits, draft.counted)
+	markEmitted(commits, draft.emitted)
+	writeEvents(view, commits, &next, draft.events)
+	if now, old := next.Release, draft.stored.Release; now != nil && (old == nil || old.ID != now.ID || old.Status != now.Status) {
+		commits.Add(state.Write{Any: true, Put: &cluster.ServiceDeployment{
+			Head:    cluster.Head{Cluster: next.Cluster, Expires: view.now.Add(KeepHistory).Unix()},
+			Service: next.Name, Short: next.Short, Release: *now,
+		}})
+	}
+	next.Rev++
+	next.Stamp = 0
+	commits.Put(&next)
+	draft.row, draft.stored = new(next), new(next) // the row in the commit must not change any more
+	draft.events, draft.counted, draft.emitted = nil, nil, nil
+}
+
+// writeManyCounted marks failed starts as counted in commits of their own, each with a row that has counted as many, until few
+// enough are left to be written with the draft.
+func writeManyCounted(commits *plan.Builder, draft *serviceDraft) {
+	for len(draft.counted) > maxMarked {
+		row := *draft.stored
+		row.Deployment.Failed += maxMarked
+		commits.KeepTogether(maxMarked + 1)
+		markCounted(commits, draft.counted[:maxMarked])
+		row.Rev++
+		row.Stamp = 0
+		commits.Put(&row)
+		commits.CloseCommit()
+		draft.stored, draft.row.Rev = new(row), row.Rev
+		draft.counted = draft.counted[maxMarked:]
+	}
+}
+
+// markCounted marks failed starts as counted.
+func markCounted(commits *plan.Builder, failures []*cluster.Task) {
+	for _, t := range failures {
+		next := *t
+		next.Counted, next.Rev = true, t.Rev+1
+		commits.Put(&next)
+	}
+}
+
+// markEmitted marks registrations whose outcome the service's events have.
+func markEmitted(commits *plan.Builder, targets []*cluster.Target) {
+	for _, t := range targets {
+		next := *t
+		next.Rev++
+		for _, r := range t.Registrations {
+			switch r.State {
+			case cluster.Registered, cluster.RegistrationFailed:
+				next.Told = true
+			case cluster.Deregistered:
+				next.Told, next.ToldDrain = true, true
+			}
+		}
+		commits.KeepTogether(1)
+		commits.Put(&next)
+	}
+}

@@ -1,0 +1,72 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/state"
+)
+
+// useFallbackProviders starts tasks of the demand that have waited too long for their capacity provider with any provider of
+// the strategy, and wakes placement when the rest will have waited that long.
+func useFallbackProviders(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
+	s := d.service
+	if len(s.Providers) < 2 || view.settings.ProviderFallback <= 0 || d.count() == 0 {
+		return false
+	}
+	late := 0
+	for _, t := range d.provisioning { // oldest first
+		if mayUseFallback(view, t) {
+			late++
+		}
+	}
+	if late < d.count() {
+		since := view.now
+		if late < len(d.provisioning) {
+			since = d.provisioning[late].CreatedAt.Time()
+		}
+		commits.ScheduleDue(state.DueService, s.Name, since.Add(view.settings.ProviderFallback))
+	}
+	for _, provider := range strategyProviders(s) {
+		if late == 0 {
+			break
+		}
+		r := d.request(view, provider, late)
+		r.Seed, r.Unexplained = commits.Seed(s.Name), true
+		found := view.engine.Place(r).Placed
+		startPlaced(view, commits, d, found, draft)
+		late -= len(found)
+		placed = placed || len(found) > 0
+	}
+	return placed
+}
+
+// mayUseFallback reports whether a task has waited so long for its capacity provider that another one may have it.
+func mayUseFallback(view *clusterView, t *cluster.Task) bool {
+	return view.settings.ProviderFallback > 0 && !t.CreatedAt.Time().Add(view.settings.ProviderFallback).After(view.now)
+}
+
+// scheduleFallback wakes the tasks of a request that wait for their capacity provider once they may use another one.
+func scheduleFallback(view *clusterView, commits *plan.Builder, r *state.Request, since time.Time) {
+	if view.settings.ProviderFallback > 0 && r.Rules != nil && len(r.Rules.Providers) > 1 {
+		commits.ScheduleDue(state.DueWaiting, "", since.Add(view.settings.ProviderFallback))
+	}
+}
+
+// fallbackShapes returns what placement may be asked for a provisioning standalone task: with its own capacity provider and,
+// once it has waited long enough, with the others of its strategy.
+func fallbackShapes(view *clusterView, t *cluster.Task) []shape {
+	shapes := []shape{ShapeOf(t)}
+	if t.Rules == nil || len(t.Rules.Providers) < 2 || !mayUseFallback(view, t) {
+		return shapes
+	}
+	for _, p := range t.Rules.Providers {
+		other := shape{t.TaskDefinition, t.Needs, t.Group, encodeRules(withFirstProvider(t.Rules, p.Provider))}
+		if !slices.Contains(shapes, other) {
+			shapes = append(shapes, other)
+		}
+	}
+	return shapes
+}

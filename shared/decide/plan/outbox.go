@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// MaxTargets is the most tasks of which one outbox row asks dispatch to reconcile the registrations.
+const MaxTargets = 500
+
+// Start gives the task its batch and id, and writes it with the outbox row that makes dispatch start it: at most
+// [RowsPerStart] rows. A task that has an id already, because it was provisioning, also gets the alias by which ECS's
+// reports find it.
+func (b *Builder) Start(t *cluster.Task) {
+	slot := t.Owner + "/" + t.Instance
+	t.Cluster, t.Desired = b.snap.Meta.Cluster, cluster.TaskRunning
+	t.Batch = cluster.StartedBy(t.Owner, b.version, b.open.batches[slot])
+	b.open.batches[slot]++
+	item := state.StartItem{Instance: t.Instance, Alone: t.Overrides != nil}
+	if v := b.snap.Instances[t.Instance]; v != nil && v.Instance != nil && v.ReleasedIn != "" {
+		item.ReleasedIn, item.EC2InstanceID = v.ReleasedIn, v.EC2InstanceID
+	}
+	if derived := cluster.TaskID(t.Batch, t.Instance); t.ID == "" {
+		t.ID = derived
+	} else {
+		item.ID = t.ID
+		b.Add(state.Write{Any: true, Put: &state.Alias{
+			Head: cluster.Head{Cluster: t.Cluster}, Derived: derived, Owner: t.Owner, ID: t.ID,
+		}})
+	}
+	t.Rev++
+	b.Put(t)
+	o := b.startsOf(t)
+	o.Starts = append(o.Starts, item)
+}
+
+// startsOf returns the open commit's outbox row for the starts of the task's batch.
+func (b *Builder) startsOf(t *cluster.Task) *state.Outbox {
+	network, s := t.Network, b.snap.Services[t.Service]
+	if s != nil && t.Service != "" {
+		if r := s.Revision(t.Revision); r != nil {
+			network = r.Network
+		}
+	}
+	o := b.outbox(t.Owner, t.TaskDefinition, t.Batch, network)
+	if s != nil && s.Short == t.Owner {
+		o.Launch = s.Launch()
+	}
+	return o
+}
+
+// Stop writes that a task on an instance is to be stopped, after its registrations have been drained: at most 2 rows.
+func (b *Builder) Stop(t *cluster.Task, code, reason string) {
+	b.Add(state.Write{Stop: &state.Stop{Task: state.KeyOf(t), Code: code, Reason: reason}})
+	b.open.versioned = true
+	next := *t
+	next.Rev++
+	next.Desired, next.StopCode, next.Reason = cluster.TaskStopped, code, reason
+	b.snap.Put(&next)
+	o := b.outbox("", "", "", nil)
+	o.Stops = append(o.Stops, state.StopItem{
+		Owner: t.Owner, ID: t.ID, ECSID: t.ECSID, Reason: reason,
+		Drain: b.snap.Target(t.Owner, t.ID) != nil,
+	})
+}
+
+// outbox returns the open commit's outbox row for one batch of starts, or for its stops. The commit rests on the placement
+// version, so no other commit makes a row with the same id.
+func (b *Builder) outbox(owner, definition, batch string, network *cluster.Network) *state.Outbox {
+	i := slices.IndexFunc(b.open.outbox, func(o *state.Outbox) bool {
+		return o.Owner == owner && o.TaskDefinition == definition && o.Batch == batch && o.Network.Equal(network)
+	})
+	if i >= 0 {
+		return b.open.outbox[i]
+	}
+	o := &state.Outbox{
+		Head: cluster.Head{Cluster: b.snap.Meta.Cluster, Rev: 1}, ID: fmt.Sprintf("%013d-%02d", b.version, len(b.open.outbox)),
+		CreatedAt: b.now, Owner: owner, TaskDefinition: definition, Batch: batch, Network: network,
+	}
+	b.open.outbox = append(b.open.outbox, o)
+	return o
+}
+
+// Register asks dispatch to reconcile the task's registrations with its [cluster.Target] row: at most 1 row.
+func (b *Builder) Register(owner, id string) {
+	o := b.notices()
+	o.Targets = append(o.Targets, state.TargetItem{Owner: owner, ID: id})
+}
+
+// Deregister asks dispatch, once, to deregister a task that has ended. Dispatch deletes the [cluster.Target] row afterwards.
+func (b *Builder) Deregister(owner, id string) {
+	key := state.TargetKey(b.snap.Meta.Cluster, owner, id)
+	if b.requested.Deregistrations[key] {
+		return
+	}
+	b.requested.Deregistrations[key] = true
+	b.KeepTogether(1)
+	if o := b.open.notices; o != nil && len(o.Targets) >= MaxTargets {
+		b.CloseCommit()
+	}
+	b.Register(owner, id)
+}
+
+// Publish puts events on the event bus: at most 1 row.
+func (b *Builder) Publish(events ...state.PublishedEvent) {
+	o := b.notices()
+	o.Publish = append(o.Publish, events...)
+}
+
+// notices returns the open commit's outbox row for registrations and events. They take no token of the account's quotas, so
+// they do not wait behind starts, which do.
+func (b *Builder) notices() *state.Outbox {
+	if b.open.notices == nil {
+		b.open.notices = &state.Outbox{Head: cluster.Head{Cluster: b.snap.Meta.Cluster}, CreatedAt: b.now}
+	}
+	return b.open.notices
+}
+
+// noticesID returns the id of the open commit's row of [Builder.notices]. It sorts before the rows of starts and stops, oldest
+// first. It follows from the rows in the commit, so the same decision made again makes the same row and no other does.
+func (b *Builder) noticesID() string {
+	of := make([]string, 0, 2*len(b.open.writes))
+	for _, w := range b.open.writes {
+		of = append(of, w.Key().Sort)
+		if w.Put != nil && !w.Any {
+			of = append(of, fmt.Sprint(w.Put.Header().Rev))
+		}
+	}
+	for _, t := range b.open.notices.Targets {
+		of = append(of, t.Owner, t.ID)
+	}
+	return fmt.Sprintf("%s%013d-%s", state.OutboxFirst, b.now.UnixMilli(), cluster.Digest(of...)[:16])
+}

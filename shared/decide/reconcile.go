@@ -1,0 +1,172 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/placement"
+	"berth/shared/service"
+	"berth/shared/state"
+)
+
+// reconcileService brings one service closer to its spec: stops first, then provisioning tasks, then missing ones. It reports
+// whether it started a task.
+func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Service) (placed bool) {
+	p := service.Reconcile(reconcileInput(view, s, commits.Seed(s.Name)))
+	draft := newDraft(s, p.Next)
+	if !slices.Equal(s.Providers, p.Next.Providers) { // a rollback starts tasks with the strategy of the revision it returns to
+		rolledBack := *s
+		rolledBack.Providers = p.Next.Providers
+		s = &rolledBack
+	}
+	for _, t := range p.LostTasks {
+		markTaskLost(view, commits, t)
+	}
+	for _, t := range p.EndedPairs {
+		separateFromPredecessor(commits, t)
+	}
+	if view.snap.Governed()[s.Name] == nil || p.Next.Status != cluster.ServiceActive {
+		clearMoves(draft.row)
+	}
+	draft.emitted, draft.expected, draft.events, draft.counted = p.EmittedTargets, len(p.EventsAfter), p.EventsBefore, p.CountedFailures
+	if p.ThrottleCleared {
+		endThrottle(view, commits, s)
+	}
+	writeManyCounted(commits, draft)
+	stopTasks(view, commits, s, &p, draft)
+	updateRegistrations(view, commits, draft.row, &p)
+	started := startTasks(view, commits, s, &p, draft)
+	finishService(view, commits, s, &p, started, draft)
+	return started.placed
+}
+
+// separateFromPredecessor makes a replacement a task like any other: its predecessor is gone.
+func separateFromPredecessor(commits *plan.Builder, t *cluster.Task) {
+	commits.KeepTogether(1)
+	alone := *t
+	alone.Replaces, alone.Rev = "", t.Rev+1
+	commits.Put(&alone)
+}
+
+// endThrottle writes that nothing slows the service's starts down any more.
+func endThrottle(view *clusterView, commits *plan.Builder, s *cluster.Service) {
+	next := *view.snap.Throttle(s.Short)
+	next.Rev++
+	next.Revisions, next.Expires = map[string]cluster.Backoff{}, view.now.Add(view.settings.KeepStopped).Unix()
+	commits.KeepTogether(1)
+	commits.Put(&next)
+}
+
+// stopTasks stops what the plan stops, in as many commits as it takes.
+func stopTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) {
+	var running []string
+	var rebalanced []*cluster.Task
+	starting := 0
+	stop := func(t *cluster.Task, reason string) {
+		commits.KeepTogether(2)
+		switch {
+		case t.Last == cluster.TaskRunning && s.Rebalancing && view.snap.Replaced(t):
+			rebalanced = append(rebalanced, t)
+		case t.Last == cluster.TaskRunning:
+			running = append(running, t.ID)
+		default:
+			starting++
+		}
+		if t.Instance == "" {
+			commits.Put(endedTask(view, t, cluster.StopByScheduler, reason))
+			return
+		}
+		commits.Stop(t, cluster.StopByScheduler, reason)
+	}
+	for _, x := range p.Stops {
+		stop(x.Task, x.Reason)
+	}
+	for _, c := range p.Choices {
+		for _, t := range view.engine.ChooseStops(stopRequest(view, commits, s, c), c.Candidates) {
+			stop(t, c.Reason)
+		}
+	}
+	if len(running) > 0 {
+		draft.addMessage(service.TasksStoppedMessage(s.Name, running))
+	}
+	if starting > 0 {
+		draft.addMessage(service.PendingTasksStoppedMessage(s.Name, starting))
+	}
+	draft.events = append(draft.events, zoneEvents(view, s, rebalanced, stoppedInZone)...)
+}
+
+// stopRequest asks which of the candidates, all of one revision, to stop. If their task definition is unknown, no strategy
+// chooses.
+func stopRequest(view *clusterView, commits *plan.Builder, s *cluster.Service, c service.Choice) placement.Request {
+	def := view.snap.Definitions[c.Candidates[0].TaskDefinition]
+	if def == nil {
+		def = &cluster.TaskDefinition{}
+	}
+	r := serviceRequest(view, s, def, c.Count)
+	r.Seed = commits.Seed(s.Name)
+	return r
+}
+
+// finishService completes the service's row and writes it if anything about it changed.
+func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, started startResult, draft *serviceDraft) {
+	next := draft.row
+	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
+		// Long enough for a sweep to retire its events with it.
+		next.Expires = view.now.Add(2*view.settings.KeepStopped + time.Hour).Unix()
+	}
+	if s.Strategy == cluster.Daemon {
+		reserveForDaemon(view, s)
+	}
+	countTasks(view, next)
+	if changed := started.placed || len(p.Stops)+len(p.Choices) > 0; next.Blocked == nil {
+		next.BlockedSince = time.Time{}
+	} else if changed || s.BlockedSince.IsZero() {
+		next.BlockedSince = view.now
+	}
+	if at := next.BlockedSince.Add(service.RoomTimeout(s)); next.Blocked != nil && p.MakesRoom && at.After(view.now) {
+		commits.ScheduleDue(state.DueService, s.Name, at)
+	}
+	emitBlocked(view, draft, started.limited)
+	draft.events = append(draft.events, p.EventsAfter...)
+	rebalanceZones(view, commits, s, p, draft)
+	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {
+		draft.events = append(draft.events, service.Event{Message: service.SteadyStateMessage(s.Name), Name: "SERVICE_STEADY_STATE"})
+		if view.snap.Governed()[s.Name] != nil { // the tasks that left may have left others where they break a rule
+			commits.ScheduleDue(state.DueService, s.Name, view.now)
+		}
+	}
+	next.Steady = p.Steady
+	if !p.ReconsiderAt.IsZero() {
+		commits.ScheduleDue(state.DueService, s.Name, p.ReconsiderAt)
+	}
+	if draft.isChanged() {
+		writeDraft(view, commits, draft)
+	}
+}
+
+// countTasks sets the counts of the service and its deployments to the tasks as the plan leaves them.
+func countTasks(view *clusterView, s *cluster.Service) {
+	s.Running, s.Pending, s.Deployment.Running, s.Deployment.Pending = 0, 0, 0, 0
+	deployments := map[string]*cluster.Deployment{"": &s.Deployment, s.Deployment.ID: &s.Deployment}
+	s.Older = slices.Clone(s.Older)
+	for i := range s.Older {
+		s.Older[i].Running, s.Older[i].Pending = 0, 0
+		deployments[s.Older[i].ID] = &s.Older[i]
+	}
+	for _, t := range view.snap.Owned(s.Short) {
+		if !t.Active() || t.Holds() && view.instanceState(t.Instance) == service.InstanceDeregistered {
+			continue
+		}
+		deployment := deployments[t.Revision]
+		if deployment == nil {
+			deployment = &cluster.Deployment{}
+		}
+		if t.Last == cluster.TaskRunning {
+			s.Running, deployment.Running = s.Running+1, deployment.Running+1
+		} else {
+			s.Pending, deployment.Pending = s.Pending+1, deployment.Pending+1
+		}
+	}
+}

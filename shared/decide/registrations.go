@@ -1,0 +1,44 @@
+package decide
+
+import (
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/service"
+)
+
+// updateRegistrations registers tasks of the service that have become RUNNING, and deregisters those that have ended (S9).
+func updateRegistrations(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan) {
+	for _, t := range p.RegisterTargets {
+		if now := view.snap.Task(t.Owner, t.ID); now == nil || !now.Active() {
+			continue // stopped by the same plan
+		}
+		commits.KeepTogether(2)
+		commits.Put(newTarget(s, t))
+		commits.Register(t.Owner, t.ID)
+	}
+	for _, t := range p.DeregisterTargets {
+		commits.Deregister(t.Owner, t.ID)
+	}
+}
+
+// newTarget returns where a task of the service is to be registered.
+func newTarget(s *cluster.Service, t *cluster.Task) *cluster.Target {
+	row := &cluster.Target{
+		Head: cluster.Head{Cluster: s.Cluster, Rev: 1}, Task: t.ID, Owner: t.Owner, Service: s.Name,
+	}
+	revision := s.Revision(t.Revision)
+	if revision == nil {
+		return row
+	}
+	for _, lb := range revision.LoadBalancers {
+		row.Registrations = append(row.Registrations, cluster.Registration{
+			ARN: lb.TargetGroup, Container: lb.Container, ContainerPort: lb.Port,
+		})
+	}
+	for _, r := range revision.Registries {
+		row.Registrations = append(row.Registrations, cluster.Registration{
+			ARN: r.ARN, Registry: true, Container: r.Container, ContainerPort: r.ContainerPort, Port: r.Port,
+		})
+	}
+	return row
+}

@@ -1,0 +1,192 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/placement"
+	"berth/shared/service"
+	"berth/shared/state"
+)
+
+// startResult is what became of a service's demands.
+type startResult struct {
+	placed  bool // at least one task found an instance
+	limited bool // too many tasks of the cluster are provisioning for the rest to wait, too
+}
+
+func (r startResult) plus(other startResult) startResult {
+	return startResult{r.placed || other.placed, r.limited || other.limited}
+}
+
+// startTasks places the service's provisioning tasks and the missing ones. What fits nowhere is provisioned, within the
+// cluster's limit; the draft's diagnosis alone accounts for the rest.
+func startTasks(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) (out startResult) {
+	draft.row.Blocked = nil
+	if s.Status != cluster.ServiceActive {
+		return out
+	}
+	if s.Strategy == cluster.Daemon {
+		view.snap.Reserve(s.Short, nil) // the service itself may use what is reserved for it
+	}
+	demands := serviceDemands(view, s, p)
+	for _, d := range demands {
+		out = out.plus(satisfyDemand(view, commits, d, draft))
+	}
+	switch {
+	case len(p.HeldRevisions) > 0 && draft.row.Blocked == nil:
+		draft.row.Blocked = s.Blocked
+	case len(demands) == 0:
+		draft.row.Targets = nil
+	}
+	return out
+}
+
+// satisfyDemand places one revision's tasks, and provisions what fits nowhere.
+func satisfyDemand(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (out startResult) {
+	if d.definition == nil {
+		return out
+	}
+	if len(d.service.Targets) > 0 && d.revision.ID == d.service.Deployment.ID {
+		out.placed = startOnTargets(view, commits, d, draft)
+	}
+	if d.count() == 0 {
+		return out
+	}
+	out.placed = placeDemand(view, commits, d, draft) || out.placed
+	out.placed = useFallbackProviders(view, commits, d, draft) || out.placed
+	if d.service.Strategy == cluster.Replica {
+		out.limited = provisionRest(view, commits, d, draft)
+	}
+	return out
+}
+
+// placeDemand starts the demand's tasks where they fit, each with the capacity provider that the strategy assigns to it (S14).
+func placeDemand(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
+	s, providers := d.service, demandProviders(view, d)
+	for len(providers) > 0 {
+		provider, left := providers[0], len(providers)
+		providers = slices.DeleteFunc(providers, func(p string) bool { return p == provider })
+		r := d.request(view, provider, left-len(providers))
+		r.Instances, r.Seed = d.start.Instances, commits.Seed(s.Name)
+		result := placeForProvider(view, provider, r)
+		startPlaced(view, commits, d, result.Placed, draft)
+		placed = placed || len(result.Placed) > 0
+		if draft.row.Blocked == nil && result.Diagnosis != nil {
+			draft.row.Blocked = result.Diagnosis
+			addRefusal(view, s, result.Diagnosis)
+		}
+	}
+	return placed
+}
+
+// startPlaced starts the demand's tasks where placement put them, provisioning tasks first, and takes them off the demand. Each
+// commit has the service event for its own starts.
+func startPlaced(view *clusterView, commits *plan.Builder, d *demand, placed []placement.Placement, draft *serviceDraft) {
+	var started []string
+	replacing := 0
+	for _, where := range placed {
+		if commits.RowsLeft() < plan.RowsPerStart+draft.rowsNeeded() {
+			if len(started) > 0 {
+				draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
+				writeDraft(view, commits, draft)
+				started, replacing = nil, 0
+			}
+			commits.KeepTogether(plan.RowsPerStart + draft.rowsNeeded())
+		}
+		t := newServiceTask(view, d.service, d.revision, d.definition)
+		if len(d.provisioning) > 0 {
+			*t = *d.provisioning[0]
+			d.provisioning = d.provisioning[1:]
+		} else if d.start.Count--; d.start.ReplacesUnhealthy > d.start.Count {
+			d.start.ReplacesUnhealthy--
+			replacing++
+		}
+		startTask(view, commits, t, where, d.definition)
+		started = append(started, t.ID)
+	}
+	if len(started) > 0 {
+		draft.addMessage(service.TasksStartedMessage(d.service.Name, started, replacing))
+	}
+}
+
+// provisionRest lets the demand's new tasks wait for an instance, as far as the cluster's limit allows. It reports whether it
+// does not.
+func provisionRest(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (limited bool) {
+	s := d.service
+	admitted := admitProvisioning(view, len(s.Providers) > 0, d.start.Count)
+	for range admitted {
+		provisionTask(commits, newServiceTask(view, s, d.revision, d.definition), provisionedID(view, commits, s, d.revision))
+	}
+	if admitted == d.start.Count {
+		return false
+	}
+	draft.emit(limitEvent, view.now, service.Event{Message: service.ProvisioningLimitMessage(s.Name)})
+	return true
+}
+
+// provisionedID returns the id of a service's next provisioning task. It differs from all others: no other commit makes the
+// same placement version, and within one the service's tasks only increase.
+func provisionedID(view *clusterView, commits *plan.Builder, s *cluster.Service, r *cluster.Revision) string {
+	return cluster.RequestedTaskID(s.Short, fmt.Sprintf("%s/%d", r.ID, commits.Version()), len(view.snap.Owned(s.Short)))
+}
+
+// addRefusal adds to the diagnosis why ECS refused a task of the service on the closest instance, the last time, if that is why
+// the instance gets none now.
+func addRefusal(view *clusterView, s *cluster.Service, g *cluster.Diagnosis) {
+	if g.ClosestFilter != cluster.FilterRefused {
+		return
+	}
+	var last cluster.Instant
+	for _, t := range view.snap.Owned(s.Short) {
+		if t.Refused() && t.Instance == g.Closest && t.Stopped > last {
+			last, g.Refusal = t.Stopped, strings.TrimPrefix(t.Reason, cluster.StartFailed)
+		}
+	}
+}
+
+// startOnTargets starts tasks on the instances for which moves stopped others. It holds back as many as still lack room there,
+// until the service's time for that is over. The demand keeps what may be placed anywhere.
+func startOnTargets(view *clusterView, commits *plan.Builder, d *demand, draft *serviceDraft) (placed bool) {
+	s := d.service
+	draft.row.Targets = nil
+	if !view.now.Before(s.TargetsUntil) {
+		draft.row.GaveUp = true
+		return false
+	}
+	left := slices.Clone(s.Targets)
+	for _, unbuffered := range []bool{true, false} {
+		r := d.request(view, anyProvider(s), min(d.count(), len(left)))
+		r.Instances, r.Unexplained, r.Unbuffered, r.Seed = left, true, unbuffered, commits.Seed(s.Name)
+		found := view.engine.Place(r).Placed
+		if len(found) == 0 {
+			continue
+		}
+		if unbuffered || !fitsUnbuffered(view, d) { // the rules may have changed since the move was planned
+			startPlaced(view, commits, d, found, draft)
+			placed = true
+		}
+		for _, p := range found {
+			if i := slices.Index(left, p.Instance); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+	}
+	held := min(d.start.Count, len(left))
+	if held > 0 {
+		draft.row.Targets = left[:held]
+		commits.ScheduleDue(state.DueService, s.Name, s.TargetsUntil)
+	}
+	d.start.Count -= held
+	return placed
+}
+
+// fitsUnbuffered reports whether some instance has room for a task outside its node buffer (P14).
+func fitsUnbuffered(view *clusterView, d *demand) bool {
+	r := d.request(view, anyProvider(d.service), 1)
+	r.Unbuffered = true
+	return canPlace(view, r)
+}

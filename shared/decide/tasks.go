@@ -1,0 +1,105 @@
+package decide
+
+import (
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/placement"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// newServiceTask returns a task of one of the service's revisions, which has no id and no instance yet.
+func newServiceTask(view *clusterView, s *cluster.Service, r *cluster.Revision, def *cluster.TaskDefinition) *cluster.Task {
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Group: "service:" + s.Name,
+		Revision: r.ID, TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports,
+		Desired: cluster.TaskRunning, CreatedAt: cluster.At(view.now),
+	}
+}
+
+// newStandaloneTask returns a task of the request, which has no id and no instance yet.
+func newStandaloneTask(view *clusterView, r *state.Request, def *cluster.TaskDefinition) *cluster.Task {
+	return &cluster.Task{
+		Head: cluster.Head{Cluster: view.snap.Meta.Cluster}, Owner: view.snap.Meta.Short, Group: r.Group, Request: r.ID,
+		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
+		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
+	}
+}
+
+// startTask starts a task on the instance and devices that placement chose.
+func startTask(view *clusterView, commits *plan.Builder, t *cluster.Task, where placement.Placement, def *cluster.TaskDefinition) {
+	t.Instance, t.GPUs, t.WaitUntil = where.Instance, where.GPUs, 0
+	if t.Needs.GPUMilli > 0 && t.Needs.GPUMilli < cluster.WholeGPU {
+		t.Overrides = withVisibleDevices(view, t, def)
+	}
+	commits.Start(t)
+}
+
+// provisionTask writes a task that waits for an instance.
+func provisionTask(commits *plan.Builder, t *cluster.Task, id string) {
+	commits.KeepTogether(1)
+	t.ID, t.Rev = id, 1
+	commits.Put(t)
+}
+
+// endedTask returns the task as STOPPED by Berth alone: ECS never had it, or will not report it.
+func endedTask(view *clusterView, t *cluster.Task, code, reason string) *cluster.Task {
+	next := *t
+	next.Rev++
+	next.Desired, next.Last, next.Stopped = cluster.TaskStopped, cluster.TaskStopped, cluster.At(view.now)
+	next.StopCode, next.Reason = code, reason
+	next.Expires = view.now.Add(view.settings.KeepStopped).Unix()
+	return &next
+}
+
+// withVisibleDevices returns the task's overrides so that its containers see only the GPUs that it has a share of. ECS knows
+// no shares of a GPU; the NVIDIA runtime obeys the variable.
+func withVisibleDevices(view *clusterView, t *cluster.Task, def *cluster.TaskDefinition) *cluster.Overrides {
+	next := cluster.Overrides{}
+	if t.Overrides != nil {
+		next = *t.Overrides
+	}
+	devices := ""
+	for i, g := range t.GPUs {
+		if i > 0 {
+			devices += ","
+		}
+		devices += view.snap.Instances[t.Instance].Registered.GPUs[g]
+	}
+	visible := cluster.Variable{Name: "NVIDIA_VISIBLE_DEVICES", Value: devices}
+	given := map[string]cluster.ContainerOverride{}
+	for _, c := range next.Containers {
+		given[c.Name] = c
+	}
+	next.Containers = nil
+	for _, name := range def.Containers {
+		c := given[name]
+		c.Name = name
+		c.Environment = append(append([]cluster.Variable(nil), c.Environment...), visible)
+		next.Containers = append(next.Containers, c)
+	}
+	return &next
+}
+
+// admitProvisioning returns how many of so many tasks may wait for an instance (C4). Tasks with a capacity provider strategy
+// and tasks without are limited apart: ECS lets only the former wait, and the latter, for which nothing is scaled out, must
+// not take their places.
+func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
+	provisioning := 0
+	for _, t := range view.snap.Waiting() {
+		if hasStrategy(view, t) == withStrategy {
+			provisioning++
+		}
+	}
+	admitted, _ := scaling.Admit(provisioning, asked, view.settings.ProvisioningLimit)
+	return admitted
+}
+
+// hasStrategy reports whether the task has a capacity provider strategy: its service's, or its own.
+func hasStrategy(view *clusterView, t *cluster.Task) bool {
+	if t.Service == "" {
+		return FirstProvider(t.Rules) != ""
+	}
+	s := view.snap.Services[t.Service]
+	return s != nil && s.Short == t.Owner && len(s.Providers) > 0
+}

@@ -1,0 +1,341 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/decide/plan"
+	"berth/shared/placement"
+	"berth/shared/placement/domain"
+	"berth/shared/service"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// Zone rebalancing (S13): when a steady service has its tasks unevenly over the zones, a task of the zone with the most gets a
+// replacement in the zone with the fewest, and stops once the replacement is healthy. No instance is started for it.
+
+// The eventNames of zone rebalancing.
+const (
+	rebalancingStarted   = "SERVICE_REBALANCING_STARTED"
+	rebalancingCompleted = "SERVICE_REBALANCING_COMPLETED"
+	rebalancingStopped   = "SERVICE_REBALANCING_STOPPED"
+)
+
+// addUnbalancedServices adds the services whose zones a changed instance may put out of balance, and those being rebalanced for
+// which a zone with fewer tasks has room now.
+func addUnbalancedServices(view *clusterView, changes *Changes) {
+	for _, s := range view.snap.Rebalancing() {
+		if changes.allZones || anyKey(changes.freed, roomInPoorerZone(view, s, nil)) {
+			changes.services[s.Name] = true
+		}
+	}
+	if !changes.allZones {
+		return
+	}
+	for _, s := range view.snap.Services {
+		if s.ZoneRebalancing && !changes.services[s.Name] && anyKey(changes.freed, inPoorerZone(view, s)) {
+			changes.services[s.Name] = true
+		}
+	}
+}
+
+// inPoorerZone returns a test for instances that take tasks and are in a zone that should have more of the service's tasks.
+func inPoorerZone(view *clusterView, s *cluster.Service) func(instance string) bool {
+	counts, most := view.snap.Crowd(s.Short, "").Zones, 0
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	return func(instance string) bool {
+		v := view.snap.Instances[instance]
+		return v != nil && v.Instance != nil && v.Zone() != "" && v.Available() && most-counts[v.Zone()] > 1
+	}
+}
+
+// roomInPoorerZone returns a test for instances of [inPoorerZone] that have room for a task and are not refused.
+func roomInPoorerZone(view *clusterView, s *cluster.Service, refused []string) func(instance string) bool {
+	def := view.snap.Definitions[s.Deployment.TaskDefinition]
+	isPoorer := inPoorerZone(view, s)
+	return func(instance string) bool {
+		if def == nil || !isPoorer(instance) {
+			return false
+		}
+		r := serviceRequest(view, s, def, 1)
+		r.Refused = refused
+		return isFeasible(view, view.snap.Instances[instance], r)
+	}
+}
+
+// keepsZonesBalanced reports whether the service's zones are kept in balance at all (section "Availability Zone rebalancing" of
+// the ECS Developer Guide).
+func keepsZonesBalanced(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) bool {
+	_, most := s.Bounds(s.Desired)
+	switch {
+	case !s.ZoneRebalancing || s.Strategy != cluster.Replica || s.Status != cluster.ServiceActive:
+		return false
+	case most <= s.Desired: // no task can start before another one stops
+		return false
+	case view.snap.Governed()[s.Name] != nil && movesForMetrics(view): // its tasks may be where they are to make room
+		return false
+	case (domain.Rule{Policy: serviceRequest(view, s, def, 1).Spec.DomainPolicy}).Governs(): // the policy says where tasks go
+		return false
+	case len(s.Rules.Strategies) > 0 && !spreadsOverZones(s.Rules.Strategies[0]) || s.Rules.Scoring != "": // another rule comes first
+		return false
+	}
+	return !slices.ContainsFunc(slices.Concat(def.Constraints, s.Rules.Constraints), func(c cluster.PlacementConstraint) bool {
+		return strings.Contains(c.Expression, "attribute:"+cluster.AttributeZone)
+	})
+}
+
+// movesForMetrics reports whether tasks move to make room for a blocked REPLICA service that lacks capacity of a metric (P11).
+func movesForMetrics(view *clusterView) bool {
+	for _, s := range view.snap.Blocked() {
+		if s.Strategy == cluster.Replica && lacksMetric(s.Blocked) {
+			return true
+		}
+	}
+	return false
+}
+
+func spreadsOverZones(st cluster.PlacementStrategy) bool {
+	return st.Type == cluster.StrategySpread && st.Field == "attribute:"+cluster.AttributeZone
+}
+
+// rebalanceZones starts replacements in zones that have too few of the service's tasks, and emits how that goes.
+func rebalanceZones(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) {
+	next := draft.row
+	def := view.snap.Definitions[s.Deployment.TaskDefinition]
+	if def == nil || !keepsZonesBalanced(view, s, def) || !next.Deployment.Completed() || len(next.Older) > 0 {
+		stopRebalancing(draft)
+		return
+	}
+	if !p.Steady {
+		return
+	}
+	seed := commits.Seed(s.Name)
+	counts := countZones(view, s, def)
+	switch {
+	case !isUneven(counts):
+		if next.Rebalancing && p.Moves.InProgress == 0 {
+			next.Rebalancing = false
+			draft.emitZones("is AZ balanced with "+listZones(counts)+".", rebalancingCompleted)
+		}
+		return
+	case !s.Deployment.Completed():
+		commits.ScheduleDue(state.DueService, s.Name, view.now) // nothing moves in the decision that completes a deployment
+		return
+	case p.Moves.InProgress == 0 && len(chooseMovable(view, commits, s, fullestZone(counts))) == 0: // all tasks are protected
+		stopRebalancing(draft)
+		return
+	}
+	if !next.Rebalancing {
+		next.Rebalancing = true
+		draft.emitZones("is not AZ balanced with "+listZones(counts)+". AZ Rebalancing in progress.", rebalancingStarted)
+	}
+	var started []*cluster.Task
+	for range min(p.Moves.StartFirst, MaxMoves) {
+		t := startInPoorerZone(view, commits, s, p.RefusedInstances, seed)
+		if t == nil {
+			break
+		}
+		started = append(started, t)
+	}
+	draft.events = append(draft.events, zoneEvents(view, s, started, startedInZone)...)
+	if len(started) == 0 && p.Moves.InProgress == 0 && p.Moves.StartFirst > 0 {
+		draft.emit(zoneEvent, view.now, service.Event{
+			Message: "(service " + s.Name + ") is unable to place a task in " + emptiestZone(counts) + " because no container instance met all of its requirements.",
+			Name:    placementFailed,
+		})
+	}
+}
+
+// emitZones appends an event about the balance of the service's zones.
+func (d *serviceDraft) emitZones(text, name string) {
+	d.events = append(d.events, service.Event{Message: "(service " + d.row.Name + ") " + text, Name: name})
+}
+
+// isUnbalanced reports whether a steady service has its zones out of balance, and something can be done about it.
+func isUnbalanced(view *clusterView, s *cluster.Service, p *service.Plan) bool {
+	def := view.snap.Definitions[s.Deployment.TaskDefinition]
+	if !p.Steady || p.Moves.InProgress > 0 || p.Moves.StartFirst == 0 || def == nil || !s.Deployment.Completed() || len(s.Older) > 0 || !keepsZonesBalanced(view, s, def) {
+		return false
+	}
+	counts := countZones(view, s, def)
+	if !isUneven(counts) {
+		return false
+	}
+	if movable, _ := movableTasks(view, s, fullestZone(counts)); len(movable) == 0 {
+		return false
+	}
+	return !s.Rebalancing || anyKey(view.snap.Instances, roomInPoorerZone(view, s, p.RefusedInstances))
+}
+
+// stopRebalancing ends a rebalancing that cannot be completed.
+func stopRebalancing(draft *serviceDraft) {
+	if draft.row.Rebalancing {
+		draft.row.Rebalancing = false
+		draft.events = append(draft.events, service.Event{Name: rebalancingStopped})
+	}
+}
+
+// countZones counts the service's tasks in each zone that has some or could run some. A replacement counts, the task that it
+// replaces does not.
+func countZones(view *clusterView, s *cluster.Service, def *cluster.TaskDefinition) map[string]int {
+	tasks, spec := view.snap.Crowd(s.Short, "").Zones, serviceRequest(view, s, def, 1).Spec
+	counts := map[string]int{}
+	for _, z := range view.snap.Zones() {
+		if z.Name == "" {
+			continue
+		}
+		usable := slices.ContainsFunc(z.Instances, func(v *snapshot.InstanceView) bool {
+			return v.Available() && view.engine.Matches(v, spec)
+		})
+		if n := tasks[z.Name]; n > 0 || usable {
+			counts[z.Name] = n
+		}
+	}
+	return counts
+}
+
+// isUneven reports whether the counts of two zones differ by more than one.
+func isUneven(counts map[string]int) bool {
+	return counts[fullestZone(counts)]-counts[emptiestZone(counts)] > 1
+}
+
+// fullestZone returns the zone with the most tasks: the first by name between equals.
+func fullestZone(counts map[string]int) string {
+	most := ""
+	for name, n := range counts {
+		if most == "" || n > counts[most] || n == counts[most] && name < most {
+			most = name
+		}
+	}
+	return most
+}
+
+// emptiestZone returns the zone with the fewest tasks: the first by name between equals.
+func emptiestZone(counts map[string]int) string {
+	least := ""
+	for name, n := range counts {
+		if least == "" || n < counts[least] || n == counts[least] && name < least {
+			least = name
+		}
+	}
+	return least
+}
+
+// startInPoorerZone starts a replacement for a task of the fullest zone, in the emptiest that has room. It returns nil if that
+// would not help. A task keeps its capacity provider: if its provider has no room, a task of another one may move.
+func startInPoorerZone(view *clusterView, commits *plan.Builder, s *cluster.Service, refused []string, seed uint64) *cluster.Task {
+	def := view.snap.Definitions[s.Deployment.TaskDefinition]
+	counts := countZones(view, s, def)
+	if !isUneven(counts) {
+		return nil
+	}
+	from := fullestZone(counts)
+	choice := serviceRequest(view, s, def, 1)
+	choice.Seed = seed
+	for movable := chooseMovable(view, commits, s, from); len(movable) > 0; {
+		chosen := view.engine.ChooseStops(choice, movable)
+		if len(chosen) == 0 {
+			return nil
+		}
+		old := chosen[0]
+		provider := view.providerOf(s, old)
+		r := providerRequest(view, s, def, provider, 1)
+		r.Refused, r.Seed, r.Unbuffered = refused, commits.Seed(s.Name), true // the node buffer is not for balance (P14)
+		if where := placeInPoorerZone(view, r, counts, counts[from]); where != nil {
+			next := newServiceTask(view, s, &s.Deployment.Revision, def)
+			next.Replaces = old.ID
+			commits.KeepTogether(plan.RowsPerStart)
+			startTask(view, commits, next, *where, def)
+			return next
+		}
+		movable = slices.DeleteFunc(movable, func(t *cluster.Task) bool { return view.providerOf(s, t) == provider })
+	}
+	return nil
+}
+
+// placeInPoorerZone returns where the request's task goes, if that is in a zone with at least two tasks fewer than most.
+func placeInPoorerZone(view *clusterView, r placement.Request, counts map[string]int, most int) *placement.Placement {
+	result := view.engine.Place(r)
+	if len(result.Placed) == 0 {
+		return nil
+	}
+	if to := view.snap.Instances[result.Placed[0].Instance].Zone(); to == "" || most-counts[to] <= 1 {
+		return nil
+	}
+	return &result.Placed[0]
+}
+
+// chooseMovable returns the tasks of [movableTasks]. If only their protection keeps tasks from moving, it wakes placement when
+// the first protection expires.
+func chooseMovable(view *clusterView, commits *plan.Builder, s *cluster.Service, zone string) []*cluster.Task {
+	movable, protectedUntil := movableTasks(view, s, zone)
+	if len(movable) == 0 && !protectedUntil.IsZero() {
+		commits.ScheduleDue(state.DueService, s.Name, protectedUntil)
+	}
+	return movable
+}
+
+// movableTasks returns the service's RUNNING tasks of a zone that may be replaced: they are not protected, and neither are nor
+// have a replacement. It also returns when the first protection of the others expires.
+func movableTasks(view *clusterView, s *cluster.Service, zone string) (movable []*cluster.Task, protectedUntil time.Time) {
+	for _, t := range view.snap.Owned(s.Short) {
+		if t.Last != cluster.TaskRunning || !t.Active() || view.zoneOf(t) != zone || view.snap.Replaced(t) || isReplacing(view, t) {
+			continue
+		}
+		until := view.protectedUntil(t)
+		if until.IsZero() {
+			movable = append(movable, t)
+		} else if protectedUntil.IsZero() || until.Before(protectedUntil) {
+			protectedUntil = until
+		}
+	}
+	return movable, protectedUntil
+}
+
+// isReplacing reports whether the task replaces one that has not ended yet.
+func isReplacing(view *clusterView, t *cluster.Task) bool {
+	old := view.snap.Task(t.Owner, t.Replaces)
+	return t.Replaces != "" && old != nil && !old.Ended()
+}
+
+// startedInZone and stoppedInZone are the events of tasks started and stopped to balance the zones.
+var (
+	startedInZone = zoneAction{"has started %d tasks in %s to AZ Rebalance:", "TASKS_STARTED"}
+	stoppedInZone = zoneAction{"has stopped %d running tasks in %s due to AZ rebalancing:", "TASKS_STOPPED"}
+)
+
+type zoneAction struct{ text, name string }
+
+// zoneEvents returns one event for each zone in which the tasks were started or stopped.
+func zoneEvents(view *clusterView, s *cluster.Service, tasks []*cluster.Task, action zoneAction) (events []service.Event) {
+	byZone := map[string][]*cluster.Task{}
+	for _, t := range tasks {
+		byZone[view.zoneOf(t)] = append(byZone[view.zoneOf(t)], t)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(byZone)) {
+		text := "(service " + s.Name + ") " + fmt.Sprintf(action.text, len(byZone[zone]), zone)
+		for _, t := range byZone[zone] {
+			text += " (task " + t.ID + ")"
+		}
+		events = append(events, service.Event{Message: text + ".", Name: action.name})
+	}
+	return events
+}
+
+// listZones returns the counts as "3 tasks in AZ, 1 tasks in AZ", fullest zone first.
+func listZones(counts map[string]int) string {
+	names := slices.Sorted(maps.Keys(counts))
+	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
+	var out []string
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("%d tasks in %s", counts[name], name))
+	}
+	return strings.Join(out, ", ")
+}
