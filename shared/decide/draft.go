@@ -21,6 +21,8 @@ type serviceDraft struct {
 	// counted are failed starts that the row has counted, emitted registrations that the events are about.
 	counted []*cluster.Task
 	emitted []*cluster.Target
+	// started is what became of the tasks to start.
+	started startResult
 	// expected is how many more events will follow before the row is written.
 	expected int
 }

@@ -107,11 +107,11 @@ func publishedEvent(s *cluster.Service, e service.Event, now time.Time) state.Pu
 }
 
 // emitBlocked emits that tasks found no instance: again only for another reason, or for the same one hours later.
-func emitBlocked(view *clusterView, draft *serviceDraft, limited bool) {
+func emitBlocked(view *clusterView, draft *serviceDraft) {
 	next := draft.row
 	key := service.PlacementKeyPrefix + blockedCause(next.Blocked)
 	kept := []string{key}
-	if limited {
+	if draft.started.limited {
 		kept = append(kept, limitEvent)
 	}
 	if next.Rebalancing {

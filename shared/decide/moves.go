@@ -72,7 +72,7 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 			beginMove(view, commits, movers[i], step)
 		}
 	}
-	concludeMoves(view, commits, movers, inProgress, repairs, retry)
+	concludeMoves(view, commits, movers, inProgress, repairs)
 }
 
 // mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
@@ -80,6 +80,7 @@ type mover struct {
 	placement.Mover
 	service    *cluster.Service
 	definition *cluster.TaskDefinition
+	gaveUp     bool          // stopping a task first has come to nothing
 	allowed    *service.Plan // what its percentages allow, once asked for
 
 	begun   []service.Move
@@ -107,8 +108,9 @@ func newMovers(view *clusterView, retry bool) []*mover {
 		s := governed[name]
 		def := view.snap.Definitions[s.Deployment.TaskDefinition]
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
-			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, s.GaveUp && !retry)
-			movers = append(movers, &mover{Mover: of, service: s, definition: def})
+			gaveUp := s.GaveUp && !retry
+			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
+			movers = append(movers, &mover{Mover: of, service: s, definition: def, gaveUp: gaveUp})
 		}
 	}
 	return movers
@@ -230,7 +232,7 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 
 // concludeMoves records what becomes of each service's moves. A service with moves in progress stays as it is. Others wait, as
 // the moves in progress may yet repair something for them, or make room.
-func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *placement.Plan, retry bool) {
+func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *placement.Plan) {
 	begun := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.begun) > 0 })
 	for _, m := range movers {
 		unrepaired := describeUnrepaired(view, repairs, m.service.Short)
@@ -246,7 +248,7 @@ func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, in
 			m.moving = false
 			unrepaired = strings.TrimPrefix(unrepaired+"; "+m.stuck, "; ")
 		}
-		recordMoves(view, commits, m, unrepaired, retry)
+		recordMoves(view, commits, m, unrepaired)
 	}
 }
 
@@ -258,11 +260,11 @@ func isAtRest(view *clusterView, m *mover) bool {
 }
 
 // recordMoves writes into the service's row whether it has moves, and what no moves repair, and emits both.
-func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired string, retry bool) {
+func recordMoves(view *clusterView, commits *plan.Builder, m *mover, unrepaired string) {
 	s := view.snap.Services[m.service.Name]
 	next := *s
 	next.Moving, next.Unrepaired = m.moving, unrepaired
-	next.GaveUp = s.GaveUp && !retry
+	next.GaveUp = m.gaveUp
 	if end := firstProtectionEnd(view, s); unrepaired != "" && !end.IsZero() {
 		commits.ScheduleDue(state.DueService, s.Name, end)
 	}

@@ -31,15 +31,14 @@ func placeProvisioning(view *clusterView, commits *plan.Builder, changes *Change
 // findInstance returns where a provisioning standalone task may start, or nil for nowhere. It adds shapes that found no
 // instance to the unplaceable ones, and asks for those no more.
 func findInstance(view *clusterView, t *cluster.Task, seed uint64, unplaceable map[shape]bool) *placement.Placement {
-	def := view.snap.Definitions[t.TaskDefinition]
-	if def == nil {
+	if view.snap.Definitions[t.TaskDefinition] == nil {
 		return nil
 	}
 	for _, k := range fallbackShapes(view, t) {
 		if unplaceable[k] {
 			continue
 		}
-		r := standaloneRequest(view, k, def, 1)
+		r := standaloneRequest(view, k, 1)
 		r.Seed = seed
 		if result := view.engine.Place(r); len(result.Placed) > 0 {
 			return &result.Placed[0]
@@ -62,17 +61,16 @@ func affectedProvisioning(view *clusterView, changes *Changes) []*cluster.Task {
 		return sortByAge(tasks)
 	}
 	fits := map[shape]bool{}
-	shapeFits := func(k shape, def *cluster.TaskDefinition) bool {
+	shapeFits := func(k shape) bool {
 		known, ok := fits[k]
 		if !ok {
-			known = def != nil && fitsChanged(view, changes, standaloneRequest(view, k, def, 1))
+			known = view.snap.Definitions[k.definition] != nil && fitsChanged(view, changes, standaloneRequest(view, k, 1))
 			fits[k] = known
 		}
 		return known
 	}
 	tasks = slices.DeleteFunc(tasks, func(t *cluster.Task) bool {
-		def := view.snap.Definitions[t.TaskDefinition]
-		return !slices.ContainsFunc(fallbackShapes(view, t), func(k shape) bool { return shapeFits(k, def) })
+		return !slices.ContainsFunc(fallbackShapes(view, t), shapeFits)
 	})
 	return sortByAge(tasks)
 }

@@ -37,9 +37,9 @@ func reconcileService(view *clusterView, commits *plan.Builder, s *cluster.Servi
 	writeManyCounted(commits, draft)
 	stopTasks(view, commits, s, &p, draft)
 	updateRegistrations(view, commits, draft.row, &p)
-	started := startTasks(view, commits, s, &p, draft)
-	finishService(view, commits, s, &p, started, draft)
-	return started.placed
+	draft.started = startTasks(view, commits, s, &p, draft)
+	finishService(view, commits, s, &p, draft)
+	return draft.started.placed
 }
 
 // separateFromPredecessor makes a replacement a task like any other: its predecessor is gone.
@@ -110,7 +110,7 @@ func stopRequest(view *clusterView, commits *plan.Builder, s *cluster.Service, c
 }
 
 // finishService completes the service's row and writes it if anything about it changed.
-func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, started startResult, draft *serviceDraft) {
+func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service, p *service.Plan, draft *serviceDraft) {
 	next := draft.row
 	if next.Status == cluster.ServiceInactive && next.Expires == 0 {
 		// Long enough for a sweep to retire its events with it.
@@ -120,7 +120,7 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 		reserveForDaemon(view, s)
 	}
 	countTasks(view, next)
-	if changed := started.placed || len(p.Stops)+len(p.Choices) > 0; next.Blocked == nil {
+	if changed := draft.started.placed || len(p.Stops)+len(p.Choices) > 0; next.Blocked == nil {
 		next.BlockedSince = time.Time{}
 	} else if changed || s.BlockedSince.IsZero() {
 		next.BlockedSince = view.now
@@ -128,7 +128,7 @@ func finishService(view *clusterView, commits *plan.Builder, s *cluster.Service,
 	if at := next.BlockedSince.Add(service.RoomTimeout(s)); next.Blocked != nil && p.MakesRoom && at.After(view.now) {
 		commits.ScheduleDue(state.DueService, s.Name, at)
 	}
-	emitBlocked(view, draft, started.limited)
+	emitBlocked(view, draft)
 	draft.events = append(draft.events, p.EventsAfter...)
 	rebalanceZones(view, commits, s, p, draft)
 	if p.Steady && !s.Steady && s.Status == cluster.ServiceActive {

@@ -27,44 +27,44 @@ func SortedRequests(snap *snapshot.Snapshot) []*state.Request {
 // answerRequests answers the requests of RunTask and StartTask named by id, oldest first.
 func answerRequests(view *clusterView, commits *plan.Builder, ids map[string]bool) {
 	for _, r := range SortedRequests(view.snap) {
-		def := view.snap.Definitions[r.TaskDefinition]
-		if !ids[r.ID] || def == nil || r.Answered {
+		if !ids[r.ID] || view.snap.Definitions[r.TaskDefinition] == nil || r.Answered {
 			continue
 		}
 		commits.KeepTogether(maxRequestRows)
 		next := *r
 		next.Answered, next.Rev, next.Expires = true, r.Rev+1, view.now.Add(view.settings.KeepRequests).Unix()
 		if r.Kind == cluster.StartTask {
-			startOnInstances(view, commits, &next, def)
+			startOnInstances(view, commits, &next)
 		} else {
-			runTasks(view, commits, &next, def)
+			runTasks(view, commits, &next)
 		}
 		commits.Put(&next)
 	}
 }
 
 // standaloneRequest asks for n standalone tasks of the shape.
-func standaloneRequest(view *clusterView, k shape, def *cluster.TaskDefinition, n int) placement.Request {
+func standaloneRequest(view *clusterView, k shape, n int) placement.Request {
+	def := view.snap.Definitions[k.definition]
 	return placement.Request{Spec: view.specs.Standalone(k, def, view.snap.Meta.Short), Count: n}
 }
 
 // startOnInstances answers StartTask: it starts one task on each instance named, or records for each instance why not.
-func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request, def *cluster.TaskDefinition) {
+func startOnInstances(view *clusterView, commits *plan.Builder, r *state.Request) {
 	for n, id := range r.Instances {
 		if v := view.snap.Instances[id]; v == nil || v.Instance == nil || v.Gone() {
 			r.Failures = append(r.Failures, cluster.Failure{ARN: id, Reason: "MISSING"})
-			failProvisional(view, commits, r, def, n, "container instance "+id+" is missing.")
+			failProvisional(view, commits, r, n, "container instance "+id+" is missing.")
 			continue
 		}
-		p := standaloneRequest(view, shapeOfRequest(r), def, 1)
+		p := standaloneRequest(view, shapeOfRequest(r), 1)
 		p.Instances, p.Seed = []string{id}, commits.Seed(r.ID)
 		result := view.engine.Place(p)
 		if len(result.Placed) == 0 {
 			r.Failures = append(r.Failures, placementFailure(result.Diagnosis, id))
-			failProvisional(view, commits, r, def, n, result.Diagnosis.String())
+			failProvisional(view, commits, r, n, result.Diagnosis.String())
 			continue
 		}
-		startRequested(view, commits, r, def, n, result.Placed[0])
+		startRequested(view, commits, r, n, result.Placed[0])
 	}
 }
 
@@ -82,10 +82,10 @@ func placementFailure(diagnosis *cluster.Diagnosis, instance string) cluster.Fai
 
 // runTasks answers RunTask: it starts tasks where they fit. What fits nowhere is provisioned if the request says so, and fails
 // otherwise. If the request has a capacity provider strategy, each task has its provider.
-func runTasks(view *clusterView, commits *plan.Builder, r *state.Request, def *cluster.TaskDefinition) {
+func runTasks(view *clusterView, commits *plan.Builder, r *state.Request) {
 	if r.Rules == nil || len(r.Rules.Providers) == 0 {
 		part := *r
-		runPart(view, commits, r, &part, def, 0)
+		runPart(view, commits, r, &part, 0)
 		return
 	}
 	counts := map[string]int{}
@@ -97,32 +97,32 @@ func runTasks(view *clusterView, commits *plan.Builder, r *state.Request, def *c
 		part := *r
 		part.Rules, part.Count = withFirstProvider(r.Rules, p.Provider), counts[p.Provider]
 		if part.Count > 0 {
-			runPart(view, commits, r, &part, def, n)
+			runPart(view, commits, r, &part, n)
 		}
 		n += part.Count
 	}
 }
 
 // runPart runs those of a request's tasks, from the n-th on, that have the same capacity provider.
-func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, def *cluster.TaskDefinition, n int) {
+func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, n int) {
 	provider := FirstProvider(part.Rules)
-	p := standaloneRequest(view, shapeOfRequest(part), def, part.Count)
+	p := standaloneRequest(view, shapeOfRequest(part), part.Count)
 	p.Seed = commits.Seed(part.ID)
 	result := placeForProvider(view, provider, p)
 	part.Tasks, part.Failures = nil, nil
 	for k, where := range result.Placed {
-		startRequested(view, commits, part, def, n+k, where)
+		startRequested(view, commits, part, n+k, where)
 	}
 	for k := n + len(result.Placed); k < n+part.Count; k++ {
 		switch {
 		case !r.Wait:
 			part.Failures = append(part.Failures, placementFailure(result.Diagnosis, result.Diagnosis.Closest))
-			failProvisional(view, commits, part, def, k, result.Diagnosis.String())
+			failProvisional(view, commits, part, k, result.Diagnosis.String())
 		case admitProvisioning(view, provider != "", 1) == 0:
 			part.Failures = append(part.Failures, cluster.Failure{Reason: scaling.LimitExceeded, Detail: result.Diagnosis.String()})
-			failProvisional(view, commits, part, def, k, scaling.LimitExceeded)
+			failProvisional(view, commits, part, k, scaling.LimitExceeded)
 		default:
-			t := newStandaloneTask(view, part, def)
+			t := newStandaloneTask(view, part)
 			t.WaitUntil = cluster.At(r.WaitUntil)
 			provisionTask(commits, t, cluster.RequestedTaskID(t.Owner, r.ID, k))
 			part.Tasks = append(part.Tasks, t.ID)
@@ -136,21 +136,21 @@ func runPart(view *clusterView, commits *plan.Builder, r, part *state.Request, d
 }
 
 // startRequested starts the n-th task of a request. If the caller was given an id for it, the task has that id.
-func startRequested(view *clusterView, commits *plan.Builder, r *state.Request, def *cluster.TaskDefinition, n int, where placement.Placement) {
-	t := newStandaloneTask(view, r, def)
+func startRequested(view *clusterView, commits *plan.Builder, r *state.Request, n int, where placement.Placement) {
+	t := newStandaloneTask(view, r)
 	if r.Provisional {
 		t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
 	}
-	startTask(view, commits, t, where, def)
+	startTask(view, commits, t, where, view.snap.Definitions[r.TaskDefinition])
 	r.Tasks = append(r.Tasks, t.ID)
 }
 
 // failProvisional leaves a STOPPED task behind if the caller was already given an id for the n-th task.
-func failProvisional(view *clusterView, commits *plan.Builder, r *state.Request, def *cluster.TaskDefinition, n int, why string) {
+func failProvisional(view *clusterView, commits *plan.Builder, r *state.Request, n int, why string) {
 	if !r.Provisional {
 		return
 	}
-	t := newStandaloneTask(view, r, def)
+	t := newStandaloneTask(view, r)
 	t.ID = cluster.RequestedTaskID(t.Owner, r.ID, n)
 	commits.Put(endedTask(view, t, cluster.StopFailedToStart, cluster.StartFailed+why))
 	r.Tasks = append(r.Tasks, t.ID)

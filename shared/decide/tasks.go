@@ -18,7 +18,8 @@ func newServiceTask(view *clusterView, s *cluster.Service, r *cluster.Revision, 
 }
 
 // newStandaloneTask returns a task of the request, which has no id and no instance yet.
-func newStandaloneTask(view *clusterView, r *state.Request, def *cluster.TaskDefinition) *cluster.Task {
+func newStandaloneTask(view *clusterView, r *state.Request) *cluster.Task {
+	def := view.snap.Definitions[r.TaskDefinition]
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: view.snap.Meta.Cluster}, Owner: view.snap.Meta.Short, Group: r.Group, Request: r.ID,
 		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
