@@ -27,7 +27,7 @@ const (
 	keptActivities = 100
 )
 
-func (e *scaler) tellActivity(g *group, a activity) (id string) {
+func (e *scaler) recordActivity(g *group, a activity) (id string) {
 	a.ID = kernel.UUID(e.kernel.ID("activity", e.kernel.Next("Activities")))
 	g.Activities = append(g.Activities, a)
 	g.Activities = g.Activities[max(0, len(g.Activities)-keptActivities):]
@@ -52,12 +52,12 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	for _, hook := range hooks {
 		n := e.kernel.Next("Activities")
 		detail, err := json.Marshal(map[string]string{
-			"LifecycleActionToken": token(hook, m.EC2), "AutoScalingGroupName": g.Name, "LifecycleHookName": hook,
+			"LifecycleActionToken": actionToken(hook, m.EC2), "AutoScalingGroupName": g.Name, "LifecycleHookName": hook,
 			"EC2InstanceId": m.EC2, "LifecycleTransition": terminating, "Origin": "AutoScalingGroup", "Destination": "EC2",
 		})
 		if err == nil { // it never fails for strings
 			e.kernel.Emit(kernel.Event{
-				Source: e.EventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name), Version: n, At: now,
+				Source: e.eventSource, DetailType: "EC2 Instance-terminate Lifecycle Action", ARN: e.groupARN(g.Name), Version: n, At: now,
 			}, detail)
 		}
 	}
@@ -65,5 +65,5 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 
 const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 
-// token is the LifecycleActionToken of a termination.
-func token(hook, ec2 string) string { return kernel.UUID(cluster.Digest("lifecycle", hook, ec2)) }
+// actionToken is the LifecycleActionToken of a termination.
+func actionToken(hook, ec2 string) string { return kernel.UUID(cluster.Digest("lifecycle", hook, ec2)) }

@@ -18,14 +18,14 @@ func noGroup(name string) error {
 // onGroup changes a group by a call of its API.
 func (e *Groups) onGroup(operation, name string, change func(g *group, now time.Time) error) error {
 	return e.kernel.Call(operation, name, func(now time.Time) error {
-		g := e.scaler.groups[name]
+		g := e.byName[name]
 		if g == nil {
 			return noGroup(name)
 		}
 		if err := change(g, now); err != nil {
 			return err
 		}
-		e.scaler.balance(g, now)
+		e.reconcile(g, now)
 		return nil
 	})
 }
@@ -34,8 +34,8 @@ func (e *Groups) onGroup(operation, name string, change func(g *group, now time.
 func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	err = e.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
-			if g := e.scaler.groups[name]; g != nil {
-				out = append(out, e.scaler.noun(g))
+			if g := e.byName[name]; g != nil {
+				out = append(out, e.view(g))
 			}
 		}
 		return nil
@@ -43,10 +43,10 @@ func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*clust
 	return out, err
 }
 
-func (e *scaler) noun(g *group) *cluster.AutoScalingGroup {
+func (e *scaler) view(g *group) *cluster.AutoScalingGroup {
 	d := &cluster.AutoScalingGroup{
 		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects, Tags: maps.Clone(g.Tags),
-		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account().Region)), Template: g.Template,
+		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region)), Template: g.Template,
 		Weighted: slices.ContainsFunc(g.Types, func(t weightedType) bool { return t.Weight != "" }),
 	}
 	for k := range g.Members {
@@ -85,7 +85,7 @@ func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange)
 		if s.Desired == nil {
 			desired = max(least, min(desired, most))
 		}
-		if err := sizes(least, most, desired); err != nil {
+		if err := checkSizes(least, most, desired); err != nil {
 			return err
 		}
 		g.Min, g.Max, g.Desired = least, most, desired
@@ -96,7 +96,7 @@ func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange)
 // UseTemplate has a group launch from a launch template version, ID:VERSION.
 func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
 	return e.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
-		return e.scaler.setTemplate(g, template)
+		return e.setTemplate(g, template)
 	})
 }
 
@@ -104,7 +104,7 @@ func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
 func (e *scaler) setTemplate(g *group, template string) error {
 	next := *g
 	next.Template = template
-	plan, err := e.launchPlan(&next, template)
+	plan, err := e.planLaunch(&next, template)
 	if err == nil && plan.image == "" {
 		err = cluster.Errorf("", "The request must contain the parameter ImageId")
 	}
@@ -136,7 +136,7 @@ func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []str
 // groupOf is the group that an instance belongs to; empty for none.
 func (e *Groups) groupOf(ec2 string) (name string) {
 	_ = e.kernel.View(func(time.Time) error {
-		for _, g := range e.scaler.groups {
+		for _, g := range e.byName {
 			if g.member(ec2) != nil {
 				name = g.Name
 			}
@@ -168,7 +168,7 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 		case lower:
 			g.Desired--
 		}
-		e.scaler.leave(g, m, now, "The instance was to be terminated.")
+		e.startTermination(g, m, now, "The instance was to be terminated.")
 		return nil
 	})
 }
@@ -212,7 +212,7 @@ func (e *Groups) DeleteLifecycleHook(_ context.Context, name, hook string) error
 		delete(g.Hooks, hook)
 		for k := range g.Members {
 			if m := &g.Members[k]; m.Lifecycle == terminatingWait && !m.Waits[hook].IsZero() {
-				e.scaler.release(m, hook, now)
+				e.releaseHook(m, hook, now)
 			}
 		}
 		return nil
@@ -233,14 +233,14 @@ func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id strin
 	return e.onGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
 		m, err := g.held(hook, id)
 		if err == nil {
-			e.scaler.release(m, hook, now)
+			e.releaseHook(m, hook, now)
 		}
 		return err
 	})
 }
 
-// mostHeld is the longest that hooks hold up a termination (Auto Scaling, lifecycle hooks), or a hundred heartbeats.
-const mostHeld = 48 * time.Hour
+// longestHold is the longest that hooks hold up a termination (Auto Scaling, lifecycle hooks), or a hundred heartbeats.
+const longestHold = 48 * time.Hour
 
 // RecordHeartbeat has a termination wait for another heartbeat's time.
 func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error {
@@ -250,12 +250,12 @@ func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error
 			return err
 		}
 		beat := g.Hooks[hook].Heartbeat
-		until, last := now.Add(beat), m.LeavingAt.Add(min(mostHeld, 100*beat))
+		until, last := now.Add(beat), m.LeavingAt.Add(min(longestHold, 100*beat))
 		if last.Before(until) {
 			until = last
 		}
 		m.Waits[hook] = until
-		e.kernel.After(max(0, until.Sub(now)), func() { e.scaler.overdue(g, id) })
+		e.kernel.After(max(0, until.Sub(now)), func() { e.expireHooks(g, id) })
 		return nil
 	})
 }
@@ -263,7 +263,7 @@ func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error
 // FailedLaunches are those of a group since a time, the newest first.
 func (e *Groups) FailedLaunches(_ context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
-		g := e.scaler.groups[name]
+		g := e.byName[name]
 		if g == nil {
 			return noGroup(name)
 		}

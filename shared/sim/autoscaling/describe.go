@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -64,45 +63,45 @@ type (
 	}
 )
 
-func (e *scaler) templateSpec(template string) *xmlTemplateSpec {
+func (a *groupAPI) templateSpec(template string) *xmlTemplateSpec {
 	id, version, _ := strings.Cut(template, ":")
 	out := &xmlTemplateSpec{LaunchTemplateId: id, Version: version}
-	if t, _, err := e.Templates.Find(cluster.TemplateRef{ID: id}); err == nil {
+	if t, _, err := a.groups.templates.Find(cluster.TemplateRef{ID: id}); err == nil {
 		out.LaunchTemplateName = t.Name
 	}
 	return out
 }
 
-func (e *scaler) describeMember(m *member, of string) xmlMember {
+func (a *groupAPI) describeMember(m *member, of string) xmlMember {
 	out := xmlMember{
 		InstanceId: m.EC2, AutoScalingGroupName: of, InstanceType: m.Type, AvailabilityZone: m.Zone, LifecycleState: m.Lifecycle,
-		HealthStatus: "Healthy", ProtectedFromScaleIn: m.Protected, LaunchTemplate: e.templateSpec(m.Template),
+		HealthStatus: "Healthy", ProtectedFromScaleIn: m.Protected, LaunchTemplate: a.templateSpec(m.Template),
 	}
-	if m.Instance != "" && !e.Machines.IsRegistered(m.Instance) {
+	if m.Instance != "" && !a.groups.machines.IsRegistered(m.Instance) {
 		out.HealthStatus = "Unhealthy"
 	}
 	return out
 }
 
-func (e *scaler) describeGroup(g *group) xmlASG {
+func (a *groupAPI) describeGroup(g *group) xmlASG {
 	out := xmlASG{
-		AutoScalingGroupName: g.Name, AutoScalingGroupARN: e.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max, DesiredCapacity: g.Desired,
-		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(e.kernel.Account().Region), HealthCheckType: "EC2", CreatedTime: protocol.XMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
+		AutoScalingGroupName: g.Name, AutoScalingGroupARN: a.groups.groupARN(g.Name), MinSize: g.Min, MaxSize: g.Max, DesiredCapacity: g.Desired,
+		DefaultCooldown: 300, Zones: g.Machine.ZonesIn(a.groups.kernel.Account.Region), HealthCheckType: "EC2", CreatedTime: protocol.XMLTime(g.CreatedAt), VPCZoneIdentifier: g.Subnets,
 		TerminationPolicies: []string{"Default"}, NewInstancesProtectedFromScaleIn: g.Protects,
 	}
 	if g.Mixed {
-		out.MixedInstancesPolicy = &xmlMixed{Spec: *e.templateSpec(g.Template)}
+		out.MixedInstancesPolicy = &xmlMixed{Spec: *a.templateSpec(g.Template)}
 		for _, t := range g.Types {
 			out.MixedInstancesPolicy.Types = append(out.MixedInstancesPolicy.Types, xmlOverride{t.Type, t.Weight})
 		}
 	} else {
-		out.LaunchTemplate = e.templateSpec(g.Template)
+		out.LaunchTemplate = a.templateSpec(g.Template)
 	}
 	if !g.Rebalances {
 		out.Suspended = []xmlProcess{{"AZRebalance", "User suspended"}}
 	}
 	for k := range g.Members {
-		out.Instances = append(out.Instances, e.describeMember(&g.Members[k], ""))
+		out.Instances = append(out.Instances, a.describeMember(&g.Members[k], ""))
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Tags)) {
 		out.Tags = append(out.Tags, xmlGroupTag{g.Name, "auto-scaling-group", key, g.Tags[key], !g.Own[key]})
@@ -110,39 +109,45 @@ func (e *scaler) describeGroup(g *group) xmlASG {
 	return out
 }
 
-// named are the groups named, all where none is, by name.
-func (e *scaler) named(names []string) (found []*group) {
+// find returns the groups named, all where none is, ordered by name.
+func (e *scaler) find(names []string) (found []*group) {
 	if len(names) == 0 {
-		names = slices.Collect(maps.Keys(e.groups))
+		names = slices.Collect(maps.Keys(e.byName))
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if g := e.groups[name]; g != nil {
+		if g := e.byName[name]; g != nil {
 			found = append(found, g)
 		}
 	}
 	return found
 }
 
-func (e *api) describeGroups(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "AutoScalingGroupNames", "MaxRecords", "NextToken"); err != nil {
-		return nil, err
+// findOneOrAll returns the group named, which has to be there, or all where the name is empty.
+func (e *scaler) findOneOrAll(name string) ([]*group, error) {
+	if name == "" {
+		return e.find(nil), nil
 	}
-	size, names := 50, protocol.Members(form, "AutoScalingGroupNames", "")
-	if err := protocol.Whole(form, "MaxRecords", &size); err != nil {
-		return nil, err
+	if e.byName[name] == nil {
+		return nil, noGroup(name)
 	}
-	if err := e.kernel.FailCall("DescribeAutoScalingGroups", fmt.Sprint(names)); err != nil {
-		return nil, err
-	}
+	return e.find([]string{name}), nil
+}
+
+func (a *groupAPI) describeGroups(_ context.Context, in *struct {
+	AutoScalingGroupNames []string
+	MaxRecords            int `default:"50"`
+	NextToken             string
+}) (any, error) {
 	var out struct {
 		Groups []xmlASG `xml:"AutoScalingGroups>member"`
 		Next   string   `xml:"NextToken,omitempty"`
 	}
-	err := e.kernel.View(func(time.Time) error {
-		page, next, err := protocol.PageOf(e.groups.scaler.named(names), form.Get("NextToken"), size, 100)
+	names := in.AutoScalingGroupNames
+	err := a.groups.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
+		page, next, err := protocol.PageOf(a.groups.find(names), in.NextToken, in.MaxRecords, 100)
 		for _, g := range page {
-			out.Groups = append(out.Groups, e.groups.scaler.describeGroup(g))
+			out.Groups = append(out.Groups, a.describeGroup(g))
 		}
 		out.Next = next
 		return err
@@ -150,20 +155,17 @@ func (e *api) describeGroups(_ context.Context, form url.Values) (any, error) {
 	return out, err
 }
 
-func (e *api) describeGroupInstances(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "InstanceIds", "MaxRecords", "NextToken"); err != nil {
-		return nil, err
-	}
-	size, ids := 50, protocol.Members(form, "InstanceIds", "")
-	if err := protocol.Whole(form, "MaxRecords", &size); err != nil {
-		return nil, err
-	}
+func (a *groupAPI) describeInstances(_ context.Context, in *struct {
+	InstanceIds []string
+	MaxRecords  int `default:"50"`
+	NextToken   string
+}) (any, error) {
 	var all []xmlMember
-	_ = e.kernel.View(func(time.Time) error {
-		for _, g := range e.groups.scaler.named(nil) {
+	_ = a.groups.kernel.View(func(time.Time) error {
+		for _, g := range a.groups.find(nil) {
 			for k := range g.Members {
-				if len(ids) == 0 || slices.Contains(ids, g.Members[k].EC2) {
-					all = append(all, e.groups.scaler.describeMember(&g.Members[k], g.Name))
+				if len(in.InstanceIds) == 0 || slices.Contains(in.InstanceIds, g.Members[k].EC2) {
+					all = append(all, a.describeMember(&g.Members[k], g.Name))
 				}
 			}
 		}
@@ -174,7 +176,7 @@ func (e *api) describeGroupInstances(_ context.Context, form url.Values) (any, e
 		Next      string      `xml:"NextToken,omitempty"`
 	}
 	var err error
-	out.Instances, out.Next, err = protocol.PageOf(all, form.Get("NextToken"), size, 50)
+	out.Instances, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxRecords, 50)
 	return out, err
 }
 
@@ -183,37 +185,30 @@ func (a activity) describe(g *group) xmlActivity {
 	if a.Status == activityRuns {
 		progress = 30
 	}
-	details, _ := json.Marshal(map[string]string{"Availability Zone": a.Zone}) // it never fails for strings
+	details, _ := json.Marshal(map[string]string{"Availability Zone": a.Zone}) // never fails for strings
 	return xmlActivity{
 		ActivityId: a.ID, AutoScalingGroupName: g.Name, Description: a.Description, Cause: cmp.Or(a.Cause, "The group's desired capacity was not met."),
-		StartTime: protocol.XMLTime(a.Start), EndTime: protocol.XMLTime(a.End), StatusCode: a.Status, StatusMessage: a.Message, Progress: progress, Details: string(details),
+		StartTime: protocol.XMLTime(a.Start), EndTime: protocol.XMLTime(a.End), StatusCode: a.Status, StatusMessage: a.Message, Progress: progress,
+		Details: string(details),
 	}
 }
 
-func (e *api) describeActivities(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, asgName, "MaxRecords", "NextToken"); err != nil {
-		return nil, err
-	}
-	size, name := 100, form.Get(asgName)
-	if err := protocol.Whole(form, "MaxRecords", &size); err != nil {
-		return nil, err
-	}
+func (a *groupAPI) describeActivities(_ context.Context, in *struct {
+	AutoScalingGroupName string
+	MaxRecords           int `default:"100"`
+	NextToken            string
+}) (any, error) {
 	var all []xmlActivity
-	err := e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
-		groups := e.groups.scaler.named(nil)
-		if name != "" {
-			if groups = e.groups.scaler.named([]string{name}); len(groups) == 0 {
-				return noGroup(name)
-			}
-		}
+	err := a.groups.kernel.CallView("DescribeScalingActivities", in.AutoScalingGroupName, func(time.Time) error {
+		groups, err := a.groups.findOneOrAll(in.AutoScalingGroupName)
 		for _, g := range groups {
-			for _, a := range slices.Backward(g.Activities) {
-				d := a.describe(g)
-				d.AutoScalingGroupARN = e.groups.scaler.groupARN(g.Name)
+			for _, activity := range slices.Backward(g.Activities) {
+				d := activity.describe(g)
+				d.AutoScalingGroupARN = a.groups.groupARN(g.Name)
 				all = append(all, d)
 			}
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -223,6 +218,6 @@ func (e *api) describeActivities(_ context.Context, form url.Values) (any, error
 		Activities []xmlActivity `xml:"Activities>member"`
 		Next       string        `xml:"NextToken,omitempty"`
 	}
-	out.Activities, out.Next, err = protocol.PageOf(all, form.Get("NextToken"), size, 100)
+	out.Activities, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxRecords, 100)
 	return out, err
 }

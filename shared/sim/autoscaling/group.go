@@ -15,18 +15,10 @@ import (
 type group struct {
 	Name              string
 	Min, Max, Desired int
-	Protects          bool
+	Protects          bool // new instances from scale-in
 	CreatedAt         time.Time
-	// Template is the launch template version that it launches from, as ID:VERSION. Types are those of a mixed instances
-	// policy, in order of preference.
-	Template string
-	Types    []weightedType `json:",omitempty"`
-	Mixed    bool           `json:",omitempty"`
-	// Cluster and Machine, where they are set, count instead of what the launch template says.
-	Cluster string
-	Machine ec2.Machine
-	Subnets string `json:",omitempty"`
-	Tags    map[string]string
+	launchSettings
+	Tags map[string]string
 	// Own are the tags that instances do not get.
 	Own        map[string]bool `json:",omitempty"`
 	Hooks      map[string]lifecycleHook
@@ -34,11 +26,25 @@ type group struct {
 	Members    []member
 	Launches   int64
 	Activities []activity
-	// Rebalances has it even its zones out (AZRebalance); Moving is the instance that is launched for it.
+	// Rebalances is true unless the process AZRebalance is suspended: the group evens out its zones.
+	// Moving is the instance that is launched for that.
 	Rebalances bool
 	Moving     string `json:",omitempty"`
 
-	again bool // a look is due
+	reconciling bool // reconcileLater has set a timer
+}
+
+// launchSettings say what a group launches.
+type launchSettings struct {
+	// Template is the launch template version, as ID:VERSION.
+	Template string
+	// Types are those of a mixed instances policy, in order of preference. Mixed is true where there is one.
+	Types []weightedType `json:",omitempty"`
+	Mixed bool           `json:",omitempty"`
+	// Cluster and Machine, where they are set, count instead of what the launch template says.
+	Cluster string
+	Machine ec2.Machine
+	Subnets string `json:",omitempty"`
 }
 
 // weightedType is an instance type that a group may launch, and what one counts as, 1 where empty.
@@ -99,36 +105,36 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 		return "", err
 	}
 	err = e.kernel.Change(func(now time.Time) error {
-		if err := e.scaler.Machines.CheckCluster(s.Cluster); err != nil {
+		if err := e.machines.CheckCluster(s.Cluster); err != nil {
 			return err
 		}
 		g := &group{
-			Name: s.Name, Cluster: s.Cluster, Machine: s.Machine, Min: s.Min, Max: s.Max, Desired: s.Desired, Protects: s.Protects,
+			Name: s.Name, launchSettings: launchSettings{Cluster: s.Cluster, Machine: s.Machine}, Min: s.Min, Max: s.Max, Desired: s.Desired, Protects: s.Protects,
 			Rebalances: s.Rebalances,
 		}
-		if err := e.scaler.fresh(g); err != nil {
+		if err := e.checkNew(g); err != nil {
 			return err
 		}
-		g.Template = e.scaler.Templates.Add("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
-		e.scaler.add(g, now)
+		g.Template = e.templates.Add("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
+		e.add(g, now)
 		return nil
 	})
-	return e.scaler.groupARN(s.Name), err
+	return e.groupARN(s.Name), err
 }
 
-// fresh refuses a group that cannot be made.
-func (e *scaler) fresh(g *group) error {
+// checkNew refuses a group that cannot be made.
+func (e *scaler) checkNew(g *group) error {
 	switch {
 	case g.Name == "" || len(g.Name) > 255:
 		return cluster.Errorf("ValidationError", "A group's name has 1 to 255 characters")
-	case e.groups[g.Name] != nil:
+	case e.byName[g.Name] != nil:
 		return cluster.Errorf("AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name %s already exists", g.Name)
 	}
-	return sizes(g.Min, g.Max, g.Desired)
+	return checkSizes(g.Min, g.Max, g.Desired)
 }
 
-// sizes refuses sizes that are in disorder, in Auto Scaling's words.
-func sizes(least, most, desired int) error {
+// checkSizes refuses sizes that are in disorder, in Auto Scaling's words.
+func checkSizes(least, most, desired int) error {
 	switch {
 	case least < 0 || most < least:
 		return cluster.Errorf("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", most, least)
@@ -143,21 +149,21 @@ func (e *scaler) add(g *group, now time.Time) {
 	if g.Tags == nil {
 		g.Tags, g.Own = map[string]string{}, map[string]bool{}
 	}
-	e.groups[g.Name] = g
-	e.balance(g, now)
+	e.byName[g.Name] = g
+	e.reconcile(g, now)
 }
 
 func (e *scaler) groupARN(name string) string {
 	return e.kernel.ARN("autoscaling", "autoScalingGroup:"+kernel.UUID(cluster.Digest("group", name))+":autoScalingGroupName/"+name)
 }
 
-// balance launches what the group wants and has not, and terminates what is too many. Whoever calls deletes no member.
-func (e *scaler) balance(g *group, now time.Time) {
+// reconcile launches what the group wants and has not, and terminates what is too many. Whoever calls deletes no member.
+func (e *scaler) reconcile(g *group, now time.Time) {
 	e.kernel.Save(g)
 	have := 0
 	for n := range g.Members {
 		m := &g.Members[n]
-		if m.Instance != "" && !e.Machines.IsRegistered(m.Instance) {
+		if m.Instance != "" && !e.machines.IsRegistered(m.Instance) {
 			m.Lifecycle = "" // somebody else has terminated it
 		}
 		if m.present() {
@@ -171,53 +177,46 @@ func (e *scaler) balance(g *group, now time.Time) {
 		g.Moving = ""
 	}
 	for ; have > wanted; have-- {
-		m := e.victim(g)
+		m := e.chooseVictim(g)
 		if m == nil {
 			break
 		}
-		e.leave(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have, g.Desired))
+		e.startTermination(g, m, now, fmt.Sprintf("The group has %d instances, and a desired capacity of %d.", have, g.Desired))
 	}
 	g.Members = slices.DeleteFunc(g.Members, func(m member) bool { return m.Lifecycle == "" })
 	for ; have < g.Desired; have++ {
-		if e.begin(g, now, e.byNeed(g)) == "" {
-			e.lookAgain(g)
+		if e.launch(g, now, e.zonesByNeed(g)) == "" {
+			e.reconcileLater(g)
 			return
 		}
 	}
-	e.evenOut(g, now, have)
+	e.rebalanceZones(g, now, have)
 }
 
-// launchAgainAfter is how long a launch takes when one that failed is made again.
-func (e *scaler) launchAgainAfter() time.Duration { return e.LaunchAfter * 3 / 2 }
-
-// lookAgain has the group balanced in a while.
-func (e *scaler) lookAgain(g *group) {
-	if !g.again {
-		g.again = true
-		e.kernel.After(e.launchAgainAfter(), func() { e.rebalance(g) })
+// reconcileLater has the group balanced in a while.
+func (e *scaler) reconcileLater(g *group) {
+	if !g.reconciling {
+		g.reconciling = true
+		e.kernel.AdvanceAfter(e.launchAfter*3/2, func(now time.Time) {
+			g.reconciling = false
+			if e.byName[g.Name] == g {
+				e.reconcile(g, now)
+			}
+		})
 	}
 }
 
-func (e *scaler) rebalance(g *group) {
-	e.kernel.Advance(func(now time.Time) {
-		g.again = false
-		if e.groups[g.Name] == g {
-			e.balance(g, now)
-		}
-	})
-}
-
-// begin begins a launch in the first zone that lets it, and gives the instance's id; empty where none does.
-func (e *scaler) begin(g *group, now time.Time, zones []string) (ec2 string) {
+// launch begins a launch in the first zone that lets it, and gives the instance's id; empty where none does.
+func (e *scaler) launch(g *group, now time.Time, zones []string) (ec2 string) {
 	g.Launches++
-	fault := e.fault(g)
-	plan, err := e.launchPlan(g, g.Template)
+	fault := e.launchFault(g)
+	plan, err := e.planLaunch(g, g.Template)
 	if err != nil {
 		fault = LaunchFault{Reason: err.Error()}
 	}
 	for _, zone := range zones {
 		if fault.Reason != "" && (fault.In == "" || fault.In == zone) {
-			e.tellActivity(g, activity{Zone: zone, Start: now, End: now, Status: activityFailed, Description: "Launching a new EC2 instance", Message: fault.Reason})
+			e.recordActivity(g, activity{Zone: zone, Start: now, End: now, Status: activityFailed, Description: "Launching a new EC2 instance", Message: fault.Reason})
 			if fault.In == "" {
 				return ""
 			}
@@ -225,15 +224,15 @@ func (e *scaler) begin(g *group, now time.Time, zones []string) (ec2 string) {
 		}
 		m := member{
 			EC2: "i-" + e.kernel.ID("launch", e.kernel.Next("Launches"))[:17], Zone: cmp.Or(fault.Zone, zone), Type: plan.machine.Type, Template: plan.template, Lifecycle: pending,
-			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.LaunchAfter + fault.Slow), Silent: fault.Silent, Sick: fault.Sick,
+			Protected: g.Protects, LaunchedAt: now, Until: now.Add(e.launchAfter + fault.Slow), Silent: fault.Silent, Sick: fault.Sick,
 			Late: fault.Late,
 		}
-		m.Activity = e.tellActivity(g, activity{
+		m.Activity = e.recordActivity(g, activity{
 			Zone: m.Zone, Start: now, Status: activityRuns, Description: "Launching a new EC2 instance: " + m.EC2,
 			Cause: fmt.Sprintf("The group has a desired capacity of %d.", g.Desired),
 		})
 		g.Members = append(g.Members, m)
-		e.kernel.After(m.Until.Sub(now), func() { e.arrive(g, m.EC2) })
+		e.kernel.After(m.Until.Sub(now), func() { e.finishLaunch(g, m.EC2) })
 		return m.EC2
 	}
 	return ""
@@ -248,11 +247,11 @@ func (g *group) member(ec2 string) *member {
 	return &g.Members[i]
 }
 
-// arrive ends a launch: the instance is in service, and registers, if its user data lets it.
-func (e *scaler) arrive(g *group, ec2 string) {
+// finishLaunch ends a launch: the instance is in service, and registers, if its user data lets it.
+func (e *scaler) finishLaunch(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.member(ec2)
-		if e.groups[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
+		if e.byName[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
 			return
 		}
 		m.Lifecycle = inService
@@ -260,107 +259,107 @@ func (e *scaler) arrive(g *group, ec2 string) {
 		switch {
 		case m.Silent:
 		case m.Late > 0:
-			e.kernel.After(m.Late, func() { e.boot(g, ec2) })
+			e.kernel.After(m.Late, func() { e.registerLate(g, ec2) })
 		default:
-			e.join(g, m, now)
+			e.register(g, m, now)
 		}
 		e.kernel.Save(g)
 		if g.Moving == ec2 {
-			e.balance(g, now)
+			e.reconcile(g, now)
 		}
 	})
 }
 
-// boot has a machine register that took long to, if the group still has it.
-func (e *scaler) boot(g *group, ec2 string) {
+// registerLate has a machine register that took long to, if the group still has it.
+func (e *scaler) registerLate(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		if m := g.member(ec2); e.groups[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
-			e.join(g, m, now)
+		if m := g.member(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
+			e.register(g, m, now)
 			e.kernel.Save(g)
 		}
 	})
 }
 
-// join has a machine register with its cluster. One whose cluster is not there, or whose user data its agent cannot read,
+// register has a machine register with its cluster. One whose cluster is not there, or whose user data its agent cannot read,
 // does not.
-func (e *scaler) join(g *group, m *member, now time.Time) {
-	plan, err := e.launchPlan(g, m.Template)
+func (e *scaler) register(g *group, m *member, now time.Time) {
+	plan, err := e.planLaunch(g, m.Template)
 	if err != nil || plan.broken {
 		return
 	}
-	id, err := e.Machines.Launch(plan.cluster, plan.machine, ec2.Launch{Zone: m.Zone, ID: m.EC2, Image: plan.image, At: now})
+	id, err := e.machines.Launch(plan.cluster, plan.machine, ec2.Launch{Zone: m.Zone, ID: m.EC2, Image: plan.image, At: now})
 	if err != nil {
 		return
 	}
 	m.Instance = id
 	if m.Sick {
-		e.Machines.DisconnectAgent(id, now)
+		e.machines.DisconnectAgent(id, now)
 	}
 }
 
-// leave begins the termination of a member; hooks hold it up.
-func (e *scaler) leave(g *group, m *member, now time.Time, cause string) {
-	e.tellActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone, Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
+// startTermination begins the termination of a member; hooks hold it up.
+func (e *scaler) startTermination(g *group, m *member, now time.Time, cause string) {
+	e.recordActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone, Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
 	if len(g.Hooks) == 0 || m.Lifecycle == pending {
 		g.ended(m.Activity, now)
-		e.end(m, now)
+		e.terminate(m, now)
 		return
 	}
 	m.Lifecycle, m.LeavingAt, m.Waits = terminatingWait, now, map[string]time.Time{}
 	for name, h := range g.Hooks {
 		m.Waits[name] = now.Add(h.Heartbeat)
-		e.kernel.After(h.Heartbeat, func() { e.overdue(g, m.EC2) })
+		e.kernel.After(h.Heartbeat, func() { e.expireHooks(g, m.EC2) })
 	}
 	e.emitTermination(g, m, now)
 }
 
-// end takes the machine away; whoever calls deletes the member.
-func (e *scaler) end(m *member, now time.Time) {
-	if e.Machines.IsRegistered(m.Instance) {
-		e.Machines.Terminate(m.Instance, now)
+// terminate takes the machine away; whoever calls deletes the member.
+func (e *scaler) terminate(m *member, now time.Time) {
+	if e.machines.IsRegistered(m.Instance) {
+		e.machines.Terminate(m.Instance, now)
 	}
 	m.Lifecycle = ""
 }
 
-// release lets a termination go on that a hook held up, if it was the last.
-func (e *scaler) release(m *member, hook string, now time.Time) {
+// releaseHook lets a termination go on that a hook held up, if it was the last.
+func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 	delete(m.Waits, hook)
 	if len(m.Waits) == 0 {
-		e.end(m, now)
+		e.terminate(m, now)
 	}
 }
 
-// overdue lets a termination go on whose heartbeats are over.
-func (e *scaler) overdue(g *group, ec2 string) {
+// expireHooks lets a termination go on whose heartbeats are over.
+func (e *scaler) expireHooks(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
 		m := g.member(ec2)
-		if e.groups[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
+		if e.byName[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
 			return
 		}
 		for hook, until := range m.Waits {
 			if !until.After(now) {
-				e.release(m, hook, now)
+				e.releaseHook(m, hook, now)
 			}
 		}
-		e.balance(g, now)
+		e.reconcile(g, now)
 	})
 }
 
-// resumeGroups goes on with what the groups were about when the file was closed.
-func (e *scaler) resumeGroups() {
-	now := e.kernel.Now()
-	for _, g := range e.groups {
+// resume goes on with what the groups were about when the file was closed.
+func (e *scaler) resume() {
+	now := e.kernel.Clock.Now()
+	for _, g := range e.byName {
 		for _, m := range g.Members {
 			if m.Lifecycle == pending {
-				e.kernel.After(max(0, m.Until.Sub(now)), func() { e.arrive(g, m.EC2) })
+				e.kernel.After(max(0, m.Until.Sub(now)), func() { e.finishLaunch(g, m.EC2) })
 			}
 			if m.Late > 0 && m.Lifecycle == inService && m.Instance == "" {
-				e.kernel.After(max(0, m.Until.Add(m.Late).Sub(now)), func() { e.boot(g, m.EC2) })
+				e.kernel.After(max(0, m.Until.Add(m.Late).Sub(now)), func() { e.registerLate(g, m.EC2) })
 			}
 			for _, until := range m.Waits {
-				e.kernel.After(max(0, until.Sub(now)), func() { e.overdue(g, m.EC2) })
+				e.kernel.After(max(0, until.Sub(now)), func() { e.expireHooks(g, m.EC2) })
 			}
 		}
-		e.lookAgain(g)
+		e.reconcileLater(g)
 	}
 }

@@ -28,7 +28,7 @@ type LaunchFault struct {
 // SetLaunchFaults has launches go wrong, for tests: f gets the group and the number of the launch, from 1. It must not call
 // the fleet; nil ends the faults. Where it says nothing the group's tags do.
 func (e *Groups) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
-	e.kernel.Lock(func() { e.scaler.faults = fault })
+	e.kernel.Lock(func() { e.faults = fault })
 }
 
 // The tags of a group that have its launches go wrong.
@@ -78,8 +78,8 @@ func checkFaultTag(key, value string) error {
 
 var failureCode = regexp.MustCompile(`^[A-Z][A-Za-z.]{2,63}$`)
 
-// fault is what goes wrong with the group's next launch.
-func (e *scaler) fault(g *group) (fault LaunchFault) {
+// launchFault is what goes wrong with the group's next launch.
+func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	if e.faults != nil {
 		fault = e.faults(g.Name, g.Launches)
 	}
@@ -96,7 +96,7 @@ func (e *scaler) fault(g *group) (fault LaunchFault) {
 	return fault
 }
 
-// launchPlan is what a launch template makes of a machine.
+// planLaunch is what a launch template makes of a machine.
 type launchPlan struct {
 	template, image string
 	cluster         string
@@ -104,10 +104,10 @@ type launchPlan struct {
 	broken          bool // its agent cannot read its configuration, and does not start
 }
 
-// launchPlan reads the launch template, ID:VERSION, for a group.
-func (e *scaler) launchPlan(g *group, template string) (p launchPlan, err error) {
+// planLaunch reads the launch template, ID:VERSION, for a group.
+func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error) {
 	id, version, _ := strings.Cut(template, ":")
-	t, data, err := e.Templates.Find(cluster.TemplateRef{ID: id, Version: version})
+	t, data, err := e.templates.Find(cluster.TemplateRef{ID: id, Version: version})
 	if err != nil {
 		return p, err
 	}
@@ -166,20 +166,20 @@ func (g *group) count() map[string]int {
 	return count
 }
 
-// byNeed are the group's zones, those with the fewest instances first.
-func (e *scaler) byNeed(g *group) []string {
+// zonesByNeed are the group's zones, those with the fewest instances first.
+func (e *scaler) zonesByNeed(g *group) []string {
 	count := g.count()
-	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account().Region))
+	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region))
 	slices.SortStableFunc(zones, func(a, b string) int { return count[a] - count[b] })
 	return zones
 }
 
-// victim is who goes where there are too many: unprotected, of the zone that has the most, of another launch template version
+// chooseVictim is who goes where there are too many: unprotected, of the zone that has the most, of another launch template version
 // than the group's now, the oldest; nil where all are protected (Auto Scaling, default termination policy).
-func (e *scaler) victim(g *group) (best *member) {
+func (e *scaler) chooseVictim(g *group) (best *member) {
 	count := g.count()
 	current := ""
-	if plan, err := e.launchPlan(g, g.Template); err == nil {
+	if plan, err := e.planLaunch(g, g.Template); err == nil {
 		current = plan.template
 	}
 	newer := func(m *member) int {
@@ -200,19 +200,19 @@ func (e *scaler) victim(g *group) (best *member) {
 	return best
 }
 
-// evenOut launches an instance in a zone that has two fewer than another; when it is in service, one too many goes (Auto
+// rebalanceZones launches an instance in a zone that has two fewer than another; when it is in service, one too many goes (Auto
 // Scaling, Availability Zone rebalancing). Where all of the fullest zone are protected it leaves them.
-func (e *scaler) evenOut(g *group, now time.Time, have int) {
+func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
 	if !g.Rebalances || g.Moving != "" || have != g.Desired || slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
 		return
 	}
-	zones, count := e.byNeed(g), g.count()
+	zones, count := e.zonesByNeed(g), g.count()
 	first, last := zones[0], zones[len(zones)-1]
-	goes := e.victim(g)
+	goes := e.chooseVictim(g)
 	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
 		return
 	}
-	if g.Moving = e.begin(g, now, zones[:1]); g.Moving == "" {
-		e.lookAgain(g)
+	if g.Moving = e.launch(g, now, zones[:1]); g.Moving == "" {
+		e.reconcileLater(g)
 	}
 }

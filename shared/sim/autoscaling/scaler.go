@@ -40,39 +40,43 @@ type Options struct {
 
 // scaler keeps every group at its desired capacity.
 type scaler struct {
-	Options
-	kernel *kernel.Kernel
-	groups map[string]*group // by name
-	faults func(group string, n int64) LaunchFault
+	kernel      *kernel.Kernel
+	machines    Machines
+	templates   *ec2.Templates
+	alarms      *cloudwatch.Service
+	eventSource string
+	launchAfter time.Duration
+	byName      map[string]*group // by name
+	faults      func(group string, n int64) LaunchFault
 }
 
 // Groups are the Auto Scaling groups.
-type Groups struct {
-	kernel *kernel.Kernel
-	scaler *scaler
-}
+type Groups struct{ *scaler }
 
 // New returns no groups yet.
 func New(k *kernel.Kernel, o Options) *Groups {
-	s := &scaler{Options: o, kernel: k, groups: map[string]*group{}}
+	s := &scaler{
+		kernel: k, machines: o.Machines, templates: o.Templates, alarms: o.Alarms, eventSource: o.EventSource, launchAfter: o.LaunchAfter,
+		byName: map[string]*group{},
+	}
 	o.Alarms.Observe(s.followMetric)
-	return &Groups{kernel: k, scaler: s}
+	return &Groups{s}
 }
 
 // Buckets implements [kernel.Tables].
 func (e *Groups) Buckets() []string { return []string{bucket} }
 
 // Load implements [kernel.Tables].
-func (e *Groups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.scaler.groups) }
+func (e *Groups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.byName) }
 
 // Resume implements [kernel.Tables].
-func (e *Groups) Resume(time.Time) { e.scaler.resumeGroups() }
+func (e *Groups) Resume(time.Time) { e.resume() }
 
 // MachineTerminated looks at the groups of a machine that has been terminated. It belongs in a step.
 func (e *Groups) MachineTerminated(ec2 string) {
-	for _, g := range e.scaler.groups {
+	for _, g := range e.byName {
 		if g.member(ec2) != nil {
-			e.scaler.lookAgain(g)
+			e.reconcileLater(g)
 		}
 	}
 }

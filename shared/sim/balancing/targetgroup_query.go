@@ -3,9 +3,7 @@ package balancing
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -41,40 +39,21 @@ type (
 
 // Query returns the operations of Elastic Load Balancing that are simulated.
 func (e *TargetGroups) Query() protocol.QueryService {
+	a := &groupAPI{e}
 	return protocol.QueryService{Namespace: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/", Actions: map[string]protocol.Action{
-		"CreateTargetGroup":    func(_ context.Context, form url.Values) (any, error) { return e.createTargetGroup(form) },
-		"DescribeTargetGroups": func(_ context.Context, form url.Values) (any, error) { return e.describeTargetGroups(form) },
-		"DeleteTargetGroup": func(_ context.Context, form url.Values) (any, error) {
-			return nil, e.DeleteTargetGroup(form.Get(groupARN))
-		},
-		"ModifyTargetGroupAttributes": func(_ context.Context, form url.Values) (any, error) {
-			return e.modifyTargetGroup(form.Get(groupARN), form)
-		},
-		"DescribeTargetGroupAttributes": func(ctx context.Context, form url.Values) (any, error) {
-			delay, err := e.DeregistrationDelay(ctx, form.Get(groupARN))
-			return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
-		},
-		"RegisterTargets": func(ctx context.Context, form url.Values) (any, error) {
-			targets, err := e.formTargets(form.Get(groupARN), form)
-			if err != nil {
-				return nil, err
-			}
-			return nil, e.RegisterTargets(ctx, form.Get(groupARN), targets)
-		},
-		"DeregisterTargets": func(ctx context.Context, form url.Values) (any, error) {
-			targets, err := e.formTargets(form.Get(groupARN), form)
-			if err != nil {
-				return nil, err
-			}
-			return nil, e.DeregisterTargets(ctx, form.Get(groupARN), targets)
-		},
-		"DescribeTargetHealth": func(_ context.Context, form url.Values) (any, error) {
-			return e.describeTargetHealth(form.Get(groupARN), form)
-		},
+		"CreateTargetGroup":             protocol.LenientOp(a.createTargetGroup),
+		"DescribeTargetGroups":          protocol.LenientOp(a.describeTargetGroups),
+		"DeleteTargetGroup":             protocol.LenientOp(a.deleteTargetGroup),
+		"ModifyTargetGroupAttributes":   protocol.LenientOp(a.modifyAttributes),
+		"DescribeTargetGroupAttributes": protocol.LenientOp(a.describeAttributes),
+		"RegisterTargets":               protocol.LenientOp(a.registerTargets),
+		"DeregisterTargets":             protocol.LenientOp(a.deregisterTargets),
+		"DescribeTargetHealth":          protocol.LenientOp(a.describeTargetHealth),
 	}}
 }
 
-const groupARN = "TargetGroupArn"
+// groupAPI answers calls of the Query protocol.
+type groupAPI struct{ groups *TargetGroups }
 
 const delayAttribute = "deregistration_delay.timeout_seconds"
 
@@ -82,104 +61,142 @@ func (g *targetGroup) xml() xmlGroup {
 	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
 }
 
-func (e *TargetGroups) createTargetGroup(form url.Values) (*xmlResult, error) {
-	port, _ := strconv.Atoi(form.Get("Port"))
-	var result xmlResult
-	err := e.kernel.Change(func(time.Time) error {
-		g, err := e.newTargetGroup(targetGroup{
-			Name: form.Get("Name"), Type: form.Get("TargetType"), Protocol: cmp.Or(form.Get("Protocol"), "HTTP"), VPC: form.Get("VpcId"),
-			Port: cmp.Or(port, 80), Delay: defaultDelay,
+func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
+	Name, TargetType, VpcId string
+	Protocol                string `default:"HTTP"`
+	Port                    int    `default:"80"`
+}) (any, error) {
+	var out xmlResult
+	err := a.groups.kernel.Change(func(time.Time) error {
+		g, err := a.groups.newTargetGroup(targetGroup{
+			Name: in.Name, Type: in.TargetType, Protocol: in.Protocol, VPC: in.VpcId, Port: in.Port, Delay: defaultDelay,
 		})
 		if err == nil {
-			result.Groups = []xmlGroup{g.xml()}
+			out.Groups = []xmlGroup{g.xml()}
 		}
 		return err
 	})
-	return &result, err
+	return &out, err
 }
 
-func (e *TargetGroups) describeTargetGroups(form url.Values) (*xmlResult, error) {
-	names, arns := protocol.Members(form, "Names", ""), protocol.Members(form, "TargetGroupArns", "")
-	var result xmlResult
-	err := e.kernel.View(func(time.Time) error {
-		for _, arn := range slices.Sorted(maps.Keys(e.rows)) {
-			g := e.rows[arn]
-			if len(names)+len(arns) == 0 || slices.Contains(names, g.Name) || slices.Contains(arns, arn) {
-				result.Groups = append(result.Groups, g.xml())
+func (a *groupAPI) describeTargetGroups(_ context.Context, in *struct{ Names, TargetGroupArns []string }) (any, error) {
+	var out xmlResult
+	all := len(in.Names)+len(in.TargetGroupArns) == 0
+	err := a.groups.kernel.View(func(time.Time) error {
+		for _, arn := range slices.Sorted(maps.Keys(a.groups.rows)) {
+			g := a.groups.rows[arn]
+			if all || slices.Contains(in.Names, g.Name) || slices.Contains(in.TargetGroupArns, arn) {
+				out.Groups = append(out.Groups, g.xml())
 			}
 		}
-		if len(result.Groups) < len(names)+len(arns) {
+		if len(out.Groups) < len(in.Names)+len(in.TargetGroupArns) {
 			return cluster.Errorf(cluster.CodeTargetGroupNotFound, "One or more target groups not found")
 		}
 		return nil
 	})
-	return &result, err
+	return &out, err
 }
 
-func (e *TargetGroups) modifyTargetGroup(arn string, form url.Values) (*xmlResult, error) {
-	keys, values := protocol.Members(form, "Attributes", ".Key"), protocol.Members(form, "Attributes", ".Value")
-	var result xmlResult
-	err := e.kernel.Change(func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+type groupInput struct{ TargetGroupArn string }
+
+func (a *groupAPI) deleteTargetGroup(_ context.Context, in *groupInput) (any, error) {
+	return nil, a.groups.DeleteTargetGroup(in.TargetGroupArn)
+}
+
+func (a *groupAPI) modifyAttributes(_ context.Context, in *struct {
+	TargetGroupArn string
+	Attributes     []xmlAttribute
+}) (any, error) {
+	var out xmlResult
+	err := a.groups.kernel.Change(func(now time.Time) error {
+		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
-		for n, key := range keys {
-			seconds, err := strconv.ParseUint(values[min(n, len(values)-1)], 10, 16)
+		for _, attribute := range in.Attributes {
+			seconds, err := strconv.ParseUint(attribute.Value, 10, 16)
 			delay := time.Duration(seconds) * time.Second
-			if key != delayAttribute || err != nil || delay > maxDelay {
-				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time", key)
+			if attribute.Key != delayAttribute || err != nil || delay > maxDelay {
+				return cluster.Errorf("ValidationError", "the attribute %.64q is not known here, or its value no time", attribute.Key)
 			}
 			g.Delay = delay
-			result.Attributes = append(result.Attributes, xmlAttribute{key, values[n]})
 		}
-		e.kernel.Save(g)
+		out.Attributes = in.Attributes
+		a.groups.kernel.Save(g)
 		return nil
 	})
-	return &result, err
+	return &out, err
 }
 
-// formTargets are the targets that a form names; the group's own port where it names none.
-func (e *TargetGroups) formTargets(arn string, form url.Values) (targets []cluster.Address, err error) {
-	err = e.kernel.View(func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+func (a *groupAPI) describeAttributes(ctx context.Context, in *groupInput) (any, error) {
+	delay, err := a.groups.DeregistrationDelay(ctx, in.TargetGroupArn)
+	return &xmlResult{Attributes: []xmlAttribute{{delayAttribute, strconv.Itoa(int(delay / time.Second))}}}, err
+}
+
+type targetsInput struct {
+	TargetGroupArn string
+	Targets        []struct {
+		Id   string
+		Port int
+	}
+}
+
+// addresses are the targets named, at the group's own port where none is named.
+func (a *groupAPI) addresses(in *targetsInput) (targets []cluster.Address, err error) {
+	err = a.groups.kernel.View(func(now time.Time) error {
+		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
-		for n, host := range protocol.Members(form, "Targets", ".Id") {
-			port, _ := strconv.Atoi(form.Get(fmt.Sprintf("Targets.member.%d.Port", n+1)))
-			targets = append(targets, cluster.Address{Host: host, Port: cmp.Or(port, g.Port)})
+		for _, t := range in.Targets {
+			targets = append(targets, cluster.Address{Host: t.Id, Port: cmp.Or(t.Port, g.Port)})
 		}
 		return nil
 	})
 	return targets, err
 }
 
-func (e *TargetGroups) describeTargetHealth(arn string, form url.Values) (*xmlResult, error) {
-	asked, err := e.formTargets(arn, form)
+func (a *groupAPI) registerTargets(ctx context.Context, in *targetsInput) (any, error) {
+	targets, err := a.addresses(in)
 	if err != nil {
 		return nil, err
 	}
-	var result xmlResult
-	err = e.kernel.CallView("DescribeTargetHealth", arn, func(now time.Time) error {
-		g, err := e.targetGroup(arn, now)
+	return nil, a.groups.RegisterTargets(ctx, in.TargetGroupArn, targets)
+}
+
+func (a *groupAPI) deregisterTargets(ctx context.Context, in *targetsInput) (any, error) {
+	targets, err := a.addresses(in)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.groups.DeregisterTargets(ctx, in.TargetGroupArn, targets)
+}
+
+func (a *groupAPI) describeTargetHealth(_ context.Context, in *targetsInput) (any, error) {
+	asked, err := a.addresses(in)
+	if err != nil {
+		return nil, err
+	}
+	var out xmlResult
+	err = a.groups.kernel.CallView("DescribeTargetHealth", in.TargetGroupArn, func(now time.Time) error {
+		g, err := a.groups.targetGroup(in.TargetGroupArn, now)
 		if err != nil {
 			return err
 		}
 		add := func(a cluster.Address, s targetState) {
-			result.Health = append(result.Health, xmlTarget{a.Host, a.Port, s.state, s.reason, s.description})
+			out.Health = append(out.Health, xmlTarget{a.Host, a.Port, s.state, s.reason, s.description})
 		}
 		for k := range g.Targets {
 			if t := &g.Targets[k]; len(asked) == 0 || slices.Contains(asked, t.Address) {
-				add(t.Address, e.targetState(t, now))
+				add(t.Address, a.groups.targetState(t, now))
 			}
 		}
-		for _, a := range asked {
-			if !slices.ContainsFunc(g.Targets, func(t target) bool { return t.Address == a }) {
-				add(a, targetState{"unused", "Target.NotRegistered", "Target is not registered to the target group"})
+		for _, address := range asked {
+			if !slices.ContainsFunc(g.Targets, func(t target) bool { return t.Address == address }) {
+				add(address, targetState{"unused", "Target.NotRegistered", "Target is not registered to the target group"})
 			}
 		}
 		return nil
 	})
-	return &result, err
+	return &out, err
 }

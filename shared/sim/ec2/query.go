@@ -6,27 +6,33 @@ import (
 	"encoding/xml"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/sim/kernel"
 	"berth/shared/sim/protocol"
 )
 
 // Query returns the operations of EC2 that are simulated.
 func (e *Templates) Query() protocol.QueryService {
+	a := &api{e.kernel, e}
 	return protocol.QueryService{Namespace: "http://ec2.amazonaws.com/doc/2016-11-15/", Plain: true, Actions: map[string]protocol.Action{
-		"CreateLaunchTemplate":           e.createLaunchTemplate,
-		"CreateLaunchTemplateVersion":    e.createLaunchTemplateVersion,
-		"DeleteLaunchTemplate":           e.deleteLaunchTemplate,
-		"DescribeImages":                 describeImages,
-		"DescribeLaunchTemplateVersions": e.describeLaunchTemplateVersions,
-		"DescribeLaunchTemplates":        e.describeLaunchTemplates,
-		"ModifyLaunchTemplate":           e.modifyLaunchTemplate,
+		"CreateLaunchTemplate":           protocol.Op(a.createLaunchTemplate),
+		"CreateLaunchTemplateVersion":    protocol.Op(a.createLaunchTemplateVersion),
+		"DeleteLaunchTemplate":           protocol.Op(a.deleteLaunchTemplate),
+		"DescribeImages":                 protocol.Op(describeImages),
+		"DescribeLaunchTemplateVersions": protocol.Op(a.describeLaunchTemplateVersions),
+		"DescribeLaunchTemplates":        protocol.Op(a.describeLaunchTemplates),
+		"ModifyLaunchTemplate":           protocol.Op(a.modifyLaunchTemplate),
 	}}
+}
+
+// api answers calls of the Query protocol.
+type api struct {
+	kernel    *kernel.Kernel
+	templates *Templates
 }
 
 type (
@@ -107,67 +113,10 @@ func element(e *xml.Encoder, start xml.StartElement, inside func() error) error 
 	return e.EncodeToken(start.End())
 }
 
-// formData are the members of a form below PREFIX: PREFIX.Name, PREFIX.List.1, PREFIX.List.1.Name and so on.
-func formData(form url.Values, prefix string) (Data, error) {
-	root := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(form)) {
-		path, ok := strings.CutPrefix(key, prefix+".")
-		if !ok {
-			continue
-		}
-		at, parts := root, strings.Split(path, ".")
-		for _, part := range parts[:len(parts)-1] {
-			below, ok := at[part].(map[string]any)
-			if !ok {
-				if at[part] != nil {
-					return nil, cluster.Errorf("InvalidParameterCombination", "%.128s is a value and a structure", key)
-				}
-				below = map[string]any{}
-				at[part] = below
-			}
-			at = below
-		}
-		if last := parts[len(parts)-1]; last == "" || at[last] != nil {
-			return nil, cluster.Errorf("InvalidParameterCombination", "%.128s is a value and a structure", key)
-		}
-		at[parts[len(parts)-1]] = form.Get(key)
-	}
-	for name, v := range root {
-		root[name] = lists(v)
-	}
-	d := Data(root)
+// readData reads launch template data, and refuses those that EC2 does.
+func readData(tree protocol.Tree) (Data, error) {
+	d := Data(tree)
 	return d, d.check()
-}
-
-// lists has the structures whose members are 1, 2, 3 ... be lists.
-func lists(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v
-	}
-	for name, below := range m {
-		m[name] = lists(below)
-	}
-	var list []any
-	for n := 1; m[strconv.Itoa(n)] != nil; n++ {
-		list = append(list, m[strconv.Itoa(n)])
-	}
-	if len(list) < len(m) {
-		return m
-	}
-	return list
-}
-
-// flat are the values PREFIX.N of a form, in order.
-func flat(form url.Values, prefix string) (values []string) {
-	for n := 1; form.Has(fmt.Sprint(prefix, ".", n)); n++ {
-		values = append(values, form.Get(fmt.Sprint(prefix, ".", n)))
-	}
-	return values
-}
-
-func refOf(form url.Values) cluster.TemplateRef {
-	return cluster.TemplateRef{ID: form.Get("LaunchTemplateId"), Name: form.Get("LaunchTemplateName")}
 }
 
 func (t *launchTemplate) describe() xmlLaunchTemplate {
@@ -193,11 +142,15 @@ type xmlTemplateAnswer struct {
 	Version  *xmlTemplateVersion `xml:"launchTemplateVersion"`
 }
 
-func (e *Templates) createLaunchTemplate(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateName", "LaunchTemplateData", "VersionDescription", "ClientToken", "TagSpecification"); err != nil {
-		return nil, err
+func (a *api) createLaunchTemplate(_ context.Context, in *struct {
+	LaunchTemplateName, VersionDescription, ClientToken string
+	LaunchTemplateData                                  protocol.Tree
+	TagSpecification                                    []struct {
+		ResourceType string
+		Tag          []struct{ Key, Value string }
 	}
-	d, err := formData(form, "LaunchTemplateData")
+}) (any, error) {
+	d, err := readData(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
@@ -205,16 +158,17 @@ func (e *Templates) createLaunchTemplate(_ context.Context, form url.Values) (an
 		return nil, cluster.Errorf("MissingParameter", "The request must contain the parameter LaunchTemplateData")
 	}
 	tags := map[string]string{}
-	for n := 1; form.Has(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", n)); n++ {
-		at := fmt.Sprintf("TagSpecification.1.Tag.%d.", n)
-		tags[form.Get(at+"Key")] = form.Get(at + "Value")
+	for _, specification := range in.TagSpecification[:min(1, len(in.TagSpecification))] {
+		for _, t := range specification.Tag {
+			tags[t.Key] = t.Value
+		}
 	}
 	var out xmlTemplateAnswer
-	err = e.kernel.Change(func(now time.Time) error {
-		if err := e.newTemplateName(form.Get("LaunchTemplateName")); err != nil {
+	err = a.kernel.Change(func(now time.Time) error {
+		if err := a.templates.checkNewName(in.LaunchTemplateName); err != nil {
 			return err
 		}
-		t := e.addTemplate(form.Get("LaunchTemplateName"), templateVersion{Description: form.Get("VersionDescription"), Data: d}, now)
+		t := a.templates.addTemplate(in.LaunchTemplateName, templateVersion{Description: in.VersionDescription, Data: d}, now)
 		t.Tags = tags
 		out.Template = new(t.describe())
 		return nil
@@ -222,25 +176,25 @@ func (e *Templates) createLaunchTemplate(_ context.Context, form url.Values) (an
 	return out, err
 }
 
-func (e *Templates) createLaunchTemplateVersion(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateId", "LaunchTemplateName", "LaunchTemplateData", "SourceVersion", "VersionDescription", "ClientToken"); err != nil {
-		return nil, err
-	}
-	d, err := formData(form, "LaunchTemplateData")
+func (a *api) createLaunchTemplateVersion(_ context.Context, in *struct {
+	LaunchTemplateId, LaunchTemplateName, SourceVersion, VersionDescription, ClientToken string
+	LaunchTemplateData                                                                   protocol.Tree
+}) (any, error) {
+	d, err := readData(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
-	ref := refOf(form)
+	ref := cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName}
 	var out xmlTemplateAnswer
-	err = e.kernel.Call("CreateLaunchTemplateVersion", ref.ID+ref.Name, func(now time.Time) error {
-		if source := form.Get("SourceVersion"); source != "" {
-			from, n, err := e.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: source})
+	err = a.kernel.Call("CreateLaunchTemplateVersion", ref.ID+ref.Name, func(now time.Time) error {
+		if in.SourceVersion != "" {
+			source, n, err := a.templates.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: in.SourceVersion})
 			if err != nil {
 				return err
 			}
-			d = from.Versions[n-1].Data.with(d)
+			d = source.Versions[n-1].Data.with(d)
 		}
-		t, err := e.addVersion(ref, templateVersion{Description: form.Get("VersionDescription"), Data: d}, now)
+		t, err := a.templates.addVersion(ref, templateVersion{Description: in.VersionDescription, Data: d}, now)
 		if err == nil {
 			out.Version = new(t.describeVersion(int64(len(t.Versions))))
 		}
@@ -249,18 +203,15 @@ func (e *Templates) createLaunchTemplateVersion(_ context.Context, form url.Valu
 	return out, err
 }
 
-func (e *Templates) modifyLaunchTemplate(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateId", "LaunchTemplateName", "SetDefaultVersion", "ClientToken"); err != nil {
-		return nil, err
-	}
+func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
+	LaunchTemplateId, LaunchTemplateName, SetDefaultVersion, ClientToken string
+}) (any, error) {
 	var out xmlTemplateAnswer
-	err := e.kernel.Change(func(time.Time) error {
-		ref := refOf(form)
-		ref.Version = form.Get("SetDefaultVersion")
-		t, n, err := e.templateAt(ref)
+	err := a.kernel.Change(func(time.Time) error {
+		t, n, err := a.templates.templateAt(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
 		if err == nil {
 			t.Default = n
-			e.kernel.Save(t)
+			a.kernel.Save(t)
 			out.Template = new(t.describe())
 		}
 		return err
@@ -268,16 +219,13 @@ func (e *Templates) modifyLaunchTemplate(_ context.Context, form url.Values) (an
 	return out, err
 }
 
-func (e *Templates) deleteLaunchTemplate(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateId", "LaunchTemplateName"); err != nil {
-		return nil, err
-	}
+func (a *api) deleteLaunchTemplate(_ context.Context, in *struct{ LaunchTemplateId, LaunchTemplateName string }) (any, error) {
 	var out xmlTemplateAnswer
-	err := e.kernel.Change(func(time.Time) error {
-		t, err := e.template(refOf(form))
+	err := a.kernel.Change(func(time.Time) error {
+		t, err := a.templates.template(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
 		if err == nil {
-			delete(e.rows, t.ID)
-			e.kernel.Delete(t)
+			delete(a.templates.rows, t.ID)
+			a.kernel.Delete(t)
 			out.Template = new(t.describe())
 		}
 		return err
@@ -285,32 +233,29 @@ func (e *Templates) deleteLaunchTemplate(_ context.Context, form url.Values) (an
 	return out, err
 }
 
-func (e *Templates) describeLaunchTemplates(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateId", "LaunchTemplateName", "MaxResults", "NextToken"); err != nil {
-		return nil, err
+func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
+	LaunchTemplateId, LaunchTemplateName []string
+	MaxResults                           int `default:"200"`
+	NextToken                            string
+}) (any, error) {
+	var refs []cluster.TemplateRef
+	for _, id := range in.LaunchTemplateId {
+		refs = append(refs, cluster.TemplateRef{ID: id})
 	}
-	size := 200
-	if err := protocol.Whole(form, "MaxResults", &size); err != nil {
-		return nil, err
+	for _, name := range in.LaunchTemplateName {
+		refs = append(refs, cluster.TemplateRef{Name: name})
 	}
 	var all []xmlLaunchTemplate
-	err := e.kernel.View(func(time.Time) error {
-		for _, id := range flat(form, "LaunchTemplateId") {
-			t, err := e.template(cluster.TemplateRef{ID: id})
+	err := a.kernel.View(func(time.Time) error {
+		for _, ref := range refs {
+			t, err := a.templates.template(ref)
 			if err != nil {
 				return err
 			}
 			all = append(all, t.describe())
 		}
-		for _, name := range flat(form, "LaunchTemplateName") {
-			t, err := e.template(cluster.TemplateRef{Name: name})
-			if err != nil {
-				return err
-			}
-			all = append(all, t.describe())
-		}
-		if !form.Has("LaunchTemplateId.1") && !form.Has("LaunchTemplateName.1") {
-			for _, t := range e.rows {
+		if len(refs) == 0 {
+			for _, t := range a.templates.rows {
 				all = append(all, t.describe())
 			}
 		}
@@ -324,31 +269,30 @@ func (e *Templates) describeLaunchTemplates(_ context.Context, form url.Values) 
 		Templates []xmlLaunchTemplate `xml:"launchTemplates>item"`
 		Next      string              `xml:"nextToken,omitempty"`
 	}
-	out.Templates, out.Next, err = protocol.PageOf(all, form.Get("NextToken"), size, 200)
+	out.Templates, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxResults, 200)
 	return out, err
 }
 
-func (e *Templates) describeLaunchTemplateVersions(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "LaunchTemplateId", "LaunchTemplateName", "LaunchTemplateVersion", "MaxResults", "NextToken"); err != nil {
-		return nil, err
-	}
-	ref, size := refOf(form), 200
-	if err := protocol.Whole(form, "MaxResults", &size); err != nil {
-		return nil, err
-	}
+func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
+	LaunchTemplateId, LaunchTemplateName string
+	LaunchTemplateVersion                []string
+	MaxResults                           int `default:"200"`
+	NextToken                            string
+}) (any, error) {
+	ref := cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName}
 	var all []xmlTemplateVersion
-	err := e.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
-		for _, version := range flat(form, "LaunchTemplateVersion") {
-			t, n, err := e.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: version})
+	err := a.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
+		for _, version := range in.LaunchTemplateVersion {
+			t, n, err := a.templates.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: version})
 			if err != nil {
 				return err
 			}
 			all = append(all, t.describeVersion(n))
 		}
-		if form.Has("LaunchTemplateVersion.1") {
+		if len(in.LaunchTemplateVersion) > 0 {
 			return nil
 		}
-		t, err := e.template(ref)
+		t, err := a.templates.template(ref)
 		if err != nil {
 			return err
 		}
@@ -364,7 +308,7 @@ func (e *Templates) describeLaunchTemplateVersions(_ context.Context, form url.V
 		Versions []xmlTemplateVersion `xml:"launchTemplateVersionSet>item"`
 		Next     string               `xml:"nextToken,omitempty"`
 	}
-	out.Versions, out.Next, err = protocol.PageOf(all, form.Get("NextToken"), size, 200)
+	out.Versions, out.Next, err = protocol.PageOf(all, in.NextToken, in.MaxResults, 200)
 	return out, err
 }
 
@@ -376,10 +320,14 @@ var images = map[string]string{
 	"berth-ecs-1": DefaultImage, "berth-ecs-2": "ami-0be47000000000002", "berth-ecs-3": "ami-0be47000000000003",
 }
 
-func describeImages(_ context.Context, form url.Values) (any, error) {
-	if err := protocol.Only(form, "ImageId", "Owner", "Filter", "MaxResults", "NextToken"); err != nil {
-		return nil, err
+func describeImages(_ context.Context, in *struct {
+	ImageId, Owner []string
+	Filter         []struct {
+		Name  string
+		Value []string
 	}
+	MaxResults, NextToken string
+}) (any, error) {
 	type image struct {
 		ID    string `xml:"imageId"`
 		Name  string `xml:"name"`
@@ -388,12 +336,15 @@ func describeImages(_ context.Context, form url.Values) (any, error) {
 	var out struct {
 		Images []image `xml:"imagesSet>item"`
 	}
-	ids, names := flat(form, "ImageId"), flat(form, "Filter.1.Value")
-	if filter := form.Get("Filter.1.Name"); form.Has("Filter.2.Name") || filter != "" && filter != "name" {
-		return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet knows images by the filter name alone")
+	var names []string
+	for n, filter := range in.Filter {
+		if n > 0 || filter.Name != "name" {
+			return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet knows images by the filter name alone")
+		}
+		names = filter.Value
 	}
 	for _, name := range slices.Sorted(maps.Keys(images)) {
-		if (len(ids) == 0 || slices.Contains(ids, images[name])) && (len(names) == 0 || slices.Contains(names, name)) {
+		if (len(in.ImageId) == 0 || slices.Contains(in.ImageId, images[name])) && (len(names) == 0 || slices.Contains(names, name)) {
 			out.Images = append(out.Images, image{images[name], name, "available"})
 		}
 	}

@@ -86,7 +86,7 @@ func (t *launchTemplate) version(n int64) *cluster.LaunchTemplate {
 // AddTemplate makes a launch template with one version, and returns its id.
 func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
-		if err := e.newTemplateName(name); err != nil {
+		if err := e.checkNewName(name); err != nil {
 			return err
 		}
 		id = e.Add(name, image, now).ID
@@ -95,8 +95,8 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 	return id, err
 }
 
-// newTemplateName refuses a name that a template has already, or none can have.
-func (e *Templates) newTemplateName(name string) error {
+// checkNewName refuses a name that a template has already, or none can have.
+func (e *Templates) checkNewName(name string) error {
 	if len(name) < 3 || len(name) > 128 {
 		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name has 3 to 128 characters.")
 	}

@@ -74,7 +74,7 @@ func (e *agents) plan(t *task) plan {
 		})
 	}
 	p.fromEnvironment(t)
-	random := rand.New(rand.NewPCG(e.kernel.Seed(), uint64(t.Seq)))
+	random := rand.New(rand.NewPCG(e.kernel.Seed, uint64(t.Seq)))
 	spread := random.Float64()
 	if p.Latency <= 0 {
 		p.Latency = e.options.MinStart + time.Duration(spread*float64(e.options.MaxStart-e.options.MinStart))

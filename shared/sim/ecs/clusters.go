@@ -86,7 +86,7 @@ func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) 
 			return nil
 		}
 		c := newCluster(types.Cluster{
-			ClusterArn: new(e.kernel.Account().ARN("cluster", name)), ClusterName: &name, Status: new("ACTIVE"),
+			ClusterArn: new(e.kernel.Account.ARN("cluster", name)), ClusterName: &name, Status: new("ACTIVE"),
 			Settings: in.Settings, Configuration: in.Configuration, CapacityProviders: in.CapacityProviders,
 			DefaultCapacityProviderStrategy: in.DefaultCapacityProviderStrategy,
 			ServiceConnectDefaults:          serviceConnect(in.ServiceConnectDefaults), Tags: in.Tags,
@@ -120,7 +120,7 @@ func (e *Clusters) DescribeClusters(_ context.Context, in *ecs.DescribeClustersI
 		for _, name := range names {
 			c := e.clusters[clusterName(name)]
 			if c == nil {
-				out.Failures = append(out.Failures, missing(e.kernel.Account().ARN("cluster", clusterName(name))))
+				out.Failures = append(out.Failures, missing(e.kernel.Account.ARN("cluster", clusterName(name))))
 				continue
 			}
 			out.Clusters = append(out.Clusters, c.describe(in.Include))

@@ -90,7 +90,7 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 		EphemeralStorage: in.EphemeralStorage, EnableFaultInjection: in.EnableFaultInjection,
 		Compatibilities: []types.Compatibility{types.CompatibilityExternal, types.CompatibilityEc2},
 		Status:          types.TaskDefinitionStatusActive, RegisteredAt: &now,
-		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account().ID + ":root"),
+		RegisteredBy: new("arn:aws:iam::" + e.kernel.Account.ID + ":root"),
 	}}
 	d.Def.RequiresAttributes = requiredAttributes(&d.Def)
 	return d, nil

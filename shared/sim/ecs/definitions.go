@@ -34,7 +34,7 @@ func (e *Definitions) RegisterTaskDefinition(
 		}
 		fam.latest++
 		d.Def.Revision = int32(fam.latest)
-		d.Def.TaskDefinitionArn = new(e.kernel.Account().ARN("task-definition", d.name()))
+		d.Def.TaskDefinitionArn = new(e.kernel.Account.ARN("task-definition", d.name()))
 		fam.revisions = append(fam.revisions, d)
 		e.kernel.Save(fam)
 		e.kernel.Save(d)

@@ -56,7 +56,7 @@ func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.Start
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
 		}, now)
 		for _, t := range tasks {
-			d := t.describe(e.kernel.Account())
+			d := t.describe(e.kernel.Account)
 			d.Tags = t.Tags
 			out.Tasks = append(out.Tasks, d)
 		}
@@ -76,7 +76,7 @@ func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTas
 		}
 		t, err := e.agents.stop(c, value(in.Task), value(in.Reason), now)
 		if err == nil {
-			out.Task = new(t.describe(e.kernel.Account()))
+			out.Task = new(t.describe(e.kernel.Account))
 		}
 		return err
 	})
@@ -101,7 +101,7 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 		var arns []string
 		for _, t := range tasks {
 			if listed(t, in) {
-				arns = append(arns, e.kernel.Account().ARN("task", t.Cluster, t.ID))
+				arns = append(arns, e.kernel.Account.ARN("task", t.Cluster, t.ID))
 			}
 		}
 		slices.Sort(arns)
@@ -132,10 +132,10 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 		for _, id := range in.Tasks {
 			t := e.agents.tasks[cluster.LastPart(id)]
 			if t == nil || t.on.in != c {
-				out.Failures = append(out.Failures, missing(e.kernel.Account().ARN("task", c.name(), cluster.LastPart(id))))
+				out.Failures = append(out.Failures, missing(e.kernel.Account.ARN("task", c.name(), cluster.LastPart(id))))
 				continue
 			}
-			d := t.describe(e.kernel.Account())
+			d := t.describe(e.kernel.Account)
 			if slices.Contains(in.Include, types.TaskFieldTags) {
 				d.Tags = t.Tags
 			}

@@ -11,7 +11,7 @@ import (
 
 // emitTask reports a task as it is now.
 func (e *tables) emitTask(t *task, now time.Time) {
-	d := t.describe(e.kernel.Account())
+	d := t.describe(e.kernel.Account)
 	e.emit("ECS Task State Change", *d.TaskArn, t.Version, now, appendValue(nil, reflect.ValueOf(d)))
 }
 

@@ -66,7 +66,7 @@ func (e *tables) newInstance(c *ecsCluster, now time.Time) *instance {
 
 // register makes the instance findable, all of it free.
 func (e *tables) register(i *instance) {
-	i.arn = e.kernel.Account().ARN("container-instance", i.Cluster, i.ID)
+	i.arn = e.kernel.Account.ARN("container-instance", i.Cluster, i.ID)
 	i.freeCPU, i.freeMemory = i.CPU, i.Memory
 	i.gpuInUse = make([]bool, len(i.GPUs))
 	i.ports = map[cluster.Port]bool{}

@@ -26,7 +26,7 @@ func (e *tables) instanceIn(c *ecsCluster, idOrARN string) *instance {
 }
 
 func (e *tables) instanceARN(c *ecsCluster, idOrARN string) string {
-	return e.kernel.Account().ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
+	return e.kernel.Account.ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
 }
 
 // ListContainerInstances lists instances of one status, or all that are not INACTIVE.

@@ -35,7 +35,7 @@ func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids [
 	if _, _, _, err := m.Size(); err != nil {
 		return nil, err
 	}
-	zones := m.ZonesIn(e.kernel.Account().Region)
+	zones := m.ZonesIn(e.kernel.Account.Region)
 	err = e.kernel.Change(func(now time.Time) error {
 		c, err := e.agents.cluster(clusterName)
 		if err != nil {

@@ -39,7 +39,7 @@ func (e *Instances) RegisterContainerInstance(
 			return err
 		}
 		machine, zone := attributes[cluster.AttributeInstanceType], attributes[cluster.AttributeZone]
-		i.Zone = cmp.Or(zone, i.Zone, e.kernel.Account().Region+"a")
+		i.Zone = cmp.Or(zone, i.Zone, e.kernel.Account.Region+"a")
 		i.CPU, i.Memory, i.GPUs, i.Metrics, i.ENIs = size.CPU, size.Memory, size.GPUs, size.Metrics, size.ENIs
 		i.Attributes = builtIn(i.Zone, cmp.Or(machine, "m5.large"), "")
 		for _, name := range slices.Sorted(maps.Keys(attributes)) {

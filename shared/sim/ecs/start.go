@@ -34,7 +34,7 @@ func (e *agents) start(r startRequest, now time.Time) ([]*task, []types.Failure,
 	cpu, memory, gpus := d.size(&r.overrides)
 	for _, id := range r.instances {
 		i := e.instanceIn(c, id)
-		need := taskRecord{CPU: cpu, Memory: memory, Ports: d.ports(), ENI: r.network != nil}
+		need := taskSpec{CPU: cpu, Memory: memory, Ports: d.ports(), ENI: r.network != nil}
 		if reason := refusal(i, d, &need, gpus); reason != "" {
 			arn := e.instanceARN(c, id)
 			failures = append(failures, types.Failure{Arn: &arn, Reason: &reason})
@@ -106,7 +106,7 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 
 // refusal is why the instance cannot take the task, in the words of ECS's failures, or empty; then need says which
 // GPUs it gets.
-func refusal(i *instance, d *definition, need *taskRecord, gpus int) string {
+func refusal(i *instance, d *definition, need *taskSpec, gpus int) string {
 	switch {
 	case i == nil:
 		return "MISSING"
@@ -145,9 +145,9 @@ func refusal(i *instance, d *definition, need *taskRecord, gpus int) string {
 }
 
 // place makes the task and has the agent start it.
-func (e *agents) place(i *instance, d *definition, r *startRequest, need taskRecord, now time.Time) *task {
+func (e *agents) place(i *instance, d *definition, r *startRequest, need taskSpec, now time.Time) *task {
 	n := e.kernel.Next("Tasks")
-	t := &task{taskRecord: need}
+	t := &task{taskSpec: need}
 	t.Seq, t.ID = n, e.kernel.ID("task", n)
 	t.Cluster, t.Instance, t.Definition = i.Cluster, i.ID, d.name()
 	t.StartedBy, t.Group, t.Overrides, t.Tags = r.startedBy, r.group, r.overrides, r.tags

@@ -34,7 +34,9 @@ func (d *definition) Row() (string, string, any) {
 	return bucketDefinitions, fmt.Sprintf("%s:%09d", *d.Def.Family, d.Def.Revision), d
 }
 func (i *instance) Row() (string, string, any) { return bucketInstances, i.ID, i.instanceRecord }
-func (t *task) Row() (string, string, any)     { return bucketTasks, t.ID, t.taskRecord }
+func (t *task) Row() (string, string, any) {
+	return bucketTasks, t.ID, taskRecord{t.taskSpec, t.reportedTask, t.actualTask}
+}
 
 const (
 	bucketClusters    = "clusters"
@@ -116,7 +118,7 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 		if i == nil || d == nil {
 			return fmt.Errorf("its instance %s or its task definition %s is missing", r.Instance, r.Definition)
 		}
-		all = append(all, &task{taskRecord: r, on: i, def: d})
+		all = append(all, &task{taskSpec: r.taskSpec, reportedTask: r.reportedTask, actualTask: r.actualTask, on: i, def: d})
 		return nil
 	})
 	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(a.Seq, b.Seq) })

@@ -13,18 +13,29 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// taskRecord is what is stored of a task: what ECS knows, and what the agent knows and does.
+// taskRecord is what is stored of a task.
 type taskRecord struct {
-	Seq                       int64
-	Cluster, ID, Instance     string
-	Definition                string // family:revision
-	StartedBy, Group          string
-	Overrides                 types.TaskOverride
-	Tags                      []types.Tag
-	CPU, Memory               int64 // CPU units, MiB
-	Ports                     []cluster.Port
-	GPUs                      []int // positions of devices
-	ENI                       bool  `json:",omitempty"` // has a network interface of its own
+	taskSpec
+	reportedTask
+	actualTask
+}
+
+// taskSpec is what a task was started as.
+type taskSpec struct {
+	Seq                   int64
+	Cluster, ID, Instance string
+	Definition            string // family:revision
+	StartedBy, Group      string
+	Overrides             types.TaskOverride
+	Tags                  []types.Tag
+	CPU, Memory           int64 // CPU units, MiB
+	Ports                 []cluster.Port
+	GPUs                  []int // positions of devices
+	ENI                   bool  `json:",omitempty"` // has a network interface of its own
+}
+
+// reportedTask is what ECS knows of a task: what its agent reported.
+type reportedTask struct {
 	Last, Desired             cluster.TaskStatus
 	Version                   int64
 	Health                    string
@@ -32,7 +43,10 @@ type taskRecord struct {
 	Stopping, Ended, Reported time.Time // Reported is when ECS learnt that it has stopped
 	StopCode, Reason          string
 	ExitCode                  *int
+}
 
+// actualTask is what a task does on its machine.
+type actualTask struct {
 	Plan       plan
 	Phase      phase
 	Ran        time.Time // when it became RUNNING on its machine
@@ -46,10 +60,12 @@ type taskRecord struct {
 }
 
 type task struct {
-	taskRecord
+	taskSpec
+	reportedTask
+	actualTask
 	on    *instance
 	def   *definition
-	epoch int // tells the timer that counts from those that no longer do
+	epoch int // the number of the timer in force
 }
 
 // size is what ECS accounts for a task: its own CPU and memory or else the sum of its containers', of memory the

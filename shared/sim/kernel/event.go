@@ -22,14 +22,14 @@ type Event struct {
 // Emit queues an event, which goes out after the step. It belongs in a step.
 // The event's id is the same for the same change of the same resource, and different for any other.
 func (k *Kernel) Emit(e Event, detail []byte) {
-	id := cluster.Digest(strconv.FormatUint(k.options.Seed, 10), e.ARN, strconv.FormatInt(e.Version, 10), e.At.Format(EventTime))
+	id := cluster.Digest(strconv.FormatUint(k.Seed, 10), e.ARN, strconv.FormatInt(e.Version, 10), e.At.Format(EventTime))
 	b := append(make([]byte, 0, len(detail)+600), `{"version":"0","id":`...)
 	b = AppendString(b, UUID(id))
 	b = AppendString(append(b, `,"detail-type":`...), e.DetailType)
 	b = AppendString(append(b, `,"source":`...), e.Source)
-	b = AppendString(append(b, `,"account":`...), k.options.Account.ID)
+	b = AppendString(append(b, `,"account":`...), k.Account.ID)
 	b = AppendString(append(b, `,"time":`...), e.At.Format(time.RFC3339))
-	b = AppendString(append(b, `,"region":`...), k.options.Account.Region)
+	b = AppendString(append(b, `,"region":`...), k.Account.Region)
 	b = AppendString(append(b, `,"resources":[`...), e.ARN)
 	b = append(append(b, `],"detail":`...), detail...)
 	k.events = append(k.events, append(b, '}'))

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"berth/shared/cluster"
 )
 
@@ -24,14 +22,14 @@ type Options struct {
 	Clock Clock
 	// Emit receives every event in order, as EventBridge would deliver it. It runs outside of the lock and may call the services.
 	Emit    func(event []byte)
-	Seed    uint64
+	Seed    uint64 // of every id and random choice
 	Account cluster.Account
 }
 
 // Kernel is the lock, the clock, the event queue and the file that the simulated services share.
 // Its methods may be called from any goroutine, except for those that say they belong in a step.
 type Kernel struct {
-	options Options
+	Options
 
 	mu         sync.Mutex
 	expiring   []expiring // soonest first
@@ -40,8 +38,7 @@ type Kernel struct {
 	events     [][]byte
 	delivering bool
 
-	db          *bbolt.DB
-	dirty       map[Row]bool // true for rows to delete
+	file        file
 	flushQueued bool
 }
 
@@ -56,14 +53,8 @@ func New(o Options) *Kernel {
 	if o.Emit == nil {
 		o.Emit = func([]byte) {}
 	}
-	return &Kernel{options: o, counters: map[string]int64{}, dirty: map[Row]bool{}}
+	return &Kernel{Options: o, counters: map[string]int64{}}
 }
-
-// Account is the AWS account and Region that is simulated.
-func (k *Kernel) Account() cluster.Account { return k.options.Account }
-
-// Seed is what every id and random choice derives from.
-func (k *Kernel) Seed() uint64 { return k.options.Seed }
 
 // View runs a step that changes nothing.
 func (k *Kernel) View(step func(now time.Time) error) error {
@@ -77,7 +68,7 @@ func (k *Kernel) View(step func(now time.Time) error) error {
 func (k *Kernel) Change(step func(now time.Time) error) error {
 	k.mu.Lock()
 	err := step(k.now())
-	if stored := k.flush(); stored != nil && err == nil {
+	if stored := k.file.write(k.counters); stored != nil && err == nil {
 		err = fmt.Errorf("writing the fleet's file: %w: %w", stored, cluster.ErrAmbiguous)
 	}
 	k.unlock()
@@ -100,11 +91,8 @@ func (k *Kernel) Lock(f func()) {
 	f()
 }
 
-// Now is the time of the clock.
-func (k *Kernel) Now() time.Time { return k.options.Clock.Now() }
-
 // After calls f, outside of any step, when d has passed.
-func (k *Kernel) After(d time.Duration, f func()) { k.options.Clock.After(d, f) }
+func (k *Kernel) After(d time.Duration, f func()) { k.Clock.After(d, f) }
 
 // AdvanceAfter runs a step of [Kernel.Advance] when d has passed, at once where d is negative.
 func (k *Kernel) AdvanceAfter(d time.Duration, step func(now time.Time)) {
@@ -119,7 +107,7 @@ func (k *Kernel) RemoveAt(at time.Time, remove func()) {
 
 // now is the time in milliseconds, the resolution of events. It removes what has expired.
 func (k *Kernel) now() time.Time {
-	now := k.Now().UTC().Truncate(time.Millisecond)
+	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for len(k.expiring) > 0 && !k.expiring[0].at.After(now) {
 		k.expiring[0].remove()
 		k.expiring = k.expiring[1:]
@@ -137,7 +125,7 @@ func (k *Kernel) unlock() {
 			k.events = nil
 			k.mu.Unlock()
 			for _, event := range batch {
-				k.options.Emit(event)
+				k.Options.Emit(event)
 			}
 			k.mu.Lock()
 		}
@@ -154,12 +142,12 @@ func (k *Kernel) Next(counter string) int64 {
 
 // ID returns 32 hex digits, the same for the same seed, kind and number.
 func (k *Kernel) ID(kind string, n int64) string {
-	return cluster.Digest("fleet", strconv.FormatUint(k.options.Seed, 10), kind, strconv.FormatInt(n, 10))
+	return cluster.Digest("fleet", strconv.FormatUint(k.Seed, 10), kind, strconv.FormatInt(n, 10))
 }
 
 // ARN returns the ARN of a resource of any service but ECS, whose ARNs [cluster.Account] makes.
 func (k *Kernel) ARN(service, resource string) string {
-	a := k.options.Account
+	a := k.Account
 	return "arn:" + cmp.Or(a.Partition, "aws") + ":" + service + ":" + a.Region + ":" + a.ID + ":" + resource
 }
 

@@ -53,8 +53,8 @@ func (k *Kernel) Open(path string, services ...Tables) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.db = db
-	now := k.Now().UTC().Truncate(time.Millisecond)
+	k.file = file{db: db, dirty: map[Row]bool{}}
+	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for _, s := range services {
 		s.Resume(now)
 	}
@@ -107,38 +107,42 @@ func LoadTable[T any](tx *bbolt.Tx, bucket string, into map[string]T) error {
 func (k *Kernel) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.db == nil {
+	if k.file.db == nil {
 		return nil
 	}
-	err := k.flush()
-	if closing := k.db.Close(); err == nil {
+	err := k.file.write(k.counters)
+	if closing := k.file.db.Close(); err == nil {
 		err = closing
 	}
-	k.db = nil
+	k.file = file{}
 	return err
 }
 
 // Save writes the row with the next flush. It belongs in a step.
-func (k *Kernel) Save(r Row) {
-	if k.db != nil {
-		k.dirty[r] = false
-	}
-}
+func (k *Kernel) Save(r Row) { k.file.mark(r, false) }
 
 // Delete deletes the row with the next flush. It belongs in a step.
-func (k *Kernel) Delete(r Row) {
-	if k.db != nil {
-		k.dirty[r] = true
+func (k *Kernel) Delete(r Row) { k.file.mark(r, true) }
+
+// file is the file and what is not yet written to it. The zero value is no file.
+type file struct {
+	db    *bbolt.DB
+	dirty map[Row]bool // true for rows to delete
+}
+
+func (f *file) mark(r Row, deleted bool) {
+	if f.db != nil {
+		f.dirty[r] = deleted
 	}
 }
 
-// flush writes all changes in one transaction. What could not be written is tried again with the next.
-func (k *Kernel) flush() error {
-	if k.db == nil || len(k.dirty) == 0 {
+// write writes all changes in one transaction. What could not be written is tried again with the next.
+func (f *file) write(counters map[string]int64) error {
+	if f.db == nil || len(f.dirty) == 0 {
 		return nil
 	}
-	err := k.db.Update(func(tx *bbolt.Tx) error {
-		for r, deleted := range k.dirty {
+	err := f.db.Update(func(tx *bbolt.Tx) error {
+		for r, deleted := range f.dirty {
 			bucket, key, value := r.Row()
 			if deleted {
 				if err := tx.Bucket([]byte(bucket)).Delete([]byte(key)); err != nil {
@@ -150,10 +154,10 @@ func (k *Kernel) flush() error {
 				return err
 			}
 		}
-		return put(tx, meta, countersKey, k.counters)
+		return put(tx, meta, countersKey, counters)
 	})
 	if err == nil {
-		clear(k.dirty)
+		clear(f.dirty)
 	}
 	return err
 }
@@ -168,14 +172,14 @@ func put(tx *bbolt.Tx, bucket, key string, value any) error {
 
 // flushLater gathers what changes within a second into one transaction.
 func (k *Kernel) flushLater() {
-	if k.db == nil || len(k.dirty) == 0 || k.flushQueued {
+	if len(k.file.dirty) == 0 || k.flushQueued {
 		return
 	}
 	k.flushQueued = true
 	k.After(flushDelay, func() {
 		k.Lock(func() {
 			k.flushQueued = false
-			if k.flush() != nil {
+			if k.file.write(k.counters) != nil {
 				k.flushLater()
 			}
 		})

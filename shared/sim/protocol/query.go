@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,63 +92,57 @@ func (s QueryService) fail(w http.ResponseWriter, status int, e *cluster.Error) 
 	Reply(w, status, "text/xml", text)
 }
 
-// Members are the values PREFIX.member.N.FIELD of a form, in order.
-func Members(form url.Values, prefix, field string) (values []string) {
-	for n := 1; ; n++ {
-		name := fmt.Sprintf("%s.member.%d%s", prefix, n, field)
-		if !form.Has(name) {
-			return values
+// Op is the action of a function that takes the parameters as a struct, by the rules of [Decode].
+// It refuses a parameter that is no field of the struct, because it would have no effect. It does not look below the first
+// part of a parameter's name, except for fields with the tag `protocol:"strict"`: there it looks at the second.
+func Op[I any](do func(ctx context.Context, in *I) (any, error)) Action { return op(do, true) }
+
+// LenientOp is [Op] without the refusal of parameters that have no effect.
+func LenientOp[I any](do func(ctx context.Context, in *I) (any, error)) Action { return op(do, false) }
+
+func op[I any](do func(ctx context.Context, in *I) (any, error), strict bool) Action {
+	return func(ctx context.Context, form url.Values) (any, error) {
+		in := new(I)
+		if strict {
+			if err := refuseUnknown(form, reflect.TypeFor[I]()); err != nil {
+				return nil, err
+			}
 		}
-		values = append(values, form.Get(name))
+		tree, err := FormTree(form)
+		if err == nil {
+			err = Decode(tree, in)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, in)
 	}
 }
 
-// Only refuses a form with other parameters than those named, each with all that is below it: what the fleet would not heed
-// it must not take.
-func Only(form url.Values, names ...string) error {
-	for key := range form {
-		name, _, _ := strings.Cut(key, ".")
-		if name != "Action" && name != "Version" && !slices.Contains(names, name) {
+// refuseUnknown returns an error if the form has a parameter that in has no field for.
+func refuseUnknown(form url.Values, in reflect.Type) error {
+	for _, key := range slices.Sorted(maps.Keys(form)) {
+		name, below, _ := strings.Cut(key, ".")
+		if name == "Action" || name == "Version" {
+			continue
+		}
+		field, known := in.FieldByName(name)
+		if !known {
 			return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of %.128s", key, form.Get("Action"))
 		}
-	}
-	return nil
-}
-
-// Required refuses a form that lacks a parameter.
-func Required(form url.Values, names ...string) error {
-	for _, name := range names {
-		if form.Get(name) == "" {
-			return cluster.Errorf("ValidationError", "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", strings.ToLower(name[:1])+name[1:])
+		if field.Tag.Get("protocol") == "strict" && below != "" {
+			name, _, _ := strings.Cut(below, ".")
+			if _, known := field.Type.Elem().FieldByName(name); !known {
+				return UnknownParameter(key)
+			}
 		}
 	}
 	return nil
 }
 
-// Whole reads a number into to, if the form has it.
-func Whole(form url.Values, name string, to *int) error {
-	if !form.Has(name) {
-		return nil
-	}
-	n, err := strconv.ParseInt(form.Get(name), 10, 32)
-	if err != nil {
-		return cluster.Errorf("ValidationError", "%.32q is no number for %s", form.Get(name), name)
-	}
-	*to = int(n)
-	return nil
-}
-
-// YesNo reads a truth value into to, if the form has it.
-func YesNo(form url.Values, name string, to *bool) error {
-	if !form.Has(name) {
-		return nil
-	}
-	b, err := strconv.ParseBool(form.Get(name))
-	if err != nil {
-		return cluster.Errorf("ValidationError", "%.32q is neither true nor false for %s", form.Get(name), name)
-	}
-	*to = b
-	return nil
+// UnknownParameter is the error of a parameter that would have no effect.
+func UnknownParameter(key string) error {
+	return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
 }
 
 // PageOf cuts the next page out of a list of at most most items, by the number of the first as token.
