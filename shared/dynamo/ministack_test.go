@@ -47,7 +47,7 @@ func openSecond(t *testing.T) *dynamo.State {
 }
 
 func TestStateOnMiniStack(t *testing.T) {
-	porttest.State(t, func(t *testing.T) state.State {
+	porttest.State(t, func(t *testing.T) state.Store {
 		t.Parallel()
 		return openSecond(t)
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 func TestState(t *testing.T) {
-	porttest.State(t, func(t *testing.T) state.State {
+	porttest.State(t, func(t *testing.T) state.Store {
 		t.Parallel()
 		return open(t)
 	})

@@ -29,10 +29,10 @@ func tempPath(t testing.TB) string { return filepath.Join(t.TempDir(), "berth.db
 
 func TestState(t *testing.T) {
 	t.Run("Ephemeral", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) state.State { return openStore(t, "") })
+		porttest.State(t, func(t *testing.T) state.Store { return openStore(t, "") })
 	})
 	t.Run("File", func(t *testing.T) {
-		porttest.State(t, func(t *testing.T) state.State { return openStore(t, tempPath(t), "one") })
+		porttest.State(t, func(t *testing.T) state.Store { return openStore(t, tempPath(t), "one") })
 	})
 }
 

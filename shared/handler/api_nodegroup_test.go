@@ -374,7 +374,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 
 // racedState lets somebody else be first.
 type racedState struct {
-	state.State
+	state.Store
 	before func(c state.Commit)
 }
 
@@ -534,7 +534,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 
 // afterGet lets something happen once a row was read.
 type afterGet struct {
-	state.State
+	state.Store
 	key  state.Key
 	then func()
 }
@@ -617,7 +617,7 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 
 // dyingState makes so many writes and no more.
 type dyingState struct {
-	state.State
+	state.Store
 	writes int
 }
 

@@ -21,8 +21,8 @@ const (
 	CommitsLost Figure = "CommitsLost"
 	// OutboxAge is how long the oldest that waits to be started or stopped has waited.
 	OutboxAge Figure = "OutboxAge"
-	// Turns is how often an outbox, or a service, was looked at again without anything being done: the hops of a chain.
-	Turns Figure = "Turns"
+	// IdleRounds is how often an outbox, or a service, was looked at again without anything being done: the hops of a chain.
+	IdleRounds Figure = "Turns"
 	// LeftUndone is what a sweep found that placement should have done long ago.
 	LeftUndone Figure = "LeftUndone"
 	// ClustersMissing are clusters that ECS has no more, where services are still wanted.
@@ -30,7 +30,7 @@ const (
 )
 
 // Units are CloudWatch's, of the figures that are no counts.
-var Units = map[Figure]string{OutboxAge: "Seconds", Turns: "None"}
+var Units = map[Figure]string{OutboxAge: "Seconds", IdleRounds: "None"}
 
 // Figures gather what a function does between two looks at them. A nil *Figures gathers nothing. They may be used by
 // several goroutines.
@@ -42,15 +42,15 @@ type Figures struct {
 
 // Add adds to a count.
 func (f *Figures) Add(name Figure, n int) {
-	f.set(name, func(v float64) float64 { return v + float64(n) })
+	f.update(name, func(v float64) float64 { return v + float64(n) })
 }
 
-// Most keeps the greatest value.
-func (f *Figures) Most(name Figure, value float64) {
-	f.set(name, func(v float64) float64 { return max(v, value) })
+// SetMax keeps the greatest value.
+func (f *Figures) SetMax(name Figure, value float64) {
+	f.update(name, func(v float64) float64 { return max(v, value) })
 }
 
-func (f *Figures) set(name Figure, next func(float64) float64) {
+func (f *Figures) update(name Figure, next func(float64) float64) {
 	if f == nil {
 		return
 	}
@@ -62,8 +62,8 @@ func (f *Figures) set(name Figure, next func(float64) float64) {
 	f.values[name] = next(f.values[name])
 }
 
-// Drop counts a message that no retry could have helped.
-func (f *Figures) Drop(kind string) {
+// AddDropped counts a message that no retry could have helped.
+func (f *Figures) AddDropped(kind string) {
 	if f == nil {
 		return
 	}

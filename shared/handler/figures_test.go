@@ -29,7 +29,7 @@ func TestFigures(t *testing.T) {
 		want(t, "started", got[handler.TasksStarted], 4)
 		want(t, "refused", got[handler.TasksRefused], 1)
 		want(t, "stopped", got[handler.TasksStopped], 3)
-		want(t, "turns", got[handler.Turns], 0)
+		want(t, "turns", got[handler.IdleRounds], 0)
 		if got[handler.RecordsHandled] == 0 || got[handler.EventsHandled] == 0 {
 			t.Errorf("figures %v", got)
 		}
@@ -81,7 +81,7 @@ func TestTurns(t *testing.T) {
 	w.create("web", "web", 1)
 	w.advance(30 * time.Second)
 	got, _ := w.dispatch.Figures.Take()
-	if turns := got[handler.Turns]; turns < 10 || turns > 31 {
+	if turns := got[handler.IdleRounds]; turns < 10 || turns > 31 {
 		t.Fatalf("%g turns in 30 s", turns)
 	}
 	if age := got[handler.OutboxAge]; age < 25 || age > 30 {
@@ -89,11 +89,11 @@ func TestTurns(t *testing.T) {
 	}
 	dues := w.dues()
 	wantCount(t, "due rows", dues, 1)
-	want(t, "generation", float64(dues[0].Generation), got[handler.Turns])
+	want(t, "generation", float64(dues[0].Generation), got[handler.IdleRounds])
 	w.advance(30 * time.Second)
 	more, _ := w.dispatch.Figures.Take()
-	if more[handler.Turns] <= got[handler.Turns] {
-		t.Fatalf("%g turns after %g", more[handler.Turns], got[handler.Turns])
+	if more[handler.IdleRounds] <= got[handler.IdleRounds] {
+		t.Fatalf("%g turns after %g", more[handler.IdleRounds], got[handler.IdleRounds])
 	}
 	throttle = false
 	w.advance(30 * time.Second)
@@ -101,6 +101,6 @@ func TestTurns(t *testing.T) {
 	_, _ = w.dispatch.Figures.Take()
 	w.advance(time.Minute)
 	rest, _ := w.dispatch.Figures.Take()
-	want(t, "turns when all is done", rest[handler.Turns], 0)
+	want(t, "turns when all is done", rest[handler.IdleRounds], 0)
 	want(t, "outbox age when all is done", rest[handler.OutboxAge], 0)
 }

@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// GroupUse is who has an Auto Scaling group; a row of Rev 0 where nobody ever had.
-func GroupUse(ctx context.Context, store state.State, group string) (*state.GroupUse, error) {
+// ReadGroupUse is who has an Auto Scaling group; a row of Rev 0 where nobody ever had.
+func ReadGroupUse(ctx context.Context, store state.Store, group string) (*state.GroupUse, error) {
 	row, err := store.Get(ctx, state.GroupUseKey(group))
 	if err != nil {
 		return nil, fmt.Errorf("reading who has Auto Scaling group %s: %w", group, err)
@@ -20,18 +20,18 @@ func GroupUse(ctx context.Context, store state.State, group string) (*state.Grou
 	return &state.GroupUse{Head: cluster.Head{Cluster: state.Directory}, Group: group}, nil
 }
 
-// Taken is the write by which somebody takes a group, to be committed with what takes it.
-func Taken(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
+// ClaimGroup is the write by which somebody takes a group, to be committed with what takes it.
+func ClaimGroup(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
 	next := *u
 	next.Rev++
 	take(&next)
 	return state.Write{Put: &next}
 }
 
-// LetGoOf are the writes by which an Auto Scaling group has one user less, to be committed with the end of that user; none
+// ReleaseGroup are the writes by which an Auto Scaling group has one user less, to be committed with the end of that user; none
 // where it is somebody else's by now.
-func LetGoOf(ctx context.Context, store state.State, group string, end func(*state.GroupUse) (was bool)) ([]state.Write, error) {
-	u, err := GroupUse(ctx, store, group)
+func ReleaseGroup(ctx context.Context, store state.Store, group string, end func(*state.GroupUse) (was bool)) ([]state.Write, error) {
+	u, err := ReadGroupUse(ctx, store, group)
 	if err != nil {
 		return nil, err
 	}

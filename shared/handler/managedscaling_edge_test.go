@@ -452,12 +452,12 @@ func (s *scaled) race(happens func(call string) bool) {
 
 // moving is a state in which placement commits something whenever tasks are listed: a cluster with traffic.
 type moving struct {
-	state.State
+	state.Store
 	bump func()
 }
 
 func (m moving) List(c context.Context, r state.Range) ([]state.Row, error) {
-	rows, err := m.State.List(c, r)
+	rows, err := m.Store.List(c, r)
 	if strings.HasPrefix(r.From, state.PrefixTask) {
 		m.bump()
 	}
@@ -466,12 +466,12 @@ func (m moving) List(c context.Context, r state.Range) ([]state.Row, error) {
 
 // deciding is a state in which something happens once managed scaling has remembered what it decided.
 type deciding struct {
-	state.State
+	state.Store
 	then func()
 }
 
 func (d deciding) Write(c context.Context, w state.Write) (state.Row, error) {
-	row, err := d.State.Write(c, w)
+	row, err := d.Store.Write(c, w)
 	if _, ok := w.Put.(*cluster.ScalingHistory); ok {
 		d.then()
 	}
@@ -489,7 +489,7 @@ func (s *scaled) version(t *testing.T) int64 {
 
 // losing is a state in which another environment remembers something of a provider first.
 type losing struct {
-	state.State
+	state.Store
 	provider string
 }
 
@@ -497,5 +497,5 @@ func (l losing) Write(c context.Context, w state.Write) (state.Row, error) {
 	if h, ok := w.Put.(*cluster.ScalingHistory); ok && h.Provider == l.provider {
 		return nil, &state.Conflict{}
 	}
-	return l.State.Write(c, w)
+	return l.Store.Write(c, w)
 }

@@ -15,7 +15,7 @@ import (
 
 // changing has somebody else change the group once, when some row of an update is written, or when sizes are set.
 type changing struct {
-	state.State
+	state.Store
 	handler.GroupUpdates
 	when   func(*cluster.Update) bool
 	change func()
@@ -23,7 +23,7 @@ type changing struct {
 }
 
 func (c *changing) Write(ctx context.Context, w state.Write) (state.Row, error) {
-	row, err := c.State.Write(ctx, w)
+	row, err := c.Store.Write(ctx, w)
 	if u, ok := w.Put.(*cluster.Update); ok && c.when != nil && !c.done && c.when(u) {
 		c.done = true
 		c.change()
@@ -54,7 +54,7 @@ func TestNodeGroupUpgrade_LeavesSizesOfOthers(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 		g := pool.groups["a"]
 		up := func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleUp }
-		c := &changing{State: upgrade.State, when: up, change: func() { g.Desired, g.Max = 20, 30 }}
+		c := &changing{Store: upgrade.State, when: up, change: func() { g.Desired, g.Max = 20, 30 }}
 		upgrade.State = c
 		lowest := 20
 		for range 10 {
@@ -89,7 +89,7 @@ func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
 	g, twice := pool.groups["a"], 0
 	auto := &lingering{pool, &twice}
 	upgrade.Auto = auto
-	c := &changing{State: upgrade.State}
+	c := &changing{Store: upgrade.State}
 	c.when = func(u *cluster.Update) bool {
 		if u.Phase != cluster.PhaseScaleDown || len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate {
 			return false
@@ -117,7 +117,7 @@ func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	var late cluster.ECSTask
 	var node string
-	c := &changing{State: upgrade.State}
+	c := &changing{Store: upgrade.State}
 	c.when = func(u *cluster.Update) bool {
 		if len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate || u.Work[0].Node == "" {
 			return false

@@ -13,7 +13,7 @@ import (
 
 // slowGroups are rows of which those of a cluster's node groups take 50 seconds to list.
 type slowGroups struct {
-	state.State
+	state.Store
 	list func(clusterName string)
 }
 
@@ -21,7 +21,7 @@ func (s slowGroups) List(ctx context.Context, r state.Range) ([]state.Row, error
 	if strings.HasPrefix(r.From, state.PrefixNodeGroup) {
 		s.list(r.Cluster)
 	}
-	return s.State.List(ctx, r)
+	return s.Store.List(ctx, r)
 }
 
 // A cluster whose look takes all the time there is does not keep the others from theirs.

@@ -181,7 +181,7 @@ func nothing(int) {}
 
 // brokenState writes nothing while it is broken.
 type brokenState struct {
-	state.State
+	state.Store
 	broken bool
 }
 
@@ -189,7 +189,7 @@ func (s *brokenState) Write(ctx context.Context, w state.Write) (state.Row, erro
 	if s.broken {
 		return nil, errStore
 	}
-	return s.State.Write(ctx, w)
+	return s.Store.Write(ctx, w)
 }
 
 func TestNodeGroupUpgrade(t *testing.T) {
@@ -213,7 +213,7 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 	t.Run("GoesOnAfterACrashBeforeOrAfterAnyAction", func(t *testing.T) {
 		_, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
-		state := &brokenState{State: upgrade.State}
+		state := &brokenState{Store: upgrade.State}
 		upgrade.State = state
 		u := pool.runs(upgrade, 240, func(minute int) {
 			pool.err, pool.skip = nil, minute%7

@@ -9,7 +9,7 @@ import (
 )
 
 // FindProvider reads a capacity provider; nil for none, deleted ones included.
-func FindProvider(ctx context.Context, store state.State, name string) (*cluster.CapacityProvider, error) {
+func FindProvider(ctx context.Context, store state.Store, name string) (*cluster.CapacityProvider, error) {
 	row, err := store.Get(ctx, state.ProviderKey(name))
 	if err != nil {
 		return nil, fmt.Errorf("reading capacity provider %s: %w", name, err)
@@ -22,7 +22,7 @@ func FindProvider(ctx context.Context, store state.State, name string) (*cluster
 }
 
 // ListProviders reads all capacity providers, deleted ones included.
-func ListProviders(ctx context.Context, store state.State) (out []*cluster.CapacityProvider, err error) {
+func ListProviders(ctx context.Context, store state.Store) (out []*cluster.CapacityProvider, err error) {
 	rows, err := store.List(ctx, state.Prefix(state.Directory, state.PrefixProvider))
 	if err != nil {
 		return nil, fmt.Errorf("listing capacity providers: %w", err)
@@ -36,7 +36,7 @@ func ListProviders(ctx context.Context, store state.State) (out []*cluster.Capac
 }
 
 // FindClusterProviders reads the capacity providers of a cluster; a row of Rev 0 where none were ever set.
-func FindClusterProviders(ctx context.Context, store state.State, clusterName string) (*cluster.ClusterProviders, error) {
+func FindClusterProviders(ctx context.Context, store state.Store, clusterName string) (*cluster.ClusterProviders, error) {
 	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
 	if err != nil {
 		return nil, fmt.Errorf("reading the capacity providers of cluster %s: %w", clusterName, err)

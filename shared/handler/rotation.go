@@ -17,8 +17,8 @@ type Rotation struct {
 	next string // the cluster to begin with
 }
 
-// Each ends before the invocation does. The failure of one cluster does not keep it from the others.
-func (r *Rotation) Each(ctx context.Context, store state.State, now func() time.Time, log *slog.Logger, do func(name string) error) error {
+// ForEachCluster ends before the invocation does. The failure of one cluster does not keep it from the others.
+func (r *Rotation) ForEachCluster(ctx context.Context, store state.Store, now func() time.Time, log *slog.Logger, do func(name string) error) error {
 	names, err := state.ClusterNames(ctx, store)
 	if err != nil || len(names) == 0 {
 		return err

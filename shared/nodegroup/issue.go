@@ -57,11 +57,11 @@ func TemplateIssue(err error, template string) (*cluster.NodeGroupIssue, error) 
 }
 
 func permanentIssue(err error, code cluster.IssueCode, resource string) (*cluster.NodeGroupIssue, error) {
-	why := cluster.ForGood(err)
+	why := cluster.PermanentError(err)
 	if why == nil {
 		return nil, err
 	}
-	if cluster.Denies(why.Code) {
+	if cluster.IsAccessDenied(why.Code) {
 		code = cluster.IssueAccessDenied
 	}
 	return &cluster.NodeGroupIssue{
@@ -88,7 +88,7 @@ func IsImageID(s string) bool { return strings.HasPrefix(s, "ami-") }
 // RefusalError returns a permanent refusal by another API as an update's error, with the resource that it is about.
 func RefusalError(why *cluster.Error, resource string) cluster.UpdateError {
 	e := cluster.UpdateError{Code: cluster.OperationNotPermitted, Message: fmt.Sprintf("%s: %s", why.Code, why.Message)}
-	if cluster.Denies(why.Code) {
+	if cluster.IsAccessDenied(why.Code) {
 		e.Code = cluster.UpdateAccessDenied
 	}
 	if resource != "" {
@@ -100,8 +100,8 @@ func RefusalError(why *cluster.Error, resource string) cluster.UpdateError {
 // ActionError returns the error that an update fails with because an action failed; nil if the action is tried again. An
 // action on a single node fails the update only for lack of permissions: the node may be gone by now.
 func ActionError(group string, a Action, err error) *cluster.UpdateError {
-	why := cluster.ForGood(err)
-	if why == nil || a.Instance != "" && !cluster.Denies(why.Code) {
+	why := cluster.PermanentError(err)
+	if why == nil || a.Instance != "" && !cluster.IsAccessDenied(why.Code) {
 		return nil
 	}
 	e := RefusalError(why, cmp.Or(a.Instance, a.Template, group))

@@ -8,14 +8,14 @@ import (
 	"berth/shared/state"
 )
 
-// ForgetCluster removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
+// RemoveCluster removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
 // get its name. What expires by itself is left to do so.
-func ForgetCluster(ctx context.Context, store state.State, name string) error {
+func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
 	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
 		return fmt.Errorf("forgetting cluster %s: %w", name, err)
 	}
-	if err := removeRows(ctx, store, name); err != nil {
+	if err := deleteRows(ctx, store, name); err != nil {
 		return err
 	}
 	key := state.KeyOf(&entry)
@@ -26,18 +26,18 @@ func ForgetCluster(ctx context.Context, store state.State, name string) error {
 	if err != nil || row == nil {
 		return cluster.Wrap(err, "reading cluster %s", name)
 	}
-	return ListCluster(ctx, store, name) // it is back already
+	return AddToDirectory(ctx, store, name) // it is back already
 }
 
-// ListCluster enters a cluster in the directory.
-func ListCluster(ctx context.Context, store state.State, name string) error {
+// AddToDirectory enters a cluster in the directory.
+func AddToDirectory(ctx context.Context, store state.Store, name string) error {
 	entry := &state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: name}
 	_, err := store.Write(ctx, state.Write{Put: entry, Any: true})
 	return cluster.Wrap(err, "listing cluster %s", name)
 }
 
-// removeRows deletes the rows of a cluster without a row of its own that would stay for ever.
-func removeRows(ctx context.Context, store state.State, name string) error {
+// deleteRows deletes the rows of a cluster without a row of its own that would stay for ever.
+func deleteRows(ctx context.Context, store state.Store, name string) error {
 	rows, err := store.List(ctx, state.Range{Cluster: name, From: "", To: "\xff"})
 	if err != nil {
 		return fmt.Errorf("listing the rows of cluster %s: %w", name, err)

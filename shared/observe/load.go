@@ -15,7 +15,7 @@ import (
 
 // GatherLoads keeps the loads that tasks report until the window ends (P10). A task that is not there, or has ended, is passed
 // over: its report came too late.
-func GatherLoads(ctx context.Context, store state.State, clock handler.Clock, clusterName string, reports []cluster.LoadReport) error {
+func GatherLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string, reports []cluster.LoadReport) error {
 	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
 	for _, r := range reports {
@@ -30,7 +30,7 @@ func GatherLoads(ctx context.Context, store state.State, clock handler.Clock, cl
 		pending := &state.PendingLoad{
 			Head: cluster.Head{Cluster: clusterName}, Window: window, Owner: owner, ID: r.Task, Loads: r.Loads,
 		}
-		if err := keepLoad(ctx, store, pending); err != nil {
+		if err := mergeReport(ctx, store, pending); err != nil {
 			return fmt.Errorf("keeping the load of task %s: %w", r.Task, err)
 		}
 		kept = true
@@ -46,8 +46,8 @@ func GatherLoads(ctx context.Context, store state.State, clock handler.Clock, cl
 // loadMargin is how long before its end a window takes no more reports: what is written while it ends could be missed.
 const loadMargin = 2 * time.Second
 
-// keepLoad writes the report, with what others of the task said in the same window of other metrics.
-func keepLoad(ctx context.Context, store state.State, report *state.PendingLoad) error {
+// mergeReport writes the report, with what others of the task said in the same window of other metrics.
+func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
 	return state.RetryRaces("keeping a load", func() error {
 		row, err := store.Get(ctx, state.KeyOf(report))
 		if err != nil {
@@ -68,16 +68,16 @@ func keepLoad(ctx context.Context, store state.State, report *state.PendingLoad)
 // loadsPerCommit is how many tasks' loads one commit takes in: each is a task and the report that goes.
 const loadsPerCommit = state.MaxWrites / 2
 
-// TakeInLoads writes the reports whose window has ended into the rows of their tasks. Each commit narrows: an instance
+// ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit narrows: an instance
 // may have less left than a decision under way takes it to have.
-func TakeInLoads(ctx context.Context, store state.State, clock handler.Clock, clusterName string) error {
+func ApplyLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string) error {
 	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
 	if err != nil {
 		return fmt.Errorf("listing loads: %w", err)
 	}
 	for len(rows) > 0 {
 		n := min(len(rows), loadsPerCommit)
-		if err := takeInSome(ctx, store, clusterName, rows[:n]); err != nil {
+		if err := applyReports(ctx, store, clusterName, rows[:n]); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -85,9 +85,9 @@ func TakeInLoads(ctx context.Context, store state.State, clock handler.Clock, cl
 	return nil
 }
 
-func takeInSome(ctx context.Context, store state.State, clusterName string, reports []state.Row) error {
+func applyReports(ctx context.Context, store state.Store, clusterName string, reports []state.Row) error {
 	return state.RetryRaces("taking in loads of cluster "+clusterName, func() error {
-		return state.NarrowAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
+		return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]state.Write, error) {
 			var writes []state.Write
 			changed := map[state.Key]*cluster.Task{}
 			for _, row := range reports {
@@ -97,7 +97,7 @@ func takeInSome(ctx context.Context, store state.State, clusterName string, repo
 				if !ok {
 					continue
 				}
-				t, err := reported(ctx, store, p, changed)
+				t, err := withReportedLoads(ctx, store, p, changed)
 				if err != nil {
 					return nil, err
 				}
@@ -106,13 +106,13 @@ func takeInSome(ctx context.Context, store state.State, clusterName string, repo
 					changed[state.KeyOf(t)] = t
 				}
 			}
-			return append(writes, puts(changed)...), nil
+			return append(writes, sortedWrites(changed)...), nil
 		})
 	})
 }
 
-// puts are the writes of the rows, always in the same order.
-func puts(rows map[state.Key]*cluster.Task) []state.Write {
+// sortedWrites are the writes of the rows, always in the same order.
+func sortedWrites(rows map[state.Key]*cluster.Task) []state.Write {
 	var out []state.Write
 	for _, t := range rows {
 		out = append(out, state.Write{Put: t})
@@ -121,9 +121,9 @@ func puts(rows map[state.Key]*cluster.Task) []state.Write {
 	return out
 }
 
-// reported is the task's row with the loads of the report; nil where they change nothing. Reports come in order of
+// withReportedLoads is the task's row with the loads of the report; nil where they change nothing. Reports come in order of
 // window, so the later has the last word.
-func reported(ctx context.Context, store state.State, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
+func withReportedLoads(ctx context.Context, store state.Store, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
 	key := state.TaskKey(p.Cluster, p.Owner, p.ID)
 	old := changed[key]
 	rev := int64(0)
@@ -143,7 +143,7 @@ func reported(ctx context.Context, store state.State, p *state.PendingLoad, chan
 	if next.Reported == nil {
 		next.Reported = map[string]int64{}
 	}
-	metrics, err := MetricsOf(ctx, store, old)
+	metrics, err := TaskMetrics(ctx, store, old)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func reported(ctx context.Context, store state.State, p *state.PendingLoad, chan
 	return &next, nil
 }
 
-// MetricsOf are the metrics that a task has: others that it reports mean nothing.
-func MetricsOf(ctx context.Context, store state.State, t *cluster.Task) ([]cluster.Metric, error) {
+// TaskMetrics are the metrics that a task has: others that it reports mean nothing.
+func TaskMetrics(ctx context.Context, store state.Store, t *cluster.Task) ([]cluster.Metric, error) {
 	if t.Rules != nil {
 		return t.Rules.Metrics, nil
 	}

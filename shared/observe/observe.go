@@ -17,7 +17,7 @@ import (
 // Observer writes what ECS reported into the state: from events, from the sweep, and where dispatch had to ask. A
 // report that is older than what is there, or says the same, changes nothing.
 type Observer struct {
-	State    state.State
+	State    state.Store
 	Now      time.Time
 	Settings handler.Settings
 	Log      *slog.Logger
@@ -25,17 +25,17 @@ type Observer struct {
 	Snap *snapshot.Snapshot
 }
 
-// Task takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
-func (o *Observer) Task(ctx context.Context, t cluster.ECSTask) error {
+// RecordTask takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
+func (o *Observer) RecordTask(ctx context.Context, t cluster.ECSTask) error {
 	short, ours := cluster.ParseStartedBy(t.StartedBy)
 	if !ours {
-		return o.foreign(ctx, t)
+		return o.recordForeignTask(ctx, t)
 	}
 	if t.Last != cluster.TaskRunning && t.Last != cluster.TaskStopped {
 		return nil // on the way: the row says as much already
 	}
 	derived := cluster.TaskID(t.StartedBy, t.Instance)
-	row, err := o.Report(ctx, state.TaskKey(t.Cluster, short, derived), t)
+	row, err := o.RecordReport(ctx, state.TaskKey(t.Cluster, short, derived), t)
 	if err != nil || row != nil {
 		return err
 	}
@@ -44,24 +44,24 @@ func (o *Observer) Task(ctx context.Context, t cluster.ECSTask) error {
 		return fmt.Errorf("looking up the alias of task %s: %w", t.ID, err)
 	}
 	if a, ok := alias.(*state.Alias); ok && a != nil {
-		row, err = o.Report(ctx, state.TaskKey(t.Cluster, a.Owner, a.ID), t)
+		row, err = o.RecordReport(ctx, state.TaskKey(t.Cluster, a.Owner, a.ID), t)
 		if err != nil {
 			return err
 		}
 		if row != nil {
-			return o.retire(ctx, a, row)
+			return o.expireAlias(ctx, a, row)
 		}
 	}
-	if o.writtenOff(short, t) {
-		return o.StopExtra(ctx, t)
+	if o.wasRecordedStopped(short, t) {
+		return o.StopExtraTask(ctx, t)
 	}
 	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
-	return o.foreign(ctx, t)
+	return o.recordForeignTask(ctx, t)
 }
 
-// writtenOff reports whether a task without a row had one, of a service that is there: rows go only once their task has STOPPED,
+// wasRecordedStopped reports whether a task without a row had one, of a service that is there: rows go only once their task has STOPPED,
 // so that this one is a second start, or was written off while ECS could not be asked.
-func (o *Observer) writtenOff(short string, t cluster.ECSTask) bool {
+func (o *Observer) wasRecordedStopped(short string, t cluster.ECSTask) bool {
 	if o.Snap == nil || t.Last == cluster.TaskStopped {
 		return false
 	}
@@ -77,9 +77,9 @@ func (o *Observer) writtenOff(short string, t cluster.ECSTask) bool {
 	return false
 }
 
-// retire lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
+// expireAlias lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
 // the task has ended says nothing of it.
-func (o *Observer) retire(ctx context.Context, a *state.Alias, row *cluster.Task) error {
+func (o *Observer) expireAlias(ctx context.Context, a *state.Alias, row *cluster.Task) error {
 	if row.Last != cluster.TaskStopped || a.Expires != 0 {
 		return nil
 	}
@@ -89,23 +89,23 @@ func (o *Observer) retire(ctx context.Context, a *state.Alias, row *cluster.Task
 	return cluster.Wrap(err, "retiring the alias of task %s", a.ID)
 }
 
-// Report writes the report on the row with the key and returns the row as it is then; nil means that there is none.
-func (o *Observer) Report(ctx context.Context, key state.Key, t cluster.ECSTask) (*cluster.Task, error) {
-	written, err := o.State.Write(ctx, state.Write{Observe: o.Observation(key, t)})
+// RecordReport writes the report on the row with the key and returns the row as it is then; nil means that there is none.
+func (o *Observer) RecordReport(ctx context.Context, key state.Key, t cluster.ECSTask) (*cluster.Task, error) {
+	written, err := o.State.Write(ctx, state.Write{Observe: o.NewObservation(key, t)})
 	var c *state.Conflict
 	if !errors.As(err, &c) {
 		row, _ := written.(*cluster.Task)
 		return row, cluster.Wrap(err, "recording task %s", t.ID)
 	}
 	row, _ := c.Row.(*cluster.Task)
-	if row != nil && t.Last != cluster.TaskStopped && extra(row, t) {
-		return row, o.StopExtra(ctx, t)
+	if row != nil && t.Last != cluster.TaskStopped && isExtraTask(row, t) {
+		return row, o.StopExtraTask(ctx, t)
 	}
 	return row, nil
 }
 
-// Observation returns the write that records what ECS reported of a task.
-func (o *Observer) Observation(key state.Key, t cluster.ECSTask) *state.Observation {
+// NewObservation returns the write that records what ECS reported of a task.
+func (o *Observer) NewObservation(key state.Key, t cluster.ECSTask) *state.Observation {
 	obs := &state.Observation{
 		Task: key, Version: t.Version, ECSID: t.ID, Last: t.Last, Health: t.Health, Started: t.Started,
 		Stopped: t.Stopped, StopCode: t.StopCode, Reason: t.Reason, ExitCode: t.ExitCode,
@@ -116,17 +116,17 @@ func (o *Observer) Observation(key state.Key, t cluster.ECSTask) *state.Observat
 	return obs
 }
 
-// extra reports whether ECS runs a task that the row does not want: a second start of the same task, or one that was
+// isExtraTask reports whether ECS runs a task that the row does not want: a second start of the same task, or one that was
 // written off.
-func extra(row *cluster.Task, t cluster.ECSTask) bool {
+func isExtraTask(row *cluster.Task, t cluster.ECSTask) bool {
 	if row.ECSID != "" && row.ECSID != t.ID {
 		return true
 	}
 	return row.Last == cluster.TaskStopped && (row.ECSID == "" || t.Version > row.Version)
 }
 
-// StopExtra asks dispatch to stop an ECS task that no row wants.
-func (o *Observer) StopExtra(ctx context.Context, t cluster.ECSTask) error {
+// StopExtraTask asks dispatch to stop an ECS task that no row wants.
+func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 	o.Log.Warn("stopping an extra task", "cluster", t.Cluster, "task", t.ID, "startedBy", t.StartedBy)
 	out := &state.Outbox{
 		Head: cluster.Head{Cluster: t.Cluster}, ID: "extra-" + t.ID, CreatedAt: o.Now,
@@ -136,19 +136,19 @@ func (o *Observer) StopExtra(ctx context.Context, t cluster.ECSTask) error {
 	return cluster.Wrap(err, "asking for extra task %s to be stopped", t.ID)
 }
 
-// Unheard reports whether ECS runs tasks on an instance that has none by the state, and takes them in: a start may take effect
+// RecordUnreportedTasks reports whether ECS runs tasks on an instance that has none by the state, and takes them in: a start may take effect
 // late, or its events be lost, and whoever lets the instance go must not take the task along.
-func (o *Observer) Unheard(ctx context.Context, ecs handler.ECS, clusterName, instance string) (bool, error) {
+func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs handler.ECS, clusterName, instance string) (bool, error) {
 	any := false
-	err := EachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
+	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
 		any = true
-		return handler.IgnoreDrop(o.Task(ctx, t))
+		return handler.IgnoreDrop(o.RecordTask(ctx, t))
 	})
 	return any, err
 }
 
-// EachTask has the tasks that a filter selects looked at, as ECS describes them.
-func EachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
+// ForEachTask has the tasks that a filter selects looked at, as ECS describes them.
+func ForEachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
 	ids, err := ecs.ListTasks(ctx, f)
 	if err != nil {
 		return fmt.Errorf("listing tasks: %w", err)
@@ -170,11 +170,11 @@ func EachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, visit 
 // ForeignOwner is the owner of the rows of tasks that Berth did not start.
 const ForeignOwner = "foreign"
 
-// foreign records a task that somebody else started: it counts against its instance's capacity.
-func (o *Observer) foreign(ctx context.Context, t cluster.ECSTask) error {
+// recordForeignTask records a task that somebody else started: it counts against its instance's capacity.
+func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) error {
 	key := state.TaskKey(t.Cluster, ForeignOwner, t.ID)
 	if t.Last == cluster.TaskStopped {
-		_, err := o.State.Write(ctx, state.Write{Observe: o.Observation(key, t)})
+		_, err := o.State.Write(ctx, state.Write{Observe: o.NewObservation(key, t)})
 		return cluster.Wrap(state.IgnoreConflict(err), "recording foreign task %s", t.ID)
 	}
 	old, err := o.State.Get(ctx, key)
@@ -182,7 +182,7 @@ func (o *Observer) foreign(ctx context.Context, t cluster.ECSTask) error {
 		return fmt.Errorf("reading foreign task %s: %w", t.ID, err)
 	}
 	if known, ok := old.(*cluster.Task); ok && known != nil {
-		return o.foreignAgain(ctx, known, t)
+		return o.updateForeignTask(ctx, known, t)
 	}
 	instance, err := o.State.Peek(ctx, state.InstanceKey(t.Cluster, t.Instance))
 	if err != nil {
@@ -191,17 +191,17 @@ func (o *Observer) foreign(ctx context.Context, t cluster.ECSTask) error {
 	if instance == nil {
 		return &cluster.Drop{Reason: fmt.Sprintf("task %s is on instance %q, which is not known in cluster %q", t.ID, t.Instance, t.Cluster)}
 	}
-	return o.narrow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
-		return foreignTask(t, o.Now, stamp), nil
+	return o.narrowRow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
+		return newForeignTask(t, o.Now, stamp), nil
 	})
 }
 
-// foreignAgain records a foreign task that has a row. Its ports are known only once it runs.
-func (o *Observer) foreignAgain(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
-	obs := o.Observation(state.KeyOf(known), t)
+// updateForeignTask records a foreign task that has a row. Its ports are known only once it runs.
+func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
+	obs := o.NewObservation(state.KeyOf(known), t)
 	next, newer := state.Write{Observe: obs}.Apply(known)
 	if row, ok := next.(*cluster.Task); ok && newer && len(t.Ports) > len(known.Ports) {
-		return o.narrow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
+		return o.narrowRow(ctx, t.Cluster, func(stamp int64) (state.Row, error) {
 			more := *row
 			more.Stamp, more.Ports = stamp, t.Ports
 			return &more, nil
@@ -211,8 +211,8 @@ func (o *Observer) foreignAgain(ctx context.Context, known *cluster.Task, t clus
 	return cluster.Wrap(state.IgnoreConflict(err), "recording foreign task %s", t.ID)
 }
 
-// foreignTask is the row of a task that somebody else started. Which GPUs ECS gave it is not known, only how many.
-func foreignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
+// newForeignTask is the row of a task that somebody else started. Which GPUs ECS gave it is not known, only how many.
+func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: ForeignOwner, Foreign: true,
 		Group: t.Group, TaskDefinition: t.TaskDefinition, Needs: t.Needs, Ports: t.Ports, Instance: t.Instance,
@@ -221,8 +221,8 @@ func foreignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 	}
 }
 
-// Instance takes in one report of an instance; known is the row that the caller has read, or nil to have it read.
-func (o *Observer) Instance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
+// RecordInstance takes in one report of an instance; known is the row that the caller has read, or nil to have it read.
+func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
 	for range state.MaxRaces {
 		if known == nil {
 			row, err := o.State.Peek(ctx, state.InstanceKey(i.Cluster, i.ID))
@@ -231,7 +231,7 @@ func (o *Observer) Instance(ctx context.Context, i *cluster.Instance, known *clu
 			}
 			known, _ = row.(*cluster.Instance)
 		}
-		err := o.writeInstance(ctx, i, known)
+		err := o.writeIfNewer(ctx, i, known)
 		var c *state.Conflict
 		if !errors.As(err, &c) {
 			return err
@@ -241,15 +241,15 @@ func (o *Observer) Instance(ctx context.Context, i *cluster.Instance, known *clu
 	return fmt.Errorf("recording instance %s: lost %d races", i.ID, state.MaxRaces)
 }
 
-// Instances takes in instances as ECS has them now.
-func (o *Observer) Instances(ctx context.Context, ecs handler.ECS, clusterName string, ids []string) error {
+// RefreshInstances takes in instances as ECS has them now.
+func (o *Observer) RefreshInstances(ctx context.Context, ecs handler.ECS, clusterName string, ids []string) error {
 	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
 		got, err := ecs.DescribeInstances(ctx, clusterName, batch)
 		if err != nil {
 			return fmt.Errorf("describing instances: %w", err)
 		}
 		for _, i := range got {
-			if err := handler.IgnoreDrop(o.Instance(ctx, i, nil)); err != nil {
+			if err := handler.IgnoreDrop(o.RecordInstance(ctx, i, nil)); err != nil {
 				return err
 			}
 		}
@@ -257,7 +257,7 @@ func (o *Observer) Instances(ctx context.Context, ecs handler.ECS, clusterName s
 	return nil
 }
 
-func (o *Observer) writeInstance(ctx context.Context, i, old *cluster.Instance) error {
+func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) error {
 	next := *i
 	next.Rev = 1
 	if old != nil {
@@ -280,12 +280,12 @@ func (o *Observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 	if next.Gone() {
 		next.Expires = o.Now.Add(o.Settings.KeepStopped).Unix()
 	}
-	next.DisconnectedAt = o.disconnectedAt(&next, old)
+	next.DisconnectedAt = o.disconnectedSince(&next, old)
 	away := !next.Available() && !next.Gone()
 	if away && old != nil && old.Available() {
 		// First, so that a crash in between does not leave the instance to the sweep. One that was away before has a
 		// due row already.
-		if err := o.Recheck(ctx, next.Cluster, next.ID, 0); err != nil {
+		if err := o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0); err != nil {
 			return err
 		}
 	}
@@ -293,13 +293,13 @@ func (o *Observer) writeInstance(ctx context.Context, i, old *cluster.Instance) 
 		return err
 	}
 	if away && old == nil {
-		return o.Recheck(ctx, next.Cluster, next.ID, 0)
+		return o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0)
 	}
 	return nil
 }
 
-// disconnectedAt is when Berth first saw the instance's agent disconnected; zero while it is connected.
-func (o *Observer) disconnectedAt(next, old *cluster.Instance) cluster.Instant {
+// disconnectedSince is when Berth first saw the instance's agent disconnected; zero while it is connected.
+func (o *Observer) disconnectedSince(next, old *cluster.Instance) cluster.Instant {
 	switch {
 	case next.AgentConnected || next.Gone():
 		return 0
@@ -310,11 +310,11 @@ func (o *Observer) disconnectedAt(next, old *cluster.Instance) cluster.Instant {
 }
 
 func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance) error {
-	alias, err := o.aliasOf(ctx, next, old)
+	alias, err := o.aliasWrites(ctx, next, old)
 	if err != nil {
 		return err
 	}
-	if old != nil && !narrows(old, next) {
+	if old != nil && !narrowsInstance(old, next) {
 		if len(alias) == 0 {
 			_, err := o.State.Write(ctx, state.Write{Put: next})
 			return cluster.Wrap(err, "recording instance %s", next.ID)
@@ -322,16 +322,16 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 		return o.State.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: append(alias, state.Write{Put: next})})
 	}
 	// A new instance narrows nothing, but this is where an unknown cluster shows.
-	return state.NarrowAll(ctx, o.State, next.Cluster, func(stamp int64) ([]state.Write, error) {
+	return state.CommitNarrowingAll(ctx, o.State, next.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *next
 		row.Stamp = stamp
 		return append([]state.Write{{Put: &row}}, alias...), nil
 	})
 }
 
-// aliasOf is what to write for the instance to be found by the EC2 instance that it is on: nothing where that is known. With
+// aliasWrites is what to write for the instance to be found by the EC2 instance that it is on: nothing where that is known. With
 // the instance the alias goes, unless the EC2 instance has registered anew meanwhile.
-func (o *Observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]state.Write, error) {
+func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance) ([]state.Write, error) {
 	known := old != nil && old.EC2InstanceID == next.EC2InstanceID
 	if next.EC2InstanceID == "" || known && !next.Gone() {
 		return nil, nil
@@ -349,8 +349,8 @@ func (o *Observer) aliasOf(ctx context.Context, next, old *cluster.Instance) ([]
 	return []state.Write{{Put: alias, Any: true}}, nil
 }
 
-// narrows reports whether less may be done on the instance than before.
-func narrows(old, next *cluster.Instance) bool {
+// narrowsInstance reports whether less may be done on the instance than before.
+func narrowsInstance(old, next *cluster.Instance) bool {
 	if old.Available() && !next.Available() || next.Gone() {
 		return true
 	}
@@ -368,35 +368,35 @@ func narrows(old, next *cluster.Instance) bool {
 	return false
 }
 
-// Gone writes off an instance that ECS no longer lists.
-func (o *Observer) Gone(ctx context.Context, old *cluster.Instance) error {
+// RecordDeregistered writes off an instance that ECS no longer lists.
+func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance) error {
 	next := *old
 	next.Head = cluster.Head{Cluster: old.Cluster}
 	next.Status, next.AgentConnected, next.Version = cluster.InstanceInactive, false, old.Version+1
-	return o.Instance(ctx, &next, old)
+	return o.RecordInstance(ctx, &next, old)
 }
 
-// Recheck has dispatch ask ECS about the instance later: the event that it is back may never come.
-func (o *Observer) Recheck(ctx context.Context, clusterName, id string, generation int) error {
+// ScheduleRecheck has dispatch ask ECS about the instance later: the event that it is back may never come.
+func (o *Observer) ScheduleRecheck(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.Settings.Recheck<<min(generation, 10), o.Settings.RecheckMax)
-	return o.recheckDue(ctx, &state.Due{
+	return o.writeRecheck(ctx, &state.Due{
 		Head: cluster.Head{Cluster: clusterName}, At: o.Now.Add(wait).Truncate(time.Second), Subject: id, Generation: generation,
 	})
 }
 
-// RecheckAt has dispatch ask ECS about an instance that it refused a task on.
-func (o *Observer) RecheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
-	return o.recheckDue(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
+// ScheduleRecheckAt has dispatch ask ECS about an instance that it refused a task on.
+func (o *Observer) ScheduleRecheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
+	return o.writeRecheck(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
 }
 
-func (o *Observer) recheckDue(ctx context.Context, due *state.Due) error {
+func (o *Observer) writeRecheck(ctx context.Context, due *state.Due) error {
 	due.Kind = state.DueInstance
 	_, err := o.State.Write(ctx, state.Write{Put: due, Any: true})
 	return cluster.Wrap(err, "putting off instance %s", due.Subject)
 }
 
-// narrow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with
+// narrowRow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with
 // the version that the write will make. A conflict on the row itself is returned.
-func (o *Observer) narrow(ctx context.Context, clusterName string, row func(stamp int64) (state.Row, error)) error {
-	return state.Narrow(ctx, o.State, clusterName, row)
+func (o *Observer) narrowRow(ctx context.Context, clusterName string, row func(stamp int64) (state.Row, error)) error {
+	return state.CommitNarrowing(ctx, o.State, clusterName, row)
 }

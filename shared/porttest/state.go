@@ -19,10 +19,10 @@ import (
 
 // State tests an adapter of [handler.State]. open gives the state for one test; it may be the same for all, as every
 // test has clusters of its own.
-func State(t *testing.T, open func(t *testing.T) state.State) {
+func State(t *testing.T, open func(t *testing.T) state.Store) {
 	for _, part := range []struct {
 		name string
-		test func(t *testing.T, s state.State)
+		test func(t *testing.T, s state.Store)
 	}{
 		{"Put", testPut},
 		{"PutAny", testPutAny},
@@ -83,7 +83,7 @@ func meta(name string, version int64) *state.Meta {
 	return &state.Meta{Head: head(name, 1), Version: version, CreatedAt: t0, Short: owner}
 }
 
-func write(t rapid.TB, s state.State, w state.Write) state.Row {
+func write(t rapid.TB, s state.Store, w state.Write) state.Row {
 	t.Helper()
 	row, err := s.Write(context.Background(), w)
 	if err != nil {
@@ -92,14 +92,14 @@ func write(t rapid.TB, s state.State, w state.Write) state.Row {
 	return row
 }
 
-func put(t rapid.TB, s state.State, rows ...state.Row) {
+func put(t rapid.TB, s state.Store, rows ...state.Row) {
 	t.Helper()
 	for _, row := range rows {
 		write(t, s, state.Write{Put: row})
 	}
 }
 
-func get(t rapid.TB, s state.State, key state.Key) state.Row {
+func get(t rapid.TB, s state.Store, key state.Key) state.Row {
 	t.Helper()
 	row, err := s.Get(context.Background(), key)
 	if err != nil {
@@ -108,7 +108,7 @@ func get(t rapid.TB, s state.State, key state.Key) state.Row {
 	return row
 }
 
-func list(t rapid.TB, s state.State, r state.Range) []state.Row {
+func list(t rapid.TB, s state.Store, r state.Range) []state.Row {
 	t.Helper()
 	rows, err := s.List(context.Background(), r)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"berth/shared/state"
 )
 
-func commit(t rapid.TB, s state.State, name string, version int64, writes ...state.Write) {
+func commit(t rapid.TB, s state.Store, name string, version int64, writes ...state.Write) {
 	t.Helper()
 	if err := try(s, name, version, writes...); err != nil {
 		t.Fatalf("Commit: %v", err)
 	}
 }
 
-func try(s state.State, name string, version int64, writes ...state.Write) error {
+func try(s state.Store, name string, version int64, writes ...state.Write) error {
 	return s.Commit(context.Background(), state.Commit{Cluster: name, Version: version, Writes: writes})
 }
 
 // metaIs expects the cluster's placement version, and as many changes of its row.
-func metaIs(t rapid.TB, s state.State, name string, version int64) {
+func metaIs(t rapid.TB, s state.Store, name string, version int64) {
 	t.Helper()
 	m, _ := get(t, s, state.Key{Cluster: name, Sort: state.PrefixMeta}).(*state.Meta)
 	if m == nil || m.Version != version || m.Rev != version+1 || !m.CreatedAt.Equal(t0) || m.Short != owner {
@@ -49,7 +49,7 @@ func versionMoved(t rapid.TB, err error, name string, holds state.Row) {
 }
 
 // everyKind is a write of each kind, each on a row of its own, and the rows after them. The rows stand in the state.
-func everyKind(t *testing.T, s state.State, name string) (writes []state.Write, after map[state.Key]state.Row) {
+func everyKind(t *testing.T, s state.Store, name string) (writes []state.Write, after map[state.Key]state.Row) {
 	t.Helper()
 	put(t, s, task(name, "replace"), task(name, "any"), task(name, "delete"), task(name, "stop"), task(name, "claim"), task(name, "observe"))
 	key := func(id string) state.Key { return state.TaskKey(name, owner, id) }
@@ -78,7 +78,7 @@ func everyKind(t *testing.T, s state.State, name string) (writes []state.Write, 
 	return writes, after
 }
 
-func testCommit(t *testing.T, s state.State) {
+func testCommit(t *testing.T, s state.Store) {
 	t.Run("MakesAllChanges", func(t *testing.T) {
 		name := unique()
 		put(t, s, meta(name, 0))
@@ -117,7 +117,7 @@ func testCommit(t *testing.T, s state.State) {
 	})
 }
 
-func testCommitVersion(t *testing.T, s state.State) {
+func testCommitVersion(t *testing.T, s state.Store) {
 	t.Run("Chain", func(t *testing.T) {
 		name := unique()
 		put(t, s, meta(name, 0))
@@ -173,7 +173,7 @@ func testCommitVersion(t *testing.T, s state.State) {
 }
 
 // testCommitConflict puts one write that does not hold among others, at every position.
-func testCommitConflict(t *testing.T, s state.State) {
+func testCommitConflict(t *testing.T, s state.Store) {
 	for _, c := range []struct {
 		name string
 		bad  func(name string) state.Write
@@ -232,7 +232,7 @@ func tasks(name string, n, size int) []state.Write {
 	return writes
 }
 
-func testCommitLimits(t *testing.T, s state.State) {
+func testCommitLimits(t *testing.T, s state.Store) {
 	name := unique()
 	put(t, s, meta(name, 0))
 	key := state.TaskKey(name, owner, "000")

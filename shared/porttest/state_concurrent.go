@@ -39,7 +39,7 @@ func race(t *testing.T, do func(writer int) error) int {
 	return int(won.Load())
 }
 
-func testConcurrent(t *testing.T, s state.State) {
+func testConcurrent(t *testing.T, s state.Store) {
 	ctx := context.Background()
 	t.Run("OneVersionHasOneWinner", func(t *testing.T) {
 		name := unique()
@@ -88,7 +88,7 @@ func testConcurrent(t *testing.T, s state.State) {
 }
 
 // testCounter has all writers move one cluster on, each deciding again after a conflict.
-func testCounter(t *testing.T, s state.State) {
+func testCounter(t *testing.T, s state.Store) {
 	name := unique()
 	put(t, s, meta(name, 0), instance(name, "counter", 1))
 	const each = 5
@@ -125,7 +125,7 @@ func testCounter(t *testing.T, s state.State) {
 }
 
 // testCrossed has commits name the same two rows in either order: each takes both or none, and none waits for ever.
-func testCrossed(t *testing.T, s state.State) {
+func testCrossed(t *testing.T, s state.Store) {
 	name := unique()
 	for round := range int64(10) {
 		won := race(t, func(i int) error {
@@ -147,7 +147,7 @@ func testCrossed(t *testing.T, s state.State) {
 }
 
 // testFreshReads has one writer write and the others read: none may miss what was acknowledged before it asked.
-func testFreshReads(t *testing.T, s state.State) {
+func testFreshReads(t *testing.T, s state.Store) {
 	name := unique()
 	put(t, s, instance(name, "i", 1))
 	var acknowledged atomic.Int64

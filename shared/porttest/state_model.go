@@ -72,7 +72,7 @@ func (m model) rows() []state.Row {
 }
 
 // testModel makes any changes to a few rows of a cluster and expects after each what the model says.
-func testModel(t *testing.T, s state.State) {
+func testModel(t *testing.T, s state.Store) {
 	rapid.Check(t, func(rt *rapid.T) {
 		name := unique()
 		m := model{}
@@ -90,7 +90,7 @@ func testModel(t *testing.T, s state.State) {
 // modelRows are few, so that writes meet: tasks, an instance, the meta row.
 var modelRows = []string{"a", "b", "c", "instance", "meta"}
 
-func (m model) write(t *rapid.T, s state.State, w state.Write) {
+func (m model) write(t *rapid.T, s state.Store, w state.Write) {
 	key := w.Key()
 	conflicts := m.apply(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
 	row, err := s.Write(context.Background(), w)
@@ -104,7 +104,7 @@ func (m model) write(t *rapid.T, s state.State, w state.Write) {
 	same(t, "the row returned", m[key.Sort], row)
 }
 
-func (m model) commit(t *rapid.T, s state.State, c state.Commit) {
+func (m model) commit(t *rapid.T, s state.Store, c state.Commit) {
 	conflicts := m.apply(c)
 	err := s.Commit(context.Background(), c)
 	if conflicts == nil {
@@ -221,7 +221,7 @@ func drawObservation(t *rapid.T, key state.Key) *state.Observation {
 }
 
 // testCopies changes rows that were given to the state or came from it, and expects that the state does not notice.
-func testCopies(t *testing.T, s state.State) {
+func testCopies(t *testing.T, s state.Store) {
 	name := unique()
 	made := func() *cluster.Task {
 		code := 1
@@ -273,7 +273,7 @@ func testCopies(t *testing.T, s state.State) {
 	}
 }
 
-func testCanceled(t *testing.T, s state.State) {
+func testCanceled(t *testing.T, s state.Store) {
 	name := unique()
 	put(t, s, meta(name, 0))
 	ctx, cancel := context.WithCancel(context.Background())

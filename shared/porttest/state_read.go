@@ -23,7 +23,7 @@ func ids(rows []state.Row) []string {
 	return out
 }
 
-func testList(t *testing.T, s state.State) {
+func testList(t *testing.T, s state.Store) {
 	name, other := unique(), unique()
 	for _, id := range []string{"c", "a", "b", "B", "ab", "ü", "a b"} { // neither in this order
 		put(t, s, instance(name, id, 1), instance(other, id+"x", 1))
@@ -73,7 +73,7 @@ func testList(t *testing.T, s state.State) {
 
 func bySort(a, b state.Row) int { return strings.Compare(state.KeyOf(a).Sort, state.KeyOf(b).Sort) }
 
-func testListFresh(t *testing.T, s state.State) {
+func testListFresh(t *testing.T, s state.Store) {
 	name := unique()
 	for rev := int64(1); rev <= 3; rev++ {
 		put(t, s, instance(name, "i", rev))
@@ -89,7 +89,7 @@ func testListFresh(t *testing.T, s state.State) {
 	}
 }
 
-func testListPages(t *testing.T, s state.State) {
+func testListPages(t *testing.T, s state.Store) {
 	name := unique()
 	const n, size = 30, 90 << 10 // DynamoDB's pages have 1 MB
 	for i := range n {
@@ -114,7 +114,7 @@ func testListPages(t *testing.T, s state.State) {
 	}
 }
 
-func testDueBy(t *testing.T, s state.State) {
+func testDueBy(t *testing.T, s state.Store) {
 	name := unique()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	offsets := []time.Duration{-24 * time.Hour, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Second, 24 * time.Hour}
@@ -146,7 +146,7 @@ func testDueBy(t *testing.T, s state.State) {
 }
 
 // testRoundTrip fills every field of every kind of row and reads it back.
-func testRoundTrip(t *testing.T, s state.State) {
+func testRoundTrip(t *testing.T, s state.Store) {
 	for kindName, kind := range kinds() {
 		t.Run(kindName, func(t *testing.T) {
 			n := 0
@@ -201,14 +201,14 @@ func testRoundTrip(t *testing.T, s state.State) {
 }
 
 // inConflict has the state say what it holds in a conflict.
-func inConflict(s state.State, row state.Row) state.Row {
+func inConflict(s state.Store, row state.Row) state.Row {
 	again := stored(row)
 	again.Header().Rev = 7
 	_, err := s.Write(context.Background(), state.Write{Put: again})
 	return conflictRow(err)
 }
 
-func testOddKeys(t *testing.T, s state.State) {
+func testOddKeys(t *testing.T, s state.Store) {
 	name := unique()
 	for _, key := range []state.Key{
 		{Cluster: name, Sort: state.PrefixMeta}, {Cluster: name, Sort: "nothing"}, {Cluster: name, Sort: state.PrefixInstance},
@@ -243,7 +243,7 @@ func testOddKeys(t *testing.T, s state.State) {
 	}
 }
 
-func writeError(s state.State, row state.Row) error {
+func writeError(s state.Store, row state.Row) error {
 	_, err := s.Write(context.Background(), state.Write{Put: row})
 	return err
 }

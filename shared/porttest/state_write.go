@@ -12,7 +12,7 @@ import (
 
 // attempt makes the write on a row that stands as old (nil: absent) and expects what holds says: the row after it, or
 // a conflict with old.
-func attempt(t *testing.T, s state.State, old, after state.Row, w state.Write) {
+func attempt(t *testing.T, s state.Store, old, after state.Row, w state.Write) {
 	t.Helper()
 	if old != nil {
 		put(t, s, old)
@@ -29,7 +29,7 @@ func attempt(t *testing.T, s state.State, old, after state.Row, w state.Write) {
 	same(t, "the row stored", after, get(t, s, w.Key()))
 }
 
-func testPut(t *testing.T, s state.State) {
+func testPut(t *testing.T, s state.Store) {
 	with := func(name string, rev int64, zone string) *cluster.Instance {
 		i := instance(name, "i", rev)
 		i.Attributes = map[string]string{cluster.AttributeZone: zone}
@@ -75,7 +75,7 @@ func testPut(t *testing.T, s state.State) {
 
 func rev(n int64) func(*cluster.Task) { return func(t *cluster.Task) { t.Rev = n } }
 
-func testPutAny(t *testing.T, s state.State) {
+func testPutAny(t *testing.T, s state.Store) {
 	t.Run("Creates", func(t *testing.T) {
 		name := unique()
 		attempt(t, s, nil, task(name, "a", rev(1)), state.Write{Put: task(name, "a", rev(0)), Any: true})
@@ -100,7 +100,7 @@ func testPutAny(t *testing.T, s state.State) {
 	})
 }
 
-func testDelete(t *testing.T, s state.State) {
+func testDelete(t *testing.T, s state.Store) {
 	name := unique()
 	row := task(name, "a")
 	key := state.KeyOf(row)
@@ -142,7 +142,7 @@ type taskCase struct {
 
 func plain(*cluster.Task) {}
 
-func runTaskCases(t *testing.T, s state.State, cases []taskCase, w func(key state.Key, name string) state.Write) {
+func runTaskCases(t *testing.T, s state.Store, cases []taskCase, w func(key state.Key, name string) state.Write) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			name := unique()
@@ -159,7 +159,7 @@ func runTaskCases(t *testing.T, s state.State, cases []taskCase, w func(key stat
 	}
 }
 
-func testStop(t *testing.T, s state.State) {
+func testStop(t *testing.T, s state.Store) {
 	stopped := func(t *cluster.Task) { t.Desired, t.StopCode, t.Reason = cluster.TaskStopped, "C", "R" }
 	runTaskCases(t, s, []taskCase{
 		{"NeverStarted", plain, stopped},
@@ -180,7 +180,7 @@ func testStop(t *testing.T, s state.State) {
 	})
 }
 
-func testClaim(t *testing.T, s state.State) {
+func testClaim(t *testing.T, s state.Store) {
 	for _, n := range []int32{1, 2} {
 		claimed := func(t *cluster.Task) { t.Attempt, t.ClaimedAt = n, cluster.At(t0) }
 		at := func(attempt int32, edits ...func(*cluster.Task)) func(*cluster.Task) {
@@ -213,12 +213,12 @@ func testClaim(t *testing.T, s state.State) {
 	})
 }
 
-func testObserve(t *testing.T, s state.State) {
+func testObserve(t *testing.T, s state.Store) {
 	t.Run("Running", func(t *testing.T) { testObserveRunning(t, s) })
 	t.Run("Stopped", func(t *testing.T) { testObserveStopped(t, s) })
 }
 
-func testObserveRunning(t *testing.T, s state.State) {
+func testObserveRunning(t *testing.T, s state.Store) {
 	started := t0.Add(time.Second)
 	running := func(t *cluster.Task) {
 		t.Version, t.ECSID, t.Last, t.Health, t.Started = 5, "e", cluster.TaskRunning, cluster.Healthy, cluster.At(started)
@@ -251,7 +251,7 @@ func testObserveRunning(t *testing.T, s state.State) {
 	})
 }
 
-func testObserveStopped(t *testing.T, s state.State) {
+func testObserveStopped(t *testing.T, s state.Store) {
 	ended, code := t0.Add(time.Hour), 137
 	stopped := func(t *cluster.Task) {
 		t.Version, t.ECSID, t.Last, t.Stopped, t.Expires = 5, "e", cluster.TaskStopped, cluster.At(ended), 7_000_000_000
@@ -288,7 +288,7 @@ func testObserveStopped(t *testing.T, s state.State) {
 }
 
 // testOtherRows guards against attributes that other kinds of row use for other things.
-func testOtherRows(t *testing.T, s state.State) {
+func testOtherRows(t *testing.T, s state.Store) {
 	name := unique()
 	service := &cluster.Service{Head: head(name, 1), Name: "s", Status: cluster.ServiceActive, CreatedAt: t0}
 	row := instance(name, "i", 1)
@@ -305,7 +305,7 @@ func testOtherRows(t *testing.T, s state.State) {
 	}
 }
 
-func testBadWrites(t *testing.T, s state.State) {
+func testBadWrites(t *testing.T, s state.Store) {
 	name := unique()
 	try := func(w state.Write) error {
 		_, err := s.Write(context.Background(), w)

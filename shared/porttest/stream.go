@@ -13,7 +13,7 @@ import (
 
 // StreamState is a state whose stream can be read.
 type StreamState interface {
-	state.State
+	state.Store
 	// Records are the first n stream records of a cluster, waited for where they take time; the test fails where they
 	// do not come.
 	Records(t *testing.T, clusterName string, n int) []state.Record

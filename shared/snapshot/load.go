@@ -10,7 +10,7 @@ import (
 
 // Load reads the whole cluster. The placement version is read first: whatever narrows meanwhile moves it on,
 // and a commit decided on what was read fails.
-func Load(ctx context.Context, store state.State, name string) (*Snapshot, error) {
+func Load(ctx context.Context, store state.Store, name string) (*Snapshot, error) {
 	meta, err := store.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %s: %w", name, err)

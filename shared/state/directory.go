@@ -8,8 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// EachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
-func EachCluster(ctx context.Context, state State, do func(name string) error) error {
+// ForEachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
+func ForEachCluster(ctx context.Context, state Store, do func(name string) error) error {
 	names, err := ClusterNames(ctx, state)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func EachCluster(ctx context.Context, state State, do func(name string) error) e
 }
 
 // ClusterNames are those that Berth keeps, sorted.
-func ClusterNames(ctx context.Context, store State) ([]string, error) {
+func ClusterNames(ctx context.Context, store Store) ([]string, error) {
 	entries, err := store.List(ctx, Prefix(Directory, PrefixEntry))
 	if err != nil {
 		return nil, cluster.Wrap(err, "listing clusters")

@@ -5,7 +5,7 @@
 // row, a due row, a checkpoint). [KeyOf] and [EmptyRow] know every kind. [Write.Apply] states what a write does, so that every
 // store does the same; package porttest holds the stores to it.
 //
-// Handlers read and write through [State]. The adapters are package dynamo and the store of package embedded.
+// Handlers read and write through [Store]. The adapters are package dynamo and the store of package embedded.
 //
 // Invariants:
 //   - The JSON names of fields are the stored format. They never change; a row written by an older version can still be read.

@@ -8,16 +8,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// Narrow writes a row that narrows what placement may decide, and bumps the placement version in the same commit.
-func Narrow(ctx context.Context, store State, clusterName string, row func(stamp int64) (Row, error)) error {
-	return NarrowAll(ctx, store, clusterName, func(stamp int64) ([]Write, error) {
+// CommitNarrowing writes a row that narrows what placement may decide, and bumps the placement version in the same commit.
+func CommitNarrowing(ctx context.Context, store Store, clusterName string, row func(stamp int64) (Row, error)) error {
+	return CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]Write, error) {
 		r, err := row(stamp)
 		return []Write{{Put: r}}, err
 	})
 }
 
-// NarrowAll is [narrow] for several writes that go together.
-func NarrowAll(ctx context.Context, store State, clusterName string, writes func(stamp int64) ([]Write, error)) error {
+// CommitNarrowingAll is [narrow] for several writes that go together.
+func CommitNarrowingAll(ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error)) error {
 	key := Key{Cluster: clusterName, Sort: PrefixMeta}
 	for range MaxRaces {
 		got, err := store.Get(ctx, key)

@@ -37,7 +37,7 @@ func newBurst(t testing.TB, instances int) *burst {
 	b.Installation, err = installation.Open(installation.Options{
 		Loop: embedded.NewVirtualLoop(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), Seed: 1, Settings: &settings,
 		NewID:     func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(f string, s state.State) state.State { return &counted{State: s, burst: b, function: f} },
+		WrapState: func(f string, s state.Store) state.Store { return &counted{Store: s, burst: b, function: f} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func (b *burst) run(d time.Duration) { b.Loop.RunUntil(b.Loop.Now().Add(d)) }
 
 // counted sums what each function uses.
 type counted struct {
-	state.State
+	state.Store
 	burst    *burst
 	function string
 }
@@ -79,27 +79,27 @@ func (c *counted) count(f func()) {
 }
 
 func (c *counted) Get(ctx context.Context, k state.Key) (row state.Row, err error) {
-	c.count(func() { row, err = c.State.Get(ctx, k) })
+	c.count(func() { row, err = c.Store.Get(ctx, k) })
 	return row, err
 }
 
 func (c *counted) Peek(ctx context.Context, k state.Key) (row state.Row, err error) {
-	c.count(func() { row, err = c.State.Peek(ctx, k) })
+	c.count(func() { row, err = c.Store.Peek(ctx, k) })
 	return row, err
 }
 
 func (c *counted) List(ctx context.Context, r state.Range) (rows []state.Row, err error) {
-	c.count(func() { rows, err = c.State.List(ctx, r) })
+	c.count(func() { rows, err = c.Store.List(ctx, r) })
 	return rows, err
 }
 
 func (c *counted) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
-	c.count(func() { row, err = c.State.Write(ctx, w) })
+	c.count(func() { row, err = c.Store.Write(ctx, w) })
 	return row, err
 }
 
 func (c *counted) Commit(ctx context.Context, w state.Commit) (err error) {
-	c.count(func() { err = c.State.Commit(ctx, w) })
+	c.count(func() { err = c.Store.Commit(ctx, w) })
 	return err
 }
 

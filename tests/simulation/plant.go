@@ -42,7 +42,7 @@ var Bugs = []Bug{
 }
 
 // state puts the bug around a function's State.
-func (b Bug) state(w *World, function string, s state.State) state.State {
+func (b Bug) state(w *World, function string, s state.Store) state.Store {
 	if UpgradeBugs[b] != "" {
 		return b.upgradeState(w, function, s)
 	}
@@ -52,11 +52,11 @@ func (b Bug) state(w *World, function string, s state.State) state.State {
 	if b == NoBug || slices.Contains([]Bug{BelieveStorm, IgnoreThrottle, IgnoreGap}, b) || b.lie() != nil {
 		return s
 	}
-	return &buggyState{State: s, world: w, bug: b, function: function}
+	return &buggyState{Store: s, world: w, bug: b, function: function}
 }
 
 type buggyState struct {
-	state.State
+	state.Store
 	world    *World
 	bug      Bug
 	function string
@@ -66,7 +66,7 @@ type buggyState struct {
 }
 
 func (s *buggyState) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	row, err := s.State.Get(ctx, key)
+	row, err := s.Store.Get(ctx, key)
 	if c, ok := row.(*state.Checkpoint); ok && c != nil && s.bug == TrustStale && s.batch > 0 {
 		// Whoever wrote it, it looks like this environment's own.
 		mine := *c
@@ -77,7 +77,7 @@ func (s *buggyState) Get(ctx context.Context, key state.Key) (state.Row, error) 
 }
 
 func (s *buggyState) Peek(ctx context.Context, key state.Key) (state.Row, error) {
-	row, err := s.State.Peek(ctx, key)
+	row, err := s.Store.Peek(ctx, key)
 	return s.distort(row), err
 }
 
@@ -101,7 +101,7 @@ func (s *buggyState) distort(row state.Row) state.Row {
 }
 
 func (s *buggyState) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	rows, err := s.State.List(ctx, r)
+	rows, err := s.Store.List(ctx, r)
 	var out []state.Row
 	for _, row := range rows {
 		t, ok := row.(*cluster.Task)
@@ -119,20 +119,20 @@ func (s *buggyState) Write(ctx context.Context, w state.Write) (state.Row, error
 		s.bug == AcknowledgeFirst && s.function == "api" && w.Put != nil && s.world.plant():
 		return w.Put, nil
 	case s.bug == StartUnclaimed && w.Claim != nil:
-		row, err := s.State.Write(ctx, w)
+		row, err := s.Store.Write(ctx, w)
 		var c *state.Conflict
 		if errors.As(err, &c) && c.Row != nil {
 			return c.Row, nil
 		}
 		return row, err
 	case s.bug == TrustStale:
-		row, err := s.State.Write(ctx, w)
+		row, err := s.Store.Write(ctx, w)
 		if c, ok := row.(*state.Checkpoint); ok && err == nil && c != nil {
 			s.batch, s.environment = c.Batch, c.Environment
 		}
 		return row, err
 	}
-	return s.State.Write(ctx, w)
+	return s.Store.Write(ctx, w)
 }
 
 func (s *buggyState) Commit(ctx context.Context, c state.Commit) error {
@@ -141,25 +141,25 @@ func (s *buggyState) Commit(ctx context.Context, c state.Commit) error {
 		return nil
 	case s.bug == NarrowSilently && s.function != "placement" && c.Version >= 0:
 		c.Version = state.NoVersion
-		return s.State.Commit(ctx, c)
+		return s.Store.Commit(ctx, c)
 	case s.bug == CommitStale && s.function == "placement":
 		return s.insist(ctx, c)
 	}
-	return s.State.Commit(ctx, c)
+	return s.Store.Commit(ctx, c)
 }
 
 // insist commits under whatever the version has become.
 func (s *buggyState) insist(ctx context.Context, c state.Commit) error {
-	err := s.State.Commit(ctx, c)
+	err := s.Store.Commit(ctx, c)
 	var conflict *state.Conflict
 	for errors.As(err, &conflict) && conflict.Version {
-		row, failed := s.State.Get(ctx, state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})
+		row, failed := s.Store.Get(ctx, state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})
 		meta, ok := row.(*state.Meta)
 		if failed != nil || !ok {
 			return err
 		}
 		c.Version = meta.Version
-		err = s.State.Commit(ctx, c)
+		err = s.Store.Commit(ctx, c)
 		conflict = nil
 	}
 	return err

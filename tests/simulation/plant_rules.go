@@ -127,13 +127,13 @@ func freePorts(w *World, rows []state.Row) []state.Row {
 // liar is the State of placement with rows as a bug makes them look. What it remembers it never trusts: it has to read
 // all rows again each time.
 type liar struct {
-	state.State
+	state.Store
 	world *World
 	show  func(*World, []state.Row) []state.Row
 }
 
 func (l *liar) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	row, err := l.State.Get(ctx, key)
+	row, err := l.Store.Get(ctx, key)
 	if c, ok := row.(*state.Checkpoint); ok && c != nil {
 		next := *c
 		next.Environment = "another"
@@ -143,12 +143,12 @@ func (l *liar) Get(ctx context.Context, key state.Key) (state.Row, error) {
 }
 
 func (l *liar) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	rows, err := l.State.List(ctx, r)
+	rows, err := l.Store.List(ctx, r)
 	return l.show(l.world, slices.Clone(rows)), err
 }
 
 func (l *liar) Write(ctx context.Context, w state.Write) (state.Row, error) {
-	return l.State.Write(ctx, l.truly(w))
+	return l.Store.Write(ctx, l.truly(w))
 }
 
 func (l *liar) Commit(ctx context.Context, c state.Commit) error {
@@ -156,7 +156,7 @@ func (l *liar) Commit(ctx context.Context, c state.Commit) error {
 	for n, w := range c.Writes {
 		c.Writes[n] = l.truly(w)
 	}
-	return l.State.Commit(ctx, c)
+	return l.Store.Commit(ctx, c)
 }
 
 // truly is the write without the lies: a row that was shown otherwise is put back with what it says.

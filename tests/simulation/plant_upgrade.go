@@ -56,24 +56,24 @@ var UpgradeBugs = map[Bug]string{
 }
 
 // upgradeState puts such a bug around a function's State.
-func (b Bug) upgradeState(w *World, function string, s state.State) state.State {
-	return &upgradeLiar{State: s, world: w, bug: b, function: function}
+func (b Bug) upgradeState(w *World, function string, s state.Store) state.Store {
+	return &upgradeLiar{Store: s, world: w, bug: b, function: function}
 }
 
 type upgradeLiar struct {
-	state.State
+	state.Store
 	world    *World
 	bug      Bug
 	function string
 }
 
 func (l *upgradeLiar) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	row, err := l.State.Get(ctx, key)
+	row, err := l.Store.Get(ctx, key)
 	return l.distort(row), err
 }
 
 func (l *upgradeLiar) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	rows, err := l.State.List(ctx, r)
+	rows, err := l.Store.List(ctx, r)
 	if l.function == "managed-scaling" && l.bug == BothInCharge && strings.HasPrefix(r.From, state.PrefixNodeGroup) {
 		return nil, err
 	}

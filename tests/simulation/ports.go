@@ -17,10 +17,10 @@ import (
 type faultyState struct {
 	world    *World
 	function string
-	inner    state.State
+	inner    state.Store
 }
 
-var _ state.State = (*faultyState)(nil)
+var _ state.Store = (*faultyState)(nil)
 
 // before is what can go wrong before a call takes effect.
 func (s *faultyState) before(ctx context.Context, write bool) error {

@@ -135,7 +135,7 @@ func newScaled(r ScaledRun) (*scaled, error) {
 	w.Installation, err = installation.Open(installation.Options{
 		Loop: loop, Seed: r.Seed, Watch: w.checker.records, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, state state.State) state.State {
+		WrapState: func(function string, state state.Store) state.Store {
 			return &faultyState{world: w, function: function, inner: r.Plant.state(function, state)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {

@@ -74,7 +74,7 @@ func (b ScalingBug) shape(s scaledShape) scaledShape {
 }
 
 // state puts the bug around a function's State.
-func (b ScalingBug) state(function string, s state.State) state.State {
+func (b ScalingBug) state(function string, s state.Store) state.Store {
 	if b == CountDaemons && function == "managed-scaling" {
 		return &daemonBlind{s}
 	}
@@ -85,10 +85,10 @@ func (b ScalingBug) state(function string, s state.State) state.State {
 }
 
 // impatient shows capacity providers as if they replaced what does not register.
-type impatient struct{ state.State }
+type impatient struct{ state.Store }
 
 func (s *impatient) Get(ctx context.Context, k state.Key) (state.Row, error) {
-	row, err := s.State.Get(ctx, k)
+	row, err := s.Store.Get(ctx, k)
 	if p, ok := row.(*cluster.CapacityProvider); ok && p != nil {
 		next := *p
 		next.Scaling.ReplaceUnregistered = true
@@ -98,10 +98,10 @@ func (s *impatient) Get(ctx context.Context, k state.Key) (state.Row, error) {
 }
 
 // daemonBlind shows DAEMON services as REPLICA ones.
-type daemonBlind struct{ state.State }
+type daemonBlind struct{ state.Store }
 
 func (s *daemonBlind) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	rows, err := s.State.List(ctx, r)
+	rows, err := s.Store.List(ctx, r)
 	for n, row := range rows {
 		if service, ok := row.(*cluster.Service); ok && service.Strategy == cluster.Daemon {
 			next := *service

@@ -164,7 +164,7 @@ func newWorld(r Run) (*World, error) {
 	w.Installation, err = installation.Open(installation.Options{
 		Loop: loop, Seed: r.Seed, Settings: settings, Watch: w.watch, Log: slog.New(logbook{world: w}),
 		NewID: func() string { ids++; return fmt.Sprintf("%032x", ids) },
-		WrapState: func(function string, s state.State) state.State {
+		WrapState: func(function string, s state.Store) state.Store {
 			return &faultyState{world: w, function: function, inner: w.Plant.state(w, function, s)}
 		},
 		WrapECS: func(function string, e handler.ECS) handler.ECS {

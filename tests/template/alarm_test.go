@@ -37,7 +37,7 @@ func watched(t *testing.T, template *yaml.Node) (all []alarm, turns []string) {
 		}
 		a := alarm{member(p, "Namespace").Value, member(p, "MetricName").Value, referred(given)}
 		all = append(all, a)
-		if a.metric == string(handler.Turns) && member(p, "Statistic").Value == "Maximum" {
+		if a.metric == string(handler.IdleRounds) && member(p, "Statistic").Value == "Maximum" {
 			turns = append(turns, a.of)
 		}
 	}
@@ -88,7 +88,7 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("turns without progress are watched of %q", got)
 	}
 	written := []string{"Dropped"}
-	for _, f := range []handler.Figure{handler.OutboxAge, handler.Turns, handler.LeftUndone, handler.ClustersMissing} {
+	for _, f := range []handler.Figure{handler.OutboxAge, handler.IdleRounds, handler.LeftUndone, handler.ClustersMissing} {
 		written = append(written, string(f))
 	}
 	for _, a := range all {

@@ -58,7 +58,7 @@ type Options struct {
 	Bus handler.EventBus
 	// WrapState and WrapECS put something between a function (or "api") and its port; WrapClock replaces its clock.
 	// Tests use them.
-	WrapState func(function string, s state.State) state.State
+	WrapState func(function string, s state.Store) state.Store
 	WrapECS   func(function string, e handler.ECS) handler.ECS
 	WrapClock func(function string, c handler.Clock) handler.Clock
 	// WrapGroups does the same for what a function calls of Auto Scaling groups and their instances.
@@ -176,7 +176,7 @@ func (i *Installation) openAWS() error {
 	return err
 }
 
-func (i *Installation) state(function string) state.State {
+func (i *Installation) state(function string) state.Store {
 	if w := i.options.WrapState; w != nil {
 		return w(function, i.Store)
 	}

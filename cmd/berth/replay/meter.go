@@ -123,12 +123,12 @@ func (m *meter) changed() bool {
 }
 
 // state wraps a function's State.
-func (m *meter) state(function string, s state.State) state.State {
-	return &meteredState{State: s, meter: m, function: function}
+func (m *meter) state(function string, s state.Store) state.Store {
+	return &meteredState{Store: s, meter: m, function: function}
 }
 
 type meteredState struct {
-	state.State
+	state.Store
 	meter    *meter
 	function string
 }
@@ -148,22 +148,22 @@ func (s *meteredState) count(f func()) {
 }
 
 func (s *meteredState) Get(ctx context.Context, key state.Key) (row state.Row, err error) {
-	s.count(func() { row, err = s.State.Get(ctx, key) })
+	s.count(func() { row, err = s.Store.Get(ctx, key) })
 	return row, err
 }
 
 func (s *meteredState) Peek(ctx context.Context, key state.Key) (row state.Row, err error) {
-	s.count(func() { row, err = s.State.Peek(ctx, key) })
+	s.count(func() { row, err = s.Store.Peek(ctx, key) })
 	return row, err
 }
 
 func (s *meteredState) List(ctx context.Context, r state.Range) (rows []state.Row, err error) {
-	s.count(func() { rows, err = s.State.List(ctx, r) })
+	s.count(func() { rows, err = s.Store.List(ctx, r) })
 	return rows, err
 }
 
 func (s *meteredState) Write(ctx context.Context, w state.Write) (row state.Row, err error) {
-	s.count(func() { row, err = s.State.Write(ctx, w) })
+	s.count(func() { row, err = s.Store.Write(ctx, w) })
 	s.meter.moved++
 	if t, ok := row.(*cluster.Task); ok && err == nil && t != nil && t.Last == cluster.TaskStopped {
 		s.meter.stopped(t)
@@ -172,7 +172,7 @@ func (s *meteredState) Write(ctx context.Context, w state.Write) (row state.Row,
 }
 
 func (s *meteredState) Commit(ctx context.Context, c state.Commit) (err error) {
-	s.count(func() { err = s.State.Commit(ctx, c) })
+	s.count(func() { err = s.Store.Commit(ctx, c) })
 	s.meter.moved++
 	if err != nil {
 		return err

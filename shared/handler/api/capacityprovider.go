@@ -52,7 +52,7 @@ func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *clust
 			}
 			made.Rev = old.Rev + 1
 		}
-		return a.writeProvider(ctx, &made, handler.Taken(use, func(u *state.GroupUse) { u.Provider = made.Name }))
+		return a.writeProvider(ctx, &made, handler.ClaimGroup(use, func(u *state.GroupUse) { u.Provider = made.Name }))
 	})
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func protectable(p *cluster.CapacityProvider) error {
 
 // groupFree refuses a group that another capacity provider has: two would size it. One that is CREATE_FAILED has none.
 func (a *CapacityProviders) groupFree(ctx context.Context, p *cluster.CapacityProvider) (*state.GroupUse, error) {
-	use, err := handler.GroupUse(ctx, a.State, p.Group)
+	use, err := handler.ReadGroupUse(ctx, a.State, p.Group)
 	if err != nil || use.Provider == "" || use.Provider == p.Name {
 		return use, err
 	}
@@ -179,7 +179,7 @@ func (a *CapacityProviders) editProvider(ctx context.Context, name string, f fun
 func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.CapacityProvider) ([]state.Write, error) {
 	switch {
 	case next.Inactive:
-		return handler.LetGoOf(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
+		return handler.ReleaseGroup(ctx, a.State, next.Group, func(u *state.GroupUse) (was bool) {
 			was = u.Provider == next.Name
 			u.Provider = ""
 			return was
@@ -189,7 +189,7 @@ func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.C
 		if err != nil {
 			return nil, err
 		}
-		return []state.Write{handler.Taken(use, func(u *state.GroupUse) { u.Provider = next.Name })}, nil
+		return []state.Write{handler.ClaimGroup(use, func(u *state.GroupUse) { u.Provider = next.Name })}, nil
 	}
 	return nil, nil
 }

@@ -20,7 +20,7 @@ func (a *Clusters) ClusterCreated(ctx context.Context, name string) error {
 	if _, err := a.known(ctx, name); err != nil {
 		return err
 	}
-	return observe.ListCluster(ctx, a.State, name) // where adopting it was interrupted before
+	return observe.AddToDirectory(ctx, a.State, name) // where adopting it was interrupted before
 }
 
 // DeletingCluster refuses to have a cluster deleted that still has services or tasks.
@@ -46,7 +46,7 @@ func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
 
 // ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its name.
 func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
-	return observe.ForgetCluster(ctx, a.State, name)
+	return observe.RemoveCluster(ctx, a.State, name)
 }
 
 // ServiceCount is how many services of the cluster are ACTIVE.
@@ -71,7 +71,7 @@ func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids
 
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
-	return state.EachCluster(ctx, a.State, func(clusterName string) error {
+	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
 		got, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
 		if err != nil {
 			return fmt.Errorf("reading task definition %s: %w", name, err)
@@ -121,7 +121,7 @@ func (a *Dependencies) adopt(ctx context.Context, name string) (*state.Meta, err
 		return nil, fmt.Errorf("keeping cluster %s: %w", name, err)
 	}
 	// After its own row: a sweep takes what is listed and has none for one that was deleted.
-	if err := observe.ListCluster(ctx, a.State, name); err != nil {
+	if err := observe.AddToDirectory(ctx, a.State, name); err != nil {
 		return nil, err
 	}
 	got, ok := row.(*state.Meta)

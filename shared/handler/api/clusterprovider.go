@@ -21,7 +21,7 @@ func (a *ClusterProviders) Attachments(ctx context.Context, clusterName string) 
 	return attachments(ctx, a.State, clusterName)
 }
 
-func attachments(ctx context.Context, store state.State, clusterName string) (*operation.ClusterAttachments, error) {
+func attachments(ctx context.Context, store state.Store, clusterName string) (*operation.ClusterAttachments, error) {
 	of, err := handler.FindClusterProviders(ctx, store, clusterName)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (a *Configurations) PutConfiguration(ctx context.Context, c *cluster.Config
 		if err != nil {
 			return err
 		}
-		return state.Narrow(ctx, a.State, c.Cluster, func(stamp int64) (state.Row, error) {
+		return state.CommitNarrowing(ctx, a.State, c.Cluster, func(stamp int64) (state.Row, error) {
 			next := *c
 			next.Head = cluster.Head{Cluster: c.Cluster, Rev: old.Rev + 1, Stamp: stamp}
 			return &next, nil

@@ -14,7 +14,7 @@ import (
 
 // Dependencies are what the operations stand on.
 type Dependencies struct {
-	State    state.State
+	State    state.Store
 	ECS      handler.ECS
 	Clock    handler.Clock
 	Settings handler.Settings
@@ -54,7 +54,7 @@ func New(d Dependencies) *Handler {
 }
 
 // find reads a row; nil where there is none.
-func find[T state.Row](ctx context.Context, store state.State, key state.Key, what string) (row T, err error) {
+func find[T state.Row](ctx context.Context, store state.Store, key state.Key, what string) (row T, err error) {
 	got, err := store.Get(ctx, key)
 	if err != nil {
 		return row, fmt.Errorf("reading %s: %w", what, err)

@@ -38,7 +38,7 @@ func (a *Loads) ReportLoads(ctx context.Context, clusterName string, reports []c
 }
 
 func (a *Loads) checkLoads(ctx context.Context, t *cluster.Task, loads map[string]int64) error {
-	metrics, err := observe.MetricsOf(ctx, a.State, t)
+	metrics, err := observe.TaskMetrics(ctx, a.State, t)
 	if err != nil {
 		return err
 	}

@@ -67,14 +67,14 @@ var errNameTaken = errors.New("the name is taken")
 
 // write writes a new node group as the one that has its Auto Scaling group.
 func (n *NodeGroups) write(ctx context.Context, g *cluster.NodeGroup) error {
-	use, err := handler.GroupUse(ctx, n.State, g.AutoScalingGroup)
+	use, err := handler.ReadGroupUse(ctx, n.State, g.AutoScalingGroup)
 	if err != nil {
 		return err
 	}
 	if err := n.free(ctx, use); err != nil {
 		return err
 	}
-	take := handler.Taken(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
+	take := handler.ClaimGroup(use, func(u *state.GroupUse) { u.NodeGroup = g.Ref() })
 	err = n.State.Commit(ctx, state.Commit{Cluster: g.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: g}, take}})
 	var c *state.Conflict
 	if errors.As(err, &c) && c.Key == state.KeyOf(g) {

@@ -38,7 +38,7 @@ func (a *TaskProtections) ProtectTasks(ctx context.Context, clusterName string, 
 		until = time.Time{}
 	}
 	// The tasks are read with the version that the commit holds to: no decision to stop one comes in between.
-	err = state.NarrowAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
+	err = state.CommitNarrowingAll(ctx, a.State, clusterName, func(stamp int64) ([]state.Write, error) {
 		var writes []state.Write
 		out, failed = nil, nil
 		for _, id := range ids {

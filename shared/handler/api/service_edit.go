@@ -75,7 +75,7 @@ func (a *Dependencies) reshape(ctx context.Context, clusterName, name string, f 
 
 // narrowService writes a service, and its history, so that placement both wakes and cannot act on what it was before.
 func (a *Dependencies) narrowService(ctx context.Context, old, s *cluster.Service) error {
-	return state.NarrowAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
+	return state.CommitNarrowingAll(ctx, a.State, s.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *s
 		row.Stamp = stamp
 		return append([]state.Write{{Put: &row}}, a.history(old, s)...), nil

@@ -53,7 +53,7 @@ func (a *Tasks) providerThere(ctx context.Context, t *cluster.Task, known map[st
 
 // askedFor knows what tasks were asked for with. Each service is read once.
 type askedFor struct {
-	store state.State
+	store state.Store
 	known map[string]*cluster.Service // by short key; nil for one that is gone
 }
 

@@ -19,7 +19,7 @@ import (
 // Handler is the dispatch function: its ports, its settings, and what an execution environment
 // remembers.
 type Handler struct {
-	State         state.State
+	State         state.Store
 	ECS           handler.ECS
 	LoadBalancers handler.LoadBalancers
 	Registries    handler.Registries
@@ -99,7 +99,7 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "due" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected due", name)}
 	}
-	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log,
+	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log,
 		func(name string) error { return h.runDueRows(ctx, name, true) })
 }
 
@@ -125,7 +125,7 @@ func (h *Handler) runDueRows(ctx context.Context, name string, drain bool) error
 	}
 	failed := h.recheckInstances(ctx, name, instances)
 	if loads {
-		failed = errors.Join(failed, observe.TakeInLoads(ctx, h.State, h.Clock, name))
+		failed = errors.Join(failed, observe.ApplyLoads(ctx, h.State, h.Clock, name))
 	}
 	for _, row := range rows {
 		if d, ok := row.(*state.Due); ok && failed != nil &&
@@ -195,15 +195,15 @@ func (h *Handler) recheckInstance(ctx context.Context, o *observe.Observer, d *s
 		return nil
 	}
 	if now == nil {
-		return handler.IgnoreDrop(o.Gone(ctx, known))
+		return handler.IgnoreDrop(o.RecordDeregistered(ctx, known))
 	}
-	if err := handler.IgnoreDrop(o.Instance(ctx, now, known)); err != nil {
+	if err := handler.IgnoreDrop(o.RecordInstance(ctx, now, known)); err != nil {
 		return err
 	}
 	if now.Available() || now.Gone() || d.Kind == state.DueHost {
 		return nil
 	}
-	return o.Recheck(ctx, d.Cluster, d.Subject, d.Generation+1)
+	return o.ScheduleRecheck(ctx, d.Cluster, d.Subject, d.Generation+1)
 }
 
 // scheduleDrain writes the due row that starts the next round of a cluster. idleRounds is its

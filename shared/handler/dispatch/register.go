@@ -382,7 +382,7 @@ func retryDelay(err error) time.Duration {
 // first. It returns the row as it is then, nil if it was deleted. change returns false if nothing
 // changes.
 func UpdateTarget(
-	ctx context.Context, store state.State, row *cluster.Target, change func(*cluster.Target) bool,
+	ctx context.Context, store state.Store, row *cluster.Target, change func(*cluster.Target) bool,
 ) (*cluster.Target, error) {
 	for range state.MaxRaces {
 		next := *row

@@ -54,7 +54,7 @@ func (h *Handler) drain(ctx context.Context, name string, idleRounds int) error 
 		if idleRounds++; r.progress {
 			idleRounds = 0
 		}
-		h.Figures.Most(handler.Turns, float64(idleRounds))
+		h.Figures.SetMax(handler.IdleRounds, float64(idleRounds))
 		if idleRounds > 0 && idleRounds%100 == 0 {
 			handler.Logger(h.Log).Warn("the outbox keeps turning without progress", "cluster", name, "generation",
 				idleRounds)
@@ -72,7 +72,7 @@ func carryOutRows(ctx context.Context, r *round, rows []state.Row) error {
 		if !ok {
 			continue
 		}
-		r.Figures.Most(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
+		r.Figures.SetMax(handler.OutboxAge, r.now.Sub(waitingSince(o)).Seconds())
 		if !r.now.Before(o.NotBefore) {
 			r.tokensWanted += countCalls(o)
 		}

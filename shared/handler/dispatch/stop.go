@@ -50,7 +50,7 @@ func findStarted(ctx context.Context, r *round, t *cluster.Task) ([]cluster.ECST
 		{Cluster: r.cluster, StartedBy: t.Batch},
 		{Cluster: r.cluster, Instance: t.Instance, Desired: cluster.TaskStopped},
 	} {
-		err := observe.EachTask(ctx, r.ECS, f, func(e cluster.ECSTask) error {
+		err := observe.ForEachTask(ctx, r.ECS, f, func(e cluster.ECSTask) error {
 			if e.StartedBy == t.Batch && e.Instance == t.Instance {
 				out = append(out, e)
 			}
@@ -66,7 +66,7 @@ func findStarted(ctx context.Context, r *round, t *cluster.Task) ([]cluster.ECST
 // adoptTask records an ECS task as t's own. If t already has another one, it asks for this one to
 // be stopped.
 func adoptTask(ctx context.Context, r *round, t *cluster.Task, e cluster.ECSTask) error {
-	_, err := r.observer().Report(ctx, state.KeyOf(t), e)
+	_, err := r.observer().RecordReport(ctx, state.KeyOf(t), e)
 	return err
 }
 

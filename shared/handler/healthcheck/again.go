@@ -11,25 +11,25 @@ import (
 	"berth/shared/state"
 )
 
-// tryAgain is how often registrations that have failed are tried again.
-const tryAgain = 5 * time.Minute
+// registrationRetryInterval is how often registrations that have failed are tried again.
+const registrationRetryInterval = 5 * time.Minute
 
-// triesAgain reports whether it is time to try what has failed with a target group or Cloud Map service.
-func (h *Handler) triesAgain(clusterName, arn string) bool {
+// shouldRetry reports whether it is time to try what has failed with a target group or Cloud Map service.
+func (h *Handler) shouldRetry(clusterName, arn string) bool {
 	key, now := clusterName+"#"+arn, h.Clock.Now()
-	if now.Sub(h.tried[key]) < tryAgain {
+	if now.Sub(h.retriedAt[key]) < registrationRetryInterval {
 		return false
 	}
-	if h.tried == nil {
-		h.tried = map[string]time.Time{}
+	if h.retriedAt == nil {
+		h.retriedAt = map[string]time.Time{}
 	}
-	h.tried[key] = now
+	h.retriedAt[key] = now
 	return true
 }
 
-// retry has dispatch try the registrations again that have failed where there is something to be registered with. They
+// retryRegistrations has dispatch try the registrations again that have failed where there is something to be registered with. They
 // stand as failed until they are made: nothing is told again, and nothing is written where they fail as before.
-func (h *Handler) retry(ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool) error {
+func (h *Handler) retryRegistrations(ctx context.Context, clusterName string, rows []state.Row, there func(arn string) bool) error {
 	var items []state.TargetItem
 	for _, row := range rows {
 		t, ok := row.(*cluster.Target)

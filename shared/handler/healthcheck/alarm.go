@@ -19,12 +19,12 @@ type watchList struct {
 	services []string
 }
 
-// leastBake is how long alarms are watched that do not say how long they take to see something: one look at least.
-const leastBake = time.Minute
+// minBakeTime is how long alarms are watched that do not say how long they take to see something: one look at least.
+const minBakeTime = time.Minute
 
-// alarms looks at the alarms of the deployments under way: of all, or of those that watch one that fired.
-func (h *Handler) alarms(ctx context.Context, name string, fired map[string]*awsevent.Alarm) error {
-	services, err := h.watching(ctx, name)
+// checkAlarms looks at the alarms of the deployments under way: of all, or of those that watch one that fired.
+func (h *Handler) checkAlarms(ctx context.Context, name string, fired map[string]*awsevent.Alarm) error {
+	services, err := h.deployingServices(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func (h *Handler) alarms(ctx context.Context, name string, fired map[string]*aws
 	}
 	var failed []error
 	for _, s := range services {
-		failed = append(failed, cluster.Wrap(h.watch(ctx, s, alarms), "watching the alarms of service %s", s.Name))
+		failed = append(failed, cluster.Wrap(h.recordAlarms(ctx, s, alarms), "watching the alarms of service %s", s.Name))
 	}
 	return errors.Join(failed...)
 }
 
-// watching are the services with alarms whose deployment is under way. Which services have any is read anew only when the
+// deployingServices are the services with alarms whose deployment is under way. Which services have any is read anew only when the
 // cluster's version has moved.
-func (h *Handler) watching(ctx context.Context, name string) ([]*cluster.Service, error) {
+func (h *Handler) deployingServices(ctx context.Context, name string) ([]*cluster.Service, error) {
 	row, err := h.State.Peek(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
 		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
@@ -70,7 +70,7 @@ func (h *Handler) watching(ctx context.Context, name string) ([]*cluster.Service
 	}
 	list := h.watched[name]
 	if list == nil || list.version != meta.Version {
-		return h.relist(ctx, name, meta.Version)
+		return h.relistServices(ctx, name, meta.Version)
 	}
 	var out []*cluster.Service
 	for _, service := range list.services {
@@ -78,15 +78,15 @@ func (h *Handler) watching(ctx context.Context, name string) ([]*cluster.Service
 		if err != nil {
 			return nil, fmt.Errorf("reading service %s: %w", service, err)
 		}
-		if s, ok := row.(*cluster.Service); ok && s != nil && underWay(s) {
+		if s, ok := row.(*cluster.Service); ok && s != nil && isDeploying(s) {
 			out = append(out, s)
 		}
 	}
 	return out, nil
 }
 
-// relist reads all services, and has what was seen of the alarms of those that are no more expire.
-func (h *Handler) relist(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
+// relistServices reads all services, and has what was seen of the alarms of those that are no more expire.
+func (h *Handler) relistServices(ctx context.Context, name string, version int64) ([]*cluster.Service, error) {
 	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixService))
 	if err != nil {
 		return nil, fmt.Errorf("listing services: %w", err)
@@ -100,7 +100,7 @@ func (h *Handler) relist(ctx context.Context, name string, version int64) ([]*cl
 		}
 		live[s.Short] = true
 		list.services = append(list.services, s.Name)
-		if underWay(s) {
+		if isDeploying(s) {
 			out = append(out, s)
 		}
 	}
@@ -125,24 +125,24 @@ func (h *Handler) relist(ctx context.Context, name string, version int64) ([]*cl
 	return out, nil
 }
 
-// underWay reports whether alarms can fail the service's deployment: until it is completed, the bake time included.
-func underWay(s *cluster.Service) bool {
+// isDeploying reports whether alarms can fail the service's deployment: until it is completed, the bake time included.
+func isDeploying(s *cluster.Service) bool {
 	return s.Status == cluster.ServiceActive && s.Alarms.Enable && len(s.Alarms.Names) > 0 &&
 		(s.Deployment.State == "" || s.Deployment.State == cluster.RolloutInProgress)
 }
 
-// watch writes down what is seen of a deployment's alarms. One that was in ALARM when the deployment began, as the first
+// recordAlarms writes down what is seen of a deployment's alarms. One that was in ALARM when the deployment began, as the first
 // look at it tells, has all of them ignored; one that got there later counts for the whole deployment, even if it is over.
-func (h *Handler) watch(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
+func (h *Handler) recordAlarms(ctx context.Context, s *cluster.Service, alarms map[string]cluster.Alarm) error {
 	for range state.MaxRaces {
 		row, err := h.State.Get(ctx, state.AlarmWatchKey(s.Cluster, s.Short))
 		if err != nil {
 			return fmt.Errorf("reading what was seen: %w", err)
 		}
 		old, _ := row.(*cluster.AlarmWatch)
-		next := seenOf(s, old, alarms)
+		next := assessAlarms(s, old, alarms)
 		if old != nil {
-			if sameWatch(old, next) {
+			if equalWatch(old, next) {
 				return nil
 			}
 			next.Rev = old.Rev
@@ -157,15 +157,15 @@ func (h *Handler) watch(ctx context.Context, s *cluster.Service, alarms map[stri
 	return fmt.Errorf("writing what was seen: lost %d races", state.MaxRaces)
 }
 
-func sameWatch(a, b *cluster.AlarmWatch) bool {
+func equalWatch(a, b *cluster.AlarmWatch) bool {
 	return a.Deployment == b.Deployment && a.Ignored == b.Ignored && a.Bake == b.Bake && a.Expires == b.Expires &&
 		slices.Equal(a.InAlarm, b.InAlarm) && slices.Equal(a.Missing, b.Missing)
 }
 
-// seenOf is what is known of a deployment's alarms now. Those of all alarms in ALARM are named, ignored or not.
-func seenOf(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]cluster.Alarm) *cluster.AlarmWatch {
+// assessAlarms is what is known of a deployment's alarms now. Those of all alarms in ALARM are named, ignored or not.
+func assessAlarms(s *cluster.Service, old *cluster.AlarmWatch, alarms map[string]cluster.Alarm) *cluster.AlarmWatch {
 	next := &cluster.AlarmWatch{
-		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Deployment: s.Deployment.ID, Bake: leastBake,
+		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Deployment: s.Deployment.ID, Bake: minBakeTime,
 	}
 	first := old == nil || old.Deployment != s.Deployment.ID
 	if !first {

@@ -22,7 +22,7 @@ import (
 // decides nothing: the stream of the state wakes placement. A cluster that has none of these costs one read of an empty
 // range and one of its version.
 type Handler struct {
-	State         state.State
+	State         state.Store
 	LoadBalancers handler.LoadBalancers
 	Registries    handler.Registries
 	Alarms        handler.Alarms
@@ -33,9 +33,9 @@ type Handler struct {
 	// Figures gather what operators watch; nil gathers nothing.
 	Figures *handler.Figures
 
-	rotation handler.Rotation
-	watched  map[string]*watchList // by cluster
-	tried    map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
+	rotation  handler.Rotation
+	watched   map[string]*watchList // by cluster
+	retriedAt map[string]time.Time  // when registrations that failed were last tried again, by cluster and ARN
 }
 
 // Schedule looks at every cluster, as far as its time goes.
@@ -43,8 +43,8 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "health" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected health", name)}
 	}
-	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
-		return errors.Join(h.targets(ctx, name), h.alarms(ctx, name, nil))
+	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error {
+		return errors.Join(h.checkTargets(ctx, name), h.checkAlarms(ctx, name, nil))
 	})
 }
 
@@ -55,9 +55,9 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	fired := map[string]*awsevent.Alarm{}
 	var taken []string
 	for _, m := range messages {
-		alarm, err := h.alarm(m.Body)
+		alarm, err := h.decodeAlarm(m.Body)
 		if err != nil {
-			h.Figures.Drop(taskstatechange.DropKind(err.Reason))
+			h.Figures.AddDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
@@ -69,7 +69,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	if len(fired) == 0 {
 		return nil
 	}
-	if err := state.EachCluster(ctx, h.State, func(name string) error { return h.alarms(ctx, name, fired) }); err != nil {
+	if err := state.ForEachCluster(ctx, h.State, func(name string) error { return h.checkAlarms(ctx, name, fired) }); err != nil {
 		handler.Logger(h.Log).Error("looking at alarms", "error", err)
 		return taken
 	}
@@ -79,7 +79,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 // alarmState is the state of an alarm that fails deployments.
 const alarmState = "ALARM"
 
-func (h *Handler) alarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
+func (h *Handler) decodeAlarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
 		var drop *cluster.Drop
@@ -94,8 +94,8 @@ func (h *Handler) alarm(body []byte) (*awsevent.Alarm, *cluster.Drop) {
 	return nil, &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// targets looks at the health of everything that is registered: one call for each target group and Cloud Map service.
-func (h *Handler) targets(ctx context.Context, name string) error {
+// checkTargets looks at the health of everything that is registered: one call for each target group and Cloud Map service.
+func (h *Handler) checkTargets(ctx context.Context, name string) error {
 	rows, err := h.State.List(ctx, state.Prefix(name, state.PrefixTarget))
 	if err != nil {
 		return fmt.Errorf("listing registrations: %w", err)
@@ -104,7 +104,7 @@ func (h *Handler) targets(ctx context.Context, name string) error {
 	for _, row := range rows {
 		if t, ok := row.(*cluster.Target); ok {
 			for _, g := range t.Registrations {
-				failed := g.State == cluster.RegistrationFailed && (again[g.ARN] || h.triesAgain(name, g.ARN))
+				failed := g.State == cluster.RegistrationFailed && (again[g.ARN] || h.shouldRetry(name, g.ARN))
 				switch again[g.ARN] = failed || again[g.ARN]; {
 				case g.State != cluster.Registered && !failed:
 				case g.Registry:
@@ -115,33 +115,33 @@ func (h *Handler) targets(ctx context.Context, name string) error {
 			}
 		}
 	}
-	seen := sightings{groups: map[string]map[cluster.Address]cluster.TargetHealth{}, registries: map[string]map[string]cluster.TargetHealth{}}
+	seen := reportedHealth{groups: map[string]map[cluster.Address]cluster.TargetHealth{}, registries: map[string]map[string]cluster.TargetHealth{}}
 	var failed []error
 	for _, arn := range slices.Sorted(maps.Keys(groups)) {
 		seen.groups[arn], err = h.LoadBalancers.TargetHealth(ctx, arn)
-		failed = append(failed, seen.miss(arn, err))
+		failed = append(failed, seen.noteError(arn, err))
 	}
 	for _, arn := range slices.Sorted(maps.Keys(registry)) {
 		seen.registries[arn], err = h.Registries.InstancesHealth(ctx, arn)
-		failed = append(failed, seen.miss(arn, err))
+		failed = append(failed, seen.noteError(arn, err))
 	}
 	for _, row := range rows {
 		if t, ok := row.(*cluster.Target); ok {
-			failed = append(failed, h.write(ctx, t, &seen))
+			failed = append(failed, h.recordHealth(ctx, t, &seen))
 		}
 	}
-	return errors.Join(append(failed, h.retry(ctx, name, rows, func(arn string) bool { return again[arn] && seen.there(arn) }))...)
+	return errors.Join(append(failed, h.retryRegistrations(ctx, name, rows, func(arn string) bool { return again[arn] && seen.exists(arn) }))...)
 }
 
-// sightings are what load balancers and Cloud Map said, by ARN; nothing of those that could not be asked.
-type sightings struct {
+// reportedHealth are what load balancers and Cloud Map said, by ARN; nothing of those that could not be asked.
+type reportedHealth struct {
 	groups     map[string]map[cluster.Address]cluster.TargetHealth
 	registries map[string]map[string]cluster.TargetHealth
 	gone       map[string]bool // these say that they do not exist
 }
 
-// miss notes a group or registry that could not be asked.
-func (s *sightings) miss(arn string, err error) error {
+// noteError notes a group or registry that could not be asked.
+func (s *reportedHealth) noteError(arn string, err error) error {
 	code := cluster.ErrorCode(err)
 	if err == nil || code == cluster.CodeTargetGroupNotFound || code == cluster.CodeRegistryNotFound {
 		if err != nil {
@@ -157,15 +157,15 @@ func (s *sightings) miss(arn string, err error) error {
 	return fmt.Errorf("asking about %s: %w", arn, err)
 }
 
-// there reports whether a target group or Cloud Map service could be asked and exists.
-func (s *sightings) there(arn string) bool {
+// exists reports whether a target group or Cloud Map service could be asked and exists.
+func (s *reportedHealth) exists(arn string) bool {
 	_, group := s.groups[arn]
 	_, registry := s.registries[arn]
 	return !s.gone[arn] && (group || registry)
 }
 
-// of is what was said of a registration; known false where nobody could be asked, here false where it is not there.
-func (s *sightings) of(t *cluster.Target, g cluster.Registration) (health cluster.TargetHealth, here, known bool) {
+// healthOf is what was said of a registration; known false where nobody could be asked, here false where it is not there.
+func (s *reportedHealth) healthOf(t *cluster.Target, g cluster.Registration) (health cluster.TargetHealth, here, known bool) {
 	if s.gone[g.ARN] {
 		return cluster.TargetHealth{Reason: "it does not exist any more"}, true, true
 	}
@@ -180,13 +180,13 @@ func (s *sightings) of(t *cluster.Target, g cluster.Registration) (health cluste
 	return health, here, known
 }
 
-// write writes a task's health down where it has changed. A registration that somebody else has taken out is made again.
-func (h *Handler) write(ctx context.Context, t *cluster.Target, seen *sightings) error {
+// recordHealth writes a task's health down where it has changed. A registration that somebody else has taken out is made again.
+func (h *Handler) recordHealth(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	lost := false
 	change := func(t *cluster.Target) (changed bool) {
 		for n := range t.Registrations {
 			g := &t.Registrations[n]
-			health, here, known := seen.of(t, *g)
+			health, here, known := seen.healthOf(t, *g)
 			switch {
 			case g.State != cluster.Registered || !known:
 				continue
@@ -208,14 +208,14 @@ func (h *Handler) write(ctx context.Context, t *cluster.Target, seen *sightings)
 }
 
 // registerAgain has dispatch make those of a task's registrations again that somebody else has ended.
-func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *sightings) error {
+func (h *Handler) registerAgain(ctx context.Context, t *cluster.Target, seen *reportedHealth) error {
 	handler.Logger(h.Log).Warn("a task was deregistered by somebody else", "cluster", t.Cluster, "task", t.Task)
 	next := *t
 	next.Registrations = slices.Clone(t.Registrations)
 	next.Rev++
 	for n := range next.Registrations {
 		g := &next.Registrations[n]
-		if _, here, known := seen.of(t, *g); g.State == cluster.Registered && known && !here {
+		if _, here, known := seen.healthOf(t, *g); g.State == cluster.Registered && known && !here {
 			g.State, g.Health, g.Reason = "", cluster.UnknownHealth, "it was deregistered by somebody else"
 		}
 	}

@@ -114,7 +114,7 @@ func (r *scalingRound) replace(ids []string) error {
 func (r *scalingRound) note(ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {
-			return state.NarrowAll(r.ctx, r.State, r.of.Cluster, func(stamp int64) (writes []state.Write, err error) {
+			return state.CommitNarrowingAll(r.ctx, r.State, r.of.Cluster, func(stamp int64) (writes []state.Write, err error) {
 				for _, id := range batch {
 					i, err := r.instance(id)
 					if err != nil {
@@ -254,7 +254,7 @@ func (r *scalingRound) takeIn(ids []string) error {
 }
 
 func (r *scalingRound) observe(ids []string) error {
-	return r.observer().Instances(r.ctx, r.ECS, r.of.Cluster, ids)
+	return r.observer().RefreshInstances(r.ctx, r.ECS, r.of.Cluster, ids)
 }
 
 func (r *scalingRound) observer() *observe.Observer {
@@ -318,7 +318,7 @@ func (r *scalingRound) drainTerminating(p *cluster.CapacityProvider, g *cluster.
 // no task.
 func (r *scalingRound) complete(group, id string, v *snapshot.InstanceView) error {
 	if v != nil && !r.lost(v) {
-		if busy, err := r.observer().Unheard(r.ctx, r.ECS, r.of.Cluster, v.ID); err != nil || busy {
+		if busy, err := r.observer().RecordUnreportedTasks(r.ctx, r.ECS, r.of.Cluster, v.ID); err != nil || busy {
 			return err
 		}
 	}

@@ -151,7 +151,7 @@ func (r *scalingRound) attachAlarms(p *cluster.CapacityProvider, wanted bool) er
 
 // unreadable concludes attachments for which not even the groups can be described, where that is refused for good.
 func (h *Handler) unreadable(ctx context.Context, of *cluster.ClusterProviders, err error) error {
-	if cluster.ForGood(err) == nil {
+	if cluster.PermanentError(err) == nil {
 		return nil
 	}
 	why := map[string]string{}

@@ -102,7 +102,7 @@ func (h *Handler) tag(ctx context.Context, g *cluster.AutoScalingGroup) error {
 
 // because is the reason of what Auto Scaling refuses for good, and any other error as it is.
 func because(err error) (string, error) {
-	if why := cluster.ForGood(err); why != nil {
+	if why := cluster.PermanentError(err); why != nil {
 		return fmt.Sprintf("%s: %s", why.Code, why.Message), nil
 	}
 	return "", err

@@ -25,7 +25,7 @@ import (
 // of its alarms fires. What package scaling decides it remembers first, then carries out; whatever fails is decided anew
 // the next minute.
 type Handler struct {
-	State    state.State
+	State    state.Store
 	ECS      handler.ECS
 	Hosts    handler.Hosts
 	Groups   handler.AutoScaling
@@ -46,7 +46,7 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected scaling", name)}
 	}
 	err := h.lookAtProviders(ctx)
-	return errors.Join(err, h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) }))
+	return errors.Join(err, h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.cluster(ctx, name) }))
 }
 
 // Messages handles events of alarms and of instances whose termination the lifecycle hook holds up, and returns the ids of
@@ -58,7 +58,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	for _, m := range messages {
 		name, err := h.about(m.Body)
 		if err != nil {
-			h.Figures.Drop(taskstatechange.DropKind(err.Reason))
+			h.Figures.AddDropped(taskstatechange.DropKind(err.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", err.Reason)
 			continue
 		}
@@ -68,7 +68,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	if len(named) == 0 {
 		return nil
 	}
-	err := state.EachCluster(ctx, h.State, func(name string) error {
+	err := state.ForEachCluster(ctx, h.State, func(name string) error {
 		concerned, err := h.concerned(ctx, name, named)
 		if err != nil || !concerned {
 			return err

@@ -41,7 +41,7 @@ func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
 			return errors.Join(append(failed, e.failUpdate(ctx, e.group, e.update, *refused, &e.seen))...)
 		}
 		last = cmp.Or(refused, last)
-		if why := cluster.ForGood(err); why != nil && a.Instance != "" {
+		if why := cluster.PermanentError(err); why != nil && a.Instance != "" {
 			refusals[a.Instance] = fmt.Sprintf("%s: %s", why.Code, why.Message)
 		}
 		failed = append(failed, cluster.Wrap(err, "%s", a))
@@ -178,12 +178,12 @@ func (e *execution) terminate(ctx context.Context, a nodegroup.Action) error {
 // isEmpty asks ECS whether a node has had no task for as long as it must be cordoned (N4).
 func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
 	observer := &observe.Observer{State: e.State, Now: e.Clock.Now(), Settings: e.Settings, Log: handler.Logger(e.Log)}
-	if busy, err := observer.Unheard(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
+	if busy, err := observer.RecordUnreportedTasks(ctx, e.ECS, e.group.Cluster, node); err != nil || busy {
 		return false, err
 	}
 	empty := true
 	stopped := cluster.TaskFilter{Cluster: e.group.Cluster, Instance: node, Desired: cluster.TaskStopped}
-	err := observe.EachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
+	err := observe.ForEachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
 		empty = empty && t.Last == cluster.TaskStopped && e.Clock.Now().Sub(t.Stopped) >= e.update.Waits.Cordon
 		return nil
 	})

@@ -60,7 +60,7 @@ func (h *Handler) labelGroup(ctx context.Context, g *cluster.NodeGroup, auto *cl
 		if err == nil {
 			err = h.putLabels(ctx, g.Cluster, node, labels)
 		}
-		if cluster.ForGood(err) != nil {
+		if cluster.PermanentError(err) != nil {
 			handler.Logger(h.Log).Warn("a node cannot be labelled", "cluster", g.Cluster, "nodeGroup", g.Name, "instance", i.ID, "error", err)
 		} else if err != nil {
 			return fmt.Errorf("node %s: %w", i.ID, err)
@@ -97,10 +97,10 @@ func (c *imageCache) get(ctx context.Context, templates handler.LaunchTemplates,
 	}
 	image := ""
 	lt, err := templates.LaunchTemplate(ctx, nodegroup.ParseTemplate(template))
-	switch why := cluster.ForGood(err); {
+	switch why := cluster.PermanentError(err); {
 	case err == nil && nodegroup.IsImageID(lt.Image):
 		image = lt.Image
-	case err != nil && (why == nil || cluster.Denies(why.Code)):
+	case err != nil && (why == nil || cluster.IsAccessDenied(why.Code)):
 		return "", fmt.Errorf("describing launch template %s: %w", template, err)
 	}
 	if *c == nil {

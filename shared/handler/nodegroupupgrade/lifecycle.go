@@ -90,7 +90,7 @@ func (h *Handler) updateConfig(ctx context.Context, g *cluster.NodeGroup) error 
 	ended, next := *u, *g
 	ended.EndedAt = h.Clock.Now()
 	sizes, err := h.resizeGroup(ctx, g, *u.Sizes)
-	if why := cluster.ForGood(err); why != nil {
+	if why := cluster.PermanentError(err); why != nil {
 		ended.Status, ended.Errors = cluster.UpdateFailed, []cluster.UpdateError{nodegroup.RefusalError(why, g.AutoScalingGroup)}
 		return h.finishUpdate(ctx, &next, &ended)
 	}
@@ -135,7 +135,7 @@ func (h *Handler) deleteGroup(ctx context.Context, g *cluster.NodeGroup) error {
 			return fmt.Errorf("deleting %s: %w", key.Sort, err)
 		}
 	}
-	writes, err := handler.LetGoOf(ctx, h.State, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
+	writes, err := handler.ReleaseGroup(ctx, h.State, g.AutoScalingGroup, func(u *state.GroupUse) (was bool) {
 		was = u.NodeGroup == g.Ref()
 		u.NodeGroup = cluster.NodeGroupRef{}
 		return was

@@ -66,7 +66,7 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	}
 	o.instances = rows.Members(auto)
 	err = h.labelUpdated(ctx, g, u, nodegroup.Template(u, o.group), o.instances)
-	if u.Phase == cluster.PhaseRestore && cluster.ForGood(err) != nil {
+	if u.Phase == cluster.PhaseRestore && cluster.PermanentError(err) != nil {
 		err = nil // restoring needs no labels
 	}
 	return o, err
@@ -164,7 +164,7 @@ func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cl
 	if err == nil && len(ids) > 0 {
 		err = h.readRows(ctx, rows, clusterName, state.PrefixInstance)
 	}
-	if cluster.ForGood(err) != nil {
+	if cluster.PermanentError(err) != nil {
 		handler.Logger(h.Log).Warn("looking for instances that nobody has told of", "cluster", clusterName, "group", auto.Name, "error", err)
 		return nil
 	}
@@ -172,8 +172,8 @@ func (h *Handler) adoptUnknown(ctx context.Context, clusterName string, auto *cl
 }
 
 // isGrowing reports whether managed scaling is raising the group's desired capacity, see [nodegroup.IsGrowing].
-func isGrowing(ctx context.Context, store state.State, u *cluster.Update, group string, clock handler.Clock) (bool, error) {
-	use, err := handler.GroupUse(ctx, store, group)
+func isGrowing(ctx context.Context, store state.Store, u *cluster.Update, group string, clock handler.Clock) (bool, error) {
+	use, err := handler.ReadGroupUse(ctx, store, group)
 	if err != nil || use.Provider == "" {
 		return false, err
 	}
@@ -193,7 +193,7 @@ func isGrowing(ctx context.Context, store state.State, u *cluster.Update, group 
 //
 // The function reads the cluster when it is first called, because only updates of nodes in upgrade domains call it. If the
 // cluster cannot be read, that is the answer: the update waits.
-func roomCheck(ctx context.Context, store state.State, clusterName string) func(leaving []string) string {
+func roomCheck(ctx context.Context, store state.Store, clusterName string) func(leaving []string) string {
 	var snap *snapshot.Snapshot
 	var movers map[string]placement.Mover
 	answers := map[string]string{}

@@ -19,7 +19,7 @@ const scheduleName = "node-groups"
 
 // Handler reconciles node groups.
 type Handler struct {
-	State     state.State
+	State     state.Store
 	ECS       handler.ECS
 	Hosts     handler.Hosts
 	Auto      handler.AutoScaling
@@ -38,7 +38,7 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != scheduleName {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected %s", name, scheduleName)}
 	}
-	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(clusterName string) error {
+	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(clusterName string) error {
 		return h.reconcileCluster(ctx, clusterName)
 	})
 }
@@ -92,7 +92,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 		return err
 	}
 	next, actions, seen, err := h.decideNext(ctx, g, resolved)
-	if why := cluster.ForGood(err); why != nil {
+	if why := cluster.PermanentError(err); why != nil {
 		return h.failUpdate(ctx, g, resolved, nodegroup.RefusalError(why, g.AutoScalingGroup), seen.sizes())
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluste
 		return u, nil
 	}
 	target, err := customTarget(ctx, h.Templates, u.Target)
-	if why := cluster.ForGood(err); why != nil {
+	if why := cluster.PermanentError(err); why != nil {
 		return nodegroup.Fail(u, nodegroup.RefusalError(why, u.Target.SourceTemplate)), nil
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func (h *Handler) api() *api.Handler {
 }
 
 // readUpdate reads an update of a node group; nil if there is none with the id.
-func readUpdate(ctx context.Context, store state.State, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
+func readUpdate(ctx context.Context, store state.Store, g *cluster.NodeGroup, id string) (*cluster.Update, error) {
 	row, err := store.Get(ctx, state.UpdateKey(g.Cluster, g.Name, id))
 	if err != nil {
 		return nil, fmt.Errorf("reading update %s: %w", id, err)

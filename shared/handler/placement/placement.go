@@ -19,7 +19,7 @@ import (
 // Handler is the function that decides: it reads the stream of the state, reconciles the services and requests that
 // changed, places tasks, and commits intents under the cluster's placement version. It acts on nothing but the state.
 type Handler struct {
-	State    state.State
+	State    state.Store
 	Clock    handler.Clock
 	Wake     handler.Queue // of dispatch: wakes due rows on time
 	Settings handler.Settings
@@ -213,7 +213,7 @@ func (h *Handler) wake(ctx context.Context, records []state.Record) error {
 
 // recordIdleHops tells operators how long a cycle of decisions without progress is.
 func (h *Handler) recordIdleHops(name string, hops int) {
-	h.Figures.Most(handler.Turns, float64(hops))
+	h.Figures.SetMax(handler.IdleRounds, float64(hops))
 	if hops > 0 && hops%100 == 0 {
 		handler.Logger(h.Log).Warn("decisions keep turning without progress", "cluster", name, "generation", hops)
 	}

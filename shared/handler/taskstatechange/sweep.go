@@ -18,31 +18,31 @@ import (
 // Sweep compares one cluster's rows with ECS itself and writes what lost events would have written; a service whose
 // counts differ gets a due row that has placement look again. A cluster in which nothing was lost gets no write.
 func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
-	s, err := h.Compare(ctx, clusterName)
+	s, err := h.RecordDifferences(ctx, clusterName)
 	if err != nil {
 		return err
 	}
-	return s.lookAgain(ctx)
+	return s.wakePlacement(ctx)
 }
 
-// Compare is the part of a sweep that takes in what ECS has, and asks nothing of placement's decisions: the API carries no more.
-func (h *Handler) Compare(ctx context.Context, clusterName string) (*sweep, error) {
+// RecordDifferences is the part of a sweep that takes in what ECS has, and asks nothing of placement's decisions: the API carries no more.
+func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*sweep, error) {
 	snap, err := snapshot.Load(ctx, h.State, clusterName)
 	if err != nil {
 		return nil, err
 	}
-	s := &sweep{Observer: h.observer(), ecs: h.ECS, cluster: clusterName, figures: h.Figures}
+	s := &sweep{Observer: h.newObserver(), ecs: h.ECS, cluster: clusterName, figures: h.Figures}
 	s.Snap = snap
-	if err := s.instances(ctx); err != nil {
+	if err := s.sweepInstances(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.tasks(ctx); err != nil {
+	if err := s.sweepTasks(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.targets(ctx); err != nil {
+	if err := s.requeueRegistrations(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.retireEvents(ctx)
+	return s, s.expireServiceEvents(ctx)
 }
 
 type sweep struct {
@@ -52,7 +52,7 @@ type sweep struct {
 	figures *handler.Figures
 }
 
-func (s *sweep) instances(ctx context.Context) error {
+func (s *sweep) sweepInstances(ctx context.Context) error {
 	ids, err := s.ecs.ListInstances(ctx, s.cluster)
 	if err != nil {
 		return fmt.Errorf("listing instances: %w", err)
@@ -69,7 +69,7 @@ func (s *sweep) instances(ctx context.Context) error {
 			if v := s.Snap.Instances[i.ID]; v != nil {
 				known = v.Instance
 			}
-			if err := handler.IgnoreDrop(s.Instance(ctx, i, known)); err != nil {
+			if err := handler.IgnoreDrop(s.RecordInstance(ctx, i, known)); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func (s *sweep) instances(ctx context.Context) error {
 	for _, v := range s.sortedViews() {
 		// One that has just registered may not be listed yet.
 		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.Settings.Settle {
-			if err := s.Gone(ctx, v.Instance); err != nil {
+			if err := s.RecordDeregistered(ctx, v.Instance); err != nil {
 				return err
 			}
 		}
@@ -94,36 +94,36 @@ func (s *sweep) sortedViews() []*snapshot.InstanceView {
 	return views
 }
 
-func (s *sweep) tasks(ctx context.Context) error {
-	rows := s.byDerivedID()
+func (s *sweep) sweepTasks(ctx context.Context) error {
+	rows := s.tasksByDerivedID()
 	seen := map[*cluster.Task]bool{}
 	for _, desired := range []cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped} {
-		err := observe.EachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
+		err := observe.ForEachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
 			row := rows[derivedID(t)]
 			if row == nil {
 				row = rows[t.ID] // started by Berth, and foreign since its row has gone
 			}
 			seen[row] = true
-			return s.compare(ctx, row, t)
+			return s.recordTask(ctx, row, t)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return s.lost(ctx, seen)
+	return s.recordLostTasks(ctx, seen)
 }
 
-// compare writes what ECS says of a task, unless its row (nil for none) says so already or can learn nothing from it.
-func (s *sweep) compare(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
+// recordTask writes what ECS says of a task, unless its row (nil for none) says so already or can learn nothing from it.
+func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
 	settled := row == nil || row.Last == cluster.TaskStopped || row.ECSID != "" && row.ECSID != t.ID
 	if t.Last == cluster.TaskStopped && settled {
 		return nil
 	}
 	if row == nil || row.ECSID != t.ID || row.Version < t.Version || row.Foreign && derivedID(t) != t.ID {
-		return handler.IgnoreDrop(s.Task(ctx, t))
+		return handler.IgnoreDrop(s.RecordTask(ctx, t))
 	}
 	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
-		return s.StopExtra(ctx, t) // it was written off, and is there after all
+		return s.StopExtraTask(ctx, t) // it was written off, and is there after all
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func derivedID(t cluster.ECSTask) string {
 	return t.ID
 }
 
-func (s *sweep) byDerivedID() map[string]*cluster.Task {
+func (s *sweep) tasksByDerivedID() map[string]*cluster.Task {
 	rows := make(map[string]*cluster.Task, s.Snap.TaskCount())
 	for t := range s.Snap.Tasks() {
 		switch {
@@ -149,10 +149,10 @@ func (s *sweep) byDerivedID() map[string]*cluster.Task {
 	return rows
 }
 
-// lost writes off tasks that rows say were started and that ECS does not list, stopped ones included.
-func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
+// recordLostTasks writes off tasks that rows say were started and that ECS does not list, stopped ones included.
+func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool) error {
 	for _, t := range s.sortedTasks() {
-		if !t.Holds() || seen[t] || !s.settled(t) {
+		if !t.Holds() || seen[t] || !s.isSettled(t) {
 			continue
 		}
 		obs := &state.Observation{
@@ -167,9 +167,9 @@ func (s *sweep) lost(ctx context.Context, seen map[*cluster.Task]bool) error {
 	return nil
 }
 
-// settled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
+// isSettled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
 // A task that nobody has claimed yet is dispatch's to start.
-func (s *sweep) settled(t *cluster.Task) bool {
+func (s *sweep) isSettled(t *cluster.Task) bool {
 	switch {
 	case t.Foreign:
 		return s.Now.Sub(t.CreatedAt.Time()) > s.Settings.Settle
@@ -185,10 +185,10 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	return tasks
 }
 
-// targets has registrations looked at that should have been made, or wound up as their task has ended.
-func (s *sweep) targets(ctx context.Context) error {
+// requeueRegistrations has registrations looked at that should have been made, or wound up as their task has ended.
+func (s *sweep) requeueRegistrations(ctx context.Context) error {
 	for t := range s.Snap.AllTargets() {
-		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !open(t) {
+		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !hasPendingRegistration(t) {
 			continue
 		}
 		out := &state.Outbox{
@@ -202,13 +202,13 @@ func (s *sweep) targets(ctx context.Context) error {
 	return nil
 }
 
-// open reports whether a registration has yet to be made.
-func open(t *cluster.Target) bool {
+// hasPendingRegistration reports whether a registration has yet to be made.
+func hasPendingRegistration(t *cluster.Target) bool {
 	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
 }
 
-// retireEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
-func (s *sweep) retireEvents(ctx context.Context) error {
+// expireServiceEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
+func (s *sweep) expireServiceEvents(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Snap.Services)) {
 		svc := s.Snap.Services[name]
 		if svc.Status != cluster.ServiceInactive {
@@ -240,10 +240,10 @@ func (s *sweep) retireEvents(ctx context.Context) error {
 	return nil
 }
 
-// lookAgain writes a due row for each service on which placement would act, for waiting tasks that would now fit, and
+// wakePlacement writes a due row for each service on which placement would act, for waiting tasks that would now fit, and
 // for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
 // reaches placement by the stream.
-func (s *sweep) lookAgain(ctx context.Context) error {
+func (s *sweep) wakePlacement(ctx context.Context) error {
 	found := decide.Differences(s.Snap, s.Now, s.Settings.Settings)
 	for _, r := range decide.SortedRequests(s.Snap) {
 		if s.Now.Sub(r.CreatedAt) > s.Settings.RequestWait {

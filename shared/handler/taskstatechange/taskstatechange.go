@@ -17,7 +17,7 @@ import (
 // Handler is the function that writes down what ECS reports of tasks and instances. It decides nothing: the
 // stream of the state wakes placement.
 type Handler struct {
-	State    state.State
+	State    state.Store
 	ECS      handler.ECS
 	Clock    handler.Clock
 	Settings handler.Settings
@@ -35,11 +35,11 @@ type Handler struct {
 func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	for _, m := range messages {
-		err := h.event(ctx, m.Body)
+		err := h.handleEvent(ctx, m.Body)
 		var drop *cluster.Drop
 		switch {
 		case errors.As(err, &drop):
-			h.drop(drop.Reason, m.ID)
+			h.countDrop(drop.Reason, m.ID)
 		case err != nil:
 			handler.Logger(h.Log).Error("handling event", "message", m.ID, "receives", m.Receives, "error", err)
 			retry = append(retry, m.ID)
@@ -48,8 +48,8 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	return retry
 }
 
-func (h *Handler) drop(reason, message string) {
-	h.Figures.Drop(DropKind(reason))
+func (h *Handler) countDrop(reason, message string) {
+	h.Figures.AddDropped(DropKind(reason))
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 
@@ -63,40 +63,40 @@ func DropKind(reason string) string {
 	return reason
 }
 
-func (h *Handler) observer() *observe.Observer {
+func (h *Handler) newObserver() *observe.Observer {
 	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
 }
 
-func (h *Handler) event(ctx context.Context, body []byte) error {
+func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	e, err := h.Decoder.Decode(body)
 	if err != nil {
 		return err
 	}
-	detail, err := h.current(ctx, e)
+	detail, err := h.currentDetail(ctx, e)
 	if err != nil {
 		return err
 	}
 	switch detail := detail.(type) {
 	case *cluster.ECSTask:
-		return h.observer().Task(ctx, *detail)
+		return h.newObserver().RecordTask(ctx, *detail)
 	case *awsevent.Load:
 		return observe.GatherLoads(ctx, h.State, h.Clock, detail.Cluster, []cluster.LoadReport{detail.LoadReport})
 	case *cluster.Instance:
-		return h.observer().Instance(ctx, detail, nil)
+		return h.newObserver().RecordInstance(ctx, detail, nil)
 	case *awsevent.SpotWarning:
-		return h.spot(ctx, detail.EC2InstanceID)
+		return h.drainSpotInstance(ctx, detail.EC2InstanceID)
 	}
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// oldNews is how old an event may be for tasks to be stopped by what it says.
-const oldNews = 2 * time.Minute
+// maxEventAge is how old an event may be for tasks to be stopped by what it says.
+const maxEventAge = 2 * time.Minute
 
-// current is what an event tells; of an old one that would have tasks stopped, what ECS says by now. After hours without anybody
+// currentDetail is what an event tells; of an old one that would have tasks stopped, what ECS says by now. After hours without anybody
 // to listen an UNHEALTHY task may be well again, and a DRAINING instance ACTIVE, with the event that says so further back in the
 // queue.
-func (h *Handler) current(ctx context.Context, e awsevent.Event) (any, error) {
-	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= oldNews {
+func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, error) {
+	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= maxEventAge {
 		return e.Detail, nil
 	}
 	switch d := e.Detail.(type) {
@@ -106,7 +106,7 @@ func (h *Handler) current(ctx context.Context, e awsevent.Event) (any, error) {
 		}
 		got, err := h.ECS.DescribeTasks(ctx, d.Cluster, []string{d.ID})
 		switch {
-		case err != nil && cluster.ForGood(err) == nil:
+		case err != nil && cluster.PermanentError(err) == nil:
 			return nil, fmt.Errorf("describing task %s: %w", d.ID, err)
 		case len(got) > 0:
 			return &got[0], nil
@@ -117,7 +117,7 @@ func (h *Handler) current(ctx context.Context, e awsevent.Event) (any, error) {
 		}
 		got, err := h.ECS.DescribeInstances(ctx, d.Cluster, []string{d.ID})
 		switch {
-		case err != nil && cluster.ForGood(err) == nil:
+		case err != nil && cluster.PermanentError(err) == nil:
 			return nil, fmt.Errorf("describing instance %s: %w", d.ID, err)
 		case len(got) > 0:
 			return got[0], nil
@@ -126,9 +126,9 @@ func (h *Handler) current(ctx context.Context, e awsevent.Event) (any, error) {
 	return e.Detail, nil
 }
 
-// spot drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it
+// drainSpotInstance drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it
 // as of any other. The message is delivered again until ECS has said yes.
-func (h *Handler) spot(ctx context.Context, ec2 string) error {
+func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	names, err := state.ClusterNames(ctx, h.State)
 	if err != nil {
 		return err
@@ -157,5 +157,5 @@ func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
 	}
-	return h.rotation.Each(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.sweepOrForget(ctx, name) })
+	return h.rotation.ForEachCluster(ctx, h.State, h.Clock.Now, h.Log, func(name string) error { return h.sweepCluster(ctx, name) })
 }

@@ -24,7 +24,7 @@ import (
 // attempt. What it writes follows from the tasks alone: events that come twice, late or in another order change nothing,
 // and as placement works out the same, a lost one costs only what is seen of it.
 type Handler struct {
-	State    state.State
+	State    state.Store
 	Clock    handler.Clock
 	Settings handler.Settings
 	Decoder  awsevent.Decoder
@@ -46,9 +46,9 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	of := map[string]*failures{}
 	for _, m := range messages {
-		t, drop := h.failed(m.Body)
+		t, drop := h.decodeFailedStart(m.Body)
 		if drop != nil {
-			h.Figures.Drop(taskstatechange.DropKind(drop.Reason))
+			h.Figures.AddDropped(taskstatechange.DropKind(drop.Reason))
 			handler.Logger(h.Log).Warn("dropped event", "message", m.ID, "reason", drop.Reason)
 			continue
 		}
@@ -64,7 +64,7 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		if err := h.fold(ctx, of[key]); err != nil {
+		if err := h.updateThrottle(ctx, of[key]); err != nil {
 			handler.Logger(h.Log).Error("recording failed starts", "cluster", of[key].cluster, "owner", of[key].owner, "error", err)
 			retry = append(retry, of[key].messages...)
 		}
@@ -72,8 +72,8 @@ func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry
 	return retry
 }
 
-// failed reads the event of a task of Berth's that stopped without ever RUNNING.
-func (h *Handler) failed(body []byte) (*cluster.ECSTask, *cluster.Drop) {
+// decodeFailedStart reads the event of a task of Berth's that stopped without ever RUNNING.
+func (h *Handler) decodeFailedStart(body []byte) (*cluster.ECSTask, *cluster.Drop) {
 	e, err := h.Decoder.Decode(body)
 	var drop *cluster.Drop
 	if errors.As(err, &drop) {
@@ -89,12 +89,12 @@ func (h *Handler) failed(body []byte) (*cluster.ECSTask, *cluster.Drop) {
 	return t, nil
 }
 
-// fold brings a service's row up to date, with a due row for each attempt that it now allows. Both are written together, so
+// updateThrottle brings a service's row up to date, with a due row for each attempt that it now allows. Both are written together, so
 // that no death in between leaves the one without the other.
-func (h *Handler) fold(ctx context.Context, f *failures) error {
+func (h *Handler) updateThrottle(ctx context.Context, f *failures) error {
 	key := state.ThrottleKey(f.cluster, f.owner)
 	for range state.MaxRaces {
-		s, tasks, err := h.read(ctx, f)
+		s, tasks, err := h.readService(ctx, f)
 		if err != nil || s == nil {
 			return err // standalone tasks, and those of a service that is gone
 		}
@@ -103,7 +103,7 @@ func (h *Handler) fold(ctx context.Context, f *failures) error {
 			return fmt.Errorf("reading the throttle of service %s: %w", s.Name, err)
 		}
 		old, _ := row.(*cluster.Throttle)
-		writes := h.writes(s, old, service.Backoffs(old, tasks, h.Settings.Limits()))
+		writes := h.throttleWrites(s, old, service.Backoffs(old, tasks, h.Settings.Limits()))
 		if len(writes) == 0 {
 			return nil
 		}
@@ -116,9 +116,9 @@ func (h *Handler) fold(ctx context.Context, f *failures) error {
 	return fmt.Errorf("writing the throttle of %s: lost %d races", f.owner, state.MaxRaces)
 }
 
-// read gives the service and its tasks, as their rows say and, where task-state-change has not come to write it yet, as the
+// readService gives the service and its tasks, as their rows say and, where task-state-change has not come to write it yet, as the
 // reports do; nil for tasks of no service.
-func (h *Handler) read(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
+func (h *Handler) readService(ctx context.Context, f *failures) (*cluster.Service, []*cluster.Task, error) {
 	rows, err := h.State.List(ctx, state.Prefix(f.cluster, state.PrefixTask+f.owner+"#"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing the tasks of %s: %w", f.owner, err)
@@ -141,11 +141,11 @@ func (h *Handler) read(ctx context.Context, f *failures) (*cluster.Service, []*c
 	if !ok || s == nil || s.Short != f.owner || s.Status == cluster.ServiceInactive {
 		return nil, nil, nil
 	}
-	return s, tasks, h.overlay(ctx, f, tasks)
+	return s, tasks, h.applyReports(ctx, f, tasks)
 }
 
-// overlay has the tasks be as the reports say, where these are newer.
-func (h *Handler) overlay(ctx context.Context, f *failures, tasks []*cluster.Task) error {
+// applyReports has the tasks be as the reports say, where these are newer.
+func (h *Handler) applyReports(ctx context.Context, f *failures, tasks []*cluster.Task) error {
 	at := make(map[string]int, len(tasks))
 	for n, t := range tasks {
 		at[t.ID] = n
@@ -167,7 +167,7 @@ func (h *Handler) overlay(ctx context.Context, f *failures, tasks []*cluster.Tas
 		if !found {
 			continue // forgotten
 		}
-		next, newer := state.Write{Observe: o.Observation(state.KeyOf(tasks[n]), report)}.Apply(tasks[n])
+		next, newer := state.Write{Observe: o.NewObservation(state.KeyOf(tasks[n]), report)}.Apply(tasks[n])
 		if t, ok := next.(*cluster.Task); ok && newer {
 			tasks[n] = t
 		}
@@ -175,9 +175,9 @@ func (h *Handler) overlay(ctx context.Context, f *failures, tasks []*cluster.Tas
 	return nil
 }
 
-// writes are what there is to write of a service's backoffs, as far as its deployments are still there; nothing where
+// throttleWrites are what there is to write of a service's backoffs, as far as its deployments are still there; nothing where
 // nothing has changed.
-func (h *Handler) writes(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []state.Write {
+func (h *Handler) throttleWrites(s *cluster.Service, old *cluster.Throttle, backoffs map[string]cluster.Backoff) []state.Write {
 	next := &cluster.Throttle{Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Revisions: map[string]cluster.Backoff{}}
 	var before map[string]cluster.Backoff
 	if old != nil {
@@ -199,12 +199,12 @@ func (h *Handler) writes(s *cluster.Service, old *cluster.Throttle, backoffs map
 			dues[state.KeyOf(due)] = state.Write{Any: true, Put: due}
 		}
 	}
-	if maps.EqualFunc(before, next.Revisions, sameBackoff) {
+	if maps.EqualFunc(before, next.Revisions, equalBackoff) {
 		return nil
 	}
 	return slices.AppendSeq([]state.Write{{Put: next}}, maps.Values(dues))
 }
 
-func sameBackoff(a, b cluster.Backoff) bool {
+func equalBackoff(a, b cluster.Backoff) bool {
 	return a.Step == b.Step && a.Failures == b.Failures && a.Reason == b.Reason && a.Since.Equal(b.Since) && a.NextAttemptAt.Equal(b.NextAttemptAt)
 }

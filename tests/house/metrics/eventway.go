@@ -5,9 +5,9 @@ package metrics
 //
 // When one of these functions moves or is renamed, change its name here too: measuring fails until then.
 var EventWay = []Hop{
-	{"event to report", "shared/handler/taskstatechange.Handler.Messages", "shared/observe.Observer.Task"},
+	{"event to report", "shared/handler/taskstatechange.Handler.Messages", "shared/observe.Observer.RecordTask"},
 	{"event's JSON to report", "shared/awsevent.Decoder.Decode", "shared/cluster.ECSTask.StopCode"},
-	{"report to write", "shared/observe.Observer.Task", "shared/state.State.Write"},
+	{"report to write", "shared/observe.Observer.RecordTask", "shared/state.Store.Write"},
 	{"write to row", "shared/state.Write.Apply", "shared/cluster.Task.Stopped"},
 	{"record to snapshot", "shared/handler/placement.Handler.Records", "shared/snapshot.Snapshot.See"},
 	{"within the snapshot", "shared/snapshot.Snapshot.See", "shared/snapshot.InstanceView.Tasks"},
@@ -24,7 +24,7 @@ var EventWay = []Hop{
 	{"which instances fit", "shared/placement.Engine.PlaceInto", "shared/placement.shape.fitness"},
 	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.ranking.better"},
 	{"placed to commits", "shared/decide.placeDemand", "shared/state.Outbox.Starts"},
-	{"plan to rows", "shared/handler/placement.Handler.Records", "shared/state.State.Commit"},
+	{"plan to rows", "shared/handler/placement.Handler.Records", "shared/state.Store.Commit"},
 	{"row to claim", "shared/handler/dispatch.Handler.Records", "shared/state.Write.Claim"},
 	{"claim to StartTask", "shared/handler/dispatch.Handler.Records", "shared/handler.ECS.StartTask"},
 }

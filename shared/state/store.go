@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// State keeps the rows of all clusters. An adapter passes the suite of package porttest.
-type State interface {
+// Store keeps the rows of all clusters. An adapter passes the suite of package porttest.
+type Store interface {
 	// Get reads one row as last written; nil where there is none.
 	Get(ctx context.Context, key Key) (Row, error)
 	// Peek is Get at half the price: it may miss the last second's writes.
