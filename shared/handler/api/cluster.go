@@ -66,7 +66,7 @@ func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, e
 // InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
 func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids []string) error {
 	o := &observe.Observer{State: a.State, Now: a.Clock.Now(), Settings: a.Settings, Log: handler.Logger(a.Log)}
-	return o.Instances(ctx, a.ECS, clusterName, ids)
+	return o.RefreshInstances(ctx, a.ECS, clusterName, ids)
 }
 
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
@@ -128,7 +128,7 @@ func (a *Dependencies) adopt(ctx context.Context, name string) (*state.Meta, err
 	if !ok || got == nil {
 		return nil, fmt.Errorf("keeping cluster %s: its row has gone", name)
 	}
-	_, err = a.sweep().Compare(ctx, name)
+	_, err = a.sweep().RecordDifferences(ctx, name)
 	return got, err
 }
 
