@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// PermanentError is the error of another API that refuses something for good; nil where it may be tried again.
+// PermanentError returns the API error in err if retrying cannot help, else nil.
 func PermanentError(err error) *Error {
 	var e *Error
 	if !errors.As(err, &e) || errors.Is(err, ErrAmbiguous) || isTransient(e.Code) {
@@ -13,7 +13,8 @@ func PermanentError(err error) *Error {
 	return e
 }
 
-// IsAccessDenied reports whether a code says that the caller lacks rights (common errors of AWS's APIs).
+// IsAccessDenied reports whether a code means that the caller lacks permission. AWS's APIs use
+// several codes for it.
 func IsAccessDenied(c Code) bool {
 	switch c {
 	case CodeAccessDenied, "AccessDenied", "UnauthorizedOperation":
@@ -22,7 +23,7 @@ func IsAccessDenied(c Code) bool {
 	return false
 }
 
-// isTransient reports whether a code is of an error that passes.
+// isTransient reports whether a code is of an error that may pass by itself.
 func isTransient(c Code) bool {
 	switch c {
 	case CodeServer, CodeThrottling, "Throttling", "RequestLimitExceeded", "InternalError", "InternalFailure", "ServiceUnavailable",

@@ -121,8 +121,8 @@ func (h *history) holds(rt *rapid.T) {
 	}
 }
 
-// Whatever a service goes through, its deployments are told apart, each is in the history once, the newest first, and the
-// way back is a revision that was completed.
+// Whatever a service goes through, its deployments are told apart, each is in the history once, the
+// newest first, and the way back is a revision that was completed.
 func TestAPI_DeploymentHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{world: newWorld(t), completed: map[string]bool{}}

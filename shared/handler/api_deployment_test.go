@@ -19,7 +19,8 @@ var (
 	subnet   = &cluster.Network{Subnets: []string{"subnet-1"}}
 )
 
-// balanced makes a service api with all that a revision can have, as if its deployment were completed.
+// balanced makes a service api with all that a revision can have, as if its deployment were
+// completed.
 func (w *world) balanced() *cluster.Service {
 	w.t.Helper()
 	def := definition("vpc", 1, 256, 512)
@@ -63,7 +64,8 @@ func given(set func(*operation.ServiceParameters)) operation.UpdateService {
 	return c
 }
 
-// What starts a deployment and what does not: the per-field notes of ECS's UpdateService. The name is the field's.
+// What starts a deployment and what does not: the per-field notes of ECS's UpdateService. The name
+// is the field's.
 var updates = []struct {
 	field    string
 	change   operation.UpdateService

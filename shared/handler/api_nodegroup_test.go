@@ -99,8 +99,8 @@ func (a *autoGroups) CreateVersion(_ context.Context, v cluster.NewTemplateVersi
 	return &a.templates[len(a.templates)-1], nil
 }
 
-// groupsOf is the API of node groups on three Auto Scaling groups of three instances, a, b and c, all of the template lt-1, and
-// the function that carries out what it writes.
+// groupsOf is the API of node groups on three Auto Scaling groups of three instances, a, b and c,
+// all of the template lt-1, and the function that carries out what it writes.
 func groupsOf(w *world) (*nodeAPI, *autoGroups) {
 	a := &autoGroups{groups: map[string]*cluster.AutoScalingGroup{}, described: map[int]string{}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -238,7 +238,8 @@ func TestNodeGroups_Create(t *testing.T) {
 	})
 }
 
-// What a look at AWS finds wrong is an issue of the node group, in EKS's codes; it can then be deleted, and made anew.
+// What a look at AWS finds wrong is an issue of the node group, in EKS's codes; it can then be
+// deleted, and made anew.
 func TestNodeGroups_CreateFails(t *testing.T) {
 	template := func(ref cluster.TemplateRef) func(*operation.CreateNodeGroup) {
 		return func(s *operation.CreateNodeGroup) { s.Template = &ref }
@@ -341,7 +342,7 @@ func TestNodeGroups_UpdateVersion(t *testing.T) {
 	t.Run("LosesARaceForTheNodeGroup", func(t *testing.T) {
 		var beaten bool
 		raced := another(n.Dependencies)
-		raced.State = &racedState{State: w.state, before: func(c state.Commit) {
+		raced.State = &racedState{Store: w.state, before: func(c state.Commit) {
 			if !beaten {
 				beaten = true
 				if _, err := n.UpdateNodeGroupConfig(ctx, operation.UpdateNodeGroupConfig{Cluster: prod, NodeGroup: "own", Config: &cluster.UpdateConfig{MaxUnavailable: 3}}); err != nil {
@@ -478,7 +479,7 @@ func TestNodeGroups_UpdateConfig(t *testing.T) {
 	t.Run("ComesAgainAfterACrashBeforeItsEnd", func(t *testing.T) {
 		u, err := resize(7)
 		want(t, "error", err, nil)
-		state := &racedState{State: w.state, before: func(state.Commit) { panic("crash") }}
+		state := &racedState{Store: w.state, before: func(state.Commit) { panic("crash") }}
 		n.function.State = state
 		func() {
 			defer func() { _ = recover() }()
@@ -548,7 +549,8 @@ func (a *afterGet) Get(c context.Context, k state.Key) (state.Row, error) {
 	return row, err
 }
 
-// Two environments delete a node group, and somebody makes another of its name before the second is done.
+// Two environments delete a node group, and somebody makes another of its name before the second is
+// done.
 func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 	w := newWorld(t)
 	n, _ := groupsOf(w)

@@ -40,7 +40,8 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	})
 }
 
-// A provider that is CREATE_FAILED leaves its group to others, and gets it again by an update where nobody has taken it.
+// A provider that is CREATE_FAILED leaves its group to others, and gets it again by an update where
+// nobody has taken it.
 func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	failed := func(t *testing.T) *scaled {
 		s := newScaled(t, nil)
@@ -92,7 +93,8 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	})
 }
 
-// hindered are groups that cannot be described while err is set, and where something happens before a hook is deleted.
+// hindered are groups that cannot be described while err is set, and where something happens before
+// a hook is deleted.
 type hindered struct {
 	*fakeGroups
 	err    error

@@ -166,7 +166,8 @@ func TestAPI_Configuration(t *testing.T) {
 	wantCode(t, err, cluster.CodeClusterNotFound, "")
 }
 
-// Every row that placement decides on comes once, in order, over however many pages, and none tells what containers were given.
+// Every row that placement decides on comes once, in order, over however many pages, and none tells
+// what containers were given.
 func TestAPI_Rows(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 30, 40960, 81920)
@@ -195,7 +196,8 @@ func TestAPI_Rows(t *testing.T) {
 	want(t, "rows", len(sorts), 2+30+1+1+1201)
 }
 
-// A service that the cluster has no capacity for is refused with the numbers, when it is made and when it grows (P11).
+// A service that the cluster has no capacity for is refused with the numbers, when it is made and
+// when it grows (P11).
 func TestAPI_Admission(t *testing.T) {
 	w := newWorld(t)
 	rules := cluster.Rules{Metrics: []cluster.Metric{{Name: "connections", Load: 40}}}

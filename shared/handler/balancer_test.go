@@ -155,8 +155,8 @@ func (b *fakeBalancer) count(name string) (n int) {
 	return n
 }
 
-// balanced is a world whose service "web" runs n tasks, on container port 80 of instances' ports 32768 and up, each with a
-// row that wants it registered.
+// balanced is a world whose service "web" runs n tasks, on container port 80 of instances' ports
+// 32768 and up, each with a row that wants it registered.
 type balanced struct {
 	*world
 	elb     *fakeBalancer

@@ -28,8 +28,8 @@ var (
 	denied      = cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 )
 
-// fakeECS behaves as ECS does with instances that have one agent each: what is started runs, what is stopped ends, and
-// every change is an event. It refuses what ECS refuses.
+// fakeECS behaves as ECS does with instances that have one agent each: what is started runs, what
+// is stopped ends, and every change is an event. It refuses what ECS refuses.
 type fakeECS struct {
 	clock       *manualClock
 	clusters    map[string]bool

@@ -5,35 +5,36 @@ import (
 	"sync"
 )
 
-// Figure is a number that operators watch.
+// A Figure is a number that operators watch, published as a CloudWatch metric.
 type Figure string
 
 // The figures: all are counts but OutboxAge, in seconds, and Turns.
 const (
-	// EventsHandled are messages and events taken in, RecordsHandled records of the stream.
+	// EventsHandled counts queue messages and events, RecordsHandled stream records.
 	EventsHandled  Figure = "EventsHandled"
 	RecordsHandled Figure = "RecordsHandled"
-	// TasksStarted, TasksRefused and TasksStopped are what ECS said to StartTask and StopTask.
+	// TasksStarted, TasksRefused and TasksStopped count ECS's answers to StartTask and StopTask.
 	TasksStarted Figure = "TasksStarted"
 	TasksRefused Figure = "TasksRefused"
 	TasksStopped Figure = "TasksStopped"
-	// CommitsLost are decisions that had to be made again, as somebody else was first.
+	// CommitsLost counts decisions that were made again because another commit came first.
 	CommitsLost Figure = "CommitsLost"
-	// OutboxAge is how long the oldest that waits to be started or stopped has waited.
+	// OutboxAge is how long the oldest outbox row has waited, in seconds.
 	OutboxAge Figure = "OutboxAge"
-	// IdleRounds is how often an outbox, or a service, was looked at again without anything being done: the hops of a chain.
+	// IdleRounds is how many rounds in a row over an outbox or a service did nothing. A growing
+	// value means a loop.
 	IdleRounds Figure = "Turns"
-	// LeftUndone is what a sweep found that placement should have done long ago.
+	// LeftUndone counts what a sweep found that placement should have done earlier.
 	LeftUndone Figure = "LeftUndone"
-	// ClustersMissing are clusters that ECS has no more, where services are still wanted.
+	// ClustersMissing counts clusters that ECS no longer has although they have active services.
 	ClustersMissing Figure = "ClustersMissing"
 )
 
-// Units are CloudWatch's, of the figures that are no counts.
+// Units are the CloudWatch units of the figures that are not counts.
 var Units = map[Figure]string{OutboxAge: "Seconds", IdleRounds: "None"}
 
-// Figures gather what a function does between two looks at them. A nil *Figures gathers nothing. They may be used by
-// several goroutines.
+// Figures collects figures between two calls of Take. A nil *Figures collects nothing. It is safe
+// for concurrent use.
 type Figures struct {
 	mu      sync.Mutex
 	values  map[Figure]float64
@@ -45,7 +46,7 @@ func (f *Figures) Add(name Figure, n int) {
 	f.update(name, func(v float64) float64 { return v + float64(n) })
 }
 
-// SetMax keeps the greatest value.
+// SetMax raises a figure to value if it is lower.
 func (f *Figures) SetMax(name Figure, value float64) {
 	f.update(name, func(v float64) float64 { return max(v, value) })
 }
@@ -62,7 +63,7 @@ func (f *Figures) update(name Figure, next func(float64) float64) {
 	f.values[name] = next(f.values[name])
 }
 
-// AddDropped counts a message that no retry could have helped.
+// AddDropped counts a message that was dropped because no retry can help.
 func (f *Figures) AddDropped(kind string) {
 	if f == nil {
 		return
@@ -75,7 +76,8 @@ func (f *Figures) AddDropped(kind string) {
 	f.dropped[kind]++
 }
 
-// Take gives what was gathered, those that are not 0, and the dropped messages by kind of reason, and begins anew.
+// Take returns the figures that are not 0 and the dropped messages by kind of reason, and resets
+// both.
 func (f *Figures) Take() (values map[Figure]float64, dropped map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -66,7 +66,8 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// TestTurns: a chain of due rows that gets nothing done counts its hops, and begins anew when something is done.
+// TestTurns: a chain of due rows that gets nothing done counts its hops, and begins anew when
+// something is done.
 func TestTurns(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)

@@ -9,7 +9,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so, and CloudWatch.
+// fakeGroups are Auto Scaling groups whose instances come and go when [fakeGroups.step] says so,
+// and CloudWatch.
 type fakeGroups struct {
 	w      *world
 	groups map[string]*cluster.AutoScalingGroup

@@ -8,7 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// ReadGroupUse is who has an Auto Scaling group; a row of Rev 0 where nobody ever had.
+// ReadGroupUse returns the row that says which capacity provider and node group use an Auto Scaling
+// group. If none ever did, it returns a new row with Rev 0.
 func ReadGroupUse(ctx context.Context, store state.Store, group string) (*state.GroupUse, error) {
 	row, err := store.Get(ctx, state.GroupUseKey(group))
 	if err != nil {
@@ -20,7 +21,8 @@ func ReadGroupUse(ctx context.Context, store state.Store, group string) (*state.
 	return &state.GroupUse{Head: cluster.Head{Cluster: state.Directory}, Group: group}, nil
 }
 
-// ClaimGroup is the write by which somebody takes a group, to be committed with what takes it.
+// ClaimGroup returns the write that claims a group. Commit it together with the row of the provider
+// or node group that claims it.
 func ClaimGroup(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
 	next := *u
 	next.Rev++
@@ -28,8 +30,9 @@ func ClaimGroup(u *state.GroupUse, take func(*state.GroupUse)) state.Write {
 	return state.Write{Put: &next}
 }
 
-// ReleaseGroup are the writes by which an Auto Scaling group has one user less, to be committed with the end of that user; none
-// where it is somebody else's by now.
+// ReleaseGroup returns the writes that give up a claim on a group, none if somebody else has
+// claimed it meanwhile. Commit them together with the deletion of the user. end removes the claim
+// from the row and reports whether it was there.
 func ReleaseGroup(ctx context.Context, store state.Store, group string, end func(*state.GroupUse) (was bool)) ([]state.Write, error) {
 	u, err := ReadGroupUse(ctx, store, group)
 	if err != nil {

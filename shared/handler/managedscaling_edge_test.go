@@ -450,7 +450,8 @@ func (s *scaled) race(happens func(call string) bool) {
 	s.function.Groups = racingGroups{s.fakeGroups, func(call string) { done = done || happens(call) }}
 }
 
-// moving is a state in which placement commits something whenever tasks are listed: a cluster with traffic.
+// moving is a state in which placement commits something whenever tasks are listed: a cluster with
+// traffic.
 type moving struct {
 	state.Store
 	bump func()
@@ -464,7 +465,8 @@ func (m moving) List(c context.Context, r state.Range) ([]state.Row, error) {
 	return rows, err
 }
 
-// deciding is a state in which something happens once managed scaling has remembered what it decided.
+// deciding is a state in which something happens once managed scaling has remembered what it
+// decided.
 type deciding struct {
 	state.Store
 	then func()

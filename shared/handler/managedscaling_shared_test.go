@@ -8,8 +8,8 @@ import (
 	"berth/shared/operation"
 )
 
-// newShared is a world in which the clusters prod and other have the provider, without managed scaling, with managed draining;
-// its instances are prod's.
+// newShared is a world in which the clusters prod and other have the provider, without managed
+// scaling, with managed draining; its instances are prod's.
 func newShared(t *testing.T) *scaled {
 	t.Helper()
 	s := newScaled(t, func(p *cluster.CapacityProvider) { p.Protection, p.Scaling.Enabled = false, false })
@@ -32,7 +32,8 @@ func (s *scaled) attachOther(t *testing.T, names ...string) {
 	}
 }
 
-// wantHooked compares how many clusters have the provider, and how many lifecycle hooks its group has.
+// wantHooked compares how many clusters have the provider, and how many lifecycle hooks its group
+// has.
 func (s *scaled) wantHooked(t *testing.T, clusters, hooks int) {
 	t.Helper()
 	want(t, "clusters", len(s.described(t, "p").Clusters), clusters)

@@ -23,7 +23,8 @@ func (w *world) governed(n int, rules cluster.Rules) {
 	wantCount(w.t, "tasks running at first", w.with(cluster.TaskRunning), n)
 }
 
-// watch counts, after every commit, how many tasks are RUNNING and wanted; least is the fewest there were.
+// watch counts, after every commit, how many tasks are RUNNING and wanted; least is the fewest
+// there were.
 func (w *world) watch() (least func() int) {
 	fewest := len(w.wanted())
 	w.state.beforeCommit = func(state.Commit) error {
@@ -268,7 +269,8 @@ func TestMoves(t *testing.T) {
 	})
 }
 
-// Whatever single write is lost on the way, the tasks end where they may be and none too many are left.
+// Whatever single write is lost on the way, the tasks end where they may be and none too many are
+// left.
 func TestMovesSurviveACrashAtAnyWrite(t *testing.T) {
 	for crash := 0; ; crash++ {
 		w := newWorld(t)
@@ -397,7 +399,8 @@ func TestMovesAndProtection(t *testing.T) {
 	}
 }
 
-// A service that says that no domain policy governs it may have several tasks on an instance, and they move there too.
+// A service that says that no domain policy governs it may have several tasks on an instance, and
+// they move there too.
 func TestMovesToWhereAnotherOfTheServiceIs(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)
@@ -452,7 +455,8 @@ func TestTheSweepFindsWhatHasToMove(t *testing.T) {
 	want(t, "tasks that stay once it was found", w.rest(1)[on], 0)
 }
 
-// While most of the cluster's tasks look unhealthy, and none is replaced for that, those that break a rule move all the same.
+// While most of the cluster's tasks look unhealthy, and none is replaced for that, those that break
+// a rule move all the same.
 func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 4, 40960, 81920)
@@ -480,7 +484,8 @@ func TestMovesWhileMostLookUnhealthy(t *testing.T) {
 	want(t, "tasks where none may be", placed(w.with(cluster.TaskRunning))[ids[0]], 0)
 }
 
-// The instance that a task was stopped for is not worth its buffer once the rules are others and there is room elsewhere.
+// The instance that a task was stopped for is not worth its buffer once the rules are others and
+// there is room elsewhere.
 func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 3, 4096, 8192)

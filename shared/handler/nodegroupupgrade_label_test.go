@@ -23,8 +23,9 @@ func (p *nodePool) labelsOf() (out []string) {
 	return out
 }
 
-// Nodes that were there before the node group get its labels, and those that are scaled out later; tasks that wait for a label
-// start there. Where nothing has changed nothing is called but DescribeAutoScalingGroups, and little is read.
+// Nodes that were there before the node group get its labels, and those that are scaled out later;
+// tasks that wait for a label start there. Where nothing has changed nothing is called but
+// DescribeAutoScalingGroups, and little is read.
 func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
@@ -48,8 +49,9 @@ func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	want(t, "labels put", pool.labels, put+3)
 }
 
-// A node's image is that of its own launch template version; where nobody knows it the other labels are given all the same. A node
-// that cannot be labelled does not keep others from it, nor fails the look.
+// A node's image is that of its own launch template version; where nobody knows it the other labels
+// are given all the same. A node that cannot be labelled does not keep others from it, nor fails
+// the look.
 func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	w, pool, n := pooled(t, team)
 	for k, template := range []string{"lt-2:1", "lt-3:1", "lt-9:1"} {
@@ -69,8 +71,8 @@ func TestNodeGroups_LabelsSayWhatIsThere(t *testing.T) {
 	want(t, "status", rows[*cluster.NodeGroup](w, state.PrefixNodeGroup)[0].Status, cluster.NodeGroupActive)
 }
 
-// A node that was scaled out since the last update has its labels, and the same update again replaces none, however soon it is
-// asked for.
+// A node that was scaled out since the last update has its labels, and the same update again
+// replaces none, however soon it is asked for.
 func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 	for _, looks := range []int{0, 1} {
 		w, pool, n, upgrade := upgrading(t, version("web", "ami-2", ""), team)

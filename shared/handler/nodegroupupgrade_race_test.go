@@ -13,7 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// changing has somebody else change the group once, when some row of an update is written, or when sizes are set.
+// changing has somebody else change the group once, when some row of an update is written, or when
+// sizes are set.
 type changing struct {
 	state.Store
 	handler.GroupUpdates

@@ -52,8 +52,8 @@ func TestNodeGroupUpgrade_EachClusterHasItsTurn(t *testing.T) {
 	want(t, "looked at", strings.Join(looked, " "), "a b c")
 }
 
-// Looks that come some seconds early or late replace nodes as fast as punctual ones, and none before ECS has had no task there
-// for a minute (N4).
+// Looks that come some seconds early or late replace nodes as fast as punctual ones, and none
+// before ECS has had no task there for a minute (N4).
 func TestNodeGroupUpgrade_LooksThatAreNotPunctual(t *testing.T) {
 	took := func(jitter time.Duration, early int) (looks int) {
 		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
@@ -114,7 +114,8 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 	}
 }
 
-// One before the surplus is taken back does not, however long the instances warm up: what it added is not surplus (N5).
+// One before the surplus is taken back does not, however long the instances warm up: what it added
+// is not surplus (N5).
 func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	p := providerRow("p", "a")

@@ -17,7 +17,8 @@ import (
 	"berth/shared/state"
 )
 
-// nodePool is the Auto Scaling group a with instances that register, and the calls of ECS that an update needs beside.
+// nodePool is the Auto Scaling group a with instances that register, and the calls of ECS that an
+// update needs beside.
 type nodePool struct {
 	*autoGroups
 	w        *world
@@ -153,7 +154,8 @@ func upgrading(t *testing.T, change operation.UpdateNodeGroupVersion, more ...fu
 	return w, pool, n, n.function
 }
 
-// runs has the function look each minute until the update has ended; hook is called before each look.
+// runs has the function look each minute until the update has ended; hook is called before each
+// look.
 func (p *nodePool) runs(u *nodegroupupgrade.Handler, most int, hook func(minute int)) *cluster.Update {
 	p.w.t.Helper()
 	for minute := range most {
@@ -312,8 +314,8 @@ func TestNodeGroupUpgrade(t *testing.T) {
 	})
 }
 
-// A service all of whose tasks run and are UNHEALTHY since the first upgrade domain was updated keeps the next from its turn, and
-// the wait between the two is the installation's.
+// A service all of whose tasks run and are UNHEALTHY since the first upgrade domain was updated
+// keeps the next from its turn, and the wait between the two is the installation's.
 func TestUpgradeDomainChecksHealth(t *testing.T) {
 	sick := func(t *testing.T, after time.Duration) (looks int, u *cluster.Update) {
 		w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
@@ -361,7 +363,8 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 	want(t, "error", u.Errors[0].Message, "Unhealthy after upgrade domain ud0 was updated: service shop has 0 of 2 tasks healthy")
 }
 
-// The four nodes and four new ones are full: there is no room for a domain of two until the service is smaller.
+// The four nodes and four new ones are full: there is no room for a domain of two until the service
+// is smaller.
 func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 	w, pool, _, upgrade := upgrading(t, version("web", "ami-2", ""))
 	g := pool.groups["a"]

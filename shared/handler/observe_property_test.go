@@ -14,8 +14,9 @@ import (
 	"berth/shared/state"
 )
 
-// reported is a world with tasks of a service, of a request that had waited, and of somebody else, and all events that
-// ECS then has of them and of their instances, oldest first. None of these was delivered.
+// reported is a world with tasks of a service, of a request that had waited, and of somebody else,
+// and all events that ECS then has of them and of their instances, oldest first. None of these was
+// delivered.
 func reported(t *rapid.T, w *world, foreign bool) [][]byte {
 	w.run(w.t, operation.SubmitTasks{Count: 2, Wait: "1h"})
 	w.ecs.frozen = true
@@ -123,8 +124,8 @@ func TestTaskStateChange_OrderDoesNotMatterAfterASweep(t *testing.T) {
 	})
 }
 
-// live are the observed rows but those of somebody else's tasks that have stopped: where nothing else was heard of one,
-// there is no row.
+// live are the observed rows but those of somebody else's tasks that have stopped: where nothing
+// else was heard of one, there is no row.
 func (w *world) live() []state.Row {
 	return slices.DeleteFunc(w.observed(), func(r state.Row) bool {
 		t, ok := r.(*cluster.Task)

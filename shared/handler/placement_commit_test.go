@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// checkChain checks what has to hold of every chain: no commit too large, no row twice in one, versions consecutive, and
-// each start and stop together with what has dispatch carry it out.
+// checkChain checks what has to hold of every chain: no commit too large, no row twice in one,
+// versions consecutive, and each start and stop together with what has dispatch carry it out.
 func checkChain(t testing.TB, commits []state.Commit) {
 	t.Helper()
 	last := int64(-1)

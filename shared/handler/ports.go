@@ -7,8 +7,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// ECS is the part of the ECS API that acts on tasks and looks at instances. Errors of the API are *cluster.Error;
-// a call that may or may not have taken effect gives an error that is cluster.ErrAmbiguous.
+// ECS is the part of the ECS API that acts on tasks and looks at instances. Errors of the API are
+// *cluster.Error; a call that may or may not have taken effect gives an error that is
+// cluster.ErrAmbiguous.
 type ECS interface {
 	StartTask(ctx context.Context, call cluster.StartCall) (cluster.StartAnswer, error)
 	StopTask(ctx context.Context, clusterName, ecsID, reason string) error
@@ -29,8 +30,9 @@ type Queue interface {
 	Send(ctx context.Context, body []byte, delay time.Duration) error
 }
 
-// LoadBalancers is the part of Elastic Load Balancing that has tasks in target groups, which are named by ARN. Errors of
-// the API are *cluster.Error. Registering what is registered, and deregistering what is not, succeeds.
+// LoadBalancers is the part of Elastic Load Balancing that has tasks in target groups, which are
+// named by ARN. Errors of the API are *cluster.Error. Registering what is registered, and
+// deregistering what is not, succeeds.
 type LoadBalancers interface {
 	RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
 	DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error
@@ -40,12 +42,14 @@ type LoadBalancers interface {
 	DeregistrationDelay(ctx context.Context, targetGroup string) (time.Duration, error)
 }
 
-// Registries is the part of Cloud Map that has tasks in its services, which are named by ARN. Errors of the API are
-// *cluster.Error. Registering an instance again replaces it; deregistering one that is not there is InstanceNotFound.
+// Registries is the part of Cloud Map that has tasks in its services, which are named by ARN.
+// Errors of the API are *cluster.Error. Registering an instance again replaces it; deregistering
+// one that is not there is InstanceNotFound.
 type Registries interface {
 	RegisterInstance(ctx context.Context, registry, id string, at cluster.Address) error
 	DeregisterInstance(ctx context.Context, registry, id string) error
-	// InstancesHealth is that of every registered instance, by id; where a service checks no health they are healthy.
+	// InstancesHealth is that of every registered instance, by id; where a service checks no health
+	// they are healthy.
 	InstancesHealth(ctx context.Context, registry string) (map[string]cluster.TargetHealth, error)
 }
 
@@ -54,8 +58,8 @@ type Alarms interface {
 	DescribeAlarms(ctx context.Context, names []string) ([]cluster.Alarm, error)
 }
 
-// Hosts is the part of the ECS API that changes container instances. Errors of the API are *cluster.Error; an instance that
-// is not there is no error.
+// Hosts is the part of the ECS API that changes container instances. Errors of the API are
+// *cluster.Error; an instance that is not there is no error.
 type Hosts interface {
 	// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
 	ActivateInstance(ctx context.Context, clusterName, id string) error
@@ -64,21 +68,25 @@ type Hosts interface {
 	RemoveAttribute(ctx context.Context, clusterName, id, name string) error
 }
 
-// AutoScaling is the part of Amazon EC2 Auto Scaling that sizes groups, which are named by name. Errors of the API are
-// *cluster.Error; a group that is not there is left out by DescribeGroups, and elsewhere a ValidationError.
+// AutoScaling is the part of Amazon EC2 Auto Scaling that sizes groups, which are named by name.
+// Errors of the API are *cluster.Error; a group that is not there is left out by DescribeGroups,
+// and elsewhere a ValidationError.
 type AutoScaling interface {
 	DescribeGroups(ctx context.Context, names []string) ([]*cluster.AutoScalingGroup, error)
 	SetDesired(ctx context.Context, group string, n int) error
 	// SetInstanceProtection takes any number of EC2 ids; the adapter sends at most 50 at once (C6).
 	SetInstanceProtection(ctx context.Context, group string, ids []string, protected bool) error
-	// TerminateInstance terminates one of a group's instances; lower takes it off the desired capacity.
+	// TerminateInstance terminates one of a group's instances; lower takes it off the desired
+	// capacity.
 	TerminateInstance(ctx context.Context, id string, lower bool) error
 	// TagGroup sets a tag on the group, so that instances do not get it.
 	TagGroup(ctx context.Context, group, key, value string) error
-	// PutLifecycleHook has a group's terminations wait; DeleteLifecycleHook of one that is not there succeeds.
+	// PutLifecycleHook has a group's terminations wait; DeleteLifecycleHook of one that is not
+	// there succeeds.
 	PutLifecycleHook(ctx context.Context, hook cluster.LifecycleHook) error
 	DeleteLifecycleHook(ctx context.Context, group, name string) error
-	// CompleteLifecycleAction lets the termination of an instance go on, RecordHeartbeat has it wait for longer.
+	// CompleteLifecycleAction lets the termination of an instance go on, RecordHeartbeat has it
+	// wait for longer.
 	CompleteLifecycleAction(ctx context.Context, group, hook, id string) error
 	RecordHeartbeat(ctx context.Context, group, hook, id string) error
 	PutTrackingPolicy(ctx context.Context, policy cluster.TrackingPolicy) error
@@ -86,7 +94,8 @@ type AutoScaling interface {
 	DeletePolicy(ctx context.Context, group, name string) error
 }
 
-// GroupUpdates is the part of Amazon EC2 Auto Scaling that node groups need beyond [AutoScaling], with the same errors.
+// GroupUpdates is the part of Amazon EC2 Auto Scaling that node groups need beyond [AutoScaling],
+// with the same errors.
 type GroupUpdates interface {
 	// SetSizes sets those of minimum, maximum and desired capacity that are given, at once.
 	SetSizes(ctx context.Context, group string, s cluster.SizesChange) error
@@ -96,26 +105,28 @@ type GroupUpdates interface {
 	FailedLaunches(ctx context.Context, group string, since time.Time) ([]cluster.FailedLaunch, error)
 }
 
-// LaunchTemplates is the part of Amazon EC2 that keeps launch templates. Errors of the API are *cluster.Error; a template or
-// a version that is not there is an InvalidLaunchTemplate... error.
+// LaunchTemplates is the part of Amazon EC2 that keeps launch templates. Errors of the API are
+// *cluster.Error; a template or a version that is not there is an InvalidLaunchTemplate... error.
 type LaunchTemplates interface {
 	// LaunchTemplate is one version, $Default where the reference names none.
 	LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error)
-	// FindVersion is the newest version of a template (its id) with a description; nil where there is none.
+	// FindVersion is the newest version of a template (its id) with a description; nil where there
+	// is none.
 	FindVersion(ctx context.Context, template, description string) (*cluster.LaunchTemplate, error)
 	// CreateVersion makes a version of a template.
 	CreateVersion(ctx context.Context, version cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error)
 }
 
-// Metrics is the part of CloudWatch that managed scaling publishes to (C1). Deleting alarms that are not there succeeds.
+// Metrics is the part of CloudWatch that managed scaling publishes to (C1). Deleting alarms that
+// are not there succeeds.
 type Metrics interface {
 	PutReservation(ctx context.Context, points []cluster.Datapoint) error
 	PutMetricAlarm(ctx context.Context, alarm cluster.MetricAlarm) error
 	DeleteAlarms(ctx context.Context, names []string) error
 }
 
-// EventBus takes events as EventBridge delivers them. Those to send again come back as left; what is refused for good is
-// in the error alone.
+// EventBus takes events as EventBridge delivers them. Those to send again come back as left; what
+// is refused for good is in the error alone.
 type EventBus interface {
 	Put(ctx context.Context, events [][]byte) (left [][]byte, err error)
 }

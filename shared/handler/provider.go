@@ -35,7 +35,8 @@ func ListProviders(ctx context.Context, store state.Store) (out []*cluster.Capac
 	return out, nil
 }
 
-// FindClusterProviders reads the capacity providers of a cluster; a row of Rev 0 where none were ever set.
+// FindClusterProviders reads the capacity providers of a cluster; a row of Rev 0 where none were
+// ever set.
 func FindClusterProviders(ctx context.Context, store state.Store, clusterName string) (*cluster.ClusterProviders, error) {
 	row, err := store.Get(ctx, state.ClusterProvidersKey(clusterName))
 	if err != nil {

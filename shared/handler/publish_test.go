@@ -50,8 +50,9 @@ const (
 	deployment = "ECS Deployment State Change"
 )
 
-// Every event that is published, under ECS's detail-type and eventType (section "Service action events" of the ECS Developer
-// Guide), with the deployment that it is about and the reason, where it has such.
+// Every event that is published, under ECS's detail-type and eventType (section "Service action
+// events" of the ECS Developer Guide), with the deployment that it is about and the reason, where
+// it has such.
 func TestPlacement_PublishesUnderECSsTypes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -261,7 +262,8 @@ func TestPlacement_PublishesWhatKeptTasksFromBeingPlaced(t *testing.T) {
 	}
 }
 
-// That starts are slowed down is told as soon as they are, with what the throttle's own operation says.
+// That starts are slowed down is told as soon as they are, with what the throttle's own operation
+// says.
 func TestPlacement_PublishesTheThrottle(t *testing.T) {
 	w := newWorld(t, publishing)
 	w.instances("i", 1, 4096, 8192)

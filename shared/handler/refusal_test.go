@@ -9,7 +9,8 @@ import (
 	"berth/shared/operation"
 )
 
-// hidden has ECS run a task on an instance of which Berth has not heard: the instance has no room for more.
+// hidden has ECS run a task on an instance of which Berth has not heard: the instance has no room
+// for more.
 func (w *world) hidden(instance string, cpu, memory int64) {
 	w.ecs.mute = true
 	t := w.ecs.add(cluster.ECSTask{
@@ -93,7 +94,8 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 	})
 }
 
-// What the sweep writes off that never came to be RUNNING was lost by ECS: the revision had no part in it (S7).
+// What the sweep writes off that never came to be RUNNING was lost by ECS: the revision had no part
+// in it (S7).
 func TestPlacement_LostStartsSlowNothingDown(t *testing.T) {
 	w := newWorld(t)
 	w.instances("i", 1, 4096, 8192)

@@ -16,7 +16,8 @@ import (
 
 var blue = cluster.LoadBalancer{TargetGroup: "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/blue/1", Container: "app", Port: 80}
 
-// behind makes a service of n tasks behind a target group; dispatch sleeps where targets are concerned, the test plays its part.
+// behind makes a service of n tasks behind a target group; dispatch sleeps where targets are
+// concerned, the test plays its part.
 func (w *world) behind(n int, change func(*operation.CreateService)) {
 	w.t.Helper()
 	spec := operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web:1", Desired: &n}

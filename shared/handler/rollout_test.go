@@ -36,7 +36,8 @@ func (w *world) minutes(n int) {
 	}
 }
 
-// bounds are the fewest RUNNING and wanted tasks of services, and the most that are wanted, since the n-th record.
+// bounds are the fewest RUNNING and wanted tasks of services, and the most that are wanted, since
+// the n-th record.
 func (w *world) bounds(n int) (fewest, most int) {
 	tasks := map[string]*cluster.Task{}
 	fewest = -1
@@ -310,8 +311,8 @@ func TestPlacement_Throttle(t *testing.T) {
 	})
 }
 
-// A rollback by the circuit breaker comes out the same wherever placement dies: every prefix of its commits is safe, and no
-// failure is counted twice.
+// A rollback by the circuit breaker comes out the same wherever placement dies: every prefix of its
+// commits is safe, and no failure is counted twice.
 func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 	for crash := 0; ; crash++ {
 		w := rolled(t, 2, operation.CreateService{
@@ -352,7 +353,8 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// An agent is lost just before a deployment: that ECS refuses its starts says nothing of the new revision (S7).
+// An agent is lost just before a deployment: that ECS refuses its starts says nothing of the new
+// revision (S7).
 func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 	w := newWorld(t)
 	ids := w.instances("i", 2, 8192, 16384)

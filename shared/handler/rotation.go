@@ -11,13 +11,15 @@ import (
 	"berth/shared/state"
 )
 
-// Rotation does something for every cluster in turn, as far as an invocation's time goes, and goes on from there at the
-// next. An environment that has just started begins where the clock says, so that no cluster is always the last.
+// A Rotation visits the clusters in turn until the invocation's time is up, and continues there in
+// the next one. A new environment starts at a cluster that depends on the time, so that no cluster
+// is always last.
 type Rotation struct {
 	next string // the cluster to begin with
 }
 
-// ForEachCluster ends before the invocation does. The failure of one cluster does not keep it from the others.
+// ForEachCluster calls do for each cluster, stopping [Reserve] before the invocation ends. A
+// failure in one cluster does not affect the others.
 func (r *Rotation) ForEachCluster(ctx context.Context, store state.Store, now func() time.Time, log *slog.Logger, do func(name string) error) error {
 	names, err := state.ClusterNames(ctx, store)
 	if err != nil || len(names) == 0 {
@@ -35,12 +37,14 @@ func (r *Rotation) ForEachCluster(ctx context.Context, store state.Store, now fu
 			Logger(log).Warn("the rest of the clusters has to wait for the next round", "cluster", name, "left", len(names)-i)
 			return errors.Join(failed...)
 		}
-		// Written down before: if this one takes all the time there is, the next round begins behind it.
+		// Set before the call: if this cluster uses up the time, the next invocation starts behind
+		// it.
 		r.next = names[(start+i+1)%len(names)]
 		failed = append(failed, cluster.Wrap(do(name), "cluster %s", name))
 	}
 	return errors.Join(failed...)
 }
 
-// Reserve is the time that a round leaves itself to write down where it got to, before the function is killed.
+// Reserve is the time that a round leaves itself to write down where it got to, before the function
+// is killed.
 const Reserve = 15 * time.Second

@@ -10,27 +10,29 @@ import (
 	"berth/shared/decide"
 )
 
-// Settings are the numbers that an installation may change; template.yaml has a parameter for each.
+// Settings are the values that an installation may change; template.yaml has a parameter for each.
 type Settings struct {
 	decide.Settings
 	// Settle is how long after a StartTask of unknown outcome ECS's lists are believed.
 	Settle time.Duration
 	// ServiceLimit is the most services of one cluster (quota "Services per cluster" of ECS).
 	ServiceLimit int
-	// ProvisioningTimeout is how long a task of RunTask waits for a capacity provider to be scaled out (C4); 0: for ever.
+	// ProvisioningTimeout is how long a task of RunTask waits for a capacity provider to be scaled
+	// out (C4); 0: for ever.
 	ProvisioningTimeout time.Duration
 	// ScalingNamespace is where managed scaling publishes its metric (C1).
 	ScalingNamespace string
 	// RequestWait is how long RunTask waits for an answer; RequestPoll how often it looks.
 	RequestWait, RequestPoll time.Duration
-	// StartRate and StartBurst are the calls per second that StartTask and StopTask share in this account and Region.
+	// StartRate and StartBurst are the calls per second that StartTask and StopTask share in this
+	// account and Region.
 	StartRate, StartBurst float64
-	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it looks whether anything is
-	// unhealthy and begins the next (N7).
+	// UpgradeDomainWait is how long an update of nodes waits after each upgrade domain before it
+	// looks whether anything is unhealthy and begins the next (N7).
 	UpgradeDomainWait time.Duration
 }
 
-// DefaultSettings are those of template.yaml's defaults.
+// DefaultSettings returns the defaults of template.yaml.
 func DefaultSettings() Settings {
 	return Settings{
 		Settings: decide.Settings{
@@ -43,7 +45,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// MaxWake is the longest delay of a queue's message.
+// MaxWake is the longest delay of a message in SQS.
 const MaxWake = 900 * time.Second
 
 // Logger returns l, or a logger that discards everything where l is nil.
@@ -54,7 +56,8 @@ func Logger(l *slog.Logger) *slog.Logger {
 	return l
 }
 
-// IgnoreDrop returns nil for a [cluster.Drop], which no retry can help, and any other error as it is.
+// IgnoreDrop returns nil for a [cluster.Drop], which no retry can help, and any other error as it
+// is.
 func IgnoreDrop(err error) error {
 	var drop *cluster.Drop
 	if errors.As(err, &drop) {

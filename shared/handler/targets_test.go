@@ -279,8 +279,8 @@ func TestDispatch_WindsUp(t *testing.T) {
 	})
 }
 
-// TestDispatch_RegistersThroughCrashes has dispatch die at its n-th step, before it or after it, for every n; then another
-// one goes on.
+// TestDispatch_RegistersThroughCrashes has dispatch die at its n-th step, before it or after it,
+// for every n; then another one goes on.
 func TestDispatch_RegistersThroughCrashes(t *testing.T) {
 	for n := 1; ; n++ {
 		reached := false
@@ -310,7 +310,8 @@ func TestDispatch_RegistersThroughCrashes(t *testing.T) {
 	}
 }
 
-// TestDispatch_DrainsThroughCrashes: a task is stopped only after its connections were drained, whenever dispatch dies.
+// TestDispatch_DrainsThroughCrashes: a task is stopped only after its connections were drained,
+// whenever dispatch dies.
 func TestDispatch_DrainsThroughCrashes(t *testing.T) {
 	for n := 1; ; n++ {
 		reached := false
@@ -346,8 +347,8 @@ func TestDispatch_DrainsThroughCrashes(t *testing.T) {
 // errDied is the end of a dispatch.
 var errDied = errors.New("died")
 
-// dies has dispatch handle what is there, and die at its n-th write or call of a load balancer: late after it, else before.
-// False where it does not get that far.
+// dies has dispatch handle what is there, and die at its n-th write or call of a load balancer:
+// late after it, else before. False where it does not get that far.
 func (b *balanced) dies(n int, late bool) (died bool) {
 	b.t.Helper()
 	d := b.another()

@@ -16,7 +16,8 @@ import (
 	"berth/shared/state"
 )
 
-// failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks of it that the test makes.
+// failedStarts is a world with a service whose deployment is "ecs-svc/1", and tasks of it that the
+// test makes.
 type failedStarts struct {
 	*world
 	service *cluster.Service
@@ -34,7 +35,8 @@ func newFailedStarts(t *testing.T) *failedStarts {
 	return w
 }
 
-// fails has a task of the service begin now and stop after d without having run. Its row says so only where written.
+// fails has a task of the service begin now and stop after d without having run. Its row says so
+// only where written.
 func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 	w.t.Helper()
 	n := len(w.reports)
@@ -198,8 +200,8 @@ func TestThrottling(t *testing.T) {
 	})
 }
 
-// TestThrottling_InAnyOrder: the same failures in any order and any batches, some of them twice, leave the same row, and it
-// is what follows from the tasks at once.
+// TestThrottling_InAnyOrder: the same failures in any order and any batches, some of them twice,
+// leave the same row, and it is what follows from the tasks at once.
 func TestThrottling_InAnyOrder(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// rolling is a service "web" behind a target group, whose tasks have addresses of their own: those of vpc:1 and vpc:2 are
-// found healthy 30 s after they were registered, those of vpc:3 never.
+// rolling is a service "web" behind a target group, whose tasks have addresses of their own: those
+// of vpc:1 and vpc:2 are found healthy 30 s after they were registered, those of vpc:3 never.
 type rolling struct {
 	*world
 	elb    *fakeBalancer
@@ -87,8 +87,8 @@ func (r *rolling) check() {
 	}
 }
 
-// timeline is the service's events since an event, with their time and invented names for what differs from one service to
-// the next.
+// timeline is the service's events since an event, with their time and invented names for what
+// differs from one service to the next.
 func (r *rolling) timeline(from int) string {
 	r.t.Helper()
 	names := map[string]string{}

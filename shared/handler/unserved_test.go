@@ -8,7 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// A service is deleted by force and made again under its name while tasks of the first are still there.
+// A service is deleted by force and made again under its name while tasks of the first are still
+// there.
 func TestPlacement_Unserved(t *testing.T) {
 	begin := func(t *testing.T) (*world, *cluster.Task) {
 		w := newWorld(t)

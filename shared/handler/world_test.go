@@ -81,7 +81,8 @@ func (q *wakeQueue) take(t time.Time) (delayed, bool) {
 	return m, true
 }
 
-// spyState is the store with hooks before a commit and a write, which may do something first or fail.
+// spyState is the store with hooks before a commit and a write, which may do something first or
+// fail.
 type spyState struct {
 	*embedded.Store
 	beforeCommit func(c state.Commit) error
@@ -117,7 +118,8 @@ func (s *spyState) Write(ctx context.Context, w state.Write) (state.Row, error) 
 	return s.Store.Write(ctx, w)
 }
 
-// world is the cluster "prod", whose functions are woken as template.yaml says, and an ECS that behaves.
+// world is the cluster "prod", whose functions are woken as template.yaml says, and an ECS that
+// behaves.
 type world struct {
 	t         testing.TB
 	clock     *manualClock

@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// RemoveCluster removes all that Berth keeps of a cluster that is no more, the row that says there is one first: another may
-// get its name. What expires by itself is left to do so.
+// RemoveCluster deletes the rows of a cluster that no longer exists, the row that says it exists
+// first, since another cluster may get its name. Rows that expire by themselves stay until then.
 func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	meta, entry := state.Key{Cluster: name, Sort: state.PrefixMeta}, state.Entry{Name: name}
 	if _, err := store.Write(ctx, state.Write{Delete: &meta}); err != nil {
@@ -26,17 +26,17 @@ func RemoveCluster(ctx context.Context, store state.Store, name string) error {
 	if err != nil || row == nil {
 		return cluster.Wrap(err, "reading cluster %s", name)
 	}
-	return AddToDirectory(ctx, store, name) // it is back already
+	return AddToDirectory(ctx, store, name) // it was created again meanwhile
 }
 
-// AddToDirectory enters a cluster in the directory.
+// AddToDirectory lists a cluster in the directory of clusters.
 func AddToDirectory(ctx context.Context, store state.Store, name string) error {
 	entry := &state.Entry{Head: cluster.Head{Cluster: state.Directory}, Name: name}
 	_, err := store.Write(ctx, state.Write{Put: entry, Any: true})
 	return cluster.Wrap(err, "listing cluster %s", name)
 }
 
-// deleteRows deletes the rows of a cluster without a row of its own that would stay for ever.
+// deleteRows deletes the cluster's rows that have no expiry.
 func deleteRows(ctx context.Context, store state.Store, name string) error {
 	rows, err := store.List(ctx, state.Range{Cluster: name, From: "", To: "\xff"})
 	if err != nil {

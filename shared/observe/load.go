@@ -13,8 +13,8 @@ import (
 	"berth/shared/state"
 )
 
-// GatherLoads keeps the loads that tasks report until the window ends (P10). A task that is not there, or has ended, is passed
-// over: its report came too late.
+// GatherLoads stores the loads that tasks report until their window ends (P10). It skips tasks that
+// do not exist or have stopped: their reports came too late.
 func GatherLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string, reports []cluster.LoadReport) error {
 	window := clock.Now().Add(loadMargin).Truncate(cluster.LoadWindow).Add(cluster.LoadWindow)
 	kept := false
@@ -43,10 +43,12 @@ func GatherLoads(ctx context.Context, store state.Store, clock handler.Clock, cl
 	return cluster.Wrap(err, "having loads of cluster %s taken in", clusterName)
 }
 
-// loadMargin is how long before its end a window takes no more reports: what is written while it ends could be missed.
+// loadMargin is how long before its end a window stops taking reports. A report written while the
+// window ends could be missed.
 const loadMargin = 2 * time.Second
 
-// mergeReport writes the report, with what others of the task said in the same window of other metrics.
+// mergeReport stores a report together with earlier reports of the same task and window, which may
+// be about other metrics.
 func mergeReport(ctx context.Context, store state.Store, report *state.PendingLoad) error {
 	return state.RetryRaces("keeping a load", func() error {
 		row, err := store.Get(ctx, state.KeyOf(report))
@@ -65,11 +67,12 @@ func mergeReport(ctx context.Context, store state.Store, report *state.PendingLo
 	})
 }
 
-// loadsPerCommit is how many tasks' loads one commit takes in: each is a task and the report that goes.
+// loadsPerCommit is how many reports one commit applies. Each takes two writes: the task's row, and
+// the deletion of the report.
 const loadsPerCommit = state.MaxWrites / 2
 
-// ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit narrows: an instance
-// may have less left than a decision under way takes it to have.
+// ApplyLoads writes the reports whose window has ended into the rows of their tasks. Each commit
+// bumps the placement version, as an instance may have less left than a decision under way assumes.
 func ApplyLoads(ctx context.Context, store state.Store, clock handler.Clock, clusterName string) error {
 	rows, err := store.List(ctx, state.LoadsBy(clusterName, clock.Now()))
 	if err != nil {
@@ -111,7 +114,7 @@ func applyReports(ctx context.Context, store state.Store, clusterName string, re
 	})
 }
 
-// sortedWrites are the writes of the rows, always in the same order.
+// sortedWrites returns one write per row, ordered by key so that runs are deterministic.
 func sortedWrites(rows map[state.Key]*cluster.Task) []state.Write {
 	var out []state.Write
 	for _, t := range rows {
@@ -121,8 +124,8 @@ func sortedWrites(rows map[state.Key]*cluster.Task) []state.Write {
 	return out
 }
 
-// withReportedLoads is the task's row with the loads of the report; nil where they change nothing. Reports come in order of
-// window, so the later has the last word.
+// withReportedLoads returns the task's row with the loads of the report, or nil if they change
+// nothing. Reports come ordered by window, so the latest wins.
 func withReportedLoads(ctx context.Context, store state.Store, p *state.PendingLoad, changed map[state.Key]*cluster.Task) (*cluster.Task, error) {
 	key := state.TaskKey(p.Cluster, p.Owner, p.ID)
 	old := changed[key]
@@ -158,7 +161,7 @@ func withReportedLoads(ctx context.Context, store state.Store, p *state.PendingL
 	return &next, nil
 }
 
-// TaskMetrics are the metrics that a task has: others that it reports mean nothing.
+// TaskMetrics returns the metrics that a task has. Loads reported of other metrics are ignored.
 func TaskMetrics(ctx context.Context, store state.Store, t *cluster.Task) ([]cluster.Metric, error) {
 	if t.Rules != nil {
 		return t.Rules.Metrics, nil

@@ -14,25 +14,26 @@ import (
 	"berth/shared/state"
 )
 
-// Observer writes what ECS reported into the state: from events, from the sweep, and where dispatch had to ask. A
-// report that is older than what is there, or says the same, changes nothing.
+// Observer writes what ECS reported into the state: from events, from the sweep, and where dispatch
+// had to ask. A report that is older than what is there, or says the same, changes nothing.
 type Observer struct {
 	State    state.Store
 	Now      time.Time
 	Settings handler.Settings
 	Log      *slog.Logger
-	// Snap is of a time before what is reported was asked for; nil where there is none.
+	// Snap is a snapshot taken before ECS was asked, or nil.
 	Snap *snapshot.Snapshot
 }
 
-// RecordTask takes in one report of a task. Reports of tasks on unknown instances are a *cluster.Drop.
+// RecordTask records one report of a task: on its own row, through an alias, or as a foreign task.
+// A report of a task on an unknown instance is a *cluster.Drop.
 func (o *Observer) RecordTask(ctx context.Context, t cluster.ECSTask) error {
 	short, ours := cluster.ParseStartedBy(t.StartedBy)
 	if !ours {
 		return o.recordForeignTask(ctx, t)
 	}
 	if t.Last != cluster.TaskRunning && t.Last != cluster.TaskStopped {
-		return nil // on the way: the row says as much already
+		return nil // still starting: the row already says so
 	}
 	derived := cluster.TaskID(t.StartedBy, t.Instance)
 	row, err := o.RecordReport(ctx, state.TaskKey(t.Cluster, short, derived), t)
@@ -55,12 +56,13 @@ func (o *Observer) RecordTask(ctx context.Context, t cluster.ECSTask) error {
 	if o.wasRecordedStopped(short, t) {
 		return o.StopExtraTask(ctx, t)
 	}
-	// Started by Berth, but its row is long gone: it is not ours to stop only because it was forgotten.
+	// Berth started it, but its row expired long ago. That alone is no reason to stop it.
 	return o.recordForeignTask(ctx, t)
 }
 
-// wasRecordedStopped reports whether a task without a row had one, of a service that is there: rows go only once their task has STOPPED,
-// so that this one is a second start, or was written off while ECS could not be asked.
+// wasRecordedStopped reports whether a task without a row once had one, of a service that still
+// exists. A row expires only after its task was recorded STOPPED, so this task is a second start,
+// or was recorded STOPPED while ECS could not be asked.
 func (o *Observer) wasRecordedStopped(short string, t cluster.ECSTask) bool {
 	if o.Snap == nil || t.Last == cluster.TaskStopped {
 		return false
@@ -77,8 +79,8 @@ func (o *Observer) wasRecordedStopped(short string, t cluster.ECSTask) bool {
 	return false
 }
 
-// expireAlias lets an alias expire once its task has ended: by then nothing more will be reported by it. That a second start of
-// the task has ended says nothing of it.
+// expireAlias lets an alias expire once its task has stopped: nothing more will be reported through
+// it. It does nothing when only a second start of the task has stopped.
 func (o *Observer) expireAlias(ctx context.Context, a *state.Alias, row *cluster.Task) error {
 	if row.Last != cluster.TaskStopped || a.Expires != 0 {
 		return nil
@@ -89,7 +91,8 @@ func (o *Observer) expireAlias(ctx context.Context, a *state.Alias, row *cluster
 	return cluster.Wrap(err, "retiring the alias of task %s", a.ID)
 }
 
-// RecordReport writes the report on the row with the key and returns the row as it is then; nil means that there is none.
+// RecordReport writes a report to the row with the key and returns the row after the write, or nil
+// if there is no such row.
 func (o *Observer) RecordReport(ctx context.Context, key state.Key, t cluster.ECSTask) (*cluster.Task, error) {
 	written, err := o.State.Write(ctx, state.Write{Observe: o.NewObservation(key, t)})
 	var c *state.Conflict
@@ -116,8 +119,8 @@ func (o *Observer) NewObservation(key state.Key, t cluster.ECSTask) *state.Obser
 	return obs
 }
 
-// isExtraTask reports whether ECS runs a task that the row does not want: a second start of the same task, or one that was
-// written off.
+// isExtraTask reports whether ECS runs a task that the row does not want: a second start of the
+// same task, or one that the row says has stopped.
 func isExtraTask(row *cluster.Task, t cluster.ECSTask) bool {
 	if row.ECSID != "" && row.ECSID != t.ID {
 		return true
@@ -136,8 +139,9 @@ func (o *Observer) StopExtraTask(ctx context.Context, t cluster.ECSTask) error {
 	return cluster.Wrap(err, "asking for extra task %s to be stopped", t.ID)
 }
 
-// RecordUnreportedTasks reports whether ECS runs tasks on an instance that has none by the state, and takes them in: a start may take effect
-// late, or its events be lost, and whoever lets the instance go must not take the task along.
+// RecordUnreportedTasks asks ECS which tasks run on an instance that has none in the state, records
+// them, and reports whether there are any. A start may take effect late, or its events may be lost;
+// an instance must not be terminated with such a task on it.
 func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs handler.ECS, clusterName, instance string) (bool, error) {
 	any := false
 	err := ForEachTask(ctx, ecs, cluster.TaskFilter{Cluster: clusterName, Instance: instance, Desired: cluster.TaskRunning}, func(t cluster.ECSTask) error {
@@ -147,7 +151,7 @@ func (o *Observer) RecordUnreportedTasks(ctx context.Context, ecs handler.ECS, c
 	return any, err
 }
 
-// ForEachTask has the tasks that a filter selects looked at, as ECS describes them.
+// ForEachTask calls visit for each task that the filter selects, as ECS describes it.
 func ForEachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, visit func(cluster.ECSTask) error) error {
 	ids, err := ecs.ListTasks(ctx, f)
 	if err != nil {
@@ -170,7 +174,7 @@ func ForEachTask(ctx context.Context, ecs handler.ECS, f cluster.TaskFilter, vis
 // ForeignOwner is the owner of the rows of tasks that Berth did not start.
 const ForeignOwner = "foreign"
 
-// recordForeignTask records a task that somebody else started: it counts against its instance's capacity.
+// recordForeignTask records a task that somebody else started. It uses capacity of its instance.
 func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) error {
 	key := state.TaskKey(t.Cluster, ForeignOwner, t.ID)
 	if t.Last == cluster.TaskStopped {
@@ -196,7 +200,8 @@ func (o *Observer) recordForeignTask(ctx context.Context, t cluster.ECSTask) err
 	})
 }
 
-// updateForeignTask records a foreign task that has a row. Its ports are known only once it runs.
+// updateForeignTask records a report of a foreign task that has a row. Its ports become known only
+// when it runs.
 func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t cluster.ECSTask) error {
 	obs := o.NewObservation(state.KeyOf(known), t)
 	next, newer := state.Write{Observe: obs}.Apply(known)
@@ -211,7 +216,8 @@ func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t
 	return cluster.Wrap(state.IgnoreConflict(err), "recording foreign task %s", t.ID)
 }
 
-// newForeignTask is the row of a task that somebody else started. Which GPUs ECS gave it is not known, only how many.
+// newForeignTask returns the row of a task that somebody else started. ECS says how many GPUs it
+// has, not which.
 func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: ForeignOwner, Foreign: true,
@@ -221,7 +227,8 @@ func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task
 	}
 }
 
-// RecordInstance takes in one report of an instance; known is the row that the caller has read, or nil to have it read.
+// RecordInstance records one report of an instance. known is its row if the caller has read it,
+// else nil.
 func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, known *cluster.Instance) error {
 	for range state.MaxRaces {
 		if known == nil {
@@ -241,7 +248,7 @@ func (o *Observer) RecordInstance(ctx context.Context, i *cluster.Instance, know
 	return fmt.Errorf("recording instance %s: lost %d races", i.ID, state.MaxRaces)
 }
 
-// RefreshInstances takes in instances as ECS has them now.
+// RefreshInstances records instances as ECS describes them now.
 func (o *Observer) RefreshInstances(ctx context.Context, ecs handler.ECS, clusterName string, ids []string) error {
 	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
 		got, err := ecs.DescribeInstances(ctx, clusterName, batch)
@@ -261,10 +268,10 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	next := *i
 	next.Rev = 1
 	if old != nil {
-		// What changes nothing needs no write, but for an instance that is away: an older report that it was there may
-		// still come, and must be told by its version.
+		// A report that changes nothing needs no write, unless the instance is unavailable: an
+		// older report that it was available may still arrive and must lose by its version.
 		if next.Provider == "" {
-			next.Provider = old.Provider // events may not say
+			next.Provider = old.Provider // events may omit it
 		}
 		switch {
 		case i.Version <= old.Version && next.Provider != old.Provider:
@@ -283,8 +290,8 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	next.DisconnectedAt = o.disconnectedSince(&next, old)
 	away := !next.Available() && !next.Gone()
 	if away && old != nil && old.Available() {
-		// First, so that a crash in between does not leave the instance to the sweep. One that was away before has a
-		// due row already.
+		// Write the due row first: after a crash in between, the instance would otherwise wait for
+		// the sweep. One that was unavailable before already has a due row.
 		if err := o.ScheduleRecheck(ctx, next.Cluster, next.ID, 0); err != nil {
 			return err
 		}
@@ -298,7 +305,8 @@ func (o *Observer) writeIfNewer(ctx context.Context, i, old *cluster.Instance) e
 	return nil
 }
 
-// disconnectedSince is when Berth first saw the instance's agent disconnected; zero while it is connected.
+// disconnectedSince returns when Berth first saw the instance's agent disconnected, zero while it
+// is connected.
 func (o *Observer) disconnectedSince(next, old *cluster.Instance) cluster.Instant {
 	switch {
 	case next.AgentConnected || next.Gone():
@@ -321,7 +329,8 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 		}
 		return o.State.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: append(alias, state.Write{Put: next})})
 	}
-	// A new instance narrows nothing, but this is where an unknown cluster shows.
+	// A new instance narrows nothing. It is written this way because an unknown cluster is detected
+	// here.
 	return state.CommitNarrowingAll(ctx, o.State, next.Cluster, func(stamp int64) ([]state.Write, error) {
 		row := *next
 		row.Stamp = stamp
@@ -329,8 +338,9 @@ func (o *Observer) putInstance(ctx context.Context, next, old *cluster.Instance)
 	})
 }
 
-// aliasWrites is what to write for the instance to be found by the EC2 instance that it is on: nothing where that is known. With
-// the instance the alias goes, unless the EC2 instance has registered anew meanwhile.
+// aliasWrites returns the write that lets the instance be found by its EC2 instance id; none if the
+// alias exists. When the instance deregisters the alias expires with it, unless the EC2 instance
+// has registered again meanwhile.
 func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance) ([]state.Write, error) {
 	known := old != nil && old.EC2InstanceID == next.EC2InstanceID
 	if next.EC2InstanceID == "" || known && !next.Gone() {
@@ -349,7 +359,8 @@ func (o *Observer) aliasWrites(ctx context.Context, next, old *cluster.Instance)
 	return []state.Write{{Put: alias, Any: true}}, nil
 }
 
-// narrowsInstance reports whether less may be done on the instance than before.
+// narrowsInstance reports whether the change takes away something that a decision may have relied
+// on: availability, resources or attributes.
 func narrowsInstance(old, next *cluster.Instance) bool {
 	if old.Available() && !next.Available() || next.Gone() {
 		return true
@@ -368,7 +379,7 @@ func narrowsInstance(old, next *cluster.Instance) bool {
 	return false
 }
 
-// RecordDeregistered writes off an instance that ECS no longer lists.
+// RecordDeregistered records an instance that ECS no longer lists as INACTIVE.
 func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance) error {
 	next := *old
 	next.Head = cluster.Head{Cluster: old.Cluster}
@@ -376,7 +387,9 @@ func (o *Observer) RecordDeregistered(ctx context.Context, old *cluster.Instance
 	return o.RecordInstance(ctx, &next, old)
 }
 
-// ScheduleRecheck has dispatch ask ECS about the instance later: the event that it is back may never come.
+// ScheduleRecheck makes dispatch ask ECS about the instance later, as the event that it is
+// available again may be lost. The wait doubles with each generation: 1, 2, 4 ... minutes, at most
+// Settings.RecheckMax.
 func (o *Observer) ScheduleRecheck(ctx context.Context, clusterName, id string, generation int) error {
 	wait := min(o.Settings.Recheck<<min(generation, 10), o.Settings.RecheckMax)
 	return o.writeRecheck(ctx, &state.Due{
@@ -384,7 +397,7 @@ func (o *Observer) ScheduleRecheck(ctx context.Context, clusterName, id string, 
 	})
 }
 
-// ScheduleRecheckAt has dispatch ask ECS about an instance that it refused a task on.
+// ScheduleRecheckAt makes dispatch ask ECS about an instance at a given time.
 func (o *Observer) ScheduleRecheckAt(ctx context.Context, clusterName, id string, at time.Time) error {
 	return o.writeRecheck(ctx, &state.Due{Head: cluster.Head{Cluster: clusterName}, At: at.Truncate(time.Second), Subject: id})
 }
@@ -395,8 +408,9 @@ func (o *Observer) writeRecheck(ctx context.Context, due *state.Due) error {
 	return cluster.Wrap(err, "putting off instance %s", due.Subject)
 }
 
-// narrowRow writes one row that narrows what is allowed, and moves the placement version on with it. row builds it with
-// the version that the write will make. A conflict on the row itself is returned.
+// narrowRow commits one row that narrows what placement may decide, together with a new placement
+// version. row builds it for the version that the commit will make. A conflict on the row itself is
+// returned.
 func (o *Observer) narrowRow(ctx context.Context, clusterName string, row func(stamp int64) (state.Row, error)) error {
 	return state.CommitNarrowing(ctx, o.State, clusterName, row)
 }

@@ -8,8 +8,8 @@ import (
 	"berth/shared/state"
 )
 
-// Load reads the whole cluster. The placement version is read first: whatever narrows meanwhile moves it on,
-// and a commit decided on what was read fails.
+// Load reads the whole cluster. It reads the placement version first: if a narrowing write comes in
+// meanwhile, the version has moved and a commit decided on this snapshot fails.
 func Load(ctx context.Context, store state.Store, name string) (*Snapshot, error) {
 	meta, err := store.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 )
 
-// Conflict is a write whose condition no longer holds: somebody else was first. Nothing was written.
+// Conflict is a write whose condition no longer holds: somebody else was first. Nothing was
+// written.
 type Conflict struct {
 	Key Key
-	// Row is what the store holds instead, where the store says so; nil when the row is absent or unknown.
+	// Row is what the store holds instead, where the store says so; nil when the row is absent or
+	// unknown.
 	Row Row
 	// Version reports that it was the placement version that had moved on.
 	Version bool

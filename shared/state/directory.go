@@ -8,7 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// ForEachCluster does something for every cluster that Berth keeps; the failure of one does not keep it from the others.
+// ForEachCluster calls do for every cluster of the installation. It goes on after a failure and
+// returns all errors joined.
 func ForEachCluster(ctx context.Context, state Store, do func(name string) error) error {
 	names, err := ClusterNames(ctx, state)
 	if err != nil {
@@ -21,7 +22,7 @@ func ForEachCluster(ctx context.Context, state Store, do func(name string) error
 	return errors.Join(failed...)
 }
 
-// ClusterNames are those that Berth keeps, sorted.
+// ClusterNames returns the names of the installation's clusters, sorted.
 func ClusterNames(ctx context.Context, store Store) ([]string, error) {
 	entries, err := store.List(ctx, Prefix(Directory, PrefixEntry))
 	if err != nil {

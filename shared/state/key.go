@@ -7,7 +7,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// KeyOf returns the key of a row. It panics for a type that is no row, which only a mistake in this program can cause.
+// KeyOf returns the key of a row. It panics for a type that is no row, which only a mistake in this
+// program can cause.
 func KeyOf(row Row) Key {
 	switch r := row.(type) {
 	case *cluster.ScalingHistory:
@@ -96,7 +97,8 @@ func InstanceKey(cluster, id string) Key { return Key{cluster, PrefixInstance + 
 // ServiceKey names a service.
 func ServiceKey(cluster, name string) Key { return Key{cluster, PrefixService + name} }
 
-// TaskKey names a task. Owner is the short key of its service, or of the cluster for a standalone task.
+// TaskKey names a task. Owner is the short key of its service, or of the cluster for a standalone
+// task.
 func TaskKey(cluster, owner, id string) Key { return Key{cluster, PrefixTask + owner + "#" + id} }
 
 // AliasKey names the alias of a derived task id or of an EC2 instance id.

@@ -6,7 +6,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// PendingLoad is a report that waits for its window to end; of several in one window the last counts, metric by metric.
+// PendingLoad is a report that waits for its window to end; of several in one window the last
+// counts, metric by metric.
 type PendingLoad struct {
 	cluster.Head
 	Window time.Time        `json:"w"` // its end

@@ -8,7 +8,8 @@ import (
 	"berth/shared/cluster"
 )
 
-// CommitNarrowing writes a row that narrows what placement may decide, and bumps the placement version in the same commit.
+// CommitNarrowing writes a row that narrows what placement may decide, and bumps the placement
+// version in the same commit.
 func CommitNarrowing(ctx context.Context, store Store, clusterName string, row func(stamp int64) (Row, error)) error {
 	return CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) ([]Write, error) {
 		r, err := row(stamp)
@@ -16,7 +17,8 @@ func CommitNarrowing(ctx context.Context, store Store, clusterName string, row f
 	})
 }
 
-// CommitNarrowingAll is [narrow] for several writes that go together.
+// CommitNarrowingAll is [CommitNarrowing] for several writes. It retries while other commits bump
+// the version first.
 func CommitNarrowingAll(ctx context.Context, store Store, clusterName string, writes func(stamp int64) ([]Write, error)) error {
 	key := Key{Cluster: clusterName, Sort: PrefixMeta}
 	for range MaxRaces {
@@ -42,7 +44,8 @@ func CommitNarrowingAll(ctx context.Context, store Store, clusterName string, wr
 	return fmt.Errorf("narrowing cluster %s: lost %d races", clusterName, MaxRaces)
 }
 
-// IgnoreConflict returns nil for a [Conflict]: somebody else has written the row, and the stream says so.
+// IgnoreConflict returns nil for a [Conflict], else err. Use it where losing a write to somebody
+// else is fine, because the stream reports the other write.
 func IgnoreConflict(err error) error {
 	var c *Conflict
 	if errors.As(err, &c) {

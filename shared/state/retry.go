@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// RetryRaces runs f again while it loses races, which only other callers cause.
+// RetryRaces calls f until it returns no [Conflict], at most [MaxRaces] times. what names the
+// operation in the error.
 func RetryRaces(what string, f func() error) error {
 	for range MaxRaces {
 		err := f()
@@ -17,5 +18,5 @@ func RetryRaces(what string, f func() error) error {
 	return fmt.Errorf("%s: lost %d races", what, MaxRaces)
 }
 
-// MaxRaces bounds how often a lost race is run again before the event is left to redelivery.
+// MaxRaces bounds how often a lost race is retried. After that the event is left to redelivery.
 const MaxRaces = 20

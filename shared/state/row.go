@@ -9,12 +9,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// Key names one row of the state: the cluster is the partition, Sort the place in it. All rows of one kind share a
-// prefix, so that each listing is one range.
+// Key names one row of the state: the cluster is the partition, Sort the place in it. All rows of
+// one kind share a prefix, so that each listing is one range.
 type Key struct{ Cluster, Sort string }
 
-// Directory is the partition of the rows that belong to no one cluster: the list of clusters and the token buckets.
-// No cluster can have this name.
+// Directory is the partition of the rows that belong to no one cluster: the list of clusters and
+// the token buckets. No cluster can have this name.
 const Directory = "#"
 
 // The prefixes of sort keys.
@@ -69,8 +69,9 @@ type Entry struct {
 	Name string `json:"nm"`
 }
 
-// Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited in PROVISIONING
-// and so has another id; without an Owner, from the id of an EC2 instance to the container instance on it.
+// Alias leads from the id derived from an ECS task ([TaskID]) to the row of a task that had waited
+// in PROVISIONING and so has another id; without an Owner, from the id of an EC2 instance to the
+// container instance on it.
 type Alias struct {
 	cluster.Head
 	Derived string `json:"dv"`
@@ -78,8 +79,8 @@ type Alias struct {
 	ID      string `json:"id"`
 }
 
-// Outbox is what a commit wants done to the world: starts of one task definition and one batch, or stops. It is
-// deleted when done.
+// Outbox is what a commit wants done to the world: starts of one task definition and one batch, or
+// stops. It is deleted when done.
 type Outbox struct {
 	cluster.Head
 	ID             string           `json:"id"` // orders the rows: oldest first
@@ -91,8 +92,8 @@ type Outbox struct {
 	Stops          []StopItem       `json:"so,omitempty"`
 	Network        *cluster.Network `json:"nw,omitempty"` // of the starts
 	Launch         *cluster.Launch  `json:"la,omitempty"` // of the starts
-	// Targets are tasks whose registrations are to be made as their rows want them: made for a task that is to run, ended
-	// for one that has stopped.
+	// Targets are tasks whose registrations are to be made as their rows want them: made for a task
+	// that is to run, ended for one that has stopped.
 	Targets []TargetItem `json:"tg,omitempty"`
 	// Publish are service events for the event bus.
 	Publish []PublishedEvent `json:"pb,omitempty"`
@@ -100,34 +101,36 @@ type Outbox struct {
 	NotBefore time.Time `json:"nb,omitzero"`
 }
 
-// OutboxFirst begins the ids of outbox rows that have only Targets or Publish: they take no tokens of ECS's and need not wait
-// behind those that do.
+// OutboxFirst begins the ids of outbox rows that have only Targets or Publish: they take no tokens
+// of ECS's and need not wait behind those that do.
 const OutboxFirst = "+"
 
 // StartItem is one task to start. Everything else stands in its row.
 type StartItem struct {
 	ID       string `json:"i,omitempty"` // empty where it is TaskID(Batch, Instance)
 	Instance string `json:"n"`
-	// ReleasedIn is the Auto Scaling group that may take the instance, EC2InstanceID what it calls it: it is protected first
-	// (C6). Empty where that need not be.
+	// ReleasedIn is the Auto Scaling group that may take the instance, EC2InstanceID what it calls
+	// it: it is protected first (C6). Empty where that need not be.
 	ReleasedIn    string `json:"rl,omitempty"`
 	EC2InstanceID string `json:"ec2,omitempty"`
 	// Alone starts the task by a call of its own, as its overrides are its own.
 	Alone bool `json:"a,omitempty"`
 }
 
-// StopItem is one task to stop: a row's (ECSID where it was known at the commit), or an ECS task that no row wants.
+// StopItem is one task to stop: a row's (ECSID where it was known at the commit), or an ECS task
+// that no row wants.
 type StopItem struct {
 	Owner  string `json:"o,omitempty"`
 	ID     string `json:"i,omitempty"`
 	ECSID  string `json:"e,omitempty"`
 	Reason string `json:"r,omitempty"`
-	// Drain has the task's registrations ended, and their delay waited for, before it is stopped (S9).
+	// Drain has the task's registrations ended, and their delay waited for, before it is stopped
+	// (S9).
 	Drain bool `json:"d,omitempty"`
 }
 
-// TargetItem names a task whose [Target] row is to be acted on; with Again registrations that have failed are tried once
-// more.
+// TargetItem names a task whose [Target] row is to be acted on; with Again registrations that have
+// failed are tried once more.
 type TargetItem struct {
 	Owner string `json:"o"`
 	ID    string `json:"i"`
@@ -158,12 +161,14 @@ type Request struct {
 	Rules          *cluster.Rules      `json:"ru,omitempty"`
 	Network        *cluster.Network    `json:"nw,omitempty"`
 	Tags           map[string]string   `json:"tg,omitempty"`
-	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever); otherwise they fail.
+	// Wait lets tasks that fit nowhere wait in PROVISIONING until WaitUntil (zero: for ever);
+	// otherwise they fail.
 	Wait      bool      `json:"w,omitempty"`
 	WaitUntil time.Time `json:"wu,omitzero"`
 	Params    string    `json:"cp,omitempty"` // digest of the parameters, for clientToken
 
-	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they then bind.
+	// Provisional is set by the API when it has answered with the ids of [RequestedTaskID]: they
+	// then bind.
 	Provisional bool              `json:"pr,omitempty"`
 	Answered    bool              `json:"an,omitempty"`
 	Tasks       []string          `json:"ts,omitempty"`
@@ -177,7 +182,8 @@ type DueKind string
 const (
 	// DueService has placement look at a service again.
 	DueService DueKind = "service"
-	// DueWaiting has placement look at the tasks that wait in PROVISIONING again, their time-outs included.
+	// DueWaiting has placement look at the tasks that wait in PROVISIONING again, their time-outs
+	// included.
 	DueWaiting DueKind = "waiting"
 	// DueRequest has placement look at a request again.
 	DueRequest DueKind = "request"
@@ -185,31 +191,35 @@ const (
 	DueOutbox DueKind = "outbox"
 	// DueLoads has dispatch take in the loads that tasks have reported.
 	DueLoads DueKind = "loads"
-	// DueHost has placement look at the services that have tasks on an instance: its agent stayed disconnected.
+	// DueHost has placement look at the services that have tasks on an instance: its agent stayed
+	// disconnected.
 	DueHost DueKind = "host"
 	// DueInstance has task-state-change ask ECS about an instance that is not available.
 	DueInstance DueKind = "instance"
 )
 
-// Due is something to do at a time. Its deletion is the wake-up: the stream record carries it to placement.
+// Due is something to do at a time. Its deletion is the wake-up: the stream record carries it to
+// placement.
 type Due struct {
 	cluster.Head
 	At      time.Time `json:"at"`
 	Kind    DueKind   `json:"k"`
 	Subject string    `json:"s,omitempty"` // service name, request or instance id
-	// Generation counts how often the same thing was put off without progress; -1 marks what a sweep found.
+	// Generation counts how often the same thing was put off without progress; -1 marks what a
+	// sweep found.
 	Generation int `json:"g,omitempty"`
 }
 
-// Checkpoint says which environment of the placement function handled the cluster's last batch: only that one may
-// trust its warm snapshot.
+// Checkpoint says which environment of the placement function handled the cluster's last batch:
+// only that one may trust its warm snapshot.
 type Checkpoint struct {
 	cluster.Head
 	Environment string `json:"en"`
 	Batch       int64  `json:"b"`
 }
 
-// Bucket is a token bucket shared by everything that calls one group of ECS's operations in this account and Region.
+// Bucket is a token bucket shared by everything that calls one group of ECS's operations in this
+// account and Region.
 type Bucket struct {
 	cluster.Head
 	Name   string    `json:"nm"`

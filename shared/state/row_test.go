@@ -68,7 +68,8 @@ func TestDecodeRowRefuses(t *testing.T) {
 	}
 }
 
-// A field with the tag of one in the head would hide it: stamps and expiry would be lost in the store.
+// A field with the tag of one in the head would hide it: stamps and expiry would be lost in the
+// store.
 func TestNoRowHidesItsHead(t *testing.T) {
 	tag := func(f reflect.StructField) string { return strings.Split(f.Tag.Get("json"), ",")[0] }
 	var shared []string

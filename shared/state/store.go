@@ -12,10 +12,10 @@ type Store interface {
 	Peek(ctx context.Context, key Key) (Row, error)
 	// List reads a range as last written, in order of sort key.
 	List(ctx context.Context, r Range) ([]Row, error)
-	// Write makes one change and returns the row after it (nil after a deletion). A condition that does not hold
-	// gives *Conflict with the row that is there.
+	// Write makes one change and returns the row after it (nil after a deletion). A condition that
+	// does not hold gives *Conflict with the row that is there.
 	Write(ctx context.Context, w Write) (Row, error)
-	// Commit makes all changes or none. A condition or a version that does not hold gives *Conflict, more
-	// than MaxWrites writes or a row named twice an error.
+	// Commit makes all changes or none. A condition or a version that does not hold gives
+	// *Conflict, more than MaxWrites writes or a row named twice an error.
 	Commit(ctx context.Context, c Commit) error
 }

@@ -8,12 +8,14 @@ import (
 
 // Write is one conditional change of one row: exactly one of the fields below is set.
 type Write struct {
-	// Put stores the row whole. It holds only if the stored row's Rev is one less than this one's (an absent row
-	// counts as 0), so a caller that read Rev n writes n+1, and one that creates writes 1.
+	// Put stores the row whole. It holds only if the stored row's Rev is one less than this one's
+	// (an absent row counts as 0), so a caller that read Rev n writes n+1, and one that creates
+	// writes 1.
 	Put Row
 	// Any makes Put hold whatever is stored; the store then sets Rev.
 	Any bool
-	// Delete removes the row named, if it is there; with a Rev it holds only if the row's Rev is that one.
+	// Delete removes the row named, if it is there; with a Rev it holds only if the row's Rev is
+	// that one.
 	Delete *Key
 	Rev    int64
 	// Stop, Claim and Observe each change their own part of a task's row, without reading it.
@@ -38,23 +40,24 @@ func (w Write) Key() Key {
 	}
 }
 
-// Stop wants a task stopped. It holds only if the row is there, wants RUNNING and has not been reported STOPPED.
+// Stop wants a task stopped. It holds only if the row is there, wants RUNNING and has not been
+// reported STOPPED.
 type Stop struct {
 	Task   Key
 	Code   string
 	Reason string
 }
 
-// Claim takes the right to start a task. It holds only if the row is there, wants RUNNING, has not been reported,
-// and is at the attempt before this one: what was reported runs, or has run.
+// Claim takes the right to start a task. It holds only if the row is there, wants RUNNING, has not
+// been reported, and is at the attempt before this one: what was reported runs, or has run.
 type Claim struct {
 	Task    Key
 	Attempt int32
 	At      time.Time
 }
 
-// Observation is what ECS reported of a task. It holds only if the row is there, Version is above the row's, the row
-// has no other ECS task (ECSID empty or the same) and is not STOPPED.
+// Observation is what ECS reported of a task. It holds only if the row is there, Version is above
+// the row's, the row has no other ECS task (ECSID empty or the same) and is not STOPPED.
 type Observation struct {
 	Task     Key
 	Version  int64
@@ -69,8 +72,8 @@ type Observation struct {
 	Expires  int64 // Unix seconds, for a STOPPED task; 0 leaves the row's
 }
 
-// Apply is the row after the write, or false where its condition does not hold. old is nil when the row is absent and
-// is never changed. A deletion gives nil.
+// Apply is the row after the write, or false where its condition does not hold. old is nil when the
+// row is absent and is never changed. A deletion gives nil.
 func (w Write) Apply(old Row) (Row, bool) {
 	switch {
 	case w.Put != nil:
@@ -152,18 +155,18 @@ func (o *Observation) apply(t *cluster.Task) bool {
 // Commit is a set of writes that take effect together or not at all. No row may appear twice.
 type Commit struct {
 	Cluster string
-	// Version, where not negative, is the placement version that the writes were decided on: the commit holds only
-	// if it is still that, and moves it on by one.
+	// Version, where not negative, is the placement version that the writes were decided on: the
+	// commit holds only if it is still that, and moves it on by one.
 	Version int64
 	Writes  []Write
 }
 
-// NoVersion is the Version of a commit that neither checks nor moves the placement version: it only frees, or
-// concerns nothing that placement decides on.
+// NoVersion is the Version of a commit that neither checks nor moves the placement version: it only
+// frees, or concerns nothing that placement decides on.
 const NoVersion = -1
 
-// MaxWrites is the most writes that a commit with a version may have: DynamoDB takes 100 in a transaction, and the
-// version is one.
+// MaxWrites is the most writes that a commit with a version may have: DynamoDB takes 100 in a
+// transaction, and the version is one.
 const MaxWrites = 99
 
 // Op is what happened to a row.

@@ -166,8 +166,8 @@ func TestApplyObservation(t *testing.T) {
 	})
 }
 
-// Reports of one ECS task may come late, twice and in any order: the row ends as the newest says, and never comes back
-// from STOPPED.
+// Reports of one ECS task may come late, twice and in any order: the row ends as the newest says,
+// and never comes back from STOPPED.
 func TestObservationsEndAsTheNewestSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := rapid.IntRange(1, 5).Draw(t, "reports")
@@ -197,7 +197,8 @@ func TestObservationsEndAsTheNewestSays(t *testing.T) {
 	})
 }
 
-// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop or a report.
+// However claims, stops and reports interleave: each attempt is claimed once, and none after a stop
+// or a report.
 func TestClaimsAreExclusive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var row state.Row = edit(running("t", "i", 1), func(t *cluster.Task) { t.Last = "" })

@@ -11,7 +11,7 @@ import (
 	"berth/shared/state"
 )
 
-// sweepCluster is [TaskStateChange.Sweep] for a cluster that may be no more, at Berth or at ECS.
+// sweepCluster sweeps a cluster, or removes it if it no longer exists at Berth or at ECS.
 func (h *Handler) sweepCluster(ctx context.Context, name string) error {
 	row, err := h.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
 	if err != nil {
@@ -19,7 +19,7 @@ func (h *Handler) sweepCluster(ctx context.Context, name string) error {
 	}
 	meta, ok := row.(*state.Meta)
 	if !ok || meta == nil {
-		return observe.RemoveCluster(ctx, h.State, name) // what a deletion left undone
+		return observe.RemoveCluster(ctx, h.State, name) // finish an interrupted deletion
 	}
 	active, err := h.ECS.ClusterActive(ctx, name)
 	switch {
@@ -34,8 +34,9 @@ func (h *Handler) sweepCluster(ctx context.Context, name string) error {
 	return h.confirmInactive(ctx, name)
 }
 
-// confirmInactive is for a cluster that ECS does not call active: it was deleted, not through Berth. A second operation
-// has to say so, as much is lost if it is not true.
+// confirmInactive handles a cluster that ECS does not call ACTIVE: it was deleted, though not
+// through Berth. Because removing it destroys much, a second operation must confirm it:
+// ListInstances has to fail or be empty.
 func (h *Handler) confirmInactive(ctx context.Context, name string) error {
 	ids, err := h.ECS.ListInstances(ctx, name)
 	switch {
@@ -47,8 +48,9 @@ func (h *Handler) confirmInactive(ctx context.Context, name string) error {
 	return h.Sweep(ctx, name)
 }
 
-// handleMissingCluster forgets a cluster that ECS has no more, unless services are still wanted there: they stay as they are, their
-// instances gone, until the cluster is back or somebody deletes them.
+// handleMissingCluster removes a cluster that ECS no longer has. If it has active services they
+// stay, with their instances recorded as deregistered, until the cluster is created again or
+// somebody deletes them.
 func (h *Handler) handleMissingCluster(ctx context.Context, name string) error {
 	snap, err := snapshot.Load(ctx, h.State, name)
 	if err != nil {

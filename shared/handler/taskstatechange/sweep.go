@@ -15,8 +15,9 @@ import (
 	"berth/shared/state"
 )
 
-// Sweep compares one cluster's rows with ECS itself and writes what lost events would have written; a service whose
-// counts differ gets a due row that has placement look again. A cluster in which nothing was lost gets no write.
+// Sweep compares one cluster's rows with ECS and writes what lost events would have written. Where
+// placement has something to do that it should have done already, it writes a due row. If nothing
+// was lost, it writes nothing.
 func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
 	s, err := h.RecordDifferences(ctx, clusterName)
 	if err != nil {
@@ -25,7 +26,8 @@ func (h *Handler) Sweep(ctx context.Context, clusterName string) error {
 	return s.wakePlacement(ctx)
 }
 
-// RecordDifferences is the part of a sweep that takes in what ECS has, and asks nothing of placement's decisions: the API carries no more.
+// RecordDifferences is the part of a sweep that records what ECS has. The API function runs it
+// alone: its binary must not link placement.
 func (h *Handler) RecordDifferences(ctx context.Context, clusterName string) (*sweep, error) {
 	snap, err := snapshot.Load(ctx, h.State, clusterName)
 	if err != nil {
@@ -75,7 +77,7 @@ func (s *sweep) sweepInstances(ctx context.Context) error {
 		}
 	}
 	for _, v := range s.sortedViews() {
-		// One that has just registered may not be listed yet.
+		// ECS's list may not have an instance yet that has just registered.
 		if v.Instance != nil && !v.Gone() && !listed[v.ID] && s.Now.Sub(v.RegisteredAt.Time()) > s.Settings.Settle {
 			if err := s.RecordDeregistered(ctx, v.Instance); err != nil {
 				return err
@@ -101,7 +103,7 @@ func (s *sweep) sweepTasks(ctx context.Context) error {
 		err := observe.ForEachTask(ctx, s.ecs, cluster.TaskFilter{Cluster: s.cluster, Desired: desired}, func(t cluster.ECSTask) error {
 			row := rows[derivedID(t)]
 			if row == nil {
-				row = rows[t.ID] // started by Berth, and foreign since its row has gone
+				row = rows[t.ID] // started by Berth, and recorded as foreign after its row expired
 			}
 			seen[row] = true
 			return s.recordTask(ctx, row, t)
@@ -113,7 +115,8 @@ func (s *sweep) sweepTasks(ctx context.Context) error {
 	return s.recordLostTasks(ctx, seen)
 }
 
-// recordTask writes what ECS says of a task, unless its row (nil for none) says so already or can learn nothing from it.
+// recordTask records what ECS says of a task, unless its row already says so. row is nil if the
+// task has none.
 func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECSTask) error {
 	settled := row == nil || row.Last == cluster.TaskStopped || row.ECSID != "" && row.ECSID != t.ID
 	if t.Last == cluster.TaskStopped && settled {
@@ -123,12 +126,12 @@ func (s *sweep) recordTask(ctx context.Context, row *cluster.Task, t cluster.ECS
 		return handler.IgnoreDrop(s.RecordTask(ctx, t))
 	}
 	if row.Last == cluster.TaskStopped && t.Desired == cluster.TaskRunning && !row.Foreign {
-		return s.StopExtraTask(ctx, t) // it was written off, and is there after all
+		return s.StopExtraTask(ctx, t) // it was recorded as STOPPED but still runs
 	}
 	return nil
 }
 
-// derivedID is the id that leads from an ECS task to its row, or to the alias of its row.
+// derivedID returns the id that leads from an ECS task to its row, or to the alias of its row.
 func derivedID(t cluster.ECSTask) string {
 	if _, ours := cluster.ParseStartedBy(t.StartedBy); ours {
 		return cluster.TaskID(t.StartedBy, t.Instance)
@@ -149,7 +152,8 @@ func (s *sweep) tasksByDerivedID() map[string]*cluster.Task {
 	return rows
 }
 
-// recordLostTasks writes off tasks that rows say were started and that ECS does not list, stopped ones included.
+// recordLostTasks records as STOPPED the started tasks that ECS lists neither as running nor as
+// stopped.
 func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool) error {
 	for _, t := range s.sortedTasks() {
 		if !t.Holds() || seen[t] || !s.isSettled(t) {
@@ -167,8 +171,8 @@ func (s *sweep) recordLostTasks(ctx context.Context, seen map[*cluster.Task]bool
 	return nil
 }
 
-// isSettled reports whether ECS's lists can be expected to have the task: it was seen, or its start is long enough ago.
-// A task that nobody has claimed yet is dispatch's to start.
+// isSettled reports whether ECS's lists must have the task by now: it was seen before, or was
+// started long enough ago. A task that was never claimed is still dispatch's to start.
 func (s *sweep) isSettled(t *cluster.Task) bool {
 	switch {
 	case t.Foreign:
@@ -185,7 +189,8 @@ func (s *sweep) sortedTasks() []*cluster.Task {
 	return tasks
 }
 
-// requeueRegistrations has registrations looked at that should have been made, or wound up as their task has ended.
+// requeueRegistrations writes outbox rows for registrations that should have been made, and for
+// those of stopped tasks that should have ended.
 func (s *sweep) requeueRegistrations(ctx context.Context) error {
 	for t := range s.Snap.AllTargets() {
 		if task := s.Snap.Task(t.Owner, t.Task); task != nil && !task.Ended() && !hasPendingRegistration(t) {
@@ -202,12 +207,12 @@ func (s *sweep) requeueRegistrations(ctx context.Context) error {
 	return nil
 }
 
-// hasPendingRegistration reports whether a registration has yet to be made.
+// hasPendingRegistration reports whether one of the registrations has not been made yet.
 func hasPendingRegistration(t *cluster.Target) bool {
 	return slices.ContainsFunc(t.Registrations, func(r cluster.Registration) bool { return r.State == "" })
 }
 
-// expireServiceEvents lets the events of services that are INACTIVE expire with them, and what was seen of their alarms.
+// expireServiceEvents lets the events and alarm states of INACTIVE services expire with them.
 func (s *sweep) expireServiceEvents(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Snap.Services)) {
 		svc := s.Snap.Services[name]
@@ -240,9 +245,9 @@ func (s *sweep) expireServiceEvents(ctx context.Context) error {
 	return nil
 }
 
-// wakePlacement writes a due row for each service on which placement would act, for waiting tasks that would now fit, and
-// for requests that were never answered. It judges the rows as they were before the sweep: what the sweep itself wrote
-// reaches placement by the stream.
+// wakePlacement writes due rows for services that placement would act on, for provisioning tasks
+// that would now fit, and for requests that were never answered. It looks at the rows as they were
+// before the sweep: what the sweep itself wrote reaches placement through the stream.
 func (s *sweep) wakePlacement(ctx context.Context) error {
 	found := decide.Differences(s.Snap, s.Now, s.Settings.Settings)
 	for _, r := range decide.SortedRequests(s.Snap) {

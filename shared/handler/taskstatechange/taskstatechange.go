@@ -14,8 +14,8 @@ import (
 	"berth/shared/state"
 )
 
-// Handler is the function that writes down what ECS reports of tasks and instances. It decides nothing: the
-// stream of the state wakes placement.
+// Handler is the task-state-change function. It records what ECS reports of tasks and instances and
+// decides nothing: the stream wakes placement.
 type Handler struct {
 	State    state.Store
 	ECS      handler.ECS
@@ -24,14 +24,14 @@ type Handler struct {
 	Decoder  awsevent.Decoder
 	Log      *slog.Logger
 
-	// Figures gather what operators watch; nil gathers nothing.
+	// Figures counts what operators watch; nil counts nothing.
 	Figures *handler.Figures
 
 	rotation handler.Rotation
 }
 
-// Messages handles EventBridge events from the queue and returns the ids of those to deliver again. Malformed events,
-// events of unknown kinds, clusters and instances are counted and dropped.
+// Messages handles EventBridge events from the queue and returns the ids of messages to deliver
+// again. It counts and drops malformed events and those of unknown kinds, clusters and instances.
 func (h *Handler) Messages(ctx context.Context, messages []state.Message) (retry []string) {
 	h.Figures.Add(handler.EventsHandled, len(messages))
 	for _, m := range messages {
@@ -53,7 +53,7 @@ func (h *Handler) countDrop(reason, message string) {
 	handler.Logger(h.Log).Warn("dropped event", "message", message, "reason", reason)
 }
 
-// DropKind bounds the number of reasons that are counted apart.
+// DropKind returns the first word of a reason, so that the number of figures stays bounded.
 func DropKind(reason string) string {
 	for i, r := range reason {
 		if r == ' ' && i > 0 {
@@ -89,12 +89,13 @@ func (h *Handler) handleEvent(ctx context.Context, body []byte) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("unhandled event %q from %q", e.DetailType, e.Source)}
 }
 
-// maxEventAge is how old an event may be for tasks to be stopped by what it says.
+// maxEventAge is how old an event may be and still cause tasks to be stopped.
 const maxEventAge = 2 * time.Minute
 
-// currentDetail is what an event tells; of an old one that would have tasks stopped, what ECS says by now. After hours without anybody
-// to listen an UNHEALTHY task may be well again, and a DRAINING instance ACTIVE, with the event that says so further back in the
-// queue.
+// currentDetail returns the detail of an event. For an old event that would cause tasks to be
+// stopped, it asks ECS for the current state instead: after hours of downtime an UNHEALTHY task may
+// be healthy again, and a DRAINING instance ACTIVE, while the event that says so is still further
+// back in the queue.
 func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, error) {
 	if e.Time.IsZero() || h.Clock.Now().Sub(e.Time) <= maxEventAge {
 		return e.Detail, nil
@@ -126,8 +127,9 @@ func (h *Handler) currentDetail(ctx context.Context, e awsevent.Event) (any, err
 	return e.Detail, nil
 }
 
-// drainSpotInstance drains the container instance on an EC2 instance that is going to be taken back (S11): at ECS itself, which tells of it
-// as of any other. The message is delivered again until ECS has said yes.
+// drainSpotInstance drains the container instance on a Spot instance that received an interruption
+// warning (S11). It drains at ECS, whose event about it then reaches Berth like any other. The
+// message is retried until ECS accepts.
 func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	names, err := state.ClusterNames(ctx, h.State)
 	if err != nil {
@@ -152,7 +154,8 @@ func (h *Handler) drainSpotInstance(ctx context.Context, ec2 string) error {
 	return nil
 }
 
-// Schedule runs the hourly sweep over every cluster, as far as its time goes.
+// Schedule runs the hourly sweep over the clusters, until the invocation's time is up; the next run
+// continues there.
 func (h *Handler) Schedule(ctx context.Context, name string) error {
 	if name != "sweep" {
 		return &cluster.Drop{Reason: fmt.Sprintf("unknown schedule %q, expected sweep", name)}
