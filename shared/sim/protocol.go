@@ -42,9 +42,9 @@ func (a *AWS) Protocols(next http.Handler) http.Handler {
 		case discovery:
 			a.Registries.ServeJSON(w, target, body)
 		case alarms:
-			a.CloudWatch.ServeCBOR(w, alarm, body)
+			a.CloudWatch.Serve(w, protocol.CBOR, alarm, body)
 		case plain:
-			a.CloudWatch.ServeJSON(w, metrics, body)
+			a.CloudWatch.Serve(w, protocol.JSON, metrics, body)
 		default:
 			protocol.ServeQuery(r.Context(), services, w, body)
 		}

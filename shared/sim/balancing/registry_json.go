@@ -2,7 +2,6 @@ package balancing
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -10,91 +9,76 @@ import (
 	"berth/shared/sim/protocol"
 )
 
-// discoveryInput is what any of the operations takes.
-type discoveryInput struct {
-	Name, NamespaceID, ServiceID, ID, InstanceID, Status string
-	Attributes                                           map[string]string
-	Instances                                            []string
-	HealthCheckCustomConfig                              *struct{}
+// registryInput is what any of the operations takes.
+type registryInput struct {
+	Name, ServiceId, Id, InstanceId, Status string
+	Attributes                              protocol.Tree
+	Instances                               []string
+	HealthCheckCustomConfig                 *struct{}
 }
 
-// ServeJSON answers a call of Cloud Map: JSON 1.1.
+// ServeJSON answers a call of Cloud Map.
 func (e *Registries) ServeJSON(w http.ResponseWriter, operation string, body []byte) {
-	var in discoveryInput
-	var out any
-	err := json.Unmarshal(body, &in)
-	if err != nil {
-		err = cluster.Errorf("SerializationException", "%v", err)
-	} else {
-		out, err = e.discoveryOperation(operation, &in)
-	}
-	status := http.StatusOK
-	if err != nil {
-		var e *cluster.Error
-		e, status = protocol.AsError(err)
-		out = map[string]string{"__type": string(e.Code), "Message": e.Message}
-	}
-	answer, err := json.Marshal(out)
-	if err != nil {
-		status = http.StatusInternalServerError
-	}
-	protocol.Reply(w, status, "application/x-amz-json-1.1", answer)
+	protocol.JSON11.Serve(w, body, func(tree protocol.Tree) (protocol.Tree, error) {
+		var in registryInput
+		if err := protocol.Decode(tree, &in); err != nil {
+			return nil, err
+		}
+		return e.serve(operation, &in)
+	})
 }
 
-type object = map[string]any
+// done returns the answer of operations that Cloud Map completes later. Here they are complete.
+func done() protocol.Tree { return protocol.Tree{"OperationId": "done"} }
 
-func (e *Registries) discoveryOperation(operation string, in *discoveryInput) (any, error) {
+func (e *Registries) serve(operation string, in *registryInput) (out protocol.Tree, err error) {
 	switch operation {
 	case "CreateService":
-		var out any
-		err := e.kernel.Change(func(time.Time) error {
-			out = object{"Service": e.newRegistry(in.Name, in.HealthCheckCustomConfig != nil).describe()}
+		err = e.kernel.Change(func(time.Time) error {
+			out = protocol.Tree{"Service": e.newRegistry(in.Name, in.HealthCheckCustomConfig != nil).describe()}
 			return nil
 		})
 		return out, err
 	case "GetService":
-		var out any
-		err := e.kernel.View(func(time.Time) error {
-			r, err := e.registry(in.ID)
+		err = e.kernel.View(func(time.Time) error {
+			r, err := e.registry(in.Id)
 			if err == nil {
-				out = object{"Service": r.describe()}
+				out = protocol.Tree{"Service": r.describe()}
 			}
 			return err
 		})
 		return out, err
 	case "RegisterInstance":
-		return e.operation(), e.enter(in.ServiceID, in.InstanceID, in.Attributes)
+		attributes := map[string]string{}
+		for name, value := range in.Attributes {
+			attributes[name], _ = value.(string)
+		}
+		return done(), e.enter(in.ServiceId, in.InstanceId, attributes)
 	case "DeregisterInstance":
-		return e.operation(), e.DeregisterInstance(context.Background(), in.ServiceID, in.InstanceID)
+		return done(), e.DeregisterInstance(context.Background(), in.ServiceId, in.InstanceId)
 	case "UpdateInstanceCustomHealthStatus":
-		return object{}, e.SetRegistryHealth(in.ServiceID, in.InstanceID, in.Status == "HEALTHY")
+		return protocol.Tree{}, e.SetRegistryHealth(in.ServiceId, in.InstanceId, in.Status == "HEALTHY")
 	case "GetInstancesHealthStatus":
-		return e.discoveredHealth(in)
+		return e.describeHealth(in)
 	case "ListInstances":
 		return e.listEntries(in)
 	}
 	return nil, protocol.UnknownOperation(operation)
 }
 
-// operation stands for what Cloud Map does after it has answered; here it is done already.
-func (e *Registries) operation() any { return object{"OperationId": "done"} }
-
-func (r *registry) describe() object {
-	out := object{"Id": r.ID, "Arn": r.ARN, "Name": r.Name, "InstanceCount": len(r.Entries)}
+func (r *registry) describe() protocol.Tree {
+	out := protocol.Tree{"Id": r.ID, "Arn": r.ARN, "Name": r.Name, "InstanceCount": len(r.Entries)}
 	if r.Checked {
-		out["HealthCheckCustomConfig"] = object{"FailureThreshold": 1}
+		out["HealthCheckCustomConfig"] = protocol.Tree{"FailureThreshold": 1}
 	}
 	return out
 }
 
-// discoveredHealth is unknown where the service checks none.
-func (e *Registries) discoveredHealth(in *discoveryInput) (any, error) {
-	if err := e.kernel.FailCall("GetInstancesHealthStatus", in.ServiceID); err != nil {
-		return nil, err
-	}
+// describeHealth answers UNKNOWN where the service has no health check.
+func (e *Registries) describeHealth(in *registryInput) (protocol.Tree, error) {
 	status := map[string]string{}
-	err := e.kernel.View(func(time.Time) error {
-		r, err := e.registry(in.ServiceID)
+	err := e.kernel.CallView("GetInstancesHealthStatus", in.ServiceId, func(time.Time) error {
+		r, err := e.registry(in.ServiceId)
 		if err != nil {
 			return err
 		}
@@ -117,20 +101,20 @@ func (e *Registries) discoveredHealth(in *discoveryInput) (any, error) {
 		}
 		return nil
 	})
-	return object{"Status": status}, err
+	return protocol.Tree{"Status": status}, err
 }
 
-func (e *Registries) listEntries(in *discoveryInput) (any, error) {
-	list := []object{}
+func (e *Registries) listEntries(in *registryInput) (protocol.Tree, error) {
+	list := []protocol.Tree{}
 	err := e.kernel.View(func(time.Time) error {
-		r, err := e.registry(in.ServiceID)
+		r, err := e.registry(in.ServiceId)
 		if err != nil {
 			return err
 		}
 		for _, id := range r.ids() {
-			list = append(list, object{"Id": id, "Attributes": r.Entries[id].Attributes})
+			list = append(list, protocol.Tree{"Id": id, "Attributes": r.Entries[id].Attributes})
 		}
 		return nil
 	})
-	return object{"Instances": list}, err
+	return protocol.Tree{"Instances": list}, err
 }

@@ -68,10 +68,10 @@ func (c *Service) SetAlarm(name string, fires bool) error {
 	if fires {
 		state = firing
 	}
-	return c.kernel.Change(func(now time.Time) error { return c.setAlarm(name, state, "it was set", now) })
+	return c.kernel.Change(func(now time.Time) error { return c.setState(name, state, "it was set", now) })
 }
 
-func (c *Service) setAlarm(name, state, reason string, now time.Time) error {
+func (c *Service) setState(name, state, reason string, now time.Time) error {
 	a := c.alarms[name]
 	if a == nil {
 		return cluster.Errorf(cluster.CodeResourceNotFound, "no alarm %.255s", name)
@@ -100,20 +100,26 @@ func (c *Service) setAlarm(name, state, reason string, now time.Time) error {
 // alarmTime is how CloudWatch writes the times of its events.
 const alarmTime = "2006-01-02T15:04:05.000-0700"
 
-// DescribeAlarms gives those of the alarms named that are there.
+// DescribeAlarms returns those of the alarms named that exist.
 func (c *Service) DescribeAlarms(_ context.Context, names []string) (alarms []cluster.Alarm, err error) {
-	err = c.kernel.CallView("DescribeAlarms", fmt.Sprint(names), func(time.Time) error {
+	err = c.viewAlarms(names, func(a *Alarm) {
+		alarms = append(alarms, cluster.Alarm{
+			Name: a.Name, InAlarm: a.State == firing, Since: a.Since, Window: time.Duration(a.Period*a.Times) * time.Second,
+		})
+	})
+	return alarms, err
+}
+
+// viewAlarms calls take with those of the alarms named that exist.
+func (c *Service) viewAlarms(names []string, take func(a *Alarm)) error {
+	return c.kernel.CallView("DescribeAlarms", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
 			if a := c.alarms[name]; a != nil {
-				alarms = append(alarms, cluster.Alarm{
-					Name: name, InAlarm: a.State == firing, Since: a.Since,
-					Window: time.Duration(a.Period*a.Times) * time.Second,
-				})
+				take(a)
 			}
 		}
 		return nil
 	})
-	return alarms, err
 }
 
 // PutMetricAlarm makes an alarm of managed scaling.
@@ -149,7 +155,7 @@ func (c *Service) Delete(names []string) {
 func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) error {
 	return c.kernel.Change(func(now time.Time) error {
 		for _, p := range points {
-			c.publish(Reservation(p.Namespace, p.Cluster, p.Provider), sample{At: p.At, Sum: p.Percent, Least: p.Percent, Most: p.Percent, N: 1}, now)
+			c.publish(Reservation(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
 		}
 		return nil
 	})

@@ -2,259 +2,206 @@ package cloudwatch
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
-
-	"github.com/aws/smithy-go/encoding/cbor"
 
 	"berth/shared/cluster"
 	"berth/shared/sim/protocol"
 )
 
-// ServeCBOR answers a call of CloudWatch: Smithy's RPC v2 in CBOR.
-func (c *Service) ServeCBOR(w http.ResponseWriter, operation string, body []byte) {
-	in := cbor.Map{}
-	var out cbor.Map
-	var err error
-	if len(body) > 0 {
-		var v cbor.Value
-		if v, err = cbor.Decode(body); err == nil {
-			in, _ = v.(cbor.Map)
+// Serve answers a call of CloudWatch, in CBOR or in JSON as some clients send it.
+func (c *Service) Serve(w http.ResponseWriter, encoding protocol.Encoding, operation string, body []byte) {
+	a := &api{c}
+	encoding.Serve(w, body, func(in protocol.Tree) (protocol.Tree, error) {
+		switch operation {
+		case "PutMetricData":
+			return decoded(in, a.putMetricData)
+		case "GetMetricStatistics":
+			return decoded(in, a.getMetricStatistics)
+		case "PutMetricAlarm":
+			return a.putMetricAlarm(in)
+		case "SetAlarmState":
+			return decoded(in, a.setAlarmState)
+		case "DeleteAlarms":
+			return decoded(in, a.deleteAlarms)
+		case "DescribeAlarms":
+			return decoded(in, a.describeAlarms)
 		}
-	}
-	if err != nil {
-		err = cluster.Errorf("SerializationException", "%v", err)
-	} else {
-		out, err = c.metricOperation(operation, in)
-	}
-	status := http.StatusOK
-	if err != nil {
-		var e *cluster.Error
-		e, status = protocol.AsError(err)
-		out = cbor.Map{"__type": cbor.String(e.Code), "message": cbor.String(e.Message)}
-	}
-	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
-	protocol.Reply(w, status, "application/cbor", cbor.Encode(out))
+		return nil, protocol.UnknownOperation(operation)
+	})
 }
 
-func (c *Service) metricOperation(operation string, in cbor.Map) (cbor.Map, error) {
-	switch operation {
-	case "PutMetricData":
-		return cbor.Map{}, c.putMetricData(in)
-	case "GetMetricStatistics":
-		return c.getMetricStatistics(in)
-	case "PutMetricAlarm":
-		a, err := readAlarm(in)
-		if err != nil {
-			return nil, err
-		}
-		return cbor.Map{}, c.kernel.Change(func(now time.Time) error { return c.Put(a, now) })
-	case "SetAlarmState":
-		return cbor.Map{}, c.kernel.Change(func(now time.Time) error {
-			return c.setAlarm(text(in["AlarmName"]), text(in["StateValue"]), text(in["StateReason"]), now)
-		})
-	case "DeleteAlarms":
-		return cbor.Map{}, c.kernel.Change(func(time.Time) error {
-			c.Delete(texts(in["AlarmNames"]))
-			return nil
-		})
-	case "DescribeAlarms":
-		return c.describeAlarms(context.Background(), texts(in["AlarmNames"]))
+// decoded calls an operation with its input as a struct.
+func decoded[I any](tree protocol.Tree, do func(in *I) (protocol.Tree, error)) (protocol.Tree, error) {
+	in := new(I)
+	if err := protocol.Decode(tree, in); err != nil {
+		return nil, err
 	}
-	return nil, protocol.UnknownOperation(operation)
+	return do(in)
 }
 
-// alarmMembers are those of PutMetricAlarm that the fleet heeds, or keeps.
-var alarmMembers = []string{
-	"AlarmName", "AlarmDescription", "Namespace", "MetricName", "Dimensions", "Statistic", "Period", "EvaluationPeriods", "DatapointsToAlarm",
-	"Threshold", "ComparisonOperator", "TreatMissingData", "ActionsEnabled", "Unit", "Tags",
+// api answers calls of CloudWatch's protocol.
+type api struct{ service *Service }
+
+type dimensionInput struct{ Name, Value string }
+
+func metricOf(namespace, name string, dimensions []dimensionInput) Metric {
+	m := Metric{Namespace: namespace, Name: name}
+	for _, d := range dimensions {
+		if m.Dimensions == nil {
+			m.Dimensions = map[string]string{}
+		}
+		m.Dimensions[d.Name] = d.Value
+	}
+	return m
 }
 
-func readAlarm(in cbor.Map) (Alarm, error) {
-	for name := range in {
-		if !slices.Contains(alarmMembers, name) {
-			return Alarm{}, cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
-		}
-	}
-	a := Alarm{
-		Name: text(in["AlarmName"]), Description: text(in["AlarmDescription"]), Period: number(in["Period"]), Times: number(in["EvaluationPeriods"]),
-		State: Unknown, Metric: readMetric(in, in), Statistic: text(in["Statistic"]), Threshold: decimal(in["Threshold"]),
-		Compare: text(in["ComparisonOperator"]), Missing: text(in["TreatMissingData"]),
-	}
-	if m := number(in["DatapointsToAlarm"]); m > 0 && m != a.Times {
-		return a, cluster.Errorf("ValidationError", "In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
-	}
-	if a.Period < 1 || a.Period*a.Times > longestAlarm {
-		return a, cluster.Errorf("ValidationError", "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be <= %d)", longestAlarm)
-	}
-	if statistics[a.Statistic] == nil || a.Metric.Name == "" || a.Metric.Namespace == "" {
-		return a, cluster.Errorf("ValidationError", "An alarm of the simulated fleet watches one metric by a statistic")
-	}
-	return a, nil
+// alarmInput is what an alarm can be made with. ActionsEnabled, Unit and Tags have no effect.
+type alarmInput struct {
+	AlarmName, AlarmDescription, Namespace, MetricName string
+	Dimensions                                         []dimensionInput
+	Statistic                                          string
+	Period, EvaluationPeriods, DatapointsToAlarm       int
+	Threshold                                          float64
+	ComparisonOperator, TreatMissingData               string
+	ActionsEnabled, Unit, Tags                         any
 }
 
 // longestAlarm is how many seconds an alarm may look back.
 const longestAlarm = keptSamples * 60
 
-// readMetric reads a metric: its namespace is in the call, its name and dimensions are in the call or in a part of it.
-func readMetric(call, part cbor.Map) Metric {
-	m := Metric{Namespace: text(call["Namespace"]), Name: text(part["MetricName"])}
-	list, _ := part["Dimensions"].(cbor.List)
-	for _, item := range list {
-		if d, ok := item.(cbor.Map); ok {
-			if m.Dimensions == nil {
-				m.Dimensions = map[string]string{}
-			}
-			m.Dimensions[text(d["Name"])] = text(d["Value"])
+func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		if _, known := reflect.TypeFor[alarmInput]().FieldByName(name); !known {
+			return nil, cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
 		}
 	}
-	return m
+	return decoded(tree, func(in *alarmInput) (protocol.Tree, error) {
+		alarm := Alarm{
+			Name: in.AlarmName, Description: in.AlarmDescription, Period: in.Period, Times: in.EvaluationPeriods, State: Unknown,
+			Metric: metricOf(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic, Threshold: in.Threshold,
+			Compare: in.ComparisonOperator, Missing: in.TreatMissingData,
+		}
+		if in.DatapointsToAlarm > 0 && in.DatapointsToAlarm != alarm.Times {
+			return nil, cluster.Errorf("ValidationError", "In the simulated fleet DatapointsToAlarm is EvaluationPeriods")
+		}
+		if alarm.Period < 1 || alarm.Period*alarm.Times > longestAlarm {
+			return nil, cluster.Errorf("ValidationError", "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be <= %d)", longestAlarm)
+		}
+		if statistics[alarm.Statistic] == nil || alarm.Metric.Name == "" || alarm.Metric.Namespace == "" {
+			return nil, cluster.Errorf("ValidationError", "An alarm of the simulated fleet watches one metric by a statistic")
+		}
+		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error { return a.service.Put(alarm, now) })
+	})
+}
+
+func (a *api) setAlarmState(in *struct{ AlarmName, StateValue, StateReason string }) (protocol.Tree, error) {
+	return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
+		return a.service.setState(in.AlarmName, in.StateValue, in.StateReason, now)
+	})
+}
+
+func (a *api) deleteAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
+	return protocol.Tree{}, a.service.kernel.Change(func(time.Time) error {
+		a.service.Delete(in.AlarmNames)
+		return nil
+	})
 }
 
 // maxData is how many datapoints one call publishes.
 const maxData = 1000
 
-func (c *Service) putMetricData(in cbor.Map) error {
-	list, _ := in["MetricData"].(cbor.List)
-	if text(in["Namespace"]) == "" || len(list) == 0 || len(list) > maxData {
-		return cluster.Errorf("InvalidParameterValue", "PutMetricData needs a Namespace, and 1 to %d of MetricData", maxData)
+func (a *api) putMetricData(in *struct {
+	Namespace  string
+	MetricData []struct {
+		MetricName string
+		Value      *float64
+		Timestamp  time.Time
+		Dimensions []dimensionInput
 	}
-	return c.kernel.Change(func(now time.Time) error {
-		for _, item := range list {
-			d, _ := item.(cbor.Map)
-			value := decimal(d["Value"])
-			switch {
-			case d["Value"] == nil || text(d["MetricName"]) == "":
-				return cluster.Errorf("InvalidParameterCombination", "A datapoint of the simulated fleet has a MetricName and a Value")
-			case math.IsNaN(value) || math.IsInf(value, 0):
-				return cluster.Errorf("InvalidParameterValue", "The value %g for parameter MetricData.Value is invalid", value)
-			}
+}) (protocol.Tree, error) {
+	if in.Namespace == "" || len(in.MetricData) == 0 || len(in.MetricData) > maxData {
+		return nil, cluster.Errorf("InvalidParameterValue", "PutMetricData needs a Namespace, and 1 to %d of MetricData", maxData)
+	}
+	for _, d := range in.MetricData {
+		switch {
+		case d.Value == nil || d.MetricName == "":
+			return nil, cluster.Errorf("InvalidParameterCombination", "A datapoint of the simulated fleet has a MetricName and a Value")
+		case math.IsNaN(*d.Value) || math.IsInf(*d.Value, 0):
+			return nil, cluster.Errorf("InvalidParameterValue", "The value %g for parameter MetricData.Value is invalid", *d.Value)
 		}
-		for _, item := range list {
-			d := item.(cbor.Map)
-			value, at := decimal(d["Value"]), now
-			if t := moment(d["Timestamp"]); !t.IsZero() {
-				at = t
+	}
+	return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error {
+		for _, d := range in.MetricData {
+			at := now
+			if !d.Timestamp.IsZero() {
+				at = d.Timestamp
 			}
-			c.publish(readMetric(in, d), sample{At: at, Sum: value, Least: value, Most: value, N: 1}, now)
+			a.service.publish(metricOf(in.Namespace, d.MetricName, d.Dimensions), singleSample(at, *d.Value), now)
 		}
 		return nil
 	})
 }
 
-func (c *Service) getMetricStatistics(in cbor.Map) (cbor.Map, error) {
-	from, to := moment(in["StartTime"]), moment(in["EndTime"])
-	list := cbor.List{}
-	_ = c.kernel.View(func(time.Time) error {
-		of := c.series[readMetric(in, in).Key()]
+func (a *api) getMetricStatistics(in *struct {
+	Namespace, MetricName string
+	Dimensions            []dimensionInput
+	StartTime, EndTime    time.Time
+	Period                int
+	Statistics            []string
+}) (protocol.Tree, error) {
+	if in.Period != 60 {
+		return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet gives statistics of periods of 60 seconds")
+	}
+	list := []protocol.Tree{}
+	err := a.service.kernel.View(func(time.Time) error {
+		of := a.service.series[metricOf(in.Namespace, in.MetricName, in.Dimensions).Key()]
 		if of == nil {
 			return nil
 		}
 		for _, s := range of.samples {
-			if s.At.Before(from) || !s.At.Before(to) {
+			if s.At.Before(in.StartTime) || !s.At.Before(in.EndTime) {
 				continue
 			}
-			point := cbor.Map{"Timestamp": stamp(s.At), "Unit": cbor.String("None")}
-			for _, name := range texts(in["Statistics"]) {
+			point := protocol.Tree{"Timestamp": s.At, "Unit": "None"}
+			for _, name := range in.Statistics {
 				if statistics[name] != nil {
-					point[name] = cbor.Float64(statistics[name](s))
+					point[name] = statistics[name](s)
 				}
 			}
 			list = append(list, point)
 		}
 		return nil
 	})
-	if number(in["Period"]) != 60 {
-		return nil, cluster.Errorf("InvalidParameterValue", "The simulated fleet gives statistics of periods of 60 seconds")
-	}
-	return cbor.Map{"Label": in["MetricName"], "Datapoints": list}, nil
+	return protocol.Tree{"Label": in.MetricName, "Datapoints": list}, err
 }
 
-func (c *Service) describeAlarms(ctx context.Context, names []string) (cbor.Map, error) {
+func (a *api) describeAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
+	names := in.AlarmNames
 	if len(names) == 0 {
-		_ = c.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(c.alarms)); return nil })
+		_ = a.service.kernel.View(func(time.Time) error { names = slices.Sorted(maps.Keys(a.service.alarms)); return nil })
 	}
-	if _, err := c.DescribeAlarms(ctx, names); err != nil {
+	list := []protocol.Tree{}
+	err := a.service.viewAlarms(names, func(alarm *Alarm) { list = append(list, alarm.describe()) })
+	if err != nil {
 		return nil, err
 	}
-	list := cbor.List{}
-	err := c.kernel.View(func(time.Time) error {
-		for _, name := range names {
-			if a := c.alarms[name]; a != nil {
-				list = append(list, a.describe())
-			}
-		}
-		return nil
-	})
-	return cbor.Map{"MetricAlarms": list, "CompositeAlarms": cbor.List{}}, err
+	return protocol.Tree{"MetricAlarms": list, "CompositeAlarms": []protocol.Tree{}}, nil
 }
 
-func (a *Alarm) describe() cbor.Map {
-	dimensions := cbor.List{}
+func (a *Alarm) describe() protocol.Tree {
+	dimensions := []protocol.Tree{}
 	for _, name := range slices.Sorted(maps.Keys(a.Metric.Dimensions)) {
-		dimensions = append(dimensions, cbor.Map{"Name": cbor.String(name), "Value": cbor.String(a.Metric.Dimensions[name])})
+		dimensions = append(dimensions, protocol.Tree{"Name": name, "Value": a.Metric.Dimensions[name]})
 	}
-	return cbor.Map{
-		"AlarmName": cbor.String(a.Name), "AlarmArn": cbor.String(a.ARN), "AlarmDescription": cbor.String(a.Description),
-		"StateValue": cbor.String(a.State), "StateReason": cbor.String(a.Reason), "StateUpdatedTimestamp": stamp(a.Since),
-		"StateTransitionedTimestamp": stamp(a.Since), "Namespace": cbor.String(a.Metric.Namespace), "MetricName": cbor.String(a.Metric.Name),
-		"Dimensions": dimensions, "Statistic": cbor.String(a.Statistic), "Period": cbor.Uint(a.Period), "EvaluationPeriods": cbor.Uint(a.Times),
-		"Threshold": cbor.Float64(a.Threshold), "ComparisonOperator": cbor.String(a.Compare), "TreatMissingData": cbor.String(cmp.Or(a.Missing, "missing")),
+	return protocol.Tree{
+		"AlarmName": a.Name, "AlarmArn": a.ARN, "AlarmDescription": a.Description, "StateValue": a.State, "StateReason": a.Reason,
+		"StateUpdatedTimestamp": a.Since, "StateTransitionedTimestamp": a.Since, "Namespace": a.Metric.Namespace,
+		"MetricName": a.Metric.Name, "Dimensions": dimensions, "Statistic": a.Statistic, "Period": a.Period, "EvaluationPeriods": a.Times,
+		"Threshold": a.Threshold, "ComparisonOperator": a.Compare, "TreatMissingData": cmp.Or(a.Missing, "missing"),
 	}
-}
-
-// stamp is a time as CBOR has it, moment reads one.
-func stamp(t time.Time) cbor.Value {
-	return &cbor.Tag{ID: 1, Value: cbor.Float64(float64(t.UnixMilli()) / 1000)}
-}
-
-func moment(v cbor.Value) time.Time {
-	if tag, ok := v.(*cbor.Tag); ok {
-		v = tag.Value
-	}
-	if v == nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(decimal(v) * 1000)).UTC()
-}
-
-// decimal is a number; what is none is 0.
-func decimal(v cbor.Value) float64 {
-	switch x := v.(type) {
-	case cbor.Float64:
-		return float64(x)
-	case cbor.Float32:
-		return float64(x)
-	case cbor.Uint:
-		return float64(x)
-	case cbor.NegInt:
-		return -float64(x)
-	}
-	return 0
-}
-
-func text(v cbor.Value) string {
-	s, _ := v.(cbor.String)
-	return string(s)
-}
-
-func texts(v cbor.Value) (out []string) {
-	list, _ := v.(cbor.List)
-	for _, item := range list {
-		out = append(out, text(item))
-	}
-	return out
-}
-
-// number is a number from 0 on; what is none, or far too large, is 0.
-func number(v cbor.Value) int {
-	n, _ := v.(cbor.Uint)
-	if n > 1<<31 {
-		return 0
-	}
-	return int(n)
 }

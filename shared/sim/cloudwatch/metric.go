@@ -49,6 +49,11 @@ type sample struct {
 // HasStatistic reports whether a statistic is one that datapoints have.
 func HasStatistic(name string) bool { return statistics[name] != nil }
 
+// singleSample is a sample of one value.
+func singleSample(at time.Time, value float64) sample {
+	return sample{At: at, Sum: value, Least: value, Most: value, N: 1}
+}
+
 // Average is the statistic of managed scaling.
 const Average = "Average"
 
@@ -151,5 +156,5 @@ func (c *Service) evaluate(a *Alarm, of *Series, now time.Time) {
 	case beyond == len(values) && a.Missing != "notBreaching":
 		return // too few to tell
 	}
-	_ = c.setAlarm(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)", beyond, len(values), a.Compare, a.Threshold), now)
+	_ = c.setState(a.Name, state, fmt.Sprintf("Threshold Crossed: %d of the last %d datapoints were %s (%g)", beyond, len(values), a.Compare, a.Threshold), now)
 }

@@ -1,0 +1,168 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/aws/smithy-go/encoding/cbor"
+
+	"berth/shared/cluster"
+)
+
+// Encoding is how requests and answers are written in a protocol whose operations take and give trees.
+type Encoding struct {
+	decode      func(body []byte) (any, error)
+	encode      func(answer Tree) ([]byte, error)
+	contentType string
+	message     string // the name of an error's text
+}
+
+// CBOR is Smithy's RPC v2, JSON and JSON11 are AWS's JSON 1.0 and 1.1.
+var (
+	CBOR   = Encoding{decodeCBOR, encodeCBOR, "application/cbor", "message"}
+	JSON   = Encoding{decodeJSON, encodeJSON, "application/x-amz-json-1.0", "message"}
+	JSON11 = Encoding{decodeJSON, encodeJSON, "application/x-amz-json-1.1", "Message"}
+)
+
+// Serve answers a call with what do makes of its input.
+func (e Encoding) Serve(w http.ResponseWriter, body []byte, do func(in Tree) (Tree, error)) {
+	in, err := e.decode(body)
+	var out Tree
+	if err != nil {
+		err = cluster.Errorf("SerializationException", "%v", err)
+	} else {
+		tree, _ := in.(Tree)
+		out, err = do(tree)
+	}
+	status := http.StatusOK
+	if err != nil {
+		var failure *cluster.Error
+		failure, status = AsError(err)
+		out = Tree{"__type": string(failure.Code), e.message: failure.Message}
+	}
+	answer, err := e.encode(out)
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
+	if e.contentType == "application/cbor" {
+		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+	}
+	Reply(w, status, e.contentType, answer)
+}
+
+func decodeCBOR(body []byte) (any, error) {
+	if len(body) == 0 {
+		return Tree{}, nil
+	}
+	v, err := cbor.Decode(body)
+	return fromCBOR(v), err
+}
+
+func fromCBOR(v cbor.Value) any {
+	switch x := v.(type) {
+	case cbor.String:
+		return string(x)
+	case cbor.Bool:
+		return bool(x)
+	case cbor.Float64:
+		return float64(x)
+	case cbor.Float32:
+		return float64(x)
+	case cbor.Uint:
+		return float64(x)
+	case cbor.NegInt:
+		return -float64(x)
+	case *cbor.Tag:
+		return fromCBOR(x.Value)
+	case cbor.List:
+		list := make([]any, 0, len(x))
+		for _, item := range x {
+			list = append(list, fromCBOR(item))
+		}
+		return list
+	case cbor.Map:
+		t := Tree{}
+		for name, member := range x {
+			t[name] = fromCBOR(member)
+		}
+		return t
+	}
+	return nil
+}
+
+func encodeCBOR(answer Tree) ([]byte, error) { return cbor.Encode(toCBOR(answer)), nil }
+
+func toCBOR(v any) cbor.Value {
+	switch x := v.(type) {
+	case string:
+		return cbor.String(x)
+	case int:
+		return cbor.Uint(x)
+	case float64:
+		return cbor.Float64(x)
+	case time.Time:
+		return &cbor.Tag{ID: 1, Value: cbor.Float64(seconds(x))}
+	case []Tree:
+		list := cbor.List{}
+		for _, item := range x {
+			list = append(list, toCBOR(item))
+		}
+		return list
+	case Tree:
+		m := cbor.Map{}
+		for name, member := range x {
+			m[name] = toCBOR(member)
+		}
+		return m
+	}
+	return nil
+}
+
+// seconds is how both encodings write a time.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// decodeJSON reads numbers itself, because one that is too large for a float64 is infinite here, and no error.
+func decodeJSON(body []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var in map[string]any
+	err := d.Decode(&in)
+	return fromJSON(in), err
+}
+
+func fromJSON(v any) any {
+	switch x := v.(type) {
+	case json.Number:
+		f, _ := x.Float64()
+		return f
+	case []any:
+		for n, item := range x {
+			x[n] = fromJSON(item)
+		}
+	case Tree:
+		for name, member := range x {
+			x[name] = fromJSON(member)
+		}
+	}
+	return v
+}
+
+func encodeJSON(answer Tree) ([]byte, error) { return json.Marshal(toJSON(answer)) }
+
+func toJSON(v any) any {
+	switch x := v.(type) {
+	case time.Time:
+		return seconds(x)
+	case []Tree:
+		for _, item := range x {
+			toJSON(item)
+		}
+	case Tree:
+		for name, member := range x {
+			x[name] = toJSON(member)
+		}
+	}
+	return v
+}
