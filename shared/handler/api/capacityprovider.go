@@ -41,12 +41,12 @@ func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *clust
 		if err != nil {
 			return err
 		}
-		row, err := a.State.Get(ctx, state.KeyOf(p))
+		old, err := find[*cluster.CapacityProvider](ctx, a.State, state.KeyOf(p), "capacity provider "+p.Name)
 		if err != nil {
-			return fmt.Errorf("reading capacity provider %s: %w", p.Name, err)
+			return err
 		}
 		made.Rev = 1
-		if old, ok := row.(*cluster.CapacityProvider); ok && old != nil {
+		if old != nil {
 			if !old.Inactive {
 				return cluster.Errorf(cluster.CodeClient, "The specified capacity provider already exists. To change the configuration of an existing capacity provider, update the capacity provider.")
 			}
@@ -229,7 +229,7 @@ func (a *CapacityProviders) CapacityProviders(ctx context.Context, names []strin
 		if p := byName[name]; p != nil {
 			out = append(out, p)
 		} else {
-			missing = append(missing, cluster.Failure{ARN: name, Reason: "MISSING"})
+			missing = append(missing, absent(name))
 		}
 	}
 	return out, missing, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"berth/shared/cluster"
 	"berth/shared/handler"
@@ -32,16 +33,11 @@ func (a *Clusters) DeletingCluster(ctx context.Context, name string) error {
 	if n > 0 {
 		return cluster.Errorf(cluster.CodeContainsServices, "The Cluster cannot be deleted while Services are active.")
 	}
-	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixTask))
-	if err != nil {
-		return fmt.Errorf("listing tasks: %w", err)
+	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(name, state.PrefixTask), "tasks")
+	if slices.ContainsFunc(tasks, func(t *cluster.Task) bool { return !t.Ended() }) {
+		return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
 	}
-	for _, row := range rows {
-		if t, ok := row.(*cluster.Task); ok && !t.Ended() {
-			return cluster.Errorf(cluster.CodeContainsTasks, "The Cluster cannot be deleted while Tasks are active.")
-		}
-	}
-	return nil
+	return err
 }
 
 // ClusterDeleted forgets a cluster that ECS has deleted, with all its rows: another may get its name.
@@ -51,16 +47,13 @@ func (a *Clusters) ClusterDeleted(ctx context.Context, name string) error {
 
 // ServiceCount is how many services of the cluster are ACTIVE.
 func (a *Clusters) ServiceCount(ctx context.Context, name string) (active int, err error) {
-	rows, err := a.State.List(ctx, state.Prefix(name, state.PrefixService))
-	if err != nil {
-		return 0, fmt.Errorf("listing services: %w", err)
-	}
-	for _, row := range rows {
-		if s, ok := row.(*cluster.Service); ok && s.Status == cluster.ServiceActive {
+	services, err := list[*cluster.Service](ctx, a.State, state.Prefix(name, state.PrefixService), "services")
+	for _, s := range services {
+		if s.Status == cluster.ServiceActive {
 			active++
 		}
 	}
-	return active, nil
+	return active, err
 }
 
 // InstancesChanged takes in instances that were changed through the API, without waiting for ECS's event.
@@ -72,13 +65,9 @@ func (a *Clusters) InstancesChanged(ctx context.Context, clusterName string, ids
 // TaskDefinitionChanged takes in that a revision was deregistered or deleted, in every cluster that uses it.
 func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error {
 	return state.ForEachCluster(ctx, a.State, func(clusterName string) error {
-		got, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
-		if err != nil {
-			return fmt.Errorf("reading task definition %s: %w", name, err)
-		}
-		d, ok := got.(*cluster.TaskDefinition)
-		if !ok || d == nil || d.Inactive {
-			return nil
+		d, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name), "task definition "+name)
+		if err != nil || d == nil || d.Inactive {
+			return err
 		}
 		next := *d
 		next.Inactive = true
@@ -89,12 +78,9 @@ func (a *Clusters) TaskDefinitionChanged(ctx context.Context, name string) error
 
 // known makes sure that Berth knows the cluster, and takes it in if only ECS does.
 func (a *Dependencies) known(ctx context.Context, name string) (*state.Meta, error) {
-	row, err := a.State.Get(ctx, state.Key{Cluster: name, Sort: state.PrefixMeta})
-	if err != nil {
-		return nil, fmt.Errorf("reading cluster %s: %w", name, err)
-	}
-	if meta, ok := row.(*state.Meta); ok && meta != nil {
-		return meta, nil
+	meta, err := find[*state.Meta](ctx, a.State, state.Key{Cluster: name, Sort: state.PrefixMeta}, "cluster "+name)
+	if err != nil || meta != nil {
+		return meta, err
 	}
 	active, err := a.ECS.ClusterActive(ctx, name)
 	if err != nil {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 
 	"berth/shared/cluster"
 	"berth/shared/state"
@@ -16,14 +15,12 @@ func (a *Configurations) Configuration(ctx context.Context, clusterName string) 
 	if _, err := a.known(ctx, clusterName); err != nil {
 		return nil, err
 	}
-	row, err := a.State.Get(ctx, state.KeyOf((&cluster.Configuration{Head: cluster.Head{Cluster: clusterName}})))
-	if err != nil {
-		return nil, fmt.Errorf("reading the configuration of cluster %s: %w", clusterName, err)
+	none := &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}
+	c, err := find[*cluster.Configuration](ctx, a.State, state.KeyOf(none), "the configuration of cluster "+clusterName)
+	if err == nil && c == nil {
+		return none, nil
 	}
-	if c, ok := row.(*cluster.Configuration); ok && c != nil {
-		return c, nil
-	}
-	return &cluster.Configuration{Head: cluster.Head{Cluster: clusterName}}, nil
+	return c, err
 }
 
 // PutConfiguration replaces the cluster's configuration whole. It narrows: a node may have less to give than before.

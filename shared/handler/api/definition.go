@@ -32,12 +32,9 @@ func (a *Dependencies) definition(ctx context.Context, clusterName, name string)
 
 // cached is a task definition that some service of the cluster has.
 func (a *Dependencies) cached(ctx context.Context, clusterName, name string) (*cluster.TaskDefinition, error) {
-	row, err := a.State.Get(ctx, state.TaskDefinitionKey(clusterName, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading task definition %s: %w", name, err)
-	}
-	if def, ok := row.(*cluster.TaskDefinition); ok && def != nil {
-		return def, nil
+	def, err := find[*cluster.TaskDefinition](ctx, a.State, state.TaskDefinitionKey(clusterName, name), "task definition "+name)
+	if err != nil || def != nil {
+		return def, err
 	}
 	return a.definition(ctx, clusterName, name)
 }

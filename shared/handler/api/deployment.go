@@ -88,16 +88,12 @@ func (a *Deployments) release(ctx context.Context, ref operation.RecordRef) (*cl
 	if s.Release != nil && s.Release.ID == ref.ID {
 		return s, s.Release, nil
 	}
-	row, err := a.State.Get(ctx, state.KeyOf((&cluster.ServiceDeployment{
-		Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID},
-	})))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading service deployment %s: %w", ref, err)
+	key := state.KeyOf(&cluster.ServiceDeployment{Head: cluster.Head{Cluster: s.Cluster}, Short: s.Short, Release: cluster.Release{ID: ref.ID}})
+	d, err := find[*cluster.ServiceDeployment](ctx, a.State, key, "service deployment "+ref.String())
+	if err != nil || d == nil {
+		return s, nil, err
 	}
-	if d, ok := row.(*cluster.ServiceDeployment); ok && d != nil {
-		return s, &d.Release, nil
-	}
-	return s, nil, nil
+	return s, &d.Release, nil
 }
 
 // ServiceRevisions gives the service revisions named; those that are not there as failures.
@@ -128,14 +124,12 @@ func (a *Deployments) revision(ctx context.Context, s *cluster.Service, ref oper
 	if r := kept(s, ref.ID); r != nil {
 		return r, nil
 	}
-	row, err := a.State.Get(ctx, state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID})
-	if err != nil {
-		return nil, fmt.Errorf("reading service revision %s: %w", ref, err)
+	key := state.Key{Cluster: s.Cluster, Sort: state.PrefixRevision + s.Short + "#" + ref.ID}
+	r, err := find[*cluster.ServiceRevision](ctx, a.State, key, "service revision "+ref.String())
+	if err != nil || r == nil {
+		return nil, err
 	}
-	if r, ok := row.(*cluster.ServiceRevision); ok && r != nil {
-		return &r.Revision, nil
-	}
-	return nil, nil
+	return &r.Revision, nil
 }
 
 // kept is a revision that the service's own row still has.
@@ -202,6 +196,3 @@ func stopRelease(s *cluster.Service, how cluster.StopType, now time.Time) error 
 	s.Release = &next
 	return nil
 }
-
-// absent is the failure of something that is not there.
-func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"berth/shared/cluster"
 	"berth/shared/handler"
 	"berth/shared/state"
 )
@@ -62,6 +63,23 @@ func find[T state.Row](ctx context.Context, store state.Store, key state.Key, wh
 	row, _ = got.(T)
 	return row, nil
 }
+
+// list reads the rows of one kind in a range.
+func list[T state.Row](ctx context.Context, store state.State, r state.Range, what string) (out []T, err error) {
+	rows, err := store.List(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", what, err)
+	}
+	for _, row := range rows {
+		if t, ok := row.(T); ok {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
+
+// absent is the failure of something that is not there.
+func absent(arn string) cluster.Failure { return cluster.Failure{ARN: arn, Reason: "MISSING"} }
 
 // expiry is when a row that is kept for d may go.
 func (a *Dependencies) expiry(d time.Duration) int64 { return a.Clock.Now().Add(d).Unix() }

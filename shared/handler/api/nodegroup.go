@@ -153,12 +153,7 @@ func (n *NodeGroups) NodeGroup(ctx context.Context, clusterName, name string) (*
 }
 
 func (n *NodeGroups) nodeGroup(ctx context.Context, clusterName, name string) (*cluster.NodeGroup, error) {
-	row, err := n.State.Get(ctx, state.NodeGroupKey(clusterName, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading node group %s: %w", name, err)
-	}
-	g, _ := row.(*cluster.NodeGroup)
-	return g, nil
+	return find[*cluster.NodeGroup](ctx, n.State, state.NodeGroupKey(clusterName, name), "node group "+name)
 }
 
 // ListNodeGroups are the names of a cluster's node groups.
@@ -218,12 +213,7 @@ func (n *NodeGroups) update(ctx context.Context, clusterName, nodeGroup, id stri
 	if id == "" {
 		return nil, nil
 	}
-	row, err := n.State.Get(ctx, state.UpdateKey(clusterName, nodeGroup, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading update %s: %w", id, err)
-	}
-	u, _ := row.(*cluster.Update)
-	return u, nil
+	return find[*cluster.Update](ctx, n.State, state.UpdateKey(clusterName, nodeGroup, id), "update "+id)
 }
 
 // DeleteNodeGroup has node-group-upgrade forget a node group and its updates; the Auto Scaling group and its instances stay,

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -91,14 +90,11 @@ func (a *TaskProtections) TaskProtections(ctx context.Context, clusterName strin
 
 // protection is until when a task is protected; zero where it is not.
 func (a *TaskProtections) protection(ctx context.Context, t *cluster.Task) (time.Time, error) {
-	row, err := a.State.Get(ctx, state.ProtectionKey(t.Cluster, t.Owner, t.ID))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("reading the protection of task %s: %w", t.ID, err)
+	p, err := find[*cluster.Protection](ctx, a.State, state.ProtectionKey(t.Cluster, t.Owner, t.ID), "the protection of task "+t.ID)
+	if err != nil || p == nil || !p.Until.After(a.Clock.Now()) {
+		return time.Time{}, err
 	}
-	if p, ok := row.(*cluster.Protection); ok && p != nil && p.Until.After(a.Clock.Now()) {
-		return p.Until, nil
-	}
-	return time.Time{}, nil
+	return p.Until, nil
 }
 
 // protectable is the task, or why it cannot be protected; on reports whether it is about to be.
@@ -138,14 +134,14 @@ func (a *TaskProtections) blocks(ctx context.Context, t *cluster.Task) (bool, er
 	if !older(t.Revision) {
 		return false, nil
 	}
-	rows, err := a.State.List(ctx, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"))
+	protections, err := list[*cluster.Protection](
+		ctx, a.State, state.Prefix(t.Cluster, state.PrefixProtection+t.Owner+"#"), "the protected tasks of service "+t.Service)
 	if err != nil {
-		return false, fmt.Errorf("listing the protected tasks of service %s: %w", t.Service, err)
+		return false, err
 	}
 	others := false
-	for _, row := range rows {
-		p, ok := row.(*cluster.Protection)
-		if !ok || !p.Until.After(a.Clock.Now()) {
+	for _, p := range protections {
+		if !p.Until.After(a.Clock.Now()) {
 			continue
 		}
 		if p.Task == t.ID {

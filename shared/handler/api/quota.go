@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -30,13 +29,13 @@ func (a *Services) another(ctx context.Context, clusterName string) error {
 	if a.quotas.take(clusterName, a.Settings.ServiceLimit, a.Clock.Now()) {
 		return nil
 	}
-	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixService))
+	services, err := list[*cluster.Service](ctx, a.State, state.Prefix(clusterName, state.PrefixService), "services")
 	if err != nil {
-		return fmt.Errorf("counting services: %w", err)
+		return err
 	}
 	c := counted{at: a.Clock.Now()}
-	for _, row := range rows {
-		if s, ok := row.(*cluster.Service); ok && s.Status != cluster.ServiceInactive {
+	for _, s := range services {
+		if s.Status != cluster.ServiceInactive {
 			c.n++
 		}
 	}

@@ -72,30 +72,30 @@ func (a *Rows) Capacity(ctx context.Context, clusterName string) (rows []state.R
 	}
 	for _, p := range of.Rows {
 		rows = append(rows, p)
-		history, err := a.State.Get(ctx, state.ScalingHistoryKey(clusterName, p.Name))
+		history, err := find[*cluster.ScalingHistory](
+			ctx, a.State, state.ScalingHistoryKey(clusterName, p.Name), "the scaling history of "+p.Name)
 		if err != nil {
-			return nil, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
+			return nil, err
 		}
-		if h, ok := history.(*cluster.ScalingHistory); ok && h != nil {
-			rows = append(rows, h)
+		if history != nil {
+			rows = append(rows, history)
 		}
 	}
-	found, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixNodeGroup))
+	groups, err := list[*cluster.NodeGroup](ctx, a.State, state.Prefix(clusterName, state.PrefixNodeGroup), "node groups")
 	if err != nil {
-		return nil, fmt.Errorf("listing node groups: %w", err)
+		return nil, err
 	}
-	for _, row := range found {
-		rows = append(rows, row)
-		g, ok := row.(*cluster.NodeGroup)
-		if !ok || g.Update == "" {
+	for _, g := range groups {
+		rows = append(rows, g)
+		if g.Update == "" {
 			continue
 		}
-		last, err := a.State.Get(ctx, state.UpdateKey(clusterName, g.Name, g.Update))
+		last, err := find[*cluster.Update](ctx, a.State, state.UpdateKey(clusterName, g.Name, g.Update), "update "+g.Update)
 		if err != nil {
-			return nil, fmt.Errorf("reading update %s: %w", g.Update, err)
+			return nil, err
 		}
-		if u, ok := last.(*cluster.Update); ok && u != nil {
-			rows = append(rows, u)
+		if last != nil {
+			rows = append(rows, last)
 		}
 	}
 	return rows, nil

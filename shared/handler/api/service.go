@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -111,16 +110,13 @@ func (a *Services) strategy(ctx context.Context, spec operation.CreateService) (
 // active counts the instances that a DAEMON service is taken to want until placement has looked: a waiter must not find
 // that none of none is all.
 func (a *Services) active(ctx context.Context, clusterName string) (n int, err error) {
-	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
-	if err != nil {
-		return 0, fmt.Errorf("listing instances: %w", err)
-	}
-	for _, row := range rows {
-		if i, ok := row.(*cluster.Instance); ok && i.Status == cluster.InstanceActive {
+	instances, err := list[*cluster.Instance](ctx, a.State, state.Prefix(clusterName, state.PrefixInstance), "instances")
+	for _, i := range instances {
+		if i.Status == cluster.InstanceActive {
 			n++
 		}
 	}
-	return n, nil
+	return n, err
 }
 
 func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
@@ -280,7 +276,7 @@ func (a *Services) DescribeServices(ctx context.Context, clusterName string, nam
 			return nil, nil, err
 		}
 		if s == nil {
-			missing = append(missing, cluster.Failure{ARN: name, Reason: "MISSING"})
+			missing = append(missing, absent(name))
 			continue
 		}
 		d, err := a.detail(ctx, s)
@@ -301,13 +297,12 @@ func (a *Services) ListServices(ctx context.Context, q operation.ListServices) (
 	if q.After != "" {
 		r.From = state.PrefixService + q.After + "\x00"
 	}
-	rows, err := a.State.List(ctx, r)
+	services, err := list[*cluster.Service](ctx, a.State, r, "services")
 	if err != nil {
-		return nil, false, fmt.Errorf("listing services: %w", err)
+		return nil, false, err
 	}
-	for _, row := range rows {
-		s, ok := row.(*cluster.Service)
-		if !ok || s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil && *q.External != s.Rules.External {
+	for _, s := range services {
+		if s.Status != cluster.ServiceActive || q.Strategy != "" && s.Strategy != q.Strategy || q.External != nil && *q.External != s.Rules.External {
 			continue
 		}
 		if q.Limit > 0 && len(names) == q.Limit {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"berth/shared/cluster"
@@ -14,12 +13,7 @@ import (
 )
 
 func (a *Dependencies) service(ctx context.Context, clusterName, name string) (*cluster.Service, error) {
-	row, err := a.State.Get(ctx, state.ServiceKey(clusterName, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading service %s: %w", name, err)
-	}
-	s, _ := row.(*cluster.Service)
-	return s, nil
+	return find[*cluster.Service](ctx, a.State, state.ServiceKey(clusterName, name), "service "+name)
 }
 
 // edit changes a service that is there.
@@ -114,16 +108,10 @@ func (a *Dependencies) history(old, next *cluster.Service) (writes []state.Write
 }
 
 func (a *Dependencies) detail(ctx context.Context, s *cluster.Service) (*operation.ServiceDetail, error) {
-	rows, err := a.State.List(ctx, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"))
+	events, err := list[*cluster.ServiceEvent](ctx, a.State, state.Prefix(s.Cluster, state.PrefixEvent+s.Short+"#"), "the events of service "+s.Name)
 	if err != nil {
-		return nil, fmt.Errorf("listing the events of service %s: %w", s.Name, err)
+		return nil, err
 	}
-	d := &operation.ServiceDetail{Service: s}
-	for _, row := range rows {
-		if e, ok := row.(*cluster.ServiceEvent); ok {
-			d.EventLog = append(d.EventLog, e)
-		}
-	}
-	slices.SortFunc(d.EventLog, func(x, y *cluster.ServiceEvent) int { return cmp.Compare(y.Number, x.Number) })
-	return d, nil
+	slices.SortFunc(events, func(x, y *cluster.ServiceEvent) int { return cmp.Compare(y.Number, x.Number) })
+	return &operation.ServiceDetail{Service: s, EventLog: events}, nil
 }

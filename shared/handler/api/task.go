@@ -73,12 +73,8 @@ func (a *Tasks) registered(ctx context.Context, t *cluster.Task) (bool, error) {
 	if t.Service == "" {
 		return false, nil
 	}
-	row, err := a.State.Get(ctx, state.TargetKey(t.Cluster, t.Owner, t.ID))
-	if err != nil {
-		return false, fmt.Errorf("reading the registrations of task %s: %w", t.ID, err)
-	}
-	target, ok := row.(*cluster.Target)
-	return ok && target != nil, nil
+	target, err := find[*cluster.Target](ctx, a.State, state.TargetKey(t.Cluster, t.Owner, t.ID), "the registrations of task "+t.ID)
+	return target != nil, err
 }
 
 // DescribeTasks gives the tasks named, by their own ids or ECS's; those that are not there as failures.
@@ -94,7 +90,7 @@ func (a *Tasks) DescribeTasks(ctx context.Context, clusterName string, ids []str
 			return nil, nil, err
 		}
 		if t == nil {
-			missing = append(missing, cluster.Failure{ARN: id, Reason: "MISSING"})
+			missing = append(missing, absent(id))
 			continue
 		}
 		out = append(out, t)
@@ -118,14 +114,13 @@ func (a *Tasks) ListTasks(ctx context.Context, q operation.ListTasks) (ids []str
 		}
 		prefix += s.Short + "#"
 	}
-	rows, err := a.State.List(ctx, state.Prefix(q.Cluster, prefix))
+	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(q.Cluster, prefix), "tasks")
 	if err != nil {
-		return nil, false, fmt.Errorf("listing tasks: %w", err)
+		return nil, false, err
 	}
 	desired, asked := cmp.Or(q.Desired, cluster.TaskRunning), &askedFor{store: a.State, known: map[string]*cluster.Service{}}
-	for _, row := range rows {
-		t, ok := row.(*cluster.Task)
-		if !ok || t.ID <= q.After || !matches(t, q, desired) {
+	for _, t := range tasks {
+		if t.ID <= q.After || !matches(t, q, desired) {
 			continue
 		}
 		if q.External != nil {
@@ -184,22 +179,14 @@ func (a *Dependencies) started(ctx context.Context, e cluster.ECSTask) (*cluster
 	if t, err := a.taskRow(ctx, state.TaskKey(e.Cluster, short, derived)); t != nil || err != nil {
 		return t, err
 	}
-	alias, err := a.State.Get(ctx, state.AliasKey(e.Cluster, derived))
-	if err != nil {
-		return nil, fmt.Errorf("looking up the alias of task %s: %w", e.ID, err)
+	alias, err := find[*state.Alias](ctx, a.State, state.AliasKey(e.Cluster, derived), "the alias of task "+e.ID)
+	if err != nil || alias == nil {
+		return nil, err
 	}
-	if al, ok := alias.(*state.Alias); ok && al != nil {
-		return a.taskRow(ctx, state.TaskKey(e.Cluster, al.Owner, al.ID))
-	}
-	return nil, nil
+	return a.taskRow(ctx, state.TaskKey(e.Cluster, alias.Owner, alias.ID))
 }
 
 // taskRow reads a task's row; nil where there is none.
 func (a *Dependencies) taskRow(ctx context.Context, key state.Key) (*cluster.Task, error) {
-	row, err := a.State.Get(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("reading task %s: %w", cluster.LastPart(key.Sort), err)
-	}
-	t, _ := row.(*cluster.Task)
-	return t, nil
+	return find[*cluster.Task](ctx, a.State, key, "task "+cluster.LastPart(key.Sort))
 }

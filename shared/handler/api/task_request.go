@@ -44,14 +44,11 @@ func (a *Tasks) submitted(ctx context.Context, spec operation.SubmitTasks) (*sta
 		return nil, nil
 	}
 	id := tokenID(spec)
-	row, err := a.State.Get(ctx, state.RequestKey(spec.Cluster, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading request %s: %w", id, err)
+	old, err := find[*state.Request](ctx, a.State, state.RequestKey(spec.Cluster, id), "request "+id)
+	if err != nil || old == nil {
+		return nil, err
 	}
-	if old, ok := row.(*state.Request); ok && old != nil {
-		return sameRequest(old, spec.Params)
-	}
-	return nil, nil
+	return sameRequest(old, spec.Params)
 }
 
 // tokenID is the id of the request that a clientToken writes.
@@ -180,12 +177,11 @@ func (a *Tasks) await(ctx context.Context, r *state.Request) (*state.Request, er
 		} else if err := a.Clock.Sleep(ctx, a.Settings.RequestPoll); err != nil {
 			return nil, fmt.Errorf("waiting for request %s: %w", r.ID, err)
 		}
-		row, err := a.State.Get(ctx, key)
+		got, err := find[*state.Request](ctx, a.State, key, "request "+r.ID)
 		if err != nil {
-			return nil, fmt.Errorf("reading request %s: %w", r.ID, err)
+			return nil, err
 		}
-		got, ok := row.(*state.Request)
-		if !ok || got == nil {
+		if got == nil {
 			return nil, fmt.Errorf("reading request %s: its row has gone", r.ID)
 		}
 		r = got

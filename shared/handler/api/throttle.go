@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -24,21 +23,14 @@ func (a *Services) ServiceThrottle(ctx context.Context, clusterName, name string
 	if s == nil {
 		return nil, nil, cluster.Errorf(cluster.CodeServiceNotFound, "Service not found.")
 	}
-	row, err := a.State.Get(ctx, state.ThrottleKey(clusterName, s.Short))
+	old, err := find[*cluster.Throttle](ctx, a.State, state.ThrottleKey(clusterName, s.Short), "the throttle of service "+name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the throttle of service %s: %w", name, err)
+		return nil, nil, err
 	}
-	rows, err := a.State.List(ctx, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"))
+	tasks, err := list[*cluster.Task](ctx, a.State, state.Prefix(clusterName, state.PrefixTask+s.Short+"#"), "the tasks of service "+name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing the tasks of service %s: %w", name, err)
+		return nil, nil, err
 	}
-	var tasks []*cluster.Task
-	for _, r := range rows {
-		if t, ok := r.(*cluster.Task); ok {
-			tasks = append(tasks, t)
-		}
-	}
-	old, _ := row.(*cluster.Throttle)
 	backoffs := service.Backoffs(old, tasks, a.Settings.Limits())
 	maps.DeleteFunc(backoffs, func(id string, _ cluster.Backoff) bool { return !Deployed(s, id) })
 	if len(backoffs) == 0 {
