@@ -72,7 +72,7 @@ var rules = []rule{
 	{path: "shared/wire/awsjson", may: []string{"shared/wire/transport", "shared/cluster"}},
 	{path: "shared/wire/shape", may: []string{"shared/wire/input", "shared/cluster"}},
 	{path: "shared/wire/ecsapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},
-	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/transport", "shared/operation", "shared/cluster"}},
+	{path: "shared/wire/eksapi", may: []string{"shared/wire/awsjson", "shared/wire/input", "shared/wire/shape", "shared/wire/transport", "shared/operation", "shared/cluster"}},
 	{path: "shared/wire/berthapi", may: []string{"shared/wire/awsjson", "shared/wire/eksapi", "shared/wire/input", "shared/state", "shared/operation", "shared/cluster"}},
 	{path: "shared/wire", may: []string{"shared/wire/...", "shared/cluster"}},
 	{path: "shared/console", may: []string{"shared/state", "shared/cluster"}},

@@ -14,12 +14,7 @@ import (
 
 // attachments are the parts of a cluster's description that its capacity providers make.
 func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
-	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: []types.CapacityProviderStrategyItem{}}
-	for _, d := range a.Default {
-		out.DefaultCapacityProviderStrategy = append(out.DefaultCapacityProviderStrategy, types.CapacityProviderStrategyItem{
-			CapacityProvider: new(d.Provider), Base: int32(d.Base), Weight: int32(d.Weight),
-		})
-	}
+	out := types.Cluster{CapacityProviders: slices.Concat([]string{}, a.Providers), DefaultCapacityProviderStrategy: strategyShape(a.Default)}
 	shown := map[string]bool{}
 	add := func(kind, provider string, details ...types.KeyValuePair) {
 		shown[provider] = true

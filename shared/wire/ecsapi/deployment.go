@@ -102,10 +102,9 @@ func (o *deploymentOperations) listServiceDeployments(ctx context.Context, in *l
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: []types.ServiceDeploymentBrief{}}
-	for _, d := range found {
-		out.ServiceDeployments = append(out.ServiceDeployments, brief(o.Account, d))
-	}
+	out := &ecs.ListServiceDeploymentsOutput{ServiceDeployments: shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeploymentBrief {
+		return brief(o.Account, d)
+	})}
 	if more {
 		out.NextToken = new(input.PageToken(list, found[len(found)-1].ID))
 	}
@@ -121,11 +120,8 @@ func (o *deploymentOperations) describeServiceDeployments(ctx context.Context, i
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: []types.ServiceDeployment{}, Failures: absent(o.Account, kindRelease, missing)}
-	for _, d := range found {
-		out.ServiceDeployments = append(out.ServiceDeployments, releaseShape(o.Account, d))
-	}
-	return out, nil
+	shapes := shape.List(found, func(d *operation.ReleaseDetail) types.ServiceDeployment { return releaseShape(o.Account, d) })
+	return &ecs.DescribeServiceDeploymentsOutput{ServiceDeployments: shapes, Failures: absent(o.Account, kindRelease, missing)}, nil
 }
 
 func (o *deploymentOperations) stopServiceDeployment(ctx context.Context, in *ecs.StopServiceDeploymentInput) (*ecs.StopServiceDeploymentOutput, error) {
@@ -155,11 +151,8 @@ func (o *deploymentOperations) describeServiceRevisions(ctx context.Context, in 
 	if err != nil {
 		return nil, err
 	}
-	out := &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: []types.ServiceRevision{}, Failures: absent(o.Account, kindRevision, missing)}
-	for _, r := range found {
-		out.ServiceRevisions = append(out.ServiceRevisions, o.revisionShape(ctx, r))
-	}
-	return out, nil
+	shapes := shape.List(found, func(r *operation.RevisionDetail) types.ServiceRevision { return o.revisionShape(ctx, r) })
+	return &ecs.DescribeServiceRevisionsOutput{ServiceRevisions: shapes, Failures: absent(o.Account, kindRevision, missing)}, nil
 }
 
 // revisionShape is a service revision as DescribeServiceRevisions shows it. The images are the task definition's; where ECS does
@@ -177,8 +170,8 @@ func (o *deploymentOperations) revisionShape(ctx context.Context, r *operation.R
 	if err != nil {
 		return out
 	}
-	for _, c := range d.ContainerDefinitions {
-		out.ContainerImages = append(out.ContainerImages, types.ContainerImage{ContainerName: c.Name, Image: c.Image})
-	}
+	out.ContainerImages = shape.List(d.ContainerDefinitions, func(c types.ContainerDefinition) types.ContainerImage {
+		return types.ContainerImage{ContainerName: c.Name, Image: c.Image}
+	})
 	return out
 }

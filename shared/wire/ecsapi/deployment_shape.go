@@ -19,11 +19,9 @@ func brief(account cluster.Account, d *operation.ReleaseDetail) types.ServiceDep
 
 // absent are failures of what is named by the last part of its ARN.
 func absent(account cluster.Account, kind string, failed []cluster.Failure) []types.Failure {
-	out := []types.Failure{}
-	for _, f := range failed {
-		out = append(out, types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.Text(f.Reason)})
-	}
-	return out
+	return shape.List(failed, func(f cluster.Failure) types.Failure {
+		return types.Failure{Arn: new(account.ARN(kind, f.ARN)), Reason: shape.Text(f.Reason)}
+	})
 }
 
 // releaseShape is a service deployment as DescribeServiceDeployments shows it.
@@ -34,7 +32,7 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		ClusterArn: new(account.ARN("cluster", v.Cluster)), Status: types.ServiceDeploymentStatus(d.Status), StatusReason: shape.Text(d.Reason),
 		CreatedAt: shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt), FinishedAt: shape.Instant(d.FinishedAt),
 		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfiguration(v),
-		SourceServiceRevisions: []types.ServiceRevisionSummary{}, TargetServiceRevision: &types.ServiceRevisionSummary{
+		TargetServiceRevision: &types.ServiceRevisionSummary{
 			Arn: new(revisionARN(account, v, digits(d.Target))), RequestedTaskCount: int32(d.Requested), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
 		},
 		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
@@ -45,9 +43,7 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Triggered...),
 		},
 	}
-	for _, id := range d.Sources {
-		out.SourceServiceRevisions = append(out.SourceServiceRevisions, source(account, d, id))
-	}
+	out.SourceServiceRevisions = shape.List(d.Sources, func(id string) types.ServiceRevisionSummary { return source(account, d, id) })
 	if d.RollbackTo != "" {
 		out.Rollback = &types.Rollback{Reason: shape.Text(d.RollbackReason), StartedAt: shape.Instant(d.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, digits(d.RollbackTo)))}
 	}

@@ -70,11 +70,9 @@ func (o *protectionOperations) getTaskProtection(ctx context.Context, in *ecs.Ge
 }
 
 func protected(account cluster.Account, clusterName string, tasks []operation.ProtectedTask) []types.ProtectedTask {
-	out := []types.ProtectedTask{}
-	for _, t := range tasks {
-		out = append(out, types.ProtectedTask{
+	return shape.List(tasks, func(t operation.ProtectedTask) types.ProtectedTask {
+		return types.ProtectedTask{
 			TaskArn: new(account.ARN("task", clusterName, t.Task)), ProtectionEnabled: !t.Until.IsZero(), ExpirationDate: shape.Instant(t.Until),
-		})
-	}
-	return out
+		}
+	})
 }

@@ -102,17 +102,13 @@ func strategyField(t types.PlacementStrategyType, field string) (string, bool) {
 }
 
 func constraintsOf(in []cluster.PlacementConstraint) []types.PlacementConstraint {
-	out := []types.PlacementConstraint{} // ECS shows empty lists
-	for _, c := range in {
-		out = append(out, types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: shape.Text(c.Expression)})
-	}
-	return out
+	return shape.List(in, func(c cluster.PlacementConstraint) types.PlacementConstraint {
+		return types.PlacementConstraint{Type: types.PlacementConstraintType(c.Type), Expression: shape.Text(c.Expression)}
+	})
 }
 
 func strategiesOf(in []cluster.PlacementStrategy) []types.PlacementStrategy {
-	out := []types.PlacementStrategy{}
-	for _, s := range in {
-		out = append(out, types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.Text(s.Field)})
-	}
-	return out
+	return shape.List(in, func(s cluster.PlacementStrategy) types.PlacementStrategy {
+		return types.PlacementStrategy{Type: types.PlacementStrategyType(s.Type), Field: shape.Text(s.Field)}
+	})
 }

@@ -19,8 +19,8 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 		DesiredCount: int32(d.Desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
 		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
 		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
-		Deployments:          []types.Deployment{}, Events: []types.ServiceEvent{},
-		CreatedAt: shape.Instant(d.CreatedAt), CreatedBy: shape.Text(d.CreatedBy), RoleArn: shape.Text(d.Role),
+		Deployments:          []types.Deployment{},
+		CreatedAt:            shape.Instant(d.CreatedAt), CreatedBy: shape.Text(d.CreatedBy), RoleArn: shape.Text(d.Role),
 		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.PropagateTags, string(types.PropagateTagsNone))),
 		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
 		LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
@@ -37,9 +37,9 @@ func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Ser
 	if d.Status != cluster.ServiceInactive {
 		addDeployments(account, &out, d.Service)
 	}
-	for _, e := range d.EventLog {
-		out.Events = append(out.Events, types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.Instant(e.CreatedAt), Message: new(e.Message)})
-	}
+	out.Events = shape.List(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {
+		return types.ServiceEvent{Id: new(e.ID), CreatedAt: shape.Instant(e.CreatedAt), Message: new(e.Message)}
+	})
 	return out
 }
 
@@ -87,11 +87,13 @@ func launched(v *cluster.Service, shares []cluster.ProviderShare) (types.LaunchT
 	if len(shares) == 0 {
 		return launchedOn(v.Rules.External), nil
 	}
-	var out []types.CapacityProviderStrategyItem
-	for _, p := range shares {
-		out = append(out, types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base), Weight: int32(p.Weight)})
-	}
-	return "", out
+	return "", strategyShape(shares)
+}
+
+func strategyShape(shares []cluster.ProviderShare) []types.CapacityProviderStrategyItem {
+	return shape.List(shares, func(p cluster.ProviderShare) types.CapacityProviderStrategyItem {
+		return types.CapacityProviderStrategyItem{CapacityProvider: new(p.Provider), Base: int32(p.Base), Weight: int32(p.Weight)}
+	})
 }
 
 func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration {
@@ -119,19 +121,17 @@ func deploymentConfiguration(v *cluster.Service) *types.DeploymentConfiguration 
 }
 
 func loadBalancersOf(in []cluster.LoadBalancer) []types.LoadBalancer {
-	out := []types.LoadBalancer{}
-	for _, l := range in {
-		out = append(out, types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))})
-	}
-	return out
+	return shape.List(in, func(l cluster.LoadBalancer) types.LoadBalancer {
+		return types.LoadBalancer{TargetGroupArn: new(l.TargetGroup), ContainerName: new(l.Container), ContainerPort: new(int32(l.Port))}
+	})
 }
 
 func registriesOf(in []cluster.Registry) []types.ServiceRegistry {
-	out := []types.ServiceRegistry{}
-	for _, r := range in {
-		out = append(out, types.ServiceRegistry{RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOf(r.ContainerPort), Port: portOf(r.Port)})
-	}
-	return out
+	return shape.List(in, func(r cluster.Registry) types.ServiceRegistry {
+		return types.ServiceRegistry{
+			RegistryArn: new(r.ARN), ContainerName: shape.Text(r.Container), ContainerPort: portOf(r.ContainerPort), Port: portOf(r.Port),
+		}
+	})
 }
 
 func portOf(n int) *int32 {

@@ -38,15 +38,13 @@ const AttributeECSTask = "berth.ecs-task-arn"
 
 // failures are a list's failures with full ARNs; those of another kind come with theirs, or with none.
 func failures(account cluster.Account, clusterName, kind string, failed []cluster.Failure) []types.Failure {
-	out := []types.Failure{}
-	for _, f := range failed {
+	return shape.List(failed, func(f cluster.Failure) types.Failure {
 		arn := f.ARN
 		if arn != "" && !strings.HasPrefix(arn, "arn:") {
 			arn = account.ARN(kind, clusterName, arn)
 		}
-		out = append(out, types.Failure{Arn: shape.Text(arn), Reason: shape.Text(f.Reason), Detail: shape.Text(f.Detail)})
-	}
-	return out
+		return types.Failure{Arn: shape.Text(arn), Reason: shape.Text(f.Reason), Detail: shape.Text(f.Detail)}
+	})
 }
 
 func taskShape(account cluster.Account, t *cluster.Task) types.Task {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/shared/cluster"
+	"berth/shared/wire/shape"
 )
 
 type scalingConfig struct {
@@ -110,11 +111,7 @@ func nodegroupShape(account cluster.Account, g *cluster.NodeGroup) *nodegroup {
 }
 
 func issues(of []cluster.NodeGroupIssue) health {
-	out := health{Issues: []issue{}}
-	for _, i := range of {
-		out.Issues = append(out.Issues, issue{string(i.Code), i.Message, orEmpty(i.Resources)})
-	}
-	return out
+	return health{shape.List(of, func(i cluster.NodeGroupIssue) issue { return issue{string(i.Code), i.Message, orEmpty(i.Resources)} })}
 }
 
 func updateConfigOut(c cluster.UpdateConfig) (out updateConfig) {
@@ -132,17 +129,13 @@ func updateConfigOut(c cluster.UpdateConfig) (out updateConfig) {
 }
 
 func updateOut(u *cluster.Update) *update {
-	out := &update{
+	return &update{
 		ID: u.ID, Status: string(u.Status), Type: string(u.Type), CreatedAt: epochSeconds(u.CreatedAt),
-		Params: []param{}, Errors: []errorDetail{},
+		Params: shape.List(u.Params, func(p cluster.UpdateParam) param { return param{p.Type, p.Value} }),
+		Errors: shape.List(u.Errors, func(x cluster.UpdateError) errorDetail {
+			return errorDetail{string(x.Code), x.Message, orEmpty(x.Resources)}
+		}),
 	}
-	for _, p := range u.Params {
-		out.Params = append(out.Params, param{p.Type, p.Value})
-	}
-	for _, x := range u.Errors {
-		out.Errors = append(out.Errors, errorDetail{string(x.Code), x.Message, orEmpty(x.Resources)})
-	}
-	return out
 }
 
 func orEmpty(list []string) []string {

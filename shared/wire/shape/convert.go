@@ -173,6 +173,15 @@ func number(s string) int64 {
 	return int64(n)
 }
 
+// List converts every element. The result is never nil: ECS shows empty lists.
+func List[I, O any](in []I, convert func(I) O) []O {
+	out := make([]O, 0, len(in))
+	for _, v := range in {
+		out = append(out, convert(v))
+	}
+	return out
+}
+
 // Tags are tags in order of their keys, as the SDK has them.
 func Tags(m map[string]string) []types.Tag {
 	out := make([]types.Tag, 0, len(m))
