@@ -65,7 +65,7 @@ func find[T state.Row](ctx context.Context, store state.Store, key state.Key, wh
 }
 
 // list reads the rows of one kind in a range.
-func list[T state.Row](ctx context.Context, store state.State, r state.Range, what string) (out []T, err error) {
+func list[T state.Row](ctx context.Context, store state.Store, r state.Range, what string) (out []T, err error) {
 	rows, err := store.List(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", what, err)
