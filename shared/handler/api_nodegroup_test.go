@@ -381,7 +381,7 @@ type racedState struct {
 
 func (s *racedState) Commit(ctx context.Context, c state.Commit) error {
 	s.before(c)
-	return s.State.Commit(ctx, c)
+	return s.Store.Commit(ctx, c)
 }
 
 func TestNodeGroups_UpdateConfig(t *testing.T) {
