@@ -6,8 +6,9 @@ import (
 	"berth/shared/cluster"
 )
 
-// Facts is what constraint expressions ask of an instance (S3, P7): its row, its node type's properties and its tasks.
-// The zero answers are those of an instance of which only tasks are known.
+// Facts is what constraint expressions ask of an instance (S3, P7): its row, its node type's
+// properties and its tasks. The zero answers are those of an instance of which only tasks are
+// known.
 type Facts struct{ view *InstanceView }
 
 // Facts answers for the instance as it is at the time of each question.
@@ -68,7 +69,8 @@ func (f Facts) RunningTasks() int {
 	return n
 }
 
-// Groups yields the group of each task on the instance that is not ending, as often as there are tasks of it.
+// Groups yields the group of each task on the instance that is not ending, as often as there are
+// tasks of it.
 func (f Facts) Groups(yield func(group string) bool) {
 	for _, t := range f.view.Tasks {
 		if t.Group != "" && t.Active() && !yield(t.Group) {

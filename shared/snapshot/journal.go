@@ -1,10 +1,10 @@
 package snapshot
 
-// journalSize is how many changes a snapshot remembers: more than any decision makes. Who has seen fewer looks at all
-// instances anew.
+// journalSize is how many changes a snapshot remembers, more than any one decision makes. A reader
+// that is further behind looks at all instances again.
 const journalSize = 1 << 15
 
-// journal is what changed last, in a ring.
+// A journal holds the last changes of instances in a ring.
 type journal struct {
 	seq     uint64
 	changes []change
@@ -23,23 +23,4 @@ func (j *journal) add(index int, owner string) {
 		j.changes[j.seq%journalSize] = c
 	}
 	j.seq++
-}
-
-// Seq counts the changes of instances, see [Snapshot.ChangedSince].
-func (s *Snapshot) Seq() uint64 { return s.journal.seq }
-
-// ChangedSince calls f for each change after seq, the oldest first: the [InstanceView.Index] of an instance whose tasks
-// hold something else, or count differently, and the owner of the task that did it; or no owner where anything may have
-// changed: the instance's row, its limits, loads, or that it is known at all. It reports false, and calls nothing, where
-// the snapshot no longer remembers: then every instance may have changed.
-func (s *Snapshot) ChangedSince(seq uint64, f func(index int, owner string)) bool {
-	j := &s.journal
-	if seq > j.seq || j.seq-seq > uint64(len(j.changes)) {
-		return false
-	}
-	for ; seq < j.seq; seq++ {
-		c := j.changes[seq%journalSize]
-		f(int(c.index), c.owner)
-	}
-	return true
 }

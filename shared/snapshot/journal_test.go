@@ -35,7 +35,8 @@ func face(s *snapshot.Snapshot, index int) string {
 	web := s.Crowd("web", "")
 	loads := metricPicture(s)
 	maps.DeleteFunc(loads, func(key, _ string) bool { return key[:len(v.ID)] != v.ID })
-	return fmt.Sprint(v.ID, v.Instance != nil, v.StaticRev, v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs, sorted(v.Ports), len(v.Tasks), v.Zone(),
+	return fmt.Sprint(v.ID, v.Instance != nil, v.StaticRev, v.CPU, v.Memory, v.GPUs, v.Unpinned, v.ENIs,
+		sorted(v.Ports), len(v.Tasks), v.Zone(),
 		groups, v.Facts().RunningTasks(), web.On(v), s.Crowd("web", "g").On(v), loads)
 }
 
@@ -53,7 +54,8 @@ func genChange(t *rapid.T, rev int64) state.Record {
 	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0, 1:
 		i := capable(fmt.Sprintf("i-%d", rapid.IntRange(0, 3).Draw(t, "instance")), rev, genAmounts(t))
-		i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t, "status")
+		i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t,
+			"status")
 		row = i
 	case 2:
 		row = web(rev, genMetrics(t)...)
@@ -254,7 +256,8 @@ func TestPortsInUse(t *testing.T) {
 	for n, number := range []int{80, 81} {
 		id := fmt.Sprintf("i-%d", n)
 		i := instance(id, "a", 1)
-		i.Registered.Ports = append(make([]cluster.Port, 0, 8), ssh) // with room behind it, which the rows come to share
+		// with room behind it, which the rows come to share
+		i.Registered.Ports = append(make([]cluster.Port, 0, 8), ssh)
 		s.Put(i)
 		x := running("t"+id, id, 1)
 		x.Ports = []cluster.Port{{Number: number, Protocol: cluster.TCP}}
@@ -262,7 +265,8 @@ func TestPortsInUse(t *testing.T) {
 	}
 	uses := func(id string) string {
 		v := s.Instances[id]
-		return fmt.Sprint(v.Uses(ssh), v.Uses(http), v.Uses(cluster.Port{Number: 81, Protocol: cluster.TCP}), v.Uses(cluster.Port{Number: 80, Protocol: cluster.UDP}))
+		return fmt.Sprint(v.Uses(ssh), v.Uses(http), v.Uses(cluster.Port{Number: 81, Protocol: cluster.TCP}),
+			v.Uses(cluster.Port{Number: 80, Protocol: cluster.UDP}))
 	}
 	expect(t, "i-0", uses("i-0"), "true true false false")
 	expect(t, "i-1", uses("i-1"), "true false true false")
@@ -301,7 +305,8 @@ func TestFacts(t *testing.T) {
 		s.Put(row)
 	}
 	f := s.Instances["i-1"].Facts()
-	if _, ok := f.Attribute(cluster.AttributeZone); ok || f.AgentConnected() || f.AgentVersion() != "" || !f.RegisteredAt().IsZero() {
+	if _, ok := f.Attribute(cluster.AttributeZone); ok || f.AgentConnected() || f.AgentVersion() != "" ||
+		!f.RegisteredAt().IsZero() {
 		t.Error("an instance of which only tasks are known has facts")
 	}
 	i := capable("i-1", 1, nil)
@@ -312,7 +317,8 @@ func TestFacts(t *testing.T) {
 	}))
 	zone, _ := f.Attribute(cluster.AttributeZone)
 	disk, _ := f.Property("disk")
-	expect(t, "row", fmt.Sprint(zone, " ", disk, " ", f.AgentConnected(), " ", f.AgentVersion(), " ", f.EC2InstanceID(), " ", f.RegisteredAt().Unix()), "a ssd true 1.97.1 i-0abc 5")
+	expect(t, "row", fmt.Sprint(zone, " ", disk, " ", f.AgentConnected(), " ", f.AgentVersion(), " ", f.EC2InstanceID(),
+		" ", f.RegisteredAt().Unix()), "a ssd true 1.97.1 i-0abc 5")
 	if _, ok := f.Attribute("none"); ok {
 		t.Error("it has an attribute that nobody gave it")
 	}

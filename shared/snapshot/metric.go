@@ -7,15 +7,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// metrics gives every metric that was ever seen a position.
-type metrics struct {
+// A metricSet numbers the metrics of a snapshot, in the order in which it met them.
+type metricSet struct {
 	names []string
 	index map[string]int
 }
 
-// MetricIndex is the metric's position in loads and limits; one that the snapshot has not met gets the next.
-func (s *Snapshot) MetricIndex(name string) int {
-	m := &s.metrics
+// MetricIndex is the metric's position in loads and limits; one that the snapshot has not met gets
+// the next.
+func (m *metricSet) MetricIndex(name string) int {
 	at, ok := m.index[name]
 	if !ok {
 		if m.index == nil {
@@ -29,7 +29,7 @@ func (s *Snapshot) MetricIndex(name string) int {
 }
 
 // MetricNames are the metrics by position. The caller changes nothing.
-func (s *Snapshot) MetricNames() []string { return s.metrics.names }
+func (m *metricSet) MetricNames() []string { return m.names }
 
 // Load is what the instance's tasks put on it of a metric.
 func (v *InstanceView) Load(metric int) int64 {
@@ -47,8 +47,8 @@ func (v *InstanceView) Limit(metric int) cluster.Limit {
 	return cluster.Unlimited
 }
 
-// LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported, else the default
-// that its service has, or a standalone task itself (P9, P10).
+// LoadsOf calls f for each metric of which the task puts a load on its instance: what it reported,
+// else the default that its service has, or a standalone task itself (P9, P10).
 func (s *Snapshot) LoadsOf(t *cluster.Task, f func(metric int, load int64)) {
 	s.loadsOf(t, s.owners[t.Owner], f)
 }
@@ -70,8 +70,8 @@ func (s *Snapshot) loadsOf(t *cluster.Task, o *owner, f func(metric int, load in
 	}
 }
 
-// load adds (1) or takes back (-1) the task's loads.
-func (s *Snapshot) load(v *InstanceView, o *owner, t *cluster.Task, sign int) {
+// countLoads adds (1) or takes back (-1) the task's loads.
+func (s *Snapshot) countLoads(v *InstanceView, o *owner, t *cluster.Task, sign int) {
 	s.loadsOf(t, o, func(metric int, load int64) {
 		if missing := metric + 1 - len(v.Loads); missing > 0 {
 			v.Loads = append(v.Loads, make([]int64, missing)...)
@@ -84,18 +84,19 @@ func (s *Snapshot) load(v *InstanceView, o *owner, t *cluster.Task, sign int) {
 func (s *Snapshot) setMetrics(short string, metrics []cluster.Metric) {
 	o := s.ownerOf(short)
 	if !slices.Equal(o.metrics, metrics) {
-		s.reload(o, -1)
+		s.recountLoads(o, -1)
 		o.metrics = metrics
-		s.reload(o, 1)
+		s.recountLoads(o, 1)
 	}
-	s.disown(o)
+	s.dropOwner(o)
 }
 
-func (s *Snapshot) reload(o *owner, sign int) {
+// recountLoads adds (1) or takes back (-1) the loads of an owner's tasks.
+func (s *Snapshot) recountLoads(o *owner, sign int) {
 	for _, t := range o.tasks {
 		if t.Holds() {
-			v := s.view(t.Instance)
-			s.load(v, o, t, sign)
+			v := s.view(s, t.Instance)
+			s.countLoads(v, o, t, sign)
 			s.journal.add(v.Index, "")
 		}
 	}
@@ -109,21 +110,22 @@ func (s *Snapshot) configure(c cluster.Configuration) {
 		if v == nil || v.Instance == nil {
 			continue
 		}
-		limits, kind := s.limits(v), v.NodeType()
+		limits, kind := limitsOf(&c, &s.metricSet, v), v.NodeType()
 		if was[kind].Equal(c.NodeTypes[kind]) && slices.Equal(limits, v.Limits) {
 			continue
 		}
 		v.Limits = limits
-		s.recast(v)
+		s.markChanged(v)
 	}
 }
 
-// limits are those of the instance's capacities: its own, or its node type's where it registered none.
-func (s *Snapshot) limits(v *InstanceView) []cluster.Limit {
+// limitsOf returns the limits of an instance by metric index: those of its own capacities, or its
+// node type's where it registered none.
+func limitsOf(c *cluster.Configuration, m *metricSet, v *InstanceView) []cluster.Limit {
 	if v.Instance == nil {
 		return nil
 	}
-	types := s.Configuration.NodeTypes[v.NodeType()].Capacities
+	types := c.NodeTypes[v.NodeType()].Capacities
 	if len(types)+len(v.Registered.Metrics) == 0 {
 		return nil
 	}
@@ -134,11 +136,11 @@ func (s *Snapshot) limits(v *InstanceView) []cluster.Limit {
 	maps.Copy(capacities, v.Registered.Metrics)
 	var out []cluster.Limit
 	for _, name := range slices.Sorted(maps.Keys(capacities)) {
-		at := s.MetricIndex(name)
+		at := m.MetricIndex(name)
 		for len(out) <= at {
 			out = append(out, cluster.Unlimited)
 		}
-		out[at] = s.Configuration.Limit(name, capacities[name])
+		out[at] = c.Limit(name, capacities[name])
 	}
 	return out
 }

@@ -36,7 +36,8 @@ func ofWeb(id, instance string, rev int64) *cluster.Task {
 }
 
 func web(rev int64, metrics ...cluster.Metric) *cluster.Service {
-	return &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: rev}, Name: "web", Short: "web", Rules: cluster.Rules{Metrics: metrics}}
+	return &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: rev}, Name: "web", Short: "web",
+		Rules: cluster.Rules{Metrics: metrics}}
 }
 
 func TestLimits(t *testing.T) {
@@ -47,8 +48,10 @@ func TestLimits(t *testing.T) {
 		metric   string
 		expected cluster.Limit
 	}{
-		{"NoCapacityIsNoLimit", nil, func(*cluster.Configuration) {}, "rps", cluster.Limit{Unbuffered: math.MaxInt64, Total: math.MaxInt64}},
-		{"OfTheInstance", map[string]int64{"rps": 100}, func(*cluster.Configuration) {}, "rps", cluster.Limit{Unbuffered: 100, Total: 100}},
+		{"NoCapacityIsNoLimit", nil, func(*cluster.Configuration) {}, "rps",
+			cluster.Limit{Unbuffered: math.MaxInt64, Total: math.MaxInt64}},
+		{"OfTheInstance", map[string]int64{"rps": 100}, func(*cluster.Configuration) {}, "rps",
+			cluster.Limit{Unbuffered: 100, Total: 100}},
 		{"OfTheNodeType", nil, func(c *cluster.Configuration) {
 			c.NodeTypes["big"] = cluster.NodeType{Capacities: map[string]int64{"rps": 70}}
 		}, "rps", cluster.Limit{Unbuffered: 70, Total: 70}},
@@ -188,7 +191,8 @@ func genAmounts(t *rapid.T) map[string]int64 {
 	return out
 }
 
-// genMetricRows draws states of instances, tasks, the service and the configuration; last has the newest of each.
+// genMetricRows draws states of instances, tasks, the service and the configuration; last has the
+// newest of each.
 func genMetricRows(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
 	last = map[state.Key]state.Row{}
 	add := func(r state.Row) {
@@ -233,7 +237,8 @@ func TestLoadsAndLimitsAreWhatTheLastStatesSay(t *testing.T) {
 		for _, row := range rapid.Permutation(all).Draw(t, "order") {
 			s.Put(row)
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
+		for _, key := range slices.SortedFunc(maps.Keys(last),
+			func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 5).Draw(t, "removed") == 0 {
 				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)

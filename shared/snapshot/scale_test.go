@@ -28,7 +28,8 @@ var raced bool
 
 var began = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 
-// own is a copy of s that shares its bytes with nothing, as decoding gives every string of every row.
+// own is a copy of s that shares its bytes with nothing, as decoding gives every string of every
+// row.
 func own[S ~string](s S) S { return S(strings.Clone(string(s))) }
 
 func hexID(n int, digits int) string {
@@ -67,9 +68,11 @@ func largeRows() []state.Row {
 
 func largeInstance(n int, id string) *cluster.Instance {
 	attributes := map[string]string{
-		own(cluster.AttributeZone): fmt.Sprintf("eu-west-1%c", 'a'+n%3), own(cluster.AttributeInstanceType): own("m7i.4xlarge"),
-		own("ecs.ami-id"): own("ami-0123456789abcdef0"), own("ecs.os-type"): own("linux"), own("ecs.cpu-architecture"): own("x86_64"),
-		own("ecs.vpc-id"): own("vpc-0123456789abcdef0"), own("ecs.subnet-id"): fmt.Sprintf("subnet-%d", n%3),
+		own(cluster.AttributeZone):         fmt.Sprintf("eu-west-1%c", 'a'+n%3),
+		own(cluster.AttributeInstanceType): own("m7i.4xlarge"),
+		own("ecs.ami-id"):                  own("ami-0123456789abcdef0"), own("ecs.os-type"): own("linux"),
+		own("ecs.cpu-architecture"): own("x86_64"),
+		own("ecs.vpc-id"):           own("vpc-0123456789abcdef0"), own("ecs.subnet-id"): fmt.Sprintf("subnet-%d", n%3),
 		own(cluster.AttributeFaultDomain): fmt.Sprintf("fd:/dc%d/rack%02d", n%3, n%40),
 		own(cluster.AttributeUpgrade):     fmt.Sprintf("ud%d", n%10),
 	}
@@ -83,7 +86,8 @@ func largeInstance(n int, id string) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: own("production"), Rev: 3}, ID: own(id), EC2InstanceID: "i-" + hexID(n, 17),
 		Status: own(cluster.InstanceActive), AgentConnected: true, AgentVersion: own("1.97.1"), Version: 12,
-		RegisteredAt: cluster.At(began), Registered: cluster.Capacity{CPU: 16 * cluster.VCPU, Memory: 65536, Ports: ports},
+		RegisteredAt: cluster.At(began), Registered: cluster.Capacity{CPU: 16 * cluster.VCPU, Memory: 65536,
+			Ports: ports},
 		Attributes: attributes,
 	}
 }
@@ -91,7 +95,8 @@ func largeInstance(n int, id string) *cluster.Instance {
 func largeService(n int) *cluster.Service {
 	t := decoded(largeTask(n))
 	return &cluster.Service{
-		Head: t.Head, Name: t.Service, Short: t.Owner, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 300,
+		Head: t.Head, Name: t.Service, Short: t.Owner, Status: cluster.ServiceActive, Strategy: cluster.Replica,
+		Desired:    300,
 		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: t.TaskDefinition}}, CreatedAt: began,
 	}
 }
@@ -100,10 +105,12 @@ func largeService(n int) *cluster.Service {
 func largeTask(n int) *cluster.Task {
 	name := fmt.Sprintf("service-%04d", n)
 	t := &cluster.Task{
-		Head: cluster.Head{Cluster: "production", Rev: 4}, Owner: hexID(-n-1, 12), Service: name, Group: "service:" + name,
+		Head: cluster.Head{Cluster: "production", Rev: 4}, Owner: hexID(-n-1, 12), Service: name,
+		Group:    "service:" + name,
 		Revision: fmt.Sprintf("ecs-svc/%019d", n), TaskDefinition: name + ":12",
-		Needs: cluster.Resources{CPU: cluster.VCPU / 2, Memory: 1024}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(began),
-		Attempt: 1, ClaimedAt: cluster.At(began), Last: cluster.TaskRunning, Version: 3, Health: cluster.Healthy,
+		Needs: cluster.Resources{CPU: cluster.VCPU / 2, Memory: 1024}, Desired: cluster.TaskRunning,
+		CreatedAt: cluster.At(began),
+		Attempt:   1, ClaimedAt: cluster.At(began), Last: cluster.TaskRunning, Version: 3, Health: cluster.Healthy,
 		Started: cluster.At(began.Add(time.Minute)),
 	}
 	if n%10 == 0 {
@@ -150,7 +157,8 @@ func TestSnapshotOfALargeClusterFitsItsBudget(t *testing.T) {
 	used := heap() - before
 	t.Logf("%.1f MB, as decoded %.1f MB; %.0f bytes a task", used/1e6, raw/1e6, used/float64(s.TaskCount()))
 	if used > budget {
-		t.Errorf("the snapshot of %d instances and %d tasks takes %.1f MB, the budget is %.1f", len(s.Instances), s.TaskCount(), used/1e6, budget/1e6)
+		t.Errorf("the snapshot of %d instances and %d tasks takes %.1f MB, the budget is %.1f", len(s.Instances),
+			s.TaskCount(), used/1e6, budget/1e6)
 	}
 	runtime.KeepAlive(s)
 }

@@ -8,50 +8,37 @@ import (
 	"berth/shared/state"
 )
 
-// Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived from tasks, never
-// counted a second time. It is for one goroutine, and what it hands out is valid until the next row comes in.
+// Snapshot is one cluster as its rows say: what decisions are made on. Capacity in use is derived
+// from tasks, never counted a second time. It is for one goroutine, and what it hands out is valid
+// until the next row comes in.
 type Snapshot struct {
 	Meta          state.Meta
 	Configuration cluster.Configuration              // the zero value where there is no row
-	Instances     map[string]*InstanceView           // by id
-	Services      map[string]*cluster.Service        // by name
 	Definitions   map[string]*cluster.TaskDefinition // by family:revision
 	Requests      map[string]*state.Request          // unanswered, by id
 
-	tasks    taskIndex
-	waiting  []*cluster.Task
-	owners   map[string]*owner
-	blocked  map[string]*cluster.Service
-	daemons  map[string]*cluster.Service
-	governed map[string]*cluster.Service
-	// rebalancing are the services whose zones are out of balance.
-	rebalancing map[string]*cluster.Service
-	zones       []*Zone
-	dense       []*InstanceView
-	free        []int // positions in dense
-	statics     uint64
-	journal     journal
-	metrics     metrics
-	pool        pool
-	beside      beside
-	vitals      Vitals
-	reserved    map[string]map[*InstanceView]cluster.Resources // by owner
-	// expiring are rows that may go at a time, those first that may first.
+	instanceSet
+	serviceSet
+	serviceRows
+	taskSet
+	zoneSet
+	metricSet
+	interner interner
+	vitals   Vitals
+	// expiring is a heap of rows that expire, the next one first.
 	expiring expiry
 }
 
-// NewSnapshot is an empty snapshot.
+// NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
 	return &Snapshot{
-		Instances: map[string]*InstanceView{}, Services: map[string]*cluster.Service{},
 		Definitions: map[string]*cluster.TaskDefinition{}, Requests: map[string]*state.Request{},
-		owners: map[string]*owner{}, blocked: map[string]*cluster.Service{}, daemons: map[string]*cluster.Service{}, governed: map[string]*cluster.Service{},
-		rebalancing: map[string]*cluster.Service{}, reserved: map[string]map[*InstanceView]cluster.Resources{},
+		instanceSet: newInstanceSet(), serviceSet: newServiceSet(), taskSet: taskSet{owners: map[string]*owner{}},
 	}
 }
 
-// See takes in a stream record: a newer state of its row, and the placement version where the record is the next
-// narrowing. It reports whether the record told the snapshot anything new.
+// See takes in a stream record: a newer state of its row, and the placement version where the
+// record is the next narrowing. It reports whether the record told the snapshot anything new.
 func (s *Snapshot) See(r state.Record) bool {
 	changed := false
 	if r.New == nil {
@@ -72,8 +59,8 @@ func (s *Snapshot) Prune(now time.Time) {
 	}
 }
 
-// expiry is a heap of rows by when they expire: a request that is kept for a day must not keep the tasks that stopped
-// after it.
+// expiry is a heap of rows by when they expire: a request that is kept for a day must not keep the
+// tasks that stopped after it.
 type expiry []state.Row
 
 func (e expiry) Len() int           { return len(e) }
@@ -88,7 +75,8 @@ func (e *expiry) Pop() any {
 	return row
 }
 
-// apart is the row without what others may read meanwhile: Put changes the row, and a record is everybody's.
+// apart is the row without what others may read meanwhile: Put changes the row, and a record is
+// everybody's.
 func apart(row state.Row) state.Row {
 	switch r := row.(type) {
 	case *cluster.Instance:
@@ -99,7 +87,8 @@ func apart(row state.Row) state.Row {
 	return row
 }
 
-// Put takes in a row, which then belongs to the snapshot, unless the snapshot has the same or a newer state of it.
+// Put takes in a row, which then belongs to the snapshot, unless the snapshot has the same or a
+// newer state of it.
 func (s *Snapshot) Put(row state.Row) bool {
 	taken := s.put(row)
 	if taken && row.Header().Expires > 0 && !answered(row) {
@@ -135,6 +124,8 @@ func (s *Snapshot) put(row state.Row) bool {
 			return false
 		}
 		s.putService(r)
+	case *cluster.Target:
+		return s.changeTarget(r, s.serviceRows.put)
 	case *cluster.TaskDefinition:
 		if old := s.Definitions[r.Name()]; old != nil && old.Rev > r.Rev {
 			return false
@@ -150,7 +141,7 @@ func (s *Snapshot) put(row state.Row) bool {
 		}
 		s.Requests[r.ID] = r
 	default:
-		return s.putBeside(row)
+		return s.serviceRows.put(row)
 	}
 	return true
 }
@@ -165,12 +156,12 @@ func (s *Snapshot) remove(row state.Row) bool {
 	case *cluster.Instance:
 		if v := s.Instances[r.ID]; v != nil && v.Instance != nil && v.Rev <= r.Rev {
 			s.setInstance(v, nil)
-			s.forget(v)
+			s.dropUnknown(v)
 			return true
 		}
 	case *cluster.Task:
 		if old := s.Task(r.Owner, r.ID); old != nil && old.Rev <= r.Rev {
-			s.drop(old)
+			s.removeTask(old)
 			return true
 		}
 	case *cluster.Service:
@@ -178,64 +169,38 @@ func (s *Snapshot) remove(row state.Row) bool {
 			s.removeService(old)
 			return true
 		}
+	case *cluster.Target:
+		return s.changeTarget(r, s.serviceRows.remove)
 	case *state.Request:
 		delete(s.Requests, r.ID)
 		return true
 	default:
-		return s.removeBeside(row)
+		return s.serviceRows.remove(row)
 	}
 	return false
 }
 
+// putService makes r the row of its service. A service that was created again under the same name
+// is another one.
 func (s *Snapshot) putService(r *cluster.Service) {
 	if old := s.Services[r.Name]; old != nil && old.Short != r.Short {
 		s.removeService(old)
 	}
-	s.Services[r.Name] = r
-	s.unlist(r.Name)
-	if r.Blocked != nil {
-		s.blocked[r.Name] = r
-	}
-	if r.Rebalancing {
-		s.rebalancing[r.Name] = r
-	}
-	if r.Strategy == cluster.Daemon {
-		s.daemons[r.Name] = r
-	}
-	if r.Rules.Govern() && r.Strategy != cluster.Daemon {
-		s.governed[r.Name] = r
-	}
+	s.serviceSet.put(r)
 	s.setMetrics(r.Short, r.Rules.Metrics)
 }
 
 func (s *Snapshot) removeService(r *cluster.Service) {
-	delete(s.Services, r.Name)
-	s.unlist(r.Name)
+	s.serviceSet.remove(r.Name)
 	s.setMetrics(r.Short, nil)
 	s.Reserve(r.Short, nil)
 }
 
-func (s *Snapshot) unlist(name string) {
-	delete(s.blocked, name)
-	delete(s.daemons, name)
-	delete(s.governed, name)
-	delete(s.rebalancing, name)
-}
-
-// Blocked are the services that want tasks which found no instance, by name.
-func (s *Snapshot) Blocked() map[string]*cluster.Service { return s.blocked }
-
-// Governed are the REPLICA services whose tasks may have to move as their rules or the instances change, by name: all of
-// them where the configuration has a domain policy.
+// Governed returns the REPLICA services whose tasks may have to move when their rules or the
+// instances change, by name. Where the configuration has a domain policy these are all services.
 func (s *Snapshot) Governed() map[string]*cluster.Service {
 	if p := s.Configuration.DomainPolicy; p != "" && p != cluster.PolicyNone {
 		return s.Services
 	}
 	return s.governed
 }
-
-// Rebalancing are the services whose tasks are, or should be, on their way to other zones (S13), by name.
-func (s *Snapshot) Rebalancing() map[string]*cluster.Service { return s.rebalancing }
-
-// Daemons are the DAEMON services, by name.
-func (s *Snapshot) Daemons() map[string]*cluster.Service { return s.daemons }

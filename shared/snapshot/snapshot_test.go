@@ -18,7 +18,8 @@ import (
 func instance(id, zone string, rev int64) *cluster.Instance {
 	return &cluster.Instance{
 		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
-		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096, GPUs: []string{"g0", "g1"}, Ports: []cluster.Port{ssh}},
+		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096, GPUs: []string{"g0", "g1"},
+			Ports: []cluster.Port{ssh}},
 		Attributes: map[string]string{cluster.AttributeZone: zone},
 	}
 }
@@ -26,7 +27,8 @@ func instance(id, zone string, rev int64) *cluster.Instance {
 func running(id, instance string, rev int64) *cluster.Task {
 	return &cluster.Task{
 		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Owner: "web", Group: "service:web", Instance: instance,
-		Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+		Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024}, Desired: cluster.TaskRunning,
+		Last: cluster.TaskRunning,
 	}
 }
 
@@ -131,7 +133,8 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 		expect(t, "removal", s.See(state.Record{Op: state.Remove, Old: running("t", "i-1", 2)}), false)
 		expect(t, "tasks", s.TaskCount(), 1)
 	})
-	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an earlier report.
+	// A stop does not read the row, so the snapshot's own revision of it may lag behind that of an
+	// earlier report.
 	t.Run("NorAnEarlierReportOfATaskThatIsBeingStopped", func(t *testing.T) {
 		s := snapshot.NewSnapshot()
 		stopping := running("t", "i-1", 3)
@@ -170,7 +173,8 @@ func TestSnapshotKeepsUnansweredRequestsOnly(t *testing.T) {
 
 func TestSnapshotIndexesServices(t *testing.T) {
 	s := snapshot.NewSnapshot()
-	blocked := &cluster.Service{Head: cluster.Head{Rev: 1}, Name: "b", Strategy: cluster.Daemon, Blocked: &cluster.Diagnosis{}}
+	blocked := &cluster.Service{Head: cluster.Head{Rev: 1}, Name: "b", Strategy: cluster.Daemon,
+		Blocked: &cluster.Diagnosis{}}
 	s.Put(blocked)
 	s.Put(&cluster.Service{Head: cluster.Head{Rev: 1}, Name: "r", Strategy: cluster.Replica})
 	expect(t, "blocked", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "1 1")
@@ -213,7 +217,8 @@ func genHistory(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
 			i := instance(fmt.Sprintf("i-%d", n), rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), rev+1)
 			i.Registered.CPU = rapid.Int64Range(0, 3).Draw(t, "cpu") * cluster.VCPU
 			i.Registered.GPUs = i.Registered.GPUs[:rapid.IntRange(0, 2).Draw(t, "gpus")]
-			i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive, cluster.InstanceInactive}).Draw(t, "status")
+			i.Status = rapid.SampledFrom([]cluster.InstanceStatus{cluster.InstanceActive,
+				cluster.InstanceInactive}).Draw(t, "status")
 			all = append(all, i)
 			last[state.KeyOf(i)] = i
 		}
@@ -234,7 +239,8 @@ func genHistory(t *rapid.T) (all []state.Row, last map[state.Key]state.Row) {
 
 func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
 	x := running(id, rapid.SampledFrom([]string{"", "i-0", "i-1", "i-2", "i-9"}).Draw(t, "on"), rev)
-	x.Last = rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskRunning, cluster.TaskStopping, cluster.TaskStopped}).Draw(t, "last")
+	x.Last = rapid.SampledFrom([]cluster.TaskStatus{"", cluster.TaskRunning, cluster.TaskStopping,
+		cluster.TaskStopped}).Draw(t, "last")
 	x.Desired = rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired")
 	x.Group = rapid.SampledFrom([]string{"", "g"}).Draw(t, "group")
 	if rapid.Bool().Draw(t, "gpu") {
@@ -247,8 +253,8 @@ func genTask(t *rapid.T, id string, rev int64) *cluster.Task {
 	return x
 }
 
-// Whatever the order in which states of rows come in, late, twice or not at all, in the end the snapshot is what the last
-// states say, as a scan derives it.
+// Whatever the order in which states of rows come in, late, twice or not at all, in the end the
+// snapshot is what the last states say, as a scan derives it.
 func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, last := genHistory(t)
@@ -256,7 +262,8 @@ func TestSnapshotIsWhatTheLastStatesSay(t *testing.T) {
 		for _, row := range rapid.Permutation(append(all, all...)).Draw(t, "order") {
 			s.Put(row)
 		}
-		for _, key := range slices.SortedFunc(maps.Keys(last), func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
+		for _, key := range slices.SortedFunc(maps.Keys(last),
+			func(a, b state.Key) int { return cmpText(a.Sort, b.Sort) }) {
 			if rapid.IntRange(0, 4).Draw(t, "removed") == 0 {
 				s.See(state.Record{Op: state.Remove, Key: key, Old: last[key]})
 				delete(last, key)
@@ -286,7 +293,8 @@ func picture(s *snapshot.Snapshot) map[string]string {
 			out["zone "+z.Name] += v.ID + " "
 		}
 	}
-	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))), fmt.Sprint(s.TaskCount())
+	out["waiting"], out["owned"], out["all"] = fmt.Sprint(len(s.Waiting())), fmt.Sprint(len(s.Owned("web"))),
+		fmt.Sprint(s.TaskCount())
 	out["zones"] = fmt.Sprint(len(s.Zones()))
 	for _, group := range []string{"", "g"} {
 		c, on, ending := s.Crowd("web", group), map[string]int{}, map[string]int{}
@@ -354,7 +362,8 @@ func scan(rows map[state.Key]state.Row) map[string]string {
 			}
 		}
 	}
-	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks), "zones": fmt.Sprint(len(zones))}
+	out := map[string]string{"waiting": fmt.Sprint(waiting), "owned": fmt.Sprint(tasks), "all": fmt.Sprint(tasks),
+		"zones": fmt.Sprint(len(zones))}
 	for id, v := range views {
 		out[id] = fmt.Sprint(v.CPU, v.Memory, v.GPUs, v.Unpinned, sorted(v.Ports), len(v.Tasks), zone[id])
 	}
@@ -399,7 +408,8 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 func TestSnapshot_Vitals(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	put := func(rev int64, change func(*cluster.Task)) {
-		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Service: "s", Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskRunning}
+		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Service: "s",
+			Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskRunning}
 		change(task)
 		s.Put(task)
 	}
@@ -410,7 +420,8 @@ func TestSnapshot_Vitals(t *testing.T) {
 		}
 	}
 	target := func(rev int64, h cluster.Health) *cluster.Target {
-		return &cluster.Target{Head: cluster.Head{Cluster: "c", Rev: rev}, Task: "t", Owner: "o", Registrations: []cluster.Registration{{State: cluster.Registered, Health: h}}}
+		return &cluster.Target{Head: cluster.Head{Cluster: "c", Rev: rev}, Task: "t", Owner: "o",
+			Registrations: []cluster.Registration{{State: cluster.Registered, Health: h}}}
 	}
 	put(1, func(*cluster.Task) {})
 	check("nothing known", snapshot.Vitals{})
@@ -447,7 +458,8 @@ func TestSnapshot_WaitingOf(t *testing.T) {
 
 func TestSnapshot_Reserve(t *testing.T) {
 	s := snapshot.NewSnapshot()
-	s.Put(&cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i", Status: cluster.InstanceActive, Registered: cluster.Capacity{CPU: 100, Memory: 100}})
+	s.Put(&cluster.Instance{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "i", Status: cluster.InstanceActive,
+		Registered: cluster.Capacity{CPU: 100, Memory: 100}})
 	v := s.Instances["i"]
 	need := cluster.Resources{CPU: 10, Memory: 20, ENIs: 1}
 	s.Reserve("a", map[*snapshot.InstanceView]cluster.Resources{v: need})
@@ -465,7 +477,8 @@ func TestSnapshot_Reserve(t *testing.T) {
 		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved(), want)
 	}
 	s.Put(&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"})
-	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"}})
+	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b",
+		Short: "b"}})
 	if v.Reserved() != (cluster.Resources{}) {
 		t.Errorf("reserved %+v for a service that is gone", v.Reserved())
 	}

@@ -8,16 +8,16 @@ import (
 	"berth/shared/cluster"
 )
 
-// Zone is an availability zone with the instances that are in the cluster: known and not gone. Instances without a
-// zone share the one that has no name.
+// Zone is an availability zone with the instances that are in the cluster: known and not gone.
+// Instances without a zone share the one that has no name.
 type Zone struct {
 	Name      string
 	Instances []*InstanceView // in order of id
 }
 
-// Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance that have not ended,
-// are not being stopped and have no replacement on an instance yet ([Task.Replaces]): the two are one. Zones leaves out
-// tasks on instances that are unknown or gone.
+// Crowd is where the tasks of one owner are that count for spreading (S2): those with an instance
+// that have not ended, are not being stopped and have no replacement on an instance yet
+// ([Task.Replaces]): the two are one. Zones leaves out tasks on instances that are unknown or gone.
 type Crowd struct {
 	instances map[int32]int32 // by InstanceView.Index
 	Zones     map[string]int  // by zone name
@@ -33,7 +33,8 @@ func (c Crowd) On(v *InstanceView) int {
 	return int(c.instances[int32(v.Index)])
 }
 
-// Ending is how many of the owner's tasks hold capacity of the instance and do not count; 0 for no instance.
+// Ending is how many of the owner's tasks hold capacity of the instance and do not count; 0 for no
+// instance.
 func (c Crowd) Ending(v *InstanceView) int {
 	if v == nil {
 		return 0
@@ -44,22 +45,25 @@ func (c Crowd) Ending(v *InstanceView) int {
 // Spread is how many instances have any of the tasks.
 func (c Crowd) Spread() int { return len(c.instances) }
 
-// crowds are those of one owner: of all its tasks, and by group where they are in several. A service's tasks are all in
-// one.
+// crowds are those of one owner: of all its tasks, and by group where they are in several. A
+// service's tasks are all in one.
 type crowds struct {
 	all    Crowd
 	group  string            // of all tasks, while groups is nil
 	groups map[string]*Crowd // nil while there is only one
 }
 
-// Zones are the cluster's zones, in order of name, kept up to date as rows come in: whoever looks at all instances
-// need not sort them. The caller changes nothing.
-func (s *Snapshot) Zones() []*Zone { return s.zones }
+// A zoneSet holds the availability zones of a cluster.
+type zoneSet struct{ zones []*Zone }
 
-// Crowd is where the tasks of an owner are, or where group is not empty, those of its tasks that are in the group.
-// The caller changes nothing.
-func (s *Snapshot) Crowd(owner, group string) Crowd {
-	o := s.owners[owner]
+// Zones are the cluster's zones, in order of name, kept up to date as rows come in: whoever looks
+// at all instances need not sort them. The caller changes nothing.
+func (x *zoneSet) Zones() []*Zone { return x.zones }
+
+// Crowd is where the tasks of an owner are, or where group is not empty, those of its tasks that
+// are in the group. The caller changes nothing.
+func (x *taskSet) Crowd(owner, group string) Crowd {
+	o := x.owners[owner]
 	switch {
 	case o == nil:
 		return Crowd{}
@@ -80,15 +84,15 @@ func (v *InstanceView) Zone() string {
 	return v.zone.Name
 }
 
-// settle moves the instance to the zone that its row names now, and its tasks' counts with it.
-func (s *Snapshot) settle(v *InstanceView) {
+// updateZone moves the instance to the zone that its row names now, and its tasks' counts with it.
+func (s *Snapshot) updateZone(v *InstanceView) {
 	in := v.Instance != nil && !v.Gone()
 	if in && v.zone != nil && v.zone.Name == v.Instance.Zone() || !in && v.zone == nil {
 		return
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.crowds.crowd(t, v, o.counts(t), -1)
+		o.crowds.count(t, v, o.countsForSpread(t), -1)
 	}
 	s.leave(v)
 	if in {
@@ -96,21 +100,23 @@ func (s *Snapshot) settle(v *InstanceView) {
 	}
 	for _, t := range v.Tasks {
 		o := s.owners[t.Owner]
-		o.crowds.crowd(t, v, o.counts(t), 1)
+		o.crowds.count(t, v, o.countsForSpread(t), 1)
 	}
 }
 
-func (s *Snapshot) enter(v *InstanceView, name string) {
-	at, found := slices.BinarySearchFunc(s.zones, name, byName)
+// enter adds an instance to the zone with the name.
+func (x *zoneSet) enter(v *InstanceView, name string) {
+	at, found := slices.BinarySearchFunc(x.zones, name, byName)
 	if !found {
-		s.zones = slices.Insert(s.zones, at, &Zone{Name: name})
+		x.zones = slices.Insert(x.zones, at, &Zone{Name: name})
 	}
-	v.zone = s.zones[at]
+	v.zone = x.zones[at]
 	i, _ := slices.BinarySearchFunc(v.zone.Instances, v.ID, byID)
 	v.zone.Instances = slices.Insert(v.zone.Instances, i, v)
 }
 
-func (s *Snapshot) leave(v *InstanceView) {
+// leave takes an instance out of its zone, which goes with its last instance.
+func (x *zoneSet) leave(v *InstanceView) {
 	z := v.zone
 	if z == nil {
 		return
@@ -119,24 +125,25 @@ func (s *Snapshot) leave(v *InstanceView) {
 	i, _ := slices.BinarySearchFunc(z.Instances, v.ID, byID)
 	z.Instances = slices.Delete(z.Instances, i, i+1)
 	if len(z.Instances) == 0 {
-		at, _ := slices.BinarySearchFunc(s.zones, z.Name, byName)
-		s.zones = slices.Delete(s.zones, at, at+1)
+		at, _ := slices.BinarySearchFunc(x.zones, z.Name, byName)
+		x.zones = slices.Delete(x.zones, at, at+1)
 	}
 }
 
 func byName(z *Zone, name string) int     { return cmp.Compare(z.Name, name) }
 func byID(v *InstanceView, id string) int { return cmp.Compare(v.ID, id) }
 
-// counts reports whether a task that holds capacity counts for spreading.
-func (o *owner) counts(t *cluster.Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
+// countsForSpread reports whether a task that holds capacity counts for spreading.
+func (o *owner) countsForSpread(t *cluster.Task) bool { return t.Active() && o.replaced[t.ID] == 0 }
 
-// crowd counts a task that the instance holds in (1) or out (-1), for all and for its group.
-func (c *crowds) crowd(t *cluster.Task, v *InstanceView, counts bool, sign int) {
-	if c.all.empty() {
+// count counts a task that the instance holds in (1) or out (-1), for all and for its group.
+func (c *crowds) count(t *cluster.Task, v *InstanceView, counts bool, sign int) {
+	if c.all.isEmpty() {
 		c.group, c.groups = t.Group, nil
 	}
 	if c.groups == nil && c.group != t.Group {
-		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones), maps.Clone(c.all.ending)}}
+		c.groups = map[string]*Crowd{c.group: {maps.Clone(c.all.instances), maps.Clone(c.all.Zones),
+			maps.Clone(c.all.ending)}}
 	}
 	c.all.count(v, counts, sign)
 	if c.groups == nil {
@@ -147,31 +154,31 @@ func (c *crowds) crowd(t *cluster.Task, v *InstanceView, counts bool, sign int) 
 		g = &Crowd{}
 		c.groups[t.Group] = g
 	}
-	if g.count(v, counts, sign); g.empty() {
+	if g.count(v, counts, sign); g.isEmpty() {
 		delete(c.groups, t.Group)
 	}
 }
 
-func (c *Crowd) empty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
+func (c *Crowd) isEmpty() bool { return len(c.instances) == 0 && len(c.ending) == 0 }
 
 func (c *Crowd) count(v *InstanceView, counts bool, sign int) {
 	if !counts {
 		if c.ending == nil {
 			c.ending = map[int32]int32{}
 		}
-		tally(c.ending, int32(v.Index), int32(sign))
+		addCount(c.ending, int32(v.Index), int32(sign))
 		return
 	}
 	if c.instances == nil {
 		c.instances, c.Zones = map[int32]int32{}, map[string]int{}
 	}
-	tally(c.instances, int32(v.Index), int32(sign))
+	addCount(c.instances, int32(v.Index), int32(sign))
 	if v.zone != nil {
-		tally(c.Zones, v.zone.Name, sign)
+		addCount(c.Zones, v.zone.Name, sign)
 	}
 }
 
-func tally[K comparable, N int | int32](m map[K]N, key K, sign N) {
+func addCount[K comparable, N int | int32](m map[K]N, key K, sign N) {
 	if m[key] += sign; m[key] == 0 {
 		delete(m, key)
 	}

@@ -15,22 +15,30 @@ type owner struct {
 	crowds  crowds
 	metrics []cluster.Metric // the default loads of a service's tasks
 	waiting int              // tasks that look for an instance
-	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and is to stay.
+	// replaced are the ids of tasks that another has come for, with how many: it holds capacity and
+	// is to stay.
 	replaced map[string]int
 }
 
+// A taskSet holds the tasks of a cluster by owner and id, and those that have no instance yet.
+type taskSet struct {
+	tasks   taskIndex
+	waiting []*cluster.Task
+	owners  map[string]*owner
+}
+
 // Task is the task of an owner by its id, nil if there is none.
-func (s *Snapshot) Task(owner, id string) *cluster.Task {
-	if at := s.tasks.find(owner, id); at >= 0 {
-		return s.tasks.slots[at].task
+func (x *taskSet) Task(owner, id string) *cluster.Task {
+	if at := x.tasks.find(owner, id); at >= 0 {
+		return x.tasks.slots[at].task
 	}
 	return nil
 }
 
 // Tasks are all tasks, in no order. Nothing may be put while it runs.
-func (s *Snapshot) Tasks() iter.Seq[*cluster.Task] {
+func (x *taskSet) Tasks() iter.Seq[*cluster.Task] {
 	return func(yield func(*cluster.Task) bool) {
-		for _, e := range s.tasks.slots {
+		for _, e := range x.tasks.slots {
 			if e.task != nil && !yield(e.task) {
 				return
 			}
@@ -39,46 +47,46 @@ func (s *Snapshot) Tasks() iter.Seq[*cluster.Task] {
 }
 
 // TaskCount is how many tasks there are, those that ended and have not expired included.
-func (s *Snapshot) TaskCount() int { return s.tasks.count }
+func (x *taskSet) TaskCount() int { return x.tasks.count }
 
 // Owned are the tasks of one owner, in no order. The caller changes nothing.
-func (s *Snapshot) Owned(owner string) []*cluster.Task {
-	if o := s.owners[owner]; o != nil {
+func (x *taskSet) Owned(owner string) []*cluster.Task {
+	if o := x.owners[owner]; o != nil {
 		return slices.Clip(o.tasks)
 	}
 	return nil
 }
 
 // Waiting are the tasks that look for an instance, in no order. The caller changes nothing.
-func (s *Snapshot) Waiting() []*cluster.Task { return slices.Clip(s.waiting) }
+func (x *taskSet) Waiting() []*cluster.Task { return slices.Clip(x.waiting) }
 
 // WaitingOf is how many of an owner's tasks look for an instance.
-func (s *Snapshot) WaitingOf(owner string) int {
-	if o := s.owners[owner]; o != nil {
+func (x *taskSet) WaitingOf(owner string) int {
+	if o := x.owners[owner]; o != nil {
 		return o.waiting
 	}
 	return 0
 }
 
 // Replaced reports whether a task that is to stay has come for this one and holds capacity already.
-func (s *Snapshot) Replaced(t *cluster.Task) bool {
-	o := s.owners[t.Owner]
+func (x *taskSet) Replaced(t *cluster.Task) bool {
+	o := x.owners[t.Owner]
 	return o != nil && o.replaced[t.ID] > 0
 }
 
-func (s *Snapshot) ownerOf(name string) *owner {
-	o := s.owners[name]
+func (x *taskSet) ownerOf(name string) *owner {
+	o := x.owners[name]
 	if o == nil {
 		o = &owner{name: name}
-		s.owners[name] = o
+		x.owners[name] = o
 	}
 	return o
 }
 
-// disown drops the owner of which nothing is known any more.
-func (s *Snapshot) disown(o *owner) {
+// dropOwner drops the owner of which nothing is known any more.
+func (x *taskSet) dropOwner(o *owner) {
 	if len(o.tasks) == 0 && len(o.metrics) == 0 {
-		delete(s.owners, o.name)
+		delete(x.owners, o.name)
 	}
 }
 
@@ -88,20 +96,21 @@ func (s *Snapshot) putTask(t *cluster.Task) bool {
 		if old.Rev >= t.Rev {
 			return false
 		}
-		t = stillStopping(old, t)
-		if alike(old, t) {
-			s.replace(&s.tasks.slots[at], t)
+		t = keepStop(old, t)
+		if derivesSame(old, t) {
+			s.replaceTask(&s.tasks.slots[at], t)
 			return true
 		}
-		s.drop(old)
+		s.removeTask(old)
 	}
-	s.add(t)
+	s.addTask(t)
 	return true
 }
 
-// stillStopping is t with what old says of its stop: a task is never wanted again. A stop is committed without reading
-// the row, so that the snapshot that decided on it may have yet to see changes from before the stop.
-func stillStopping(old, t *cluster.Task) *cluster.Task {
+// keepStop is t with what old says of its stop: a task is never wanted again. A stop is committed
+// without reading the row, so that the snapshot that decided on it may have yet to see changes from
+// before the stop.
+func keepStop(old, t *cluster.Task) *cluster.Task {
 	if old.Desired != cluster.TaskStopped || t.Desired == cluster.TaskStopped {
 		return t
 	}
@@ -110,95 +119,99 @@ func stillStopping(old, t *cluster.Task) *cluster.Task {
 	return &next
 }
 
-// alike reports whether all that a snapshot derives is the same of both states of a task: most reports change nothing
-// that placement looks at.
-func alike(a, b *cluster.Task) bool {
-	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() && a.Active() == b.Active() && a.Replaces == b.Replaces &&
-		(a.Last == cluster.TaskRunning) == (b.Last == cluster.TaskRunning) && a.Service == b.Service && a.Group == b.Group &&
+// derivesSame reports whether all that a snapshot derives is the same of both states of a task:
+// most reports change nothing that placement looks at.
+func derivesSame(a, b *cluster.Task) bool {
+	return a.Instance == b.Instance && a.Waiting() == b.Waiting() && a.Holds() == b.Holds() &&
+		a.Active() == b.Active() && a.Replaces == b.Replaces &&
+		(a.Last == cluster.TaskRunning) == (b.Last == cluster.TaskRunning) && a.Service == b.Service &&
+		a.Group == b.Group &&
 		a.Needs == b.Needs && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.GPUs, b.GPUs) &&
 		maps.Equal(a.Reported, b.Reported) && slices.Equal(a.OwnMetrics(), b.OwnMetrics())
 }
 
-// replace has t in the place of the task in the slot.
-func (s *Snapshot) replace(e *taskSlot, t *cluster.Task) {
-	s.pulse(e.task, -1)
-	s.pulse(t, 1)
-	s.pool.task(t, e.task)
+// replaceTask puts t in the place of the task in a slot. Nothing that is derived from tasks
+// changes.
+func (s *Snapshot) replaceTask(e *taskSlot, t *cluster.Task) {
+	s.countHealth(e.task, -1)
+	s.countHealth(t, 1)
+	s.interner.task(t, e.task)
 	t.ID, t.Instance = e.task.ID, e.task.Instance
 	if t.ECSID == e.task.ECSID {
 		t.ECSID = e.task.ECSID
 	}
 	s.owners[t.Owner].tasks[e.owned] = t
-	if list := s.placeOf(t, s.Instances[t.Instance]); list != nil {
+	if list := s.listOf(t, s.Instances[t.Instance]); list != nil {
 		(*list)[e.placed] = t
 	}
 	e.task = t
 }
 
-// placeOf is the list that the task is in by where it is, v if it is anywhere; nil for one that ended.
-func (s *Snapshot) placeOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
+// listOf returns the list that a task is in: those of its instance v, or those without an instance;
+// nil if it has stopped.
+func (x *taskSet) listOf(t *cluster.Task, v *InstanceView) *[]*cluster.Task {
 	switch {
 	case t.Waiting():
-		return &s.waiting
+		return &x.waiting
 	case t.Holds():
 		return &v.Tasks
 	}
 	return nil
 }
 
-func (s *Snapshot) add(t *cluster.Task) {
+func (s *Snapshot) addTask(t *cluster.Task) {
 	o := s.ownerOf(t.Owner)
 	if len(o.tasks) > 0 {
-		s.pool.task(t, o.tasks[len(o.tasks)-1])
+		s.interner.task(t, o.tasks[len(o.tasks)-1])
 	} else {
-		s.pool.task(t, &cluster.Task{Owner: o.name})
+		s.interner.task(t, &cluster.Task{Owner: o.name})
 	}
 	v := s.Instances[t.Instance]
 	if v == nil && t.Holds() {
-		v = s.view(t.Instance)
+		v = s.view(s, t.Instance)
 	}
 	if v != nil {
 		t.Instance = v.ID
 	}
-	e := taskSlot{task: t, owned: push(&o.tasks, t)}
-	if list := s.placeOf(t, v); list != nil {
-		e.placed = push(list, t)
+	e := taskSlot{task: t, owned: appendTask(&o.tasks, t)}
+	if list := s.listOf(t, v); list != nil {
+		e.placed = appendTask(list, t)
 	}
 	s.tasks.insert(e)
-	s.pulse(t, 1)
+	s.countHealth(t, 1)
 	if t.Waiting() {
 		o.waiting++
 	}
 	if t.Holds() {
-		s.account(t, o, v, 1)
+		s.countTask(t, o, v, 1)
 	}
 }
 
-func (s *Snapshot) drop(t *cluster.Task) {
+func (s *Snapshot) removeTask(t *cluster.Task) {
 	e := s.tasks.remove(t.Owner, t.ID)
 	o, v := s.owners[t.Owner], s.Instances[t.Instance]
-	if moved := cut(&o.tasks, e.owned); moved != nil {
+	if moved := removeAt(&o.tasks, e.owned); moved != nil {
 		s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].owned = e.owned
 	}
-	s.pulse(t, -1)
+	s.countHealth(t, -1)
 	if t.Waiting() {
 		o.waiting--
 	}
-	if list := s.placeOf(t, v); list != nil {
-		if moved := cut(list, e.placed); moved != nil {
+	if list := s.listOf(t, v); list != nil {
+		if moved := removeAt(list, e.placed); moved != nil {
 			s.tasks.slots[s.tasks.find(moved.Owner, moved.ID)].placed = e.placed
 		}
 	}
 	if t.Holds() {
-		s.account(t, o, v, -1)
-		s.forget(v)
+		s.countTask(t, o, v, -1)
+		s.dropUnknown(v)
 	}
-	s.disown(o)
+	s.dropOwner(o)
 }
 
-// push appends the task and gives its position. There are as many lists as instances and services, so they grow by a
-// quarter where append doubles.
-func push(list *[]*cluster.Task, t *cluster.Task) int32 {
+// appendTask appends the task and gives its position. There are as many lists as instances and
+// services, so they grow by a quarter where append doubles.
+func appendTask(list *[]*cluster.Task, t *cluster.Task) int32 {
 	n := len(*list)
 	if n == cap(*list) {
 		*list = append(make([]*cluster.Task, 0, n+n/4+4), *list...)
@@ -207,8 +220,9 @@ func push(list *[]*cluster.Task, t *cluster.Task) int32 {
 	return int32(n)
 }
 
-// cut takes out the task at a position by putting the last one there, which it returns; nil if it was the last itself.
-func cut(list *[]*cluster.Task, at int32) *cluster.Task {
+// removeAt takes out the task at a position by putting the last one there, which it returns; nil if
+// it was the last itself.
+func removeAt(list *[]*cluster.Task, at int32) *cluster.Task {
 	last := len(*list) - 1
 	moved := (*list)[last]
 	(*list)[at], (*list)[last] = moved, nil
@@ -219,31 +233,31 @@ func cut(list *[]*cluster.Task, at int32) *cluster.Task {
 	return moved
 }
 
-// account counts what the owner's task holds of the instance in (1) or out (-1).
-func (s *Snapshot) account(t *cluster.Task, o *owner, v *InstanceView, sign int) {
+// countTask counts what the owner's task holds of the instance in (1) or out (-1).
+func (s *Snapshot) countTask(t *cluster.Task, o *owner, v *InstanceView, sign int) {
 	v.hold(t, sign)
-	s.load(v, o, t, sign)
-	o.crowds.crowd(t, v, o.counts(t), sign)
+	s.countLoads(v, o, t, sign)
+	o.crowds.count(t, v, o.countsForSpread(t), sign)
 	if t.Replaces != "" && t.Active() {
-		s.replaces(o, t.Replaces, sign)
+		s.countReplacement(o, t.Replaces, sign)
 	}
 	s.journal.add(v.Index, o.name)
 }
 
-// replaces takes in that a task has come for another (1), or is not there for it any more (-1).
-func (s *Snapshot) replaces(o *owner, id string, sign int) {
+// countReplacement counts that a task replaces another (1), or no longer does (-1).
+func (s *Snapshot) countReplacement(o *owner, id string, sign int) {
 	was := o.replaced[id] > 0
 	if o.replaced == nil {
 		o.replaced = map[string]int{}
 	}
-	tally(o.replaced, id, sign)
+	addCount(o.replaced, id, sign)
 	is := o.replaced[id] > 0
 	t := s.Task(o.name, id)
 	if was == is || t == nil || !t.Holds() || !t.Active() {
 		return
 	}
 	v := s.Instances[t.Instance]
-	o.crowds.crowd(t, v, !was, -1)
-	o.crowds.crowd(t, v, !is, 1)
+	o.crowds.count(t, v, !was, -1)
+	o.crowds.count(t, v, !is, 1)
 	s.journal.add(v.Index, o.name)
 }

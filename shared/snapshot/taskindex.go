@@ -2,17 +2,19 @@ package snapshot
 
 import "berth/shared/cluster"
 
-// taskIndex finds tasks by id, which hardly ever two owners share: an open hash table with linear probing. A map would
-// need twice the memory, as it would have to keep the ids a second time, and where each task stands in other lists.
+// taskIndex finds tasks by id, which hardly ever two owners share: an open hash table with linear
+// probing. A map would need twice the memory, as it would have to keep the ids a second time, and
+// where each task stands in other lists.
 type taskIndex struct {
 	slots []taskSlot // at most three quarters taken
-	// hashes are those of the ids in the slots: to tell most others apart, the tasks need not be looked at.
+	// hashes are those of the ids in the slots: to tell most others apart, the tasks need not be
+	// looked at.
 	hashes []uint32
 	count  int
 }
 
-// taskSlot is a task with its positions among those of its owner and, while it holds capacity or waits, among those
-// that do so in the same place.
+// taskSlot is a task with its positions among those of its owner and, while it holds capacity or
+// waits, among those that do so in the same place.
 type taskSlot struct {
 	task          *cluster.Task
 	owned, placed int32

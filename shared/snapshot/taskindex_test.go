@@ -12,7 +12,8 @@ import (
 	"berth/shared/state"
 )
 
-// Tasks are found by owner and id, one owner's among those of others with the same id, whatever came and went before.
+// Tasks are found by owner and id, one owner's among those of others with the same id, whatever
+// came and went before.
 func TestTasksAreFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, want := snapshot.NewSnapshot(), map[[2]string]int64{}

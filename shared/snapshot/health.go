@@ -1,0 +1,44 @@
+package snapshot
+
+import (
+	"berth/shared/cluster"
+	"berth/shared/state"
+)
+
+// Vitals counts the RUNNING tasks whose health is known, and those of them that are UNHEALTHY.
+type Vitals struct{ Checked, Unhealthy int }
+
+// Vitals returns the health counts of the cluster's tasks, without foreign ones.
+func (s *Snapshot) Vitals() Vitals { return s.vitals }
+
+// countHealth counts a task's health in (1) or out (-1).
+func (s *Snapshot) countHealth(t *cluster.Task, sign int) {
+	if t.Last != cluster.TaskRunning || t.Foreign || !t.Active() {
+		return
+	}
+	h := t.Health
+	if target := s.Target(t.Owner, t.ID); target != nil &&
+		(h == cluster.UnknownHealth || target.Health() == cluster.Unhealthy) {
+		h = target.Health()
+	}
+	if h != cluster.UnknownHealth {
+		s.vitals.Checked += sign
+	}
+	if h == cluster.Unhealthy {
+		s.vitals.Unhealthy += sign
+	}
+}
+
+// changeTarget applies change, which replaces a task's registrations, and counts the task's health
+// anew.
+func (s *Snapshot) changeTarget(r *cluster.Target, change func(state.Row) bool) bool {
+	t := s.Task(r.Owner, r.Task)
+	if t != nil {
+		s.countHealth(t, -1)
+	}
+	changed := change(r)
+	if t != nil {
+		s.countHealth(t, 1)
+	}
+	return changed
+}

@@ -1,0 +1,116 @@
+package snapshot
+
+import "berth/shared/cluster"
+
+// An instanceSet holds the instances of a cluster, the capacity reserved on them, and a journal of
+// what changed.
+type instanceSet struct {
+	Instances map[string]*InstanceView // by id
+	dense     []*InstanceView
+	free      []int // unused positions in dense
+	statics   uint64
+	journal   journal
+	reserved  map[string]map[*InstanceView]cluster.Resources // by owner
+}
+
+func newInstanceSet() instanceSet {
+	return instanceSet{Instances: map[string]*InstanceView{},
+		reserved: map[string]map[*InstanceView]cluster.Resources{}}
+}
+
+// Dense returns the instances by [InstanceView.Index], nil at unused positions. The caller changes
+// nothing.
+func (x *instanceSet) Dense() []*InstanceView { return x.dense }
+
+// view returns the view of an instance. It makes one for an instance that is known only by its
+// tasks so far.
+func (x *instanceSet) view(of *Snapshot, id string) *InstanceView {
+	v := x.Instances[id]
+	if v != nil {
+		return v
+	}
+	v = &InstanceView{ID: id, snap: of, Index: len(x.dense)}
+	if last := len(x.free) - 1; last >= 0 {
+		v.Index, x.free = x.free[last], x.free[:last]
+		x.dense[v.Index] = v
+	} else {
+		x.dense = append(x.dense, v)
+	}
+	x.Instances[id] = v
+	x.markChanged(v)
+	return v
+}
+
+// dropUnknown drops the view of an instance that has neither a row nor tasks.
+func (x *instanceSet) dropUnknown(v *InstanceView) {
+	if v.Instance == nil && len(v.Tasks) == 0 {
+		delete(x.Instances, v.ID)
+		x.dense[v.Index] = nil
+		x.free = append(x.free, v.Index)
+	}
+}
+
+// markChanged records that more of the instance changed than its tasks.
+func (x *instanceSet) markChanged(v *InstanceView) {
+	x.statics++
+	v.StaticRev = x.statics
+	x.journal.add(v.Index, "")
+}
+
+// Reserve keeps CPU, memory and ENIs of instances free for future tasks of an owner, replacing what
+// it reserved before. Placement gives reserved capacity to nobody, not even to the owner.
+func (x *instanceSet) Reserve(owner string, on map[*InstanceView]cluster.Resources) {
+	old := x.reserved[owner]
+	for v, was := range old {
+		if on[v] != was {
+			x.reserveOn(v, was, owner, -1)
+		}
+	}
+	for v, is := range on {
+		if old[v] != is {
+			x.reserveOn(v, is, owner, 1)
+		}
+	}
+	delete(x.reserved, owner)
+	if len(on) > 0 {
+		x.reserved[owner] = on
+	}
+}
+
+// Reservations returns what an owner has reserved, by instance. The caller changes nothing.
+func (x *instanceSet) Reservations(owner string) map[*InstanceView]cluster.Resources {
+	return x.reserved[owner]
+}
+
+// reserveOn adds (1) or takes back (-1) a reservation on one instance.
+func (x *instanceSet) reserveOn(v *InstanceView, what cluster.Resources, owner string, sign int) {
+	if v.reserved == nil {
+		v.reserved = new(cluster.Resources) // few instances ever have any
+	}
+	v.reserved.CPU += int64(sign) * what.CPU
+	v.reserved.Memory += int64(sign) * what.Memory
+	v.reserved.ENIs += int32(sign) * what.ENIs
+	if x.Instances[v.ID] == v {
+		x.journal.add(v.Index, owner)
+	}
+}
+
+// Seq counts the changes of instances, see [Snapshot.ChangedSince].
+func (x *instanceSet) Seq() uint64 { return x.journal.seq }
+
+// ChangedSince calls f for each change after seq, oldest first. A change is the
+// [InstanceView.Index] of an instance whose tasks hold something else or count differently, with
+// the owner of the task that changed; without an owner, anything may have changed: the instance's
+// row, its limits, its loads, or that it is known at all. It returns false and calls nothing if the
+// journal no longer reaches back to seq; then every instance may have changed.
+func (x *instanceSet) ChangedSince(seq uint64, f func(index int, owner string)) bool {
+	j := &x.journal
+	if seq > j.seq || j.seq-seq > uint64(len(j.changes)) {
+		return false
+	}
+	for ; seq < j.seq; seq++ {
+		c := j.changes[seq%journalSize]
+		f(int(c.index), c.owner)
+	}
+	return true
+}
