@@ -519,7 +519,7 @@ func TestNodeGroups_Delete(t *testing.T) {
 	_, err = n.UpdateNodeGroupVersion(ctx, version("web", "ami-2", ""))
 	wantCode(t, err, cluster.CodeResourceInUse, "not in Active State")
 	for range 2 { // it breaks off after each row
-		n.function.State = &dyingState{State: w.state, writes: 1}
+		n.function.State = &dyingState{Store: w.state, writes: 1}
 		_ = n.function.Schedule(ctx, "node-groups")
 		want(t, "status while rows are left", n.described("web").Status, cluster.NodeGroupDeleting)
 	}
@@ -541,7 +541,7 @@ type afterGet struct {
 }
 
 func (a *afterGet) Get(c context.Context, k state.Key) (state.Row, error) {
-	row, err := a.State.Get(c, k)
+	row, err := a.Store.Get(c, k)
 	if then := a.then; then != nil && k == a.key {
 		a.then = nil
 		then()
@@ -559,7 +559,7 @@ func TestNodeGroups_DeleteLeavesANewOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow := *n.function
-	slow.State = &afterGet{State: n.function.State, key: state.NodeGroupKey(prod, "web"), then: func() {
+	slow.State = &afterGet{Store: n.function.State, key: state.NodeGroupKey(prod, "web"), then: func() {
 		n.look()
 		if _, err := n.CreateNodeGroup(ctx, spec("web", "a")); err != nil {
 			t.Fatal(err)
@@ -597,7 +597,7 @@ func TestNodeGroups_HaveAGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w, n := begin(t)
 		slow := another(w.api.Dependencies)
-		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("a"), then: func() {
+		slow.State = &afterGet{Store: w.state, key: state.GroupUseKey("a"), then: func() {
 			if _, err := n.CreateNodeGroup(ctx, spec("fast", "a")); err != nil {
 				t.Fatal(err)
 			}
@@ -627,12 +627,12 @@ func (s *dyingState) Write(ctx context.Context, w state.Write) (state.Row, error
 	if s.writes--; s.writes < 0 {
 		return nil, errStore
 	}
-	return s.State.Write(ctx, w)
+	return s.Store.Write(ctx, w)
 }
 
 func (s *dyingState) Commit(ctx context.Context, c state.Commit) error {
 	if s.writes--; s.writes < 0 {
 		return errStore
 	}
-	return s.State.Commit(ctx, c)
+	return s.Store.Commit(ctx, c)
 }

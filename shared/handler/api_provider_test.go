@@ -17,7 +17,7 @@ func TestAPI_CapacityProviderHasItsGroupAlone(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		w := newWorld(t)
 		slow := another(w.api.Dependencies)
-		slow.State = &afterGet{State: w.state, key: state.GroupUseKey("g"), then: func() {
+		slow.State = &afterGet{Store: w.state, key: state.GroupUseKey("g"), then: func() {
 			if _, err := w.api.CapacityProviders.CreateCapacityProvider(ctx, providerRow("fast", "g")); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestAPI_CapacityProviderThatFailedHasNoGroup(t *testing.T) {
 	t.Run("AtTheSameTime", func(t *testing.T) {
 		s := failed(t)
 		slow := another(s.api.Dependencies)
-		slow.State = &afterGet{State: s.state, key: state.ProviderKey("bad"), then: func() {
+		slow.State = &afterGet{Store: s.state, key: state.ProviderKey("bad"), then: func() {
 			if _, err := s.api.CapacityProviders.UpdateCapacityProvider(ctx, mended); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestAPI_ClusterProviders(t *testing.T) {
 			t.Fatal(err)
 		}
 		slow := another(s.api.Dependencies)
-		slow.State = &afterGet{State: s.state, key: state.ProviderKey("q"), then: func() { s.attach(t, "p") }}
+		slow.State = &afterGet{Store: s.state, key: state.ProviderKey("q"), then: func() { s.attach(t, "p") }}
 		_, err := slow.ClusterProviders.PutClusterProviders(ctx, prod, []string{"p", "q"}, nil)
 		wantCode(t, err, cluster.CodeUpdateInProgress, "busy")
 		gone, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "q")
