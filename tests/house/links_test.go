@@ -74,3 +74,13 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// Every decision is in the list of decisions.
+func TestDecisionsAreListed(t *testing.T) {
+	list := read(t, "docs/decisions/README.md")
+	for _, page := range markdownFiles(t) {
+		if name := path.Base(page); path.Dir(page) == "docs/decisions" && name != "README.md" && !strings.Contains(list, "("+name+")") {
+			t.Errorf("docs/decisions/README.md does not list %s", name)
+		}
+	}
+}
