@@ -1,4 +1,4 @@
-# Everything that people and CI run. Only Go is needed; what else the checks want is fetched into .cache/.
+# Everything that people and CI run. Only Go must be installed: the tools of the checks are fetched into .cache/.
 
 SEEDS ?= 300
 SEED ?=
@@ -7,7 +7,7 @@ SEED ?=
 LAMBDA_GOFLAGS := -tags=lambda.norpc,nethttpomithttp2 -trimpath -ldflags=-s
 
 .DEFAULT_GOAL := help
-.PHONY: help run local invoke deploy destroy test lint bench simulate build clean
+.PHONY: help run local invoke deploy destroy test check lint bench simulate build clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +31,11 @@ deploy: ## build for AWS and deploy with the sam CLI, which asks what it must kn
 destroy: ## remove what make deploy made; the table stays, by its DeletionPolicy
 	@if [ -f samconfig.local.toml ]; then sam delete --config-file "$(CURDIR)/samconfig.local.toml"; else sam delete; fi
 
-test: ## run every check, fetching what it needs; SEEDS=300 is how many simulations
-	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -seeds $(SEEDS)
+test: ## run the checks that a developer waits for: a few minutes, less where nothing has changed
+	@go build -o .cache/bin/run ./tests/run && .cache/bin/run
+
+check: ## run the long and random checks: SEEDS=300 simulated clusters, kills, faults on an emulator of AWS, races
+	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -check -seeds $(SEEDS)
 
 lint: ## run the checks that run no code: gofmt, go vet, staticcheck, sam validate, cfn-lint, checkov, shellcheck
 	@go build -o .cache/bin/run ./tests/run && .cache/bin/run -lint

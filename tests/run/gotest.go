@@ -15,7 +15,7 @@ import (
 	"sync"
 )
 
-// event is one line of `go test -json`.
+// An event is one line of `go test -json`.
 type event struct {
 	Action     string
 	Package    string
@@ -24,18 +24,21 @@ type event struct {
 	Output     string
 }
 
-// testLog gathers what `go test -json` reports: it counts each test that has no subtests, and keeps the output of what
-// failed.
+// A testLog collects what `go test -json` reports. It counts the tests that have no subtests and
+// keeps the output of those that fail.
 type testLog struct {
 	outputs map[string][]string // by package and test
 	parents map[string]bool     // tests with subtests
-	results []testResult
+	ended   []endedTest
+	running map[string]bool // packages
+	over    int             // packages that have ended
 }
 
-type testResult struct{ action, pkg, test string }
+// An endedTest is a test that has ended, or a package where test is empty.
+type endedTest struct{ action, pkg, test string }
 
 func newTestLog() *testLog {
-	return &testLog{outputs: map[string][]string{}, parents: map[string]bool{}}
+	return &testLog{outputs: map[string][]string{}, parents: map[string]bool{}, running: map[string]bool{}}
 }
 
 func (e event) key() string {
@@ -53,44 +56,60 @@ func (l *testLog) add(e event) {
 		}
 	}
 	switch e.Action {
+	case "start":
+		l.running[e.Package] = true
 	case "output", "build-output":
 		l.outputs[e.key()] = append(l.outputs[e.key()], e.Output)
 	case "pass":
 		delete(l.outputs, e.key())
 		fallthrough
 	case "fail", "skip":
-		l.results = append(l.results, testResult{e.Action, e.Package, e.Test})
+		l.ended = append(l.ended, endedTest{e.Action, e.Package, e.Test})
+		if e.Test == "" {
+			delete(l.running, e.Package)
+			l.over++
+		}
 	}
 }
 
-// result is the count, with what failed written to log.
+// detail says how many packages of all have ended, and which are running.
+func (l *testLog) detail(all int) string {
+	text := fmt.Sprintf("%d of %d packages", l.over, all)
+	for _, pkg := range slices.Sorted(maps.Keys(l.running)) {
+		_, path, _ := strings.Cut(pkg, "/") // without the module's name
+		text += ", " + path
+	}
+	return text
+}
+
+// result returns the outcome of each test, and writes what failed to log.
 func (l *testLog) result(log io.Writer) result {
 	var res result
 	packages := map[string]bool{}
-	blamed := map[string]bool{} // tests and packages whose failure a subtest or test explains
-	for _, r := range l.results {
-		key := r.pkg + " " + r.test
-		packages[r.pkg] = packages[r.pkg] || r.test != ""
+	explained := map[string]bool{} // tests and packages that failed because of one within them
+	for _, e := range l.ended {
+		key := e.pkg + " " + e.test
+		packages[e.pkg] = packages[e.pkg] || e.test != ""
 		switch {
-		case r.action == "fail" && !blamed[key]:
-			res.failures = append(res.failures, strings.TrimSpace(key))
+		case e.action == "fail" && !explained[key]:
+			res.failed = append(res.failed, strings.TrimSpace(key))
 			l.show(log, key)
-			blame(blamed, r)
-		case r.action == "skip" && r.test != "":
-			res.skips = append(res.skips, skip{key, reason(l.outputs[key])})
-		case r.action == "pass" && r.test != "" && !l.parents[key]:
-			res.passed++
+			explainParents(explained, e)
+		case e.action == "skip" && e.test != "":
+			res.skipped = append(res.skipped, skip{key, skipReason(l.outputs[key])})
+		case e.action == "pass" && e.test != "" && !l.parents[key]:
+			res.passed = append(res.passed, key)
 		}
 	}
-	res.note = fmt.Sprintf("%d tests in %d packages", res.passed, count(packages))
-	if n := len(res.skips); n > 0 {
+	res.note = fmt.Sprintf("%d tests in %d packages", len(res.passed), countTrue(packages))
+	if n := len(res.skipped); n > 0 {
 		res.note += fmt.Sprintf(", %d skipped", n)
 	}
-	slices.SortFunc(res.skips, func(a, b skip) int { return strings.Compare(a.what, b.what) })
+	slices.SortFunc(res.skipped, func(a, b skip) int { return strings.Compare(a.Name, b.Name) })
 	return res
 }
 
-func count(set map[string]bool) int {
+func countTrue(set map[string]bool) int {
 	n := 0
 	for _, in := range set {
 		if in {
@@ -100,16 +119,17 @@ func count(set map[string]bool) int {
 	return n
 }
 
-// blame marks everything above a failed test: it failed for no other reason.
-func blame(blamed map[string]bool, r testResult) {
-	blamed[r.pkg+" "] = true
-	for i := strings.LastIndexByte(r.test, '/'); i > 0; i = strings.LastIndexByte(r.test[:i], '/') {
-		blamed[r.pkg+" "+r.test[:i]] = true
+// explainParents marks the tests around a failed test, and its package: they failed for no other
+// reason.
+func explainParents(explained map[string]bool, e endedTest) {
+	explained[e.pkg+" "] = true
+	for i := strings.LastIndexByte(e.test, '/'); i > 0; i = strings.LastIndexByte(e.test[:i], '/') {
+		explained[e.pkg+" "+e.test[:i]] = true
 	}
 }
 
-// show writes what a failed test said; of a package that failed without a failed test (it did not compile, panicked or
-// took too long), what all its tests said that did not pass.
+// show writes the output of a failed test. If a package failed without a failed test (it did not
+// compile, panicked, or took too long), show writes the output of all its tests that did not pass.
 func (l *testLog) show(log io.Writer, key string) {
 	fmt.Fprintf(log, "--- %s\n", strings.TrimSpace(key))
 	for _, k := range slices.Sorted(maps.Keys(l.outputs)) {
@@ -124,27 +144,36 @@ func (l *testLog) show(log io.Writer, key string) {
 	}
 }
 
-var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
+var sourcePosition = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// reason is what a skipped test gave as its reason.
-func reason(output []string) string {
+// skipReason returns what a skipped test gave as its reason.
+func skipReason(output []string) string {
 	var parts []string
 	for _, line := range output {
 		if strings.HasPrefix(line, "=== ") || strings.HasPrefix(strings.TrimSpace(line), "--- ") {
 			continue
 		}
-		if s := strings.TrimSpace(place.ReplaceAllString(line, "")); s != "" {
+		if s := strings.TrimSpace(sourcePosition.ReplaceAllString(line, "")); s != "" {
 			parts = append(parts, s)
 		}
 	}
 	return strings.Join(parts, " ")
 }
 
-// goTest runs tests and counts them one by one; name is their log's. They are never taken from the cache: some run programs of
-// which the cache knows nothing.
-func (r *runner) goTest(name string, env []string, args ...string) check {
+// A testRun is one run of go test.
+type testRun struct {
+	step     string // whose detail it sets, and whose name its log has
+	env      []string
+	flags    []string
+	packages []string
+	// prefix tells the tests apart from the same ones in another run.
+	prefix string
+}
+
+// goTest returns an action that runs go test and reports each test. Go vet has a step of its own.
+func (r *runner) goTest(t testRun) action {
 	return func(ctx context.Context, log io.Writer) result {
-		file, err := r.logFile("go-test-" + name)
+		file, err := r.logFile(t.step)
 		if err != nil {
 			return failed(log, err)
 		}
@@ -152,20 +181,25 @@ func (r *runner) goTest(name string, env []string, args ...string) check {
 		lines, input := io.Pipe()
 		tests := newTestLog()
 		var reading sync.WaitGroup
-		reading.Go(func() { tests.read(lines, file, log) })
-		err = r.exec(ctx, input, env, "go", append([]string{"test", "-json", "-count=1", "-timeout=10m"}, args...)...)
+		reading.Go(func() {
+			tests.read(lines, file, log, func() { r.progress.detail(t.step, tests.detail(len(t.packages))) })
+		})
+		args := slices.Concat([]string{"test", "-json", "-vet=off"}, t.flags, t.packages)
+		err = r.exec(ctx, input, t.env, "go", args...)
 		input.Close()
 		reading.Wait()
 		res := tests.result(log)
-		if err != nil && len(res.failures) == 0 {
+		res.addPrefix(t.prefix)
+		if err != nil && len(res.failed) == 0 {
 			return failed(log, err)
 		}
 		return res
 	}
 }
 
-// read takes in a whole run; lines that are no events (of the go command itself) go to log.
-func (l *testLog) read(lines io.Reader, file, log io.Writer) {
+// read takes in a whole run, and calls changed after each event. Lines that are no events, of the
+// go command itself, go to log.
+func (l *testLog) read(lines io.Reader, file, log io.Writer, changed func()) {
 	in := bufio.NewReader(lines)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -173,6 +207,7 @@ func (l *testLog) read(lines io.Reader, file, log io.Writer) {
 		if json.Unmarshal(line, &e) == nil {
 			l.add(e)
 			io.WriteString(file, e.Output)
+			changed()
 		} else if len(line) > 0 {
 			log.Write(line)
 		}

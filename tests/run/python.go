@@ -14,16 +14,20 @@ import (
 	"sync"
 )
 
-// tool is a program of PyPI in a virtual environment of its own: the aws and sam CLIs want different versions of the
-// same libraries.
+// A tool is a program of PyPI, in a virtual environment of its own: the aws and sam CLIs need
+// different versions of the same libraries.
 type tool struct {
 	name string
 	dir  string
-	done chan struct{}
-	why  string // why it was not fetched: no Python
+	done chan struct{} // closed once the tool is there, or is not to be had
+	why  string        // why it was not fetched: no Python
 	err  error
 	log  bytes.Buffer
 	note string
+}
+
+func (r *runner) newTool(name string) *tool {
+	return &tool{name: name, dir: filepath.Join(r.cache, "venv", name), done: make(chan struct{})}
 }
 
 func (t *tool) bin(name string) string { return filepath.Join(t.dir, "bin", name) }
@@ -34,9 +38,12 @@ func (t *tool) ready() bool {
 	return t.why == "" && t.err == nil
 }
 
+// step is the action that waits for the tool.
 func (t *tool) step(_ context.Context, log io.Writer) result {
 	if t.ready() {
-		return result{passed: 1, note: t.note}
+		res := passed()
+		res.note = t.note
+		return res
 	}
 	if t.why != "" {
 		return skipped(t.why)
@@ -48,25 +55,33 @@ func (t *tool) step(_ context.Context, log io.Writer) result {
 // pythonTools are fetched while Go compiles.
 type pythonTools struct {
 	aws, ministack, moto, sam, cfnLint, checkov, shellcheck *tool
-	all                                                     sync.WaitGroup
+
+	fetching sync.WaitGroup
 }
 
-func (p *pythonTools) wait() { p.all.Wait() }
+func (p *pythonTools) wait() { p.fetching.Wait() }
 
-func (r *runner) fetchPythonTools(ctx context.Context, lint bool) *pythonTools {
+// The tools that each command needs, in the order in which it needs them.
+func testTools(p *pythonTools) []*tool {
+	return []*tool{p.ministack, p.aws, p.moto, p.sam, p.cfnLint, p.checkov, p.shellcheck}
+}
+
+func checkTools(p *pythonTools) []*tool { return []*tool{p.sam, p.ministack, p.aws, p.moto} }
+
+func lintTools(p *pythonTools) []*tool {
+	return []*tool{p.sam, p.cfnLint, p.checkov, p.shellcheck}
+}
+
+// fetchPythonTools starts to fetch the tools that a command needs.
+func (r *runner) fetchPythonTools(ctx context.Context, needed func(*pythonTools) []*tool) *pythonTools {
 	p := &pythonTools{
-		aws: r.newTool("aws"), ministack: r.newTool("ministack"), moto: r.newTool("moto"), sam: r.newTool("sam"), cfnLint: r.newTool("cfn-lint"),
-		checkov: r.newTool("checkov"), shellcheck: r.newTool("shellcheck"),
+		aws: r.newTool("aws"), ministack: r.newTool("ministack"), moto: r.newTool("moto"), sam: r.newTool("sam"),
+		cfnLint: r.newTool("cfn-lint"), checkov: r.newTool("checkov"), shellcheck: r.newTool("shellcheck"),
 	}
-	p.all.Go(func() {
+	p.fetching.Go(func() {
 		python, why := r.findPython(ctx)
-		for _, t := range []*tool{p.ministack, p.aws, p.moto, p.sam, p.cfnLint, p.checkov, p.shellcheck} { // in the order in which they are needed
-			switch {
-			case why != "":
-				t.why = why
-			case lint && (t == p.aws || t == p.ministack || t == p.moto):
-				t.why = "not needed"
-			default:
+		for _, t := range needed(p) {
+			if t.why = why; why == "" {
 				t.err = r.fetch(ctx, t, python)
 			}
 			close(t.done)
@@ -75,7 +90,7 @@ func (r *runner) fetchPythonTools(ctx context.Context, lint bool) *pythonTools {
 	return p
 }
 
-// fetchOnly fetches one tool and gives the exit code.
+// fetchOnly fetches one tool and returns the exit code.
 func (r *runner) fetchOnly(ctx context.Context, name string) int {
 	t := r.newTool(name)
 	close(t.done)
@@ -83,25 +98,27 @@ func (r *runner) fetchOnly(ctx context.Context, name string) int {
 	if t.why = why; why == "" {
 		t.err = r.fetch(ctx, t, python)
 	}
-	if res := t.step(ctx, r.out); res.passed == 0 {
-		fmt.Fprintf(r.out, "fetching %s: %s\n", name, t.why)
+	res := t.step(ctx, r.out)
+	if why != "" {
+		fmt.Fprintf(r.out, "cannot fetch %s: %s\n", name, why)
+	}
+	if len(res.passed) == 0 {
 		return 1
 	}
 	return 0
 }
 
-func (r *runner) newTool(name string) *tool {
-	return &tool{name: name, dir: filepath.Join(r.cache, "venv", name), done: make(chan struct{})}
-}
+// probePython exits with 0 on a Python that sam runs on and that can create virtual environments.
+const probePython = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"
 
-// usable ends with success for a Python that sam runs on and that can make virtual environments.
-const usable = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"
+var pythonNames = []string{"python3", "python3.13", "python3.12", "python3.11", "python3.10", "/usr/bin/python3"}
 
-// findPython gives a Python, or says why there is none. As root on Debian, as in most containers, it installs one.
+// findPython returns a Python, or says why there is none. As root on Debian, as in most containers,
+// it installs one.
 func (r *runner) findPython(ctx context.Context) (python, why string) {
 	for range 2 {
-		for _, name := range []string{"python3", "python3.13", "python3.12", "python3.11", "python3.10", "/usr/bin/python3"} {
-			if _, err := r.output(ctx, name, "-c", usable); err == nil {
+		for _, name := range pythonNames {
+			if _, err := r.output(ctx, name, "-c", probePython); err == nil {
 				return name, ""
 			}
 		}
@@ -120,10 +137,12 @@ func (r *runner) installPython(ctx context.Context) bool {
 	var log bytes.Buffer
 	env := []string{"DEBIAN_FRONTEND=noninteractive"}
 	_ = r.exec(ctx, &log, env, apt, "update", "-q")
-	return r.exec(ctx, &log, env, apt, "install", "-q", "-y", "--no-install-recommends", "python3", "python3-venv") == nil
+	err = r.exec(ctx, &log, env, apt, "install", "-q", "-y", "--no-install-recommends", "python3", "python3-venv")
+	return err == nil
 }
 
-// fetch installs what the tool's list in tools/ names, unless that was done before.
+// fetch installs the packages that the tool's list in tools/ names, unless they are installed
+// already.
 func (r *runner) fetch(ctx context.Context, t *tool, python string) error {
 	list := filepath.Join(r.root, "tools", t.name+".txt")
 	want, err := os.ReadFile(list)
@@ -141,9 +160,10 @@ func (r *runner) fetch(ctx context.Context, t *tool, python string) error {
 		return err
 	}
 	if err := r.exec(ctx, &t.log, nil, python, "-m", "venv", t.dir); err != nil {
-		return fmt.Errorf("making a virtual environment: %w", err)
+		return fmt.Errorf("creating a virtual environment: %w", err)
 	}
-	err = r.exec(ctx, &t.log, nil, t.bin("python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", list)
+	pip := []string{"-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", list}
+	err = r.exec(ctx, &t.log, nil, t.bin("python"), pip...)
 	if err != nil {
 		return fmt.Errorf("fetching %s: %w", t.note, err)
 	}

@@ -10,64 +10,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
 
-// samValidate checks the template without an account.
-func (r *runner) samValidate(sam *tool) check {
-	return func(ctx context.Context, log io.Writer) result {
-		if !sam.ready() {
-			return skipped("no sam CLI")
-		}
-		return r.command(sam.bin("sam"), "validate", "--lint", "--template", "template.yaml")(ctx, log)
-	}
-}
-
-// templates has a tool look at template.yaml and what it includes; flag stands before each of them.
-func (r *runner) templates(t *tool, args []string, flag string) check {
-	return func(ctx context.Context, log io.Writer) result {
-		if !t.ready() {
-			return t.step(ctx, log)
-		}
-		included, err := filepath.Glob(filepath.Join(r.root, "infra", "*.yaml"))
-		if err != nil {
-			return failed(log, err)
-		}
-		for _, file := range append([]string{filepath.Join(r.root, "template.yaml")}, included...) {
-			if flag != "" {
-				args = append(args, flag)
-			}
-			args = append(args, file)
-		}
-		res := r.command(t.bin(t.name), args...)(ctx, log)
-		res.note = t.note
-		return res
-	}
-}
-
-// scripts has make read what this machine cannot run, and shellcheck look at the shell scripts.
-func (r *runner) scripts(t *tool) check {
-	return func(ctx context.Context, log io.Writer) result {
-		for _, args := range [][]string{{"deploy", "destroy"}, {"-C", "localstack", "up", "fleet", "deploy", "smoke", "destroy", "down"}} {
-			if err := r.exec(ctx, io.Discard, nil, "make", append([]string{"-n"}, args...)...); err != nil {
-				return failed(log, err)
-			}
-		}
-		if !t.ready() {
-			return t.step(ctx, log)
-		}
-		res := r.command(t.bin("shellcheck"), ".ci/run", "localstack/smoke.sh")(ctx, log)
-		res.note = t.note
-		return res
-	}
-}
-
+// samBuilt is the folder that sam build writes.
 func (r *runner) samBuilt() string { return filepath.Join(r.cache, "sam-build") }
 
-// samBuild builds what `make deploy` would upload, with its flags.
-func (r *runner) samBuild(sam *tool) check {
+// samBuild returns an action that builds what `make deploy` uploads, with its flags.
+func (r *runner) samBuild(sam *tool) action {
 	return func(ctx context.Context, log io.Writer) result {
 		if !sam.ready() {
 			return skipped("no sam CLI")
@@ -82,35 +33,21 @@ func (r *runner) samBuild(sam *tool) check {
 			return failed(log, err)
 		}
 		template, err := os.ReadFile(filepath.Join(r.root, "template.yaml"))
-		names, err2 := r.functions()
+		names, err2 := r.functionNames()
 		if err := errors.Join(err, err2); err != nil {
 			return failed(log, err)
 		}
-		return sizes(log, names, func(name string) string {
-			id, _ := functionOf(string(template), "functions/"+name) // where there is none, neither is the binary
+		return checkSizes(log, names, func(name string) string {
+			id, _ := functionID(string(template), "functions/"+name) // without an id the binary is not found
 			return filepath.Join(r.samBuilt(), id, "bootstrap")
 		})
 	}
 }
 
-var lambdaFlags = regexp.MustCompile(`(?m)^LAMBDA_GOFLAGS := (.+)$`)
-
-// lambdaFlags are the Makefile's, with which functions are built.
-func (r *runner) lambdaFlags() (string, error) {
-	text, err := os.ReadFile(filepath.Join(r.root, "Makefile"))
-	if err != nil {
-		return "", err
-	}
-	m := lambdaFlags.FindSubmatch(text)
-	if m == nil {
-		return "", errors.New("the Makefile has no LAMBDA_GOFLAGS")
-	}
-	return string(m[1]), nil
-}
-
-// samLocalInvoke runs a function in Lambda's own image, where there is a Docker engine that can: it drops a message
-// that is no event, and so needs no account.
-func (r *runner) samLocalInvoke(sam *tool) check {
+// samLocalInvoke returns an action that runs a function in Lambda's own image, if there is a Docker
+// engine that can. The function gets a message that is not an event. It drops that, and so needs no
+// account.
+func (r *runner) samLocalInvoke(sam *tool) action {
 	return func(ctx context.Context, log io.Writer) result {
 		if !sam.ready() {
 			return skipped("no sam CLI")
@@ -122,7 +59,7 @@ func (r *runner) samLocalInvoke(sam *tool) check {
 		if err != nil {
 			return failed(log, err)
 		}
-		id, err := functionOf(string(template), "functions/task-state-change")
+		id, err := functionID(string(template), "functions/task-state-change")
 		if err != nil {
 			return failed(log, err)
 		}
@@ -139,13 +76,14 @@ func (r *runner) samLocalInvoke(sam *tool) check {
 		if err != nil {
 			return failed(log, err)
 		}
-		return passed
+		return passed()
 	}
 }
 
 const noEvent = `{"Records": [{"messageId": "1", "eventSource": "aws:sqs", "body": "no event"}]}`
 
-// noDocker says why functions cannot run here; empty where they can. They are built for arm64.
+// noDocker says why functions, which are built for arm64, cannot run in Docker here. It returns ""
+// if they can.
 func (r *runner) noDocker(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -157,21 +95,4 @@ func (r *runner) noDocker(ctx context.Context) string {
 		return "the functions are arm64, the Docker engine is " + arch
 	}
 	return ""
-}
-
-var resource = regexp.MustCompile(`^  (\w+):\s*(#.*)?$`)
-
-// functionOf is the logical id of the function whose code is in dir.
-func functionOf(template, dir string) (string, error) {
-	id := ""
-	for line := range strings.Lines(template) {
-		line = strings.TrimRight(line, "\r\n")
-		if m := resource.FindStringSubmatch(line); m != nil {
-			id = m[1]
-		}
-		if uri, ok := strings.CutPrefix(strings.TrimSpace(line), "CodeUri:"); ok && strings.Trim(strings.TrimSpace(uri), "./") == dir {
-			return id, nil
-		}
-	}
-	return "", fmt.Errorf("template.yaml has no function with CodeUri %s", dir)
 }

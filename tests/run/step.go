@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,101 +17,99 @@ import (
 	"time"
 )
 
-// step is one check. What it writes to log is shown when it fails.
+// A step is one of the project's checks.
 type step struct {
 	name string
-	run  check
+	run  action
+	// usual is how long the step takes on a new machine. It counts until a run has been timed.
+	usual time.Duration
+	// after names steps of other lanes that must end first.
+	after []string
 }
 
-type check func(ctx context.Context, log io.Writer) result
+// An action runs a step. What it writes to log is printed only if the step fails.
+type action func(ctx context.Context, log io.Writer) result
 
-// result is the outcome of one check, or of several.
+// A result names what passed, failed and was skipped: tests, or the step itself, for which the
+// empty name stands.
 type result struct {
-	passed   int
-	failures []string // what failed
-	skips    []skip
-	note     string // stands behind the line of a check that passed
+	passed  []string
+	failed  []string
+	skipped []skip
+	// note is printed behind the line of the step.
+	note string
 }
 
-type skip struct{ what, why string }
+type skip struct{ Name, Why string }
 
-var passed = result{passed: 1}
+func passed() result { return result{passed: []string{""}} }
 
 func failed(log io.Writer, err error) result {
 	fmt.Fprintln(log, err)
-	return result{failures: []string{""}}
+	return result{failed: []string{""}}
 }
 
-func skipped(why string) result { return result{skips: []skip{{why: why}}} }
+func skipped(why string) result { return result{skipped: []skip{{Why: why}}} }
 
-type runner struct {
-	root, cache string
-	out         io.Writer
-	terminal    bool
-	total       result
+// fillNames replaces the empty name by the step's.
+func (res result) fillNames(step string) {
+	for i, name := range res.passed {
+		res.passed[i] = cmp.Or(name, step)
+	}
+	for i, name := range res.failed {
+		res.failed[i] = cmp.Or(name, step)
+	}
+	for i, s := range res.skipped {
+		res.skipped[i].Name = cmp.Or(s.Name, step)
+	}
 }
 
-// run makes one check, prints its line and adds it to the total. The names in a result are the step's unless it says
-// otherwise.
-func (r *runner) run(ctx context.Context, s step) {
-	if r.terminal {
-		fmt.Fprintf(r.out, "      %s …\r", s.name)
+// addPrefix puts a text before each name.
+func (res result) addPrefix(prefix string) {
+	for i := range res.passed {
+		res.passed[i] = prefix + res.passed[i]
 	}
-	var shown bytes.Buffer
-	started := time.Now()
-	res := s.run(ctx, &shown)
-	if ctx.Err() != nil {
-		return
+	for i := range res.failed {
+		res.failed[i] = prefix + res.failed[i]
 	}
-	for i, f := range res.failures {
-		res.failures[i] = named(s.name, f)
+	for i := range res.skipped {
+		res.skipped[i].Name = prefix + res.skipped[i].Name
 	}
-	for i, k := range res.skips {
-		res.skips[i].what = named(s.name, k.what)
-	}
-	word, note := "ok", res.note
+}
+
+// verdict returns the word that starts the step's line and the note that ends it.
+func (res result) verdict() (word, note string) {
 	switch {
-	case len(res.failures) > 0:
-		word = "FAIL"
-	case res.passed == 0 && len(res.skips) == 1:
-		word, note = "skip", res.skips[0].why
-	case res.passed == 0:
-		word = "skip"
+	case len(res.failed) > 0:
+		return "FAIL", res.note
+	case len(res.passed) > 0:
+		return "ok", res.note
+	case len(res.skipped) == 1:
+		return "skip", res.skipped[0].Why
+	default:
+		return "skip", res.note
 	}
-	fmt.Fprintf(r.out, "%-5s %-30s %7.1f s  %s\n", word, s.name, time.Since(started).Seconds(), note)
-	if word == "FAIL" {
-		fmt.Fprintln(r.out, indent(shown.String()))
-	}
-	r.total.passed += res.passed
-	r.total.failures = append(r.total.failures, res.failures...)
-	r.total.skips = append(r.total.skips, res.skips...)
 }
 
-func named(step, what string) string {
-	if what == "" {
-		return step
-	}
-	return what
-}
-
-// shownLines is how much of a failed check's log is printed; the rest stands in .cache/log.
-const shownLines = 200
+// maxShownLines is how much of a failed step's log is printed. The logs of tests are in .cache/log
+// as a whole.
+const maxShownLines = 200
 
 func indent(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	if cut := len(lines) - shownLines; cut > 0 {
+	if cut := len(lines) - maxShownLines; cut > 0 {
 		lines = append([]string{fmt.Sprintf("… %d lines more", cut)}, lines[cut:]...)
 	}
 	return "      " + strings.Join(lines, "\n      ")
 }
 
-// command is a check that passes when the program does.
-func (r *runner) command(name string, args ...string) check {
+// command returns an action that passes if the program does.
+func (r *runner) command(name string, args ...string) action {
 	return func(ctx context.Context, log io.Writer) result {
 		if err := r.exec(ctx, log, nil, name, args...); err != nil {
 			return failed(log, err)
 		}
-		return passed
+		return passed()
 	}
 }
 
@@ -124,7 +123,7 @@ func (r *runner) exec(ctx context.Context, out io.Writer, env []string, name str
 	cmd.WaitDelay = 10 * time.Second
 	err := cmd.Run()
 	if cmd.Process != nil && ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what did not end when asked
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what ignored SIGTERM
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err)
@@ -132,7 +131,7 @@ func (r *runner) exec(ctx context.Context, out io.Writer, env []string, name str
 	return nil
 }
 
-// output is what a short program prints.
+// output returns what a short program prints.
 func (r *runner) output(ctx context.Context, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := r.exec(ctx, &out, nil, name, args...)
@@ -142,9 +141,9 @@ func (r *runner) output(ctx context.Context, name string, args ...string) (strin
 	return strings.TrimSpace(out.String()), err
 }
 
-// logFile is where a check keeps its whole log.
+// logFile creates the file that keeps a step's whole log.
 func (r *runner) logFile(name string) (*os.File, error) {
-	return os.Create(filepath.Join(r.cache, "log", name+".log"))
+	return os.Create(filepath.Join(r.cache, "log", strings.ReplaceAll(name, " ", "-")+".log"))
 }
 
 func exists(name string) bool {

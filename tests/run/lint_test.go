@@ -27,20 +27,20 @@ func TestGofmt(t *testing.T) {
 		write(t, r.root, "a/a.go", "package a\n")
 		write(t, r.root, "b/b.go", "package  b\n")
 		var log bytes.Buffer
-		if res := r.gofmt(t.Context(), &log); len(res.failures) != 1 || !strings.HasPrefix(log.String(), "b/b.go: ") {
+		if res := r.gofmt(t.Context(), &log); len(res.failed) != 1 || !strings.HasPrefix(log.String(), "b/b.go: ") {
 			t.Errorf("got %+v, log %q", res, &log)
 		}
 	})
 	t.Run("PassesOverHiddenFolders", func(t *testing.T) {
 		r := &runner{root: t.TempDir()}
 		write(t, r.root, ".cache/b.go", "package  b\n")
-		if res := r.gofmt(t.Context(), &bytes.Buffer{}); res.passed != 1 {
+		if res := r.gofmt(t.Context(), &bytes.Buffer{}); len(res.passed) != 1 {
 			t.Errorf("got %+v", res)
 		}
 	})
 }
 
-func TestSizes(t *testing.T) {
+func TestCheckSizes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, size int64) string {
 		file, err := os.Create(filepath.Join(dir, name))
@@ -55,12 +55,12 @@ func TestSizes(t *testing.T) {
 	}
 	binary := func(name string) string { return filepath.Join(dir, name) }
 	good := []string{write("api", 12<<20), write("throttling", 20<<20)}
-	if res := sizes(&bytes.Buffer{}, good, binary); res.passed != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
+	if res := checkSizes(&bytes.Buffer{}, good, binary); len(res.passed) != 1 || res.note != "api 12.0 MB  throttling 20.0 MB" {
 		t.Errorf("got %+v", res)
 	}
 	var log bytes.Buffer
-	res := sizes(&log, append(good, write("dispatch", 12<<20+1)), binary)
-	if res.passed != 0 || len(res.failures) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
+	res := checkSizes(&log, append(good, write("dispatch", 12<<20+1)), binary)
+	if len(res.passed) != 0 || len(res.failed) != 1 || !strings.Contains(log.String(), "dispatch has 12582913 bytes") {
 		t.Errorf("got %+v, log %q", res, &log)
 	}
 }
@@ -73,30 +73,36 @@ func TestTools(t *testing.T) {
 		tl.log.WriteString("pip: no route\n")
 		return tl
 	}
-	t.Run("WithoutPythonWhatNeedsItIsSkipped", func(t *testing.T) {
+	t.Run("SkipsWhatNeedsPythonWithoutIt", func(t *testing.T) {
 		sam := fetched("no Python", nil)
-		if res := sam.step(t.Context(), &bytes.Buffer{}); len(res.skips) != 1 || res.skips[0].why != "no Python" {
+		if res := sam.step(t.Context(), &bytes.Buffer{}); len(res.skipped) != 1 || res.skipped[0].Why != "no Python" {
 			t.Errorf("fetching: %+v", res)
 		}
-		if res := (&runner{}).samValidate(sam)(t.Context(), &bytes.Buffer{}); len(res.skips) != 1 {
+		if res := (&runner{}).samValidate(sam)(t.Context(), &bytes.Buffer{}); len(res.skipped) != 1 {
 			t.Errorf("validating: %+v", res)
 		}
 	})
-	t.Run("AFailedDownloadFails", func(t *testing.T) {
+	t.Run("FailsWhenADownloadFails", func(t *testing.T) {
 		var log bytes.Buffer
 		res := fetched("", errors.New("exit status 1")).step(t.Context(), &log)
-		if len(res.failures) != 1 || !strings.Contains(log.String(), "no route") {
+		if len(res.failed) != 1 || !strings.Contains(log.String(), "no route") {
 			t.Errorf("got %+v, log %q", res, &log)
 		}
 	})
 }
 
-func TestFunctionOf(t *testing.T) {
-	template := "Resources:\n  Queue:\n    Type: AWS::SQS::Queue\n  Dispatch: # starts\n    Properties:\n      CodeUri: ./functions/dispatch/\n"
-	if id, err := functionOf(template, "functions/dispatch"); err != nil || id != "Dispatch" {
+func TestFunctionID(t *testing.T) {
+	template := `Resources:
+  Queue:
+    Type: AWS::SQS::Queue
+  Dispatch: # starts
+    Properties:
+      CodeUri: ./functions/dispatch/
+`
+	if id, err := functionID(template, "functions/dispatch"); err != nil || id != "Dispatch" {
 		t.Errorf("got %q, %v", id, err)
 	}
-	if id, err := functionOf(template, "functions/placement"); err == nil {
+	if id, err := functionID(template, "functions/placement"); err == nil {
 		t.Errorf("found %q", id)
 	}
 }

@@ -1,0 +1,133 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A goPackage is what the runner wants to know of a package from go list.
+type goPackage struct {
+	ImportPath, Dir                    string
+	Imports, TestImports, XTestImports []string
+}
+
+func (r *runner) goPackages(ctx context.Context) (all []goPackage, err error) {
+	list, err := r.output(ctx, "go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports", "./...")
+	if err != nil {
+		return nil, err
+	}
+	for in := json.NewDecoder(strings.NewReader(list)); in.More(); {
+		var p goPackage
+		if err := in.Decode(&p); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Flags of go test.
+const (
+	parallelTests = "-parallel=8" // many wait for time to pass, so processors are no limit
+	noCache       = "-count=1"
+	timeout       = "-timeout=15m" // of one package
+	longTimeout   = "-timeout=2h"
+)
+
+// The names of the steps that run tests.
+const (
+	shortTestStep = "go test -short"
+	testStep      = "go test"
+	raceStep      = "go test -race"
+)
+
+// shortTests runs the tests of all packages, without those that are left to `make check`.
+func (r *runner) shortTests(ctx context.Context, log io.Writer) result {
+	packages, err := r.goPackages(ctx)
+	if err != nil {
+		return failed(log, err)
+	}
+	return r.goTest(testRun{
+		step: shortTestStep, flags: []string{"-short", parallelTests, timeout}, packages: inTestOrder(packages),
+	})(ctx, log)
+}
+
+// allTests runs the tests of all packages in full, except the simulation's. Chance plays a part, so
+// no result comes from the cache.
+func (r *runner) allTests(ctx context.Context, log io.Writer) result {
+	packages, err := r.goPackages(ctx)
+	if err != nil {
+		return failed(log, err)
+	}
+	packages = slices.DeleteFunc(packages, func(p goPackage) bool {
+		return strings.HasSuffix(p.ImportPath, simulation)
+	})
+	return r.goTest(testRun{
+		step: testStep, flags: []string{noCache, parallelTests, timeout}, packages: inTestOrder(packages),
+	})(ctx, log)
+}
+
+const simulation = "/tests/simulation"
+
+// inTestOrder puts the packages in tests/ first: they wait more than they compute, and go test
+// starts packages in the order given.
+func inTestOrder(packages []goPackage) (paths []string) {
+	for _, first := range []bool{true, false} {
+		for _, p := range packages {
+			if strings.Contains(p.ImportPath, "/tests/") == first {
+				paths = append(paths, p.ImportPath)
+			}
+		}
+	}
+	return paths
+}
+
+func simulateStep(seeds int) string { return fmt.Sprintf("simulate %d seeds", seeds) }
+
+// simulate runs whole clusters under faults, one for each seed. A seed that fails is printed.
+func (r *runner) simulate(seeds int) action {
+	return r.goTest(testRun{
+		step: simulateStep(seeds), env: []string{"SEEDS=" + strconv.Itoa(seeds)},
+		flags: []string{noCache, longTimeout}, packages: []string{"." + simulation},
+	})
+}
+
+// raceTests runs the tests of the packages that use goroutines under the race detector, which needs
+// a C compiler.
+func (r *runner) raceTests(ctx context.Context, log io.Writer) result {
+	compiler, err := r.output(ctx, "go", "env", "CC")
+	if err != nil {
+		return failed(log, err)
+	}
+	if _, err := r.output(ctx, compiler, "--version"); err != nil {
+		return skipped("no C compiler (" + compiler + ")")
+	}
+	packages, err := r.goPackages(ctx)
+	if err != nil {
+		return failed(log, err)
+	}
+	return r.goTest(testRun{
+		step: raceStep, prefix: "race: ", env: []string{"CGO_ENABLED=1"},
+		flags: []string{"-race", "-short", noCache, parallelTests, timeout}, packages: concurrentPackages(packages),
+	})(ctx, log)
+}
+
+// concurrentPackages returns the packages of the program that use sync, or whose tests do. No other
+// starts a goroutine.
+func concurrentPackages(packages []goPackage) (paths []string) {
+	for _, p := range packages {
+		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		usesSync := slices.Contains(imports, "sync") || slices.Contains(imports, "sync/atomic")
+		if usesSync && !strings.Contains(p.ImportPath, "/tests/") {
+			paths = append(paths, p.ImportPath)
+		}
+	}
+	return paths
+}

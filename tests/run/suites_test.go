@@ -1,0 +1,27 @@
+//go:build unix
+
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestConcurrentPackages(t *testing.T) {
+	got := concurrentPackages([]goPackage{
+		{ImportPath: "m/shared/locks", Imports: []string{"context", "sync"}},
+		{ImportPath: "m/shared/pure", Imports: []string{"context"}},
+		{ImportPath: "m/shared/tested", XTestImports: []string{"sync/atomic"}},
+		{ImportPath: "m/tests/e2e", TestImports: []string{"sync"}},
+	})
+	if want := []string{"m/shared/locks", "m/shared/tested"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestInTestOrder(t *testing.T) {
+	got := inTestOrder([]goPackage{{ImportPath: "m/cmd"}, {ImportPath: "m/tests/e2e"}, {ImportPath: "m/tests/house"}})
+	if want := []string{"m/tests/e2e", "m/tests/house", "m/cmd"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
