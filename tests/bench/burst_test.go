@@ -22,6 +22,13 @@ const (
 	clusterName    = "burst"
 )
 
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("make check runs it: it places %d tasks", burstTasks)
+	}
+}
+
 // burst is an installation with the instances of the burst and a task definition.
 type burst struct {
 	*installation.Installation
@@ -134,6 +141,7 @@ func (b *burst) report(what string, c Cost, budget Budget) {
 
 // TestBurstOfTasksThatEnd runs 10,000 tasks that end by themselves on 5,000 instances.
 func TestBurstOfTasksThatEnd(t *testing.T) {
+	skipIfShort(t)
 	b := newBurst(t, burstInstances)
 	from := b.spending()
 	run := "BERTH_FLEET_RUN_SECONDS"
@@ -167,6 +175,7 @@ func (b *burst) ended() (n int) {
 
 // TestBurstOfServices scales two services to 5,000 tasks each on 5,000 instances, and to zero again.
 func TestBurstOfServices(t *testing.T) {
+	skipIfShort(t)
 	b := newBurst(t, burstInstances)
 	ctx := context.Background()
 	from := b.spending()

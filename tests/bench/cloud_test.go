@@ -57,7 +57,7 @@ func newEmulated(b *testing.B, instances int) *emulated {
 	if err != nil {
 		b.Fatal(err)
 	}
-	o, err := cloud.BuildAll(ctx, filepath.Join(root, ".cache", "e2e"))
+	o, err := cloud.BuildAll(ctx, filepath.Join(root, ".cache", "e2e"), cloud.AsDeployed)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -206,13 +206,13 @@ func (c *Cloud) Close() error {
 }
 
 // BuildAll builds the functions and the berth command into dir and gives the options that name them.
-func BuildAll(ctx context.Context, dir string) (Options, error) {
+func BuildAll(ctx context.Context, dir string, mode BuildMode) (Options, error) {
 	root, err := ministack.Root()
 	if err != nil {
 		return Options{}, err
 	}
 	o := Options{Version: Version{Code: filepath.Join(dir, "functions")}, Berth: filepath.Join(dir, "berth")}
-	if err := Build(ctx, root, o.Code); err != nil {
+	if err := Build(ctx, root, o.Code, mode); err != nil {
 		return Options{}, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", o.Berth, "./cmd/berth")

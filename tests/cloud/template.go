@@ -14,14 +14,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Build builds the functions as Lambda runs them, for this machine's architecture, into dir/FUNCTION.
-func Build(ctx context.Context, root, dir string) error {
+// A BuildMode says with which flags the functions are built.
+type BuildMode int
+
+const (
+	// Plain builds without flags, and so uses the packages that other commands have compiled.
+	Plain BuildMode = iota
+	// AsDeployed builds with the flags of `make deploy`, for which the first build compiles all packages anew.
+	AsDeployed
+)
+
+func (m BuildMode) flags() (flags, env []string) {
+	if m == Plain {
+		return nil, nil
+	}
+	return []string{"-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w"}, []string{"CGO_ENABLED=0"}
+}
+
+// Build builds the functions for Linux on this machine's architecture into dir/FUNCTION.
+func Build(ctx context.Context, root, dir string, mode BuildMode) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc,nethttpomithttp2", "-ldflags", "-s -w",
-		"-o", dir+string(filepath.Separator), "./functions/...")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	flags, env := mode.flags()
+	args := slices.Concat([]string{"build", "-o", dir + string(filepath.Separator)}, flags, []string{"./functions/..."})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = root, slices.Concat(os.Environ(), []string{"GOOS=linux"}, env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the functions: %w\n%s", err, out)
 	}

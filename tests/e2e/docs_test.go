@@ -13,7 +13,7 @@ import (
 // last of each kind prints.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("capacity providers and node groups are looked at once a minute")
+		t.Skip(leftToCheck + "capacity providers and node groups are looked at once a minute")
 	}
 	needsAWS(t)
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 // tasks that are wanted.
 func TestLocalCloudUnderFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts an emulator of AWS")
+		t.Skip(leftToCheck + "it waits for functions to be killed and calls to be lost")
 	}
 	f := &faults{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // chance that can be repeated
 	l := newLocal(t, func(o *cloud.Options) {

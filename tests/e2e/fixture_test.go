@@ -38,9 +38,6 @@ var fixtures = map[string]struct{ function, says string }{
 
 // TestEventFixtures has each file of events/ invoke its function as `make invoke` does.
 func TestEventFixtures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts an emulator of AWS")
-	}
 	spans := newSpans(t)
 	l := newLocal(t, func(o *cloud.Options) {
 		o.Parameters["EventSources"], o.Parameters["TraceEndpoint"] = awsevent.SourceECS, spans.url

@@ -18,17 +18,12 @@ import (
 
 // TestMakeLocal runs what `make local` runs, does what it says to do with the real AWS CLI, and ends it by Ctrl-C.
 func TestMakeLocal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts an emulator of AWS")
-	}
 	if why := ministack.Missing(); why != "" {
 		t.Skip(why)
 	}
 	needsAWS(t)
 	bin := filepath.Join(t.TempDir(), "local")
-	if out, err := exec.Command("go", "build", "-o", bin, root+"/tests/local").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	build(t, bin, "tests/local")
 	cmd := exec.Command(bin, "-nodes", "3", "-log", filepath.Join(t.TempDir(), "log"))
 	cmd.Dir = root
 	var errs bytes.Buffer

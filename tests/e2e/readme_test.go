@@ -27,9 +27,6 @@ const advertised = "http://127.0.0.1:5252"
 // TestReadme runs the commands of README.md with the real AWS CLI against `berth up`, as a newcomer would, and looks at
 // what they print.
 func TestReadme(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the AWS CLI polls a service every 15 s")
-	}
 	needsAWS(t)
 	commands := commandsOf(t, "README.md")
 	berth := startBerth(t)
@@ -249,9 +246,7 @@ func (s *shell) run(command string) string {
 func startBerth(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "berth")
-	if out, err := exec.Command("go", "build", "-o", bin, root+"/cmd/berth").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	build(t, bin, "cmd/berth")
 	help, err := exec.Command(bin, "up", "--help").Output()
 	if want := strings.TrimPrefix(advertised, "http://"); err != nil || !strings.Contains(string(help), want) {
 		t.Errorf("berth up does not listen on %s by default (%v): %s", want, err, help)

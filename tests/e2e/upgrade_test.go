@@ -20,7 +20,7 @@ import (
 // task is lost, none is started twice, none is stopped.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts an emulator of AWS")
+		t.Skip(leftToCheck + "it builds an earlier version")
 	}
 	this := binaries(t).Version
 	t.Run("FromAnEarlierVersion", func(t *testing.T) { upgrade(t, earlier(t), this) })
@@ -96,7 +96,7 @@ func earlier(t *testing.T) cloud.Version {
 		if err := export(root, commit, v.Source); err != nil {
 			t.Fatal(err)
 		}
-		if failed = cloud.Build(t.Context(), v.Source, v.Code); failed == nil {
+		if failed = cloud.Build(t.Context(), v.Source, v.Code, cloud.AsDeployed); failed == nil {
 			t.Logf("from %s", commit)
 			return v
 		}

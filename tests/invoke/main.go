@@ -43,7 +43,7 @@ func run(ctx context.Context, function, file string) (err error) {
 	if why := ministack.Missing(); why != "" {
 		return errors.New(why)
 	}
-	o, err := cloud.BuildAll(ctx, ".cache/local")
+	o, err := cloud.BuildAll(ctx, ".cache/local", cloud.Plain)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func run(ctx context.Context, nodes int, logName string) (err error) {
 	}
 	defer log.Close()
 	fmt.Println("Building the functions…")
-	o, err := cloud.BuildAll(ctx, ".cache/local")
+	o, err := cloud.BuildAll(ctx, ".cache/local", cloud.Plain)
 	if err != nil {
 		return err
 	}

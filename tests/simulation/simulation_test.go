@@ -13,16 +13,40 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
-const defaultSeeds = 300
+const (
+	// defaultSeeds is how many seeds a plain go test runs: enough for every kind of fault to strike.
+	defaultSeeds = 300
+	// shortSeeds is how many seeds go test -short runs of each kind of run.
+	shortSeeds = 12
+)
 
-// seeds are the seeds to run: SEED alone, or SEEDS of them, those from FROM on.
+// seedCount returns how many seeds to run by default: n, or fewer with -short.
+func seedCount(n uint64) uint64 {
+	if testing.Short() {
+		return min(n, shortSeeds)
+	}
+	return n
+}
+
+// skipIfFewer skips a test that needs n seeds.
+func skipIfFewer(t *testing.T, seeds, n uint64) {
+	t.Helper()
+	switch {
+	case seeds >= n:
+	case testing.Short():
+		t.Skipf("make check runs it: it needs %d seeds", n)
+	default:
+		t.Skipf("it needs %d seeds", n)
+	}
+}
+
+// seeds returns the seeds to run: SEED alone, or SEEDS of them, from FROM on.
 func seeds(t *testing.T) (first, last uint64) {
 	if replaying() {
 		one := number(t, "SEED", 0)
 		return one, one + 1
 	}
-	many := number(t, "SEEDS", defaultSeeds)
+	many := number(t, "SEEDS", seedCount(defaultSeeds))
 	if many < 1 {
 		t.Fatal("SEEDS is 0, expected a number above that")
 	}
@@ -30,13 +54,13 @@ func seeds(t *testing.T) (first, last uint64) {
 	return first, first + many
 }
 
-// fewer are a fifth of the seeds, 20 at least: of what takes longer.
+// fewer returns a fifth of the seeds, but at least 20 (12 with -short), for runs that take longer.
 func fewer(t *testing.T) (first, last uint64) {
 	first, last = seeds(t)
 	if replaying() {
 		return first, last
 	}
-	return first / 5, max(first/5+20, last/5)
+	return first / 5, max(first/5+seedCount(20), last/5)
 }
 
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -74,9 +98,7 @@ func TestSeeds(t *testing.T) {
 	first, last := seeds(t)
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
-		if last-first < defaultSeeds {
-			t.Skipf("%d seeds are too few for that", last-first)
-		}
+		skipIfFewer(t, last-first, defaultSeeds)
 		for _, never := range r.Coverage.Missing(AllFaults[:upgradeFault], Marks) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}

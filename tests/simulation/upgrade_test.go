@@ -8,14 +8,12 @@ const defaultUpgrades = 200
 // TestUpgradeSeeds has node groups updated under faults.
 func TestUpgradeSeeds(t *testing.T) {
 	first, last := seeds(t)
-	if many := number(t, "SEEDS", defaultUpgrades); !replaying() {
+	if many := number(t, "SEEDS", seedCount(defaultUpgrades)); !replaying() {
 		last = first + many
 	}
 	r := runSeeds(t, first, last, func(seed uint64) Run { return Run{Seed: seed, Upgrade: true} })
 	t.Run("EveryFaultStrikes", func(t *testing.T) {
-		if last-first < defaultUpgrades {
-			t.Skipf("%d seeds are too few for that", last-first)
-		}
+		skipIfFewer(t, last-first, defaultUpgrades)
 		for _, never := range r.Coverage.Missing(AllFaults[upgradeFault:], UpgradeMarks) {
 			t.Errorf("never in %d seeds: %s", last-first, never)
 		}

@@ -47,6 +47,9 @@ func replayed(t *testing.T, o Options) Result {
 func TestReplayIsRepeatable(t *testing.T) {
 	nodes, tasks := shipped(t)
 	o := Options{Nodes: every(nodes, 10), Tasks: tasks[:800], Compress: 20000, Seed: 7}
+	if testing.Short() {
+		o.Nodes, o.Tasks = every(nodes, 40), tasks[:250]
+	}
 	a, b := replayed(t, o), replayed(t, o)
 	if a.StateHash != b.StateHash || a.StateHash == "" {
 		t.Errorf("state hash %s, then %s", a.StateHash, b.StateHash)
@@ -62,7 +65,10 @@ func TestReplayIsRepeatable(t *testing.T) {
 func TestNobodyWaitsInVain(t *testing.T) {
 	nodes, tasks := shipped(t)
 	o := Options{Nodes: every(nodes, 2), Tasks: tasks, Compress: 100000, Seed: 1}
-	if os.Getenv("REPLAY") != "full" {
+	switch {
+	case testing.Short():
+		o.Nodes, o.Tasks = every(nodes, 120), tasks[:400]
+	case os.Getenv("REPLAY") != "full":
 		o.Nodes, o.Tasks = every(nodes, 40), tasks[:1200]
 	}
 	checks := 0
