@@ -119,15 +119,32 @@ func (r *runner) raceTests(ctx context.Context, log io.Writer) result {
 	})(ctx, log)
 }
 
-// concurrentPackages returns the packages of the program that use sync, or whose tests do. No other
-// starts a goroutine.
+// concurrentPackages returns the packages of the program that may run in several goroutines: those
+// that use sync, or whose tests do, and all that share a folder of shared/ with one of these, as
+// one package there may hold the lock of the others.
 func concurrentPackages(packages []goPackage) (paths []string) {
+	concurrent := map[string]bool{} // folders
 	for _, p := range packages {
 		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
-		usesSync := slices.Contains(imports, "sync") || slices.Contains(imports, "sync/atomic")
-		if usesSync && !strings.Contains(p.ImportPath, "/tests/") {
+		if slices.Contains(imports, "sync") || slices.Contains(imports, "sync/atomic") {
+			concurrent[p.area()] = true
+		}
+	}
+	for _, p := range packages {
+		if concurrent[p.area()] && !strings.Contains(p.ImportPath, "/tests/") {
 			paths = append(paths, p.ImportPath)
 		}
 	}
 	return paths
+}
+
+// area returns the folder of shared/ that the package is in, or the package itself if it is
+// elsewhere.
+func (p goPackage) area() string {
+	before, inside, isShared := strings.Cut(p.ImportPath, "/shared/")
+	if !isShared {
+		return p.ImportPath
+	}
+	folder, _, _ := strings.Cut(inside, "/")
+	return before + "/shared/" + folder
 }
