@@ -2,6 +2,7 @@ package placement
 
 import (
 	"berth/shared/cluster"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -32,7 +33,7 @@ func Balances(s *snapshot.Snapshot) []Balance {
 	for m, name := range s.MetricNames() {
 		var loads []int64
 		for _, v := range s.Dense() {
-			if v != nil && takesTasks(v) {
+			if v != nil && eligibility.TakesTasks(v) {
 				loads = append(loads, v.Load(m))
 			}
 		}

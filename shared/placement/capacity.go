@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -53,7 +54,7 @@ func CapacityOf(s *snapshot.Snapshot, metric string) Capacity {
 			continue
 		}
 		out.Load = plus(out.Load, v.Load(m))
-		if !takesTasks(v) {
+		if !eligibility.TakesTasks(v) {
 			continue
 		}
 		here := instanceCapacity(s, v, m)
@@ -87,8 +88,6 @@ func instanceCapacity(s *snapshot.Snapshot, v *snapshot.InstanceView, m int) Ins
 	out.Violated = out.Load > out.Unbuffered
 	return out
 }
-
-func takesTasks(v *snapshot.InstanceView) bool { return listed(v) && v.Available() && !isCordoned(v) }
 
 // plus adds, Unlimited at the most.
 func plus(a, b int64) int64 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -85,7 +86,7 @@ func (c *columns) identify(i int, v *snapshot.InstanceView) {
 			c.hash[i] = digest(v.ID)
 		}
 	}
-	c.listed[i] = v != nil && listed(v)
+	c.listed[i] = v != nil && eligibility.InCluster(v)
 	c.active[i], c.agent[i], c.cordon[i], c.open[i] = false, false, false, false
 	if v == nil {
 		c.static[i] = 0
@@ -93,7 +94,7 @@ func (c *columns) identify(i int, v *snapshot.InstanceView) {
 	}
 	c.static[i] = v.StaticRev
 	if c.listed[i] {
-		c.cordon[i] = isCordoned(v)
+		c.cordon[i] = eligibility.IsCordoned(v)
 		c.active[i], c.agent[i] = v.Status == cluster.InstanceActive, v.AgentConnected
 		c.open[i] = c.active[i] && c.agent[i] && !c.cordon[i]
 	}
@@ -144,9 +145,6 @@ func digest(id string) uint64 {
 	_, _ = h.Write([]byte(id))
 	return h.Sum64()
 }
-
-// listed reports whether the instance is in the cluster: one that is unknown or gone is no candidate at all.
-func listed(v *snapshot.InstanceView) bool { return v.Instance != nil && !v.Gone() }
 
 // measure takes in what the instance has free, and how many tasks it has besides those in the view.
 func (c *columns) measure(i int, v *snapshot.InstanceView, more int) {

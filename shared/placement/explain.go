@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -62,7 +63,7 @@ func (e *Engine) Explain(r Request) Explanation {
 // unknown or gone counts as not active.
 func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	v := e.snap.Instances[instance]
-	if v == nil || !listed(v) {
+	if v == nil || !eligibility.InCluster(v) {
 		return []cluster.Rejection{{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}}
 	}
 	c := e.explaining(&r)
@@ -79,7 +80,7 @@ func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 // Weigh is the instance as a candidate for one task of the request; nil where it could not take it.
 func (e *Engine) Weigh(r Request, instance string) *Candidate {
 	v := e.snap.Instances[instance]
-	if v == nil || !listed(v) {
+	if v == nil || !eligibility.InCluster(v) {
 		return nil
 	}
 	c := e.explaining(&r)
@@ -149,7 +150,7 @@ func (j *judge) could(v *snapshot.InstanceView) bool {
 // two are the best instance and the second best, -1 where there is none.
 func (j *judge) two() (best, next int) {
 	if j.order.scorer != nil {
-		j.order.scorer.epoch() // it learns now, not between two scores
+		j.order.scorer.Epoch() // it learns now, not between two scores
 	}
 	best, next = -1, -1
 	var first, second, key []int64
@@ -201,7 +202,7 @@ func (j *judge) number(s *step, i int) int64 {
 	case byCount:
 		return int64(j.tally.active[int32(i)])
 	case byScore:
-		return ordered(j.order.scorer.score(j.views[i], j.spec))
+		return ordered(j.order.scorer.Score(j.views[i], &j.spec.Needs))
 	}
 	return (*s.column)[i]
 }

@@ -32,7 +32,7 @@ func (j *judge) component(s *step, i int) Component {
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + j.whose()
 	case s.kind == byScore:
-		c.Value = j.order.scorer.score(j.views[i], j.spec)
+		c.Value = j.order.scorer.Score(j.views[i], &j.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
 	case s.column == &j.cpu:
 		c.Value = cpuUnits(n)

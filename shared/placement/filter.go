@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
-	"berth/shared/snapshot"
+	"berth/shared/placement/eligibility"
 )
 
 // filter is one reason why an instance cannot take a task of a class. concerns says whether it can refuse the class's
@@ -53,11 +53,6 @@ func (c *class) isSchedulable(i int) bool {
 	return !c.cordon[i] && (len(c.spec.Avoid) == 0 || !slices.Contains(c.spec.Avoid, c.views[i].ID))
 }
 
-func isCordoned(v *snapshot.InstanceView) bool {
-	_, cordoned := v.Attributes[cluster.AttributeUnschedulable]
-	return cordoned
-}
-
 func (c *class) explainUnschedulable(i int) cluster.Rejection {
 	if c.cordon[i] {
 		return cluster.Rejection{}
@@ -71,10 +66,12 @@ func (c *class) isLetGo(i int) bool { return !c.holds(i) }
 
 func (c *class) wantsAttributes() bool { return len(c.spec.Attributes) > 0 }
 
-func (c *class) hasAttributes(i int) bool { return missing(c.views[i], c.spec.Attributes) == "" }
+func (c *class) hasAttributes(i int) bool {
+	return eligibility.MissingAttribute(c.views[i], c.spec.Attributes) == ""
+}
 
 func (c *class) explainAttribute(i int) cluster.Rejection {
-	return cluster.Rejection{Detail: missing(c.views[i], c.spec.Attributes)}
+	return cluster.Rejection{Detail: eligibility.MissingAttribute(c.views[i], c.spec.Attributes)}
 }
 
 func (c *class) isConstrained() bool { return len(c.rules) > 0 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
-	"berth/shared/constraint"
 	"berth/shared/placement/domain"
+	"berth/shared/placement/eligibility"
 )
 
 // newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
@@ -61,9 +61,9 @@ func (p *moveProblem) nameMetrics(metrics []string) {
 // addInstances adds those that are in the cluster, and gives their numbers.
 func (p *moveProblem) addInstances(e *Engine) map[string]int32 {
 	for _, v := range e.snap.Dense() {
-		if v != nil && listed(v) {
+		if v != nil && eligibility.InCluster(v) {
 			p.instances = append(p.instances, moveInstance{
-				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !isCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
+				id: v.ID, view: v, row: v.Instance, takes: v.Available() && !eligibility.IsCordoned(v), gives: v.Available(), gpus: v.GPUs, unpinned: v.Unpinned, ports: v.Ports,
 			})
 		}
 	}
@@ -147,9 +147,7 @@ func (p *moveProblem) matcher(spec *Spec) func(i int) bool {
 		if known[i] == 0 {
 			v := p.instances[i].view
 			known[i] = 1
-			if missing(v, spec.Attributes) == "" && !slices.ContainsFunc(spec.Constraints, func(x *constraint.Expression) bool {
-				return x.Static() && !x.Matches(v.Facts())
-			}) {
+			if eligibility.MeetsStatic(v, spec.Attributes, spec.Constraints) {
 				known[i] = 2
 			}
 		}

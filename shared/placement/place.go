@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -111,7 +112,7 @@ func (p *pass) named() {
 	seen := make(map[string]bool, len(p.request.Instances))
 	for at, id := range p.request.Instances {
 		v := p.engine.snap.Instances[id]
-		if v == nil || !listed(v) || seen[id] {
+		if v == nil || !eligibility.InCluster(v) || seen[id] {
 			continue
 		}
 		seen[id] = true
@@ -164,7 +165,7 @@ func wishBefore(a, b *wish) bool {
 // Check looks at one instance: the devices that a task of the request would get there, or the first filter that refuses
 // it, soft rules given up where need be. An instance that is unknown or gone counts as not active.
 func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejected *cluster.Rejection) {
-	if v == nil || !listed(v) {
+	if v == nil || !eligibility.InCluster(v) {
 		return nil, &cluster.Rejection{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}
 	}
 	e.sync()

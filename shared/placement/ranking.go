@@ -41,7 +41,7 @@ func (e *Engine) newRanking(s *shape, l *layout, owner *tally) *ranking {
 // follow brings the ranking up to date with the engine.
 func (k *ranking) follow() {
 	if !k.built || k.rev != k.layout.rev || !k.log.since(k.at, len(k.views)) ||
-		k.order.scorer != nil && k.epoch != k.order.scorer.epoch() {
+		k.order.scorer != nil && k.epoch != k.order.scorer.Epoch() {
 		k.build()
 		return
 	}
@@ -72,7 +72,7 @@ func (k *ranking) build() {
 	n := len(k.views)
 	k.grow(n)
 	if k.order.scorer != nil {
-		k.epoch = k.order.scorer.epoch()
+		k.epoch = k.order.scorer.Epoch()
 		for i := range n {
 			k.rate(int32(i))
 		}
@@ -117,7 +117,7 @@ func (k *ranking) crown() {
 // rate asks the scorer.
 func (k *ranking) rate(i int32) {
 	if k.fit[i] = k.judge(i); k.fit[i] != unfit {
-		k.scores[i] = ordered(k.order.scorer.score(k.now(int(i)), k.spec))
+		k.scores[i] = ordered(k.order.scorer.Score(k.now(int(i)), &k.spec.Needs))
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -95,7 +95,7 @@ type mask struct {
 }
 
 func (m *mask) follow(e *Engine, i int) {
-	m.passes[i] = e.listed[i] && missing(e.views[i], m.attributes) == "" && !slices.Contains(m.avoid, e.views[i].ID)
+	m.passes[i] = e.listed[i] && eligibility.MissingAttribute(e.views[i], m.attributes) == "" && !slices.Contains(m.avoid, e.views[i].ID)
 	for _, r := range m.rules {
 		m.passes[i] = m.passes[i] && r.matches[i]
 	}
@@ -147,24 +147,4 @@ func (m *members) has(i int) bool {
 		}
 	}
 	return true
-}
-
-// missing is the first attribute asked for that the instance has not, or has with another value; empty if none is. Of the
-// capacity provider several values may do, with | between them.
-func missing(v *snapshot.InstanceView, attributes []string) string {
-	for _, want := range attributes {
-		name, value, valued := strings.Cut(want, "=")
-		has, ok := v.Attributes[name]
-		if name == cluster.AttributeExternal {
-			ok = v.External()
-		}
-		if name == cluster.AttributeProvider {
-			has = v.CapacityProvider()
-			ok, valued = has != "" && (!valued || slices.Contains(strings.Split(value, "|"), has)), false
-		}
-		if !ok || valued && has != value {
-			return want
-		}
-	}
-	return ""
 }

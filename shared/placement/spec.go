@@ -1,12 +1,10 @@
 package placement
 
 import (
-	"fmt"
-	"slices"
-
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement/domain"
+	"berth/shared/placement/eligibility"
 )
 
 // Spec is what the tasks of one kind need and want. It is made once and never changed: what the engine keeps for it goes
@@ -40,36 +38,24 @@ type Spec struct {
 // NewSpec is the spec of the owner's tasks in the group: they need what the definition says, under the rules; a service's
 // and its definition's constraints hold both. The error says what is wrong with a constraint.
 func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Rules) (*Spec, error) {
+	constraints, distinct, err := eligibility.ParseConstraints(def, rules)
+	if err != nil {
+		return nil, err
+	}
 	s := &Spec{
-		Needs: def.Needs, Ports: def.Ports, Attributes: def.Attributes, Loads: rules.Metrics, Owner: owner, Group: group,
+		Needs: def.Needs, Ports: def.Ports, Attributes: eligibility.RequiredAttributes(def, rules), Constraints: constraints,
+		Loads: rules.Metrics, Owner: owner, Group: group,
 		Strategies: rules.Strategies, DomainPolicy: rules.DomainPolicy, Scoring: rules.Scoring, MoveCost: rules.MoveCost,
 	}
-	if rules.External {
-		s.Attributes = append(slices.Clone(s.Attributes), cluster.AttributeExternal)
+	if distinct {
+		s.PerInstance = 1
 	}
-	for _, c := range slices.Concat(def.Constraints, rules.Constraints) {
-		if c.Type == cluster.DistinctInstance {
-			s.PerInstance = 1
-			continue
+	if rules.NodeConstraint != "" {
+		d := constraints[len(constraints)-1].Directives()
+		s.AllOrNothing = d.AllOrNothing
+		if d.DomainPolicy != "" {
+			s.DomainPolicy = cluster.DomainPolicy(d.DomainPolicy)
 		}
-		x, err := constraint.ParseQuery(c.Expression)
-		if err != nil {
-			return nil, fmt.Errorf("reading placement constraint %q: %w", c.Expression, err)
-		}
-		s.Constraints = append(s.Constraints, x)
-	}
-	if rules.NodeConstraint == "" {
-		return s, nil
-	}
-	x, err := constraint.ParseProperties(rules.NodeConstraint)
-	if err != nil {
-		return nil, fmt.Errorf("reading node constraint %q: %w", rules.NodeConstraint, err)
-	}
-	s.Constraints = append(s.Constraints, x)
-	d := x.Directives()
-	s.AllOrNothing = d.AllOrNothing
-	if d.DomainPolicy != "" {
-		s.DomainPolicy = cluster.DomainPolicy(d.DomainPolicy)
 	}
 	return s, nil
 }

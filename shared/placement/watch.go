@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/shared/constraint"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -75,7 +76,7 @@ func (w *watch) measure(e *Engine, i int) {
 
 // exceeds reports whether tasks that may leave the instance take more of it than they may.
 func (e *Engine) exceeds(v *snapshot.InstanceView) bool {
-	if v == nil || !listed(v) || !v.Available() {
+	if v == nil || !eligibility.InCluster(v) || !v.Available() {
 		return false
 	}
 	if v.CPU < 0 || v.Memory < 0 || v.ENIs < 0 {
@@ -195,7 +196,7 @@ func (e *Engine) breaks(spec *Spec, target int) bool {
 	}
 	for _, t := range e.snap.Owned(spec.Owner) {
 		v := e.snap.Instances[t.Instance]
-		if !t.Active() || !t.Holds() || v == nil || !listed(v) || !v.Available() {
+		if !t.Active() || !t.Holds() || v == nil || !eligibility.InCluster(v) || !v.Available() {
 			continue
 		}
 		if !c.members.mask.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) || c.most > 0 && c.tally.active[int32(v.Index)] > c.most {

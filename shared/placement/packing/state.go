@@ -1,4 +1,4 @@
-package placement
+package packing
 
 import (
 	"slices"
@@ -112,7 +112,7 @@ func (s *leftovers) add(k leftoverKey, whole int32) int32 {
 }
 
 // after is the state that a task with these needs, which must fit, leaves behind: it gets the devices that have the
-// least free, as [Engine.assign] gives them.
+// least free, as placement gives them.
 func (s *leftovers) after(from int32, needs *cluster.Resources) int32 {
 	x := &s.all[from]
 	k := x.leftoverKey
@@ -140,6 +140,9 @@ func (s *leftovers) after(from int32, needs *cluster.Resources) int32 {
 	}
 	return *slot
 }
+
+// vcpuPerMiB weighs memory against CPU: 4 GiB count as much as one vCPU, the ratio of general-purpose instances.
+const vcpuPerMiB = cluster.VCPU / 4096
 
 // left is how much a state has free of everything, in terms of best fit: GPUs, and vCPUs with the memory next to them,
 // 128 for one GPU.

@@ -1,4 +1,4 @@
-package placement
+package packing
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/constraint"
+	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
 
@@ -20,15 +21,7 @@ type wants struct {
 
 // fits reports whether the instance satisfies them.
 func (w *wants) fits(v *snapshot.InstanceView) bool {
-	if missing(v, w.attributes) != "" {
-		return false
-	}
-	for _, x := range w.expressions {
-		if !x.Matches(v.Facts()) {
-			return false
-		}
-	}
-	return true
+	return eligibility.MeetsStatic(v, w.attributes, w.expressions)
 }
 
 // newWants are those of a definition and of rules, either of which may be unknown. A constraint that cannot be read keeps
@@ -42,9 +35,9 @@ func newWants(def *cluster.TaskDefinition, rules *cluster.Rules) *wants {
 	}
 	w := &wants{}
 	var text strings.Builder
-	if spec, err := NewSpec(def, "", "", rules); err == nil {
-		w.attributes = spec.Attributes
-		w.expressions = slices.DeleteFunc(spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
+	if constraints, _, err := eligibility.ParseConstraints(def, rules); err == nil {
+		w.attributes = eligibility.RequiredAttributes(def, rules)
+		w.expressions = slices.DeleteFunc(constraints, func(x *constraint.Expression) bool { return !x.Static() })
 	}
 	for _, a := range w.attributes {
 		text.WriteString(a)

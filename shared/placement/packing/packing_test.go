@@ -1,4 +1,4 @@
-package placement
+package packing
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/cluster"
-	"berth/shared/constraint"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -69,14 +68,14 @@ func waiting(s *snapshot.Snapshot, needs ...cluster.Resources) *snapshot.Snapsho
 	return s
 }
 
-func scoring(s *snapshot.Snapshot) *packing {
-	p := newPacking(s)
-	p.epoch()
+func scoring(s *snapshot.Snapshot) *Scorer {
+	p := New(s)
+	p.Epoch()
 	return p
 }
 
 // valueOn is the value of the instance's state.
-func (p *packing) valueOn(id string) float64 {
+func (p *Scorer) valueOn(id string) float64 {
 	v := p.snap.Instances[id]
 	pool := p.mix.poolOf(v)
 	return p.value(p.states.of(pool, v))
@@ -167,39 +166,11 @@ func genGPUNeeds(t *rapid.T) cluster.Resources {
 	return gpuNeeds(int64(rapid.IntRange(1, 24).Draw(t, "vcpu")), milli)
 }
 
-// TestStateAfterIsThatOfTheInstance compares the state that a score expects with that of the instance once the task is
-// there, on the devices that the engine gives.
-func TestStateAfterIsThatOfTheInstance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := taken(gpuInstance("i", 512, rapid.IntRange(1, 8).Draw(t, "gpus"), "T4"))
-		p, e := scoring(s), New(s)
-		pool := p.mix.poolOf(s.Instances["i"])
-		for n := range rapid.IntRange(1, 20).Draw(t, "tasks") {
-			v := s.Instances["i"]
-			from := p.states.of(pool, v)
-			spec := &Spec{Needs: genGPUNeeds(t)}
-			placed := e.Place(Request{Spec: spec, Count: 1}).Placed
-			if len(placed) == 0 {
-				continue
-			}
-			want := p.states.after(from, &spec.Needs)
-			s.Put(gpuTask(fmt.Sprint(n), "i", spec.Needs, placed[0].GPUs...))
-			if got := p.states.of(pool, v); got != want {
-				t.Fatalf("%+v leads to %+v, not to %+v", p.states.all[from], p.states.all[got], p.states.all[want])
-			}
-			x := &p.states.all[want]
-			if free := sum(v.GPUs); int(x.spare) != free || int(x.whole)+len(p.states.parts(x)) > len(v.GPUs) {
-				t.Fatalf("%d free of %v, and the state is %+v with %v", free, v.GPUs, x, p.states.parts(x))
-			}
-		}
-	})
-}
-
 func TestPrice(t *testing.T) {
 	cluster4 := func() *snapshot.Snapshot {
 		return taken(gpuInstance("a1", 32, 4, "A10"), gpuInstance("a2", 32, 4, "A10"), gpuInstance("a3", 32, 4, "A10"), gpuInstance("t", 32, 4, "T4"))
 	}
-	price := func(p *packing, id string) float64 { return p.mix.pools[p.mix.poolOf(p.snap.Instances[id])].price }
+	price := func(p *Scorer, id string) float64 { return p.mix.pools[p.mix.poolOf(p.snap.Instances[id])].price }
 	t.Run("IsZeroWhereAllCanGoEverywhere", func(t *testing.T) {
 		p := scoring(waiting(cluster4(), gpuNeeds(1, 1000), gpuNeeds(2, 500)))
 		near(t, "price of A10", price(p, "a1"), 0)
@@ -251,7 +222,7 @@ func TestPrice(t *testing.T) {
 }
 
 func TestLearning(t *testing.T) {
-	count := func(p *packing) (n int64) {
+	count := func(p *Scorer) (n int64) {
 		for _, k := range p.mix.kinds {
 			n += k.count
 		}
@@ -277,14 +248,14 @@ func TestLearning(t *testing.T) {
 		s := taken(gpuInstance("i", 512, 8, "T4"))
 		p := scoring(s)
 		var learned []int
-		last := p.epoch()
+		last := p.Epoch()
 		for n := 1; n <= 2000; n++ {
 			needs := cluster.Resources{CPU: 1}
 			if n <= 64 {
 				needs = gpuNeeds(1, 100)
 			}
 			s.Put(gpuTask(fmt.Sprint(n), "i", needs, slices.Repeat([]int{0}, needs.GPUs)...))
-			if now := p.epoch(); now != last {
+			if now := p.Epoch(); now != last {
 				last, learned = now, append(learned, n)
 			}
 		}
@@ -315,12 +286,12 @@ func TestLearning(t *testing.T) {
 			a := scoring(taken(rows...))
 			rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 			b := scoring(taken(rows...))
-			spec := &Spec{Needs: genGPUNeeds(t)}
+			needs := genGPUNeeds(t)
 			for id, v := range a.snap.Instances {
-				if !roomy(v, spec) {
+				if !roomy(v, needs) {
 					continue
 				}
-				if x, y := a.score(v, spec), b.score(b.snap.Instances[id], spec); math.Abs(x-y) > 1e-9*math.Abs(x)+1e-9 {
+				if x, y := a.Score(v, &needs), b.Score(b.snap.Instances[id], &needs); math.Abs(x-y) > 1e-9*math.Abs(x)+1e-9 {
 					t.Fatalf("score %v in one order, %v in another", x, y)
 				}
 			}
@@ -332,14 +303,14 @@ func TestLearning(t *testing.T) {
 }
 
 // roomy reports whether a task fits, by a plain look.
-func roomy(v *snapshot.InstanceView, spec *Spec) bool {
+func roomy(v *snapshot.InstanceView, needs cluster.Resources) bool {
 	n := 0
 	for _, free := range v.GPUs {
-		if free >= spec.Needs.PerGPU() {
+		if free >= needs.PerGPU() {
 			n++
 		}
 	}
-	return v.CPU >= spec.Needs.CPU && v.Memory >= spec.Needs.Memory && n >= spec.Needs.GPUs
+	return v.CPU >= needs.CPU && v.Memory >= needs.Memory && n >= needs.GPUs
 }
 
 var models = []string{"A10", "T4", "V100"}
@@ -365,133 +336,12 @@ func genCluster(t *rapid.T) []state.Row {
 	return rows
 }
 
-// TestScoringTakesTheLowestScore compares the engine with a look at every instance, task after task.
-func TestScoringTakesTheLowestScore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := taken(genCluster(t)...)
-		e := New(s)
-		specs := []*Spec{}
-		for range rapid.IntRange(1, 3).Draw(t, "specs") {
-			spec := &Spec{Needs: genGPUNeeds(t), Owner: "o", Scoring: LeastFragmentation}
-			if rapid.Bool().Draw(t, "cpu") {
-				spec.Needs.GPUs, spec.Needs.GPUMilli = 0, 0
-			}
-			if rapid.Bool().Draw(t, "constrained") {
-				x, err := constraint.ParseQuery("attribute:gpu-model == T4")
-				if err != nil {
-					t.Fatal(err)
-				}
-				spec.Constraints = []*constraint.Expression{x}
-			}
-			specs = append(specs, spec)
-		}
-		for n := range rapid.IntRange(1, 40).Draw(t, "tasks") {
-			spec := rapid.SampledFrom(specs).Draw(t, "spec")
-			placed := e.Place(Request{Spec: spec, Count: 1}).Placed
-			best := math.Inf(1)
-			p := e.scorerOf(LeastFragmentation).(*packing)
-			p.forget() // what is kept must be what is computed
-			for _, v := range s.Instances {
-				if roomy(v, spec) && (len(spec.Constraints) == 0 || v.Attributes["gpu-model"] == "T4") {
-					best = min(best, p.score(v, spec))
-				}
-			}
-			if math.IsInf(best, 1) != (len(placed) == 0) {
-				t.Fatalf("placed %v, and the best score is %g", placed, best)
-			}
-			if len(placed) == 0 {
-				continue
-			}
-			if got := p.score(s.Instances[placed[0].Instance], spec); got != best {
-				t.Fatalf("placed where it costs %g, the least is %g", got, best)
-			}
-			s.Put(gpuTask(fmt.Sprint(n), placed[0].Instance, spec.Needs, placed[0].GPUs...))
-		}
-	})
-}
-
-func TestScoring(t *testing.T) {
-	place := func(s *snapshot.Snapshot, needs cluster.Resources) string {
-		placed := New(s).Place(Request{Spec: &Spec{Needs: needs, Owner: "o", Scoring: LeastFragmentation}, Count: 1}).Placed
-		if len(placed) == 0 {
-			return ""
-		}
-		return placed[0].Instance
-	}
-	t.Run("KeepsCPUNextToFreeGPUs", func(t *testing.T) {
-		// Best fit would take the CPU that the free GPU needs: full has more left.
-		s := taken(gpuInstance("free", 8, 1, "T4"), gpuInstance("full", 64, 1, "T4"), gpuTask("t", "full", gpuNeeds(8, 1000), 0))
-		if got := place(waiting(s, gpuNeeds(8, 1000)), cluster.Resources{CPU: cluster.VCPU}); got != "full" {
-			t.Errorf("placed on %s", got)
-		}
-	})
-	t.Run("KeepsModelsForThoseWhoNeedThem", func(t *testing.T) {
-		s := taken(gpuInstance("a", 64, 8, "A10"), gpuInstance("t", 8, 1, "T4"))
-		for i := range 3 {
-			s.Put(only("T4", gpuTask(fmt.Sprint(i), "", gpuNeeds(8, 1000))))
-		}
-		if got := place(s, gpuNeeds(8, 1000)); got != "a" {
-			t.Errorf("placed on %s", got)
-		}
-	})
-	t.Run("KeepsWholeDevicesForWholeTasks", func(t *testing.T) {
-		s := taken(gpuInstance("begun", 64, 2, "T4"), gpuInstance("fresh", 64, 2, "T4"), gpuTask("t", "begun", gpuNeeds(1, 500), 0))
-		if got := place(waiting(s, gpuNeeds(8, 1000), gpuNeeds(8, 500)), gpuNeeds(8, 500)); got != "begun" {
-			t.Errorf("placed on %s", got)
-		}
-	})
-	t.Run("IsBestFitWithoutGPUs", func(t *testing.T) {
-		s := taken(gpuInstance("large", 64, 0, ""), gpuInstance("small", 8, 0, ""), gpuInstance("tiny", 1, 0, ""))
-		if got := place(s, cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 4096}); got != "small" {
-			t.Errorf("placed on %s", got)
-		}
-	})
-	t.Run("PlacesManyAtOnceAsOneByOne", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) {
-			rows := genCluster(t)
-			spec := &Spec{Needs: genGPUNeeds(t), Owner: "o", Scoring: LeastFragmentation}
-			n := rapid.IntRange(1, 12).Draw(t, "count")
-			many := New(taken(rows...)).Place(Request{Spec: spec, Count: n}).Placed
-			s := taken(rows...)
-			e := New(s)
-			p := e.scorerOf(LeastFragmentation).(*packing)
-			p.epoch()
-			p.wait = math.MaxUint64 // nothing is learned between the tasks of one request
-			for i := range n {
-				one := e.Place(Request{Spec: spec, Count: 1}).Placed
-				if len(one) == 0 {
-					if i != len(many) {
-						t.Fatalf("%d placed at once, %d one by one", len(many), i)
-					}
-					return
-				}
-				if i >= len(many) || many[i].Instance != one[0].Instance || !slices.Equal(many[i].GPUs, one[0].GPUs) {
-					t.Fatalf("task %d: %+v one by one, at once %+v", i, one[0], many)
-				}
-				s.Put(gpuTask(fmt.Sprint(i), one[0].Instance, spec.Needs, one[0].GPUs...))
-			}
-		})
-	})
-	t.Run("SurvivesAnInstanceOfANewKind", func(t *testing.T) {
-		s := taken(gpuInstance("a", 8, 1, "A10"))
-		s.Put(only("T4", gpuTask("1", "", gpuNeeds(8, 1000))))
-		e := New(s)
-		spec := &Spec{Needs: gpuNeeds(8, 1000), Owner: "o", Scoring: LeastFragmentation}
-		first := e.Place(Request{Spec: spec, Count: 1}).Placed
-		s.Put(gpuTask("2", first[0].Instance, spec.Needs, first[0].GPUs...))
-		s.Put(gpuInstance("t", 8, 1, "T4"))
-		if second := e.Place(Request{Spec: spec, Count: 1}).Placed; len(second) != 1 || second[0].Instance != "t" {
-			t.Errorf("placed %v", second)
-		}
-	})
-}
-
 func TestScoringAllocatesNothing(t *testing.T) {
 	s := waiting(taken(gpuInstance("a", 64, 8, "A10"), gpuInstance("b", 64, 4, "T4")), gpuNeeds(8, 1000), gpuNeeds(4, 460))
-	p, spec := scoring(s), &Spec{Needs: gpuNeeds(4, 460)}
+	p, needs := scoring(s), gpuNeeds(4, 460)
 	for _, v := range s.Instances {
-		p.score(v, spec)
-		if n := testing.AllocsPerRun(100, func() { p.score(v, spec) }); n != 0 {
+		p.Score(v, &needs)
+		if n := testing.AllocsPerRun(100, func() { p.Score(v, &needs) }); n != 0 {
 			t.Errorf("%g allocations", n)
 		}
 	}
@@ -500,18 +350,18 @@ func TestScoringAllocatesNothing(t *testing.T) {
 // TestLeftoversAreBounded scores more states than are kept.
 func TestLeftoversAreBounded(t *testing.T) {
 	s := waiting(taken(gpuInstance("a", 64, 8, "A10")), gpuNeeds(8, 1000))
-	p, spec := scoring(s), &Spec{Needs: gpuNeeds(1, 1000)}
+	p, needs := scoring(s), gpuNeeds(1, 1000)
 	v := *s.Instances["a"]
-	first := p.score(&v, spec)
+	first := p.Score(&v, &needs)
 	for i := range int64(maxLeftovers) {
 		v.CPU = 64*cluster.VCPU - i
-		p.score(&v, spec)
+		p.Score(&v, &needs)
 	}
 	if n := len(p.states.all); n > maxLeftovers+2 {
 		t.Errorf("%d states are kept", n)
 	}
 	v.CPU = 64 * cluster.VCPU
-	if again := p.score(&v, spec); again != first {
+	if again := p.Score(&v, &needs); again != first {
 		t.Errorf("score %g, and %g once the rest was forgotten", first, again)
 	}
 }
