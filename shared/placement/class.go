@@ -61,7 +61,7 @@ func (e *Engine) class(r *Request, given relaxation) *class {
 
 func (e *Engine) newClass(key classKey) *class {
 	spec := key.of
-	c := &class{classKey: key, tally: e.tallyOf(spec.Owner, spec.Group, spec.most() > 0), most: spec.most()}
+	c := &class{classKey: key, tally: e.tallyOf(spec.Owner, spec.Group, spec.MaxPerInstance() > 0), most: spec.MaxPerInstance()}
 	var rules []*rule
 	for _, x := range spec.Constraints {
 		rules = append(rules, e.rule(x))
@@ -70,9 +70,9 @@ func (e *Engine) newClass(key classKey) *class {
 		c.rules = rules
 	}
 	c.shape = e.newShape(spec, c.rules, key.given)
-	c.layout = e.layoutOf(c.order.attributes, spec.governed())
+	c.layout = e.layoutOf(c.order.attributes, spec.IsGoverned())
 	c.spread = c.tally.spreadOver(c.layout)
-	if spec.governed() {
+	if spec.IsGoverned() {
 		c.territory = e.territoryOf(e.membersOf(spec, rules), c.layout)
 	}
 	return c

@@ -34,16 +34,15 @@ type Engine struct {
 	note        func(index int, owner string)
 	recast      []int // instances whose row changed, to be settled
 	held        []int // instances that this call gives no task
-	watch       watch
-	solved      []solvedMoves // the last ones
-	// maxMemory, evictEvery and wholeTasks are the constants of these names; tests make them small.
-	maxMemory, evictEvery, wholeTasks int
-	evictAt                           int // classes at which the size is looked at next
+	observer    Observer
+	// maxMemory and evictEvery are the constants of these names; tests make them small.
+	maxMemory, evictEvery int
+	evictAt               int // classes at which the size is looked at next
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
 func New(s *snapshot.Snapshot) *Engine {
-	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery, wholeTasks: wholeTasks}
+	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery}
 	e.note = e.changed
 	e.reset()
 	return e
@@ -57,7 +56,10 @@ func (e *Engine) reset() {
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
 	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
 	e.rosters, e.audits = map[string]*roster{}, map[string]*audit{}
-	e.seq, e.recast, e.watch.on = e.snap.Seq(), e.recast[:0], false
+	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
+	if e.observer != nil {
+		e.observer.Reset()
+	}
 	dense := e.snap.Dense()
 	e.columns.grow(len(dense))
 	e.placed.grow(len(dense))
@@ -72,6 +74,24 @@ func (e *Engine) reset() {
 // Looks is how many times an instance was looked at so far, to find the best or to say why none would do. It grows by far
 // less than there are instances where tasks find a place: for benchmarks and tests.
 func (e *Engine) Looks() uint64 { return e.looks }
+
+// Observer follows the changes of instances that the engine takes in from the snapshot's journal.
+type Observer interface {
+	// InstanceChanged is called when one of the owner's tasks on the instance came, went or changed; without an owner the
+	// instance's row did, or anything on it. freed reports that there may be more room on it than before.
+	InstanceChanged(index int, owner string, freed bool)
+	// Reset is called when the engine has missed changes and looks at all instances again.
+	Reset()
+}
+
+// Observe has the engine report changes from now on. An engine has one observer at most.
+func (e *Engine) Observe(o Observer) { e.observer = o }
+
+// Snapshot returns the snapshot that the engine answers on.
+func (e *Engine) Snapshot() *snapshot.Snapshot { return e.snap }
+
+// Sync takes in what happened to the snapshot since the last request. Requests do so themselves.
+func (e *Engine) Sync() { e.sync() }
 
 // sync takes in what happened to the snapshot since the last request.
 func (e *Engine) sync() {
@@ -101,7 +121,7 @@ func (e *Engine) changed(i int, owner string) {
 		e.identify(i, v)
 		e.recast = append(e.recast, i) // what looks at others has to wait until these are up to date
 	}
-	eased := e.eases(i, v)
+	freed := e.observer != nil && (moved || e.frees(i, v))
 	if v != nil {
 		e.measure(i, v, 0)
 	}
@@ -115,7 +135,32 @@ func (e *Engine) changed(i int, owner string) {
 		}
 	}
 	e.log.add(i)
-	e.watch.note(e, i, owner, eased || moved)
+	if e.observer != nil {
+		e.observer.InstanceChanged(i, owner, freed)
+	}
+}
+
+// frees reports whether the change of an instance, not yet measured, makes room there.
+func (e *Engine) frees(i int, v *snapshot.InstanceView) bool {
+	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] || int64(len(v.Tasks)) < e.columns.tasks[i] {
+		return true
+	}
+	if entire, share, _ := devices(v); int32(entire) > e.entire[i] || int32(share) > e.share[i] {
+		return true
+	}
+	ports := uint64(0)
+	for _, p := range v.Ports {
+		ports |= portBit(p)
+	}
+	if e.columns.ports[i]&^ports != 0 {
+		return true
+	}
+	for m := range e.metrics {
+		if v.Load(m) < e.metrics[m].load[i] {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Engine) grow(n int) {

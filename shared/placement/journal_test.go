@@ -41,14 +41,14 @@ func (h *history) moves(t *rapid.T) {
 	for _, owner := range slices.Sorted(maps.Keys(h.movers)) {
 		m.Owners[owner] = placement.Mover{Spec: h.movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
 	}
-	kept, fresh := h.engine.PlanMoves(m), placement.New(h.snap).PlanMoves(m)
+	kept, fresh := h.planner.PlanMoves(m), placement.NewPlanner(placement.New(h.snap)).PlanMoves(m)
 	if summary(kept) != summary(fresh) || !slices.Equal(kept.Unrepaired, fresh.Unrepaired) {
 		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh), fresh.Unrepaired)
 	}
-	if !h.engine.Sound(m) {
+	if !h.planner.Sound(m) {
 		return
 	}
-	if broken := placement.New(h.snap).Violations(m); len(broken) > 0 {
+	if broken := placement.NewPlanner(placement.New(h.snap)).Violations(m); len(broken) > 0 {
 		t.Fatalf("nothing is broken at a glance, but %+v", broken)
 	}
 }
@@ -58,6 +58,7 @@ type history struct {
 	*world
 	snap     *snapshot.Snapshot
 	engine   *placement.Engine
+	planner  *placement.Planner
 	requests []placement.Request
 	movers   map[string]*placement.Spec // by owner: all its tasks move, whatever their group
 	tasksMet int
@@ -67,6 +68,7 @@ func newHistory(t *rapid.T) *history {
 	h := &history{world: genWorld(t), movers: map[string]*placement.Spec{}}
 	h.snap = h.world.snapshot(1)
 	h.engine = placement.New(h.snap)
+	h.planner = placement.NewPlanner(h.engine)
 	if rapid.IntRange(0, 3).Draw(t, "forgetful") == 0 {
 		h.engine.Forgetful()
 	}

@@ -21,25 +21,6 @@ type Moves struct {
 	Cost func(*cluster.Task) cluster.MoveCost
 }
 
-// MoveRule names a rule that moves repair.
-type MoveRule string
-
-// The rules, each with the priority that [cluster.Priorities] gives it. Duplicates, and what ECS counts, always bind.
-const (
-	// MoveCapacity is an instance with more load of a metric than it takes without its buffer and without overbooking
-	// (P10, P12, P13), or with more CPU, memory or network interfaces in use than it has.
-	MoveCapacity MoveRule = "capacity"
-	// MovePlacement is a task whose instance no longer has what the task must find there (P8).
-	MovePlacement MoveRule = "placement constraint"
-	// MoveOccupied is more tasks of an owner on one instance than may share it.
-	MoveOccupied MoveRule = "instance shared"
-	// MoveFault and MoveUpgrade are the domain rules (P3–P5).
-	MoveFault   MoveRule = "fault domain"
-	MoveUpgrade MoveRule = "upgrade domain"
-	// MoveRoom is a task that fits nowhere as things stand (P11).
-	MoveRoom MoveRule = "no room"
-)
-
 // Violation is one rule broken in one place.
 type Violation struct {
 	Rule     MoveRule
@@ -89,37 +70,4 @@ type Plan struct {
 	// Exact reports that no cheaper moves repair as much. Where it is false the search ended at its limit of steps, or
 	// looked at the surroundings of each violation only.
 	Exact bool
-}
-
-// PlanMoves finds what is broken among the tasks where they are, and the moves that repair as much of it as possible, at
-// the least cost and with the fewest moves (P8, P10). Rules that bind count before those that may be given up. Nothing
-// gets worse than it is, except that a rule may be broken to repair one of a higher priority, and the buffer may be used
-// where repair takes it. Instances that are draining or disconnected neither take nor give tasks, and nothing counts as
-// broken there; cordoned ones only give; those that an owner avoids neither take nor give tasks of that owner. The same
-// snapshot always gives the same plan. Where nothing is broken, or nothing could be done the last time and nothing has
-// happened that could help, it costs by what has changed since. A plan may be the same one as before: the caller changes nothing
-// of it.
-func (e *Engine) PlanMoves(m Moves) *Plan {
-	e.sync()
-	if e.sound(&m) {
-		return &Plan{Exact: true}
-	}
-	if p := e.watch.repeats(&m); p != nil {
-		return p
-	}
-	p := e.solve(e.newMoveProblem(m, nil))
-	e.watch.remember(&m, p)
-	return p
-}
-
-// MakeRoom finds the moves that let tasks run which fit nowhere as things stand (P11): the most tasks, then the least
-// cost, then the fewest moves. Its Places include those for tasks that need no move. It finds none where the
-// configuration keeps tasks in place.
-func (e *Engine) MakeRoom(r Request, m Moves) *Plan {
-	if e.snap.Configuration.KeepInPlace {
-		m.Keep = func(*cluster.Task) bool { return true }
-	}
-	e.sync()
-	e.sound(&m) // who has what is broken
-	return e.solve(e.newMoveProblem(m, &r))
 }

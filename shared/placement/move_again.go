@@ -18,8 +18,8 @@ type solvedMoves struct {
 }
 
 // solve is the problem's plan; the caller changes nothing of it.
-func (e *Engine) solve(p *moveProblem) *Plan {
-	for _, s := range e.solved {
+func (planner *Planner) solve(p *moveProblem) *Plan {
+	for _, s := range planner.solved {
 		if s.problem.same(p) {
 			return s.plan
 		}
@@ -31,10 +31,10 @@ func (e *Engine) solve(p *moveProblem) *Plan {
 	for i := range p.instances { // the snapshot changes its own
 		p.instances[i].gpus, p.instances[i].ports = slices.Clone(p.instances[i].gpus), slices.Clone(p.instances[i].ports)
 	}
-	if len(e.solved) == mostSolved {
-		e.solved = slices.Delete(e.solved, 0, 1)
+	if len(planner.solved) == mostSolved {
+		planner.solved = slices.Delete(planner.solved, 0, 1)
 	}
-	e.solved = append(e.solved, solvedMoves{p, plan})
+	planner.solved = append(planner.solved, solvedMoves{p, plan})
 	return plan
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
-func (e *Engine) newMoveProblem(m Moves, r *Request) *moveProblem {
-	e.sync()
+func (e *Planner) newMoveProblem(m Moves, r *Request) *moveProblem {
+	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
 	if owners == nil {
 		owners = map[string]Mover{}
@@ -59,7 +59,7 @@ func (p *moveProblem) nameMetrics(metrics []string) {
 }
 
 // addInstances adds those that are in the cluster, and gives their numbers.
-func (p *moveProblem) addInstances(e *Engine) map[string]int32 {
+func (p *moveProblem) addInstances(e *Planner) map[string]int32 {
 	for _, v := range e.snap.Dense() {
 		if v != nil && eligibility.InCluster(v) {
 			p.instances = append(p.instances, moveInstance{
@@ -101,7 +101,7 @@ func (p *moveProblem) addCells(i int32) {
 }
 
 // addOwners adds the movers in order of name, and gives their numbers.
-func (p *moveProblem) addOwners(e *Engine, m Moves, at map[string]int32) map[string]int32 {
+func (p *moveProblem) addOwners(e *Planner, m Moves, at map[string]int32) map[string]int32 {
 	owners := make(map[string]int32, len(m.Owners))
 	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
 		owners[name] = int32(len(p.owners))
@@ -110,7 +110,7 @@ func (p *moveProblem) addOwners(e *Engine, m Moves, at map[string]int32) map[str
 	return owners
 }
 
-func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]int32) {
+func (p *moveProblem) addOwner(e *Planner, name string, m Mover, at map[string]int32) {
 	avoid := make(map[int]bool, len(m.Spec.Avoid))
 	for _, id := range m.Spec.Avoid {
 		if i, ok := at[id]; ok {
@@ -118,7 +118,7 @@ func (p *moveProblem) addOwner(e *Engine, name string, m Mover, at map[string]in
 		}
 	}
 	o := moveOwner{
-		name: name, called: cmp.Or(m.Name, name), mover: m, most: int(m.Spec.most()),
+		name: name, called: cmp.Or(m.Name, name), mover: m, most: int(m.Spec.MaxPerInstance()),
 		avoided: func(i int) bool { return avoid[i] },
 		matches: p.matcher(m.Spec),
 	}
@@ -192,7 +192,7 @@ func (p *moveProblem) domainsOf(o *moveOwner, rule domain.Rule) *domain.Domains 
 
 // addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its
 // way, leave room behind soon.
-func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[string]int32) {
+func (p *moveProblem) addTasks(e *Planner, m Moves, r *Request, owners, at map[string]int32) {
 	for _, t := range p.scope(e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.Holds() {
@@ -218,7 +218,7 @@ func (p *moveProblem) addTasks(e *Engine, m Moves, r *Request, owners, at map[st
 }
 
 // replaces reports whether the task has come for one that has yet to go.
-func (e *Engine) replaces(t *cluster.Task) bool {
+func (e *Planner) replaces(t *cluster.Task) bool {
 	if t.Replaces == "" {
 		return false
 	}
@@ -234,7 +234,7 @@ func (m *Moves) costOf(t *cluster.Task, spec *Spec) cluster.MoveCost {
 	return cmp.Or(m.Cost(t), spec.MoveCost)
 }
 
-func (p *moveProblem) amounts(e *Engine, t *cluster.Task) []moveAmount {
+func (p *moveProblem) amounts(e *Planner, t *cluster.Task) []moveAmount {
 	out := needed(t.Needs)
 	e.snap.LoadsOf(t, func(metric int, load int64) {
 		if load > 0 {
@@ -256,7 +256,7 @@ func needed(r cluster.Resources) []moveAmount {
 }
 
 // addNewcomers adds the request's tasks: they have no instance yet.
-func (p *moveProblem) addNewcomers(e *Engine, r *Request, owner int32) {
+func (p *moveProblem) addNewcomers(e *Planner, r *Request, owner int32) {
 	amounts := p.asked(e, r)
 	for range r.Count {
 		p.tasks = append(p.tasks, moveTask{
@@ -266,7 +266,7 @@ func (p *moveProblem) addNewcomers(e *Engine, r *Request, owner int32) {
 }
 
 // asked is what one task of the request takes.
-func (p *moveProblem) asked(e *Engine, r *Request) []moveAmount {
+func (p *moveProblem) asked(e *Planner, r *Request) []moveAmount {
 	out := needed(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {
 		if l.Load > 0 {

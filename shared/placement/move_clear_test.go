@@ -34,7 +34,7 @@ func (b *bins) room(load int64, most int) *placement.Plan {
 	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}}, Count: 1}
 	m := movers(anyTask("web"))
 	m.Most = most
-	return placement.New(snapshotOf(b.rows()...)).MakeRoom(r, m)
+	return placement.NewPlanner(placement.New(snapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
 // firstFit is the least number of moves with which one instance is cleared for the load by sending its tasks, the largest
@@ -151,8 +151,8 @@ func TestSurroundingsMakeRoom(t *testing.T) {
 		first := w.owners["o0"]
 		r := placement.Request{Spec: first.Spec, Target: first.Target, Count: w.newcomers}
 		moves := placement.Moves{Owners: w.owners}
-		best := placement.New(s).MakeRoom(r, moves)
-		near := placement.MakeRoomNearby(placement.New(s), r, moves)
+		best := placement.NewPlanner(placement.New(s)).MakeRoom(r, moves)
+		near := placement.MakeRoomNearby(placement.NewPlanner(placement.New(s)), r, moves)
 		if len(near.Places) > len(best.Places) {
 			t.Fatalf("%d of %d tasks: %+v\n%s", len(near.Places), len(best.Places), near, w.describe())
 		}

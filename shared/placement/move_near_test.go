@@ -15,7 +15,7 @@ func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := placement.PlanMovesNearby(placement.New(s), placement.Moves{Owners: w.owners})
+		p := placement.PlanMovesNearby(placement.NewPlanner(placement.New(s)), placement.Moves{Owners: w.owners})
 		o := newMoveOracle(w, s)
 		before, _ := o.score()
 		after := o.carry(t, p)
@@ -26,7 +26,7 @@ func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
 			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
 		}
-		if again := placement.PlanMovesNearby(placement.New(w.moveSnapshot(1)), placement.Moves{Owners: w.owners}); summary(again) != summary(p) {
+		if again := placement.PlanMovesNearby(placement.NewPlanner(placement.New(w.moveSnapshot(1))), placement.Moves{Owners: w.owners}); summary(again) != summary(p) {
 			t.Fatalf("the order of rows decides: %s, or %s", summary(p), summary(again))
 		}
 	})
@@ -38,7 +38,7 @@ func TestSurroundingsSeldomMissTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(1)
-		e := placement.New(s)
+		e := placement.NewPlanner(placement.New(s))
 		best := e.PlanMoves(placement.Moves{Owners: w.owners})
 		if len(best.Violations) == 0 {
 			return
@@ -62,7 +62,7 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 		w := drawMoveWorld(t, 4, 6)
 		w.configuration.Priorities.Capacity = 0
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := placement.New(s).PlanMoves(placement.Moves{Owners: w.owners})
+		p := placement.NewPlanner(placement.New(s)).PlanMoves(placement.Moves{Owners: w.owners})
 		o := newMoveOracle(w, s)
 		number := func(task string) int {
 			for n, x := range o.tasks {
@@ -125,7 +125,7 @@ func TestSoundAtAGlance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		m := placement.Moves{Owners: w.owners}
-		e := placement.New(w.moveSnapshot(1))
+		e := placement.NewPlanner(placement.New(w.moveSnapshot(1)))
 		broken := e.Violations(m)
 		if len(broken) == 0 {
 			sound++
@@ -151,7 +151,7 @@ func TestScopedPlans(t *testing.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
 		m := placement.Moves{Owners: w.owners}
-		p, best := placement.New(s).Scoped().PlanMoves(m), placement.New(s).PlanMoves(m)
+		p, best := placement.NewPlanner(placement.New(s)).Scoped().PlanMoves(m), placement.NewPlanner(placement.New(s)).PlanMoves(m)
 		if len(p.Violations) != len(best.Violations) {
 			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.describe())
 		}

@@ -591,7 +591,7 @@ func (o *moveOracle) carry(t *rapid.T, p *placement.Plan) []int64 {
 // compareWithOracle checks one plan against all others.
 func compareWithOracle(t *rapid.T, w *moveWorld) {
 	s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-	e := placement.New(s)
+	e := placement.NewPlanner(placement.New(s))
 	moves := placement.Moves{Owners: w.owners}
 	var p *placement.Plan
 	if w.newcomers > 0 {
@@ -633,13 +633,13 @@ func TestPlanMovesEqualsTryingEverything(t *testing.T) {
 func TestPlanMovesWithoutStops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 4, 5)
-		free := placement.New(w.moveSnapshot(1)).PlanMoves(placement.Moves{Owners: maps.Clone(w.owners)})
+		free := placement.NewPlanner(placement.New(w.moveSnapshot(1))).PlanMoves(placement.Moves{Owners: maps.Clone(w.owners)})
 		for name, m := range w.owners {
 			m.StartFirst = rapid.Bool().Draw(t, name+" starts first")
 			w.owners[name] = m
 		}
 		s := w.moveSnapshot(1)
-		p := placement.New(s).PlanMoves(placement.Moves{Owners: w.owners})
+		p := placement.NewPlanner(placement.New(s)).PlanMoves(placement.Moves{Owners: w.owners})
 		stops := func(p *placement.Plan) bool {
 			return slices.ContainsFunc(p.Moves, func(m placement.Move) bool {
 				return m.Mode == placement.MoveStopFirst && w.owners[m.Owner].StartFirst

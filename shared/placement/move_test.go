@@ -64,7 +64,7 @@ func expectMoves(t *testing.T, p *placement.Plan, want string) {
 }
 
 func plan(rows []state.Row, m placement.Moves) *placement.Plan {
-	return placement.New(snapshotOf(rows...)).PlanMoves(m)
+	return placement.NewPlanner(placement.New(snapshotOf(rows...))).PlanMoves(m)
 }
 
 func TestPlanMoves(t *testing.T) {
@@ -237,7 +237,7 @@ func TestExchange(t *testing.T) {
 			o.StartFirst = true
 			m.Owners[name] = o
 		}
-		e := placement.New(snapshotOf(rows...))
+		e := placement.NewPlanner(placement.New(snapshotOf(rows...)))
 		if p := e.PlanMoves(m); len(p.Moves) > 0 || len(p.Unrepaired) != 2 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -307,7 +307,7 @@ func TestMakeRoom(t *testing.T) {
 		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
 			t.Fatal("it fits already")
 		}
-		p := placement.New(s).MakeRoom(large, movers(anyTask("web")))
+		p := placement.NewPlanner(placement.New(s)).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) != 1 || p.Moves[0].From != p.Places[0] || len(p.Unrepaired) > 0 {
 			t.Fatalf("%+v", p)
 		}
@@ -316,7 +316,7 @@ func TestMakeRoom(t *testing.T) {
 		}
 	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
-		p := placement.New(snapshotOf(scattered...)).MakeRoom(
+		p := placement.NewPlanner(placement.New(snapshotOf(scattered...))).MakeRoom(
 			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.MoveRoom || !p.Exact {
 			t.Fatalf("%+v", p)
@@ -324,13 +324,13 @@ func TestMakeRoom(t *testing.T) {
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
 		kept := configuration(cluster.Configuration{KeepInPlace: true})
-		p := placement.New(snapshotOf(append([]state.Row{kept}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		p := placement.NewPlanner(placement.New(snapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesForWhatFits", func(t *testing.T) {
-		p := placement.New(snapshotOf(append([]state.Row{instance("d")}, scattered...)...)).MakeRoom(large, movers(anyTask("web")))
+		p := placement.NewPlanner(placement.New(snapshotOf(append([]state.Row{instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
 			t.Fatalf("%+v", p)
 		}
@@ -343,7 +343,7 @@ func TestMakeRoom(t *testing.T) {
 			task("t1", "a", needs(one), pinned(0)), task("t2", "b", needs(one), pinned(1)),
 		}
 		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
-		if p := placement.New(snapshotOf(rows...)).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+		if p := placement.NewPlanner(placement.New(snapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -392,7 +392,7 @@ func TestMovesInALargeCluster(t *testing.T) {
 			hot[v.ID] = true
 		}
 	}
-	p := placement.New(s).PlanMoves(m)
+	p := placement.NewPlanner(placement.New(s)).PlanMoves(m)
 	if len(hot) == 0 || len(p.Violations) < len(hot) || len(p.Unrepaired) > 0 {
 		t.Fatalf("%d of %d are left", len(p.Unrepaired), len(p.Violations))
 	}
@@ -405,7 +405,7 @@ func TestMovesInALargeCluster(t *testing.T) {
 			t.Fatalf("%+v", move)
 		}
 	}
-	if again := placement.New(s).PlanMoves(m); summary(again) != summary(p) {
+	if again := placement.NewPlanner(placement.New(s)).PlanMoves(m); summary(again) != summary(p) {
 		t.Fatal("another time, another plan")
 	}
 }

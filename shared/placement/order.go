@@ -61,7 +61,7 @@ func (e *Engine) newOrder(spec *Spec) order {
 		}
 	}
 	o.preferences = len(o.steps)
-	if spec.governed() && len(spec.Strategies) == 0 {
+	if spec.IsGoverned() && len(spec.Strategies) == 0 {
 		o.key += "all;"
 		o.add(step{name: "tasks of all on the instance", kind: byColumn, column: &e.tasks})
 	}
@@ -93,7 +93,7 @@ var spreadByDefault = []cluster.PlacementStrategy{
 }
 
 func chain(spec *Spec) []cluster.PlacementStrategy {
-	if len(spec.Strategies) == 0 && spec.Scoring == "" && !spec.governed() {
+	if len(spec.Strategies) == 0 && spec.Scoring == "" && !spec.IsGoverned() {
 		return spreadByDefault
 	}
 	return spec.Strategies

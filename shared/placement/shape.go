@@ -46,7 +46,7 @@ func (e *Engine) newShape(spec *Spec, rules []*rule, given relaxation) *shape {
 	if spec.Needs.ENIs > 0 {
 		s.asks = append(s.asks, (*shape).hasENIs)
 	}
-	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.governed()) + s.members.key + "\x03" + s.order.key +
+	s.key = fmt.Sprint(spec.Needs, spec.Ports, s.demands, spec.IsGoverned()) + s.members.key + "\x03" + s.order.key +
 		"\x03" + strings.Join(s.order.attributes, "\x00")
 	return s
 }

@@ -60,12 +60,12 @@ func NewSpec(def *cluster.TaskDefinition, owner, group string, rules *cluster.Ru
 	return s, nil
 }
 
-// governed reports whether a domain policy governs the tasks (P1–P6).
-func (s *Spec) governed() bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
+// IsGoverned reports whether a domain policy governs the tasks (P1–P6).
+func (s *Spec) IsGoverned() bool { return domain.Rule{Policy: s.DomainPolicy}.Governs() }
 
-// most is how many of the tasks may share an instance, 0 for any number.
-func (s *Spec) most() int32 {
-	if s.governed() {
+// MaxPerInstance returns how many of the tasks may share an instance, 0 for any number.
+func (s *Spec) MaxPerInstance() int32 {
+	if s.IsGoverned() {
 		return 1
 	}
 	return int32(s.PerInstance)

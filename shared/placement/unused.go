@@ -12,10 +12,17 @@ type Unused struct {
 	Why      string
 }
 
+// ServiceSpec is a service as [Engine.Unused] looks at it.
+type ServiceSpec struct {
+	Name   string
+	Spec   *Spec
+	Target int // desired count: domain rules depend on it (P4, P5)
+}
+
 // Unused are the instances that none of the services can use, in order of id: no constraint holds there, or domain rules
 // always leave them out, such as the sixth node of Service Fabric's example. It says nothing of room. Where there is no
 // service, none is unused.
-func (e *Engine) Unused(services []Mover) []Unused {
+func (e *Engine) Unused(services []ServiceSpec) []Unused {
 	e.sync()
 	if len(services) == 0 {
 		return nil

@@ -17,23 +17,23 @@ func TestUnused(t *testing.T) {
 		rows = append(rows, instance(fmt.Sprintf("N%d", i+1),
 			attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])), attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
 	}
-	five := placement.Mover{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
-	picky := placement.Mover{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
+	five := placement.ServiceSpec{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
+	picky := placement.ServiceSpec{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
 	e := placement.New(snapshotOf(rows...))
-	unused := func(services ...placement.Mover) (out []string) {
+	unused := func(services ...placement.ServiceSpec) (out []string) {
 		for _, u := range e.Unused(services) {
 			out = append(out, u.Instance+": "+u.Why)
 		}
 		return out
 	}
 	for name, c := range map[string]struct {
-		services []placement.Mover
+		services []placement.ServiceSpec
 		want     []string
 	}{
-		"MaximumDifferenceNeverUsesN6":          {[]placement.Mover{five}, []string{"N6: the domain rules leave it out for five"}},
-		"NorDoesOneWhoseConstraintsHoldNowhere": {[]placement.Mover{five, picky}, []string{"N6: the domain rules leave it out for five"}},
-		"AnotherServiceUsesIt":                  {[]placement.Mover{five, {Name: "any", Spec: &placement.Spec{Owner: "any"}, Target: 1}}, nil},
-		"QuorumSafetyDoes":                      {[]placement.Mover{{Name: "safe", Spec: &placement.Spec{Owner: "safe", DomainPolicy: cluster.PolicyQuorum}, Target: 5}}, nil},
+		"MaximumDifferenceNeverUsesN6":          {[]placement.ServiceSpec{five}, []string{"N6: the domain rules leave it out for five"}},
+		"NorDoesOneWhoseConstraintsHoldNowhere": {[]placement.ServiceSpec{five, picky}, []string{"N6: the domain rules leave it out for five"}},
+		"AnotherServiceUsesIt":                  {[]placement.ServiceSpec{five, {Name: "any", Spec: &placement.Spec{Owner: "any"}, Target: 1}}, nil},
+		"QuorumSafetyDoes":                      {[]placement.ServiceSpec{{Name: "safe", Spec: &placement.Spec{Owner: "safe", DomainPolicy: cluster.PolicyQuorum}, Target: 5}}, nil},
 		"NoService":                             {nil, nil},
 	} {
 		if got := unused(c.services...); !slices.Equal(got, c.want) {

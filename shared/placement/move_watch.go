@@ -13,11 +13,11 @@ import (
 // take something for broken that is not, such as what is about to go; [Engine.PlanMoves] then looks closer. What it takes
 // for sound is sound.
 type watch struct {
+	snap          *snapshot.Snapshot
 	on            bool
-	configuration int64  // its Rev
-	over          bits   // instances with more than they take
-	overs         int    // how many
-	rows          uint64 // counts changes of instances that domains could rest on
+	configuration int64        // its Rev
+	over          map[int]bool // instances with more than they take
+	rows          uint64       // counts changes of instances that domains could rest on
 	owners        map[string]*watched
 	// futile is the last plan, where it had no moves and nothing has happened since that could lead to another: nothing
 	// came free, and nobody who is concerned changed. most is the number of moves it was asked for.
@@ -34,14 +34,14 @@ type watched struct {
 	stale  bool
 }
 
-// note takes in a change of an instance, as [cluster.Snapshot.ChangedSince] has it; eased says that something came free.
-func (w *watch) note(e *Engine, i int, owner string, eased bool) {
+// InstanceChanged implements [placement.Observer].
+func (w *watch) InstanceChanged(i int, owner string, freed bool) {
 	if !w.on {
 		return
 	}
-	v := e.views[i]
-	over := w.over.has(int32(i))
-	if w.measure(e, i); eased || owner == "" || over || w.over.has(int32(i)) {
+	v := w.snap.Dense()[i]
+	over := w.over[i]
+	if w.measure(i); freed || owner == "" || over || w.over[i] {
 		w.futile = nil
 	}
 	if owner != "" {
@@ -63,19 +63,16 @@ func (w *watch) stale(owner string) {
 }
 
 // measure looks whether the instance has more than it takes.
-func (w *watch) measure(e *Engine, i int) {
-	over, was := e.exceeds(e.views[i]), w.over.has(int32(i))
-	if over == was {
-		return
-	}
-	w.over.put(i, over)
-	if w.overs--; over {
-		w.overs += 2
+func (w *watch) measure(i int) {
+	if exceeds(w.snap.Dense()[i]) {
+		w.over[i] = true
+	} else {
+		delete(w.over, i)
 	}
 }
 
 // exceeds reports whether tasks that may leave the instance take more of it than they may.
-func (e *Engine) exceeds(v *snapshot.InstanceView) bool {
+func exceeds(v *snapshot.InstanceView) bool {
 	if v == nil || !eligibility.InCluster(v) || !v.Available() {
 		return false
 	}
@@ -91,46 +88,23 @@ func (e *Engine) exceeds(v *snapshot.InstanceView) bool {
 }
 
 // restart forgets everything and looks at all instances.
-func (w *watch) restart(e *Engine) {
-	*w = watch{on: true, configuration: e.snap.Configuration.Rev, rows: w.rows + 1, owners: map[string]*watched{}}
-	for i := range e.views {
-		w.measure(e, i)
+func (w *watch) restart() {
+	*w = watch{snap: w.snap, on: true, configuration: w.snap.Configuration.Rev, rows: w.rows + 1, over: map[int]bool{}, owners: map[string]*watched{}}
+	for i := range w.snap.Dense() {
+		w.measure(i)
 	}
-}
-
-// eases reports whether the change of an instance, not yet measured, makes room there.
-func (e *Engine) eases(i int, v *snapshot.InstanceView) bool {
-	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] || int64(len(v.Tasks)) < e.columns.tasks[i] {
-		return true
-	}
-	if entire, share, _ := devices(v); int32(entire) > e.entire[i] || int32(share) > e.share[i] {
-		return true
-	}
-	ports := uint64(0)
-	for _, p := range v.Ports {
-		ports |= portBit(p)
-	}
-	if e.columns.ports[i]&^ports != 0 {
-		return true
-	}
-	for m := range e.metrics {
-		if v.Load(m) < e.metrics[m].load[i] {
-			return true
-		}
-	}
-	return false
 }
 
 // sound reports whether no rule is broken that moves of these owners' tasks could mend. Where rules are ignored it does
 // not know.
-func (e *Engine) sound(m *Moves) bool {
-	w, p := &e.watch, &e.snap.Configuration.Priorities
-	if min(p.Placement, p.Capacity, p.FaultDomain, p.UpgradeDomain) < 0 {
+func (p *Planner) sound(m *Moves) bool {
+	w, rules := &p.watch, &p.snap.Configuration.Priorities
+	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
 		w.on = false
 		return false
 	}
-	if !w.on || w.configuration != e.snap.Configuration.Rev {
-		w.restart(e)
+	if !w.on || w.configuration != p.snap.Configuration.Rev {
+		w.restart()
 	}
 	if len(w.owners) > len(m.Owners) { // some are gone
 		w.owners, w.futile = map[string]*watched{}, nil
@@ -138,22 +112,22 @@ func (e *Engine) sound(m *Moves) bool {
 	broken := false
 	for name, owner := range m.Owners {
 		x := w.owners[name]
-		if x == nil || x.stale || x.mover != owner || x.rows != w.rows && owner.Spec.governed() {
+		if x == nil || x.stale || x.mover != owner || x.rows != w.rows && owner.Spec.IsGoverned() {
 			was := x
 			x = &watched{mover: owner, rows: w.rows}
 			if was != nil && was.mover.Spec == owner.Spec {
 				x.static = was.static
 			} else {
-				x.static = owner.Spec.static()
+				x.static = withoutDynamic(owner.Spec)
 			}
-			if x.broken = e.breaks(x.static, owner.Target); x.broken || was == nil || was.broken || was.mover != owner {
+			if x.broken = p.engine.IsMisplaced(x.static, owner.Target); x.broken || was == nil || was.broken || was.mover != owner {
 				w.futile = nil
 			}
 			w.owners[name] = x
 		}
 		broken = broken || x.broken
 	}
-	return !broken && w.overs == 0
+	return !broken && len(w.over) == 0
 }
 
 // repeats is the last plan if another look would come to the same; nil if not.
@@ -171,8 +145,8 @@ func (w *watch) remember(m *Moves, p *Plan) {
 	}
 }
 
-// static is the spec without the constraints that go by what runs on an instance.
-func (s *Spec) static() *Spec {
+// withoutDynamic is the spec without the constraints that go by what runs on an instance.
+func withoutDynamic(s *Spec) *Spec {
 	dynamic := func(x *constraint.Expression) bool { return !x.Static() }
 	if !slices.ContainsFunc(s.Constraints, dynamic) {
 		return s
@@ -182,26 +156,5 @@ func (s *Spec) static() *Spec {
 	return &out
 }
 
-// breaks reports whether a task of the spec's owner is where it should not be, or its tasks are spread as they should not
-// be.
-func (e *Engine) breaks(spec *Spec, target int) bool {
-	c := e.class(&Request{Spec: spec, Target: target}, 0)
-	if c.domains != nil {
-		if fault, upgrade := c.domains.Excess(); fault+upgrade > 0 {
-			return true
-		}
-	}
-	if c.most == 0 && len(c.members.mask.attributes)+len(c.members.mask.rules) == 0 {
-		return false // they may be anywhere
-	}
-	for _, t := range e.snap.Owned(spec.Owner) {
-		v := e.snap.Instances[t.Instance]
-		if !t.Active() || !t.Holds() || v == nil || !eligibility.InCluster(v) || !v.Available() {
-			continue
-		}
-		if !c.members.mask.passes[v.Index] && !slices.Contains(spec.Avoid, v.ID) || c.most > 0 && c.tally.active[int32(v.Index)] > c.most {
-			return true
-		}
-	}
-	return false
-}
+// Reset implements [placement.Observer].
+func (w *watch) Reset() { w.on = false }
