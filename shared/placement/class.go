@@ -154,6 +154,9 @@ func relaxed(p *cluster.Priorities, step int) relaxation {
 // maxMemory bounds what the engine keeps, in bytes, roughly: the classes used least recently are given up beyond it.
 const maxMemory = 64 << 20
 
+// LimitMemory bounds what the engine keeps to so many bytes, roughly, and has it look at that whenever it keeps more.
+func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
+
 // size is roughly how many bytes the engine keeps.
 func (e *Engine) size() int {
 	n, out := len(e.views), 0
