@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/service"
 	"berth/shared/state"
 )
@@ -54,7 +55,7 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 	if len(movers) == 0 || inProgress.replacements >= MaxMoves {
 		return
 	}
-	wanted := placement.Moves{Owners: map[string]placement.Mover{}, Most: MaxMoves - inProgress.replacements}
+	wanted := moves.Request{Owners: map[string]moves.Owner{}, Most: MaxMoves - inProgress.replacements}
 	if len(inProgress.owners) > 0 || slices.ContainsFunc(movers, func(m *mover) bool { return len(view.snap.Protections(m.service.Short)) > 0 }) {
 		wanted.Keep = func(t *cluster.Task) bool { return inProgress.holds(t) || !view.protectedUntil(t).IsZero() }
 	}
@@ -77,7 +78,7 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 
 // mover is a REPLICA service whose tasks may have to move, and what of it begins in this decision.
 type mover struct {
-	placement.Mover
+	moves.Owner
 	service    *cluster.Service
 	definition *cluster.TaskDefinition
 	gaveUp     bool          // stopping a task first has come to nothing
@@ -91,10 +92,10 @@ type mover struct {
 
 // MoverOf returns the service as moves of its tasks are planned. Moves that its percentages never allow are not planned at all,
 // so that they do not hinder others. GaveUp reports that stopping a task first has come to nothing, and is not tried.
-func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) placement.Mover {
+func MoverOf(s *cluster.Service, spec *placement.Spec, gaveUp bool) moves.Owner {
 	least, most := s.Bounds(s.Desired)
 	startFirst := gaveUp || least >= s.Desired
-	return placement.Mover{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst, Fixed: startFirst && most <= s.Desired}
+	return moves.Owner{Name: "service " + s.Name, Spec: spec, Target: s.Desired, StartFirst: startFirst, Fixed: startFirst && most <= s.Desired}
 }
 
 // newMovers returns the governed REPLICA services, in order of name.
@@ -161,7 +162,7 @@ func movesInProgress(view *clusterView, commits *plan.Builder, movers []*mover) 
 
 // planRoom plans moves for the first service with tasks that fit nowhere only because the capacity of a metric is scattered
 // (P11).
-func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted placement.Moves) []placement.Move {
+func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted moves.Request) []moves.Move {
 	if view.snap.Configuration.KeepInPlace {
 		return nil
 	}
@@ -183,13 +184,13 @@ func lacksMetric(diagnosis *cluster.Diagnosis) bool {
 }
 
 // beginMove begins one planned move if the service's percentages and the room there is allow it now.
-func beginMove(view *clusterView, commits *plan.Builder, m *mover, step placement.Move) {
+func beginMove(view *clusterView, commits *plan.Builder, m *mover, step moves.Move) {
 	t := view.snap.Task(m.service.Short, step.Task)
 	if m.allowed == nil {
 		m.allowed = new(service.Reconcile(reconcileInput(view, m.service, commits.Seed(m.service.Name))))
 	}
 	mayStop := m.allowed.Moves.StopFirst > 0 && !m.StartFirst
-	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != placement.MoveStopFirst
+	mayStart := m.allowed.Moves.StartFirst > 0 && step.Mode != moves.StopFirst
 	m.moving, m.stuck = true, "no instance has room for what has to be done first"
 	if !mayStop && m.allowed.Moves.StartFirst == 0 {
 		m.stuck = "none of its tasks may be replaced now"
@@ -201,7 +202,7 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step placemen
 			m.allowed.Moves.StartFirst--
 			m.begun = append(m.begun, service.Move{Task: t.ID, From: t.Instance, To: to, Why: step.Why})
 		}
-	case mayStop && (step.Mode == placement.MoveStopFirst || m.allowed.Moves.StartFirst == 0):
+	case mayStop && (step.Mode == moves.StopFirst || m.allowed.Moves.StartFirst == 0):
 		commits.KeepTogether(2)
 		commits.Stop(t, cluster.StopByScheduler, "Moved: "+step.Why)
 		m.allowed.Moves.StopFirst--
@@ -212,13 +213,13 @@ func beginMove(view *clusterView, commits *plan.Builder, m *mover, step placemen
 
 // startReplacement starts the task's replacement where the plan has it, and returns the instance. It returns the empty string if
 // the instance lacks room by now, because tasks of moves begun before are still there twice.
-func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *cluster.Task, step placement.Move) string {
+func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *cluster.Task, step moves.Move) string {
 	to := step.To
-	if step.Mode == placement.MoveVia {
+	if step.Mode == moves.Via {
 		to = step.Via
 	}
 	devices, rejected := view.engine.Check(view.snap.Instances[to], placement.Request{
-		Spec: view.specs.alone(m.Spec, &view.snap.Configuration), Count: 1, Unbuffered: step.Mode != placement.MoveIntoBuffer,
+		Spec: view.specs.alone(m.Spec, &view.snap.Configuration), Count: 1, Unbuffered: step.Mode != moves.IntoBuffer,
 	})
 	if rejected != nil {
 		return ""
@@ -232,7 +233,7 @@ func startReplacement(view *clusterView, commits *plan.Builder, m *mover, t *clu
 
 // concludeMoves records what becomes of each service's moves. A service with moves in progress stays as it is. Others wait, as
 // the moves in progress may yet repair something for them, or make room.
-func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *placement.Plan) {
+func concludeMoves(view *clusterView, commits *plan.Builder, movers []*mover, inProgress *progress, repairs *moves.Plan) {
 	begun := slices.ContainsFunc(movers, func(m *mover) bool { return len(m.begun) > 0 })
 	for _, m := range movers {
 		unrepaired := describeUnrepaired(view, repairs, m.service.Short)
@@ -303,7 +304,7 @@ func firstProtectionEnd(view *clusterView, s *cluster.Service) (first time.Time)
 }
 
 // describeUnrepaired says which rules stay broken after the plan: the owner's, or those of an instance that has its tasks.
-func describeUnrepaired(view *clusterView, repairs *placement.Plan, owner string) string {
+func describeUnrepaired(view *clusterView, repairs *moves.Plan, owner string) string {
 	var texts []string
 	for _, v := range repairs.Unrepaired {
 		if text := v.String(); (v.Owner == owner || v.Owner == "" && view.hasTaskOf(owner, v.Instance)) && !slices.Contains(texts, text) {

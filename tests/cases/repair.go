@@ -57,7 +57,7 @@ func (s *session) mend() (*repair, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := w.engine.PlanMoves(w.moves())
+	plan := w.mover.PlanMoves(w.moves())
 	out := &repair{broken: plan.Violations, after: w}
 	if slices.ContainsFunc(w.partitions, func(p *partition) bool { return p.wanted() > 0 }) {
 		err = s.makeRoom(out)
@@ -78,7 +78,7 @@ func (s *session) makeRoom(out *repair) error {
 	w := again.w
 	out.places, out.after = len(placed.fresh), w
 	for _, left := range placed.left {
-		plan := w.engine.MakeRoom(w.request(left.of, left.newcomers), w.moves())
+		plan := w.mover.MakeRoom(w.request(left.of, left.newcomers), w.moves())
 		out.relocate(net(plan.Moves))
 		out.places += len(plan.Places)
 		for _, node := range plan.Places {

@@ -19,6 +19,7 @@ type world struct {
 	c          *Case
 	snap       *snapshot.Snapshot
 	engine     *placement.Engine
+	mover      *placement.Planner
 	partitions []*partition // in order of their first mention
 	tasks      int
 	costs      map[string]cluster.MoveCost // by task, of those that have their own
@@ -89,6 +90,7 @@ func newWorld(c *Case) (*world, error) {
 		return nil, err
 	}
 	w.engine = placement.New(w.snap)
+	w.mover = placement.NewPlanner(w.engine)
 	return w, nil
 }
 

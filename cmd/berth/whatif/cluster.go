@@ -86,7 +86,7 @@ func limited(n int64) *int64 {
 }
 
 // services are the ACTIVE ones with what their tasks ask for, in order of name.
-func (w *world) services() (out []placement.Mover, err error) {
+func (w *world) services() (out []placement.ServiceSpec, err error) {
 	for _, name := range slices.Sorted(maps.Keys(w.snap.Services)) {
 		s := w.snap.Services[name]
 		if s.Status != cluster.ServiceActive {
@@ -96,7 +96,7 @@ func (w *world) services() (out []placement.Mover, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, placement.Mover{Name: name, Spec: spec, Target: s.Desired})
+		out = append(out, placement.ServiceSpec{Name: name, Spec: spec, Target: s.Desired})
 	}
 	return out, nil
 }

@@ -83,7 +83,7 @@ func (w *world) moves() (*Moves, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := w.engine.PlanMoves(ask)
+	plan := w.mover.PlanMoves(ask)
 	names := w.names()
 	return &Moves{
 		UnderWay: w.underWay(), Planned: w.movesOf(plan.Moves), Violations: broken(plan.Violations, names), Unrepaired: broken(plan.Unrepaired, names),
@@ -147,7 +147,7 @@ func (w *world) room(a *Answer, q *Question, r placement.Request) error {
 	if err != nil {
 		return err
 	}
-	plan := w.engine.MakeRoom(r, ask)
+	plan := w.mover.MakeRoom(r, ask)
 	if len(plan.Moves) == 0 || len(plan.Places) <= len(a.Placed) {
 		return nil
 	}

@@ -61,11 +61,13 @@ func (e *NotFound) Error() string {
 type world struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
+	mover  *placement.Planner
 	specs  map[string]*placement.Spec // of services, by name and task definition
 }
 
 func newWorld(snap *snapshot.Snapshot) *world {
-	return &world{snap: snap, engine: placement.New(snap), specs: map[string]*placement.Spec{}}
+	engine := placement.New(snap)
+	return &world{snap: snap, engine: engine, mover: placement.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
 // service finds a service by name.

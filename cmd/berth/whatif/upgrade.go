@@ -226,7 +226,7 @@ func (r *rehearsal) shut(order []string) {
 }
 
 // room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade domain; empty where it has.
-func (r *rehearsal) room(movers map[string]placement.Mover, turn, order []string) string {
+func (r *rehearsal) room(movers map[string]placement.ServiceSpec, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
 		together := slices.Contains(turn, id) || r.update.ByDomain && r.domain(id) == r.domain(turn[0])
@@ -270,7 +270,7 @@ func (r *rehearsal) launch(n int) error {
 }
 
 // daemons has a task of each DAEMON service on a new node that it matches.
-func (r *rehearsal) daemons(services []placement.Mover, node *cluster.Instance) {
+func (r *rehearsal) daemons(services []placement.ServiceSpec, node *cluster.Instance) {
 	for _, m := range services {
 		if s := r.snap.Services[m.Name]; s.Strategy != cluster.Daemon {
 			continue

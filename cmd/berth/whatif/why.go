@@ -262,7 +262,7 @@ func (w *world) repairs(s *cluster.Service, a *ServiceAnswer) error {
 	if err != nil || ask.Owners[s.Short].Spec == nil {
 		return err
 	}
-	plan := w.engine.PlanMoves(ask)
+	plan := w.mover.PlanMoves(ask)
 	a.Planned = slices.DeleteFunc(w.movesOf(plan.Moves), func(m Move) bool { return m.Service != s.Name })
 	a.UnderWay = slices.DeleteFunc(w.underWay(), func(m Replacement) bool { return m.Service != s.Name })
 	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired, func(v placement.Violation) bool { return v.Owner != s.Short }), nil)
