@@ -10,6 +10,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/state"
+	. "berth/tests/oracle"
 )
 
 // bins are instances with the loads of the tasks on each.
@@ -22,9 +23,9 @@ func (b *bins) rows() []state.Row {
 	var rows []state.Row
 	for i, loads := range b.loads {
 		id := fmt.Sprintf("i-%03d", i)
-		rows = append(rows, instance(id, capacity("m", b.capacity)))
+		rows = append(rows, Instance(id, capacity("m", b.capacity)))
 		for n, l := range loads {
-			rows = append(rows, task(fmt.Sprintf("t-%03d-%02d", i, n), id, load(l)))
+			rows = append(rows, Task(fmt.Sprintf("t-%03d-%02d", i, n), id, load(l)))
 		}
 	}
 	return rows
@@ -34,7 +35,7 @@ func (b *bins) room(load int64, most int) *placement.Plan {
 	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}}, Count: 1}
 	m := movers(anyTask("web"))
 	m.Most = most
-	return placement.NewPlanner(placement.New(snapshotOf(b.rows()...))).MakeRoom(r, m)
+	return placement.NewPlanner(placement.New(SnapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
 // firstFit is the least number of moves with which one instance is cleared for the load by sending its tasks, the largest

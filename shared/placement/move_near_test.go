@@ -73,7 +73,7 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 			return -1
 		}
 		instances := map[string]int{}
-		for i, v := range o.instances {
+		for i, v := range o.Instances {
 			instances[v.ID] = i
 		}
 		// The copies that start first are tasks beside those that are there.

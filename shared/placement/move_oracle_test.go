@@ -14,11 +14,12 @@ import (
 	"berth/shared/placement"
 	"berth/shared/placement/domain"
 	"berth/shared/snapshot"
+	. "berth/tests/oracle"
 )
 
 // moveWorld is a small cluster in which something may be broken.
 type moveWorld struct {
-	world
+	World
 	configuration cluster.Configuration
 	owners        map[string]placement.Mover
 	newcomers     int  // of owner o0
@@ -26,7 +27,7 @@ type moveWorld struct {
 }
 
 func (w *moveWorld) moveSnapshot(seed uint64) *snapshot.Snapshot {
-	s := w.snapshot(seed)
+	s := w.Snapshot(seed)
 	s.Put(&w.configuration)
 	return s
 }
@@ -36,7 +37,7 @@ func drawMoveWorld(t *rapid.T, instances, tasks int) *moveWorld {
 	w.configuration = drawMoveConfiguration(t)
 	w.spread = rapid.Bool().Draw(t, "spread")
 	for i := range rapid.IntRange(1, instances).Draw(t, "instances") {
-		w.instances = append(w.instances, w.drawInstance(t, i))
+		w.Instances = append(w.Instances, w.drawInstance(t, i))
 	}
 	for o := range rapid.IntRange(1, 3).Draw(t, "owners") {
 		name := fmt.Sprintf("o%d", o)
@@ -67,22 +68,22 @@ func drawMoveConfiguration(t *rapid.T) cluster.Configuration {
 }
 
 func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
-	options := []option{cpu(int64(rapid.SampledFrom([]int{1024, 4096}).Draw(t, "cpu")))}
+	options := []Option{CPU(int64(rapid.SampledFrom([]int{1024, 4096}).Draw(t, "cpu")))}
 	if d := rapid.IntRange(-1, 2).Draw(t, "fault domain"); d >= 0 || w.spread {
 		d = max(d, 0)
-		options = append(options, attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d", d)))
+		options = append(options, Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d", d)))
 	}
-	options = append(options, attribute(cluster.AttributeUpgrade, fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
+	options = append(options, Attribute(cluster.AttributeUpgrade, fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
 	if rapid.IntRange(0, 3).Draw(t, "fast") > 0 {
-		options = append(options, attribute("disk", "ssd"))
+		options = append(options, Attribute("disk", "ssd"))
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "closed") {
 	case 0:
-		options = append(options, attribute(cluster.AttributeUnschedulable, "true"))
+		options = append(options, Attribute(cluster.AttributeUnschedulable, "true"))
 	case 1:
-		options = append(options, status(cluster.InstanceDraining))
+		options = append(options, Status(cluster.InstanceDraining))
 	}
-	out := instance(fmt.Sprintf("i%d", i), append(options, gpus(rapid.IntRange(0, 1).Draw(t, "gpus")))...)
+	out := Instance(fmt.Sprintf("i%d", i), append(options, GPUs(rapid.IntRange(0, 1).Draw(t, "gpus")))...)
 	out.Registered.Metrics = map[string]int64{}
 	for _, m := range []string{"a", "b"} {
 		if rapid.IntRange(0, 4).Draw(t, "has "+m) > 0 {
@@ -93,7 +94,7 @@ func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
 }
 
 func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
-	spec := &placement.Spec{Owner: name, Needs: small, MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
+	spec := &placement.Spec{Owner: name, Needs: Small, MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
 	spec.Needs.Memory = 0
 	if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 		spec.Attributes = []string{"disk=ssd"}
@@ -105,11 +106,11 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
 		spec.DomainPolicy = rapid.SampledFrom(cluster.DomainPolicies).Draw(t, "policy")
 	}
 	if rapid.IntRange(0, 4).Draw(t, "avoids") == 0 {
-		spec.Avoid = []string{fmt.Sprintf("i%d", rapid.IntRange(0, len(w.instances)-1).Draw(t, "avoided"))}
+		spec.Avoid = []string{fmt.Sprintf("i%d", rapid.IntRange(0, len(w.Instances)-1).Draw(t, "avoided"))}
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "extra") {
 	case 0:
-		spec.Ports = []cluster.Port{http}
+		spec.Ports = []cluster.Port{HTTP}
 	case 1:
 		spec.Needs.GPUs = 1
 	}
@@ -122,15 +123,15 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
 
 // addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not looked at.
 func (w *moveWorld) addTask(t *rapid.T, n int) {
-	on := rapid.SampledFrom(w.instances).Draw(t, "on")
+	on := rapid.SampledFrom(w.Instances).Draw(t, "on")
 	if w.spread {
-		on = w.instances[n%len(w.instances)]
+		on = w.Instances[n%len(w.Instances)]
 	}
 	m := w.owners[rapid.SampledFrom(slices.Sorted(maps.Keys(w.owners))).Draw(t, "owner")]
-	x := task(fmt.Sprintf("t%d", n), on.ID, owner(m.Spec.Owner), needs(m.Spec.Needs), ports(m.Spec.Ports...))
+	x := Task(fmt.Sprintf("t%d", n), on.ID, Owner(m.Spec.Owner), Needs(m.Spec.Needs), Ports(m.Spec.Ports...))
 	if x.Needs.GPUs > 0 {
 		free := len(on.Registered.GPUs)
-		for _, o := range w.tasks {
+		for _, o := range w.Tasks {
 			if o.Instance == on.ID {
 				free -= o.Needs.GPUs
 			}
@@ -140,7 +141,7 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 		}
 		x.GPUs = []int{0}
 	}
-	for _, o := range w.tasks {
+	for _, o := range w.Tasks {
 		if len(x.Ports) > 0 && len(o.Ports) > 0 && o.Instance == on.ID {
 			return
 		}
@@ -150,9 +151,9 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 		x.Reported["b"] = int64(rapid.IntRange(0, 15).Draw(t, "load b"))
 	}
 	if rapid.IntRange(0, 9).Draw(t, "ending") == 0 {
-		stopping(x)
+		Stopping(x)
 	}
-	w.tasks = append(w.tasks, x)
+	w.Tasks = append(w.Tasks, x)
 }
 
 // moveOracle tries all ways to put the tasks. It knows the rules by their definitions alone; of the engine it uses the
@@ -184,17 +185,17 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	o := &moveOracle{moveWorld: w, snap: s, domains: map[string]*domain.Domains{}, thrifty: w.newcomers > 0}
 	p := w.configuration.Priorities
 	o.levels = [4]int{int(p.Placement), int(p.Capacity), int(p.FaultDomain), int(p.UpgradeDomain)}
-	for _, t := range w.world.tasks {
+	for _, t := range w.World.Tasks {
 		if !t.Active() {
 			continue
 		}
-		i := slices.IndexFunc(w.instances, func(i *cluster.Instance) bool { return i.ID == t.Instance })
+		i := slices.IndexFunc(w.Instances, func(i *cluster.Instance) bool { return i.ID == t.Instance })
 		o.tasks, o.at = append(o.tasks, t), append(o.at, i)
 		o.movable = append(o.movable, o.gives(i) && !o.avoided(t, i) && !w.owners[t.Owner].Fixed)
 	}
 	for range w.newcomers {
 		spec := w.owners["o0"].Spec
-		t := task("", "", owner("o0"), needs(spec.Needs), ports(spec.Ports...))
+		t := Task("", "", Owner("o0"), Needs(spec.Needs), Ports(spec.Ports...))
 		t.Reported = map[string]int64{"a": spec.Loads[0].Load}
 		o.tasks, o.at, o.movable = append(o.tasks, t), append(o.at, -1), append(o.movable, true)
 	}
@@ -211,9 +212,9 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 func (o *moveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.Domains {
 	var fault, upgrade []string
 	var standing []domain.Standing
-	for i, v := range o.instances {
+	for i, v := range o.Instances {
 		fault, upgrade = append(fault, v.FaultDomain()), append(upgrade, v.UpgradeDomain())
-		probe := task("", v.ID, owner(spec.Owner))
+		probe := Task("", v.ID, Owner(spec.Owner))
 		switch {
 		case !o.open(i):
 			standing = append(standing, domain.Closed)
@@ -227,18 +228,18 @@ func (o *moveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.D
 }
 
 func (o *moveOracle) open(i int) bool {
-	_, cordoned := o.instances[i].Attributes[cluster.AttributeUnschedulable]
+	_, cordoned := o.Instances[i].Attributes[cluster.AttributeUnschedulable]
 	return !cordoned && o.gives(i)
 }
 
-func (o *moveOracle) gives(i int) bool { return o.instances[i].Status == cluster.InstanceActive }
+func (o *moveOracle) gives(i int) bool { return o.Instances[i].Status == cluster.InstanceActive }
 
 func (o *moveOracle) avoided(t *cluster.Task, i int) bool {
-	return slices.Contains(o.owners[t.Owner].Spec.Avoid, o.instances[i].ID)
+	return slices.Contains(o.owners[t.Owner].Spec.Avoid, o.Instances[i].ID)
 }
 
 func (o *moveOracle) matches(t *cluster.Task, i int) bool {
-	return len(o.owners[t.Owner].Spec.Attributes) == 0 || o.instances[i].Attributes["disk"] == "ssd"
+	return len(o.owners[t.Owner].Spec.Attributes) == 0 || o.Instances[i].Attributes["disk"] == "ssd"
 }
 
 func (o *moveOracle) most(owner string) int64 {
@@ -253,7 +254,7 @@ func (o *moveOracle) most(owner string) int64 {
 // ports.
 func (o *moveOracle) figures() (possible bool, out map[string]moveFigure) {
 	out = map[string]moveFigure{}
-	for i, v := range o.instances {
+	for i, v := range o.Instances {
 		loads := map[string]int64{}
 		ending := map[string]int64{}
 		devices, listeners := 0, 0
@@ -272,7 +273,7 @@ func (o *moveOracle) figures() (possible bool, out map[string]moveFigure) {
 				crowd[t.Owner]++
 			}
 		}
-		for _, t := range o.world.tasks {
+		for _, t := range o.World.Tasks {
 			if !t.Active() && t.Instance == v.ID {
 				count(t, ending)
 				gone[t.Owner]++
@@ -332,7 +333,7 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 	// Where the rule is a limit per domain, none may go over it that was not: domains here are one level deep.
 	for n, t := range o.tasks {
 		if t.Owner == name && o.at[n] >= 0 {
-			v := o.instances[o.at[n]]
+			v := o.Instances[o.at[n]]
 			units["unit fault "+name+" "+v.FaultDomain()]++
 			units["unit upgrade "+name+" "+v.UpgradeDomain()]++
 		}
@@ -351,8 +352,8 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 // live are the domains in which a task of the owner may run.
 func (o *moveOracle) live(name string, fault bool) map[string]bool {
 	out := map[string]bool{}
-	probe := task("", "", owner(name))
-	for i, v := range o.instances {
+	probe := Task("", "", Owner(name))
+	for i, v := range o.Instances {
 		domain := v.UpgradeDomain()
 		if fault {
 			domain = v.FaultDomain()
@@ -465,7 +466,7 @@ func (o *moveOracle) welcome(figures map[string]moveFigure, stage int) bool {
 		if o.start[n] >= 0 || o.at[n] < 0 {
 			continue
 		}
-		id := o.instances[o.at[n]].ID
+		id := o.Instances[o.at[n]].ID
 		if f, ok := figures["crowd "+id+" "+t.Owner]; ok && f.value+f.ending > f.limit {
 			return false
 		}
@@ -486,7 +487,7 @@ func (o *moveOracle) welcome(figures map[string]moveFigure, stage int) bool {
 
 func (o *moveOracle) index(place string) int {
 	id := strings.Fields(place)[1]
-	return slices.IndexFunc(o.instances, func(i *cluster.Instance) bool { return i.ID == id })
+	return slices.IndexFunc(o.Instances, func(i *cluster.Instance) bool { return i.ID == id })
 }
 
 func tallyOf(out []int64, beyond int64) {
@@ -539,7 +540,7 @@ func (o *moveOracle) search(n int) {
 	if !o.movable[n] {
 		return
 	}
-	for i := range o.instances {
+	for i := range o.Instances {
 		if i != o.start[n] && o.open(i) && !o.avoided(o.tasks[n], i) {
 			o.at[n] = i
 			o.search(n + 1)
@@ -572,11 +573,11 @@ func (o *moveOracle) answer() []int64 {
 func (o *moveOracle) carry(t *rapid.T, p *placement.Plan) []int64 {
 	copy(o.at, o.start)
 	number := func(id string) int {
-		return slices.IndexFunc(o.instances, func(i *cluster.Instance) bool { return i.ID == id })
+		return slices.IndexFunc(o.Instances, func(i *cluster.Instance) bool { return i.ID == id })
 	}
 	for _, m := range p.Moves {
 		n := slices.IndexFunc(o.tasks, func(x *cluster.Task) bool { return x.ID == m.Task })
-		if n < 0 || !o.movable[n] || o.instances[o.at[n]].ID != m.From || !o.open(number(m.To)) || o.avoided(o.tasks[n], number(m.To)) {
+		if n < 0 || !o.movable[n] || o.Instances[o.at[n]].ID != m.From || !o.open(number(m.To)) || o.avoided(o.tasks[n], number(m.To)) {
 			t.Fatalf("%s may not be moved like that: %+v", m.Task, m)
 		}
 		o.at[n] = number(m.To)
@@ -613,13 +614,13 @@ func compareWithOracle(t *rapid.T, w *moveWorld) {
 func (w *moveWorld) describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%+v\n", w.configuration)
-	for _, i := range w.instances {
+	for _, i := range w.Instances {
 		fmt.Fprintf(&b, "%s %+v %v\n", i.ID, i.Registered, i.Attributes)
 	}
 	for _, n := range slices.Sorted(maps.Keys(w.owners)) {
 		fmt.Fprintf(&b, "%s %d %+v\n", n, w.owners[n].Target, *w.owners[n].Spec)
 	}
-	for _, t := range w.tasks {
+	for _, t := range w.Tasks {
 		fmt.Fprintf(&b, "%s %s %s %v %s\n", t.ID, t.Owner, t.Instance, t.Reported, t.Desired)
 	}
 	return b.String()
@@ -665,7 +666,7 @@ func (o *moveOracle) single() []int64 {
 	score, _ := o.score()
 	best := o.order(score)
 	for n := range o.tasks {
-		for i := range o.instances {
+		for i := range o.Instances {
 			if !o.movable[n] || !o.open(i) || i == o.start[n] || o.avoided(o.tasks[n], i) {
 				continue
 			}

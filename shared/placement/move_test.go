@@ -11,10 +11,11 @@ import (
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/state"
+	. "berth/tests/oracle"
 )
 
 // capacity is the instance's of a metric.
-func capacity(metric string, n int64) option {
+func capacity(metric string, n int64) Option {
 	return func(i *cluster.Instance) {
 		if i.Registered.Metrics == nil {
 			i.Registered.Metrics = map[string]int64{}
@@ -24,7 +25,7 @@ func capacity(metric string, n int64) option {
 }
 
 // load is what the task reported of metric m.
-func load(n int64) taskOption {
+func load(n int64) TaskOption {
 	return func(t *cluster.Task) {
 		t.Needs = cluster.Resources{}
 		t.Reported = map[string]int64{"m": n}
@@ -64,12 +65,12 @@ func expectMoves(t *testing.T, p *placement.Plan, want string) {
 }
 
 func plan(rows []state.Row, m placement.Moves) *placement.Plan {
-	return placement.NewPlanner(placement.New(snapshotOf(rows...))).PlanMoves(m)
+	return placement.NewPlanner(placement.New(SnapshotOf(rows...))).PlanMoves(m)
 }
 
 func TestPlanMoves(t *testing.T) {
 	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
-		p := plan([]state.Row{instance("a", capacity("m", 100)), task("t", "a", load(100))}, movers(anyTask("web")))
+		p := plan([]state.Row{Instance("a", capacity("m", 100)), Task("t", "a", load(100))}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -77,8 +78,8 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("RelievesTheInstanceByTheCheapestTasks", func(t *testing.T) {
 		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
 		rows := []state.Row{
-			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
-			task("t1", "a", owner("dear"), load(60)), task("t2", "a", owner("cheap"), load(30)), task("t3", "a", owner("cheap"), load(30)),
+			Instance("a", capacity("m", 100)), Instance("b", capacity("m", 100)),
+			Task("t1", "a", Owner("dear"), load(60)), Task("t2", "a", Owner("cheap"), load(30)), Task("t3", "a", Owner("cheap"), load(30)),
 		}
 		p := plan(rows, movers(dear, cheap))
 		expectMoves(t, p, "t2: a > b")
@@ -89,15 +90,15 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("TheBufferIsAViolationAndMayBeUsedToRepairWorse", func(t *testing.T) {
 		rows := []state.Row{
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
-			instance("a", capacity("m", 100)), instance("b", capacity("m", 100)),
-			task("t1", "a", load(90)), task("t2", "a", load(20)), task("t3", "b", load(70)),
+			Instance("a", capacity("m", 100)), Instance("b", capacity("m", 100)),
+			Task("t1", "a", load(90)), Task("t2", "a", load(20)), Task("t3", "b", load(70)),
 		}
 		p := plan(rows, movers(anyTask("web")))
 		expectMoves(t, p, "t2: a > b")
 		if p.Moves[0].Mode != placement.MoveIntoBuffer {
 			t.Fatalf("mode is %s", p.Moves[0].Mode)
 		}
-		p = plan([]state.Row{rows[0], rows[1], rows[2], task("t1", "a", load(90))}, movers(anyTask("web")))
+		p = plan([]state.Row{rows[0], rows[1], rows[2], Task("t1", "a", load(90))}, movers(anyTask("web")))
 		if len(p.Violations) != 1 || len(p.Moves) > 0 {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
@@ -106,50 +107,50 @@ func TestPlanMoves(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []state.Row{
-			instance("a", capacity("m", 10)), instance("avoided", capacity("m", 10)), instance("drains", status(cluster.InstanceDraining), capacity("m", 10)),
-			instance("cordoned", attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), instance("gone", disconnected),
-			task("t1", "a", load(20)), task("t2", "avoided", load(20)), task("t3", "drains", load(20)), task("t4", "cordoned", load(20)),
+			Instance("a", capacity("m", 10)), Instance("avoided", capacity("m", 10)), Instance("drains", Status(cluster.InstanceDraining), capacity("m", 10)),
+			Instance("cordoned", Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), Instance("gone", Disconnected),
+			Task("t1", "a", load(20)), Task("t2", "avoided", load(20)), Task("t3", "drains", load(20)), Task("t4", "cordoned", load(20)),
 		}
 		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 3 {
 			t.Fatalf("%+v", p)
 		}
-		p := plan(append(rows, instance("z")), movers(spec))
+		p := plan(append(rows, Instance("z")), movers(spec))
 		expectMoves(t, p, "t1: a > z, t4: cordoned > z")
 	})
 	t.Run("KeepsWhatMustStay", func(t *testing.T) {
 		m := movers(anyTask("web"))
 		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
 		rows := []state.Row{
-			instance("a", capacity("m", 10)), instance("b"),
-			task("t1", "a", load(8)), task("t2", "a", load(7)), task("t3", "a", owner("others"), load(1)),
+			Instance("a", capacity("m", 10)), Instance("b"),
+			Task("t1", "a", load(8)), Task("t2", "a", load(7)), Task("t3", "a", Owner("others"), load(1)),
 		}
 		expectMoves(t, plan(rows, m), "t2: a > b")
 	})
 	t.Run("DoesNotRelieveWhatIsEndingAnyway", func(t *testing.T) {
-		next := task("t2", "b", load(15))
+		next := Task("t2", "b", load(15))
 		next.Replaces = "t1"
 		rows := []state.Row{
-			instance("a", capacity("m", 10)), instance("b", capacity("m", 20)), instance("c"),
-			task("t0", "a", load(5)), task("t1", "a", load(15)), next, task("t3", "c", load(3), stopping),
+			Instance("a", capacity("m", 10)), Instance("b", capacity("m", 20)), Instance("c"),
+			Task("t0", "a", load(5)), Task("t1", "a", load(15)), next, Task("t3", "c", load(3), Stopping),
 		}
 		if p := plan(rows, movers(anyTask("web"))); len(p.Violations) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
-		next := task("t2", "b", load(15))
+		next := Task("t2", "b", load(15))
 		next.Replaces = "t1"
-		gone := task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
-		rows := []state.Row{instance("a", capacity("m", 20)), instance("b", capacity("m", 10)), next}
+		gone := Task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
+		rows := []state.Row{Instance("a", capacity("m", 20)), Instance("b", capacity("m", 10)), next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
-		expectMoves(t, plan(append(rows, task("t1", "a", load(15))), movers(anyTask("web"))), "")
+		expectMoves(t, plan(append(rows, Task("t1", "a", load(15))), movers(anyTask("web"))), "")
 	})
 	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
 		rows := func(p cluster.Priorities) []state.Row {
 			return []state.Row{
 				configuration(cluster.Configuration{Priorities: p}),
-				instance("a", capacity("m", 100)), instance("b", attribute("disk", "ssd"), capacity("m", 10)), task("t", "a", load(50)),
+				Instance("a", capacity("m", 100)), Instance("b", Attribute("disk", "ssd"), capacity("m", 10)), Task("t", "a", load(50)),
 			}
 		}
 		spec := anyTask("web")
@@ -162,11 +163,11 @@ func TestPlanMoves(t *testing.T) {
 		}
 	})
 	t.Run("MovesWhoeverHoldsThePort", func(t *testing.T) {
-		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{http}}
-		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{http}}
+		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{HTTP}}
+		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{HTTP}}
 		rows := []state.Row{
-			instance("a"), instance("b", attribute("disk", "ssd")),
-			task("t1", "a", owner("fast"), ports(http)), task("t2", "b", owner("other"), ports(http)),
+			Instance("a"), Instance("b", Attribute("disk", "ssd")),
+			Task("t1", "a", Owner("fast"), Ports(HTTP)), Task("t2", "b", Owner("other"), Ports(HTTP)),
 		}
 		p := plan(rows, movers(fast, other))
 		expectMoves(t, p, "t1: a > b, t2: b > a")
@@ -178,7 +179,7 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			configuration(cluster.Configuration{}), instance("a", attribute("disk", "ssd"), capacity("m", 10)), instance("b"), task("t1", "a", load(20)),
+			configuration(cluster.Configuration{}), Instance("a", Attribute("disk", "ssd"), capacity("m", 10)), Instance("b"), Task("t1", "a", load(20)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "")
 		rows[0] = configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
@@ -193,15 +194,15 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			instance("a", capacity("m", 10)), instance("b"), instance("c"),
-			task("t1", "a", load(20)), task("t2", "b", owner("db"), group("service:db"), load(0)),
+			Instance("a", capacity("m", 10)), Instance("b"), Instance("c"),
+			Task("t1", "a", load(20)), Task("t2", "b", Owner("db"), Group("service:db"), load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
 	})
 	t.Run("StaysWithinTheBudget", func(t *testing.T) {
-		rows := []state.Row{instance("a", capacity("m", 10)), instance("b")}
+		rows := []state.Row{Instance("a", capacity("m", 10)), Instance("b")}
 		for n := range 10 {
-			rows = append(rows, task(fmt.Sprintf("t%d", n), "a", load(5)))
+			rows = append(rows, Task(fmt.Sprintf("t%d", n), "a", load(5)))
 		}
 		m := movers(anyTask("web"))
 		m.Most = 3
@@ -214,10 +215,10 @@ func TestPlanMoves(t *testing.T) {
 func TestExchange(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
 	rows := []state.Row{
-		instance("a", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), instance("b", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
-		instance("c", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), instance("d", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
-		task("t1", "a", owner("x"), load(9)), task("t2", "b", owner("x"), load(9)),
-		task("t3", "c", owner("y"), load(9)), task("t4", "d", owner("y"), load(9)),
+		Instance("a", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), Instance("b", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
+		Instance("c", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), Instance("d", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
+		Task("t1", "a", Owner("x"), load(9)), Task("t2", "b", Owner("x"), load(9)),
+		Task("t3", "c", Owner("y"), load(9)), Task("t4", "d", Owner("y"), load(9)),
 	}
 	specs := []*placement.Spec{
 		{Owner: "x", DomainPolicy: cluster.PolicyDifference}, {Owner: "y", DomainPolicy: cluster.PolicyDifference},
@@ -237,7 +238,7 @@ func TestExchange(t *testing.T) {
 			o.StartFirst = true
 			m.Owners[name] = o
 		}
-		e := placement.NewPlanner(placement.New(snapshotOf(rows...)))
+		e := placement.NewPlanner(placement.New(SnapshotOf(rows...)))
 		if p := e.PlanMoves(m); len(p.Moves) > 0 || len(p.Unrepaired) != 2 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -254,7 +255,7 @@ func TestExchange(t *testing.T) {
 		}
 	})
 	t.Run("AThirdInstanceIsBetter", func(t *testing.T) {
-		spare := instance("e", attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
+		spare := Instance("e", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
 		p := plan(append([]state.Row{spare}, rows...), movers(specs...))
 		for _, m := range p.Moves {
 			if m.Mode != placement.MoveStartFirst {
@@ -263,7 +264,7 @@ func TestExchange(t *testing.T) {
 		}
 	})
 	t.Run("OneWaitsElsewhereMeanwhile", func(t *testing.T) {
-		spare := instance("e", attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
+		spare := Instance("e", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
 		narrow := make([]*placement.Spec, 2)
 		for n, s := range specs { // only the four may have them, but for x, which may wait on the fifth
 			c := *s
@@ -282,11 +283,11 @@ func TestExchange(t *testing.T) {
 
 // A move that alone would leave two tasks in one domain waits for the one that makes way there.
 func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
-	domain := func(name string) option { return attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
+	domain := func(name string) Option { return Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
 	p := plan([]state.Row{
-		instance("x", domain("a"), capacity("m", 5)), instance("y1", domain("b"), capacity("m", 5)), instance("y2", domain("b"), capacity("m", 20)),
-		instance("z", domain("c"), capacity("m", 5)), instance("other", domain("c"), capacity("m", 5)),
-		task("t1", "x", owner("s"), load(10)), task("t2", "y1", owner("s"), load(1)),
+		Instance("x", domain("a"), capacity("m", 5)), Instance("y1", domain("b"), capacity("m", 5)), Instance("y2", domain("b"), capacity("m", 20)),
+		Instance("z", domain("c"), capacity("m", 5)), Instance("other", domain("c"), capacity("m", 5)),
+		Task("t1", "x", Owner("s"), load(10)), Task("t2", "y1", Owner("s"), load(1)),
 	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
 	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || p.Moves[0].Task != "t2" || p.Moves[1].To != "y2" {
 		t.Fatalf("%+v", p)
@@ -298,12 +299,12 @@ func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 
 func TestMakeRoom(t *testing.T) {
 	scattered := []state.Row{
-		instance("a", capacity("m", 10)), instance("b", capacity("m", 10)), instance("c", capacity("m", 10)),
-		task("t1", "a", load(4)), task("t2", "b", load(5)), task("t3", "c", load(5)),
+		Instance("a", capacity("m", 10)), Instance("b", capacity("m", 10)), Instance("c", capacity("m", 10)),
+		Task("t1", "a", load(4)), Task("t2", "b", load(5)), Task("t3", "c", load(5)),
 	}
 	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}}, Count: 1}
 	t.Run("MovesTheLeast", func(t *testing.T) {
-		s := snapshotOf(scattered...)
+		s := SnapshotOf(scattered...)
 		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
 			t.Fatal("it fits already")
 		}
@@ -316,7 +317,7 @@ func TestMakeRoom(t *testing.T) {
 		}
 	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
-		p := placement.NewPlanner(placement.New(snapshotOf(scattered...))).MakeRoom(
+		p := placement.NewPlanner(placement.New(SnapshotOf(scattered...))).MakeRoom(
 			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.MoveRoom || !p.Exact {
 			t.Fatalf("%+v", p)
@@ -324,26 +325,26 @@ func TestMakeRoom(t *testing.T) {
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
 		kept := configuration(cluster.Configuration{KeepInPlace: true})
-		p := placement.NewPlanner(placement.New(snapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := placement.NewPlanner(placement.New(SnapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesForWhatFits", func(t *testing.T) {
-		p := placement.NewPlanner(placement.New(snapshotOf(append([]state.Row{instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := placement.NewPlanner(placement.New(SnapshotOf(append([]state.Row{Instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("ForWholeDevices", func(t *testing.T) {
 		one := cluster.Resources{GPUs: 1}
-		pinned := func(g int) taskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
+		pinned := func(g int) TaskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
 		rows := []state.Row{
-			instance("a", gpus(2)), instance("b", gpus(2)),
-			task("t1", "a", needs(one), pinned(0)), task("t2", "b", needs(one), pinned(1)),
+			Instance("a", GPUs(2)), Instance("b", GPUs(2)),
+			Task("t1", "a", Needs(one), pinned(0)), Task("t2", "b", Needs(one), pinned(1)),
 		}
 		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
-		if p := placement.NewPlanner(placement.New(snapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+		if p := placement.NewPlanner(placement.New(SnapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -353,12 +354,12 @@ func TestMakeRoom(t *testing.T) {
 // those that look free may be given away.
 func TestDevicesOfForeignTasks(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
-	foreign := task("f", "b", owner("others"), needs(one), func(t *cluster.Task) { t.Foreign = true })
+	foreign := Task("f", "b", Owner("others"), Needs(one), func(t *cluster.Task) { t.Foreign = true })
 	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}, Needs: one}
 	for devices, want := range map[int]string{1: "", 2: "t: a > b"} {
 		rows := []state.Row{
-			instance("a", gpus(1)), instance("b", attribute("disk", "ssd"), gpus(devices)), foreign,
-			task("t", "a", needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
+			Instance("a", GPUs(1)), Instance("b", Attribute("disk", "ssd"), GPUs(devices)), foreign,
+			Task("t", "a", Needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
 		}
 		expectMoves(t, plan(rows, movers(spec)), want)
 	}
@@ -374,12 +375,12 @@ func TestMovesInALargeCluster(t *testing.T) {
 		m.Owners[name] = placement.Mover{Spec: spec, Target: 200}
 	}
 	for n := range 500 {
-		fault := attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
-		s.Put(instance(fmt.Sprintf("i%04d", n), fault, attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
+		fault := Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
+		s.Put(Instance(fmt.Sprintf("i%04d", n), fault, Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
 	}
 	for o := range 20 {
 		for n := range 200 {
-			t := task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), owner(fmt.Sprintf("s%02d", o)), load(8))
+			t := Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), Owner(fmt.Sprintf("s%02d", o)), load(8))
 			if (n+o*11)%197 == 7 {
 				t.Reported["m"] = 70
 			}

@@ -11,34 +11,35 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	. "berth/tests/oracle"
 )
 
 // Place answers as a full scan does that makes a row of each task before it looks for the next, whatever the cluster
 // and the rules. Its diagnosis counts each instance once, and only when tasks are left.
 func TestPlaceIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		r := genRequest(t, w)
-		checkPlaced(t, w, r, placement.New(w.snapshot(1)).Place(r))
+		w := GenWorld(t)
+		r := GenRequest(t, w)
+		checkPlaced(t, w, r, placement.New(w.Snapshot(1)).Place(r))
 	})
 }
 
 // checkPlaced compares an answer with the full scan's. Where chance decides, any of the scan's best will do. Where domain
 // rules leave a task without a place, the engine may put others of the same call elsewhere: then it must place more than
 // the scan, and leave every rule in force.
-func checkPlaced(t *rapid.T, w *world, r placement.Request, got placement.Result) {
-	o, fewer := newOracle(w, r), -1
+func checkPlaced(t *rapid.T, w *World, r placement.Request, got placement.Result) {
+	o, fewer := NewOracle(w, r), -1
 	for n, p := range got.Placed {
-		best := o.next()
+		best := o.Next()
 		at := slices.IndexFunc(best, func(i *cluster.Instance) bool { return i.ID == p.Instance })
-		if at < 0 && governed(r.Spec) {
+		if at < 0 && Governed(r.Spec) {
 			fewer = n
 			break
 		}
 		if at < 0 {
-			t.Fatalf("task %d is placed on %s, the best are %v", n, p.Instance, names(best))
+			t.Fatalf("task %d is placed on %s, the best are %v", n, p.Instance, Names(best))
 		}
-		if want := o.put(best[at]); where([]placement.Placement{want}) != where([]placement.Placement{p}) {
+		if want := o.Put(best[at]); Where([]placement.Placement{want}) != Where([]placement.Placement{p}) {
 			t.Fatalf("task %d is placed as %v, not as %v", n, p, want)
 		}
 	}
@@ -47,8 +48,8 @@ func checkPlaced(t *rapid.T, w *world, r placement.Request, got placement.Result
 		return
 	}
 	if len(got.Placed) < r.Count {
-		if best := o.next(); len(best) > 0 {
-			t.Fatalf("only %v placed, the scan places one more on %v", where(got.Placed), names(best))
+		if best := o.Next(); len(best) > 0 {
+			t.Fatalf("only %v placed, the scan places one more on %v", Where(got.Placed), Names(best))
 		}
 	}
 	if (got.Diagnosis == nil) != (len(got.Placed) == max(0, r.Count)) {
@@ -59,36 +60,29 @@ func checkPlaced(t *rapid.T, w *world, r placement.Request, got placement.Result
 	}
 }
 
-func names(instances []*cluster.Instance) (out []string) {
-	for _, i := range instances {
-		out = append(out, i.ID)
+func checkDetour(t *rapid.T, w *World, r placement.Request, got placement.Result) {
+	greedy := NewOracle(w, r)
+	want := greedy.Place()
+	if len(want) > len(got.Placed) || len(want) == len(got.Placed) && greedy.Step == 0 { // the scan gave no rule up
+		t.Fatalf("placed %q, the full scan %q", Where(got.Placed), Where(want))
 	}
-	return out
-}
-
-func checkDetour(t *rapid.T, w *world, r placement.Request, got placement.Result) {
-	greedy := newOracle(w, r)
-	want := greedy.place()
-	if len(want) > len(got.Placed) || len(want) == len(got.Placed) && greedy.step == 0 { // the scan gave no rule up
-		t.Fatalf("placed %q, the full scan %q", where(got.Placed), where(want))
-	}
-	o := newOracle(w, r)
-	o.step = greedy.step
-	o.now = o.snapshot(1)
-	faultBefore, upgradeBefore := o.domains().Excess()
+	o := NewOracle(w, r)
+	o.Step = greedy.Step
+	o.Now = o.Snapshot(1)
+	faultBefore, upgradeBefore := o.Domains().Excess()
 	for _, p := range got.Placed {
-		o.now = o.snapshot(1)
-		i := o.find(p.Instance)
-		for _, why := range o.refusals(i, o.left(i)) {
+		o.Now = o.Snapshot(1)
+		i := o.Find(p.Instance)
+		for _, why := range o.Refusals(i, o.Left(i)) {
 			if why != string(cluster.FilterFaultDomain)+" "+i.FaultDomain() && why != string(cluster.FilterUpgrade)+" "+i.UpgradeDomain() {
 				t.Fatalf("placed %v: %s", p, why)
 			}
 		}
-		o.commit(p)
+		o.Commit(p)
 	}
-	o.now = o.snapshot(1)
-	if fault, upgrade := o.domains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
-		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", where(got.Placed), fault, upgrade, faultBefore, upgradeBefore)
+	o.Now = o.Snapshot(1)
+	if fault, upgrade := o.Domains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
+		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", Where(got.Placed), fault, upgrade, faultBefore, upgradeBefore)
 	}
 }
 
@@ -111,7 +105,7 @@ func folded(histogram map[string]int, d *cluster.Diagnosis) map[string]int {
 	return histogram
 }
 
-func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle) {
+func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *Oracle) {
 	histogram := map[string]int{}
 	closest := false
 	for _, r := range d.Rejected {
@@ -125,17 +119,17 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle) {
 		}
 		closest = closest || r.Filter == d.ClosestFilter
 	}
-	if want := folded(o.histogram(), d); !maps.Equal(histogram, want) {
+	if want := folded(o.Histogram(), d); !maps.Equal(histogram, want) {
 		t.Fatalf("rejected %v, want %v", histogram, want)
 	}
-	if d.Evaluated != len(o.candidates()) || d.Feasible != 0 || d.Unplaced != o.request.Count-o.made {
+	if d.Evaluated != len(o.Candidates()) || d.Feasible != 0 || d.Unplaced != o.Request.Count-o.Made {
 		t.Fatalf("evaluated %d, feasible %d, unplaced %d", d.Evaluated, d.Feasible, d.Unplaced)
 	}
 	fewest := ""
-	for _, i := range o.candidates() {
-		n, best := len(o.refusals(i, o.left(i))), 99
+	for _, i := range o.Candidates() {
+		n, best := len(o.Refusals(i, o.Left(i))), 99
 		if fewest != "" {
-			best = len(o.refusals(o.find(fewest), o.left(o.find(fewest))))
+			best = len(o.Refusals(o.Find(fewest), o.Left(o.Find(fewest))))
 		}
 		if n < best {
 			fewest = i.ID
@@ -144,7 +138,7 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle) {
 	if d.Evaluated == 0 {
 		return
 	}
-	if c := o.find(d.Closest); !closest || len(o.refusals(c, o.left(c))) != len(o.refusals(o.find(fewest), o.left(o.find(fewest)))) {
+	if c := o.Find(d.Closest); !closest || len(o.Refusals(c, o.Left(c))) != len(o.Refusals(o.Find(fewest), o.Left(o.Find(fewest)))) {
 		t.Fatalf("closest is %s (%s); %s fails fewer filters", d.Closest, d.ClosestFilter, fewest)
 	}
 }
@@ -152,10 +146,10 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle) {
 // Neither the order in which rows came in nor chance changes an answer, and asking changes nothing.
 func TestPlaceDependsOnNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		r := genRequest(t, w)
-		s := w.snapshot(rapid.Uint64().Draw(t, "order"))
-		first := placement.New(w.snapshot(1)).Place(r)
+		w := GenWorld(t)
+		r := GenRequest(t, w)
+		s := w.Snapshot(rapid.Uint64().Draw(t, "order"))
+		first := placement.New(w.Snapshot(1)).Place(r)
 		for range 2 {
 			if diff := cmp.Diff(first, placement.New(s).Place(r)); diff != "" {
 				t.Fatalf("another answer:\n%s", diff)
@@ -168,14 +162,14 @@ func TestPlaceDependsOnNothingElse(t *testing.T) {
 // when the tasks are rows. Invariant 4: PerInstance holds.
 func TestPlaceNeverOverfills(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		r := genRequest(t, w)
-		o := newOracle(w, r)
-		got := placement.New(w.snapshot(1)).Place(r)
+		w := GenWorld(t)
+		r := GenRequest(t, w)
+		o := NewOracle(w, r)
+		got := placement.New(w.Snapshot(1)).Place(r)
 		for _, p := range got.Placed {
-			o.commit(p)
+			o.Commit(p)
 		}
-		after := o.snapshot(2)
+		after := o.Snapshot(2)
 		for _, p := range got.Placed {
 			v := after.Instances[p.Instance]
 			if v.CPU < 0 || v.Memory < 0 || slices.ContainsFunc(p.GPUs, func(g int) bool { return v.GPUs[g] < 0 }) {
@@ -186,7 +180,7 @@ func TestPlaceNeverOverfills(t *testing.T) {
 					t.Fatalf("%s has port %v %d times", p.Instance, port, n)
 				}
 			}
-			if n := o.left(v.Instance).occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
+			if n := o.Left(v.Instance).Occupants; r.Spec.PerInstance > 0 && n > r.Spec.PerInstance {
 				t.Fatalf("%s has %d tasks of the owner", p.Instance, n)
 			}
 			if !v.Available() || len(p.GPUs) != r.Spec.Needs.GPUs {
@@ -199,16 +193,16 @@ func TestPlaceNeverOverfills(t *testing.T) {
 // Check and Place agree on every single instance.
 func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		r := genRequest(t, w)
-		s := w.snapshot(1)
+		w := GenWorld(t)
+		r := GenRequest(t, w)
+		s := w.Snapshot(1)
 		for id := range s.Instances {
-			devices, rejected := check(s, id, r)
+			devices, rejected := Check(s, id, r)
 			r.Instances, r.Count = []string{id}, 1
 			got := placement.New(s).Place(r)
 			switch {
 			case rejected == nil:
-				if where(got.Placed) != where([]placement.Placement{{Instance: id, GPUs: devices}}) {
+				if Where(got.Placed) != Where([]placement.Placement{{Instance: id, GPUs: devices}}) {
 					t.Fatalf("Check takes %v of %s, Place says %v", devices, id, got)
 				}
 			case got.Diagnosis == nil:
@@ -224,17 +218,17 @@ func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 
 func TestEligibleIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		r := genRequest(t, w)
-		s := w.snapshot(rapid.Uint64().Draw(t, "rows"))
-		e, o := placement.New(s), newOracle(w, r)
+		w := GenWorld(t)
+		r := GenRequest(t, w)
+		s := w.Snapshot(rapid.Uint64().Draw(t, "rows"))
+		e, o := placement.New(s), NewOracle(w, r)
 		var want []string
-		for _, i := range w.instances {
-			fits := absent(r.Spec, i) == "" && (o.broken(i) == "" || !o.binds(w.config.Priorities.Placement))
+		for _, i := range w.Instances {
+			fits := Absent(r.Spec, i) == "" && (o.Broken(i) == "" || !o.Binds(w.Config.Priorities.Placement))
 			if fits != e.Matches(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)
 			}
-			if fits && i.Status == cluster.InstanceActive && !cordoned(i) && !slices.Contains(r.Spec.Avoid, i.ID) {
+			if fits && i.Status == cluster.InstanceActive && !Cordoned(i) && !slices.Contains(r.Spec.Avoid, i.ID) {
 				want = append(want, i.ID)
 			}
 		}

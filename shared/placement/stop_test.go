@@ -11,24 +11,25 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	. "berth/tests/oracle"
 )
 
 func TestChooseStopsIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := genWorld(t)
-		checkStops(t, w, placement.New(w.snapshot(rapid.Uint64().Draw(t, "rows"))), genRequest(t, w))
+		w := GenWorld(t)
+		checkStops(t, w, placement.New(w.Snapshot(rapid.Uint64().Draw(t, "rows"))), GenRequest(t, w))
 	})
 }
 
 // checkStops compares a choice with that of a scan which looks at all candidates that are left before each.
-func checkStops(t *rapid.T, w *world, e *placement.Engine, r placement.Request) {
+func checkStops(t *rapid.T, w *World, e *placement.Engine, r placement.Request) {
 	spec := *r.Spec
 	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(x *constraint.Expression) bool {
 		return !x.Static() // that a stop changes what domains there are is not looked at before it is a row
 	})
 	r.Spec = &spec
 	var candidates []*cluster.Task
-	for _, task := range w.tasks {
+	for _, task := range w.Tasks {
 		inGroup := r.Spec.Group == "" || task.Group == r.Spec.Group
 		if task.Owner == "web" && inGroup && rapid.IntRange(0, 4).Draw(t, "candidate") > 0 {
 			candidates = append(candidates, task)
@@ -36,7 +37,7 @@ func checkStops(t *rapid.T, w *world, e *placement.Engine, r placement.Request) 
 	}
 	r.Count = rapid.IntRange(0, len(candidates)+1).Draw(t, "stops")
 	got := e.ChooseStops(r, rapid.Permutation(candidates).Draw(t, "order"))
-	o := &stopScan{oracle: newOracle(w, r)}
+	o := &stopScan{Oracle: NewOracle(w, r)}
 	o.rest = slices.DeleteFunc(candidates, func(t *cluster.Task) bool { return !t.Active() })
 	if want := min(r.Count, len(o.rest)); len(got) != want {
 		t.Fatalf("%d stops, want %d", len(got), want)
@@ -44,7 +45,7 @@ func checkStops(t *rapid.T, w *world, e *placement.Engine, r placement.Request) 
 	for n, task := range got {
 		best := o.best()
 		if !slices.Contains(best, task) {
-			t.Fatalf("stop %d of %q is %s, the full scan stops %q", n, ids(got), task.ID, ids(best))
+			t.Fatalf("stop %d of %q is %s, the full scan stops %q", n, IDs(got), task.ID, IDs(best))
 		}
 		o.end(task)
 	}
@@ -52,13 +53,13 @@ func checkStops(t *rapid.T, w *world, e *placement.Engine, r placement.Request) 
 
 // stopScan is the oracle of what to stop.
 type stopScan struct {
-	*oracle
+	*Oracle
 	rest []*cluster.Task
 }
 
 // best are the tasks to stop next; several where chance decides.
 func (o *stopScan) best() (out []*cluster.Task) {
-	o.now = o.snapshot(1)
+	o.Now = o.Snapshot(1)
 	var least []int64
 	for _, t := range o.rest {
 		key, random := o.key(t)
@@ -83,25 +84,25 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 	default:
 		key = []int64{2}
 	}
-	i := o.find(t.Instance)
+	i := o.Find(t.Instance)
 	known := i != nil && i.Status != cluster.InstanceInactive
 	here := 0
-	for _, x := range o.tasks {
-		if o.counts(x) && t.Instance != "" && x.Instance == t.Instance {
+	for _, x := range o.Tasks {
+		if o.Counts(x) && t.Instance != "" && x.Instance == t.Instance {
 			here++
 		}
 	}
 	worth := 0
-	if governed(o.request.Spec) && known {
-		d := o.domains()
+	if Governed(o.Request.Spec) && known {
+		d := o.Domains()
 		fault, upgrade := d.Excess()
 		if worth = 2*(fault+upgrade) + 1; here > 0 {
-			worth = d.Worth(slices.Index(o.instances, i))
+			worth = d.Worth(slices.Index(o.Instances, i))
 		}
 	}
 	key = append(key, int64(worth))
-	strategies := o.request.Spec.Strategies
-	if len(strategies) == 0 && !governed(o.request.Spec) && o.request.Spec.Scoring == "" {
+	strategies := o.Request.Spec.Strategies
+	if len(strategies) == 0 && !Governed(o.Request.Spec) && o.Request.Spec.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
 			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
 		}
@@ -119,12 +120,12 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 		case !known:
 			key = append(key, math.MaxInt64)
 		case s.Field == "CPU":
-			key = append(key, -o.left(i).cpu-t.Needs.CPU)
+			key = append(key, -o.Left(i).CPU-t.Needs.CPU)
 		case s.Field == "MEMORY":
-			key = append(key, -o.left(i).memory-t.Needs.Memory)
+			key = append(key, -o.Left(i).Memory-t.Needs.Memory)
 		default:
 			attributes = append(attributes, s.Field[len("attribute:"):])
-			key = append(key, -o.groupCount(i, attributes))
+			key = append(key, -o.GroupCount(i, attributes))
 		}
 	}
 	return key, false
@@ -133,5 +134,5 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 func (o *stopScan) end(t *cluster.Task) {
 	is := func(x *cluster.Task) bool { return x == t }
 	o.rest = slices.DeleteFunc(slices.Clone(o.rest), is)
-	o.tasks = slices.DeleteFunc(o.tasks, is)
+	o.Tasks = slices.DeleteFunc(o.Tasks, is)
 }

@@ -1,4 +1,4 @@
-package placement_test
+package oracle
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 
 // The generators keep everything small and scarce, so that filters refuse, zones tie and devices run out.
 
-func genWorld(t *rapid.T) *world {
-	w := &world{config: genConfiguration(t, 1)}
+func GenWorld(t *rapid.T) *World {
+	w := &World{Config: GenConfiguration(t, 1)}
 	for _, name := range []string{"web", "other"} {
-		w.services = append(w.services, &cluster.Service{
-			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Rules: cluster.Rules{Metrics: genLoads(t)},
+		w.Services = append(w.Services, &cluster.Service{
+			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Rules: cluster.Rules{Metrics: GenLoads(t)},
 		})
 	}
 	instances, tasks := rapid.IntRange(0, 8), rapid.IntRange(0, 16)
@@ -24,23 +24,23 @@ func genWorld(t *rapid.T) *world {
 		instances, tasks = rapid.IntRange(25, 60), rapid.IntRange(0, 40)
 	}
 	for n := range instances.Draw(t, "instances") {
-		w.instances = append(w.instances, genInstance(t, fmt.Sprintf("i-%02d", n)))
+		w.Instances = append(w.Instances, GenInstance(t, fmt.Sprintf("i-%02d", n)))
 	}
 	for n := range tasks.Draw(t, "tasks") {
-		w.tasks = append(w.tasks, genTask(t, w, fmt.Sprintf("t-%02d", n)))
+		w.Tasks = append(w.Tasks, GenTask(t, w, fmt.Sprintf("t-%02d", n)))
 	}
 	return w
 }
 
-func genInstance(t *rapid.T, id string) *cluster.Instance {
-	i := instance(id,
-		cpu(rapid.Int64Range(0, 4).Draw(t, "cpu")*512), memory(rapid.Int64Range(0, 4).Draw(t, "memory")*1024),
-		gpus(rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "gpus")))
+func GenInstance(t *rapid.T, id string) *cluster.Instance {
+	i := Instance(id,
+		CPU(rapid.Int64Range(0, 4).Draw(t, "cpu")*512), Memory(rapid.Int64Range(0, 4).Draw(t, "memory")*1024),
+		GPUs(rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "gpus")))
 	if z := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone"); z != "" {
-		zone(z)(i)
+		Zone(z)(i)
 	}
 	if v := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "disk"); v != "" {
-		attribute("disk", v)(i)
+		Attribute("disk", v)(i)
 	}
 	i.Status = rapid.SampledFrom([]cluster.InstanceStatus{
 		cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive, cluster.InstanceActive,
@@ -48,14 +48,14 @@ func genInstance(t *rapid.T, id string) *cluster.Instance {
 	}).Draw(t, "status")
 	i.AgentConnected = rapid.IntRange(0, 5).Draw(t, "agent") > 0
 	if rapid.IntRange(0, 3).Draw(t, "reserved") == 0 {
-		i.Registered.Ports = []cluster.Port{ssh}
+		i.Registered.Ports = []cluster.Port{SSH}
 	}
-	genRare(t, i)
+	GenRare(t, i)
 	return i
 }
 
-// genRare gives the instance what most have not.
-func genRare(t *rapid.T, i *cluster.Instance) {
+// GenRare gives the instance what most have not.
+func GenRare(t *rapid.T, i *cluster.Instance) {
 	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 		n := rapid.IntRange(0, 3).Draw(t, "interfaces")
 		i.Registered.ENIs = &n
@@ -68,15 +68,15 @@ func genRare(t *rapid.T, i *cluster.Instance) {
 		{cluster.AttributeFaultDomain, "fd:/d1", "fd:/d2", "fd:/d1/r1", "fd:/d2/r2"},
 	} {
 		if at := rapid.IntRange(-2, len(values)-1).Draw(t, values[0]); at > 0 {
-			attribute(values[0], values[at])(i)
+			Attribute(values[0], values[at])(i)
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "cordoned") == 0 {
-		attribute(cluster.AttributeUnschedulable, "")(i)
+		Attribute(cluster.AttributeUnschedulable, "")(i)
 	}
 }
 
-func genLoads(t *rapid.T) []cluster.Metric {
+func GenLoads(t *rapid.T) []cluster.Metric {
 	var out []cluster.Metric
 	for _, name := range []string{"m", "n"} {
 		if rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
@@ -86,8 +86,8 @@ func genLoads(t *rapid.T) []cluster.Metric {
 	return out
 }
 
-// genConfiguration is the configuration's row in its n-th state.
-func genConfiguration(t *rapid.T, n int64) *cluster.Configuration {
+// GenConfiguration is the configuration's row in its n-th state.
+func GenConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 	priority := func(name string) cluster.Priority {
 		return cluster.Priority(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 2, -1}).Draw(t, name))
 	}
@@ -110,7 +110,7 @@ func genConfiguration(t *rapid.T, n int64) *cluster.Configuration {
 	return c
 }
 
-func genNeeds(t *rapid.T) cluster.Resources {
+func GenNeeds(t *rapid.T) cluster.Resources {
 	r := cluster.Resources{
 		CPU:    rapid.Int64Range(0, 3).Draw(t, "cpu") * 256 * cluster.CPUUnit,
 		Memory: rapid.Int64Range(0, 3).Draw(t, "memory") * 512,
@@ -127,9 +127,9 @@ func genNeeds(t *rapid.T) cluster.Resources {
 	return r
 }
 
-func genPorts(t *rapid.T) []cluster.Port {
+func GenPorts(t *rapid.T) []cluster.Port {
 	var out []cluster.Port
-	for _, p := range []cluster.Port{ssh, http, quic} {
+	for _, p := range []cluster.Port{SSH, HTTP, QUIC} {
 		if rapid.IntRange(0, 7).Draw(t, "port") == 0 {
 			out = append(out, p)
 		}
@@ -137,17 +137,17 @@ func genPorts(t *rapid.T) []cluster.Port {
 	return out
 }
 
-func genTask(t *rapid.T, w *world, id string) *cluster.Task {
+func GenTask(t *rapid.T, w *World, id string) *cluster.Task {
 	on := "i-unknown"
-	if n := rapid.IntRange(-1, len(w.instances)-1).Draw(t, "on"); n >= 0 {
-		on = w.instances[n].ID
+	if n := rapid.IntRange(-1, len(w.Instances)-1).Draw(t, "on"); n >= 0 {
+		on = w.Instances[n].ID
 	}
-	out := task(id, on, needs(genNeeds(t)), ports(genPorts(t)...),
-		owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
-		group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
-		created(rapid.Int64Range(1, 3).Draw(t, "created")))
-	if len(w.tasks) > 0 && rapid.IntRange(0, 4).Draw(t, "replaces") == 0 {
-		if old := rapid.SampledFrom(w.tasks).Draw(t, "replaced"); old.ID != id {
+	out := Task(id, on, Needs(GenNeeds(t)), Ports(GenPorts(t)...),
+		Owner(rapid.SampledFrom([]string{"web", "web", "other"}).Draw(t, "owner")),
+		Group(rapid.SampledFrom([]string{"", "g", "h"}).Draw(t, "group")),
+		Created(rapid.Int64Range(1, 3).Draw(t, "created")))
+	if len(w.Tasks) > 0 && rapid.IntRange(0, 4).Draw(t, "replaces") == 0 {
+		if old := rapid.SampledFrom(w.Tasks).Draw(t, "replaced"); old.ID != id {
 			out.Replaces = old.ID
 		}
 	}
@@ -163,7 +163,7 @@ func genTask(t *rapid.T, w *world, id string) *cluster.Task {
 	if rapid.IntRange(0, 9).Draw(t, "waits") == 0 {
 		out.Instance, out.Last = "", ""
 	}
-	if i := w.find(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
+	if i := w.Find(out.Instance); i != nil && out.Needs.GPUs > 0 && rapid.Bool().Draw(t, "pinned") {
 		for d := range i.Registered.GPUs {
 			if len(out.GPUs) < out.Needs.GPUs {
 				out.GPUs = append(out.GPUs, d)
@@ -173,7 +173,7 @@ func genTask(t *rapid.T, w *world, id string) *cluster.Task {
 	return out
 }
 
-var strategies = [][]cluster.PlacementStrategy{
+var Strategies = [][]cluster.PlacementStrategy{
 	nil, nil, nil,
 	{{Type: cluster.StrategyBinpack, Field: "MEMORY"}},
 	{{Type: cluster.StrategyRandom}},
@@ -185,15 +185,15 @@ var strategies = [][]cluster.PlacementStrategy{
 	{{Type: cluster.StrategyBinpack, Field: "CPU"}, {Type: cluster.StrategySpread, Field: "instanceId"}, {Type: cluster.StrategyRandom}},
 }
 
-var queries = []string{
+var Queries = []string{
 	"attribute:disk == 1", "attribute:disk exists and attribute:ecs.availability-zone != a", "runningTasksCount < 2",
 	"task:group == g", "not(task:group == g)",
 }
 
-func genConstraints(t *rapid.T) []*constraint.Expression {
+func GenConstraints(t *rapid.T) []*constraint.Expression {
 	var out []*constraint.Expression
-	if at := rapid.IntRange(-6, len(queries)-1).Draw(t, "query"); at >= 0 {
-		x, err := constraint.ParseQuery(queries[at])
+	if at := rapid.IntRange(-6, len(Queries)-1).Draw(t, "query"); at >= 0 {
+		x, err := constraint.ParseQuery(Queries[at])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,17 +209,17 @@ func genConstraints(t *rapid.T) []*constraint.Expression {
 	return out
 }
 
-func genRequest(t *rapid.T, w *world) placement.Request {
+func GenRequest(t *rapid.T, w *World) placement.Request {
 	r := placement.Request{
 		Count: rapid.SampledFrom([]int{0, 1, 1, 1, 2, 3, 5, 12, 40}).Draw(t, "count"), Target: rapid.IntRange(0, 6).Draw(t, "target"),
 		Seed: rapid.Uint64().Draw(t, "seed"), Unbuffered: rapid.IntRange(0, 5).Draw(t, "unbuffered") == 0,
 	}
 	r.Spec = &placement.Spec{
-		Needs: genNeeds(t), Ports: genPorts(t), Owner: "web", Loads: w.services[0].Rules.Metrics, Constraints: genConstraints(t),
+		Needs: GenNeeds(t), Ports: GenPorts(t), Owner: "web", Loads: w.Services[0].Rules.Metrics, Constraints: GenConstraints(t),
 		Group:       rapid.SampledFrom([]string{"", "", "g"}).Draw(t, "group"),
 		Attributes:  rapid.SampledFrom([][]string{nil, nil, {"disk"}, {"disk=1"}}).Draw(t, "attributes"),
 		PerInstance: rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "per instance"),
-		Strategies:  rapid.SampledFrom(strategies).Draw(t, "strategies"),
+		Strategies:  rapid.SampledFrom(Strategies).Draw(t, "strategies"),
 		Scoring:     rapid.SampledFrom([]string{"", "", "", placement.BestFit}).Draw(t, "scoring"),
 		DomainPolicy: rapid.SampledFrom([]cluster.DomainPolicy{
 			"", "", "", cluster.PolicyNone, cluster.PolicyAdaptive, cluster.PolicyDifference, cluster.PolicyQuorum,
@@ -234,7 +234,7 @@ func genRequest(t *rapid.T, w *world) placement.Request {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "wishes") == 0 {
 		r.Instances = []string{}
-		for _, i := range w.instances {
+		for _, i := range w.Instances {
 			if rapid.Bool().Draw(t, "wished") {
 				r.Instances = append(r.Instances, i.ID)
 			}

@@ -1,0 +1,191 @@
+package oracle
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/placement"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// World is a cluster as plain rows: what a snapshot is made of, and what the oracles of the property tests scan.
+type World struct {
+	Instances []*cluster.Instance
+	Tasks     []*cluster.Task
+	Services  []*cluster.Service
+	Config    *cluster.Configuration
+}
+
+// Snapshot takes the rows in, in an order that the seed decides.
+func (w *World) Snapshot(seed uint64) *snapshot.Snapshot {
+	var rows []state.Row
+	if w.Config != nil {
+		rows = append(rows, w.Config)
+	}
+	for _, s := range w.Services {
+		rows = append(rows, s)
+	}
+	for _, i := range w.Instances {
+		rows = append(rows, i)
+	}
+	for _, t := range w.Tasks {
+		rows = append(rows, t)
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	s := snapshot.NewSnapshot()
+	for _, r := range rows {
+		s.Put(r)
+	}
+	return s
+}
+
+func SnapshotOf(rows ...state.Row) *snapshot.Snapshot {
+	s := snapshot.NewSnapshot()
+	for _, r := range rows {
+		s.Put(r)
+	}
+	return s
+}
+
+type Option func(*cluster.Instance)
+
+// Instance is ACTIVE, its agent connected, with 2 vCPU and 4,096 MiB.
+func Instance(id string, options ...Option) *cluster.Instance {
+	i := &cluster.Instance{
+		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Status: cluster.InstanceActive, AgentConnected: true,
+		Registered: cluster.Capacity{CPU: 2 * cluster.VCPU, Memory: 4096}, Attributes: map[string]string{},
+	}
+	for _, o := range options {
+		o(i)
+	}
+	return i
+}
+
+func Zone(name string) Option { return Attribute(cluster.AttributeZone, name) }
+
+func Attribute(name, value string) Option {
+	return func(i *cluster.Instance) { i.Attributes[name] = value }
+}
+
+func Status(s cluster.InstanceStatus) Option { return func(i *cluster.Instance) { i.Status = s } }
+
+func Disconnected(i *cluster.Instance) { i.AgentConnected = false }
+
+func Memory(mib int64) Option { return func(i *cluster.Instance) { i.Registered.Memory = mib } }
+
+func CPU(units int64) Option {
+	return func(i *cluster.Instance) { i.Registered.CPU = units * cluster.CPUUnit }
+}
+
+func GPUs(n int) Option {
+	return func(i *cluster.Instance) {
+		for d := range n {
+			i.Registered.GPUs = append(i.Registered.GPUs, fmt.Sprintf("GPU-%d", d))
+		}
+	}
+}
+
+func Reserved(ports ...cluster.Port) Option {
+	return func(i *cluster.Instance) { i.Registered.Ports = ports }
+}
+
+type TaskOption func(*cluster.Task)
+
+// Task is RUNNING, of owner "web", and needs 256 CPU units and 512 MiB.
+func Task(id, on string, options ...TaskOption) *cluster.Task {
+	t := &cluster.Task{
+		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "web", Instance: on, Needs: Small,
+		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(1000, 0)),
+	}
+	for _, o := range options {
+		o(t)
+	}
+	return t
+}
+
+var (
+	SSH  = cluster.Port{Number: 22, Protocol: cluster.TCP}
+	HTTP = cluster.Port{Number: 80, Protocol: cluster.TCP}
+	QUIC = cluster.Port{Number: 80, Protocol: cluster.UDP}
+)
+
+var Small = cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}
+
+func Owner(name string) TaskOption { return func(t *cluster.Task) { t.Owner = name } }
+
+func Group(name string) TaskOption { return func(t *cluster.Task) { t.Group = name } }
+
+func Needs(r cluster.Resources) TaskOption { return func(t *cluster.Task) { t.Needs = r } }
+
+func Ports(p ...cluster.Port) TaskOption { return func(t *cluster.Task) { t.Ports = p } }
+
+func Stopping(t *cluster.Task) { t.Desired = cluster.TaskStopped }
+
+func Pending(t *cluster.Task) { t.Last = "" }
+
+func Created(second int64) TaskOption {
+	return func(t *cluster.Task) { t.CreatedAt = cluster.At(time.Unix(second, 0)) }
+}
+
+// Check and stop ask a new engine.
+func Check(s *snapshot.Snapshot, id string, r placement.Request) ([]int, *cluster.Rejection) {
+	return placement.New(s).Check(s.Instances[id], r)
+}
+
+func Stop(s *snapshot.Snapshot, candidates []*cluster.Task, n int) []*cluster.Task {
+	return placement.New(s).ChooseStops(Web(n), candidates)
+}
+
+func Web(n int) placement.Request {
+	return placement.Request{Spec: &placement.Spec{Needs: Small, Owner: "web"}, Count: n}
+}
+
+// Where is the placements as text, "i-1 i-2[0,1]".
+func Where(placed []placement.Placement) string {
+	var out []string
+	for _, p := range placed {
+		text := p.Instance
+		if len(p.GPUs) > 0 {
+			text += strings.ReplaceAll(fmt.Sprint(p.GPUs), " ", ",")
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func IDs(tasks []*cluster.Task) string {
+	var out []string
+	for _, t := range tasks {
+		out = append(out, t.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+func Expect[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (w *World) Find(id string) *cluster.Instance {
+	at := slices.IndexFunc(w.Instances, func(i *cluster.Instance) bool { return i.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return w.Instances[at]
+}
+
+func Names(instances []*cluster.Instance) (out []string) {
+	for _, i := range instances {
+		out = append(out, i.ID)
+	}
+	return out
+}
