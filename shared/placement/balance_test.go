@@ -5,7 +5,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 func TestBalanceOf(t *testing.T) {
@@ -40,9 +40,9 @@ func TestBalances(t *testing.T) {
 	service := &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "web", Short: "web", Rules: cluster.Rules{
 		Metrics: []cluster.Metric{{Name: "m", Load: 10, Weight: cluster.WeightHigh}, {Name: "idle", Load: 10, Weight: cluster.WeightZero}},
 	}}
-	t1 := Task("t1", "a", Needs(cluster.Resources{}))
+	t1 := oracle.Task("t1", "a", oracle.Needs(cluster.Resources{}))
 	t1.Service = "web"
-	s := SnapshotOf(service, Instance("a"), Instance("b"), Instance("drains", Status(cluster.InstanceDraining)), t1)
+	s := oracle.SnapshotOf(service, oracle.Instance("a"), oracle.Instance("b"), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining)), t1)
 	got := map[string]placement.Balance{}
 	for _, b := range placement.Balances(s) {
 		got[b.Metric] = b

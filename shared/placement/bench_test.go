@@ -9,7 +9,7 @@ import (
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // large is a cluster of instances in three zones with four tasks on each: one of "web", the rest of others.
@@ -17,13 +17,13 @@ func large(instances int) *snapshot.Snapshot {
 	s := snapshot.NewSnapshot()
 	for n := range instances {
 		id := cluster.Digest("instance", fmt.Sprint(n))
-		i := Instance(id, Zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), CPU(8192), Memory(16384), Attribute("ecs.capability.task-eni", ""))
+		i := oracle.Instance(id, oracle.Zone(fmt.Sprintf("us-east-1%c", 'a'+n%3)), oracle.CPU(8192), oracle.Memory(16384), oracle.Attribute("ecs.capability.task-eni", ""))
 		if n%2 == 0 {
-			Attribute("disk", "ssd")(i)
+			oracle.Attribute("disk", "ssd")(i)
 		}
 		s.Put(i)
 		for k := range 4 {
-			t := Task(cluster.Digest(id, fmt.Sprint(k)), id, Group("service:web"))
+			t := oracle.Task(cluster.Digest(id, fmt.Sprint(k)), id, oracle.Group("service:web"))
 			if k > 0 {
 				t.Owner = fmt.Sprintf("other-%d", n%40)
 			}
@@ -37,12 +37,12 @@ func large(instances int) *snapshot.Snapshot {
 func BenchmarkPlace(b *testing.B) {
 	e := placement.New(large(5000))
 	none := placement.Request{Spec: &placement.Spec{Needs: cluster.Resources{CPU: 99 * cluster.VCPU}, Owner: "web"}, Count: 1}
-	attributes := Web(1)
+	attributes := oracle.Web(1)
 	attributes.Spec.Attributes = []string{"ecs.capability.task-eni"}
-	idle, thousand := Web(1), Web(1000)
+	idle, thousand := oracle.Web(1), oracle.Web(1000)
 	idle.Spec.Owner, thousand.Spec.Owner = "new", "new"
 	for name, r := range map[string]placement.Request{
-		"One": Web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": Web(10), "Thousand": Web(1000),
+		"One": oracle.Web(1), "OneOfNewOwner": idle, "OneWithAttribute": attributes, "Ten": oracle.Web(10), "Thousand": oracle.Web(1000),
 		"ThousandOfNewOwner": thousand, "NoneFits": none,
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -79,7 +79,7 @@ func BenchmarkChurn(b *testing.B) {
 				r := requests[rng.IntN(len(requests))]
 				placed = e.PlaceInto(placed[:0], r).Placed
 				ids++
-				t := Task(fmt.Sprint(ids), placed[0].Instance, Owner(r.Spec.Owner), Needs(r.Spec.Needs))
+				t := oracle.Task(fmt.Sprint(ids), placed[0].Instance, oracle.Owner(r.Spec.Owner), oracle.Needs(r.Spec.Needs))
 				s.Put(t)
 				running = append(running, t)
 				if len(running) > 2*n {
@@ -98,7 +98,7 @@ func BenchmarkChurn(b *testing.B) {
 
 func BenchmarkDaemon(b *testing.B) {
 	e := placement.New(large(5000))
-	r := placement.Request{Spec: &placement.Spec{Needs: Small, Owner: "agent", PerInstance: 1}}
+	r := placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "agent", PerInstance: 1}}
 	r.Instances = e.Eligible(r.Spec)
 	r.Count = len(r.Instances)
 	b.Run("Eligible", func(b *testing.B) {
@@ -117,6 +117,6 @@ func BenchmarkChooseStops(b *testing.B) {
 	s := large(5000)
 	e := placement.New(s)
 	for b.Loop() {
-		e.ChooseStops(Web(2500), s.Owned("web"))
+		e.ChooseStops(oracle.Web(2500), s.Owned("web"))
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 func TestCapacityOf(t *testing.T) {
 	t.Run("SumsWhatTakesTasks", func(t *testing.T) {
-		s := SnapshotOf(
+		s := oracle.SnapshotOf(
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
-			Instance("a", capacity("m", 100)), Instance("b", capacity("m", 7)),
-			Instance("down", Disconnected, capacity("m", 100)), Instance("drains", Status(cluster.InstanceDraining), capacity("m", 100)),
-			Task("t1", "a", load(90)), Task("t2", "drains", load(3)),
+			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 7)),
+			oracle.Instance("down", oracle.Disconnected, capacity("m", 100)), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 100)),
+			oracle.Task("t1", "a", load(90)), oracle.Task("t2", "drains", load(3)),
 		)
 		c := placement.CapacityOf(s, "m")
 		if c.Total != 107 || c.Unbuffered != 85 || c.Load != 93 || c.Remaining != 14 || c.RemainingUnbuffered != 0 {
@@ -33,18 +33,18 @@ func TestCapacityOf(t *testing.T) {
 		}
 	})
 	t.Run("NothingWithoutInstances", func(t *testing.T) {
-		if c := placement.CapacityOf(SnapshotOf(), "m"); c.Total != 0 || c.Remaining != 0 {
+		if c := placement.CapacityOf(oracle.SnapshotOf(), "m"); c.Total != 0 || c.Remaining != 0 {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("UnlimitedWhereOneInstanceIs", func(t *testing.T) {
-		c := placement.CapacityOf(SnapshotOf(Instance("a", capacity("m", 1)), Instance("b"), Task("t", "a", load(5))), "m")
+		c := placement.CapacityOf(oracle.SnapshotOf(oracle.Instance("a", capacity("m", 1)), oracle.Instance("b"), oracle.Task("t", "a", load(5))), "m")
 		if c.Total != placement.Unlimited || c.Remaining != placement.Unlimited {
 			t.Fatalf("%+v", c)
 		}
 	})
 	t.Run("OverbookingIsNoCapacity", func(t *testing.T) {
-		s := SnapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), Instance("a", capacity("m", 100)), Task("t", "a", load(110)))
+		s := oracle.SnapshotOf(configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 0.2}}), oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(110)))
 		here := placement.InstanceCapacities(s, s.Instances["a"])[s.MetricIndex("m")]
 		if here.Capacity != 100 || here.Total != 120 || here.Remaining != 10 || !here.Violated {
 			t.Fatalf("%+v", here)
@@ -60,9 +60,9 @@ func demand(load int64, count int) placement.Demand {
 }
 
 func TestAdmit(t *testing.T) {
-	s := SnapshotOf(
+	s := oracle.SnapshotOf(
 		configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.1}}),
-		Instance("a", capacity("m", 15)), Instance("b", capacity("m", 15)), Task("t", "a", load(15)),
+		oracle.Instance("a", capacity("m", 15)), oracle.Instance("b", capacity("m", 15)), oracle.Task("t", "a", load(15)),
 	)
 	t.Run("RefusesWithTheNumbers", func(t *testing.T) {
 		err := placement.Admit(s, demand(6, 3), placement.Demand{})
@@ -87,7 +87,7 @@ func TestAdmit(t *testing.T) {
 		}
 	})
 	t.Run("NeverRefusesNoLoad", func(t *testing.T) {
-		full := SnapshotOf(Instance("a", capacity("m", 0)))
+		full := oracle.SnapshotOf(oracle.Instance("a", capacity("m", 0)))
 		if err := placement.Admit(full, demand(0, 1000), placement.Demand{}); err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +112,9 @@ func TestAdmitHoldsTheBufferBack(t *testing.T) {
 		for n := range rapid.IntRange(1, 5).Draw(t, "instances") {
 			c := int64(rapid.IntRange(0, 1000).Draw(t, "capacity"))
 			total += c
-			rows = append(rows, Instance(string(rune('a'+n)), capacity("m", c)))
+			rows = append(rows, oracle.Instance(string(rune('a'+n)), capacity("m", c)))
 		}
-		s := SnapshotOf(rows...)
+		s := oracle.SnapshotOf(rows...)
 		usable := total * int64(100-percent) / 100
 		if err := placement.Admit(s, demand(1, int(usable)), placement.Demand{}); err != nil {
 			t.Fatal(err)

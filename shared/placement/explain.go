@@ -19,7 +19,7 @@ type Explanation struct {
 	Best, RunnerUp *Candidate
 	// GivenUp are the rules that do not count: those that the configuration ignores and, where the task would find no
 	// instance otherwise, soft ones.
-	GivenUp []MoveRule
+	GivenUp []Rule
 }
 
 // Candidate is an instance that could take the task, with all that counts in its favour or against it.
@@ -125,9 +125,9 @@ func (e *Engine) explaining(r *Request) *class {
 }
 
 // rules are those that were given up.
-func (r relaxation) rules() []MoveRule {
-	var out []MoveRule
-	for bit, rule := range [...]MoveRule{MovePlacement, MoveCapacity, MoveFault, MoveUpgrade} {
+func (r relaxation) rules() []Rule {
+	var out []Rule
+	for bit, rule := range [...]Rule{RulePlacement, RuleCapacity, RuleFault, RuleUpgrade} {
 		if r.has(1 << bit) {
 			out = append(out, rule)
 		}

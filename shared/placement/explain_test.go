@@ -14,15 +14,15 @@ import (
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // The winner of the explanation is what Place chooses, its runner-up what Place would choose without the winner, and what
 // it counts is what the diagnosis counts, on whatever cluster.
 func TestExplainAgreesWithPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		r.Count = 1
 		e := placement.New(w.Snapshot(1))
 		x := e.Explain(r)
@@ -56,8 +56,8 @@ func TestExplainAgreesWithPlace(t *testing.T) {
 // ahead of the runner-up.
 func TestWhyNotIsEmptyWhereTheTaskCouldGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		r.Instances = nil
 		e := placement.New(w.Snapshot(1))
 		x := e.Explain(r)
@@ -105,8 +105,8 @@ func checkWeight(t *rapid.T, c *placement.Candidate, x *placement.Explanation) {
 // What is asked without a task is what a cluster that never had it answers, and afterwards everything is as before.
 func TestWithoutIsAClusterThatNeverHadTheTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		if len(w.Tasks) == 0 {
 			return
 		}
@@ -167,13 +167,13 @@ func described(s *snapshot.Snapshot) []string {
 func TestExplanationSays(t *testing.T) {
 	zoned := func() []state.Row {
 		return []state.Row{
-			Instance("i-1", Zone("a")), Instance("i-2", Zone("b")), Instance("i-3", Zone("b"), Memory(900)),
-			Instance("i-4", Zone("c"), Memory(300)), Instance("i-5", Status(cluster.InstanceDraining)), Instance("i-6", Disconnected),
-			Task("t-1", "i-1"), Task("t-2", "i-1"), Task("t-3", "i-2"),
+			oracle.Instance("i-1", oracle.Zone("a")), oracle.Instance("i-2", oracle.Zone("b")), oracle.Instance("i-3", oracle.Zone("b"), oracle.Memory(900)),
+			oracle.Instance("i-4", oracle.Zone("c"), oracle.Memory(300)), oracle.Instance("i-5", oracle.Status(cluster.InstanceDraining)), oracle.Instance("i-6", oracle.Disconnected),
+			oracle.Task("t-1", "i-1"), oracle.Task("t-2", "i-1"), oracle.Task("t-3", "i-2"),
 		}
 	}
 	spec := func(change func(*placement.Spec)) placement.Request {
-		s := &placement.Spec{Needs: Small, Owner: "web", Group: ""}
+		s := &placement.Spec{Needs: oracle.Small, Owner: "web", Group: ""}
 		change(s)
 		return placement.Request{Spec: s}
 	}
@@ -186,7 +186,7 @@ func TestExplanationSays(t *testing.T) {
 	}{
 		{"TheInstanceWithTheFewest", zoned(), spec(func(*placement.Spec) {}),
 			refused + "of 3 that could take it i-3 has the fewest tasks of this kind (0, runner-up i-2: 1)"},
-		{"TheZoneWithTheFewest", append(zoned(), Task("t-4", "i-3"), Task("t-5", "i-3"), Task("t-6", "i-3", Owner("other"), Needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
+		{"TheZoneWithTheFewest", append(zoned(), oracle.Task("t-4", "i-3"), oracle.Task("t-5", "i-3"), oracle.Task("t-6", "i-3", oracle.Owner("other"), oracle.Needs(cluster.Resources{CPU: 1500 * cluster.CPUUnit}))),
 			spec(func(*placement.Spec) {}),
 			"6 instances: 1 agent disconnected, 1 insufficient CPU (needs 256 units, best free 36), 1 insufficient memory (needs 512 MiB, best free 300), 1 not active (DRAINING); " +
 				"of 2 that could take it i-1 has the fewest tasks of this kind in its zone (2, runner-up i-2: 3)"},
@@ -198,14 +198,14 @@ func TestExplanationSays(t *testing.T) {
 		}), refused + "of 3 that could take it i-1 has the least CPU free (1536 units, runner-up i-2: 1792 units)"},
 		{"TheFit", zoned(), spec(func(s *placement.Spec) { s.Scoring = placement.BestFit }),
 			refused + "of 3 that could take it i-3 is the tightest fit (2048 CPU units and 900 MiB free, runner-up i-1: 1536 CPU units and 3072 MiB free)"},
-		{"TheId", []state.Row{Instance("i-1"), Instance("i-2")}, spec(func(*placement.Spec) {}),
+		{"TheId", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2")}, spec(func(*placement.Spec) {}),
 			"2 instances; of 2 that could take it i-1 comes first by its id, all else being equal (runner-up i-2)"},
-		{"Chance", []state.Row{Instance("i-1"), Instance("i-2")}, spec(func(s *placement.Spec) {
+		{"Chance", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2")}, spec(func(s *placement.Spec) {
 			s.Strategies = []cluster.PlacementStrategy{{Type: "random"}}
 		}), "2 instances; of 2 that could take it i-1 was drawn by chance, as the strategy random has it (runner-up i-2)"},
 		{"TheBuffer", []state.Row{
 			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Buffer: map[string]float64{"m": 0.5}},
-			Instance("i-1", metered("m", 100)), Instance("i-2", metered("m", 200)),
+			oracle.Instance("i-1", metered("m", 100)), oracle.Instance("i-2", metered("m", 200)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"2 instances; of 2 that could take it i-2 has room without its buffer (runner-up i-1)"},
 		{"TheOnlyOne", zoned()[1:2], spec(func(*placement.Spec) {}), "1 instance; only i-2 could take it"},
@@ -213,50 +213,50 @@ func TestExplanationSays(t *testing.T) {
 			"2 instances: 1 agent disconnected, 1 not active (DRAINING); none could take it, closest is i-6 (agent disconnected)"},
 		{"NoInstances", nil, spec(func(*placement.Spec) {}), "0 instances"},
 		{"WhatIsGivenUp", []state.Row{
-			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, Instance("i-1", metered("m", 50)),
+			&cluster.Configuration{Head: cluster.Head{Rev: 1}, Priorities: cluster.Priorities{Capacity: 1}}, oracle.Instance("i-1", metered("m", 50)),
 		}, spec(func(s *placement.Spec) { s.Loads = []cluster.Metric{{Name: "m", Load: 60}} }),
 			"1 instance; only i-1 could take it; not kept: capacity"},
-		{"TheGroup", []state.Row{Instance("i-1"), Instance("i-2"), Task("t-1", "i-1", Group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
+		{"TheGroup", []state.Row{oracle.Instance("i-1"), oracle.Instance("i-2"), oracle.Task("t-1", "i-1", oracle.Group("service:web"))}, spec(func(s *placement.Spec) { s.Group = "service:web" }),
 			"2 instances; of 2 that could take it i-2 has the fewest tasks of the service (0, runner-up i-1: 1)"},
-		{"GPUs", []state.Row{Instance("i-1", GPUs(2)), Instance("i-2", GPUs(4))}, spec(func(s *placement.Spec) {
+		{"GPUs", []state.Row{oracle.Instance("i-1", oracle.GPUs(2)), oracle.Instance("i-2", oracle.GPUs(4))}, spec(func(s *placement.Spec) {
 			s.Needs, s.Scoring = cluster.Resources{GPUs: 1, GPUMilli: 500}, placement.BestFit
 		}), "2 instances; of 2 that could take it i-1 is the tightest fit (2 GPUs, 2048 CPU units and 4096 MiB free, runner-up i-2: 4 GPUs, 2048 CPU units and 4096 MiB free)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := placement.New(SnapshotOf(c.rows...)).Explain(c.ask)
-			Expect(t, "words", x.String(), c.want)
+			x := placement.New(oracle.SnapshotOf(c.rows...)).Explain(c.ask)
+			oracle.Expect(t, "words", x.String(), c.want)
 		})
 	}
 }
 
-func metered(metric string, n int64) Option {
+func metered(metric string, n int64) oracle.Option {
 	return func(i *cluster.Instance) { i.Registered.Metrics = map[string]int64{metric: n} }
 }
 
 // Every filter that refuses is named, not only the first.
 func TestWhyNotNamesEveryFilter(t *testing.T) {
 	noInterfaces := func(i *cluster.Instance) { i.Registered.ENIs = new(0) }
-	s := SnapshotOf(Instance("i-1", Status(cluster.InstanceDraining), Memory(256), CPU(128), metered("m", 10), Reserved(SSH), noInterfaces), Instance("i-2"))
-	wants := Small
+	s := oracle.SnapshotOf(oracle.Instance("i-1", oracle.Status(cluster.InstanceDraining), oracle.Memory(256), oracle.CPU(128), metered("m", 10), oracle.Reserved(oracle.SSH), noInterfaces), oracle.Instance("i-2"))
+	wants := oracle.Small
 	wants.ENIs = 1
-	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{SSH}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
+	r := placement.Request{Spec: &placement.Spec{Needs: wants, Owner: "web", Ports: []cluster.Port{oracle.SSH}, Loads: []cluster.Metric{{Name: "m", Load: 11}}}}
 	e := placement.New(s)
 	var got []string
 	for _, why := range e.WhyNot(r, "i-1") {
 		got = append(got, why.String())
 	}
-	Expect(t, "refusals", strings.Join(got, "; "), "1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
+	oracle.Expect(t, "refusals", strings.Join(got, "; "), "1 not active (DRAINING); 1 port in use (22/tcp); 1 insufficient CPU (needs 256 units, best free 128); "+
 		"1 insufficient memory (needs 512 MiB, best free 256); 1 insufficient network interfaces (needs 1, best free 0); 1 insufficient metric capacity (m: needs 11, best free 10)")
-	Expect(t, "refusals of one that could", len(e.WhyNot(r, "i-2")), 0)
-	Expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
+	oracle.Expect(t, "refusals of one that could", len(e.WhyNot(r, "i-2")), 0)
+	oracle.Expect(t, "refusals of one that is not there", e.WhyNot(r, "i-3")[0].String(), "1 not active (INACTIVE)")
 }
 
 // A task whose row made the next placement version is not taken for that when it is left out for a while.
 func TestWithoutKeepsThePlacementVersion(t *testing.T) {
-	gone := Task("t-1", "i-1")
+	gone := oracle.Task("t-1", "i-1")
 	gone.Stamp = 5
-	s := SnapshotOf(&state.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, Instance("i-1"), gone)
-	placement.New(s).Without(gone, func() { Expect(t, "tasks meanwhile", s.TaskCount(), 0) })
-	Expect(t, "tasks", s.TaskCount(), 1)
-	Expect(t, "version", s.Meta.Version, 4)
+	s := oracle.SnapshotOf(&state.Meta{Head: cluster.Head{Cluster: "c"}, Version: 4}, oracle.Instance("i-1"), gone)
+	placement.New(s).Without(gone, func() { oracle.Expect(t, "tasks meanwhile", s.TaskCount(), 0) })
+	oracle.Expect(t, "tasks", s.TaskCount(), 1)
+	oracle.Expect(t, "version", s.Meta.Version, 4)
 }

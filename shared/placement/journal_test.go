@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // One engine goes along with one snapshot: whatever rows come in between, it answers as a full scan of the rows does, and
 // having answered it answers the same again. This is where what it keeps from one request to the next could go wrong.
 func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := asking{NewHistory(t)}
+		h := asking{oracle.NewHistory(t)}
 		t.Repeat(map[string]func(*rapid.T){
 			"task":          h.Task,
 			"end":           h.End,
@@ -31,14 +31,14 @@ func TestEngineKeepsUpWithTheSnapshot(t *testing.T) {
 }
 
 // asking compares what the engine says with a full scan of the history's rows.
-type asking struct{ *History }
+type asking struct{ *oracle.History }
 
 func (h asking) place(t *rapid.T) {
 	r := h.Request(t)
 	first := h.Engine.Place(r)
 	checkPlaced(t, h.World, r, first)
-	if second := h.Engine.Place(r); Where(second.Placed) != Where(first.Placed) {
-		t.Fatalf("placed %q, then %q", Where(first.Placed), Where(second.Placed))
+	if second := h.Engine.Place(r); oracle.Where(second.Placed) != oracle.Where(first.Placed) {
+		t.Fatalf("placed %q, then %q", oracle.Where(first.Placed), oracle.Where(second.Placed))
 	}
 }
 

@@ -9,40 +9,40 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // cells is a cluster with an instance for each fault and upgrade domain named.
-func cells(at ...[2]int) *World {
-	w := &World{}
+func cells(at ...[2]int) *oracle.World {
+	w := &oracle.World{}
 	for i, c := range at {
-		w.Instances = append(w.Instances, Instance(fmt.Sprintf("i%02d", i),
-			Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/f%d", c[0])),
-			Attribute(cluster.AttributeUpgrade, fmt.Sprintf("u%d", c[1]))))
+		w.Instances = append(w.Instances, oracle.Instance(fmt.Sprintf("i%02d", i),
+			oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/f%d", c[0])),
+			oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprintf("u%d", c[1]))))
 	}
 	return w
 }
 
-func spread(w *World, policy cluster.DomainPolicy, n int) placement.Result {
+func spread(w *oracle.World, policy cluster.DomainPolicy, n int) placement.Result {
 	return placement.New(w.Snapshot(1)).Place(spreadOf(policy, n))
 }
 
 func spreadOf(policy cluster.DomainPolicy, n int) placement.Request {
-	return placement.Request{Spec: &placement.Spec{Needs: Small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n}
+	return placement.Request{Spec: &placement.Spec{Needs: oracle.Small, Owner: "web", DomainPolicy: policy}, Count: n, Target: n}
 }
 
 func TestPlaceFindsItsWayOutOfACorner(t *testing.T) {
 	// By id the first three go to (0,0), (1,1) and, as the only one left for fault domain 2, nowhere.
 	w := cells([2]int{0, 0}, [2]int{1, 1}, [2]int{1, 2}, [2]int{2, 0}, [2]int{0, 1}, [2]int{2, 1})
 	r := spread(w, cluster.PolicyDifference, 3)
-	Expect(t, "placed", len(r.Placed), 3)
-	Expect(t, "diagnosis", r.Diagnosis, nil)
+	oracle.Expect(t, "placed", len(r.Placed), 3)
+	oracle.Expect(t, "diagnosis", r.Diagnosis, nil)
 	columns := map[string]bool{}
 	for _, p := range r.Placed {
 		i := w.Find(p.Instance)
 		columns[i.FaultDomain()], columns[i.UpgradeDomain()] = true, true
 	}
-	Expect(t, "domains used", len(columns), 6)
+	oracle.Expect(t, "domains used", len(columns), 6)
 }
 
 // Under maximum difference as many tasks as domains find a place, one in each, wherever there is a matching; of more
@@ -74,8 +74,8 @@ func TestPlaceIsAMatchingOfDomains(t *testing.T) {
 			t.Fatalf("placed %d on %v, %d are possible", len(r.Placed), at, best)
 		}
 		other := placement.New(cells(at...).Snapshot(2)).Place(spreadOf(cluster.PolicyDifference, side))
-		if Where(other.Placed) != Where(r.Placed) {
-			t.Fatalf("placed on %q, on %q with the rows in another order", Where(r.Placed), Where(other.Placed))
+		if oracle.Where(other.Placed) != oracle.Where(r.Placed) {
+			t.Fatalf("placed on %q, on %q with the rows in another order", oracle.Where(r.Placed), oracle.Where(other.Placed))
 		}
 		seen := map[string]bool{}
 		for _, p := range r.Placed {

@@ -11,15 +11,15 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // Place answers as a full scan does that makes a row of each task before it looks for the next, whatever the cluster
 // and the rules. Its diagnosis counts each instance once, and only when tasks are left.
 func TestPlaceIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		checkPlaced(t, w, r, placement.New(w.Snapshot(1)).Place(r))
 	})
 }
@@ -27,19 +27,19 @@ func TestPlaceIsAsTheFullScan(t *testing.T) {
 // checkPlaced compares an answer with the full scan's. Where chance decides, any of the scan's best will do. Where domain
 // rules leave a task without a place, the engine may put others of the same call elsewhere: then it must place more than
 // the scan, and leave every rule in force.
-func checkPlaced(t *rapid.T, w *World, r placement.Request, got placement.Result) {
-	o, fewer := NewOracle(w, r), -1
+func checkPlaced(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
+	o, fewer := oracle.NewOracle(w, r), -1
 	for n, p := range got.Placed {
 		best := o.Next()
 		at := slices.IndexFunc(best, func(i *cluster.Instance) bool { return i.ID == p.Instance })
-		if at < 0 && Governed(r.Spec) {
+		if at < 0 && oracle.Governed(r.Spec) {
 			fewer = n
 			break
 		}
 		if at < 0 {
-			t.Fatalf("task %d is placed on %s, the best are %v", n, p.Instance, Names(best))
+			t.Fatalf("task %d is placed on %s, the best are %v", n, p.Instance, oracle.Names(best))
 		}
-		if want := o.Put(best[at]); Where([]placement.Placement{want}) != Where([]placement.Placement{p}) {
+		if want := o.Put(best[at]); oracle.Where([]placement.Placement{want}) != oracle.Where([]placement.Placement{p}) {
 			t.Fatalf("task %d is placed as %v, not as %v", n, p, want)
 		}
 	}
@@ -49,7 +49,7 @@ func checkPlaced(t *rapid.T, w *World, r placement.Request, got placement.Result
 	}
 	if len(got.Placed) < r.Count {
 		if best := o.Next(); len(best) > 0 {
-			t.Fatalf("only %v placed, the scan places one more on %v", Where(got.Placed), Names(best))
+			t.Fatalf("only %v placed, the scan places one more on %v", oracle.Where(got.Placed), oracle.Names(best))
 		}
 	}
 	if (got.Diagnosis == nil) != (len(got.Placed) == max(0, r.Count)) {
@@ -60,13 +60,13 @@ func checkPlaced(t *rapid.T, w *World, r placement.Request, got placement.Result
 	}
 }
 
-func checkDetour(t *rapid.T, w *World, r placement.Request, got placement.Result) {
-	greedy := NewOracle(w, r)
+func checkDetour(t *rapid.T, w *oracle.World, r placement.Request, got placement.Result) {
+	greedy := oracle.NewOracle(w, r)
 	want := greedy.Place()
 	if len(want) > len(got.Placed) || len(want) == len(got.Placed) && greedy.Step == 0 { // the scan gave no rule up
-		t.Fatalf("placed %q, the full scan %q", Where(got.Placed), Where(want))
+		t.Fatalf("placed %q, the full scan %q", oracle.Where(got.Placed), oracle.Where(want))
 	}
-	o := NewOracle(w, r)
+	o := oracle.NewOracle(w, r)
 	o.Step = greedy.Step
 	o.Now = o.Snapshot(1)
 	faultBefore, upgradeBefore := o.Domains().Excess()
@@ -82,7 +82,7 @@ func checkDetour(t *rapid.T, w *World, r placement.Request, got placement.Result
 	}
 	o.Now = o.Snapshot(1)
 	if fault, upgrade := o.Domains().Excess(); fault > faultBefore || upgrade > upgradeBefore {
-		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", Where(got.Placed), fault, upgrade, faultBefore, upgradeBefore)
+		t.Fatalf("placed %q: domain rules broken by %d and %d, before by %d and %d", oracle.Where(got.Placed), fault, upgrade, faultBefore, upgradeBefore)
 	}
 }
 
@@ -105,7 +105,7 @@ func folded(histogram map[string]int, d *cluster.Diagnosis) map[string]int {
 	return histogram
 }
 
-func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *Oracle) {
+func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *oracle.Oracle) {
 	histogram := map[string]int{}
 	closest := false
 	for _, r := range d.Rejected {
@@ -146,8 +146,8 @@ func checkDiagnosis(t *rapid.T, d *cluster.Diagnosis, o *Oracle) {
 // Neither the order in which rows came in nor chance changes an answer, and asking changes nothing.
 func TestPlaceDependsOnNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		s := w.Snapshot(rapid.Uint64().Draw(t, "order"))
 		first := placement.New(w.Snapshot(1)).Place(r)
 		for range 2 {
@@ -162,9 +162,9 @@ func TestPlaceDependsOnNothingElse(t *testing.T) {
 // when the tasks are rows. Invariant 4: PerInstance holds.
 func TestPlaceNeverOverfills(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
-		o := NewOracle(w, r)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
+		o := oracle.NewOracle(w, r)
 		got := placement.New(w.Snapshot(1)).Place(r)
 		for _, p := range got.Placed {
 			o.Commit(p)
@@ -193,16 +193,16 @@ func TestPlaceNeverOverfills(t *testing.T) {
 // Check and Place agree on every single instance.
 func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		s := w.Snapshot(1)
 		for id := range s.Instances {
-			devices, rejected := Check(s, id, r)
+			devices, rejected := oracle.Check(s, id, r)
 			r.Instances, r.Count = []string{id}, 1
 			got := placement.New(s).Place(r)
 			switch {
 			case rejected == nil:
-				if Where(got.Placed) != Where([]placement.Placement{{Instance: id, GPUs: devices}}) {
+				if oracle.Where(got.Placed) != oracle.Where([]placement.Placement{{Instance: id, GPUs: devices}}) {
 					t.Fatalf("Check takes %v of %s, Place says %v", devices, id, got)
 				}
 			case got.Diagnosis == nil:
@@ -218,17 +218,17 @@ func TestCheckIsAsPlaceOnOneInstance(t *testing.T) {
 
 func TestEligibleIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		r := GenRequest(t, w)
+		w := oracle.GenWorld(t)
+		r := oracle.GenRequest(t, w)
 		s := w.Snapshot(rapid.Uint64().Draw(t, "rows"))
-		e, o := placement.New(s), NewOracle(w, r)
+		e, o := placement.New(s), oracle.NewOracle(w, r)
 		var want []string
 		for _, i := range w.Instances {
-			fits := Absent(r.Spec, i) == "" && (o.Broken(i) == "" || !o.Binds(w.Config.Priorities.Placement))
+			fits := oracle.Absent(r.Spec, i) == "" && (o.Broken(i) == "" || !o.Binds(w.Config.Priorities.Placement))
 			if fits != e.Matches(s.Instances[i.ID], r.Spec) {
 				t.Fatalf("Matches(%s) is %v", i.ID, !fits)
 			}
-			if fits && i.Status == cluster.InstanceActive && !Cordoned(i) && !slices.Contains(r.Spec.Avoid, i.ID) {
+			if fits && i.Status == cluster.InstanceActive && !oracle.Cordoned(i) && !slices.Contains(r.Spec.Avoid, i.ID) {
 				want = append(want, i.ID)
 			}
 		}

@@ -13,13 +13,13 @@ import (
 	"berth/shared/placement"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // TestScoringTakesTheLowestScore compares the engine with a look at every instance, task after task.
 func TestScoringTakesTheLowestScore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := SnapshotOf(genGPUCluster(t)...)
+		s := oracle.SnapshotOf(genGPUCluster(t)...)
 		e := placement.New(s)
 		specs := []*placement.Spec{}
 		for range rapid.IntRange(1, 3).Draw(t, "specs") {
@@ -71,13 +71,13 @@ func TestScoring(t *testing.T) {
 	}
 	t.Run("KeepsCPUNextToFreeGPUs", func(t *testing.T) {
 		// Best fit would take the CPU that the free GPU needs: full has more left.
-		s := SnapshotOf(gpuInstance("free", 8, 1, "T4"), gpuInstance("full", 64, 1, "T4"), gpuTask("t", "full", gpuNeeds(8, 1000), 0))
+		s := oracle.SnapshotOf(gpuInstance("free", 8, 1, "T4"), gpuInstance("full", 64, 1, "T4"), gpuTask("t", "full", gpuNeeds(8, 1000), 0))
 		if got := place(waiting(s, gpuNeeds(8, 1000)), cluster.Resources{CPU: cluster.VCPU}); got != "full" {
 			t.Errorf("placed on %s", got)
 		}
 	})
 	t.Run("KeepsModelsForThoseWhoNeedThem", func(t *testing.T) {
-		s := SnapshotOf(gpuInstance("a", 64, 8, "A10"), gpuInstance("t", 8, 1, "T4"))
+		s := oracle.SnapshotOf(gpuInstance("a", 64, 8, "A10"), gpuInstance("t", 8, 1, "T4"))
 		for i := range 3 {
 			s.Put(only("T4", gpuTask(fmt.Sprint(i), "", gpuNeeds(8, 1000))))
 		}
@@ -86,13 +86,13 @@ func TestScoring(t *testing.T) {
 		}
 	})
 	t.Run("KeepsWholeDevicesForWholeTasks", func(t *testing.T) {
-		s := SnapshotOf(gpuInstance("begun", 64, 2, "T4"), gpuInstance("fresh", 64, 2, "T4"), gpuTask("t", "begun", gpuNeeds(1, 500), 0))
+		s := oracle.SnapshotOf(gpuInstance("begun", 64, 2, "T4"), gpuInstance("fresh", 64, 2, "T4"), gpuTask("t", "begun", gpuNeeds(1, 500), 0))
 		if got := place(waiting(s, gpuNeeds(8, 1000), gpuNeeds(8, 500)), gpuNeeds(8, 500)); got != "begun" {
 			t.Errorf("placed on %s", got)
 		}
 	})
 	t.Run("IsBestFitWithoutGPUs", func(t *testing.T) {
-		s := SnapshotOf(gpuInstance("large", 64, 0, ""), gpuInstance("small", 8, 0, ""), gpuInstance("tiny", 1, 0, ""))
+		s := oracle.SnapshotOf(gpuInstance("large", 64, 0, ""), gpuInstance("small", 8, 0, ""), gpuInstance("tiny", 1, 0, ""))
 		if got := place(s, cluster.Resources{CPU: 4 * cluster.VCPU, Memory: 4096}); got != "small" {
 			t.Errorf("placed on %s", got)
 		}
@@ -105,8 +105,8 @@ func TestScoring(t *testing.T) {
 			}
 			spec := &placement.Spec{Needs: genGPUNeeds(t), Owner: "o", Scoring: placement.LeastFragmentation}
 			n := rapid.IntRange(1, 12).Draw(t, "count")
-			many := placement.New(SnapshotOf(rows...)).Place(placement.Request{Spec: spec, Count: n}).Placed
-			s := SnapshotOf(rows...)
+			many := placement.New(oracle.SnapshotOf(rows...)).Place(placement.Request{Spec: spec, Count: n}).Placed
+			s := oracle.SnapshotOf(rows...)
 			e := placement.New(s)
 			for i := range n {
 				one := e.Place(placement.Request{Spec: spec, Count: 1}).Placed
@@ -124,7 +124,7 @@ func TestScoring(t *testing.T) {
 		})
 	})
 	t.Run("SurvivesAnInstanceOfANewKind", func(t *testing.T) {
-		s := SnapshotOf(gpuInstance("a", 8, 1, "A10"))
+		s := oracle.SnapshotOf(gpuInstance("a", 8, 1, "A10"))
 		s.Put(only("T4", gpuTask("1", "", gpuNeeds(8, 1000))))
 		e := placement.New(s)
 		spec := &placement.Spec{Needs: gpuNeeds(8, 1000), Owner: "o", Scoring: placement.LeastFragmentation}

@@ -11,18 +11,18 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 func TestChooseStopsIsAsTheFullScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := GenWorld(t)
-		checkStops(t, w, placement.New(w.Snapshot(rapid.Uint64().Draw(t, "rows"))), GenRequest(t, w))
+		w := oracle.GenWorld(t)
+		checkStops(t, w, placement.New(w.Snapshot(rapid.Uint64().Draw(t, "rows"))), oracle.GenRequest(t, w))
 	})
 }
 
 // checkStops compares a choice with that of a scan which looks at all candidates that are left before each.
-func checkStops(t *rapid.T, w *World, e *placement.Engine, r placement.Request) {
+func checkStops(t *rapid.T, w *oracle.World, e *placement.Engine, r placement.Request) {
 	spec := *r.Spec
 	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(x *constraint.Expression) bool {
 		return !x.Static() // that a stop changes what domains there are is not looked at before it is a row
@@ -37,7 +37,7 @@ func checkStops(t *rapid.T, w *World, e *placement.Engine, r placement.Request) 
 	}
 	r.Count = rapid.IntRange(0, len(candidates)+1).Draw(t, "stops")
 	got := e.ChooseStops(r, rapid.Permutation(candidates).Draw(t, "order"))
-	o := &stopScan{Oracle: NewOracle(w, r)}
+	o := &stopScan{Oracle: oracle.NewOracle(w, r)}
 	o.rest = slices.DeleteFunc(candidates, func(t *cluster.Task) bool { return !t.Active() })
 	if want := min(r.Count, len(o.rest)); len(got) != want {
 		t.Fatalf("%d stops, want %d", len(got), want)
@@ -45,7 +45,7 @@ func checkStops(t *rapid.T, w *World, e *placement.Engine, r placement.Request) 
 	for n, task := range got {
 		best := o.best()
 		if !slices.Contains(best, task) {
-			t.Fatalf("stop %d of %q is %s, the full scan stops %q", n, IDs(got), task.ID, IDs(best))
+			t.Fatalf("stop %d of %q is %s, the full scan stops %q", n, oracle.IDs(got), task.ID, oracle.IDs(best))
 		}
 		o.end(task)
 	}
@@ -53,7 +53,7 @@ func checkStops(t *rapid.T, w *World, e *placement.Engine, r placement.Request) 
 
 // stopScan is the oracle of what to stop.
 type stopScan struct {
-	*Oracle
+	*oracle.Oracle
 	rest []*cluster.Task
 }
 
@@ -93,7 +93,7 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 		}
 	}
 	worth := 0
-	if Governed(o.Request.Spec) && known {
+	if oracle.Governed(o.Request.Spec) && known {
 		d := o.Domains()
 		fault, upgrade := d.Excess()
 		if worth = 2*(fault+upgrade) + 1; here > 0 {
@@ -102,7 +102,7 @@ func (o *stopScan) key(t *cluster.Task) (key []int64, random bool) {
 	}
 	key = append(key, int64(worth))
 	strategies := o.Request.Spec.Strategies
-	if len(strategies) == 0 && !Governed(o.Request.Spec) && o.Request.Spec.Scoring == "" {
+	if len(strategies) == 0 && !oracle.Governed(o.Request.Spec) && o.Request.Spec.Scoring == "" {
 		strategies = []cluster.PlacementStrategy{
 			{Type: cluster.StrategySpread, Field: "attribute:" + cluster.AttributeZone}, {Type: cluster.StrategySpread, Field: "instanceId"},
 		}

@@ -8,19 +8,19 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 func TestUnused(t *testing.T) {
 	// The six nodes of Service Fabric's example: five on the diagonal, N6 in the fault domain of N1 and the upgrade domain of N2.
 	var rows []state.Row
 	for i, at := range [][2]int{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {0, 1}} {
-		rows = append(rows, Instance(fmt.Sprintf("N%d", i+1),
-			Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])), Attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
+		rows = append(rows, oracle.Instance(fmt.Sprintf("N%d", i+1),
+			oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/FD%d", at[0])), oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprintf("UD%d", at[1]))))
 	}
 	five := placement.ServiceSpec{Name: "five", Spec: &placement.Spec{Owner: "five", DomainPolicy: cluster.PolicyDifference}, Target: 5}
 	picky := placement.ServiceSpec{Name: "picky", Spec: &placement.Spec{Owner: "picky", Attributes: []string{"disk=ssd"}}, Target: 1}
-	e := placement.New(SnapshotOf(rows...))
+	e := placement.New(oracle.SnapshotOf(rows...))
 	unused := func(services ...placement.ServiceSpec) (out []string) {
 		for _, u := range e.Unused(services) {
 			out = append(out, u.Instance+": "+u.Why)

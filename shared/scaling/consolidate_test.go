@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 )
@@ -26,7 +27,7 @@ func web(name string, desired int, cost cluster.MoveCost, options ...func(*clust
 			o(s)
 		}
 		w.rows = append(w.rows, s)
-		w.movers[name] = placement.Mover{Name: "service " + name, Target: desired, Spec: &placement.Spec{
+		w.movers[name] = moves.Owner{Name: "service " + name, Target: desired, Spec: &placement.Spec{
 			Needs: small, Owner: name, Group: "service:" + name, MoveCost: cost, Scoring: placement.BestFit,
 		}}
 	}

@@ -22,7 +22,7 @@ type Input struct {
 	// Daemons are the specs of DAEMON services. Each new instance that matches one gets a task of it first (S4).
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
-	Movers map[string]placement.Mover
+	Movers map[string]moves.Owner
 	// Elsewhere names the cluster that an instance of the group has registered with, by EC2 id: another cluster, or this one
 	// if its event was lost. Only instances that a decision returned as Silent need to be looked up.
 	Elsewhere map[string]string

@@ -14,7 +14,7 @@ import (
 //
 // The load is what their services would start again, without daemons. Placement itself decides whether each task fits,
 // including the node buffer and overbooking (P14), with all others placed before it. The snapshot is unchanged afterwards.
-func Room(snap *snapshot.Snapshot, movers map[string]placement.Mover, leaving []string) string {
+func Room(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []string) string {
 	try := &trial{snap: snap, engine: placement.New(snap)}
 	defer try.undo(0)
 	var load []*cluster.Task

@@ -11,6 +11,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/scaling"
 	"berth/shared/state"
 )
@@ -90,7 +91,7 @@ func (f *fleet) launch() {
 // DRAINING instance is replaced, one task a minute.
 func (f *fleet) schedule(load int) {
 	f.service().Desired = load
-	f.movers["web"] = placement.Mover{Name: "service web", Target: load, Spec: f.movers["web"].Spec}
+	f.movers["web"] = moves.Owner{Name: "service web", Target: load, Spec: f.movers["web"].Spec}
 	running := f.running()
 	for len(running) > load {
 		n := f.pick(len(running))

@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -44,7 +45,7 @@ func (t *trial) addTask(spec *placement.Spec, at placement.Placement, old *clust
 }
 
 // find returns where placement would put one more of the tasks that may be moved, or why it has no room for it.
-func (t *trial) find(of placement.Mover) (at placement.Placement, why *cluster.Diagnosis) {
+func (t *trial) find(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
 	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {
 		return at, found.Diagnosis

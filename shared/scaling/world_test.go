@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -22,7 +23,7 @@ type world struct {
 	rows     []state.Row
 	waiting  []scaling.Waiting
 	daemons  []*placement.Spec
-	movers   map[string]placement.Mover
+	movers   map[string]moves.Owner
 	upgrade  bool
 	// elsewhere are instances that another cluster has
 	elsewhere map[string]string
@@ -35,7 +36,7 @@ type option func(*world)
 func newWorld(options ...option) *world {
 	w := &world{
 		provider: cluster.CapacityProvider{Name: "spot", Group: "g", Scaling: cluster.DefaultScaling},
-		group:    cluster.AutoScalingGroup{Name: "g", Max: 100}, movers: map[string]placement.Mover{}, now: noon,
+		group:    cluster.AutoScalingGroup{Name: "g", Max: 100}, movers: map[string]moves.Owner{}, now: noon,
 	}
 	w.provider.Scaling.Enabled = true
 	w.history.Cluster, w.history.Rev, w.history.Since = "c", 4, noon.Add(-24*time.Hour)

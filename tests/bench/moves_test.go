@@ -8,6 +8,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 )
 
@@ -16,15 +17,15 @@ import (
 type governed struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
-	mover  *placement.Planner
-	moves  placement.Moves
+	mover  *moves.Planner
+	moves  moves.Request
 	tasks  []*cluster.Task
 }
 
 const perInstance = 20
 
 func newGoverned(instances int) *governed {
-	g := &governed{snap: snapshot.NewSnapshot(), moves: placement.Moves{Owners: map[string]placement.Mover{}, Most: 20}}
+	g := &governed{snap: snapshot.NewSnapshot(), moves: moves.Request{Owners: map[string]moves.Owner{}, Most: 20}}
 	head := cluster.Head{Cluster: "c", Rev: 1}
 	for n := range instances {
 		g.snap.Put(&cluster.Instance{
@@ -51,10 +52,10 @@ func newGoverned(instances int) *governed {
 			Head: head, Name: name, Short: name, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 10 * perInstance,
 			Rules: cluster.Rules{Metrics: spec.Loads},
 		})
-		g.moves.Owners[name] = placement.Mover{Spec: spec, Target: 10 * perInstance}
+		g.moves.Owners[name] = moves.Owner{Spec: spec, Target: 10 * perInstance}
 	}
 	g.engine = placement.New(g.snap)
-	g.mover = placement.NewPlanner(g.engine)
+	g.mover = moves.NewPlanner(g.engine)
 	for n := range services {
 		name := fmt.Sprintf("s%04d", n)
 		m := g.moves.Owners[name]

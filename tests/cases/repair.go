@@ -8,11 +8,12 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 )
 
 // repair is what is broken and what mends it, or what makes room for the new tasks that fit nowhere.
 type repair struct {
-	broken []placement.Violation
+	broken []moves.Violation
 	moves  []relocation
 	places int    // instances for the new tasks once the moves are over
 	after  *world // once they are
@@ -37,14 +38,14 @@ type relocation struct {
 func (r relocation) String() string { return fmt.Sprintf("%s:%s>%s", r.Partition, r.From, r.To) }
 
 // moves asks for what may move: all tasks of the case's services but those that are on every instance.
-func (w *world) moves() placement.Moves {
-	owners := map[string]placement.Mover{}
+func (w *world) moves() moves.Request {
+	owners := map[string]moves.Owner{}
 	for _, p := range w.partitions {
 		if !p.asked.OnEveryNode {
-			owners[p.row.Short] = placement.Mover{Spec: p.spec, Target: p.row.Desired}
+			owners[p.row.Short] = moves.Owner{Spec: p.spec, Target: p.row.Desired}
 		}
 	}
-	return placement.Moves{Owners: owners, Cost: func(t *cluster.Task) cluster.MoveCost { return w.costs[t.ID] }}
+	return moves.Request{Owners: owners, Cost: func(t *cluster.Task) cluster.MoveCost { return w.costs[t.ID] }}
 }
 
 // mend makes the plan: with new tasks the moves that make room for those that found no instance, else those that
@@ -105,7 +106,7 @@ func (w *world) relocate(m relocation) {
 }
 
 // net is where each task that moves comes from and ends.
-func net(moves []placement.Move) []relocation {
+func net(moves []moves.Move) []relocation {
 	var out []relocation
 	for _, m := range moves {
 		at := slices.IndexFunc(out, func(r relocation) bool { return r.task == m.Task && r.Partition == m.Owner })
@@ -132,9 +133,9 @@ func (s *session) violated() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[placement.MoveRule]string{
-		placement.MoveCapacity: "capacity", placement.MovePlacement: "placement_constraint", placement.MoveFault: "fd",
-		placement.MoveUpgrade: "ud", placement.MoveOccupied: "replica_exclusion",
+	names := map[placement.Rule]string{
+		placement.RuleCapacity: "capacity", placement.RulePlacement: "placement_constraint", placement.RuleFault: "fd",
+		placement.RuleUpgrade: "ud", placement.RuleOccupied: "replica_exclusion",
 	}
 	out := []string{}
 	for _, v := range r.broken {

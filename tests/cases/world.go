@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 )
 
@@ -19,7 +20,7 @@ type world struct {
 	c          *Case
 	snap       *snapshot.Snapshot
 	engine     *placement.Engine
-	mover      *placement.Planner
+	mover      *moves.Planner
 	partitions []*partition // in order of their first mention
 	tasks      int
 	costs      map[string]cluster.MoveCost // by task, of those that have their own
@@ -90,7 +91,7 @@ func newWorld(c *Case) (*world, error) {
 		return nil, err
 	}
 	w.engine = placement.New(w.snap)
-	w.mover = placement.NewPlanner(w.engine)
+	w.mover = moves.NewPlanner(w.engine)
 	return w, nil
 }
 

@@ -47,8 +47,17 @@ var rules = []rule{
 	{path: "shared/snapshot", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/constraint", pure: true},
 	{path: "shared/placement/domain", may: []string{"shared/cluster"}, pure: true},
+	{path: "shared/placement/eligibility", pure: true, may: []string{
+		"shared/constraint", "shared/snapshot", "shared/cluster",
+	}},
+	{path: "shared/placement/packing", pure: true, may: []string{
+		"shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/cluster", "shared/placement",
+	}},
+	{path: "shared/placement/moves", pure: true, may: []string{
+		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
+	}},
 	{path: "shared/placement", pure: true, may: []string{
-		"shared/placement/domain", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster",
+		"shared/placement/domain", "shared/placement/eligibility", "shared/placement/packing", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
 	}},
 	{path: "shared/servicefabric", may: []string{"shared/state", "shared/cluster"}, pure: true},
 	{path: "shared/service", may: []string{"shared/state", "shared/cluster"}, pure: true},

@@ -7,6 +7,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/wire/berthapi"
 )
 
@@ -60,8 +61,8 @@ type Room struct {
 }
 
 // movers are the services whose tasks may have to move.
-func (w *world) movers() (placement.Moves, error) {
-	out := placement.Moves{Owners: map[string]placement.Mover{}, Most: decide.MaxMoves}
+func (w *world) movers() (moves.Request, error) {
+	out := moves.Request{Owners: map[string]moves.Owner{}, Most: decide.MaxMoves}
 	governed := w.snap.Governed()
 	for _, name := range slices.Sorted(maps.Keys(governed)) {
 		s := governed[name]
@@ -91,7 +92,7 @@ func (w *world) moves() (*Moves, error) {
 	}, nil
 }
 
-func (w *world) movesOf(moves []placement.Move) []Move {
+func (w *world) movesOf(moves []moves.Move) []Move {
 	names := w.names()
 	out := []Move{}
 	for _, m := range moves {
@@ -110,7 +111,7 @@ func (w *world) names() map[string]string {
 }
 
 // broken are the violations in words, each with the service whose rule it is where names has it.
-func broken(violations []placement.Violation, names map[string]string) []string {
+func broken(violations []moves.Violation, names map[string]string) []string {
 	out := []string{}
 	for _, v := range violations {
 		text := v.String()

@@ -11,6 +11,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 )
 
@@ -61,13 +62,13 @@ func (e *NotFound) Error() string {
 type world struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
-	mover  *placement.Planner
+	mover  *moves.Planner
 	specs  map[string]*placement.Spec // of services, by name and task definition
 }
 
 func newWorld(snap *snapshot.Snapshot) *world {
 	engine := placement.New(snap)
-	return &world{snap: snap, engine: engine, mover: placement.NewPlanner(engine), specs: map[string]*placement.Spec{}}
+	return &world{snap: snap, engine: engine, mover: moves.NewPlanner(engine), specs: map[string]*placement.Spec{}}
 }
 
 // service finds a service by name.

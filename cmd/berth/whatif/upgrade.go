@@ -12,6 +12,7 @@ import (
 	"berth/shared/decide"
 	"berth/shared/nodegroup"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -226,7 +227,7 @@ func (r *rehearsal) shut(order []string) {
 }
 
 // room says why the rest has no room for the load of the nodes of a turn, or of their whole upgrade domain; empty where it has.
-func (r *rehearsal) room(movers map[string]placement.Mover, turn, order []string) string {
+func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) string {
 	var leaving []string
 	for _, id := range order {
 		together := slices.Contains(turn, id) || r.update.ByDomain && r.domain(id) == r.domain(turn[0])

@@ -8,6 +8,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 	"berth/shared/wire/berthapi"
 )
@@ -265,6 +266,6 @@ func (w *world) repairs(s *cluster.Service, a *ServiceAnswer) error {
 	plan := w.mover.PlanMoves(ask)
 	a.Planned = slices.DeleteFunc(w.movesOf(plan.Moves), func(m Move) bool { return m.Service != s.Name })
 	a.UnderWay = slices.DeleteFunc(w.underWay(), func(m Replacement) bool { return m.Service != s.Name })
-	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired, func(v placement.Violation) bool { return v.Owner != s.Short }), nil)
+	a.UnrepairedNow = broken(slices.DeleteFunc(plan.Unrepaired, func(v moves.Violation) bool { return v.Owner != s.Short }), nil)
 	return nil
 }

@@ -1,4 +1,4 @@
-package placement_test
+package moves_test
 
 import (
 	"fmt"
@@ -9,8 +9,9 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // bins are instances with the loads of the tasks on each.
@@ -23,19 +24,19 @@ func (b *bins) rows() []state.Row {
 	var rows []state.Row
 	for i, loads := range b.loads {
 		id := fmt.Sprintf("i-%03d", i)
-		rows = append(rows, Instance(id, capacity("m", b.capacity)))
+		rows = append(rows, oracle.Instance(id, capacity("m", b.capacity)))
 		for n, l := range loads {
-			rows = append(rows, Task(fmt.Sprintf("t-%03d-%02d", i, n), id, load(l)))
+			rows = append(rows, oracle.Task(fmt.Sprintf("t-%03d-%02d", i, n), id, load(l)))
 		}
 	}
 	return rows
 }
 
-func (b *bins) room(load int64, most int) *placement.Plan {
+func (b *bins) room(load int64, most int) *moves.Plan {
 	r := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: load}}}, Count: 1}
 	m := movers(anyTask("web"))
 	m.Most = most
-	return placement.NewPlanner(placement.New(SnapshotOf(b.rows()...))).MakeRoom(r, m)
+	return moves.NewPlanner(placement.New(oracle.SnapshotOf(b.rows()...))).MakeRoom(r, m)
 }
 
 // firstFit is the least number of moves with which one instance is cleared for the load by sending its tasks, the largest
@@ -118,7 +119,7 @@ func TestMakeRoomWhereFirstFitDoes(t *testing.T) {
 }
 
 // expectCarriedOut checks that nothing is above its capacity once the moves are over and the new task is there.
-func (b *bins) expectCarriedOut(t *rapid.T, p *placement.Plan, load int64) {
+func (b *bins) expectCarriedOut(t *rapid.T, p *moves.Plan, load int64) {
 	at := map[string]string{}
 	sizes := map[string]int64{}
 	for i, loads := range b.loads {
@@ -151,9 +152,9 @@ func TestSurroundingsMakeRoom(t *testing.T) {
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
 		first := w.owners["o0"]
 		r := placement.Request{Spec: first.Spec, Target: first.Target, Count: w.newcomers}
-		moves := placement.Moves{Owners: w.owners}
-		best := placement.NewPlanner(placement.New(s)).MakeRoom(r, moves)
-		near := placement.MakeRoomNearby(placement.NewPlanner(placement.New(s)), r, moves)
+		planned := moves.Request{Owners: w.owners}
+		best := moves.NewPlanner(placement.New(s)).MakeRoom(r, planned)
+		near := moves.MakeRoomNearby(moves.NewPlanner(placement.New(s)), r, planned)
 		if len(near.Places) > len(best.Places) {
 			t.Fatalf("%d of %d tasks: %+v\n%s", len(near.Places), len(best.Places), near, w.describe())
 		}

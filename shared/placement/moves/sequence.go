@@ -1,4 +1,4 @@
-package placement
+package moves
 
 // moveOrder is the moves of a solution, put in an order in which they can be carried out.
 type moveOrder struct {
@@ -10,7 +10,7 @@ type moveOrder struct {
 
 type orderedStep struct {
 	moveStep
-	mode  MoveMode
+	mode  Mode
 	via   int32 // -1 for none
 	after []int
 }
@@ -36,15 +36,15 @@ func (s *moveState) sequence(stage moveStage, steps []moveStep) (out []orderedSt
 }
 
 // ready is the next move that has room where it goes, -1 where none has.
-func (o *moveOrder) ready() (best int, mode MoveMode) {
+func (o *moveOrder) ready() (best int, mode Mode) {
 	best = -1
 	rank := 0
 	for n, step := range o.pending {
-		m, r := MoveStartFirst, 0
+		m, r := StartFirst, 0
 		switch {
 		case o.fits(stageKeep, step.task, step.to):
 		case o.fits(stageBuffer, step.task, step.to):
-			m, r = MoveIntoBuffer, 2
+			m, r = IntoBuffer, 2
 		case o.fits(o.stage, step.task, step.to):
 			r = 4
 		default:
@@ -154,14 +154,14 @@ func (o *moveOrder) release() bool {
 	}
 	switch {
 	case !here: // all are off already
-		o.take(0, orderedStep{moveStep: o.pending[0], mode: MoveStopFirst, via: -1})
+		o.take(0, orderedStep{moveStep: o.pending[0], mode: StopFirst, via: -1})
 		return true
 	case n < 0:
 		return false
 	}
-	out := orderedStep{moveStep: o.pending[n], mode: MoveStopFirst, via: via}
+	out := orderedStep{moveStep: o.pending[n], mode: StopFirst, via: via}
 	if via >= 0 {
-		out.mode = MoveVia
+		out.mode = Via
 	}
 	o.remove(out.task, o.at[out.task])
 	o.out = append(o.out, out)
@@ -229,7 +229,7 @@ func (s *moveState) awkward(stage moveStage, from int) (n int, possible bool) {
 	s.unwind(from)
 	ordered, possible := s.sequence(stage, steps)
 	for _, m := range ordered {
-		if m.mode == MoveVia || m.mode == MoveStopFirst {
+		if m.mode == Via || m.mode == StopFirst {
 			n++
 		}
 	}

@@ -1,4 +1,4 @@
-package placement_test
+package moves_test
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/constraint"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 	"berth/shared/state"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // capacity is the instance's of a metric.
-func capacity(metric string, n int64) Option {
+func capacity(metric string, n int64) oracle.Option {
 	return func(i *cluster.Instance) {
 		if i.Registered.Metrics == nil {
 			i.Registered.Metrics = map[string]int64{}
@@ -25,7 +26,7 @@ func capacity(metric string, n int64) Option {
 }
 
 // load is what the task reported of metric m.
-func load(n int64) TaskOption {
+func load(n int64) oracle.TaskOption {
 	return func(t *cluster.Task) {
 		t.Needs = cluster.Resources{}
 		t.Reported = map[string]int64{"m": n}
@@ -33,10 +34,10 @@ func load(n int64) TaskOption {
 }
 
 // movers are owners of these specs, by name.
-func movers(specs ...*placement.Spec) placement.Moves {
-	out := placement.Moves{Owners: map[string]placement.Mover{}}
+func movers(specs ...*placement.Spec) moves.Request {
+	out := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, s := range specs {
-		out.Owners[s.Owner] = placement.Mover{Spec: s, Target: 2}
+		out.Owners[s.Owner] = moves.Owner{Spec: s, Target: 2}
 	}
 	return out
 }
@@ -49,7 +50,7 @@ func configuration(c cluster.Configuration) *cluster.Configuration {
 }
 
 // summary is each move as "task: from > to".
-func summary(p *placement.Plan) string {
+func summary(p *moves.Plan) string {
 	var out []string
 	for _, m := range p.Moves {
 		out = append(out, m.Task+": "+m.From+" > "+m.To)
@@ -57,20 +58,20 @@ func summary(p *placement.Plan) string {
 	return strings.Join(out, ", ")
 }
 
-func expectMoves(t *testing.T, p *placement.Plan, want string) {
+func expectMoves(t *testing.T, p *moves.Plan, want string) {
 	t.Helper()
 	if got := summary(p); got != want {
 		t.Fatalf("moves are %q, want %q; left: %v", got, want, p.Unrepaired)
 	}
 }
 
-func plan(rows []state.Row, m placement.Moves) *placement.Plan {
-	return placement.NewPlanner(placement.New(SnapshotOf(rows...))).PlanMoves(m)
+func plan(rows []state.Row, m moves.Request) *moves.Plan {
+	return moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).PlanMoves(m)
 }
 
 func TestPlanMoves(t *testing.T) {
 	t.Run("NothingWhereNothingIsBroken", func(t *testing.T) {
-		p := plan([]state.Row{Instance("a", capacity("m", 100)), Task("t", "a", load(100))}, movers(anyTask("web")))
+		p := plan([]state.Row{oracle.Instance("a", capacity("m", 100)), oracle.Task("t", "a", load(100))}, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Violations) > 0 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
@@ -78,8 +79,8 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("RelievesTheInstanceByTheCheapestTasks", func(t *testing.T) {
 		dear, cheap := &placement.Spec{Owner: "dear", MoveCost: cluster.CostHigh}, &placement.Spec{Owner: "cheap"}
 		rows := []state.Row{
-			Instance("a", capacity("m", 100)), Instance("b", capacity("m", 100)),
-			Task("t1", "a", Owner("dear"), load(60)), Task("t2", "a", Owner("cheap"), load(30)), Task("t3", "a", Owner("cheap"), load(30)),
+			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 100)),
+			oracle.Task("t1", "a", oracle.Owner("dear"), load(60)), oracle.Task("t2", "a", oracle.Owner("cheap"), load(30)), oracle.Task("t3", "a", oracle.Owner("cheap"), load(30)),
 		}
 		p := plan(rows, movers(dear, cheap))
 		expectMoves(t, p, "t2: a > b")
@@ -90,15 +91,15 @@ func TestPlanMoves(t *testing.T) {
 	t.Run("TheBufferIsAViolationAndMayBeUsedToRepairWorse", func(t *testing.T) {
 		rows := []state.Row{
 			configuration(cluster.Configuration{Buffer: map[string]float64{"m": 0.2}}),
-			Instance("a", capacity("m", 100)), Instance("b", capacity("m", 100)),
-			Task("t1", "a", load(90)), Task("t2", "a", load(20)), Task("t3", "b", load(70)),
+			oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", capacity("m", 100)),
+			oracle.Task("t1", "a", load(90)), oracle.Task("t2", "a", load(20)), oracle.Task("t3", "b", load(70)),
 		}
 		p := plan(rows, movers(anyTask("web")))
 		expectMoves(t, p, "t2: a > b")
-		if p.Moves[0].Mode != placement.MoveIntoBuffer {
+		if p.Moves[0].Mode != moves.IntoBuffer {
 			t.Fatalf("mode is %s", p.Moves[0].Mode)
 		}
-		p = plan([]state.Row{rows[0], rows[1], rows[2], Task("t1", "a", load(90))}, movers(anyTask("web")))
+		p = plan([]state.Row{rows[0], rows[1], rows[2], oracle.Task("t1", "a", load(90))}, movers(anyTask("web")))
 		if len(p.Violations) != 1 || len(p.Moves) > 0 {
 			t.Fatalf("90 of 80 without the buffer: %+v", p)
 		}
@@ -107,50 +108,50 @@ func TestPlanMoves(t *testing.T) {
 		spec := anyTask("web")
 		spec.Avoid = []string{"avoided"}
 		rows := []state.Row{
-			Instance("a", capacity("m", 10)), Instance("avoided", capacity("m", 10)), Instance("drains", Status(cluster.InstanceDraining), capacity("m", 10)),
-			Instance("cordoned", Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), Instance("gone", Disconnected),
-			Task("t1", "a", load(20)), Task("t2", "avoided", load(20)), Task("t3", "drains", load(20)), Task("t4", "cordoned", load(20)),
+			oracle.Instance("a", capacity("m", 10)), oracle.Instance("avoided", capacity("m", 10)), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining), capacity("m", 10)),
+			oracle.Instance("cordoned", oracle.Attribute(cluster.AttributeUnschedulable, "true"), capacity("m", 10)), oracle.Instance("gone", oracle.Disconnected),
+			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "avoided", load(20)), oracle.Task("t3", "drains", load(20)), oracle.Task("t4", "cordoned", load(20)),
 		}
 		if p := plan(rows, movers(spec)); len(p.Moves) > 0 || len(p.Violations) != 3 {
 			t.Fatalf("%+v", p)
 		}
-		p := plan(append(rows, Instance("z")), movers(spec))
+		p := plan(append(rows, oracle.Instance("z")), movers(spec))
 		expectMoves(t, p, "t1: a > z, t4: cordoned > z")
 	})
 	t.Run("KeepsWhatMustStay", func(t *testing.T) {
 		m := movers(anyTask("web"))
 		m.Keep = func(t *cluster.Task) bool { return t.ID == "t1" }
 		rows := []state.Row{
-			Instance("a", capacity("m", 10)), Instance("b"),
-			Task("t1", "a", load(8)), Task("t2", "a", load(7)), Task("t3", "a", Owner("others"), load(1)),
+			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"),
+			oracle.Task("t1", "a", load(8)), oracle.Task("t2", "a", load(7)), oracle.Task("t3", "a", oracle.Owner("others"), load(1)),
 		}
 		expectMoves(t, plan(rows, m), "t2: a > b")
 	})
 	t.Run("DoesNotRelieveWhatIsEndingAnyway", func(t *testing.T) {
-		next := Task("t2", "b", load(15))
+		next := oracle.Task("t2", "b", load(15))
 		next.Replaces = "t1"
 		rows := []state.Row{
-			Instance("a", capacity("m", 10)), Instance("b", capacity("m", 20)), Instance("c"),
-			Task("t0", "a", load(5)), Task("t1", "a", load(15)), next, Task("t3", "c", load(3), Stopping),
+			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 20)), oracle.Instance("c"),
+			oracle.Task("t0", "a", load(5)), oracle.Task("t1", "a", load(15)), next, oracle.Task("t3", "c", load(3), oracle.Stopping),
 		}
 		if p := plan(rows, movers(anyTask("web"))); len(p.Violations) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("MovesAReplacementOnceWhatItCameForHasGone", func(t *testing.T) {
-		next := Task("t2", "b", load(15))
+		next := oracle.Task("t2", "b", load(15))
 		next.Replaces = "t1"
-		gone := Task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
-		rows := []state.Row{Instance("a", capacity("m", 20)), Instance("b", capacity("m", 10)), next}
+		gone := oracle.Task("t1", "a", load(15), func(t *cluster.Task) { t.Last, t.Desired = cluster.TaskStopped, cluster.TaskStopped })
+		rows := []state.Row{oracle.Instance("a", capacity("m", 20)), oracle.Instance("b", capacity("m", 10)), next}
 		expectMoves(t, plan(append(rows, gone), movers(anyTask("web"))), "t2: b > a")
 		expectMoves(t, plan(rows, movers(anyTask("web"))), "t2: b > a")
-		expectMoves(t, plan(append(rows, Task("t1", "a", load(15))), movers(anyTask("web"))), "")
+		expectMoves(t, plan(append(rows, oracle.Task("t1", "a", load(15))), movers(anyTask("web"))), "")
 	})
 	t.Run("RepairsTheHardRuleAtTheCostOfTheSoftOne", func(t *testing.T) {
 		rows := func(p cluster.Priorities) []state.Row {
 			return []state.Row{
 				configuration(cluster.Configuration{Priorities: p}),
-				Instance("a", capacity("m", 100)), Instance("b", Attribute("disk", "ssd"), capacity("m", 10)), Task("t", "a", load(50)),
+				oracle.Instance("a", capacity("m", 100)), oracle.Instance("b", oracle.Attribute("disk", "ssd"), capacity("m", 10)), oracle.Task("t", "a", load(50)),
 			}
 		}
 		spec := anyTask("web")
@@ -163,11 +164,11 @@ func TestPlanMoves(t *testing.T) {
 		}
 	})
 	t.Run("MovesWhoeverHoldsThePort", func(t *testing.T) {
-		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{HTTP}}
-		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{HTTP}}
+		fast := &placement.Spec{Owner: "fast", Attributes: []string{"disk=ssd"}, Ports: []cluster.Port{oracle.HTTP}}
+		other := &placement.Spec{Owner: "other", Ports: []cluster.Port{oracle.HTTP}}
 		rows := []state.Row{
-			Instance("a"), Instance("b", Attribute("disk", "ssd")),
-			Task("t1", "a", Owner("fast"), Ports(HTTP)), Task("t2", "b", Owner("other"), Ports(HTTP)),
+			oracle.Instance("a"), oracle.Instance("b", oracle.Attribute("disk", "ssd")),
+			oracle.Task("t1", "a", oracle.Owner("fast"), oracle.Ports(oracle.HTTP)), oracle.Task("t2", "b", oracle.Owner("other"), oracle.Ports(oracle.HTTP)),
 		}
 		p := plan(rows, movers(fast, other))
 		expectMoves(t, p, "t1: a > b, t2: b > a")
@@ -179,7 +180,7 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			configuration(cluster.Configuration{}), Instance("a", Attribute("disk", "ssd"), capacity("m", 10)), Instance("b"), Task("t1", "a", load(20)),
+			configuration(cluster.Configuration{}), oracle.Instance("a", oracle.Attribute("disk", "ssd"), capacity("m", 10)), oracle.Instance("b"), oracle.Task("t1", "a", load(20)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "")
 		rows[0] = configuration(cluster.Configuration{Priorities: cluster.Priorities{Placement: -1}})
@@ -194,15 +195,15 @@ func TestPlanMoves(t *testing.T) {
 		}
 		spec := &placement.Spec{Owner: "web", Constraints: []*constraint.Expression{x}}
 		rows := []state.Row{
-			Instance("a", capacity("m", 10)), Instance("b"), Instance("c"),
-			Task("t1", "a", load(20)), Task("t2", "b", Owner("db"), Group("service:db"), load(0)),
+			oracle.Instance("a", capacity("m", 10)), oracle.Instance("b"), oracle.Instance("c"),
+			oracle.Task("t1", "a", load(20)), oracle.Task("t2", "b", oracle.Owner("db"), oracle.Group("service:db"), load(0)),
 		}
 		expectMoves(t, plan(rows, movers(spec)), "t1: a > c")
 	})
 	t.Run("StaysWithinTheBudget", func(t *testing.T) {
-		rows := []state.Row{Instance("a", capacity("m", 10)), Instance("b")}
+		rows := []state.Row{oracle.Instance("a", capacity("m", 10)), oracle.Instance("b")}
 		for n := range 10 {
-			rows = append(rows, Task(fmt.Sprintf("t%d", n), "a", load(5)))
+			rows = append(rows, oracle.Task(fmt.Sprintf("t%d", n), "a", load(5)))
 		}
 		m := movers(anyTask("web"))
 		m.Most = 3
@@ -215,10 +216,10 @@ func TestPlanMoves(t *testing.T) {
 func TestExchange(t *testing.T) {
 	// Both tasks of each service are in one data center, and no instance has room for another.
 	rows := []state.Row{
-		Instance("a", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), Instance("b", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
-		Instance("c", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), Instance("d", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
-		Task("t1", "a", Owner("x"), load(9)), Task("t2", "b", Owner("x"), load(9)),
-		Task("t3", "c", Owner("y"), load(9)), Task("t4", "d", Owner("y"), load(9)),
+		oracle.Instance("a", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)), oracle.Instance("b", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10)),
+		oracle.Instance("c", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)), oracle.Instance("d", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10)),
+		oracle.Task("t1", "a", oracle.Owner("x"), load(9)), oracle.Task("t2", "b", oracle.Owner("x"), load(9)),
+		oracle.Task("t3", "c", oracle.Owner("y"), load(9)), oracle.Task("t4", "d", oracle.Owner("y"), load(9)),
 	}
 	specs := []*placement.Spec{
 		{Owner: "x", DomainPolicy: cluster.PolicyDifference}, {Owner: "y", DomainPolicy: cluster.PolicyDifference},
@@ -228,7 +229,7 @@ func TestExchange(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	first, second := p.Moves[0], p.Moves[1]
-	if first.From != second.To || first.To != second.From || first.Mode != placement.MoveStopFirst || second.Mode != placement.MoveStartFirst ||
+	if first.From != second.To || first.To != second.From || first.Mode != moves.StopFirst || second.Mode != moves.StartFirst ||
 		len(first.After) > 0 || !slices.Equal(second.After, []int{0}) {
 		t.Fatalf("%+v", p.Moves)
 	}
@@ -238,33 +239,33 @@ func TestExchange(t *testing.T) {
 			o.StartFirst = true
 			m.Owners[name] = o
 		}
-		e := placement.NewPlanner(placement.New(SnapshotOf(rows...)))
+		e := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...)))
 		if p := e.PlanMoves(m); len(p.Moves) > 0 || len(p.Unrepaired) != 2 || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
-		m.Owners["y"] = placement.Mover{Spec: specs[1], Target: 2}
-		if p := e.PlanMoves(m); len(p.Moves) != 2 || p.Moves[0].Owner != "y" || p.Moves[0].Mode != placement.MoveStopFirst {
+		m.Owners["y"] = moves.Owner{Spec: specs[1], Target: 2}
+		if p := e.PlanMoves(m); len(p.Moves) != 2 || p.Moves[0].Owner != "y" || p.Moves[0].Mode != moves.StopFirst {
 			t.Fatalf("what may stop first has changed: %+v", p)
 		}
 	})
 	t.Run("TheBufferHelpsOne", func(t *testing.T) {
 		overbooked := configuration(cluster.Configuration{Overbooking: map[string]float64{"m": 1}})
 		p := plan(append([]state.Row{overbooked}, rows...), movers(specs...))
-		if len(p.Moves) != 2 || p.Moves[0].Mode != placement.MoveIntoBuffer || len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
+		if len(p.Moves) != 2 || p.Moves[0].Mode != moves.IntoBuffer || len(p.Moves[0].After)+len(p.Moves[1].After) > 0 {
 			t.Fatalf("%+v", p.Moves)
 		}
 	})
 	t.Run("AThirdInstanceIsBetter", func(t *testing.T) {
-		spare := Instance("e", Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
+		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/1"), capacity("m", 10))
 		p := plan(append([]state.Row{spare}, rows...), movers(specs...))
 		for _, m := range p.Moves {
-			if m.Mode != placement.MoveStartFirst {
+			if m.Mode != moves.StartFirst {
 				t.Fatalf("%+v", p.Moves)
 			}
 		}
 	})
 	t.Run("OneWaitsElsewhereMeanwhile", func(t *testing.T) {
-		spare := Instance("e", Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
+		spare := oracle.Instance("e", oracle.Attribute(cluster.AttributeFaultDomain, "fd:/0"), capacity("m", 10))
 		narrow := make([]*placement.Spec, 2)
 		for n, s := range specs { // only the four may have them, but for x, which may wait on the fifth
 			c := *s
@@ -275,7 +276,7 @@ func TestExchange(t *testing.T) {
 			narrow[n] = &c
 		}
 		p := plan(append([]state.Row{spare}, rows...), movers(narrow...))
-		if p.Moves[0].Mode != placement.MoveVia || p.Moves[0].Via != "e" || !slices.Equal(p.Moves[1].After, []int{0}) {
+		if p.Moves[0].Mode != moves.Via || p.Moves[0].Via != "e" || !slices.Equal(p.Moves[1].After, []int{0}) {
 			t.Fatalf("%+v", p.Moves)
 		}
 	})
@@ -283,11 +284,11 @@ func TestExchange(t *testing.T) {
 
 // A move that alone would leave two tasks in one domain waits for the one that makes way there.
 func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
-	domain := func(name string) Option { return Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
+	domain := func(name string) oracle.Option { return oracle.Attribute(cluster.AttributeFaultDomain, "fd:/"+name) }
 	p := plan([]state.Row{
-		Instance("x", domain("a"), capacity("m", 5)), Instance("y1", domain("b"), capacity("m", 5)), Instance("y2", domain("b"), capacity("m", 20)),
-		Instance("z", domain("c"), capacity("m", 5)), Instance("other", domain("c"), capacity("m", 5)),
-		Task("t1", "x", Owner("s"), load(10)), Task("t2", "y1", Owner("s"), load(1)),
+		oracle.Instance("x", domain("a"), capacity("m", 5)), oracle.Instance("y1", domain("b"), capacity("m", 5)), oracle.Instance("y2", domain("b"), capacity("m", 20)),
+		oracle.Instance("z", domain("c"), capacity("m", 5)), oracle.Instance("other", domain("c"), capacity("m", 5)),
+		oracle.Task("t1", "x", oracle.Owner("s"), load(10)), oracle.Task("t2", "y1", oracle.Owner("s"), load(1)),
 	}, movers(&placement.Spec{Owner: "s", DomainPolicy: cluster.PolicyDifference}))
 	if len(p.Moves) != 2 || len(p.Unrepaired) > 0 || p.Moves[0].Task != "t2" || p.Moves[1].To != "y2" {
 		t.Fatalf("%+v", p)
@@ -299,16 +300,16 @@ func TestMovesKeepDomainRulesAllTheWay(t *testing.T) {
 
 func TestMakeRoom(t *testing.T) {
 	scattered := []state.Row{
-		Instance("a", capacity("m", 10)), Instance("b", capacity("m", 10)), Instance("c", capacity("m", 10)),
-		Task("t1", "a", load(4)), Task("t2", "b", load(5)), Task("t3", "c", load(5)),
+		oracle.Instance("a", capacity("m", 10)), oracle.Instance("b", capacity("m", 10)), oracle.Instance("c", capacity("m", 10)),
+		oracle.Task("t1", "a", load(4)), oracle.Task("t2", "b", load(5)), oracle.Task("t3", "c", load(5)),
 	}
 	large := placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 9}}}, Count: 1}
 	t.Run("MovesTheLeast", func(t *testing.T) {
-		s := SnapshotOf(scattered...)
+		s := oracle.SnapshotOf(scattered...)
 		if r := placement.New(s).Place(large); len(r.Placed) > 0 {
 			t.Fatal("it fits already")
 		}
-		p := placement.NewPlanner(placement.New(s)).MakeRoom(large, movers(anyTask("web")))
+		p := moves.NewPlanner(placement.New(s)).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) != 1 || p.Moves[0].From != p.Places[0] || len(p.Unrepaired) > 0 {
 			t.Fatalf("%+v", p)
 		}
@@ -317,34 +318,34 @@ func TestMakeRoom(t *testing.T) {
 		}
 	})
 	t.Run("NoMovesWhereItIsImpossible", func(t *testing.T) {
-		p := placement.NewPlanner(placement.New(SnapshotOf(scattered...))).MakeRoom(
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(scattered...))).MakeRoom(
 			placement.Request{Spec: &placement.Spec{Owner: "big", Loads: []cluster.Metric{{Name: "m", Load: 11}}}, Count: 1}, movers(anyTask("web")))
-		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.MoveRoom || !p.Exact {
+		if len(p.Moves)+len(p.Places) > 0 || len(p.Unrepaired) != 1 || p.Unrepaired[0].Rule != placement.RuleRoom || !p.Exact {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesWhereTasksStayInPlace", func(t *testing.T) {
 		kept := configuration(cluster.Configuration{KeepInPlace: true})
-		p := placement.NewPlanner(placement.New(SnapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{kept}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves)+len(p.Places) > 0 {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("NoMovesForWhatFits", func(t *testing.T) {
-		p := placement.NewPlanner(placement.New(SnapshotOf(append([]state.Row{Instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
+		p := moves.NewPlanner(placement.New(oracle.SnapshotOf(append([]state.Row{oracle.Instance("d")}, scattered...)...))).MakeRoom(large, movers(anyTask("web")))
 		if len(p.Moves) > 0 || !slices.Equal(p.Places, []string{"d"}) {
 			t.Fatalf("%+v", p)
 		}
 	})
 	t.Run("ForWholeDevices", func(t *testing.T) {
 		one := cluster.Resources{GPUs: 1}
-		pinned := func(g int) TaskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
+		pinned := func(g int) oracle.TaskOption { return func(t *cluster.Task) { t.GPUs = []int{g} } }
 		rows := []state.Row{
-			Instance("a", GPUs(2)), Instance("b", GPUs(2)),
-			Task("t1", "a", Needs(one), pinned(0)), Task("t2", "b", Needs(one), pinned(1)),
+			oracle.Instance("a", oracle.GPUs(2)), oracle.Instance("b", oracle.GPUs(2)),
+			oracle.Task("t1", "a", oracle.Needs(one), pinned(0)), oracle.Task("t2", "b", oracle.Needs(one), pinned(1)),
 		}
 		both := placement.Request{Spec: &placement.Spec{Owner: "big", Needs: cluster.Resources{GPUs: 2}}, Count: 1}
-		if p := placement.NewPlanner(placement.New(SnapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
+		if p := moves.NewPlanner(placement.New(oracle.SnapshotOf(rows...))).MakeRoom(both, movers(anyTask("web"))); len(p.Moves) != 1 || len(p.Places) != 1 {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -354,12 +355,12 @@ func TestMakeRoom(t *testing.T) {
 // those that look free may be given away.
 func TestDevicesOfForeignTasks(t *testing.T) {
 	one := cluster.Resources{GPUs: 1}
-	foreign := Task("f", "b", Owner("others"), Needs(one), func(t *cluster.Task) { t.Foreign = true })
+	foreign := oracle.Task("f", "b", oracle.Owner("others"), oracle.Needs(one), func(t *cluster.Task) { t.Foreign = true })
 	spec := &placement.Spec{Owner: "web", Attributes: []string{"disk=ssd"}, Needs: one}
 	for devices, want := range map[int]string{1: "", 2: "t: a > b"} {
 		rows := []state.Row{
-			Instance("a", GPUs(1)), Instance("b", Attribute("disk", "ssd"), GPUs(devices)), foreign,
-			Task("t", "a", Needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
+			oracle.Instance("a", oracle.GPUs(1)), oracle.Instance("b", oracle.Attribute("disk", "ssd"), oracle.GPUs(devices)), foreign,
+			oracle.Task("t", "a", oracle.Needs(one), func(t *cluster.Task) { t.GPUs = []int{0} }),
 		}
 		expectMoves(t, plan(rows, movers(spec)), want)
 	}
@@ -368,19 +369,19 @@ func TestDevicesOfForeignTasks(t *testing.T) {
 // TestMovesInALargeCluster breaks something here and there; what is far from it is not touched.
 func TestMovesInALargeCluster(t *testing.T) {
 	s := snapshot.NewSnapshot()
-	m := placement.Moves{Owners: map[string]placement.Mover{}}
+	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for o := range 20 {
 		name := fmt.Sprintf("s%02d", o)
 		spec := &placement.Spec{Owner: name, MoveCost: cluster.MoveCosts[o%4], DomainPolicy: cluster.PolicyAdaptive}
-		m.Owners[name] = placement.Mover{Spec: spec, Target: 200}
+		m.Owners[name] = moves.Owner{Spec: spec, Target: 200}
 	}
 	for n := range 500 {
-		fault := Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
-		s.Put(Instance(fmt.Sprintf("i%04d", n), fault, Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
+		fault := oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d/%d", n%3, n/3%4))
+		s.Put(oracle.Instance(fmt.Sprintf("i%04d", n), fault, oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(n%5)), capacity("m", 100)))
 	}
 	for o := range 20 {
 		for n := range 200 {
-			t := Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), Owner(fmt.Sprintf("s%02d", o)), load(8))
+			t := oracle.Task(fmt.Sprintf("t%02d-%03d", o, n), fmt.Sprintf("i%04d", (o*25+n)%500), oracle.Owner(fmt.Sprintf("s%02d", o)), load(8))
 			if (n+o*11)%197 == 7 {
 				t.Reported["m"] = 70
 			}
@@ -393,7 +394,7 @@ func TestMovesInALargeCluster(t *testing.T) {
 			hot[v.ID] = true
 		}
 	}
-	p := placement.NewPlanner(placement.New(s)).PlanMoves(m)
+	p := moves.NewPlanner(placement.New(s)).PlanMoves(m)
 	if len(hot) == 0 || len(p.Violations) < len(hot) || len(p.Unrepaired) > 0 {
 		t.Fatalf("%d of %d are left", len(p.Unrepaired), len(p.Violations))
 	}
@@ -406,7 +407,7 @@ func TestMovesInALargeCluster(t *testing.T) {
 			t.Fatalf("%+v", move)
 		}
 	}
-	if again := placement.NewPlanner(placement.New(s)).PlanMoves(m); summary(again) != summary(p) {
+	if again := moves.NewPlanner(placement.New(s)).PlanMoves(m); summary(again) != summary(p) {
 		t.Fatal("another time, another plan")
 	}
 }

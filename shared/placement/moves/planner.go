@@ -1,14 +1,15 @@
-package placement
+package moves
 
 import (
 	"berth/shared/cluster"
+	"berth/shared/placement"
 	"berth/shared/snapshot"
 )
 
 // Planner plans moves on the snapshot of an engine. It remembers what it found broken, and brings that up to date from what
 // the engine reports. It is for one goroutine, as the engine is.
 type Planner struct {
-	engine *Engine
+	engine *placement.Engine
 	snap   *snapshot.Snapshot
 	watch  watch
 	solved []solvedMoves // the last ones
@@ -17,7 +18,7 @@ type Planner struct {
 }
 
 // NewPlanner returns a planner on the engine's snapshot, and has it observe the engine.
-func NewPlanner(e *Engine) *Planner {
+func NewPlanner(e *placement.Engine) *Planner {
 	p := &Planner{engine: e, snap: e.Snapshot(), wholeTasks: wholeTasks}
 	p.watch.snap = p.snap
 	e.Observe(&p.watch)
@@ -36,7 +37,7 @@ func NewPlanner(e *Engine) *Planner {
 // The same snapshot always gives the same plan. Where nothing is broken, or nothing could be done the last time and nothing
 // has happened that could help, the call costs what has changed since. A plan may be the same one as before: the caller
 // changes nothing of it.
-func (p *Planner) PlanMoves(m Moves) *Plan {
+func (p *Planner) PlanMoves(m Request) *Plan {
 	p.engine.Sync()
 	if p.sound(&m) {
 		return &Plan{Exact: true}
@@ -52,7 +53,7 @@ func (p *Planner) PlanMoves(m Moves) *Plan {
 // MakeRoom finds the moves that let tasks run which fit nowhere as things stand (P11): the most tasks, then the least cost,
 // then the fewest moves. Its Places include those for tasks that need no move. It finds none where the configuration keeps
 // tasks in place.
-func (p *Planner) MakeRoom(r Request, m Moves) *Plan {
+func (p *Planner) MakeRoom(r placement.Request, m Request) *Plan {
 	if p.snap.Configuration.KeepInPlace {
 		m.Keep = func(*cluster.Task) bool { return true }
 	}

@@ -1,9 +1,10 @@
-package placement
+package moves
 
 import (
 	"slices"
 
 	"berth/shared/constraint"
+	"berth/shared/placement"
 	"berth/shared/placement/eligibility"
 	"berth/shared/snapshot"
 )
@@ -27,8 +28,8 @@ type watch struct {
 
 // watched is what was found of one owner's tasks.
 type watched struct {
-	static *Spec // without the constraints that go by what runs on an instance: these are for new tasks
-	mover  Mover
+	static *placement.Spec // without the constraints that go by what runs on an instance: these are for new tasks
+	mover  Owner
 	rows   uint64 // of the watch
 	broken bool
 	stale  bool
@@ -97,7 +98,7 @@ func (w *watch) restart() {
 
 // sound reports whether no rule is broken that moves of these owners' tasks could mend. Where rules are ignored it does
 // not know.
-func (p *Planner) sound(m *Moves) bool {
+func (p *Planner) sound(m *Request) bool {
 	w, rules := &p.watch, &p.snap.Configuration.Priorities
 	if min(rules.Placement, rules.Capacity, rules.FaultDomain, rules.UpgradeDomain) < 0 {
 		w.on = false
@@ -131,7 +132,7 @@ func (p *Planner) sound(m *Moves) bool {
 }
 
 // repeats is the last plan if another look would come to the same; nil if not.
-func (w *watch) repeats(m *Moves) *Plan {
+func (w *watch) repeats(m *Request) *Plan {
 	if !w.on || m.Keep != nil || m.Cost != nil || m.Most != w.most || len(m.Owners) != len(w.owners) {
 		return nil
 	}
@@ -139,14 +140,14 @@ func (w *watch) repeats(m *Moves) *Plan {
 }
 
 // remember keeps a plan without moves.
-func (w *watch) remember(m *Moves, p *Plan) {
+func (w *watch) remember(m *Request, p *Plan) {
 	if w.futile = nil; len(p.Moves) == 0 && m.Keep == nil && m.Cost == nil {
 		w.futile, w.most = p, m.Most
 	}
 }
 
 // withoutDynamic is the spec without the constraints that go by what runs on an instance.
-func withoutDynamic(s *Spec) *Spec {
+func withoutDynamic(s *placement.Spec) *placement.Spec {
 	dynamic := func(x *constraint.Expression) bool { return !x.Static() }
 	if !slices.ContainsFunc(s.Constraints, dynamic) {
 		return s

@@ -1,4 +1,4 @@
-package placement_test
+package moves_test
 
 import (
 	"fmt"
@@ -13,15 +13,16 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/placement"
 	"berth/shared/placement/domain"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
-	. "berth/tests/oracle"
+	"berth/tests/oracle"
 )
 
 // moveWorld is a small cluster in which something may be broken.
 type moveWorld struct {
-	World
+	oracle.World
 	configuration cluster.Configuration
-	owners        map[string]placement.Mover
+	owners        map[string]moves.Owner
 	newcomers     int  // of owner o0
 	spread        bool // domain rules are most of what there is
 }
@@ -33,7 +34,7 @@ func (w *moveWorld) moveSnapshot(seed uint64) *snapshot.Snapshot {
 }
 
 func drawMoveWorld(t *rapid.T, instances, tasks int) *moveWorld {
-	w := &moveWorld{owners: map[string]placement.Mover{}}
+	w := &moveWorld{owners: map[string]moves.Owner{}}
 	w.configuration = drawMoveConfiguration(t)
 	w.spread = rapid.Bool().Draw(t, "spread")
 	for i := range rapid.IntRange(1, instances).Draw(t, "instances") {
@@ -68,22 +69,22 @@ func drawMoveConfiguration(t *rapid.T) cluster.Configuration {
 }
 
 func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
-	options := []Option{CPU(int64(rapid.SampledFrom([]int{1024, 4096}).Draw(t, "cpu")))}
+	options := []oracle.Option{oracle.CPU(int64(rapid.SampledFrom([]int{1024, 4096}).Draw(t, "cpu")))}
 	if d := rapid.IntRange(-1, 2).Draw(t, "fault domain"); d >= 0 || w.spread {
 		d = max(d, 0)
-		options = append(options, Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d", d)))
+		options = append(options, oracle.Attribute(cluster.AttributeFaultDomain, fmt.Sprintf("fd:/%d", d)))
 	}
-	options = append(options, Attribute(cluster.AttributeUpgrade, fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
+	options = append(options, oracle.Attribute(cluster.AttributeUpgrade, fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "upgrade domain"))))
 	if rapid.IntRange(0, 3).Draw(t, "fast") > 0 {
-		options = append(options, Attribute("disk", "ssd"))
+		options = append(options, oracle.Attribute("disk", "ssd"))
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "closed") {
 	case 0:
-		options = append(options, Attribute(cluster.AttributeUnschedulable, "true"))
+		options = append(options, oracle.Attribute(cluster.AttributeUnschedulable, "true"))
 	case 1:
-		options = append(options, Status(cluster.InstanceDraining))
+		options = append(options, oracle.Status(cluster.InstanceDraining))
 	}
-	out := Instance(fmt.Sprintf("i%d", i), append(options, GPUs(rapid.IntRange(0, 1).Draw(t, "gpus")))...)
+	out := oracle.Instance(fmt.Sprintf("i%d", i), append(options, oracle.GPUs(rapid.IntRange(0, 1).Draw(t, "gpus")))...)
 	out.Registered.Metrics = map[string]int64{}
 	for _, m := range []string{"a", "b"} {
 		if rapid.IntRange(0, 4).Draw(t, "has "+m) > 0 {
@@ -93,8 +94,8 @@ func (w *moveWorld) drawInstance(t *rapid.T, i int) *cluster.Instance {
 	return out
 }
 
-func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
-	spec := &placement.Spec{Owner: name, Needs: Small, MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
+func (w *moveWorld) drawMover(t *rapid.T, name string) moves.Owner {
+	spec := &placement.Spec{Owner: name, Needs: oracle.Small, MoveCost: rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost")}
 	spec.Needs.Memory = 0
 	if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 		spec.Attributes = []string{"disk=ssd"}
@@ -110,7 +111,7 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "extra") {
 	case 0:
-		spec.Ports = []cluster.Port{HTTP}
+		spec.Ports = []cluster.Port{oracle.HTTP}
 	case 1:
 		spec.Needs.GPUs = 1
 	}
@@ -118,7 +119,7 @@ func (w *moveWorld) drawMover(t *rapid.T, name string) placement.Mover {
 		spec.Ports, spec.Needs.GPUs = nil, 0
 	}
 	spec.Loads = []cluster.Metric{{Name: "a", Load: int64(rapid.IntRange(0, 12).Draw(t, "default load"))}}
-	return placement.Mover{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target"), Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
+	return moves.Owner{Spec: spec, Target: rapid.IntRange(1, 6).Draw(t, "target"), Fixed: rapid.IntRange(0, 9).Draw(t, "fixed") == 0}
 }
 
 // addTask puts a task anywhere: ports and devices are what it gets, constraints and loads are not looked at.
@@ -128,7 +129,7 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 		on = w.Instances[n%len(w.Instances)]
 	}
 	m := w.owners[rapid.SampledFrom(slices.Sorted(maps.Keys(w.owners))).Draw(t, "owner")]
-	x := Task(fmt.Sprintf("t%d", n), on.ID, Owner(m.Spec.Owner), Needs(m.Spec.Needs), Ports(m.Spec.Ports...))
+	x := oracle.Task(fmt.Sprintf("t%d", n), on.ID, oracle.Owner(m.Spec.Owner), oracle.Needs(m.Spec.Needs), oracle.Ports(m.Spec.Ports...))
 	if x.Needs.GPUs > 0 {
 		free := len(on.Registered.GPUs)
 		for _, o := range w.Tasks {
@@ -151,7 +152,7 @@ func (w *moveWorld) addTask(t *rapid.T, n int) {
 		x.Reported["b"] = int64(rapid.IntRange(0, 15).Draw(t, "load b"))
 	}
 	if rapid.IntRange(0, 9).Draw(t, "ending") == 0 {
-		Stopping(x)
+		oracle.Stopping(x)
 	}
 	w.Tasks = append(w.Tasks, x)
 }
@@ -195,7 +196,7 @@ func newMoveOracle(w *moveWorld, s *snapshot.Snapshot) *moveOracle {
 	}
 	for range w.newcomers {
 		spec := w.owners["o0"].Spec
-		t := Task("", "", Owner("o0"), Needs(spec.Needs), Ports(spec.Ports...))
+		t := oracle.Task("", "", oracle.Owner("o0"), oracle.Needs(spec.Needs), oracle.Ports(spec.Ports...))
 		t.Reported = map[string]int64{"a": spec.Loads[0].Load}
 		o.tasks, o.at, o.movable = append(o.tasks, t), append(o.at, -1), append(o.movable, true)
 	}
@@ -214,7 +215,7 @@ func (o *moveOracle) domainsOf(spec *placement.Spec, rule domain.Rule) *domain.D
 	var standing []domain.Standing
 	for i, v := range o.Instances {
 		fault, upgrade = append(fault, v.FaultDomain()), append(upgrade, v.UpgradeDomain())
-		probe := Task("", v.ID, Owner(spec.Owner))
+		probe := oracle.Task("", v.ID, oracle.Owner(spec.Owner))
 		switch {
 		case !o.open(i):
 			standing = append(standing, domain.Closed)
@@ -352,7 +353,7 @@ func (o *moveOracle) spread(name string, d *domain.Domains, out map[string]moveF
 // live are the domains in which a task of the owner may run.
 func (o *moveOracle) live(name string, fault bool) map[string]bool {
 	out := map[string]bool{}
-	probe := Task("", "", Owner(name))
+	probe := oracle.Task("", "", oracle.Owner(name))
 	for i, v := range o.Instances {
 		domain := v.UpgradeDomain()
 		if fault {
@@ -570,7 +571,7 @@ func (o *moveOracle) answer() []int64 {
 }
 
 // carry puts the tasks where the plan wants them, and is the score then.
-func (o *moveOracle) carry(t *rapid.T, p *placement.Plan) []int64 {
+func (o *moveOracle) carry(t *rapid.T, p *moves.Plan) []int64 {
 	copy(o.at, o.start)
 	number := func(id string) int {
 		return slices.IndexFunc(o.Instances, func(i *cluster.Instance) bool { return i.ID == id })
@@ -592,14 +593,14 @@ func (o *moveOracle) carry(t *rapid.T, p *placement.Plan) []int64 {
 // compareWithOracle checks one plan against all others.
 func compareWithOracle(t *rapid.T, w *moveWorld) {
 	s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-	e := placement.NewPlanner(placement.New(s))
-	moves := placement.Moves{Owners: w.owners}
-	var p *placement.Plan
+	e := moves.NewPlanner(placement.New(s))
+	planned := moves.Request{Owners: w.owners}
+	var p *moves.Plan
 	if w.newcomers > 0 {
 		first := w.owners["o0"]
-		p = e.MakeRoom(placement.Request{Spec: first.Spec, Target: first.Target, Count: w.newcomers}, moves)
+		p = e.MakeRoom(placement.Request{Spec: first.Spec, Target: first.Target, Count: w.newcomers}, planned)
 	} else {
-		p = e.PlanMoves(moves)
+		p = e.PlanMoves(planned)
 	}
 	if !p.Exact {
 		t.Fatalf("the search did not end")
@@ -634,16 +635,16 @@ func TestPlanMovesEqualsTryingEverything(t *testing.T) {
 func TestPlanMovesWithoutStops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 4, 5)
-		free := placement.NewPlanner(placement.New(w.moveSnapshot(1))).PlanMoves(placement.Moves{Owners: maps.Clone(w.owners)})
+		free := moves.NewPlanner(placement.New(w.moveSnapshot(1))).PlanMoves(moves.Request{Owners: maps.Clone(w.owners)})
 		for name, m := range w.owners {
 			m.StartFirst = rapid.Bool().Draw(t, name+" starts first")
 			w.owners[name] = m
 		}
 		s := w.moveSnapshot(1)
-		p := placement.NewPlanner(placement.New(s)).PlanMoves(placement.Moves{Owners: w.owners})
-		stops := func(p *placement.Plan) bool {
-			return slices.ContainsFunc(p.Moves, func(m placement.Move) bool {
-				return m.Mode == placement.MoveStopFirst && w.owners[m.Owner].StartFirst
+		p := moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.owners})
+		stops := func(p *moves.Plan) bool {
+			return slices.ContainsFunc(p.Moves, func(m moves.Move) bool {
+				return m.Mode == moves.StopFirst && w.owners[m.Owner].StartFirst
 			})
 		}
 		if stops(p) {

@@ -1,7 +1,9 @@
-package placement
+package moves
+
+import "berth/shared/placement"
 
 // PlanMovesNearby is [Planner.PlanMoves] as it is where there is too much to try every way.
-func PlanMovesNearby(e *Planner, m Moves) *Plan {
+func PlanMovesNearby(e *Planner, m Request) *Plan {
 	s := newMoveState(e.newMoveProblem(m, nil))
 	duties := s.duties()
 	return s.explain(duties, s.surroundings(duties, false))
@@ -14,16 +16,18 @@ func (e *Planner) Scoped() *Planner {
 }
 
 // Sound reports whether the engine sees at a glance that nothing is broken.
-func (e *Planner) Sound(m Moves) bool {
+func (e *Planner) Sound(m Request) bool {
 	e.engine.Sync()
 	return e.sound(&m)
 }
 
 // Violations are those that a look at every task finds.
-func (e *Planner) Violations(m Moves) []Violation { return e.newMoveProblem(m, nil).plan().Violations }
+func (e *Planner) Violations(m Request) []Violation {
+	return e.newMoveProblem(m, nil).plan().Violations
+}
 
 // MakeRoomNearby is [Planner.MakeRoom] as it is where there is too much to try every way.
-func MakeRoomNearby(e *Planner, r Request, m Moves) *Plan {
+func MakeRoomNearby(e *Planner, r placement.Request, m Request) *Plan {
 	s := newMoveState(e.newMoveProblem(m, &r))
 	duties := s.duties()[:s.measure.unplaced]
 	return s.explain(duties, s.surroundings(duties, true))

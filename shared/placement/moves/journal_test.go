@@ -1,4 +1,4 @@
-package placement_test
+package moves_test
 
 import (
 	"maps"
@@ -8,14 +8,15 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/placement"
-	. "berth/tests/oracle"
+	"berth/shared/placement/moves"
+	"berth/tests/oracle"
 )
 
 // One planner goes along with one snapshot: whatever rows come in between, its plans are those of a new planner.
 func TestPlannerKeepsUpWithTheSnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := planning{History: NewHistory(t)}
-		h.planner = placement.NewPlanner(h.Engine)
+		h := planning{History: oracle.NewHistory(t)}
+		h.planner = moves.NewPlanner(h.Engine)
 		t.Repeat(map[string]func(*rapid.T){
 			"task":          h.Task,
 			"end":           h.End,
@@ -31,24 +32,24 @@ func TestPlannerKeepsUpWithTheSnapshot(t *testing.T) {
 
 // planning asks the history's planner.
 type planning struct {
-	*History
-	planner *placement.Planner
+	*oracle.History
+	planner *moves.Planner
 }
 
 // moves checks that what is sound at a glance is so for a look at every task, and that no plan is kept longer than it holds.
 func (h planning) moves(t *rapid.T) {
-	m := placement.Moves{Owners: map[string]placement.Mover{}}
+	m := moves.Request{Owners: map[string]moves.Owner{}}
 	for _, owner := range slices.Sorted(maps.Keys(h.Movers)) {
-		m.Owners[owner] = placement.Mover{Spec: h.Movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
+		m.Owners[owner] = moves.Owner{Spec: h.Movers[owner], Target: rapid.IntRange(0, 6).Draw(t, "moving to")}
 	}
-	kept, fresh := h.planner.PlanMoves(m), placement.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
+	kept, fresh := h.planner.PlanMoves(m), moves.NewPlanner(placement.New(h.Snap)).PlanMoves(m)
 	if summary(kept) != summary(fresh) || !slices.Equal(kept.Unrepaired, fresh.Unrepaired) {
 		t.Fatalf("the plan is %q, %v, and anew %q, %v", summary(kept), kept.Unrepaired, summary(fresh), fresh.Unrepaired)
 	}
 	if !h.planner.Sound(m) {
 		return
 	}
-	if broken := placement.NewPlanner(placement.New(h.Snap)).Violations(m); len(broken) > 0 {
+	if broken := moves.NewPlanner(placement.New(h.Snap)).Violations(m); len(broken) > 0 {
 		t.Fatalf("nothing is broken at a glance, but %+v", broken)
 	}
 }

@@ -1,19 +1,22 @@
-package placement
+package moves
 
-import "berth/shared/cluster"
+import (
+	"berth/shared/cluster"
+	"berth/shared/placement"
+)
 
-// Mover is an owner whose tasks may be moved to other instances.
-type Mover struct {
+// Owner is an owner whose tasks may be moved to other instances.
+type Owner struct {
 	Name   string // what its users call it; its key where empty
-	Spec   *Spec
+	Spec   *placement.Spec
 	Target int // desired count: domain rules depend on it (P4, P5)
 	// StartFirst reports that no task of it may stop before what takes over from it runs; Fixed, that none may move at all.
 	StartFirst, Fixed bool
 }
 
-// Moves asks for moves.
-type Moves struct {
-	Owners map[string]Mover // by the owner's short key; tasks of others stay
+// Request asks for moves.
+type Request struct {
+	Owners map[string]Owner // by the owner's short key; tasks of others stay
 	Most   int              // moves of one plan (P15); 0 is no limit
 	// Keep reports that a task must stay where it is, for a reason that placement does not know; nil: none must.
 	Keep func(*cluster.Task) bool
@@ -23,7 +26,7 @@ type Moves struct {
 
 // Violation is one rule broken in one place.
 type Violation struct {
-	Rule     MoveRule
+	Rule     placement.Rule
 	Instance string // capacity, occupied, placement
 	Owner    string // occupied, placement and domain rules
 	Task     string // placement: its id
@@ -33,18 +36,18 @@ type Violation struct {
 	Have, Limit int64
 }
 
-// MoveMode is how a move is carried out.
-type MoveMode string
+// Mode is how a move is carried out.
+type Mode string
 
 // The modes. All but the last start the replacement before the task stops.
 const (
-	MoveStartFirst MoveMode = "start first"
-	// MoveIntoBuffer starts the replacement while the destination has room for it in its buffer only (P14).
-	MoveIntoBuffer MoveMode = "start first, into the buffer"
-	// MoveVia starts the replacement on [Move.Via] first, where there is room for it while the others of an exchange move.
-	MoveVia MoveMode = "start first, by way of another instance"
-	// MoveStopFirst stops the task first: an exchange for which no instance has room.
-	MoveStopFirst MoveMode = "stop first"
+	StartFirst Mode = "start first"
+	// IntoBuffer starts the replacement while the destination has room for it in its buffer only (P14).
+	IntoBuffer Mode = "start first, into the buffer"
+	// Via starts the replacement on [Move.Via] first, where there is room for it while the others of an exchange move.
+	Via Mode = "start first, by way of another instance"
+	// StopFirst stops the task first: an exchange for which no instance has room.
+	StopFirst Mode = "stop first"
 )
 
 // Move is one task that changes its instance.
@@ -52,7 +55,7 @@ type Move struct {
 	Task, Owner string // id; short key
 	From, To    string
 	Cost        int // Zero 0, Low 1, Medium 15, High 40
-	Mode        MoveMode
+	Mode        Mode
 	Via         string // an instance to wait on, in mode MoveVia
 	// After are the positions in the plan of moves that must be over before this one may begin.
 	After []int

@@ -1,4 +1,4 @@
-package placement
+package moves
 
 import (
 	"cmp"
@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 	"berth/shared/placement/domain"
 	"berth/shared/placement/eligibility"
 )
 
 // newMoveProblem is the problem that the snapshot poses, with tasks of the request where there is one.
-func (e *Planner) newMoveProblem(m Moves, r *Request) *moveProblem {
+func (e *Planner) newMoveProblem(m Request, r *placement.Request) *moveProblem {
 	e.engine.Sync()
 	owners := maps.Clone(m.Owners)
 	if owners == nil {
-		owners = map[string]Mover{}
+		owners = map[string]Owner{}
 	}
 	if r != nil {
 		if _, moves := owners[r.Spec.Owner]; !moves { // its tasks count, but stay
-			owners[r.Spec.Owner] = Mover{Name: m.Owners[r.Spec.Owner].Name, Spec: r.Spec, Target: r.Target}
+			owners[r.Spec.Owner] = Owner{Name: m.Owners[r.Spec.Owner].Name, Spec: r.Spec, Target: r.Target}
 			keep := m.Keep
 			m.Keep = func(t *cluster.Task) bool { return t.Owner == r.Spec.Owner || keep != nil && keep(t) }
 		}
@@ -101,7 +102,7 @@ func (p *moveProblem) addCells(i int32) {
 }
 
 // addOwners adds the movers in order of name, and gives their numbers.
-func (p *moveProblem) addOwners(e *Planner, m Moves, at map[string]int32) map[string]int32 {
+func (p *moveProblem) addOwners(e *Planner, m Request, at map[string]int32) map[string]int32 {
 	owners := make(map[string]int32, len(m.Owners))
 	for _, name := range slices.Sorted(maps.Keys(m.Owners)) {
 		owners[name] = int32(len(p.owners))
@@ -110,7 +111,7 @@ func (p *moveProblem) addOwners(e *Planner, m Moves, at map[string]int32) map[st
 	return owners
 }
 
-func (p *moveProblem) addOwner(e *Planner, name string, m Mover, at map[string]int32) {
+func (p *moveProblem) addOwner(e *Planner, name string, m Owner, at map[string]int32) {
 	avoid := make(map[int]bool, len(m.Spec.Avoid))
 	for _, id := range m.Spec.Avoid {
 		if i, ok := at[id]; ok {
@@ -126,14 +127,14 @@ func (p *moveProblem) addOwner(e *Planner, name string, m Mover, at map[string]i
 	if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
 		o.domains = p.domainsOf(&o, rule)
 	} else if p.levels.placement < 0 {
-		o.suits = p.matcher(&Spec{Attributes: m.Spec.Attributes})
+		o.suits = p.matcher(&placement.Spec{Attributes: m.Spec.Attributes})
 	}
 	p.owners = append(p.owners, o)
 }
 
 // matcher reports whether an instance has what tasks of the spec must find, as far as it does not depend on what runs
 // there. Each instance is asked once for all owners that want the same.
-func (p *moveProblem) matcher(spec *Spec) func(i int) bool {
+func (p *moveProblem) matcher(spec *placement.Spec) func(i int) bool {
 	key := wanted(spec)
 	known := p.matching[key]
 	if known == nil {
@@ -156,7 +157,7 @@ func (p *moveProblem) matcher(spec *Spec) func(i int) bool {
 }
 
 // wanted tells apart what specs want to find on an instance.
-func wanted(spec *Spec) string {
+func wanted(spec *placement.Spec) string {
 	key := strings.Join(spec.Attributes, "\x00")
 	for _, x := range spec.Constraints {
 		key += "\x01" + x.String()
@@ -192,7 +193,7 @@ func (p *moveProblem) domainsOf(o *moveOwner, rule domain.Rule) *domain.Domains 
 
 // addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its
 // way, leave room behind soon.
-func (p *moveProblem) addTasks(e *Planner, m Moves, r *Request, owners, at map[string]int32) {
+func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
 	for _, t := range p.scope(e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.Holds() {
@@ -227,7 +228,7 @@ func (e *Planner) replaces(t *cluster.Task) bool {
 }
 
 // costOf is what it costs to move the task.
-func (m *Moves) costOf(t *cluster.Task, spec *Spec) cluster.MoveCost {
+func (m *Request) costOf(t *cluster.Task, spec *placement.Spec) cluster.MoveCost {
 	if m.Cost == nil {
 		return spec.MoveCost
 	}
@@ -256,7 +257,7 @@ func needed(r cluster.Resources) []moveAmount {
 }
 
 // addNewcomers adds the request's tasks: they have no instance yet.
-func (p *moveProblem) addNewcomers(e *Planner, r *Request, owner int32) {
+func (p *moveProblem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
 	amounts := p.asked(e, r)
 	for range r.Count {
 		p.tasks = append(p.tasks, moveTask{
@@ -266,7 +267,7 @@ func (p *moveProblem) addNewcomers(e *Planner, r *Request, owner int32) {
 }
 
 // asked is what one task of the request takes.
-func (p *moveProblem) asked(e *Planner, r *Request) []moveAmount {
+func (p *moveProblem) asked(e *Planner, r *placement.Request) []moveAmount {
 	out := needed(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {
 		if l.Load > 0 {

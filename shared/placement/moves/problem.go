@@ -1,4 +1,4 @@
-package placement
+package moves
 
 import (
 	"math"
@@ -87,7 +87,7 @@ type moveAmount struct {
 type moveOwner struct {
 	name    string
 	called  string
-	mover   Mover
+	mover   Owner
 	most    int // tasks that may share an instance, 0 for any number
 	tasks   []int32
 	domains *domain.Domains // nil where no rule concerns its tasks

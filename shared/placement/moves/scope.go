@@ -1,10 +1,11 @@
-package placement
+package moves
 
 import (
 	"cmp"
 	"slices"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // Where there are more tasks than wholeTasks, a problem is made of those alone that moves could come down to; what the
@@ -16,7 +17,7 @@ const (
 )
 
 // scope are the tasks that count in a problem, in order of id.
-func (p *moveProblem) scope(e *Planner, m *Moves, r *Request) []*cluster.Task {
+func (p *moveProblem) scope(e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
 	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.on {
 		for t := range e.snap.Tasks() {
@@ -31,7 +32,7 @@ func (p *moveProblem) scope(e *Planner, m *Moves, r *Request) []*cluster.Task {
 
 // grounds are the instances whose tasks count: those with more than they take, and those with the most room for what has
 // to go, or to come.
-func (p *moveProblem) grounds(r *Request, e *Planner) map[int32]bool {
+func (p *moveProblem) grounds(r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
 		for dim := range int32(p.dims()) {
@@ -68,7 +69,7 @@ func (p *moveProblem) roomiest(dim int32, most int) []int32 {
 
 // concerned are the tasks on these instances, and all those of owners whose tasks are where they should not be or, if any
 // of them may move, keep clear of one another.
-func (p *moveProblem) concerned(e *Planner, m *Moves, grounds map[int32]bool) (out []*cluster.Task) {
+func (p *moveProblem) concerned(e *Planner, m *Request, grounds map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {
 		if x := e.watch.owners[name]; x != nil && x.broken {

@@ -1,10 +1,11 @@
-package placement
+package moves
 
 import (
 	"fmt"
 	"strings"
 
 	"berth/shared/cluster"
+	"berth/shared/placement"
 )
 
 // explain is the plan of a solution; the state is where its moves begin.
@@ -70,20 +71,20 @@ func (s *moveState) violation(d moveDuty) Violation {
 	}
 	switch d.kind {
 	case dutyUnplaced:
-		v.Rule = MoveRoom
+		v.Rule = placement.RuleRoom
 	case dutyMisfit:
-		v.Rule, v.Task = MovePlacement, s.tasks[d.task].id
+		v.Rule, v.Task = placement.RulePlacement, s.tasks[d.task].id
 	case dutyCrowd:
-		v.Rule, v.Have, v.Limit = MoveOccupied, int64(s.on(d.owner, d.instance)), int64(s.owners[d.owner].most)
+		v.Rule, v.Have, v.Limit = placement.RuleOccupied, int64(s.on(d.owner, d.instance)), int64(s.owners[d.owner].most)
 	case dutyCell:
 		c := s.cell(d.instance, d.dim)
-		v.Rule, v.Metric, v.Have, v.Limit = MoveCapacity, s.names[d.dim], s.now[c]-s.leaving[c], s.unbuffered[c]
+		v.Rule, v.Metric, v.Have, v.Limit = placement.RuleCapacity, s.names[d.dim], s.now[c]-s.leaving[c], s.unbuffered[c]
 	case dutyFault:
 		fault, _ := s.owners[d.owner].domains.Excess()
-		v.Rule, v.Have = MoveFault, int64(fault)
+		v.Rule, v.Have = placement.RuleFault, int64(fault)
 	case dutyUpgrade:
 		_, upgrade := s.owners[d.owner].domains.Excess()
-		v.Rule, v.Have = MoveUpgrade, int64(upgrade)
+		v.Rule, v.Have = placement.RuleUpgrade, int64(upgrade)
 	}
 	return v
 }
@@ -164,10 +165,10 @@ func (s *moveState) domainsAfter(m moveStep) string {
 	task := &s.tasks[m.task]
 	o := &s.owners[task.owner]
 	fault, upgrade := o.domains.Excess()
-	rule, was, is := MoveFault, s.faults[task.owner], fault
+	rule, was, is := placement.RuleFault, s.faults[task.owner], fault
 	name := func(i int32) string { return s.instances[i].view.FaultDomain() }
 	if m.cause.kind == dutyUpgrade {
-		rule, was, is = MoveUpgrade, s.upgrades[task.owner], upgrade
+		rule, was, is = placement.RuleUpgrade, s.upgrades[task.owner], upgrade
 		name = func(i int32) string { return s.instances[i].view.UpgradeDomain() }
 	}
 	return fmt.Sprintf("%s rule of %s: tasks beyond it go from %d to %d, one moves from %s to %s", rule, o.called, was, is,

@@ -1,4 +1,4 @@
-package placement
+package moves
 
 import (
 	"cmp"

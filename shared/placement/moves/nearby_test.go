@@ -1,4 +1,4 @@
-package placement_test
+package moves_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 )
 
 // TestSurroundingsNeverMakeAnythingWorse: a plan that looks only at the surroundings of each violation keeps to the rules
@@ -15,7 +16,7 @@ func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := placement.PlanMovesNearby(placement.NewPlanner(placement.New(s)), placement.Moves{Owners: w.owners})
+		p := moves.PlanMovesNearby(moves.NewPlanner(placement.New(s)), moves.Request{Owners: w.owners})
 		o := newMoveOracle(w, s)
 		before, _ := o.score()
 		after := o.carry(t, p)
@@ -26,7 +27,7 @@ func TestSurroundingsNeverMakeAnythingWorse(t *testing.T) {
 		if c := slices.Compare(o.order(after), o.order(before)); c > 0 || c == 0 && len(p.Moves) > 0 {
 			t.Fatalf("from %v to %v: %+v\n%s", before, after, p, w.describe())
 		}
-		if again := placement.PlanMovesNearby(placement.NewPlanner(placement.New(w.moveSnapshot(1))), placement.Moves{Owners: w.owners}); summary(again) != summary(p) {
+		if again := moves.PlanMovesNearby(moves.NewPlanner(placement.New(w.moveSnapshot(1))), moves.Request{Owners: w.owners}); summary(again) != summary(p) {
 			t.Fatalf("the order of rows decides: %s, or %s", summary(p), summary(again))
 		}
 	})
@@ -38,13 +39,13 @@ func TestSurroundingsSeldomMissTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(1)
-		e := placement.NewPlanner(placement.New(s))
-		best := e.PlanMoves(placement.Moves{Owners: w.owners})
+		e := moves.NewPlanner(placement.New(s))
+		best := e.PlanMoves(moves.Request{Owners: w.owners})
 		if len(best.Violations) == 0 {
 			return
 		}
 		worlds++
-		near := placement.PlanMovesNearby(e, placement.Moves{Owners: w.owners})
+		near := moves.PlanMovesNearby(e, moves.Request{Owners: w.owners})
 		if len(near.Unrepaired) > len(best.Unrepaired) || len(near.Unrepaired) == len(best.Unrepaired) && near.Cost > best.Cost {
 			missed++
 		}
@@ -62,7 +63,7 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 		w := drawMoveWorld(t, 4, 6)
 		w.configuration.Priorities.Capacity = 0
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		p := placement.NewPlanner(placement.New(s)).PlanMoves(placement.Moves{Owners: w.owners})
+		p := moves.NewPlanner(placement.New(s)).PlanMoves(moves.Request{Owners: w.owners})
 		o := newMoveOracle(w, s)
 		number := func(task string) int {
 			for n, x := range o.tasks {
@@ -79,10 +80,10 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 		// The copies that start first are tasks beside those that are there.
 		for _, m := range p.Moves {
 			to := m.To
-			if m.Mode == placement.MoveVia {
+			if m.Mode == moves.Via {
 				to = m.Via
 			}
-			if len(m.After) == 0 && m.Mode != placement.MoveStopFirst {
+			if len(m.After) == 0 && m.Mode != moves.StopFirst {
 				c := *o.tasks[number(m.Task)]
 				o.tasks, o.at, o.start = append(o.tasks, &c), append(o.at, instances[to]), append(o.start, instances[to])
 			}
@@ -95,7 +96,7 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 					t.Fatalf("move %d waits for %d: %+v", n, before, p.Moves)
 				}
 			}
-			if m.Mode == placement.MoveStopFirst || m.Mode == placement.MoveVia {
+			if m.Mode == moves.StopFirst || m.Mode == moves.Via {
 				fresh.at[number(m.Task)] = -1
 				continue
 			}
@@ -106,7 +107,7 @@ func TestMovesCanBeCarriedOut(t *testing.T) {
 }
 
 // expectRoom checks that no cell is above what it takes in all, unless it was at the start.
-func expectRoom(t *rapid.T, o *moveOracle, p *placement.Plan, when string) {
+func expectRoom(t *rapid.T, o *moveOracle, p *moves.Plan, when string) {
 	possible, figures := o.figures()
 	if !possible {
 		t.Fatalf("%s: a port or a device is not free: %+v", when, p.Moves)
@@ -124,8 +125,8 @@ func TestSoundAtAGlance(t *testing.T) {
 	sound, seen := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
-		m := placement.Moves{Owners: w.owners}
-		e := placement.NewPlanner(placement.New(w.moveSnapshot(1)))
+		m := moves.Request{Owners: w.owners}
+		e := moves.NewPlanner(placement.New(w.moveSnapshot(1)))
 		broken := e.Violations(m)
 		if len(broken) == 0 {
 			sound++
@@ -150,8 +151,8 @@ func TestScopedPlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawMoveWorld(t, 5, 6)
 		s := w.moveSnapshot(rapid.Uint64().Draw(t, "order of rows"))
-		m := placement.Moves{Owners: w.owners}
-		p, best := placement.NewPlanner(placement.New(s)).Scoped().PlanMoves(m), placement.NewPlanner(placement.New(s)).PlanMoves(m)
+		m := moves.Request{Owners: w.owners}
+		p, best := moves.NewPlanner(placement.New(s)).Scoped().PlanMoves(m), moves.NewPlanner(placement.New(s)).PlanMoves(m)
 		if len(p.Violations) != len(best.Violations) {
 			t.Fatalf("broken are %v, and of all %v\n%s", p.Violations, best.Violations, w.describe())
 		}
