@@ -53,7 +53,7 @@ type audit struct {
 	dirty   []int32 // instances to look at again, which the log does not tell of
 	groups  []cluster.Rejection
 	filters []int // per group, the position of its filter
-	known   map[Group]int
+	known   map[group]int
 	last    [maxFilters]int // per filter, the last of its groups after 1
 }
 
@@ -79,7 +79,7 @@ type finding struct {
 	failed int32 // filters that refuse it, the first and those after it; 0 where none does
 }
 
-type Group struct {
+type group struct {
 	filter int
 	detail string
 }
@@ -150,12 +150,12 @@ func (a *audit) groupOf(filter int, why *cluster.Rejection) int {
 	if n := a.last[filter]; n > 0 && a.groups[n-1].Detail == why.Detail { // most often
 		return n - 1
 	}
-	key := Group{filter, why.Detail}
+	key := group{filter, why.Detail}
 	n, ok := a.known[key]
 	if !ok {
 		n = len(a.groups)
 		if a.known == nil {
-			a.known = map[Group]int{}
+			a.known = map[group]int{}
 		}
 		a.known[key] = n
 		a.groups = append(a.groups, cluster.Rejection{Filter: why.Filter, Detail: why.Detail, Need: why.Need})

@@ -51,7 +51,7 @@ var rules = []rule{
 		"shared/constraint", "shared/snapshot", "shared/cluster",
 	}},
 	{path: "shared/placement/packing", pure: true, may: []string{
-		"shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/cluster", "shared/placement",
+		"shared/placement/eligibility", "shared/state", "shared/constraint", "shared/snapshot", "shared/cluster", "shared/placement",
 	}},
 	{path: "shared/placement/moves", pure: true, may: []string{
 		"shared/placement", "shared/placement/domain", "shared/placement/eligibility", "shared/constraint", "shared/snapshot", "shared/state", "shared/cluster", "tests/oracle",
