@@ -12,7 +12,7 @@ import (
 	"berth/shared/decide"
 	"berth/shared/handler"
 	"berth/shared/nodegroup"
-	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/scaling"
 	"berth/shared/snapshot"
 	"berth/shared/state"
@@ -195,7 +195,7 @@ func isGrowing(ctx context.Context, store state.Store, u *cluster.Update, group 
 // cluster cannot be read, that is the answer: the update waits.
 func roomCheck(ctx context.Context, store state.Store, clusterName string) func(leaving []string) string {
 	var snap *snapshot.Snapshot
-	var movers map[string]placement.Mover
+	var movers map[string]moves.Owner
 	answers := map[string]string{}
 	return func(leaving []string) string {
 		key := strings.Join(slices.Sorted(slices.Values(leaving)), " ")
