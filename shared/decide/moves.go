@@ -60,9 +60,9 @@ func moveTasks(view *clusterView, commits *plan.Builder, retry bool) {
 		wanted.Keep = func(t *cluster.Task) bool { return inProgress.holds(t) || !view.protectedUntil(t).IsZero() }
 	}
 	for _, m := range movers {
-		wanted.Owners[m.service.Short] = m.Mover
+		wanted.Owners[m.service.Short] = m.Owner
 	}
-	repairs := view.engine.PlanMoves(wanted)
+	repairs := view.movePlanner.PlanMoves(wanted)
 	steps := repairs.Moves
 	if len(steps) == 0 {
 		steps = planRoom(view, movers, inProgress, wanted)
@@ -111,7 +111,7 @@ func newMovers(view *clusterView, retry bool) []*mover {
 		if def != nil && s.Status == cluster.ServiceActive && s.Strategy == cluster.Replica {
 			gaveUp := s.GaveUp && !retry
 			of := MoverOf(s, serviceRequest(view, s, def, 1).Spec, gaveUp)
-			movers = append(movers, &mover{Mover: of, service: s, definition: def, gaveUp: gaveUp})
+			movers = append(movers, &mover{Owner: of, service: s, definition: def, gaveUp: gaveUp})
 		}
 	}
 	return movers
@@ -172,7 +172,7 @@ func planRoom(view *clusterView, movers []*mover, inProgress *progress, wanted m
 			continue
 		}
 		r := serviceRequest(view, m.service, m.definition, blocked.Unplaced)
-		if planned := view.engine.MakeRoom(r, wanted); len(planned.Moves) > 0 {
+		if planned := view.movePlanner.MakeRoom(r, wanted); len(planned.Moves) > 0 {
 			return planned.Moves
 		}
 	}

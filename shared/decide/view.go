@@ -6,6 +6,7 @@ import (
 
 	"berth/shared/cluster"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/service"
 	"berth/shared/snapshot"
 )
@@ -13,15 +14,16 @@ import (
 // clusterView is what a decision reads besides the changes: the snapshot with its indexes, the time and the settings. What
 // the decision writes goes into a [plan.Builder], which keeps the snapshot as it will be after the commits.
 type clusterView struct {
-	snap     *snapshot.Snapshot
-	engine   *placement.Engine
-	specs    *Specs
-	now      time.Time
-	settings Settings
+	snap        *snapshot.Snapshot
+	engine      *placement.Engine
+	movePlanner *moves.Planner
+	specs       *Specs
+	now         time.Time
+	settings    Settings
 }
 
 func newView(warm *Warm, now time.Time, settings Settings) *clusterView {
-	return &clusterView{snap: warm.Snap, engine: warm.engine, specs: warm.specs, now: now, settings: settings}
+	return &clusterView{snap: warm.Snap, engine: warm.engine, movePlanner: warm.movePlanner, specs: warm.specs, now: now, settings: settings}
 }
 
 // instanceState returns what an instance means for the tasks on it.

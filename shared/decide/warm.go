@@ -4,6 +4,7 @@ import (
 	"berth/shared/cluster"
 	"berth/shared/decide/plan"
 	"berth/shared/placement"
+	"berth/shared/placement/moves"
 	"berth/shared/snapshot"
 	"berth/shared/state"
 )
@@ -15,15 +16,19 @@ type Warm struct {
 	// Batch is the number of the batch in hand, or handled last.
 	Batch int64
 
-	engine    *placement.Engine // on Snap
-	specs     *Specs
-	requested *plan.Requested
-	reserved  bool // for all DAEMON services
+	engine      *placement.Engine // on Snap
+	movePlanner *moves.Planner    // on engine
+	specs       *Specs
+	requested   *plan.Requested
+	reserved    bool // for all DAEMON services
 }
 
 // NewWarm indexes the snapshot for decisions.
 func NewWarm(snap *snapshot.Snapshot) *Warm {
-	return &Warm{Snap: snap, engine: placement.New(snap), specs: NewSpecs(snap), requested: plan.NewRequested()}
+	engine := placement.New(snap)
+	return &Warm{
+		Snap: snap, engine: engine, movePlanner: moves.NewPlanner(engine), specs: NewSpecs(snap), requested: plan.NewRequested(),
+	}
 }
 
 // Observe applies a batch of stream records to the snapshot and returns what they ask to be reconsidered.
