@@ -12,17 +12,17 @@ import (
 type class struct {
 	*shape
 	classKey
-	rules   []*rule // the constraints, as far as they bind
-	tally   *tally
-	most    int32  // of the owner's tasks on one instance, 0 for any number
-	strict  bool   // this request may not use the buffer
-	used    uint64 // when it was used last
-	layout  *layout
-	spread  *spread
-	ranking *ranking // that was used last
-	roster  *roster  // that is used instead, if any
-	shared  *roster  // that is used where one can be
-	audit   *audit   // why instances cannot take the tasks, once some were refused
+	rules  []*rule // the constraints, as far as they bind
+	tally  *tally
+	most   int32  // of the owner's tasks on one instance, 0 for any number
+	strict bool   // this request may not use the buffer
+	used   uint64 // when it was used last
+	layout *layout
+	spread *spread
+	index  *sortedIndex // that was used last
+	own    bool         // it compares the owner's tasks, too
+	lists  [][]int32    // regions that may be open, see [class.openRegions]
+	audit  *audit       // why instances cannot take the tasks, once some were refused
 
 	// With a domain policy: where the domains are, and how many tasks the owner has in each.
 	territory    *territory
@@ -160,22 +160,16 @@ func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 // size is roughly how many bytes the engine keeps.
 func (e *Engine) size() int {
 	n, out := len(e.views), 0
-	for _, k := range e.rankings {
-		out += k.size(n)
-	}
-	for _, r := range e.rosters {
-		out += 1024 + 48*n // per instance: which block, and its place in it
-		for at := range r.shelves {
-			out += 64 * len(r.shelves[at].blocks)
-		}
+	for _, x := range e.indexes {
+		out += x.size()
 	}
 	out += 16 * n * len(e.audits)
 	for _, t := range e.tallies {
 		out += 512 + 48*(len(t.active)+len(t.held)) + 8*len(t.dense)
 	}
 	for _, c := range e.classes {
-		if out += 1024; c.ranking != nil && c.ranking.owner != nil {
-			out += c.ranking.size(n)
+		if out += 1024; c.own {
+			out += c.index.size()
 		}
 		if c.audit != nil && c.most > 0 {
 			out += 16 * n
@@ -186,8 +180,6 @@ func (e *Engine) size() int {
 	}
 	return out
 }
-
-func (k *ranking) size(n int) int { return 1024 + n + 8*len(k.scores) + 4*len(k.tree) }
 
 // evict gives up the older half of the classes if there are too many, and what only they used.
 func (e *Engine) evict() {
@@ -227,7 +219,7 @@ type inUse struct {
 	layouts     map[*layout]bool
 	rules       map[*rule]bool
 	masks       map[*mask]bool
-	rankings    map[*ranking]bool
+	indexes     map[*sortedIndex]bool
 	territories map[*territory]bool
 	audits      map[*audit]bool
 }
@@ -235,11 +227,11 @@ type inUse struct {
 func (e *Engine) inUse() inUse {
 	u := inUse{
 		map[*tally]bool{}, map[*spread]bool{}, map[*domain.Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
-		map[*mask]bool{}, map[*ranking]bool{}, map[*territory]bool{}, map[*audit]bool{},
+		map[*mask]bool{}, map[*sortedIndex]bool{}, map[*territory]bool{}, map[*audit]bool{},
 	}
 	for _, c := range e.classes {
 		u.tallies[c.tally], u.spreads[c.spread], u.domains[c.domains], u.layouts[c.layout] = true, true, true, true
-		u.masks[c.members.mask], u.rankings[c.ranking], u.audits[c.audit] = true, true, true
+		u.masks[c.members.mask], u.indexes[c.index], u.audits[c.audit] = true, true, true
 		for _, r := range c.rules {
 			u.rules[r] = true
 		}
@@ -265,8 +257,7 @@ func (e *Engine) sweep() {
 	maps.DeleteFunc(e.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
 	maps.DeleteFunc(e.rules, func(_ string, r *rule) bool { return !u.rules[r] })
 	maps.DeleteFunc(e.masks, func(_ string, m *mask) bool { return !u.masks[m] })
-	maps.DeleteFunc(e.rosters, func(_ string, r *roster) bool { return !u.layouts[r.layout] })
-	maps.DeleteFunc(e.rankings, func(_ string, k *ranking) bool { return !u.rankings[k] })
+	maps.DeleteFunc(e.indexes, func(_ string, x *sortedIndex) bool { return !u.indexes[x] })
 	maps.DeleteFunc(e.territories, func(_ string, t *territory) bool { return !u.territories[t] })
 	maps.DeleteFunc(e.audits, func(_ string, a *audit) bool { return !u.audits[a] })
 	clear(e.owned)

@@ -13,18 +13,16 @@ type Engine struct {
 	snap *snapshot.Snapshot
 	seq  uint64 // of the snapshot's journal, as far as the columns go
 	columns
-	log     log
-	tallies map[tallyKey]*tally
-	owned   map[string][]*tally // by owner
-	layouts map[string]*layout
-	rules   map[string]*rule // by the expression's text
-	masks   map[string]*mask
-	classes map[classKey]*class
-	scorers map[string]scorer // by name
-	// rankings are those that owners share.
-	rankings    map[string]*ranking
+	log         log
+	tallies     map[tallyKey]*tally
+	owned       map[string][]*tally // by owner
+	layouts     map[string]*layout
+	rules       map[string]*rule // by the expression's text
+	masks       map[string]*mask
+	classes     map[classKey]*class
+	scorers     map[string]scorer       // by name
+	indexes     map[string]*sortedIndex // that classes share
 	territories map[string]*territory
-	rosters     map[string]*roster
 	audits      map[string]*audit // by shape
 	uses        uint64
 	looks       uint64
@@ -54,8 +52,7 @@ func (e *Engine) reset() {
 	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.Dense()))}
 	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
 	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
-	e.rankings, e.territories = map[string]*ranking{}, map[string]*territory{}
-	e.rosters, e.audits = map[string]*roster{}, map[string]*audit{}
+	e.indexes, e.territories, e.audits = map[string]*sortedIndex{}, map[string]*territory{}, map[string]*audit{}
 	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
 	if e.observer != nil {
 		e.observer.Reset()

@@ -2,18 +2,15 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/shared/snapshot"
 )
 
-// blockSize is how many instances are looked at one by one to find the best of a block; above the blocks there is a
-// tree.
-const blockSize = 16
-
 // layout divides the instances into regions: those of one region have the same values of the attributes that tasks are
 // spread over, and where domain rules hold the same fault and upgrade domain, so that whatever is counted by group is
-// the same for all of them. In a region each instance has a slot, the slots lie in blocks.
+// the same for all of them.
 type layout struct {
 	key        string
 	attributes []string
@@ -23,38 +20,22 @@ type layout struct {
 	groups  [][]int32 // per level and instance: the group, -1 for none
 	names   []map[string]int32
 	region  []int32 // per instance, -1 for none
-	seats   []seat  // per instance
-	members []int32 // per slot, -1 for a free one
 	regions []region
-	roots   []int32 // of the regions' trees
+	all     []int32 // the numbers of all regions
 	index   map[regionKey]int32
-	nodes   int // of the trees of all regions
 	rev     int // counts the times it was made
 	spreads []*spread
 }
-
-// seat is where an instance is: its slot, -1 for none, and the node of its block in the tree of its region.
-type seat struct{ slot, tree, node int32 }
 
 type regionKey struct {
 	group          int32 // of the last level
 	fault, upgrade string
 }
 
-// region is a part of the slots, and of the nodes of a class's tree.
+// region is the instances that agree in all groups and domains of a layout.
 type region struct {
 	groups []int32 // per level
-	from   int32   // first slot
-	used   int32   // slots
-	blocks int32
-	width  int32 // of the tree's lowest row: blocks, rounded up to a power of two
-	tree   int32 // first node; the root is the one after it
 }
-
-func (r *region) root() int32 { return r.tree + 1 }
-
-// node is the node of the block that a slot of the region lies in.
-func (r *region) node(slot int32) int32 { return r.width + (slot-r.from)/blockSize }
 
 // layoutOf is the layout by the attributes and, where asked, by fault and upgrade domain, made where there is none yet.
 func (e *Engine) layoutOf(attributes []string, domains bool) *layout {
@@ -73,21 +54,14 @@ func (l *layout) make(c *columns) {
 	n := len(c.views)
 	l.groups, l.names = make([][]int32, len(l.attributes)), make([]map[string]int32, len(l.attributes))
 	for level := range l.groups {
-		l.groups[level], l.names[level] = filled(n), map[string]int32{}
+		l.groups[level], l.names[level] = slices.Repeat([]int32{-1}, n), map[string]int32{}
 	}
-	l.region, l.seats, l.regions, l.index = filled(n), l.seats[:0], nil, map[regionKey]int32{}
+	l.region, l.regions, l.all, l.index = slices.Repeat([]int32{-1}, n), nil, nil, map[regionKey]int32{}
 	l.grow(n)
 	l.crowded = l.byDomain && c.sharesUpgradeDomain()
 	for i, v := range c.views {
 		if c.listed[i] {
 			l.region[i] = l.join(i, v)
-			l.regions[l.region[i]].used++
-		}
-	}
-	l.lay()
-	for i, r := range l.region {
-		if r >= 0 {
-			l.settle(i)
 		}
 	}
 	l.rev++
@@ -138,7 +112,7 @@ func (l *layout) join(i int, v *snapshot.InstanceView) int32 {
 	if !known {
 		r = int32(len(l.regions))
 		l.index[key] = r
-		l.regions = append(l.regions, region{})
+		l.regions, l.all = append(l.regions, region{}), append(l.all, r)
 		for level := range l.groups {
 			l.regions[r].groups = append(l.regions[r].groups, l.groups[level][i])
 		}
@@ -146,34 +120,8 @@ func (l *layout) join(i int, v *snapshot.InstanceView) int32 {
 	return r
 }
 
-// lay gives each region its slots, a quarter more than it needs, and its nodes.
-func (l *layout) lay() {
-	slots, nodes := int32(0), int32(0)
-	l.roots = l.roots[:0]
-	for at := range l.regions {
-		r := &l.regions[at]
-		r.blocks = (r.used + r.used/4 + blockSize) / blockSize
-		for r.width = 1; r.width < r.blocks; r.width *= 2 {
-		}
-		r.from, r.tree, r.used = slots, nodes, 0
-		slots += r.blocks * blockSize
-		nodes += 2 * r.width
-		l.roots = append(l.roots, r.root())
-	}
-	l.members, l.nodes = filled(int(slots)), int(nodes)
-}
-
-// settle gives the instance the next slot of its region.
-func (l *layout) settle(i int) {
-	r := &l.regions[l.region[i]]
-	slot := r.from + r.used
-	l.seats[i] = seat{slot, r.tree, r.node(slot)}
-	l.members[slot] = int32(i)
-	r.used++
-}
-
-// follow takes in that the instance's row changed. An instance that leaves keeps its slot, where trees still have it. One
-// that now belongs elsewhere, or to a region that is full or new, has the layout made anew.
+// follow takes in that the instance's row changed. An instance that leaves keeps its region. One that now belongs
+// elsewhere, or to a new region, has the layout made anew.
 func (l *layout) follow(i int, c *columns) {
 	l.grow(len(c.views))
 	for _, s := range l.spreads {
@@ -197,12 +145,10 @@ func (l *layout) admit(i int, v *snapshot.InstanceView) bool {
 	if old := l.region[i]; old >= 0 {
 		return at == old
 	}
-	r := &l.regions[at]
-	if len(l.regions) > known || r.used == r.blocks*blockSize {
+	if len(l.regions) > known {
 		return false
 	}
 	l.region[i] = at
-	l.settle(i)
 	return true
 }
 
@@ -213,16 +159,4 @@ func (l *layout) grow(n int) {
 			l.groups[level] = append(l.groups[level], -1)
 		}
 	}
-	for len(l.seats) < n {
-		l.seats = append(l.seats, seat{slot: -1})
-	}
-}
-
-// filled is n times -1.
-func filled(n int) []int32 {
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = -1
-	}
-	return out
 }

@@ -15,6 +15,7 @@ type order struct {
 	// preferences is how many of the steps are strategies: the last is how well a task fits.
 	preferences int
 	counted     bool // the owner's tasks on the instance are compared
+	groupsFirst bool // no group is compared after anything that is not one
 	foremost    bool // and before anything else that tells instances of one region apart
 	random      bool // chance decides what the steps leave equal; otherwise the lower id
 	scorer      scorer
@@ -40,7 +41,7 @@ const (
 // newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of those before it; within
 // one instance there is nothing left to spread over.
 func (e *Engine) newOrder(spec *Spec) order {
-	o := order{foremost: true}
+	o := order{foremost: true, groupsFirst: true}
 	for _, s := range chain(spec) {
 		o.key += s.Type + " " + s.Field + ";"
 		switch {
@@ -80,6 +81,9 @@ func (o *order) add(s step) {
 	} else if s.kind != byGroup && !o.counted {
 		o.foremost = false
 	}
+	if s.kind == byGroup && len(o.steps) > 0 && o.steps[len(o.steps)-1].kind != byGroup {
+		o.groupsFirst = false
+	}
 	o.steps = append(o.steps, s)
 }
 
@@ -102,24 +106,20 @@ func chain(spec *Spec) []cluster.PlacementStrategy {
 // spot is an instance, its region and what it is fit for.
 type spot struct {
 	at, region int32
-	fitness    fitness
+	fitness    fitness // [unfit] for no instance
 }
 
 // nowhere is no instance.
 var nowhere = spot{at: -1, region: -1}
 
-// compare is negative where a task had better go to a than to b; zero only where chance is to decide. Freely, the owner's
-// tasks on a do not count.
-func (c *class) compare(a, b spot, freely bool) int {
+// compare is negative where a task had better go to a than to b; zero only where chance is to decide.
+func (c *class) compare(a, b spot) int {
 	if a.fitness != b.fitness {
 		return cmp.Compare(a.fitness, b.fitness)
 	}
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
 		x, y := c.value(s, a.at, a.region), c.value(s, b.at, b.region)
-		if freely && s.kind == byCount {
-			x = 0
-		}
 		if x != y {
 			return cmp.Compare(x, y)
 		}
@@ -135,7 +135,7 @@ func (c *class) compare(a, b spot, freely bool) int {
 
 // better reports whether a task can go to a, and had better go there than to b.
 func (c *class) better(a, b spot) bool {
-	return a.at >= 0 && c.allows(a.fitness) && (b.at < 0 || c.compare(a, b, false) < 0)
+	return a.at >= 0 && c.allows(a.fitness) && (b.at < 0 || c.compare(a, b) < 0)
 }
 
 // value is what the step compares of an instance in a region.
@@ -146,7 +146,7 @@ func (c *class) value(s *step, i, r int32) int64 {
 	case byCount:
 		return int64(c.tally.active[i])
 	case byScore:
-		return c.ranking.scores[i]
+		return c.index.scores[i]
 	}
 	return (*s.column)[i]
 }

@@ -8,23 +8,15 @@ import (
 	"berth/shared/snapshot"
 )
 
-// index finds the best instance: a roster or a ranking.
-type index interface {
-	// refresh takes in that the instance changed in the course of a call.
-	refresh(i int32)
-	// review has the index look at the instances again when it is next used.
-	review(instances []int32)
-}
-
 // overlay is what one call has placed so far, as if it were rows already: views of the instances as they are then. When
 // the call ends it is taken back.
 type overlay struct {
 	views   []*snapshot.InstanceView // by index, nil where nothing was placed
 	counts  []int32
 	touched []int32
-	classes []*class // that this call used
-	seen    []index  // that saw what was placed
-	groups  string   // of the tasks placed
+	classes []*class       // that this call used
+	seen    []*sortedIndex // that saw what was placed
+	groups  string         // of the tasks placed
 	unused  []*snapshot.InstanceView
 }
 
@@ -123,14 +115,12 @@ func (c *class) recount(i int, sign int) {
 }
 
 // show has the index see what this call has placed so far, if it has not. What comes next it is told of.
-func (o *overlay) show(k index) {
-	if slices.Contains(o.seen, k) {
+func (o *overlay) show(x *sortedIndex) {
+	if slices.Contains(o.seen, x) {
 		return
 	}
-	for _, i := range o.touched {
-		k.refresh(i)
-	}
-	o.seen = append(o.seen, k)
+	x.refreshAll(o.touched)
+	o.seen = append(o.seen, x)
 }
 
 // undo takes back what the call placed for the spec. The rankings that saw it look at those instances again when they
