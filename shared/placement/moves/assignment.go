@@ -119,13 +119,13 @@ func (s *moveState) start(i int32) {
 	for dim := range int32(s.dims()) {
 		s.count(s.cell(i, dim), dim, 1)
 	}
-	for _, o := range s.crowded(i) {
+	for _, o := range overcrowdedOwners(s, i) {
 		s.measure.rules[hardest].add(s.surplus(o, i), 0)
 	}
 }
 
-// crowded are the owners of which the instance has more tasks than may share it, at the start.
-func (s *moveState) crowded(i int32) []int32 {
+// overcrowdedOwners are the owners of which the instance has more tasks than may share it, at the start.
+func overcrowdedOwners(s *moveState, i int32) []int32 {
 	var out []int32
 	seen := map[int32]int{}
 	for _, t := range s.instances[i].tasks {

@@ -13,11 +13,11 @@ func (s *moveSearch) bound() moveMeasure {
 	out.worse = [3]moveTally{}
 	out.cost, out.moves = s.measure.cost, s.measure.moves
 	for _, d := range s.focus {
-		s.certain(d, &out)
+		addCertain(s, d, &out)
 	}
 	for _, d := range s.focus {
-		if need := s.need(d, out); need > 0 {
-			cost, moves := s.cover(d, need, s.allowance(&out))
+		if need := requiredRelief(s, d, out); need > 0 {
+			cost, moves := coverCost(s, d, need, costAllowance(s, &out))
 			out.cost += cost
 			out.moves += moves
 			break
@@ -26,20 +26,20 @@ func (s *moveSearch) bound() moveMeasure {
 	return out
 }
 
-// allowance is what a solution may cost from here on to be as good as the best.
-func (s *moveSearch) allowance(out *moveMeasure) int {
+// costAllowance is what a solution may cost from here on to be as good as the best.
+func costAllowance(s *moveSearch, out *moveMeasure) int {
 	if out.compareRules(&s.best, lowest) < 0 || out.buffer.compare(s.best.buffer) < 0 {
 		return math.MaxInt // it may be better, whatever it costs
 	}
 	return s.best.cost - out.cost
 }
 
-// apart is what is broken besides the duties of the search; where they are all there are, nothing.
-func (s *moveSearch) apart() moveMeasure {
+// measureApart is what is broken besides the duties of the search; where they are all there are, nothing.
+func measureApart(s *moveSearch) moveMeasure {
 	out := s.measure
 	var mine moveMeasure
 	for _, d := range s.focus {
-		s.actual(d, &mine)
+		addActual(s, d, &mine)
 	}
 	out.unplaced -= mine.unplaced
 	for level := range out.rules {
@@ -49,32 +49,32 @@ func (s *moveSearch) apart() moveMeasure {
 	return out
 }
 
-// actual adds what the duty counts for now.
-func (s *moveSearch) actual(d moveDuty, out *moveMeasure) {
+// addActual adds what the duty counts for now.
+func addActual(s *moveSearch, d moveDuty, out *moveMeasure) {
 	switch d.kind {
 	case dutyUnplaced:
 		if s.at[d.task] < 0 {
 			out.unplaced++
 		}
 	case dutyMisfit:
-		if s.broken(d) {
+		if isBroken(s.moveState, d) {
 			out.rules[s.levels.placement].add(1, 0)
 		}
 	case dutyCrowd:
 		out.rules[hardest].add(s.surplus(d.owner, d.instance), 0)
 	case dutyCell:
-		s.addCell(out, d, 0)
+		addCellExcess(s, out, d, 0)
 	case dutyFault, dutyUpgrade:
-		s.addDomain(out, d)
+		addDomainExcess(s, out, d)
 	}
 }
 
-// certain adds what the duty will leave broken whatever happens to the tasks that are not decided on.
-func (s *moveSearch) certain(d moveDuty, out *moveMeasure) {
+// addCertain adds what the duty will leave broken whatever happens to the tasks that are not decided on.
+func addCertain(s *moveSearch, d moveDuty, out *moveMeasure) {
 	switch d.kind {
 	case dutyUnplaced, dutyMisfit:
 		if !s.free(d.task) {
-			s.actual(d, out)
+			addActual(s, d, out)
 		}
 	case dutyCrowd:
 		n := s.surplus(d.owner, d.instance)
@@ -85,16 +85,16 @@ func (s *moveSearch) certain(d moveDuty, out *moveMeasure) {
 		}
 		out.rules[hardest].add(max(0, n), 0)
 	case dutyCell:
-		s.addCell(out, d, s.removable(d))
+		addCellExcess(s, out, d, removableLoad(s, d))
 	case dutyFault, dutyUpgrade:
 		if s.open[d.owner] == 0 {
-			s.addDomain(out, d)
+			addDomainExcess(s, out, d)
 		}
 	}
 }
 
-// removable is how much of a cell's load is of tasks that are not decided on.
-func (s *moveSearch) removable(d moveDuty) (n int64) {
+// removableLoad is how much of a cell's load is of tasks that are not decided on.
+func removableLoad(s *moveSearch, d moveDuty) (n int64) {
 	for _, t := range s.instances[d.instance].tasks {
 		if s.free(t) {
 			n += s.tasks[t].amount(d.dim)
@@ -103,7 +103,7 @@ func (s *moveSearch) removable(d moveDuty) (n int64) {
 	return n
 }
 
-func (s *moveSearch) addDomain(out *moveMeasure, d moveDuty) {
+func addDomainExcess(s *moveSearch, out *moveMeasure, d moveDuty) {
 	fault, upgrade := s.owners[d.owner].domains.Excess()
 	if d.kind == dutyFault {
 		out.rules[max(0, s.levels.fault)].add(fault, 0)
@@ -112,8 +112,8 @@ func (s *moveSearch) addDomain(out *moveMeasure, d moveDuty) {
 	}
 }
 
-// addCell adds what a cell is beyond its limits with so much less load.
-func (s *moveSearch) addCell(out *moveMeasure, d moveDuty, less int64) {
+// addCellExcess adds what a cell is beyond its limits with so much less load.
+func addCellExcess(s *moveSearch, out *moveMeasure, d moveDuty, less int64) {
 	total, unbuffered := s.beyond(s.cell(d.instance, d.dim))
 	if total -= less; total > 0 {
 		out.rules[s.level(d.dim)].add(1, total)
@@ -123,13 +123,13 @@ func (s *moveSearch) addCell(out *moveMeasure, d moveDuty, less int64) {
 	}
 }
 
-// need is how much load has to leave a cell, so that the solution can be as good as the best; out is the bound so far.
-func (s *moveSearch) need(d moveDuty, out moveMeasure) int64 {
-	if d.kind != dutyCell || !s.broken(d) {
+// requiredRelief is how much load has to leave a cell, so that the solution can be as good as the best; out is the bound so far.
+func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
+	if d.kind != dutyCell || !isBroken(s.moveState, d) {
 		return 0
 	}
 	total, unbuffered := s.beyond(s.cell(d.instance, d.dim))
-	removable := s.removable(d)
+	removable := removableLoad(s, d)
 	with := out
 	with.rules[s.level(d.dim)].add(1, 1)
 	if total > 0 && total <= removable && with.compareRules(&s.best, lowest) > 0 {
@@ -143,9 +143,9 @@ func (s *moveSearch) need(d moveDuty, out moveMeasure) int64 {
 	return 0
 }
 
-// cover is the least cost and the fewest moves that could take so much load off a cell, by tasks that cost no more than is
+// coverCost is the least cost and the fewest moves that could take so much load off a cell, by tasks that cost no more than is
 // allowed.
-func (s *moveSearch) cover(d moveDuty, need int64, allowed int) (cost, moves int) {
+func coverCost(s *moveSearch, d moveDuty, need int64, allowed int) (cost, moves int) {
 	type item struct {
 		relief int64
 		cost   int

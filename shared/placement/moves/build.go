@@ -121,20 +121,20 @@ func (p *moveProblem) addOwner(e *Planner, name string, m Owner, at map[string]i
 	o := moveOwner{
 		name: name, called: cmp.Or(m.Name, name), mover: m, most: int(m.Spec.MaxPerInstance()),
 		avoided: func(i int) bool { return avoid[i] },
-		matches: p.matcher(m.Spec),
+		matches: staticMatcher(p, m.Spec),
 	}
 	o.suits = o.matches
 	if rule := domain.RuleOf(m.Spec.DomainPolicy, m.Target, &e.snap.Configuration); rule.Governs() {
-		o.domains = p.domainsOf(&o, rule)
+		o.domains = ownerDomains(p, &o, rule)
 	} else if p.levels.placement < 0 {
-		o.suits = p.matcher(&placement.Spec{Attributes: m.Spec.Attributes})
+		o.suits = staticMatcher(p, &placement.Spec{Attributes: m.Spec.Attributes})
 	}
 	p.owners = append(p.owners, o)
 }
 
-// matcher reports whether an instance has what tasks of the spec must find, as far as it does not depend on what runs
+// staticMatcher reports whether an instance has what tasks of the spec must find, as far as it does not depend on what runs
 // there. Each instance is asked once for all owners that want the same.
-func (p *moveProblem) matcher(spec *placement.Spec) func(i int) bool {
+func staticMatcher(p *moveProblem, spec *placement.Spec) func(i int) bool {
 	key := wanted(spec)
 	known := p.matching[key]
 	if known == nil {
@@ -165,8 +165,8 @@ func wanted(spec *placement.Spec) string {
 	return key
 }
 
-// domainsOf are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
-func (p *moveProblem) domainsOf(o *moveOwner, rule domain.Rule) *domain.Domains {
+// ownerDomains are the owner's domains, without tasks. Owners that ask for the same instances have the same domains.
+func ownerDomains(p *moveProblem, o *moveOwner, rule domain.Rule) *domain.Domains {
 	key := wanted(o.mover.Spec) + "\x02" + strings.Join(o.mover.Spec.Avoid, "\x00")
 	if like := p.alikeDomains[key]; like != nil {
 		return like.Empty(rule)
@@ -194,7 +194,7 @@ func (p *moveProblem) domainsOf(o *moveOwner, rule domain.Rule) *domain.Domains 
 // addTasks adds the movers' tasks that count, in order of id. Those that are ending, and those whose replacement is on its
 // way, leave room behind soon.
 func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owners, at map[string]int32) {
-	for _, t := range p.scope(e, &m, r) {
+	for _, t := range scopedTasks(p, e, &m, r) {
 		i, here := at[t.Instance]
 		if !here || !t.Holds() {
 			continue
@@ -202,7 +202,7 @@ func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owne
 		o, moves := owners[t.Owner]
 		switch {
 		case !t.Active() || e.snap.Replaced(t):
-			for _, a := range p.amounts(e, t) {
+			for _, a := range taskAmounts(p, e, t) {
 				p.leaving[p.cell(i, a.dim)] += a.n
 			}
 			if moves {
@@ -210,7 +210,7 @@ func (p *moveProblem) addTasks(e *Planner, m Request, r *placement.Request, owne
 			}
 		case moves:
 			p.tasks = append(p.tasks, moveTask{
-				id: t.ID, task: t, owner: o, at: i, amounts: p.amounts(e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
+				id: t.ID, task: t, owner: o, at: i, amounts: taskAmounts(p, e, t), needs: t.Needs, gpus: t.GPUs, ports: t.Ports,
 				cost:    m.costOf(t, p.owners[o].mover.Spec).Units(),
 				movable: !t.Foreign && !m.Owners[t.Owner].Fixed && !e.replaces(t) && (m.Keep == nil || !m.Keep(t)),
 			})
@@ -235,7 +235,7 @@ func (m *Request) costOf(t *cluster.Task, spec *placement.Spec) cluster.MoveCost
 	return cmp.Or(m.Cost(t), spec.MoveCost)
 }
 
-func (p *moveProblem) amounts(e *Planner, t *cluster.Task) []moveAmount {
+func taskAmounts(p *moveProblem, e *Planner, t *cluster.Task) []moveAmount {
 	out := needed(t.Needs)
 	e.snap.LoadsOf(t, func(metric int, load int64) {
 		if load > 0 {
@@ -258,7 +258,7 @@ func needed(r cluster.Resources) []moveAmount {
 
 // addNewcomers adds the request's tasks: they have no instance yet.
 func (p *moveProblem) addNewcomers(e *Planner, r *placement.Request, owner int32) {
-	amounts := p.asked(e, r)
+	amounts := requestedAmounts(p, e, r)
 	for range r.Count {
 		p.tasks = append(p.tasks, moveTask{
 			owner: owner, at: -1, amounts: amounts, needs: r.Spec.Needs, ports: r.Spec.Ports, movable: true,
@@ -266,8 +266,8 @@ func (p *moveProblem) addNewcomers(e *Planner, r *placement.Request, owner int32
 	}
 }
 
-// asked is what one task of the request takes.
-func (p *moveProblem) asked(e *Planner, r *placement.Request) []moveAmount {
+// requestedAmounts is what one task of the request takes.
+func requestedAmounts(p *moveProblem, e *Planner, r *placement.Request) []moveAmount {
 	out := needed(r.Spec.Needs)
 	for _, l := range r.Spec.Loads {
 		if l.Load > 0 {

@@ -18,12 +18,12 @@ type clearing struct {
 	left         int         // moves that the budget still has
 }
 
-// clear are the moves that clear the instance which costs least for a newcomer, the newcomer's own the last; nil where no
+// clearInstance are the moves that clear the instance which costs least for a newcomer, the newcomer's own the last; nil where no
 // instance can be cleared. The state stays as it is.
-func (s *moveSearch) clear(newcomer int32) (best []moveStep) {
+func clearInstance(s *moveSearch, newcomer int32) (best []moveStep) {
 	start, begun := s.measure, len(s.moving)
 	var least moveMeasure
-	for _, i := range s.clearable(newcomer) {
+	for _, i := range clearableInstances(s, newcomer) {
 		c := &clearing{s, newcomer, i, begun, start, s.budget - start.moves}
 		if c.run() && (best == nil || s.measure.compareThrifty(&least) < 0) {
 			best, least = c.path(), s.measure
@@ -42,8 +42,8 @@ func (s *moveSearch) clear(newcomer int32) (best []moveStep) {
 	return best
 }
 
-// clearable are the instances that could be cleared for the newcomer, those first that promise to cost least.
-func (s *moveSearch) clearable(newcomer int32) []int32 {
+// clearableInstances are the instances that could be cleared for the newcomer, those first that promise to cost least.
+func clearableInstances(s *moveSearch, newcomer int32) []int32 {
 	type promise struct {
 		at    int32
 		price float64
@@ -120,7 +120,7 @@ func (c *clearing) run() bool {
 	c.thin()
 	cause := moveDuty{kind: dutyUnplaced, instance: -1, owner: c.tasks[c.newcomer].owner, task: c.newcomer}
 	c.move(c.newcomer, c.at, cause)
-	return c.permits(c.stage, c.newcomer) && c.agrees()
+	return mayStay(c.moveSearch.moveState, c.stage, c.newcomer) && constraintsAgree(c.moveSearch.moveState)
 }
 
 // next is the task that should leave next, and why; -1 where none can help.
@@ -161,7 +161,7 @@ func (c *clearing) relief(t int32) (relief float64, cause moveDuty) {
 	switch {
 	case lacking:
 		return relief, cause
-	case c.sharesPort(moveDuty{task: c.newcomer}, t):
+	case sharesPort(c.moveSearch.moveState, moveDuty{task: c.newcomer}, t):
 		cause.kind = dutyPort
 	case c.tasks[c.newcomer].needs.GPUs > 0 && c.tasks[t].needs.GPUs > 0:
 		cause.kind = dutyGPU
@@ -179,7 +179,7 @@ func (c *clearing) send(t int32, cause moveDuty) bool {
 			continue
 		}
 		c.move(t, to, cause)
-		if c.permits(c.stage, t) {
+		if mayStay(c.moveSearch.moveState, c.stage, t) {
 			return true
 		}
 		c.back(measure)
@@ -234,5 +234,5 @@ func (c *clearing) redo(steps []moveStep) bool {
 	for _, m := range steps {
 		c.move(m.task, m.to, m.cause)
 	}
-	return !slices.ContainsFunc(steps, func(m moveStep) bool { return !c.permits(c.stage, m.task) })
+	return !slices.ContainsFunc(steps, func(m moveStep) bool { return !mayStay(c.moveSearch.moveState, c.stage, m.task) })
 }

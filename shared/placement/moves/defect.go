@@ -29,8 +29,8 @@ const (
 	dutyPort
 )
 
-// duties are what is broken at the start, what weighs most first.
-func (s *moveState) duties() []moveDuty {
+// findDefects are what is broken at the start, what weighs most first.
+func findDefects(s *moveState) []moveDuty {
 	var out []moveDuty
 	for t := range s.tasks {
 		switch task := &s.tasks[t]; {
@@ -41,7 +41,7 @@ func (s *moveState) duties() []moveDuty {
 		}
 	}
 	for i := range s.instances {
-		out = s.dutiesOn(int32(i), out)
+		out = findDefectsOn(s, int32(i), out)
 	}
 	for o := range s.owners {
 		d := moveDuty{kind: dutyFault, owner: int32(o), instance: -1, task: -1}
@@ -53,16 +53,16 @@ func (s *moveState) duties() []moveDuty {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b moveDuty) int {
-		return cmp.Or(cmp.Compare(s.weight(a), s.weight(b)), cmp.Compare(a.kind, b.kind))
+		return cmp.Or(cmp.Compare(defectPriority(s, a), defectPriority(s, b)), cmp.Compare(a.kind, b.kind))
 	})
 	return out
 }
 
-func (s *moveState) dutiesOn(i int32, out []moveDuty) []moveDuty {
+func findDefectsOn(s *moveState, i int32, out []moveDuty) []moveDuty {
 	if !s.instances[i].gives {
 		return out
 	}
-	for _, o := range s.crowded(i) {
+	for _, o := range overcrowdedOwners(s, i) {
 		out = append(out, moveDuty{kind: dutyCrowd, instance: i, owner: o, task: -1})
 	}
 	for dim := range int32(s.dims()) {
@@ -73,8 +73,8 @@ func (s *moveState) dutiesOn(i int32, out []moveDuty) []moveDuty {
 	return out
 }
 
-// weight is the duty's priority, use of the buffer alone the least.
-func (s *moveState) weight(d moveDuty) int {
+// defectPriority is the duty's priority, use of the buffer alone the least.
+func defectPriority(s *moveState, d moveDuty) int {
 	switch d.kind {
 	case dutyMisfit:
 		return s.levels.placement
@@ -91,8 +91,8 @@ func (s *moveState) weight(d moveDuty) int {
 	return hardest
 }
 
-// broken reports whether what the duty is about is still beyond what is allowed.
-func (s *moveState) broken(d moveDuty) bool {
+// isBroken reports whether what the duty is about is still beyond what is allowed.
+func isBroken(s *moveState, d moveDuty) bool {
 	switch d.kind {
 	case dutyUnplaced:
 		return s.at[d.task] < 0
@@ -115,8 +115,8 @@ func (s *moveState) broken(d moveDuty) bool {
 	return s.portsClash(d.instance)
 }
 
-// helps reports whether the task's leaving would lessen what the duty is about.
-func (s *moveState) helps(d moveDuty, t int32) bool {
+// canHelp reports whether the task's leaving would lessen what the duty is about.
+func canHelp(s *moveState, d moveDuty, t int32) bool {
 	task := &s.tasks[t]
 	switch d.kind {
 	case dutyCell:
@@ -140,19 +140,19 @@ func (t *moveTask) amount(dim int32) int64 {
 	return 0
 }
 
-// candidates are the tasks that may have helped with the duty, decided or not.
-func (s *moveState) candidates(d moveDuty) []int32 {
+// remedyCandidates are the tasks that may have helped with the duty, decided or not.
+func remedyCandidates(s *moveState, d moveDuty) []int32 {
 	switch d.kind {
 	case dutyUnplaced, dutyMisfit:
-		return s.duty(d.task)
+		return singleTask(s, d.task)
 	case dutyFault, dutyUpgrade:
 		return s.owners[d.owner].tasks
 	}
 	return s.instances[d.instance].tasks
 }
 
-// duty is a list of one task, without allocating it.
-func (s *moveState) duty(t int32) []int32 { return s.numbers[t : t+1] }
+// singleTask is a list of one task, without allocating it.
+func singleTask(s *moveState, t int32) []int32 { return s.numbers[t : t+1] }
 
 // free reports whether the task may still be decided on.
 func (s *moveState) free(t int32) bool { return s.decision[t] == undecided && s.tasks[t].movable }

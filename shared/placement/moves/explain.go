@@ -8,38 +8,38 @@ import (
 	"berth/shared/placement"
 )
 
-// explain is the plan of a solution; the state is where its moves begin.
-func (s *moveState) explain(duties []moveDuty, best moveSolution) *Plan {
+// planOf is the plan of a solution; the state is where its moves begin.
+func planOf(s *moveState, duties []moveDuty, best moveSolution) *Plan {
 	out := &Plan{Exact: best.exact, Cost: best.measure.cost}
 	for _, d := range duties {
-		out.Violations = append(out.Violations, s.violation(d))
+		out.Violations = append(out.Violations, describeViolation(s, d))
 	}
-	steps, _ := s.sequence(best.stage, best.steps) // what cannot be carried out is no solution
+	steps, _ := sequenceMoves(s, best.stage, best.steps) // what cannot be carried out is no solution
 	for _, m := range steps {
 		if s.tasks[m.task].at < 0 {
 			out.Places = append(out.Places, s.instances[m.to].id)
 		} else {
-			out.Moves = append(out.Moves, s.moveOf(m, steps))
+			out.Moves = append(out.Moves, describeMove(s, m, steps))
 		}
 	}
-	for _, d := range s.left(duties) {
-		out.Unrepaired = append(out.Unrepaired, s.violation(d))
+	for _, d := range remainingDefects(s, duties) {
+		out.Unrepaired = append(out.Unrepaired, describeViolation(s, d))
 	}
 	return out
 }
 
-// left is what is broken after the moves.
-func (s *moveState) left(duties []moveDuty) []moveDuty {
+// remainingDefects is what is broken after the moves.
+func remainingDefects(s *moveState, duties []moveDuty) []moveDuty {
 	var out []moveDuty
 	known := map[moveDuty]bool{}
 	for _, d := range duties {
 		known[d] = true
-		if s.broken(d) {
+		if isBroken(s, d) {
 			out = append(out, d)
 		}
 	}
 	add := func(d moveDuty) {
-		if !known[d] && s.broken(d) {
+		if !known[d] && isBroken(s, d) {
 			out = append(out, d)
 		}
 		known[d] = true
@@ -60,8 +60,8 @@ func (s *moveState) left(duties []moveDuty) []moveDuty {
 	return out
 }
 
-// violation describes a duty as things are now.
-func (s *moveState) violation(d moveDuty) Violation {
+// describeViolation describes a duty as things are now.
+func describeViolation(s *moveState, d moveDuty) Violation {
 	var v Violation
 	if d.instance >= 0 {
 		v.Instance = s.instances[d.instance].id
@@ -89,12 +89,12 @@ func (s *moveState) violation(d moveDuty) Violation {
 	return v
 }
 
-// moveOf describes one move; the state is after all of them.
-func (s *moveState) moveOf(m orderedStep, steps []orderedStep) Move {
+// describeMove describes one move; the state is after all of them.
+func describeMove(s *moveState, m orderedStep, steps []orderedStep) Move {
 	task := &s.tasks[m.task]
 	out := Move{
 		Task: task.id, Owner: s.owners[task.owner].name, From: s.instances[task.at].id, To: s.instances[m.to].id,
-		Cost: task.cost, Mode: m.mode, Why: s.why(m.moveStep),
+		Cost: task.cost, Mode: m.mode, Why: explainMove(s, m.moveStep),
 	}
 	if m.via >= 0 {
 		out.Via = s.instances[m.via].id
@@ -111,13 +111,13 @@ func (s *moveState) moveOf(m orderedStep, steps []orderedStep) Move {
 	return out
 }
 
-func (s *moveState) why(m moveStep) string {
+func explainMove(s *moveState, m moveStep) string {
 	task := &s.tasks[m.task]
 	d := m.cause
 	from, to := s.instances[task.at].id, s.instances[m.to].id
 	for_ := ""
 	if d.task >= 0 && d.task != m.task {
-		for_ = fmt.Sprintf(", to make room for %s", s.name(d.task))
+		for_ = fmt.Sprintf(", to make room for %s", describeTask(s, d.task))
 	}
 	switch d.kind {
 	case dutyMisfit:
@@ -126,15 +126,15 @@ func (s *moveState) why(m moveStep) string {
 		return fmt.Sprintf("tasks of %s on %s go from %d to %d, at most %d may share an instance%s", s.owners[task.owner].called, from,
 			s.onAtFirst(task.owner, task.at), s.on(task.owner, task.at), s.owners[task.owner].most, for_)
 	case dutyCell:
-		return s.loads(d.dim, task.at, "") + for_ + s.loads(d.dim, m.to, "; ")
+		return describeLoad(s, d.dim, task.at, "") + for_ + describeLoad(s, d.dim, m.to, "; ")
 	case dutyGPU, dutyPort:
 		return strings.TrimPrefix(for_, ", ") + fmt.Sprintf(" on %s", s.instances[d.instance].id)
 	}
-	return s.domainsAfter(m) + for_
+	return describeDomains(s, m) + for_
 }
 
-// name is what a task is called.
-func (s *moveState) name(t int32) string {
+// describeTask is what a task is called.
+func describeTask(s *moveState, t int32) string {
 	task := &s.tasks[t]
 	if task.at >= 0 {
 		return "task " + task.id
@@ -142,8 +142,8 @@ func (s *moveState) name(t int32) string {
 	return "a task of " + s.owners[task.owner].called + " that has none"
 }
 
-// loads is how a cell changes, in the user's units; empty where nothing limits it.
-func (s *moveState) loads(dim, i int32, prefix string) string {
+// describeLoad is how a cell changes, in the user's units; empty where nothing limits it.
+func describeLoad(s *moveState, dim, i int32, prefix string) string {
 	c := s.cell(i, dim)
 	scale := int64(1)
 	if dim == dimCPU {
@@ -160,8 +160,8 @@ func (s *moveState) loads(dim, i int32, prefix string) string {
 		(s.load[c]-s.leaving[c])/scale, (s.now[c]-s.leaving[c])/scale, limit)
 }
 
-// domainsAfter is how a domain rule of the task's owner is kept.
-func (s *moveState) domainsAfter(m moveStep) string {
+// describeDomains is how a domain rule of the task's owner is kept.
+func describeDomains(s *moveState, m moveStep) string {
 	task := &s.tasks[m.task]
 	o := &s.owners[task.owner]
 	fault, upgrade := o.domains.Excess()

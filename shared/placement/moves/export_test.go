@@ -5,8 +5,8 @@ import "berth/shared/placement"
 // PlanMovesNearby is [Planner.PlanMoves] as it is where there is too much to try every way.
 func PlanMovesNearby(e *Planner, m Request) *Plan {
 	s := newMoveState(e.newMoveProblem(m, nil))
-	duties := s.duties()
-	return s.explain(duties, s.surroundings(duties, false))
+	duties := findDefects(s)
+	return planOf(s, duties, searchNearby(s, duties, false))
 }
 
 // Scoped has the engine plan moves as it does where there are many tasks.
@@ -23,12 +23,12 @@ func (e *Planner) Sound(m Request) bool {
 
 // Violations are those that a look at every task finds.
 func (e *Planner) Violations(m Request) []Violation {
-	return e.newMoveProblem(m, nil).plan().Violations
+	return solveProblem(e.newMoveProblem(m, nil)).Violations
 }
 
 // MakeRoomNearby is [Planner.MakeRoom] as it is where there is too much to try every way.
 func MakeRoomNearby(e *Planner, r placement.Request, m Request) *Plan {
 	s := newMoveState(e.newMoveProblem(m, &r))
-	duties := s.duties()[:s.measure.unplaced]
-	return s.explain(duties, s.surroundings(duties, true))
+	duties := findDefects(s)[:s.measure.unplaced]
+	return planOf(s, duties, searchNearby(s, duties, true))
 }

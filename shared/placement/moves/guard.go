@@ -40,8 +40,8 @@ func (g moveStage) gains(a, b *moveMeasure) bool {
 	return b.compareRules(a, lowest) < 0
 }
 
-// differs reports whether the stage allows anything that the ones before do not.
-func (p *moveProblem) differs(g moveStage) bool {
+// stageDiffers reports whether the stage allows anything that the ones before do not.
+func stageDiffers(p *moveProblem, g moveStage) bool {
 	levels := []int{p.levels.placement, p.levels.capacity, p.levels.fault, p.levels.upgrade}
 	switch g {
 	case stageBuffer:
@@ -70,19 +70,19 @@ func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
 	return max(limit, s.load[c])
 }
 
-// trouble is something that the moves so far have made worse than it was; must says that it may not stay so. What can be
+// findTrouble is something that the moves so far have made worse than it was; must says that it may not stay so. What can be
 // helped, or must be, comes first; false where there is nothing.
-func (s *moveState) trouble(g moveStage) (d moveDuty, must, found bool) {
+func findTrouble(s *moveState, g moveStage) (d moveDuty, must, found bool) {
 	for at := len(s.moving) - 1; at >= 0; at-- {
-		if d, must = s.troubleOf(g, s.moving[at]); must || d.kind != dutyUnplaced {
+		if d, must = troubleOfMove(s, g, s.moving[at]); must || d.kind != dutyUnplaced {
 			return d, must, true
 		}
 	}
 	return d, false, false
 }
 
-// troubleOf is what one move has made worse; dutyUnplaced stands for nothing.
-func (s *moveState) troubleOf(g moveStage, t int32) (d moveDuty, must bool) {
+// troubleOfMove is what one move has made worse; dutyUnplaced stands for nothing.
+func troubleOfMove(s *moveState, g moveStage, t int32) (d moveDuty, must bool) {
 	task := &s.tasks[t]
 	i := s.at[t]
 	for _, a := range task.amounts {
@@ -91,7 +91,7 @@ func (s *moveState) troubleOf(g moveStage, t int32) (d moveDuty, must bool) {
 		if s.now[c] > s.roof(g, t, c, a.dim) {
 			return d, true
 		}
-		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.load[c] && s.remedy(d) >= 0 {
+		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.load[c] && bestRemedy(s, d) >= 0 {
 			return d, false
 		}
 	}
@@ -104,42 +104,42 @@ func (s *moveState) troubleOf(g moveStage, t int32) (d moveDuty, must bool) {
 	if len(task.ports) > 0 && s.portsClash(i) {
 		return moveDuty{kind: dutyPort, instance: i, owner: -1, task: t}, true
 	}
-	return s.domainTrouble(g, t)
+	return domainTroubleOf(s, g, t)
 }
 
-func (s *moveState) domainTrouble(g moveStage, t int32) (moveDuty, bool) {
+func domainTroubleOf(s *moveState, g moveStage, t int32) (moveDuty, bool) {
 	owner := s.tasks[t].owner
 	domains := s.owners[owner].domains
 	if domains == nil {
 		return moveDuty{}, false
 	}
-	worse, levels := s.domainsWorse(t), s.domainLevels()
+	worse, levels := worsenedDomains(s, t), domainPriorities(s)
 	for n, kind := range [2]dutyKind{dutyFault, dutyUpgrade} {
 		d := moveDuty{kind: kind, instance: s.at[t], owner: owner, task: t}
-		if worse[n] && (g.binds(levels[n]) || s.remedy(d) >= 0) {
+		if worse[n] && (g.binds(levels[n]) || bestRemedy(s, d) >= 0) {
 			return d, g.binds(levels[n])
 		}
 	}
 	return moveDuty{}, false
 }
 
-// domainsWorse reports which domain rule of its owner's the task that moved has broken further, fault and upgrade domains.
-func (s *moveState) domainsWorse(t int32) [2]bool {
+// worsenedDomains reports which domain rule of its owner's the task that moved has broken further, fault and upgrade domains.
+func worsenedDomains(s *moveState, t int32) [2]bool {
 	owner := s.tasks[t].owner
 	domains := s.owners[owner].domains
 	fault, upgrade := domains.Excess()
 	return [2]bool{
-		fault > s.faults[owner] || s.overfills(domains.FaultUnit, t),
-		upgrade > s.upgrades[owner] || s.overfills(domains.UpgradeUnit, t),
+		fault > s.faults[owner] || overfillsDomain(s, domains.FaultUnit, t),
+		upgrade > s.upgrades[owner] || overfillsDomain(s, domains.UpgradeUnit, t),
 	}
 }
 
-func (s *moveState) domainLevels() [2]int {
+func domainPriorities(s *moveState) [2]int {
 	return [2]int{max(0, s.levels.fault), max(0, s.levels.upgrade)}
 }
 
-// permits reports whether nothing that binds keeps the task from staying where it moved.
-func (s *moveState) permits(g moveStage, t int32) bool {
+// mayStay reports whether nothing that binds keeps the task from staying where it moved.
+func mayStay(s *moveState, g moveStage, t int32) bool {
 	task, i := &s.tasks[t], s.at[t]
 	for _, a := range task.amounts {
 		if c := s.cell(i, a.dim); s.now[c] > s.roof(g, t, c, a.dim) {
@@ -153,13 +153,13 @@ func (s *moveState) permits(g moveStage, t int32) bool {
 	if s.owners[task.owner].domains == nil {
 		return true
 	}
-	worse, levels := s.domainsWorse(t), s.domainLevels()
+	worse, levels := worsenedDomains(s, t), domainPriorities(s)
 	return !(worse[0] && g.binds(levels[0]) || worse[1] && g.binds(levels[1]))
 }
 
-// overfills reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule
+// overfillsDomain reports whether the domain that the task went to has more tasks than its limit and than it had, where the rule
 // is a limit; unit is the rule's [Domains.FaultUnit] or [Domains.UpgradeUnit].
-func (s *moveState) overfills(unit func(i int) (int32, bool), task int32) bool {
+func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) bool {
 	full, over := unit(int(s.at[task]))
 	if !over {
 		return false
@@ -244,7 +244,7 @@ type subjectAfter struct {
 
 // RunningTasks are those that run then.
 func (a *subjectAfter) RunningTasks() (n int) {
-	a.state.each(a.at, a.task, func(t *cluster.Task) bool {
+	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool {
 		if t.Last == cluster.TaskRunning {
 			n++
 		}
@@ -255,11 +255,11 @@ func (a *subjectAfter) RunningTasks() (n int) {
 
 // Groups are the groups of the tasks that are there then.
 func (a *subjectAfter) Groups(yield func(string) bool) {
-	a.state.each(a.at, a.task, func(t *cluster.Task) bool { return t.Group == "" || !t.Active() || yield(t.Group) })
+	eachTaskAfter(a.state, a.at, a.task, func(t *cluster.Task) bool { return t.Group == "" || !t.Active() || yield(t.Group) })
 }
 
-// each are the tasks that hold anything on the instance after the moves, whoever owns them, but one.
-func (s *moveState) each(i, but int32, yield func(*cluster.Task) bool) {
+// eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns them, but one.
+func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 	left := map[*cluster.Task]bool{}
 	for _, t := range s.instances[i].tasks {
 		left[s.tasks[t].task] = s.at[t] != i
@@ -276,8 +276,8 @@ func (s *moveState) each(i, but int32, yield func(*cluster.Task) bool) {
 	}
 }
 
-// agrees reports whether those who moved meet, where they are, the constraints that depend on what else runs there.
-func (s *moveState) agrees() bool {
+// constraintsAgree reports whether those who moved meet, where they are, the constraints that depend on what else runs there.
+func constraintsAgree(s *moveState) bool {
 	for _, t := range s.moving {
 		i := s.at[t]
 		for _, x := range s.owners[s.tasks[t].owner].mover.Spec.Constraints {

@@ -85,8 +85,8 @@ func (s *moveSearch) admits(owner, i int32) bool {
 	return !s.stage.binds(max(0, s.levels.placement)) && s.instances[i].takes && !s.owners[owner].avoided(int(i))
 }
 
-// target looks at a destination, its domains aside.
-func (s *moveSearch) target(t, i int32) moveTarget {
+// evaluateTarget looks at a destination, its domains aside.
+func evaluateTarget(s *moveSearch, t, i int32) moveTarget {
 	task := &s.tasks[t]
 	out := moveTarget{at: i, own: s.on(task.owner, i), tight: !s.fits(s.stage, t, i)}
 	for _, a := range task.amounts {
@@ -104,15 +104,15 @@ func (s *moveSearch) target(t, i int32) moveTarget {
 func (s *moveSearch) destinations(t int32, d moveDuty) []int32 {
 	var targets []moveTarget
 	if s.near != nil {
-		targets = s.nearby(t)
+		targets = nearbyDestinations(s, t)
 	} else {
-		first := s.firstFor(t)
+		first := firstDestination(s, t)
 		for i := first; i < int32(len(s.instances)); i++ {
 			if i != s.at[t] && s.admits(s.tasks[t].owner, i) {
-				targets = append(targets, s.target(t, i))
+				targets = append(targets, evaluateTarget(s, t, i))
 			}
 		}
-		s.weigh(t, targets)
+		weighDomains(s, t, targets)
 	}
 	slices.SortFunc(targets, moveTarget.compare)
 	if s.near != nil {
@@ -143,9 +143,9 @@ func promising(targets []moveTarget, d moveDuty) []moveTarget {
 	return targets[:min(len(targets), tries)]
 }
 
-// firstFor is the first destination to try: of tasks that are alike, one after the other goes no further to the front, as
+// firstDestination is the first destination to try: of tasks that are alike, one after the other goes no further to the front, as
 // it makes no difference which of them goes where.
-func (s *moveSearch) firstFor(t int32) int32 {
+func firstDestination(s *moveSearch, t int32) int32 {
 	first := int32(0)
 	for _, o := range s.moving {
 		if s.tasks[o].shape == s.tasks[t].shape && s.tasks[o].at == s.tasks[t].at {
@@ -155,8 +155,8 @@ func (s *moveSearch) firstFor(t int32) int32 {
 	return first
 }
 
-// weigh fills in what the domain rules make of each destination.
-func (s *moveSearch) weigh(t int32, targets []moveTarget) {
+// weighDomains fills in what the domain rules make of each destination.
+func weighDomains(s *moveSearch, t int32, targets []moveTarget) {
 	owner := s.tasks[t].owner
 	d := s.owners[owner].domains
 	if d == nil {
@@ -178,26 +178,26 @@ func (s *moveSearch) weigh(t int32, targets []moveTarget) {
 	}
 }
 
-// nearby are the best few destinations: from the regions that the domain rules like best, those that have room, and some
+// nearbyDestinations are the best few destinations: from the regions that the domain rules like best, those that have room, and some
 // where others would have to leave first. Destinations that were known and are taken by now are looked for once more.
-func (s *moveSearch) nearby(t int32) []moveTarget {
+func nearbyDestinations(s *moveSearch, t int32) []moveTarget {
 	s.cut = true
-	stock := s.stock(t, false)
-	out := s.choose(t, stock)
+	stock := knownDestinations(s, t, false)
+	out := chooseDestinations(s, t, stock)
 	if hasRoom(out) || stock.at == s.begun {
 		return out
 	}
-	return s.choose(t, s.stock(t, true))
+	return chooseDestinations(s, t, knownDestinations(s, t, true))
 }
 
 func hasRoom(targets []moveTarget) bool {
 	return slices.ContainsFunc(targets, moveTarget.easy)
 }
 
-// choose takes destinations from what is known.
-func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
-	if s.domainsKept(t) { // within the region no domain rule changes
-		if out := s.gather(t, []*moveRegion{stock.index[s.regionOf(t, s.at[t])]}, []moveTarget{{}}); hasRoom(out) {
+// chooseDestinations takes destinations from what is known.
+func chooseDestinations(s *moveSearch, t int32, stock *moveStock) []moveTarget {
+	if keepsDomains(s, t) { // within the region no domain rule changes
+		if out := gatherDestinations(s, t, []*moveRegion{stock.index[domainRegion(s, t, s.at[t])]}, []moveTarget{{}}); hasRoom(out) {
 			return out
 		}
 	}
@@ -206,7 +206,7 @@ func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 		samples[n] = moveTarget{at: r.sample(), own: n}
 	}
 	s.steps -= len(samples) / 64
-	s.weigh(t, samples)
+	weighDomains(s, t, samples)
 	slices.SortFunc(samples, func(a, b moveTarget) int {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.own, b.own))
 	})
@@ -218,11 +218,11 @@ func (s *moveSearch) choose(t int32, stock *moveStock) []moveTarget {
 	for n := range samples {
 		regions[n] = stock.regions[samples[n].own]
 	}
-	return s.gather(t, regions, samples)
+	return gatherDestinations(s, t, regions, samples)
 }
 
-// domainsKept reports whether the task's domain rules are as they were, so that it had best stay within its region.
-func (s *moveSearch) domainsKept(t int32) bool {
+// keepsDomains reports whether the task's domain rules are as they were, so that it had best stay within its region.
+func keepsDomains(s *moveSearch, t int32) bool {
 	owner := s.tasks[t].owner
 	d := s.owners[owner].domains
 	if d == nil || s.at[t] < 0 {
@@ -232,8 +232,8 @@ func (s *moveSearch) domainsKept(t int32) bool {
 	return fault+upgrade == 0
 }
 
-// gather takes destinations from the regions in turn; samples say what the domain rules make of each.
-func (s *moveSearch) gather(t int32, regions []*moveRegion, samples []moveTarget) []moveTarget {
+// gatherDestinations takes destinations from the regions in turn; samples say what the domain rules make of each.
+func gatherDestinations(s *moveSearch, t int32, regions []*moveRegion, samples []moveTarget) []moveTarget {
 	width, narrow := nearWidth, nearWidth/2
 	var out []moveTarget
 	for n, r := range regions {
@@ -241,8 +241,8 @@ func (s *moveSearch) gather(t int32, regions []*moveRegion, samples []moveTarget
 			continue
 		}
 		each := max(nearEach, nearWidth/len(regions))
-		width -= s.pick(&out, t, r.room, min(width, each), samples[n])
-		narrow -= s.pick(&out, t, r.tight, min(narrow, each), samples[n])
+		width -= pickDestinations(s, &out, t, r.room, min(width, each), samples[n])
+		narrow -= pickDestinations(s, &out, t, r.tight, min(narrow, each), samples[n])
 		if width <= 0 {
 			break
 		}
@@ -250,8 +250,8 @@ func (s *moveSearch) gather(t int32, regions []*moveRegion, samples []moveTarget
 	return out
 }
 
-// pick takes up to n of the destinations as they are now.
-func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n int, sample moveTarget) (picked int) {
+// pickDestinations takes up to n of the destinations as they are now.
+func pickDestinations(s *moveSearch, out *[]moveTarget, t int32, from []moveTarget, n int, sample moveTarget) (picked int) {
 	for _, known := range from {
 		if picked >= n {
 			break
@@ -259,7 +259,7 @@ func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n int, 
 		if known.at == s.at[t] {
 			continue
 		}
-		now := s.target(t, known.at)
+		now := evaluateTarget(s, t, known.at)
 		if now.tight && (!known.tight || s.ejected >= s.near.depth) {
 			continue
 		}
@@ -270,8 +270,8 @@ func (s *moveSearch) pick(out *[]moveTarget, t int32, from []moveTarget, n int, 
 	return picked
 }
 
-// regionOf is the region of an instance, as the domains of the task's owner have it.
-func (s *moveSearch) regionOf(t, i int32) [2]int {
+// domainRegion is the region of an instance, as the domains of the task's owner have it.
+func domainRegion(s *moveSearch, t, i int32) [2]int {
 	d := s.owners[s.tasks[t].owner].domains
 	if d == nil {
 		return [2]int{-1, -1}
@@ -279,8 +279,8 @@ func (s *moveSearch) regionOf(t, i int32) [2]int {
 	return [2]int{d.Fault(int(i)), d.Upgrade(int(i))}
 }
 
-// stock is what is known of destinations for tasks of the shape; fresh looks at all instances again.
-func (s *moveSearch) stock(t int32, fresh bool) *moveStock {
+// knownDestinations is what is known of destinations for tasks of the shape; fresh looks at all instances again.
+func knownDestinations(s *moveSearch, t int32, fresh bool) *moveStock {
 	shape := s.tasks[t].shape
 	if out := s.near.lists[shape]; out != nil && !fresh {
 		return out
@@ -294,11 +294,11 @@ func (s *moveSearch) stock(t int32, fresh bool) *moveStock {
 		if !s.admits(s.tasks[t].owner, i) {
 			continue
 		}
-		target := s.target(t, i)
-		if target.tight && !s.yields(t, i) {
+		target := evaluateTarget(s, t, i)
+		if target.tight && !canYieldRoom(s, t, i) {
 			continue
 		}
-		key := s.regionOf(t, i)
+		key := domainRegion(s, t, i)
 		r := out.index[key]
 		if r == nil {
 			r = &moveRegion{}
@@ -328,20 +328,20 @@ func (r *moveRegion) offer(target moveTarget, each int) {
 	}
 }
 
-// yields reports whether the few tasks that may make room could make what the task needs on the instance.
-func (s *moveSearch) yields(t, i int32) bool {
+// canYieldRoom reports whether the few tasks that may make room could make what the task needs on the instance.
+func canYieldRoom(s *moveSearch, t, i int32) bool {
 	for _, a := range s.tasks[t].amounts {
 		c := s.cell(i, a.dim)
 		roof := s.roof(s.stage, t, c, a.dim)
-		if roof < a.n || !s.relievable(i, a.dim, a.n-max(0, roof-s.now[c]), nearDepth) {
+		if roof < a.n || !canRelieve(s.moveState, i, a.dim, a.n-max(0, roof-s.now[c]), nearDepth) {
 			return false
 		}
 	}
 	return true
 }
 
-// relievable reports whether so few tasks that may leave take up so much.
-func (s *moveState) relievable(i, dim int32, need int64, tasks int) bool {
+// canRelieve reports whether so few tasks that may leave take up so much.
+func canRelieve(s *moveState, i, dim int32, need int64, tasks int) bool {
 	var largest [nearDepth]int64 // descending
 	for _, t := range s.instances[i].tasks {
 		if n := s.tasks[t].amount(dim); n > 0 && s.free(t) {

@@ -19,9 +19,9 @@ type moveSolution struct {
 	exact   bool
 }
 
-func (p *moveProblem) plan() *Plan {
+func solveProblem(p *moveProblem) *Plan {
 	s := newMoveState(p)
-	duties := s.duties()
+	duties := findDefects(s)
 	if len(duties) == 0 {
 		return &Plan{Exact: true}
 	}
@@ -32,14 +32,14 @@ func (p *moveProblem) plan() *Plan {
 	start := s.measure
 	best := moveSolution{measure: start}
 	if p.whole() {
-		best = s.exactly(duties, thrifty)
+		best = searchExhaustively(s, duties, thrifty)
 	}
 	if !best.exact {
-		if near := s.surroundings(duties, thrifty); near.better(&best, thrifty) {
+		if near := searchNearby(s, duties, thrifty); near.better(&best, thrifty) {
 			best = near
 		}
 	}
-	return s.explain(duties, best)
+	return planOf(s, duties, best)
 }
 
 func (m *moveSolution) better(o *moveSolution, thrifty bool) bool {
@@ -49,11 +49,11 @@ func (m *moveSolution) better(o *moveSolution, thrifty bool) bool {
 	return m.measure.compare(&o.measure) < 0
 }
 
-// exactly tries every way, stage by stage.
-func (s *moveState) exactly(duties []moveDuty, thrifty bool) moveSolution {
+// searchExhaustively tries every way, stage by stage.
+func searchExhaustively(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	best := moveSolution{measure: s.measure, exact: true}
 	for g := stageKeep; g < stages; g++ {
-		if !s.differs(g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
+		if !stageDiffers(s.moveProblem, g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
 			continue
 		}
 		search := &moveSearch{
@@ -68,8 +68,8 @@ func (s *moveState) exactly(duties []moveDuty, thrifty bool) moveSolution {
 	return best
 }
 
-// surroundings repairs one violation after the other by what is near it, and leaves the state as it was.
-func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
+// searchNearby repairs one violation after the other by what is near it, and leaves the state as it was.
+func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	out := moveSolution{}
 	start := s.measure
 	work := &moveWork{steps: planSteps}
@@ -80,15 +80,15 @@ func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
 			if d.kind == dutyUnplaced && hopeless[s.tasks[d.task].shape] {
 				continue
 			}
-			for s.broken(d) && work.steps > 0 {
+			for isBroken(s, d) && work.steps > 0 {
 				so, measure := len(s.moving), s.measure
-				g, gained := s.repair(d, thrifty, work)
-				if gained && !s.feasible(max(out.stage, g)) {
+				g, gained := repairDefect(s, d, thrifty, work)
+				if gained && !canBeCarriedOut(s, max(out.stage, g)) {
 					s.unwind(so)
 					s.measure, gained = measure, false
 				}
 				if !gained {
-					hopeless[s.shapeOf(d)] = true
+					hopeless[newcomerShape(s, d)] = true
 					break
 				}
 				out.stage = max(out.stage, g)
@@ -103,22 +103,22 @@ func (s *moveState) surroundings(duties []moveDuty, thrifty bool) moveSolution {
 		out.steps = append(out.steps, moveStep{t, s.at[t], s.causes[n]})
 	}
 	out.measure = s.measure
-	out.measure.awkward, _ = s.awkward(out.stage, 0)
+	out.measure.awkward, _ = exchangesFrom(s, out.stage, 0)
 	s.unwind(0)
 	s.measure = start
 	return out
 }
 
-// feasible reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
-func (s *moveState) feasible(stage moveStage) bool {
+// canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
+func canBeCarriedOut(s *moveState, stage moveStage) bool {
 	if !slices.ContainsFunc(s.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
 		return true
 	}
-	_, possible := s.awkward(stage, 0)
+	_, possible := exchangesFrom(s, stage, 0)
 	return possible
 }
 
-func (s *moveState) shapeOf(d moveDuty) int32 {
+func newcomerShape(s *moveState, d moveDuty) int32 {
 	if d.kind != dutyUnplaced {
 		return -1
 	}
@@ -131,10 +131,10 @@ type moveWork struct {
 	near  [stages]*moveNear
 }
 
-// repair does the best it finds for one violation, and reports whether that was anything.
-func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
+// repairDefect does the best it finds for one violation, and reports whether that was anything.
+func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
 	for g := stageKeep; g < stages; g++ {
-		if !s.differs(g) {
+		if !stageDiffers(s.moveProblem, g) {
 			continue
 		}
 		if work.near[g] == nil {
@@ -143,7 +143,7 @@ func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage,
 		search := &moveSearch{
 			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.budget,
 		}
-		steps := search.nearest(d, work)
+		steps := nearestMoves(search, d, work)
 		for _, m := range steps {
 			s.move(m.task, m.to, m.cause)
 		}
@@ -154,15 +154,15 @@ func (s *moveState) repair(d moveDuty, thrifty bool, work *moveWork) (moveStage,
 	return 0, false
 }
 
-// nearest are the best moves that it finds for the violation: first to where there is room, then those that make some,
+// nearestMoves are the best moves that it finds for the violation: first to where there is room, then those that make some,
 // and for a newcomer at last as many as it takes to clear an instance. The state stays as it is.
-func (s *moveSearch) nearest(d moveDuty, work *moveWork) []moveStep {
+func nearestMoves(s *moveSearch, d moveDuty, work *moveWork) []moveStep {
 	for _, depth := range []int{0, nearDepth} {
 		limit := nearSteps
 		if s.found != nil { // only something cheaper can be missing
 			limit = moreSteps
 		}
-		s.spend(work, limit, depth, s.run)
+		spendSteps(s, work, limit, depth, s.run)
 	}
 	done := len(s.moving)
 	if len(s.found) > done && (s.stage == stageKeep || s.gains(&s.measure)) {
@@ -170,13 +170,13 @@ func (s *moveSearch) nearest(d moveDuty, work *moveWork) []moveStep {
 	}
 	var path []moveStep
 	if d.kind == dutyUnplaced {
-		s.spend(work, nearSteps, 0, func() { path = s.clear(d.task) })
+		spendSteps(s, work, nearSteps, 0, func() { path = clearInstance(s, d.task) })
 	}
 	return path
 }
 
-// spend has some of the work's steps spent, on a search in which so many tasks may make room.
-func (s *moveSearch) spend(work *moveWork, limit, depth int, on func()) {
+// spendSteps has some of the work's steps spent, on a search in which so many tasks may make room.
+func spendSteps(s *moveSearch, work *moveWork, limit, depth int, on func()) {
 	s.near.depth, s.steps = depth, min(work.steps, limit)
 	work.steps -= s.steps
 	on()

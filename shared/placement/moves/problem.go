@@ -134,11 +134,11 @@ func (p *moveProblem) settle() {
 			o.domains.Add(int(task.at), 1)
 		}
 	}
-	p.classify()
+	assignShapes(p)
 }
 
-// classify gives tasks of one owner that are alike the same shape: what holds for one holds for the other.
-func (p *moveProblem) classify() {
+// assignShapes gives tasks of one owner that are alike the same shape: what holds for one holds for the other.
+func assignShapes(p *moveProblem) {
 	var shapes []int32 // one task of each
 	byKey := map[moveShapeKey][]int32{}
 	for t := range p.tasks {
@@ -149,7 +149,7 @@ func (p *moveProblem) classify() {
 		}
 		task.shape = -1
 		for _, s := range byKey[key] {
-			if p.alike(task, &p.tasks[shapes[s]]) {
+			if areAlike(p, task, &p.tasks[shapes[s]]) {
 				task.shape = s
 			}
 		}
@@ -169,7 +169,7 @@ type moveShapeKey struct {
 	sum     int64
 }
 
-func (p *moveProblem) alike(a, b *moveTask) bool {
+func areAlike(p *moveProblem, a, b *moveTask) bool {
 	return a.owner == b.owner && a.cost == b.cost && a.needs == b.needs && len(a.gpus) == len(b.gpus) &&
 		slices.Equal(a.amounts, b.amounts) && slices.Equal(a.ports, b.ports)
 }

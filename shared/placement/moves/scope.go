@@ -16,23 +16,23 @@ const (
 	scopeNew   = 256 // instances that could be cleared for newcomers
 )
 
-// scope are the tasks that count in a problem, in order of id.
-func (p *moveProblem) scope(e *Planner, m *Request, r *placement.Request) []*cluster.Task {
+// scopedTasks are the tasks that count in a problem, in order of id.
+func scopedTasks(p *moveProblem, e *Planner, m *Request, r *placement.Request) []*cluster.Task {
 	var out []*cluster.Task
 	if e.snap.TaskCount() <= e.wholeTasks || !e.watch.on {
 		for t := range e.snap.Tasks() {
 			out = append(out, t)
 		}
 	} else {
-		out = p.concerned(e, m, p.grounds(r, e))
+		out = concernedTasks(p, e, m, affectedInstances(p, r, e))
 	}
 	slices.SortFunc(out, func(a, b *cluster.Task) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Owner, b.Owner)) })
 	return out
 }
 
-// grounds are the instances whose tasks count: those with more than they take, and those with the most room for what has
+// affectedInstances are the instances whose tasks count: those with more than they take, and those with the most room for what has
 // to go, or to come.
-func (p *moveProblem) grounds(r *placement.Request, e *Planner) map[int32]bool {
+func affectedInstances(p *moveProblem, r *placement.Request, e *Planner) map[int32]bool {
 	out, lacking := map[int32]bool{}, map[int32]int{}
 	for i := range int32(len(p.instances)) {
 		for dim := range int32(p.dims()) {
@@ -42,20 +42,20 @@ func (p *moveProblem) grounds(r *placement.Request, e *Planner) map[int32]bool {
 		}
 	}
 	if r != nil {
-		for _, a := range p.asked(e, r) {
+		for _, a := range requestedAmounts(p, e, r) {
 			lacking[a.dim] = scopeNew
 		}
 	}
 	for dim, most := range lacking {
-		for _, i := range p.roomiest(dim, most) {
+		for _, i := range roomiestInstances(p, dim, most) {
 			out[i] = true
 		}
 	}
 	return out
 }
 
-// roomiest are the instances with the most left of the dimension, of those that limit it and take tasks.
-func (p *moveProblem) roomiest(dim int32, most int) []int32 {
+// roomiestInstances are the instances with the most left of the dimension, of those that limit it and take tasks.
+func roomiestInstances(p *moveProblem, dim int32, most int) []int32 {
 	var all []int32
 	for i := range int32(len(p.instances)) {
 		if p.instances[i].takes && p.total[p.cell(i, dim)] < unlimited {
@@ -67,9 +67,9 @@ func (p *moveProblem) roomiest(dim int32, most int) []int32 {
 	return all[:min(len(all), most)]
 }
 
-// concerned are the tasks on these instances, and all those of owners whose tasks are where they should not be or, if any
+// concernedTasks are the tasks on these instances, and all those of owners whose tasks are where they should not be or, if any
 // of them may move, keep clear of one another.
-func (p *moveProblem) concerned(e *Planner, m *Request, grounds map[int32]bool) (out []*cluster.Task) {
+func concernedTasks(p *moveProblem, e *Planner, m *Request, grounds map[int32]bool) (out []*cluster.Task) {
 	entire := map[string]bool{}
 	for name := range m.Owners {
 		if x := e.watch.owners[name]; x != nil && x.broken {

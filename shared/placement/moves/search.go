@@ -34,7 +34,7 @@ type moveStep struct {
 // run searches, and leaves the state as it was. What was moved before stays moved. Run again it looks for what is better
 // still.
 func (s *moveSearch) run() {
-	s.rest, s.begun = s.apart(), len(s.moving)
+	s.rest, s.begun = measureApart(s), len(s.moving)
 	if s.found == nil {
 		s.best = s.measure
 	}
@@ -62,8 +62,8 @@ func (s *moveSearch) descend() {
 		s.cut = true
 		return
 	}
-	duty, must, found := s.trouble(s.stage)
-	if found && must && s.remedy(duty) < 0 {
+	duty, must, found := findTrouble(s.moveState, s.stage)
+	if found && must && bestRemedy(s.moveState, duty) < 0 {
 		return
 	}
 	if bound := s.bound(); s.compare(&bound, &s.best) >= 0 {
@@ -82,15 +82,15 @@ func (s *moveSearch) descend() {
 // next is a duty of the search that is still open and that something can be done about.
 func (s *moveSearch) next() (moveDuty, bool) {
 	for _, d := range s.focus {
-		if s.broken(d) && s.remedy(d) >= 0 && !s.tired(d) {
+		if isBroken(s.moveState, d) && bestRemedy(s.moveState, d) >= 0 && !isExhausted(s, d) {
 			return d, true
 		}
 	}
 	return moveDuty{}, false
 }
 
-// tired reports that a search of the surroundings has tried enough tasks of an owner for a domain rule.
-func (s *moveSearch) tired(d moveDuty) bool {
+// isExhausted reports that a search of the surroundings has tried enough tasks of an owner for a domain rule.
+func isExhausted(s *moveSearch, d moveDuty) bool {
 	if s.near == nil || d.kind != dutyFault && d.kind != dutyUpgrade {
 		return false
 	}
@@ -101,11 +101,11 @@ func (s *moveSearch) tired(d moveDuty) bool {
 
 func (s *moveSearch) record() {
 	now := s.measure
-	if now.awkward = 0; s.compare(&now, &s.best) >= 0 || !s.agrees() {
+	if now.awkward = 0; s.compare(&now, &s.best) >= 0 || !constraintsAgree(s.moveState) {
 		return
 	}
 	possible := false
-	if now.awkward, possible = s.awkward(s.stage, s.begun); !possible || s.compare(&now, &s.best) >= 0 {
+	if now.awkward, possible = exchangesFrom(s.moveState, s.stage, s.begun); !possible || s.compare(&now, &s.best) >= 0 {
 		return
 	}
 	s.best, s.found = now, s.found[:0]
@@ -116,7 +116,7 @@ func (s *moveSearch) record() {
 
 // branch sends the task that can help most everywhere it may go, then keeps it where it is.
 func (s *moveSearch) branch(d moveDuty, must bool) {
-	t := s.remedy(d)
+	t := bestRemedy(s.moveState, d)
 	if must && s.near != nil && !s.near.hopeful(s, d, t) {
 		s.cut = true
 		return
@@ -149,14 +149,14 @@ func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
 		return true
 	}
 	c := s.cell(d.instance, d.dim)
-	return s.relievable(d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
+	return canRelieve(s.moveState, d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
 }
 
 // keep leaves the task where it is, and with it those there that are like it: they could do no better.
 func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
 	var kept []int32
-	for _, o := range s.company(t) {
-		if s.free(o) && (s.tasks[o].shape == s.tasks[t].shape || tried && s.near != nil && s.dominated(o, t, d)) {
+	for _, o := range tasksBeside(s, t) {
+		if s.free(o) && (s.tasks[o].shape == s.tasks[t].shape || tried && s.near != nil && isDominated(s, o, t, d)) {
 			kept = append(kept, o)
 			s.decide(o, pinned)
 		}
@@ -173,8 +173,8 @@ func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
 	}
 }
 
-// company are the tasks that are where the task is: on its instance, or nowhere.
-func (s *moveSearch) company(t int32) []int32 {
+// tasksBeside are the tasks that are where the task is: on its instance, or nowhere.
+func tasksBeside(s *moveSearch, t int32) []int32 {
 	if at := s.tasks[t].at; at >= 0 {
 		return s.instances[at].tasks
 	}
@@ -187,22 +187,22 @@ func (s *moveSearch) company(t int32) []int32 {
 	return out
 }
 
-// dominated reports whether the other task costs no less to move and relieves the cell no more: where the task can go and
+// isDominated reports whether the other task costs no less to move and relieves the cell no more: where the task can go and
 // stays, there is little hope in that one.
-func (s *moveSearch) dominated(o, t int32, d moveDuty) bool {
+func isDominated(s *moveSearch, o, t int32, d moveDuty) bool {
 	return d.kind == dutyCell && s.tasks[o].cost >= s.tasks[t].cost && s.tasks[o].amount(d.dim) <= s.tasks[t].amount(d.dim)
 }
 
-// remedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it
+// bestRemedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it
 // relieves, then the most relief, then the first.
-func (s *moveState) remedy(d moveDuty) int32 {
+func bestRemedy(s *moveState, d moveDuty) int32 {
 	best := int32(-1)
 	var bestKey [2]float64
-	for _, t := range s.candidates(d) {
-		if !s.free(t) || !s.helps(d, t) || d.kind == dutyPort && !s.sharesPort(d, t) {
+	for _, t := range remedyCandidates(s, d) {
+		if !s.free(t) || !canHelp(s, d, t) || d.kind == dutyPort && !sharesPort(s, d, t) {
 			continue
 		}
-		key := s.worth(d, t)
+		key := remedyWorth(s, d, t)
 		if best < 0 || key[0] < bestKey[0] || key[0] == bestKey[0] && key[1] < bestKey[1] {
 			best, bestKey = t, key
 		}
@@ -211,7 +211,7 @@ func (s *moveState) remedy(d moveDuty) int32 {
 }
 
 // sharesPort reports whether the task has a port that the one which moved here wants.
-func (s *moveState) sharesPort(d moveDuty, t int32) bool {
+func sharesPort(s *moveState, d moveDuty, t int32) bool {
 	for _, p := range s.tasks[t].ports {
 		if slices.Contains(s.tasks[d.task].ports, p) {
 			return true
@@ -220,7 +220,7 @@ func (s *moveState) sharesPort(d moveDuty, t int32) bool {
 	return false
 }
 
-func (s *moveState) worth(d moveDuty, t int32) [2]float64 {
+func remedyWorth(s *moveState, d moveDuty, t int32) [2]float64 {
 	task := &s.tasks[t]
 	switch d.kind {
 	case dutyCell:

@@ -15,10 +15,10 @@ type orderedStep struct {
 	after []int
 }
 
-// sequence puts the moves in order; the state is where they begin, and becomes where they end. Each takes a place that is
+// sequenceMoves puts the moves in order; the state is where they begin, and becomes where they end. Each takes a place that is
 // free by then, without the buffer if it can. Where none can go on, one waits on a third instance or, if no other has
 // room, is stopped first; done is false where that may not be: then as many moves are done as could be.
-func (s *moveState) sequence(stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
+func sequenceMoves(s *moveState, stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
 	o := &moveOrder{moveState: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
 	for len(o.pending) > 0 {
 		if n, mode := o.ready(); n >= 0 {
@@ -215,9 +215,9 @@ func (o *moveOrder) below(t, i int32) bool {
 	return true
 }
 
-// awkward is how many of the moves from the given one on cannot simply start where they go: an exchange among full
+// exchangesFrom is how many of the moves from the given one on cannot simply start where they go: an exchange among full
 // instances. possible is false where they cannot be carried out.
-func (s *moveState) awkward(stage moveStage, from int) (n int, possible bool) {
+func exchangesFrom(s *moveState, stage moveStage, from int) (n int, possible bool) {
 	if len(s.moving) < from+2 {
 		return 0, true
 	}
@@ -227,7 +227,7 @@ func (s *moveState) awkward(stage moveStage, from int) (n int, possible bool) {
 	}
 	measure := s.measure
 	s.unwind(from)
-	ordered, possible := s.sequence(stage, steps)
+	ordered, possible := sequenceMoves(s, stage, steps)
 	for _, m := range ordered {
 		if m.mode == Via || m.mode == StopFirst {
 			n++

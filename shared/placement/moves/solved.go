@@ -20,12 +20,12 @@ type solvedMoves struct {
 // solve is the problem's plan; the caller changes nothing of it.
 func (planner *Planner) solve(p *moveProblem) *Plan {
 	for _, s := range planner.solved {
-		if s.problem.same(p) {
+		if samePlan(s.problem, p) {
 			return s.plan
 		}
 	}
-	plan := p.plan()
-	if !p.whole() || p.dynamic() {
+	plan := solveProblem(p)
+	if !p.whole() || hasDynamicConstraints(p) {
 		return plan
 	}
 	for i := range p.instances { // the snapshot changes its own
@@ -41,15 +41,15 @@ func (planner *Planner) solve(p *moveProblem) *Plan {
 // whole reports whether the problem is so small that every way is tried.
 func (p *moveProblem) whole() bool { return p.movable()*len(p.instances) <= exactSize }
 
-// dynamic reports whether a constraint goes by what runs on an instance: by more, that is, than the problem has.
-func (p *moveProblem) dynamic() bool {
+// hasDynamicConstraints reports whether a constraint goes by what runs on an instance: by more, that is, than the problem has.
+func hasDynamicConstraints(p *moveProblem) bool {
 	return slices.ContainsFunc(p.owners, func(o moveOwner) bool {
 		return slices.ContainsFunc(o.mover.Spec.Constraints, func(x *constraint.Expression) bool { return !x.Static() })
 	})
 }
 
-// same reports whether two problems have the same plan.
-func (p *moveProblem) same(o *moveProblem) bool {
+// samePlan reports whether two problems have the same plan.
+func samePlan(p *moveProblem, o *moveProblem) bool {
 	return p.configuration == o.configuration && p.budget == o.budget &&
 		slices.Equal(p.names, o.names) && slices.Equal(p.load, o.load) && slices.Equal(p.leaving, o.leaving) &&
 		slices.Equal(p.unbuffered, o.unbuffered) && slices.Equal(p.total, o.total) &&
