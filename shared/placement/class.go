@@ -38,16 +38,16 @@ type classKey struct {
 	given relaxation // the rules that were given up
 }
 
-// class is the class for a request, as up to date as the engine. Its ranking follows when it is asked for.
-func (e *Engine) class(r *Request, given relaxation) *class {
+// classFor is the class for a request, as up to date as the engine. Its ranking follows when it is asked for.
+func classFor(e *Engine, r *Request, given relaxation) *class {
 	key := classKey{r.Spec, given}
 	e.uses++
 	c := e.classes[key]
 	if c == nil {
-		c = e.newClass(key)
+		c = newClass(e, key)
 		c.used = e.uses
 		e.classes[key] = c
-		e.evict()
+		evictClasses(e)
 	}
 	c.used, c.strict = e.uses, r.Unbuffered
 	for _, rule := range c.rules {
@@ -59,21 +59,21 @@ func (e *Engine) class(r *Request, given relaxation) *class {
 	return c
 }
 
-func (e *Engine) newClass(key classKey) *class {
+func newClass(e *Engine, key classKey) *class {
 	spec := key.of
-	c := &class{classKey: key, tally: e.tallyOf(spec.Owner, spec.Group, spec.MaxPerInstance() > 0), most: spec.MaxPerInstance()}
+	c := &class{classKey: key, tally: tallyFor(e, spec.Owner, spec.Group, spec.MaxPerInstance() > 0), most: spec.MaxPerInstance()}
 	var rules []*rule
 	for _, x := range spec.Constraints {
-		rules = append(rules, e.rule(x))
+		rules = append(rules, ruleFor(e, x))
 	}
 	if !key.given.has(relaxPlacement) {
 		c.rules = rules
 	}
-	c.shape = e.newShape(spec, c.rules, key.given)
-	c.layout = e.layoutOf(c.order.attributes, spec.IsGoverned())
+	c.shape = newShape(e, spec, c.rules, key.given)
+	c.layout = layoutFor(e, c.order.attributes, spec.IsGoverned())
 	c.spread = c.tally.spreadOver(c.layout)
 	if spec.IsGoverned() {
-		c.territory = e.territoryOf(e.membersOf(spec, rules), c.layout)
+		c.territory = territoryFor(e, membersFor(e, spec, rules), c.layout)
 	}
 	return c
 }
@@ -121,7 +121,7 @@ func (c *class) allows(f fitness) bool { return f == unbuffered || f == buffered
 
 // admits reports whether the domain rules let the instance have a task.
 func (c *class) admits(i int) bool {
-	return !c.isGoverned() || c.isFaultDomainOpen(i) && c.isUpgradeDomainOpen(i)
+	return !concernsDomains(c) || passesFaultDomain(c, i) && passesUpgradeDomain(c, i)
 }
 
 // relaxation is a set of rules that were given up.
@@ -157,8 +157,8 @@ const maxMemory = 64 << 20
 // LimitMemory bounds what the engine keeps to so many bytes, roughly, and has it look at that whenever it keeps more.
 func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 
-// size is roughly how many bytes the engine keeps.
-func (e *Engine) size() int {
+// memorySize is roughly how many bytes the engine keeps.
+func memorySize(e *Engine) int {
 	n, out := len(e.views), 0
 	for _, x := range e.indexes {
 		out += x.size()
@@ -181,13 +181,13 @@ func (e *Engine) size() int {
 	return out
 }
 
-// evict gives up the older half of the classes if there are too many, and what only they used.
-func (e *Engine) evict() {
+// evictClasses gives up the older half of the classes if there are too many, and what only they used.
+func evictClasses(e *Engine) {
 	if len(e.classes) < e.evictAt {
 		return
 	}
 	e.evictAt = len(e.classes) + max(e.evictEvery, len(e.classes)/evictShare)
-	if e.size() <= e.maxMemory {
+	if memorySize(e) <= e.maxMemory {
 		return
 	}
 	uses := make([]uint64, 0, len(e.classes))
@@ -200,7 +200,7 @@ func (e *Engine) evict() {
 			delete(e.classes, key)
 		}
 	}
-	e.sweep()
+	dropUnused(e)
 	e.evictAt = len(e.classes) + e.evictEvery
 }
 
@@ -224,7 +224,7 @@ type inUse struct {
 	audits      map[*audit]bool
 }
 
-func (e *Engine) inUse() inUse {
+func findInUse(e *Engine) inUse {
 	u := inUse{
 		map[*tally]bool{}, map[*spread]bool{}, map[*domain.Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
 		map[*mask]bool{}, map[*sortedIndex]bool{}, map[*territory]bool{}, map[*audit]bool{},
@@ -250,9 +250,9 @@ func (e *Engine) inUse() inUse {
 	return u
 }
 
-// sweep gives up what no class uses any more.
-func (e *Engine) sweep() {
-	u := e.inUse()
+// dropUnused gives up what no class uses any more.
+func dropUnused(e *Engine) {
+	u := findInUse(e)
 	maps.DeleteFunc(e.tallies, func(_ tallyKey, t *tally) bool { return !u.tallies[t] })
 	maps.DeleteFunc(e.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
 	maps.DeleteFunc(e.rules, func(_ string, r *rule) bool { return !u.rules[r] })

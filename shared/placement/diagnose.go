@@ -7,15 +7,15 @@ import (
 	"berth/shared/cluster"
 )
 
-// diagnose says why the rest of the tasks found no instance, as things stand after those that did: every instance
+// newDiagnosis says why the rest of the tasks found no instance, as things stand after those that did: every instance
 // counts for the first filter that refuses it. Need and Best are of those that the filter removed. It costs by what has
 // changed since a task of its kind was refused last, but for classes under a domain policy.
-func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
+func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 	a := &audit{}
 	if r.Instances == nil {
-		a = c.auditOf()
+		a = auditFor(c)
 	}
-	wished := c.review(a, r)
+	wished := updateAudit(c, a, r)
 	d := &cluster.Diagnosis{Unplaced: rest}
 	counts := make([]cluster.Rejection, len(a.groups))
 	copy(counts, a.groups)
@@ -33,7 +33,7 @@ func (c *class) diagnose(r *Request, rest int) *cluster.Diagnosis {
 		if g.Count++; g.Count == 1 || f.best > g.Best {
 			g.Best = f.best
 		}
-		if closest < 0 || f.failed <= a.found[closest].failed && c.closer(a, int32(i), closest) {
+		if closest < 0 || f.failed <= a.found[closest].failed && isCloser(c, a, int32(i), closest) {
 			closest = int32(i)
 		}
 	}
@@ -57,8 +57,8 @@ type audit struct {
 	last    [maxFilters]int // per filter, the last of its groups after 1
 }
 
-// auditOf is the class's audit: that of its shape, unless where its owner's tasks are decides, too.
-func (c *class) auditOf() *audit {
+// auditFor is the class's audit: that of its shape, unless where its owner's tasks are decides, too.
+func auditFor(c *class) *audit {
 	if c.audit != nil {
 		return c.audit
 	}
@@ -87,11 +87,11 @@ type group struct {
 // maxFilters is more than there are.
 const maxFilters = 32
 
-// review brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
+// updateAudit brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
 // depend on other instances, too: under them all are looked at.
-func (c *class) review(a *audit, r *Request) (wished map[string]bool) {
+func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 	n, o := len(c.views), &c.Engine.placed
-	concerned := c.concerned()
+	concerned := concernedFilters(c)
 	switch {
 	case r.Instances != nil:
 		wished = map[string]bool{}
@@ -99,7 +99,7 @@ func (c *class) review(a *audit, r *Request) (wished map[string]bool) {
 		for _, id := range r.Instances {
 			wished[id] = true
 			if v := c.snap.Instances[id]; v != nil {
-				c.examine(a, v.Index, concerned)
+				examineInstance(c, a, v.Index, concerned)
 			}
 		}
 		return wished
@@ -107,18 +107,18 @@ func (c *class) review(a *audit, r *Request) (wished map[string]bool) {
 		*a = audit{found: a.found[:0], groups: a.groups[:0], filters: a.filters[:0]}
 		lengthen(&a.found, n)
 		for i := range n {
-			c.examine(a, i, concerned)
+			examineInstance(c, a, i, concerned)
 		}
 	default:
 		lengthen(&a.found, n)
 		for ; a.at < c.log.end; a.at++ {
 			if i, last := c.log.get(a.at); last {
-				c.examine(a, int(i), concerned)
+				examineInstance(c, a, int(i), concerned)
 			}
 		}
 		for _, list := range [][]int32{a.dirty, o.touched} {
 			for _, i := range list {
-				c.examine(a, int(i), concerned)
+				examineInstance(c, a, int(i), concerned)
 			}
 		}
 	}
@@ -127,8 +127,8 @@ func (c *class) review(a *audit, r *Request) (wished map[string]bool) {
 	return nil
 }
 
-// examine asks the filters about one instance.
-func (c *class) examine(a *audit, i int, concerned []int) {
+// examineInstance asks the filters about one instance.
+func examineInstance(c *class, a *audit, i int, concerned []int) {
 	f := &a.found[i]
 	if f.failed = 0; !c.listed[i] {
 		return
@@ -165,8 +165,8 @@ func (a *audit) groupOf(filter int, why *cluster.Rejection) int {
 	return n
 }
 
-// concerned are the positions of the filters that can refuse the class's tasks.
-func (c *class) concerned() []int {
+// concernedFilters are the positions of the filters that can refuse the class's tasks.
+func concernedFilters(c *class) []int {
 	var out []int
 	for at := range filters {
 		if filters[at].concerns(c) {
@@ -176,8 +176,8 @@ func (c *class) concerned() []int {
 	return out
 }
 
-// refusal is the first filter that refuses a task of the class, nil if all let it pass.
-func (c *class) refusal(i int) *filter {
+// firstRefusal is the first filter that refuses a task of the class, nil if all let it pass.
+func firstRefusal(c *class, i int) *filter {
 	for at := range filters {
 		if f := &filters[at]; f.concerns(c) && !f.passes(c, i) {
 			return f
@@ -224,9 +224,9 @@ func told(rejected []cluster.Rejection) []cluster.Rejection {
 	return out
 }
 
-// closer reports whether less would have to change at instance i than at j for the task to fit: fewer filters refuse it,
+// isCloser reports whether less would have to change at instance i than at j for the task to fit: fewer filters refuse it,
 // the first of them comes later, it lacks a smaller part of what is needed. The lower id decides between equals.
-func (c *class) closer(a *audit, i, j int32) bool {
+func isCloser(c *class, a *audit, i, j int32) bool {
 	f, g := &a.found[i], &a.found[j]
 	switch {
 	case f.failed != g.failed:

@@ -6,5 +6,5 @@ import "berth/shared/placement/domain"
 // domain policy governs it. The caller may ask and leaves them as they are; they hold until the snapshot changes.
 func (e *Engine) Domains(r Request) *domain.Domains {
 	e.sync()
-	return e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0)).domains
+	return classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, 0)).domains
 }

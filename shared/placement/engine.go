@@ -100,7 +100,7 @@ func (e *Engine) sync() {
 	}
 	e.seq = e.snap.Seq()
 	for _, i := range e.recast {
-		e.settle(i)
+		settleInstance(e, i)
 	}
 	e.recast = e.recast[:0]
 }
@@ -110,7 +110,7 @@ func (e *Engine) sync() {
 func (e *Engine) changed(i int, owner string) {
 	dense := e.snap.Dense()
 	if i >= len(e.views) {
-		e.grow(len(dense))
+		growEngine(e, len(dense))
 	}
 	v := dense[i]
 	moved := e.views[i] != v
@@ -118,7 +118,7 @@ func (e *Engine) changed(i int, owner string) {
 		e.identify(i, v)
 		e.recast = append(e.recast, i) // what looks at others has to wait until these are up to date
 	}
-	freed := e.observer != nil && (moved || e.frees(i, v))
+	freed := e.observer != nil && (moved || freesRoom(e, i, v))
 	if v != nil {
 		e.measure(i, v, 0)
 	}
@@ -137,8 +137,8 @@ func (e *Engine) changed(i int, owner string) {
 	}
 }
 
-// frees reports whether the change of an instance, not yet measured, makes room there.
-func (e *Engine) frees(i int, v *snapshot.InstanceView) bool {
+// freesRoom reports whether the change of an instance, not yet measured, makes room there.
+func freesRoom(e *Engine, i int, v *snapshot.InstanceView) bool {
 	if v == nil || v.CPU > e.cpu[i] || v.Memory > e.memory[i] || v.ENIs > e.enis[i] || int64(len(v.Tasks)) < e.columns.tasks[i] {
 		return true
 	}
@@ -160,7 +160,7 @@ func (e *Engine) frees(i int, v *snapshot.InstanceView) bool {
 	return false
 }
 
-func (e *Engine) grow(n int) {
+func growEngine(e *Engine, n int) {
 	e.columns.grow(n)
 	e.placed.grow(n)
 	lengthen(&e.log.latest, n)
@@ -179,8 +179,8 @@ func (e *Engine) grow(n int) {
 	}
 }
 
-// settle has everything that rests on the instance's row look at it again.
-func (e *Engine) settle(i int) {
+// settleInstance has everything that rests on the instance's row look at it again.
+func settleInstance(e *Engine, i int) {
 	for _, r := range e.rules {
 		if !r.dynamic {
 			r.evaluate(e, i)
@@ -197,8 +197,8 @@ func (e *Engine) settle(i int) {
 	}
 }
 
-// metric is the index of the metric, its columns filled.
-func (e *Engine) metric(name string) int {
+// metricColumn is the index of the metric, its columns filled.
+func metricColumn(e *Engine, name string) int {
 	m := e.snap.MetricIndex(name)
 	e.sync()
 	for len(e.metrics) <= m {

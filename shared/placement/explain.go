@@ -45,7 +45,7 @@ type Component struct {
 // [Engine.Place] would choose.
 func (e *Engine) Explain(r Request) Explanation {
 	r.Count = 1
-	c := e.explaining(&r)
+	c := explainingClass(e, &r)
 	defer e.release()
 	j := judge{class: c, request: &r}
 	best, next := j.two()
@@ -54,7 +54,7 @@ func (e *Engine) Explain(r Request) Explanation {
 	if best < 0 {
 		unplaced = 1
 	}
-	out.Diagnosis = *c.diagnose(&r, unplaced)
+	out.Diagnosis = *newDiagnosis(c, &r, unplaced)
 	return out
 }
 
@@ -66,10 +66,10 @@ func (e *Engine) WhyNot(r Request, instance string) []cluster.Rejection {
 	if v == nil || !eligibility.InCluster(v) {
 		return []cluster.Rejection{{Filter: cluster.FilterStatus, Count: 1, Detail: string(cluster.InstanceInactive)}}
 	}
-	c := e.explaining(&r)
+	c := explainingClass(e, &r)
 	defer e.release()
 	var out []cluster.Rejection
-	for _, at := range c.concerned() {
+	for _, at := range concernedFilters(c) {
 		if f := &filters[at]; !f.passes(c, v.Index) {
 			out = append(out, f.reject(c, v.Index))
 		}
@@ -83,9 +83,9 @@ func (e *Engine) Weigh(r Request, instance string) *Candidate {
 	if v == nil || !eligibility.InCluster(v) {
 		return nil
 	}
-	c := e.explaining(&r)
+	c := explainingClass(e, &r)
 	defer e.release()
-	if c.refusal(v.Index) != nil {
+	if firstRefusal(c, v.Index) != nil {
 		return nil
 	}
 	j := judge{class: c, request: &r}
@@ -104,9 +104,9 @@ func (e *Engine) Without(t *cluster.Task, f func()) {
 	f()
 }
 
-// explaining is the class by whose rules the request's next task is placed: soft rules are given up only where no instance
+// explainingClass is the class by whose rules the request's next task is placed: soft rules are given up only where no instance
 // passes otherwise, as when placing. The caller releases what the request has held.
-func (e *Engine) explaining(r *Request) *class {
+func explainingClass(e *Engine, r *Request) *class {
 	e.sync()
 	e.hold(r.Refused)
 	var c *class
@@ -115,7 +115,7 @@ func (e *Engine) explaining(r *Request) *class {
 		if c != nil && c.given == given {
 			continue
 		}
-		c = e.class(r, given)
+		c = classFor(e, r, given)
 		j := judge{class: c, request: r}
 		if slices.ContainsFunc(c.views, j.could) {
 			return c
@@ -144,7 +144,7 @@ type judge struct {
 // could reports whether the instance is one that the task could go to.
 func (j *judge) could(v *snapshot.InstanceView) bool {
 	return v != nil && j.listed[v.Index] && (j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
-		j.refusal(v.Index) == nil
+		firstRefusal(j.class, v.Index) == nil
 }
 
 // two are the best instance and the second best, -1 where there is none.

@@ -3,4 +3,4 @@ package placement
 import "berth/shared/placement/packing"
 
 // Packing returns the scorer of [LeastFragmentation].
-func (e *Engine) Packing() *packing.Scorer { return e.scorerOf(LeastFragmentation).(*packing.Scorer) }
+func (e *Engine) Packing() *packing.Scorer { return scorerFor(e, LeastFragmentation).(*packing.Scorer) }

@@ -37,8 +37,8 @@ type region struct {
 	groups []int32 // per level
 }
 
-// layoutOf is the layout by the attributes and, where asked, by fault and upgrade domain, made where there is none yet.
-func (e *Engine) layoutOf(attributes []string, domains bool) *layout {
+// layoutFor is the layout by the attributes and, where asked, by fault and upgrade domain, made where there is none yet.
+func layoutFor(e *Engine, attributes []string, domains bool) *layout {
 	key := fmt.Sprint(domains, strings.Join(attributes, "\x00"))
 	l := e.layouts[key]
 	if l == nil {

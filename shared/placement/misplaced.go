@@ -9,7 +9,7 @@ import (
 // IsMisplaced reports whether a task of the spec's owner is on an instance where it should not be, or the tasks are spread as
 // the domain rules do not allow. target is the owner's desired count.
 func (e *Engine) IsMisplaced(spec *Spec, target int) bool {
-	c := e.class(&Request{Spec: spec, Target: target}, 0)
+	c := classFor(e, &Request{Spec: spec, Target: target}, 0)
 	if c.domains != nil {
 		if fault, upgrade := c.domains.Excess(); fault+upgrade > 0 {
 			return true

@@ -40,7 +40,7 @@ const (
 
 // newOrder puts the spec's strategies in terms of steps. Each spread counts within the groups of those before it; within
 // one instance there is nothing left to spread over.
-func (e *Engine) newOrder(spec *Spec) order {
+func newOrder(e *Engine, spec *Spec) order {
 	o := order{foremost: true, groupsFirst: true}
 	for _, s := range chain(spec) {
 		o.key += s.Type + " " + s.Field + ";"
@@ -67,7 +67,7 @@ func (e *Engine) newOrder(spec *Spec) order {
 		o.add(step{name: "tasks of all on the instance", kind: byColumn, column: &e.tasks})
 	}
 	o.key += spec.Scoring
-	if o.scorer = e.scorerOf(spec.Scoring); o.scorer != nil {
+	if o.scorer = scorerFor(e, spec.Scoring); o.scorer != nil {
 		o.add(step{name: spec.Scoring, kind: byScore})
 	} else {
 		o.add(step{name: "room left", kind: byColumn, column: &e.fit})

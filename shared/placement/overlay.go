@@ -36,8 +36,8 @@ func (o *overlay) group(i int) string {
 	return ""
 }
 
-// shadow is the call's own view of the instance.
-func (e *Engine) shadow(i int) *snapshot.InstanceView {
+// overlayView is the call's own view of the instance.
+func overlayView(e *Engine, i int) *snapshot.InstanceView {
 	o := &e.placed
 	if v := o.views[i]; v != nil {
 		return v
@@ -56,7 +56,7 @@ func (e *Engine) shadow(i int) *snapshot.InstanceView {
 
 // put places a task of the class on the instance for the rest of the call.
 func (c *class) put(i int, gpus []int) {
-	v := c.shadow(i)
+	v := overlayView(c.shape.Engine, i)
 	for _, d := range gpus {
 		v.GPUs[d] -= c.spec.Needs.PerGPU()
 	}
@@ -69,7 +69,7 @@ func (c *class) put(i int, gpus []int) {
 
 // remove takes a task of the class's owner off the instance for the rest of the call.
 func (c *class) remove(i int, t *cluster.Task) {
-	v := c.shadow(i)
+	v := overlayView(c.shape.Engine, i)
 	for _, d := range t.GPUs {
 		if d < len(v.GPUs) {
 			v.GPUs[d] += t.Needs.PerGPU()
@@ -103,10 +103,10 @@ func (c *class) move(v *snapshot.InstanceView, i int, needs cluster.Resources, s
 // recount has the owner's tasks on the instance, whose view the call has changed or not, count as one more or less.
 func (c *class) recount(i int, sign int) {
 	o := &c.Engine.placed
-	v := c.shadow(i)
+	v := overlayView(c.shape.Engine, i)
 	o.counts[i] += int32(sign)
 	o.groups = c.spec.Group
-	c.count(c.spec, i, int32(sign))
+	countTasks(c.shape.Engine, c.spec, i, int32(sign))
 	c.measure(i, v, int(o.counts[i]))
 	c.reconsider(i)
 	for _, x := range o.seen {
@@ -123,13 +123,13 @@ func (o *overlay) show(x *sortedIndex) {
 	o.seen = append(o.seen, x)
 }
 
-// undo takes back what the call placed for the spec. The rankings that saw it look at those instances again when they
+// undoPlacements takes back what the call placed for the spec. The rankings that saw it look at those instances again when they
 // are next used.
-func (e *Engine) undo(spec *Spec) {
+func undoPlacements(e *Engine, spec *Spec) {
 	o := &e.placed
 	for _, at := range o.touched {
 		i := int(at)
-		e.count(spec, i, -o.counts[i])
+		countTasks(e, spec, i, -o.counts[i])
 		o.unused = append(o.unused, o.views[i])
 		o.views[i], o.counts[i] = nil, 0
 		e.measure(i, e.views[i], 0)
@@ -145,8 +145,8 @@ func (e *Engine) undo(spec *Spec) {
 	o.touched, o.seen, o.classes = o.touched[:0], o.seen[:0], o.classes[:0]
 }
 
-// count has the tallies of the spec's owner count n more tasks.
-func (e *Engine) count(spec *Spec, i int, n int32) {
+// countTasks has the tallies of the spec's owner count n more tasks.
+func countTasks(e *Engine, spec *Spec, i int, n int32) {
 	for _, t := range e.owned[spec.Owner] {
 		if t.group == "" || t.group == spec.Group {
 			t.place(i, n)

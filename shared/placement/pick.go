@@ -13,9 +13,9 @@ func (c *class) rank(tasks int) {
 		c.own = own
 		if own {
 			c.tally.densely(len(c.views))
-			c.index = c.newIndex(c.shape, c.layout, c.tally)
+			c.index = newIndex(c.shape.Engine, c.shape, c.layout, c.tally)
 		} else {
-			c.index = c.sharedIndex(c.shape, c.layout)
+			c.index = sharedIndex(c.shape.Engine, c.shape, c.layout)
 		}
 	}
 	c.index.follow()
@@ -32,7 +32,7 @@ func (c *class) pick(seed uint64, nth int) int32 {
 	best, wanting := nowhere, false
 	for _, regions := range c.openRegions() {
 		for _, region := range regions {
-			if !c.opens(region) || best.fitness == unbuffered && c.isBehind(region, best) {
+			if !c.opens(region) || best.fitness == unbuffered && isRegionBehind(c, region, best) {
 				continue
 			}
 			next := c.first(region, exceptions)
@@ -43,10 +43,10 @@ func (c *class) pick(seed uint64, nth int) int32 {
 		}
 	}
 	if exceptions && wanting && c.order.counted {
-		best = c.exception(best)
+		best = bestException(c, best)
 	}
 	if best.at >= 0 && c.order.random {
-		return c.draw(best, seed, nth)
+		return drawEqual(c, best, seed, nth)
 	}
 	return best.at
 }
@@ -83,9 +83,9 @@ func count(lists [][]int32, open []bool) (n int) {
 	return n
 }
 
-// isBehind reports whether no instance of the region that is no exception can be better than best, which needs no buffer.
-func (c *class) isBehind(region int32, best spot) bool {
-	if groups := c.compareGroups(region, best.region); groups != 0 || !c.order.groupsFirst {
+// isRegionBehind reports whether no instance of the region that is no exception can be better than best, which needs no buffer.
+func isRegionBehind(c *class, region int32, best spot) bool {
+	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
 	}
 	blocks := c.index.runs[region].blocks
@@ -93,7 +93,7 @@ func (c *class) isBehind(region int32, best spot) bool {
 }
 
 // compareGroups compares two regions by the counts of groups that come before all else.
-func (c *class) compareGroups(r, q int32) int {
+func compareGroups(c *class, r, q int32) int {
 	for at := range c.order.steps {
 		s := &c.order.steps[at]
 		if s.kind != byGroup {
@@ -126,7 +126,7 @@ func (c *class) first(region int32, exceptions bool) spot {
 			i := b.members[n]
 			f := c.fitness(int(i))
 			switch {
-			case f == unfit || f == buffered && spare.at >= 0 || c.isPassedBy(i, exceptions):
+			case f == unfit || f == buffered && spare.at >= 0 || isPassedBy(c, i, exceptions):
 			case f == unbuffered:
 				return spot{i, region, unbuffered}
 			default:
@@ -139,14 +139,14 @@ func (c *class) first(region int32, exceptions bool) spot {
 
 // isPassedBy reports whether tasks of the owner keep the instance from being what the index takes it for: it has as many
 // as it may, or, where instances with any are exceptions, has some.
-func (c *class) isPassedBy(i int32, exceptions bool) bool {
+func isPassedBy(c *class, i int32, exceptions bool) bool {
 	t := c.tally
 	return exceptions && c.order.counted && t.isActive.has(i) || c.most > 0 && t.isHeld.has(i) && (c.most == 1 || t.held[i] >= c.most)
 }
 
-// exception is the best of the instances that have tasks of the owner, or best where that is better. It is asked where a
+// bestException is the best of the instances that have tasks of the owner, or best where that is better. It is asked where a
 // region has nothing better, or nothing without the buffer.
-func (c *class) exception(best spot) spot {
+func bestException(c *class, best spot) spot {
 	for i := range c.tally.active {
 		next := spot{at: i, region: c.layout.region[i]}
 		if next.region < 0 || !c.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
@@ -178,9 +178,9 @@ func (c *class) opens(region int32) bool {
 	return c.faults[at.fault] && c.upgrades[at.upgrade]
 }
 
-// draw is one of the instances that are as good as best, each as likely as any other: the one whose id the seed maps
+// drawEqual is one of the instances that are as good as best, each as likely as any other: the one whose id the seed maps
 // to the least number.
-func (c *class) draw(best spot, seed uint64, nth int) int32 {
+func drawEqual(c *class, best spot, seed uint64, nth int) int32 {
 	least, chosen := uint64(0), int32(-1)
 	for _, regions := range c.lists {
 		for _, region := range regions {
@@ -192,7 +192,7 @@ func (c *class) draw(best spot, seed uint64, nth int) int32 {
 				continue
 			}
 			c.index.eachEqual(region, first.at, func(i int32) {
-				if c.isPassedBy(i, false) || c.fitness(int(i)) != best.fitness {
+				if isPassedBy(c, i, false) || c.fitness(int(i)) != best.fitness {
 					return
 				}
 				h := chance(seed, nth, c.hash[i])

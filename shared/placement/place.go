@@ -35,10 +35,10 @@ func (e *Engine) PlaceInto(dst []Placement, r Request) Result {
 			out.Placed, rest = dst, r.Count
 		}
 		if !r.Unexplained {
-			out.Diagnosis = p.class.diagnose(&r, rest)
+			out.Diagnosis = newDiagnosis(p.class, &r, rest)
 		}
 	}
-	e.undo(r.Spec)
+	undoPlacements(e, r.Spec)
 	return out
 }
 
@@ -61,7 +61,7 @@ func (p *pass) run() {
 		if p.class != nil && given == p.class.given {
 			continue
 		}
-		p.class = e.class(&p.request, given)
+		p.class = classFor(e, &p.request, given)
 		e.placed.classes = append(e.placed.classes, p.class)
 		if p.request.Instances != nil {
 			p.named()
@@ -90,7 +90,7 @@ func (p *pass) any() {
 // take gives the next task to the instance.
 func (p *pass) take(i int) {
 	e := p.engine
-	gpus := e.assign(i, p.request.Spec.Needs)
+	gpus := assignDevices(e, i, p.request.Spec.Needs)
 	p.placed = append(p.placed, Placement{Instance: e.views[i].ID, GPUs: gpus})
 	if p.rest() > 0 {
 		p.class.put(i, gpus)
@@ -146,7 +146,7 @@ func (p *pass) named() {
 }
 
 func (p *pass) fitness(i int) fitness {
-	if p.class.isExclusive() && !p.class.isUnoccupied(i) {
+	if concernsOccupied(p.class) && !passesOccupied(p.class, i) {
 		return unfit
 	}
 	return p.class.fitness(i)
@@ -172,10 +172,10 @@ func (e *Engine) Check(v *snapshot.InstanceView, r Request) (gpus []int, rejecte
 	e.hold(r.Refused)
 	defer e.release()
 	for step := range relaxations + 1 {
-		c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, step))
-		f := c.refusal(v.Index)
+		c := classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, step))
+		f := firstRefusal(c, v.Index)
 		if f == nil {
-			return e.assign(v.Index, r.Spec.Needs), nil
+			return assignDevices(e, v.Index, r.Spec.Needs), nil
 		}
 		why := f.reject(c, v.Index)
 		rejected = &why
@@ -190,18 +190,18 @@ func (e *Engine) Matches(v *snapshot.InstanceView, spec *Spec) bool {
 		return true
 	}
 	e.sync()
-	c := e.class(&Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
-	return c.hasAttributes(v.Index) && c.meetsConstraints(v.Index)
+	c := classFor(e, &Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	return passesAttributes(c, v.Index) && passesConstraints(c, v.Index)
 }
 
 // Eligible are the instances that should have a task of a DAEMON service (S4): ACTIVE, schedulable, with the attributes
 // and meeting the constraints, whether there is room or not and whether the agent is connected or not. In order of id.
 func (e *Engine) Eligible(spec *Spec) []string {
 	e.sync()
-	c := e.class(&Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
+	c := classFor(e, &Request{Spec: spec}, relaxed(&e.snap.Configuration.Priorities, 0))
 	var out []string
 	for i := range e.views {
-		if e.listed[i] && c.isActive(i) && c.isSchedulable(i) && c.hasAttributes(i) && c.meetsConstraints(i) {
+		if e.listed[i] && passesStatus(c, i) && passesCordon(c, i) && passesAttributes(c, i) && passesConstraints(c, i) {
 			out = append(out, e.views[i].ID)
 		}
 	}

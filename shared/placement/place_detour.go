@@ -28,7 +28,7 @@ func (p *pass) detour() bool {
 	for _, w := range way {
 		t := &p.placed[p.before+slices.Index(own, w.From)]
 		c.lift(int(w.From), t.GPUs)
-		t.Instance, t.GPUs = c.views[w.To].ID, p.engine.assign(int(w.To), c.spec.Needs)
+		t.Instance, t.GPUs = c.views[w.To].ID, assignDevices(p.engine, int(w.To), c.spec.Needs)
 		c.put(int(w.To), t.GPUs)
 	}
 	p.take(int(at))
@@ -37,7 +37,7 @@ func (p *pass) detour() bool {
 
 // lift takes back a task that this call placed.
 func (c *class) lift(i int, gpus []int) {
-	v := c.shadow(i)
+	v := overlayView(c.shape.Engine, i)
 	for _, d := range gpus {
 		v.GPUs[d] += c.spec.Needs.PerGPU()
 	}

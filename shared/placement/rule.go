@@ -19,7 +19,7 @@ type rule struct {
 	at         uint64 // of the log
 }
 
-func (e *Engine) rule(x *constraint.Expression) *rule {
+func ruleFor(e *Engine, x *constraint.Expression) *rule {
 	key := x.String()
 	if r := e.rules[key]; r != nil {
 		return r
@@ -108,8 +108,8 @@ type members struct {
 	dynamic []*rule // those that go by what runs on the instance
 }
 
-// membersOf is the members for a spec, of its constraints those that bind.
-func (e *Engine) membersOf(spec *Spec, rules []*rule) *members {
+// membersFor is the members for a spec, of its constraints those that bind.
+func membersFor(e *Engine, spec *Spec, rules []*rule) *members {
 	out := &members{mask: &mask{attributes: spec.Attributes, avoid: spec.Avoid}}
 	m := out.mask
 	m.key = strings.Join(spec.Attributes, "\x00") + "\x01" + strings.Join(spec.Avoid, "\x00")

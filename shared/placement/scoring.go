@@ -28,8 +28,8 @@ type scorer interface {
 	Score(v *snapshot.InstanceView, needs *cluster.Resources) float64
 }
 
-// scorerOf returns the scoring of that name, nil for best fit. All classes share it, and with it what it learned.
-func (e *Engine) scorerOf(name string) scorer {
+// scorerFor returns the scoring of that name, nil for best fit. All classes share it, and with it what it learned.
+func scorerFor(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil
 	}

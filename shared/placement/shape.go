@@ -27,10 +27,10 @@ type demand struct {
 	load   int64
 }
 
-func (e *Engine) newShape(spec *Spec, rules []*rule, given relaxation) *shape {
-	s := &shape{Engine: e, spec: spec, members: e.membersOf(spec, rules), order: e.newOrder(spec)}
+func newShape(e *Engine, spec *Spec, rules []*rule, given relaxation) *shape {
+	s := &shape{Engine: e, spec: spec, members: membersFor(e, spec, rules), order: newOrder(e, spec)}
 	for _, m := range spec.Loads {
-		if metric := e.metric(m.Name); m.Load > 0 && !given.has(relaxCapacity) {
+		if metric := metricColumn(e, m.Name); m.Load > 0 && !given.has(relaxCapacity) {
 			s.demands = append(s.demands, demand{m.Name, metric, m.Load})
 		}
 	}
@@ -126,9 +126,9 @@ func (s *shape) room(i int) fitness {
 	return out
 }
 
-// assign chooses the devices that a task gets on the instance, in order: those with the least free that is enough, the
+// assignDevices chooses the devices that a task gets on the instance, in order: those with the least free that is enough, the
 // lower position first. A whole device is always one that nobody else holds a part of.
-func (e *Engine) assign(i int, needs cluster.Resources) []int {
+func assignDevices(e *Engine, i int, needs cluster.Resources) []int {
 	if needs.GPUs == 0 {
 		return nil
 	}

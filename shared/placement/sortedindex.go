@@ -63,7 +63,7 @@ func (f free) both(unit int64) int64 { return min(f.cpu/unit, f.memory) }
 const maxBlock = 24
 
 // sharedIndex returns the index that all classes use which compare instances by the same columns, or by the same scores.
-func (e *Engine) sharedIndex(s *shape, l *layout) *sortedIndex {
+func sharedIndex(e *Engine, s *shape, l *layout) *sortedIndex {
 	key := l.key
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; step.kind {
@@ -75,14 +75,14 @@ func (e *Engine) sharedIndex(s *shape, l *layout) *sortedIndex {
 	}
 	x := e.indexes[key]
 	if x == nil {
-		x = e.newIndex(s, l, nil)
+		x = newIndex(e, s, l, nil)
 		e.indexes[key] = x
 	}
 	return x
 }
 
 // newIndex returns an index that has yet to be built. With an owner, the owner's tasks on each instance are compared too.
-func (e *Engine) newIndex(s *shape, l *layout, owner *tally) *sortedIndex {
+func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
 	x := &sortedIndex{Engine: e, layout: l}
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; {

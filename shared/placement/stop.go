@@ -15,9 +15,9 @@ import (
 // id. Candidates that have ended or are being stopped already are passed over.
 func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.Task {
 	e.sync()
-	c := e.class(&r, relaxed(&e.snap.Configuration.Priorities, 0))
+	c := classFor(e, &r, relaxed(&e.snap.Configuration.Priorities, 0))
 	e.placed.classes = append(e.placed.classes, c)
-	s := &stops{class: c, request: &r, replacing: e.replacements(r.Spec.Owner)}
+	s := &stops{class: c, request: &r, replacing: countReplacements(e, r.Spec.Owner)}
 	var ranks [3][]*cluster.Task
 	for _, t := range candidates {
 		if t.Active() {
@@ -29,7 +29,7 @@ func (e *Engine) ChooseStops(r Request, candidates []*cluster.Task) []*cluster.T
 			s.choose(tasks, n)
 		}
 	}
-	e.undo(r.Spec)
+	undoPlacements(e, r.Spec)
 	return s.chosen
 }
 
@@ -231,8 +231,8 @@ func (s *stops) take(h *host) {
 	s.stirred = true
 }
 
-// replacements counts, by the id of the task that they are for, the replacements of the owner's tasks that have come.
-func (e *Engine) replacements(owner string) map[string]int {
+// countReplacements counts, by the id of the task that they are for, the replacements of the owner's tasks that have come.
+func countReplacements(e *Engine, owner string) map[string]int {
 	out := map[string]int{}
 	for _, t := range e.snap.Owned(owner) {
 		if t.Replaces != "" && t.Active() && t.Holds() {

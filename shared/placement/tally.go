@@ -23,8 +23,8 @@ type tally struct {
 	domains []*domain.Domains // that count them too
 }
 
-// tallyOf is the count for the owner and group, made where there is none yet; exclusive if it must know what is held.
-func (e *Engine) tallyOf(owner, group string, exclusive bool) *tally {
+// tallyFor is the count for the owner and group, made where there is none yet; exclusive if it must know what is held.
+func tallyFor(e *Engine, owner, group string, exclusive bool) *tally {
 	key := tallyKey{owner, group}
 	t := e.tallies[key]
 	if t == nil {

@@ -22,7 +22,7 @@ type territory struct {
 // place is a region's fault domain and upgrade domain after 1; 0 for none.
 type place struct{ fault, upgrade int32 }
 
-func (e *Engine) territoryOf(m *members, l *layout) *territory {
+func territoryFor(e *Engine, m *members, l *layout) *territory {
 	key := m.key + "\x02" + l.key
 	t := e.territories[key]
 	if t == nil {

@@ -30,7 +30,7 @@ func (e *Engine) Unused(services []ServiceSpec) []Unused {
 	used, barring := make([]bool, len(e.views)), make([][]string, len(e.views))
 	for n := range services {
 		s := &services[n]
-		c := e.class(&Request{Spec: s.Spec, Target: s.Target}, relaxed(&e.snap.Configuration.Priorities, 0))
+		c := classFor(e, &Request{Spec: s.Spec, Target: s.Target}, relaxed(&e.snap.Configuration.Priorities, 0))
 		var can []bool
 		if c.domains != nil && s.Target > 0 {
 			can = c.domains.Usable(s.Target)
