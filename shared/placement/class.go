@@ -42,11 +42,11 @@ type classKey struct {
 func classFor(e *Engine, r *Request, given relaxation) *class {
 	key := classKey{r.Spec, given}
 	e.uses++
-	c := e.classes[key]
+	c := e.kept.classes[key]
 	if c == nil {
 		c = newClass(e, key)
 		c.used = e.uses
-		e.classes[key] = c
+		e.kept.classes[key] = c
 		evictClasses(e)
 	}
 	c.used, c.strict = e.uses, r.Unbuffered
@@ -81,10 +81,10 @@ func newClass(e *Engine, key classKey) *class {
 // govern brings the domains up to date: their rule goes by the target.
 func (c *class) govern(target int) {
 	for _, r := range c.territory.members.dynamic {
-		r.follow(c.Engine)
+		r.follow(c.engine)
 	}
 	c.territory.follow()
-	rule := domain.RuleOf(c.spec.DomainPolicy, target, &c.snap.Configuration)
+	rule := domain.RuleOf(c.spec.DomainPolicy, target, &c.engine.snap.Configuration)
 	rule.NoConstraints, rule.NoFault, rule.NoUpgrade = c.given.has(relaxPlacement), c.given.has(relaxFault), c.given.has(relaxUpgrade)
 	if c.domains != nil && c.territoryRev == c.territory.rev && rule == c.rule {
 		return
@@ -108,7 +108,7 @@ func (c *class) reconsider(i int) {
 		dynamic = c.territory.members.dynamic // those, too, that were given up
 	}
 	for _, r := range dynamic {
-		r.evaluate(c.Engine, i)
+		r.evaluate(c.engine, i)
 	}
 	if t := c.territory; t != nil && len(t.members.dynamic) > 0 && t.standing(i) != t.standings[i] {
 		t.stale = true
@@ -160,14 +160,14 @@ func (e *Engine) LimitMemory(bytes int) { e.maxMemory, e.evictEvery = bytes, 1 }
 // memorySize is roughly how many bytes the engine keeps.
 func memorySize(e *Engine) int {
 	n, out := len(e.views), 0
-	for _, x := range e.indexes {
+	for _, x := range e.kept.indexes {
 		out += x.size()
 	}
-	out += 16 * n * len(e.audits)
-	for _, t := range e.tallies {
+	out += 16 * n * len(e.kept.audits)
+	for _, t := range e.kept.tallies {
 		out += 512 + 48*(len(t.active)+len(t.held)) + 8*len(t.dense)
 	}
-	for _, c := range e.classes {
+	for _, c := range e.kept.classes {
 		if out += 1024; c.own {
 			out += c.index.size()
 		}
@@ -183,25 +183,25 @@ func memorySize(e *Engine) int {
 
 // evictClasses gives up the older half of the classes if there are too many, and what only they used.
 func evictClasses(e *Engine) {
-	if len(e.classes) < e.evictAt {
+	if len(e.kept.classes) < e.evictAt {
 		return
 	}
-	e.evictAt = len(e.classes) + max(e.evictEvery, len(e.classes)/evictShare)
+	e.evictAt = len(e.kept.classes) + max(e.evictEvery, len(e.kept.classes)/evictShare)
 	if memorySize(e) <= e.maxMemory {
 		return
 	}
-	uses := make([]uint64, 0, len(e.classes))
-	for _, c := range e.classes {
+	uses := make([]uint64, 0, len(e.kept.classes))
+	for _, c := range e.kept.classes {
 		uses = append(uses, c.used)
 	}
 	slices.Sort(uses)
-	for key, c := range e.classes {
+	for key, c := range e.kept.classes {
 		if c.used < uses[len(uses)/2] {
-			delete(e.classes, key)
+			delete(e.kept.classes, key)
 		}
 	}
 	dropUnused(e)
-	e.evictAt = len(e.classes) + e.evictEvery
+	e.evictAt = len(e.kept.classes) + e.evictEvery
 }
 
 // evictEvery is how many classes come before the engine's size is looked at again, or evictShare of those there are: to look
@@ -229,7 +229,7 @@ func findInUse(e *Engine) inUse {
 		map[*tally]bool{}, map[*spread]bool{}, map[*domain.Domains]bool{}, map[*layout]bool{}, map[*rule]bool{},
 		map[*mask]bool{}, map[*sortedIndex]bool{}, map[*territory]bool{}, map[*audit]bool{},
 	}
-	for _, c := range e.classes {
+	for _, c := range e.kept.classes {
 		u.tallies[c.tally], u.spreads[c.spread], u.domains[c.domains], u.layouts[c.layout] = true, true, true, true
 		u.masks[c.members.mask], u.indexes[c.index], u.audits[c.audit] = true, true, true
 		for _, r := range c.rules {
@@ -253,20 +253,20 @@ func findInUse(e *Engine) inUse {
 // dropUnused gives up what no class uses any more.
 func dropUnused(e *Engine) {
 	u := findInUse(e)
-	maps.DeleteFunc(e.tallies, func(_ tallyKey, t *tally) bool { return !u.tallies[t] })
-	maps.DeleteFunc(e.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
-	maps.DeleteFunc(e.rules, func(_ string, r *rule) bool { return !u.rules[r] })
-	maps.DeleteFunc(e.masks, func(_ string, m *mask) bool { return !u.masks[m] })
-	maps.DeleteFunc(e.indexes, func(_ string, x *sortedIndex) bool { return !u.indexes[x] })
-	maps.DeleteFunc(e.territories, func(_ string, t *territory) bool { return !u.territories[t] })
-	maps.DeleteFunc(e.audits, func(_ string, a *audit) bool { return !u.audits[a] })
-	clear(e.owned)
-	for _, t := range e.tallies {
-		e.owned[t.owner] = append(e.owned[t.owner], t)
+	maps.DeleteFunc(e.kept.tallies, func(_ tallyKey, t *tally) bool { return !u.tallies[t] })
+	maps.DeleteFunc(e.kept.layouts, func(_ string, l *layout) bool { return !u.layouts[l] })
+	maps.DeleteFunc(e.kept.rules, func(_ string, r *rule) bool { return !u.rules[r] })
+	maps.DeleteFunc(e.kept.masks, func(_ string, m *mask) bool { return !u.masks[m] })
+	maps.DeleteFunc(e.kept.indexes, func(_ string, x *sortedIndex) bool { return !u.indexes[x] })
+	maps.DeleteFunc(e.kept.territories, func(_ string, t *territory) bool { return !u.territories[t] })
+	maps.DeleteFunc(e.kept.audits, func(_ string, a *audit) bool { return !u.audits[a] })
+	clear(e.kept.owned)
+	for _, t := range e.kept.tallies {
+		e.kept.owned[t.owner] = append(e.kept.owned[t.owner], t)
 		t.spreads = slices.DeleteFunc(t.spreads, func(s *spread) bool { return !u.spreads[s] })
 		t.domains = slices.DeleteFunc(t.domains, func(d *domain.Domains) bool { return !u.domains[d] })
 	}
-	for _, l := range e.layouts {
+	for _, l := range e.kept.layouts {
 		l.spreads = slices.DeleteFunc(l.spreads, func(s *spread) bool { return !u.spreads[s] })
 	}
 }

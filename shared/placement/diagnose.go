@@ -22,7 +22,7 @@ func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 	closest := int32(-1)
 	for i := range a.found {
 		f := &a.found[i]
-		if !c.listed[i] || wished != nil && !wished[c.views[i].ID] {
+		if !c.engine.columns.listed[i] || wished != nil && !wished[c.engine.columns.views[i].ID] {
 			continue
 		}
 		if d.Evaluated++; f.failed == 0 {
@@ -38,7 +38,7 @@ func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 		}
 	}
 	if closest >= 0 {
-		d.Closest, d.ClosestFilter = c.views[closest].ID, a.groups[a.found[closest].group].Filter
+		d.Closest, d.ClosestFilter = c.engine.columns.views[closest].ID, a.groups[a.found[closest].group].Filter
 	}
 	d.Rejected = told(slices.DeleteFunc(counts, func(r cluster.Rejection) bool { return r.Count == 0 }))
 	return d
@@ -64,10 +64,10 @@ func auditFor(c *class) *audit {
 	}
 	c.audit = &audit{}
 	if c.most == 0 {
-		if a := c.audits[c.shape.key]; a != nil {
+		if a := c.engine.kept.audits[c.shape.key]; a != nil {
 			c.audit = a
 		}
-		c.audits[c.shape.key] = c.audit
+		c.engine.kept.audits[c.shape.key] = c.audit
 	}
 	return c.audit
 }
@@ -90,7 +90,7 @@ const maxFilters = 32
 // updateAudit brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
 // depend on other instances, too: under them all are looked at.
 func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
-	n, o := len(c.views), &c.Engine.placed
+	n, o := len(c.engine.columns.views), &c.engine.placed
 	concerned := concernedFilters(c)
 	switch {
 	case r.Instances != nil:
@@ -98,12 +98,12 @@ func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 		lengthen(&a.found, n)
 		for _, id := range r.Instances {
 			wished[id] = true
-			if v := c.snap.Instances[id]; v != nil {
+			if v := c.engine.snap.Instances[id]; v != nil {
 				examineInstance(c, a, v.Index, concerned)
 			}
 		}
 		return wished
-	case !a.built || a.strict != c.strict || c.domains != nil || !c.log.since(a.at, n):
+	case !a.built || a.strict != c.strict || c.domains != nil || !c.engine.log.since(a.at, n):
 		*a = audit{found: a.found[:0], groups: a.groups[:0], filters: a.filters[:0]}
 		lengthen(&a.found, n)
 		for i := range n {
@@ -111,8 +111,8 @@ func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 		}
 	default:
 		lengthen(&a.found, n)
-		for ; a.at < c.log.end; a.at++ {
-			if i, last := c.log.get(a.at); last {
+		for ; a.at < c.engine.log.end; a.at++ {
+			if i, last := c.engine.log.get(a.at); last {
 				examineInstance(c, a, int(i), concerned)
 			}
 		}
@@ -122,7 +122,7 @@ func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 			}
 		}
 	}
-	a.built, a.strict, a.at = true, c.strict, c.log.end
+	a.built, a.strict, a.at = true, c.strict, c.engine.log.end
 	a.dirty = append(a.dirty[:0], o.touched...) // what this call placed there is taken back
 	return nil
 }
@@ -130,10 +130,10 @@ func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 // examineInstance asks the filters about one instance.
 func examineInstance(c *class, a *audit, i int, concerned []int) {
 	f := &a.found[i]
-	if f.failed = 0; !c.listed[i] {
+	if f.failed = 0; !c.engine.columns.listed[i] {
 		return
 	}
-	c.looks++
+	c.engine.looks++
 	for _, at := range concerned {
 		if filters[at].passes(c, i) {
 			continue
@@ -236,7 +236,7 @@ func isCloser(c *class, a *audit, i, j int32) bool {
 	case a.part(f) != a.part(g):
 		return a.part(f) > a.part(g)
 	}
-	return c.before(i, j)
+	return c.engine.columns.before(i, j)
 }
 
 // part is how much of what is needed there is.

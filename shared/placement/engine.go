@@ -13,7 +13,24 @@ type Engine struct {
 	snap *snapshot.Snapshot
 	seq  uint64 // of the snapshot's journal, as far as the columns go
 	columns
-	log         log
+	log      log
+	kept     caches
+	uses     uint64
+	looks    uint64
+	placed   overlay
+	devices  arena
+	subject  subject
+	note     func(index int, owner string)
+	recast   []int // instances whose row changed, to be settled
+	held     []int // instances that this call gives no task
+	observer Observer
+	// maxMemory and evictEvery are the constants of these names; tests make them small.
+	maxMemory, evictEvery int
+	evictAt               int // classes at which the size is looked at next
+}
+
+// caches is what the engine keeps from one request to the next, by what it depends on.
+type caches struct {
 	tallies     map[tallyKey]*tally
 	owned       map[string][]*tally // by owner
 	layouts     map[string]*layout
@@ -24,23 +41,11 @@ type Engine struct {
 	indexes     map[string]*sortedIndex // that classes share
 	territories map[string]*territory
 	audits      map[string]*audit // by shape
-	uses        uint64
-	looks       uint64
-	placed      overlay
-	devices     arena
-	subject     subject
-	note        func(index int, owner string)
-	recast      []int // instances whose row changed, to be settled
-	held        []int // instances that this call gives no task
-	observer    Observer
-	// maxMemory and evictEvery are the constants of these names; tests make them small.
-	maxMemory, evictEvery int
-	evictAt               int // classes at which the size is looked at next
 }
 
 // New is an engine on the snapshot, which may go on changing between requests.
 func New(s *snapshot.Snapshot) *Engine {
-	e := &Engine{snap: s, scorers: map[string]scorer{}, maxMemory: maxMemory, evictEvery: evictEvery}
+	e := &Engine{snap: s, kept: caches{scorers: map[string]scorer{}}, maxMemory: maxMemory, evictEvery: evictEvery}
 	e.note = e.changed
 	e.reset()
 	return e
@@ -50,9 +55,11 @@ func New(s *snapshot.Snapshot) *Engine {
 func (e *Engine) reset() {
 	e.columns = columns{metrics: make([]metric, len(e.snap.MetricNames()))}
 	e.log = log{ring: make([]int32, logSize), end: e.log.end, latest: make([]uint64, len(e.snap.Dense()))}
-	e.tallies, e.owned, e.layouts = map[tallyKey]*tally{}, map[string][]*tally{}, map[string]*layout{}
-	e.rules, e.masks, e.classes = map[string]*rule{}, map[string]*mask{}, map[classKey]*class{}
-	e.indexes, e.territories, e.audits = map[string]*sortedIndex{}, map[string]*territory{}, map[string]*audit{}
+	e.kept = caches{
+		tallies: map[tallyKey]*tally{}, owned: map[string][]*tally{}, layouts: map[string]*layout{}, rules: map[string]*rule{},
+		masks: map[string]*mask{}, classes: map[classKey]*class{}, scorers: e.kept.scorers, indexes: map[string]*sortedIndex{},
+		territories: map[string]*territory{}, audits: map[string]*audit{},
+	}
 	e.seq, e.recast = e.snap.Seq(), e.recast[:0]
 	if e.observer != nil {
 		e.observer.Reset()
@@ -123,11 +130,11 @@ func (e *Engine) changed(i int, owner string) {
 		e.measure(i, v, 0)
 	}
 	if moved || owner == "" {
-		for _, t := range e.tallies {
+		for _, t := range e.kept.tallies {
 			t.recount(e.snap, i, v)
 		}
 	} else {
-		for _, t := range e.owned[owner] {
+		for _, t := range e.kept.owned[owner] {
 			t.recount(e.snap, i, v)
 		}
 	}
@@ -164,35 +171,35 @@ func growEngine(e *Engine, n int) {
 	e.columns.grow(n)
 	e.placed.grow(n)
 	lengthen(&e.log.latest, n)
-	for _, t := range e.tallies {
+	for _, t := range e.kept.tallies {
 		t.grow(n)
 		t.domains = nil // they know of no such instance; the territories are made anew
 	}
-	for _, m := range e.masks {
+	for _, m := range e.kept.masks {
 		lengthen(&m.passes, n)
 	}
-	for _, r := range e.rules {
+	for _, r := range e.kept.rules {
 		lengthen(&r.matches, n)
 	}
-	for _, l := range e.layouts {
+	for _, l := range e.kept.layouts {
 		l.grow(n)
 	}
 }
 
 // settleInstance has everything that rests on the instance's row look at it again.
 func settleInstance(e *Engine, i int) {
-	for _, r := range e.rules {
+	for _, r := range e.kept.rules {
 		if !r.dynamic {
 			r.evaluate(e, i)
 		}
 	}
-	for _, m := range e.masks {
+	for _, m := range e.kept.masks {
 		m.follow(e, i)
 	}
-	for _, l := range e.layouts {
+	for _, l := range e.kept.layouts {
 		l.follow(i, &e.columns)
 	}
-	for _, t := range e.territories {
+	for _, t := range e.kept.territories {
 		t.stale = true
 	}
 }

@@ -28,18 +28,18 @@ func (j *judge) component(s *step, i int) Component {
 	c := Component{Name: s.name, Value: float64(n), Text: strconv.FormatInt(n, 10)}
 	switch {
 	case s.kind == byGroup:
-		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(), groupName(j.order.attributes[s.level]))
+		c.words = fmt.Sprintf("has the fewest tasks %s in its %s", j.whose(), groupName(j.class.shape.order.attributes[s.level]))
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + j.whose()
 	case s.kind == byScore:
-		c.Value = j.order.scorer.Score(j.views[i], &j.spec.Needs)
+		c.Value = j.class.shape.order.scorer.Score(j.class.shape.engine.columns.views[i], &j.class.shape.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
-	case s.column == &j.cpu:
+	case s.column == &j.class.shape.engine.columns.cpu:
 		c.Value = cpuUnits(n)
 		c.Text, c.words = plain(c.Value)+" units", "has the least CPU free"
-	case s.column == &j.memory:
+	case s.column == &j.class.shape.engine.columns.memory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
-	case s.column == &j.tasks:
+	case s.column == &j.class.shape.engine.columns.tasks:
 		c.words = "has the fewest tasks in all"
 	default:
 		c.Value, c.Text, c.words = 0, j.free(i)+" free", "is the tightest fit"
@@ -49,11 +49,11 @@ func (j *judge) component(s *step, i int) Component {
 
 // whose says which tasks are counted.
 func (j *judge) whose() string {
-	if strings.HasPrefix(j.spec.Group, serviceGroup) {
+	if strings.HasPrefix(j.class.shape.spec.Group, serviceGroup) {
 		return "of the service"
 	}
-	if j.spec.Group != "" {
-		return "of group " + j.spec.Group
+	if j.class.shape.spec.Group != "" {
+		return "of group " + j.class.shape.spec.Group
 	}
 	return "of this kind"
 }
@@ -70,8 +70,8 @@ func groupName(attribute string) string {
 
 // free is what the instance has left before the task comes.
 func (j *judge) free(i int) string {
-	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.cpu[i])), j.memory[i])
-	if v := j.views[i]; len(v.GPUs) > 0 {
+	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.columns.cpu[i])), j.class.shape.engine.columns.memory[i])
+	if v := j.class.shape.engine.columns.views[i]; len(v.GPUs) > 0 {
 		_, _, spare := devices(v)
 		text = fmt.Sprintf("%s GPUs, %s", plain(float64(spare)/cluster.WholeGPU), text)
 	}

@@ -40,11 +40,11 @@ type region struct {
 // layoutFor is the layout by the attributes and, where asked, by fault and upgrade domain, made where there is none yet.
 func layoutFor(e *Engine, attributes []string, domains bool) *layout {
 	key := fmt.Sprint(domains, strings.Join(attributes, "\x00"))
-	l := e.layouts[key]
+	l := e.kept.layouts[key]
 	if l == nil {
 		l = &layout{key: key, attributes: attributes, byDomain: domains}
 		l.make(&e.columns)
-		e.layouts[key] = l
+		e.kept.layouts[key] = l
 	}
 	return l
 }

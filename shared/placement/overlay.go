@@ -56,7 +56,7 @@ func overlayView(e *Engine, i int) *snapshot.InstanceView {
 
 // put places a task of the class on the instance for the rest of the call.
 func (c *class) put(i int, gpus []int) {
-	v := overlayView(c.shape.Engine, i)
+	v := overlayView(c.shape.engine, i)
 	for _, d := range gpus {
 		v.GPUs[d] -= c.spec.Needs.PerGPU()
 	}
@@ -69,7 +69,7 @@ func (c *class) put(i int, gpus []int) {
 
 // remove takes a task of the class's owner off the instance for the rest of the call.
 func (c *class) remove(i int, t *cluster.Task) {
-	v := overlayView(c.shape.Engine, i)
+	v := overlayView(c.shape.engine, i)
 	for _, d := range t.GPUs {
 		if d < len(v.GPUs) {
 			v.GPUs[d] += t.Needs.PerGPU()
@@ -102,12 +102,12 @@ func (c *class) move(v *snapshot.InstanceView, i int, needs cluster.Resources, s
 
 // recount has the owner's tasks on the instance, whose view the call has changed or not, count as one more or less.
 func (c *class) recount(i int, sign int) {
-	o := &c.Engine.placed
-	v := overlayView(c.shape.Engine, i)
+	o := &c.engine.placed
+	v := overlayView(c.shape.engine, i)
 	o.counts[i] += int32(sign)
 	o.groups = c.spec.Group
-	countTasks(c.shape.Engine, c.spec, i, int32(sign))
-	c.measure(i, v, int(o.counts[i]))
+	countTasks(c.shape.engine, c.spec, i, int32(sign))
+	c.engine.columns.measure(i, v, int(o.counts[i]))
 	c.reconsider(i)
 	for _, x := range o.seen {
 		x.refresh(int32(i))
@@ -147,7 +147,7 @@ func undoPlacements(e *Engine, spec *Spec) {
 
 // countTasks has the tallies of the spec's owner count n more tasks.
 func countTasks(e *Engine, spec *Spec, i int, n int32) {
-	for _, t := range e.owned[spec.Owner] {
+	for _, t := range e.kept.owned[spec.Owner] {
 		if t.group == "" || t.group == spec.Group {
 			t.place(i, n)
 		}

@@ -7,19 +7,19 @@ import "cmp"
 // Owners share an index, and an instance that has tasks of the owner counts as an exception to it. Where these are no
 // exceptions any more, or the order does not put the owner's tasks foremost, the owner has an index of its own.
 func (c *class) rank(tasks int) {
-	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.views)) ||
-		tasks*(len(c.tally.active)+tasks/2) > len(c.views)) // each task passes by the exceptions, those before it included
+	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.engine.columns.views)) ||
+		tasks*(len(c.tally.active)+tasks/2) > len(c.engine.columns.views)) // each task passes by the exceptions, those before it included
 	if c.index == nil || own != c.own {
 		c.own = own
 		if own {
-			c.tally.densely(len(c.views))
-			c.index = newIndex(c.shape.Engine, c.shape, c.layout, c.tally)
+			c.tally.densely(len(c.engine.columns.views))
+			c.index = newIndex(c.shape.engine, c.shape, c.layout, c.tally)
 		} else {
-			c.index = sharedIndex(c.shape.Engine, c.shape, c.layout)
+			c.index = sharedIndex(c.shape.engine, c.shape, c.layout)
 		}
 	}
 	c.index.follow()
-	c.Engine.placed.show(c.index)
+	c.engine.placed.show(c.index)
 }
 
 // alone reports whether the owner's tasks count in how instances of one region compare.
@@ -118,7 +118,7 @@ func (c *class) first(region int32, exceptions bool) spot {
 			continue
 		}
 		b := r.blocks[at]
-		c.looks += uint64(len(b.free))
+		c.engine.looks += uint64(len(b.free))
 		for n := range b.free {
 			if b.free[n].cpu < cpu || b.free[n].memory < memory {
 				continue
@@ -149,7 +149,7 @@ func isPassedBy(c *class, i int32, exceptions bool) bool {
 func bestException(c *class, best spot) spot {
 	for i := range c.tally.active {
 		next := spot{at: i, region: c.layout.region[i]}
-		if next.region < 0 || !c.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
+		if next.region < 0 || !c.engine.columns.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
 			continue
 		}
 		if next.fitness = c.fitness(int(i)); c.better(next, best) {
@@ -195,8 +195,8 @@ func drawEqual(c *class, best spot, seed uint64, nth int) int32 {
 				if isPassedBy(c, i, false) || c.fitness(int(i)) != best.fitness {
 					return
 				}
-				h := chance(seed, nth, c.hash[i])
-				if chosen < 0 || h < least || h == least && c.before(i, chosen) {
+				h := chance(seed, nth, c.engine.columns.hash[i])
+				if chosen < 0 || h < least || h == least && c.engine.columns.before(i, chosen) {
 					least, chosen = h, i
 				}
 			})

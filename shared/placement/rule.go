@@ -21,11 +21,11 @@ type rule struct {
 
 func ruleFor(e *Engine, x *constraint.Expression) *rule {
 	key := x.String()
-	if r := e.rules[key]; r != nil {
+	if r := e.kept.rules[key]; r != nil {
 		return r
 	}
 	r := &rule{expression: x, text: key, dynamic: !x.Static()}
-	e.rules[key] = r
+	e.kept.rules[key] = r
 	r.evaluateAll(e)
 	return r
 }
@@ -125,11 +125,11 @@ func membersFor(e *Engine, spec *Spec, rules []*rule) *members {
 		}
 	}
 	out.key = m.key + "\x02" + dynamic
-	if old := e.masks[m.key]; old != nil {
+	if old := e.kept.masks[m.key]; old != nil {
 		out.mask = old
 		return out
 	}
-	e.masks[m.key] = m
+	e.kept.masks[m.key] = m
 	lengthen(&m.passes, len(e.views))
 	for i := range e.views {
 		m.follow(e, i)

@@ -33,8 +33,8 @@ func scorerFor(e *Engine, name string) scorer {
 	if name != LeastFragmentation {
 		return nil
 	}
-	if e.scorers[name] == nil {
-		e.scorers[name] = packing.New(e.snap)
+	if e.kept.scorers[name] == nil {
+		e.kept.scorers[name] = packing.New(e.snap)
 	}
-	return e.scorers[name]
+	return e.kept.scorers[name]
 }

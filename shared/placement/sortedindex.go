@@ -13,7 +13,7 @@ import (
 // and a changed instance costs one move in it however many they are. An order that counts the owner's own tasks, or goes
 // by a score of the task's shape, has an index of its own.
 type sortedIndex struct {
-	*Engine
+	engine  *Engine
 	columns []*[]int64 // that are compared, in this order; then the ids
 	layout  *layout
 	rev     int // of the layout
@@ -73,17 +73,17 @@ func sharedIndex(e *Engine, s *shape, l *layout) *sortedIndex {
 			key += "\x06" + s.key
 		}
 	}
-	x := e.indexes[key]
+	x := e.kept.indexes[key]
 	if x == nil {
 		x = newIndex(e, s, l, nil)
-		e.indexes[key] = x
+		e.kept.indexes[key] = x
 	}
 	return x
 }
 
 // newIndex returns an index that has yet to be built. With an owner, the owner's tasks on each instance are compared too.
 func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
-	x := &sortedIndex{Engine: e, layout: l}
+	x := &sortedIndex{engine: e, layout: l}
 	for at := range s.order.steps {
 		switch step := &s.order.steps[at]; {
 		case step.kind == byColumn:
@@ -99,24 +99,24 @@ func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
 
 // follow brings the index up to date with the engine. What has changed is taken out first: the others are in order.
 func (x *sortedIndex) follow() {
-	n := len(x.views)
-	if !x.built || x.rev != x.layout.rev || !x.log.since(x.at, n) || x.scored != nil && x.epoch != x.scored.order.scorer.Epoch() {
+	n := len(x.engine.columns.views)
+	if !x.built || x.rev != x.layout.rev || !x.engine.log.since(x.at, n) || x.scored != nil && x.epoch != x.scored.order.scorer.Epoch() {
 		x.build()
 		return
 	}
-	if x.at == x.log.end && len(x.dirty) == 0 {
+	if x.at == x.engine.log.end && len(x.dirty) == 0 {
 		return
 	}
 	lengthen(&x.blocks, n)
-	for at := x.at; at < x.log.end; at++ {
-		i, _ := x.log.get(at)
+	for at := x.at; at < x.engine.log.end; at++ {
+		i, _ := x.engine.log.get(at)
 		x.remove(i)
 	}
 	for _, i := range x.dirty {
 		x.remove(i)
 	}
-	for ; x.at < x.log.end; x.at++ {
-		if i, last := x.log.get(x.at); last {
+	for ; x.at < x.engine.log.end; x.at++ {
+		if i, last := x.engine.log.get(x.at); last {
 			x.insert(i)
 		}
 	}
@@ -127,7 +127,7 @@ func (x *sortedIndex) follow() {
 }
 
 func (x *sortedIndex) build() {
-	n := len(x.views)
+	n := len(x.engine.columns.views)
 	if x.scored != nil {
 		x.epoch = x.scored.order.scorer.Epoch()
 	}
@@ -137,7 +137,7 @@ func (x *sortedIndex) build() {
 	for i := range n {
 		if x.admits(i) {
 			all = append(all, int32(i))
-			cpu, memory = cpu+x.views[i].Registered.CPU>>10, memory+x.views[i].Registered.Memory>>10
+			cpu, memory = cpu+x.engine.columns.views[i].Registered.CPU>>10, memory+x.engine.columns.views[i].Registered.Memory>>10
 		}
 	}
 	x.unit = max(1, cpu/memory)
@@ -153,12 +153,12 @@ func (x *sortedIndex) build() {
 		b.members, b.free = append(b.members, i), append(b.free, x.freeOf(i))
 		x.blocks[i] = b
 	}
-	x.built, x.rev, x.at, x.dirty = true, x.layout.rev, x.log.end, x.dirty[:0]
+	x.built, x.rev, x.at, x.dirty = true, x.layout.rev, x.engine.log.end, x.dirty[:0]
 }
 
 // admits reports whether the instance belongs into the index. Where scores count it also works out the instance's.
 func (x *sortedIndex) admits(i int) bool {
-	if !x.open[i] || x.layout.region[i] < 0 {
+	if !x.engine.columns.open[i] || x.layout.region[i] < 0 {
 		return false
 	}
 	if x.scored == nil {
@@ -167,8 +167,8 @@ func (x *sortedIndex) admits(i int) bool {
 	if x.scored.fitness(i) == unfit {
 		return false
 	}
-	lengthen(&x.scores, len(x.views))
-	x.scores[i] = ordered(x.scored.order.scorer.Score(x.now(i), &x.scored.spec.Needs))
+	lengthen(&x.scores, len(x.engine.columns.views))
+	x.scores[i] = ordered(x.scored.order.scorer.Score(x.engine.now(i), &x.scored.spec.Needs))
 	return true
 }
 
@@ -196,7 +196,7 @@ func (x *sortedIndex) precedes(i, j int32) bool {
 			return a < b
 		}
 	}
-	return x.before(i, j)
+	return x.engine.columns.before(i, j)
 }
 
 // isEqual reports whether nothing but the id tells two instances of one region apart.
@@ -313,7 +313,9 @@ func (x *sortedIndex) blockFor(r *run, i int32) int {
 	return from
 }
 
-func (x *sortedIndex) freeOf(i int32) free { return free{x.cpu[i], x.memory[i]} }
+func (x *sortedIndex) freeOf(i int32) free {
+	return free{x.engine.columns.cpu[i], x.engine.columns.memory[i]}
+}
 
 // size is roughly how many bytes the index takes.
 func (x *sortedIndex) size() int {

@@ -129,9 +129,9 @@ func (s *stops) divide(tasks []*cluster.Task) []*queue[*host] {
 
 func (s *stops) host(id string) *host {
 	h := &host{instance: -1, region: -1}
-	if v := s.class.snap.Instances[id]; v != nil {
+	if v := s.class.engine.snap.Instances[id]; v != nil {
 		h.instance = int32(v.Index)
-		if s.class.listed[v.Index] {
+		if s.class.engine.columns.listed[v.Index] {
 			h.region = s.class.layout.region[v.Index]
 		}
 	}
@@ -174,9 +174,9 @@ func (s *stops) value(p *step, h *host) int64 {
 	}
 	free := c.value(p, h.instance, h.region)
 	switch p.column {
-	case &c.cpu:
+	case &c.engine.columns.cpu:
 		free += h.tasks[0].Needs.CPU
-	case &c.memory:
+	case &c.engine.columns.memory:
 		free += h.tasks[0].Needs.Memory
 	}
 	return free
@@ -186,10 +186,10 @@ func (s *stops) value(p *step, h *host) int64 {
 func (s *stops) compareNeeds(a, b *cluster.Task) int {
 	c := s.class
 	for _, p := range c.order.steps[:c.order.preferences] {
-		if p.column == &c.cpu && a.Needs.CPU != b.Needs.CPU {
+		if p.column == &c.engine.columns.cpu && a.Needs.CPU != b.Needs.CPU {
 			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
 		}
-		if p.column == &c.memory && a.Needs.Memory != b.Needs.Memory {
+		if p.column == &c.engine.columns.memory && a.Needs.Memory != b.Needs.Memory {
 			return cmp.Compare(b.Needs.Memory, a.Needs.Memory)
 		}
 	}
@@ -223,11 +223,11 @@ func (s *stops) take(h *host) {
 		return
 	}
 	s.replacing[t.Replaces]--
-	old := s.class.snap.Task(t.Owner, t.Replaces)
+	old := s.class.engine.snap.Task(t.Owner, t.Replaces)
 	if s.replacing[t.Replaces] > 0 || old == nil || !old.Active() || !old.Holds() || slices.Contains(s.chosen, old) || !s.class.tally.is(old) {
 		return
 	}
-	s.class.recount(s.class.snap.Instances[old.Instance].Index, 1)
+	s.class.recount(s.class.engine.snap.Instances[old.Instance].Index, 1)
 	s.stirred = true
 }
 

@@ -26,11 +26,11 @@ type tally struct {
 // tallyFor is the count for the owner and group, made where there is none yet; exclusive if it must know what is held.
 func tallyFor(e *Engine, owner, group string, exclusive bool) *tally {
 	key := tallyKey{owner, group}
-	t := e.tallies[key]
+	t := e.kept.tallies[key]
 	if t == nil {
 		t = &tally{tallyKey: key, active: map[int32]int32{}}
-		e.tallies[key] = t
-		e.owned[owner] = append(e.owned[owner], t)
+		e.kept.tallies[key] = t
+		e.kept.owned[owner] = append(e.kept.owned[owner], t)
 		t.recountAll(e)
 	}
 	if exclusive && t.held == nil {

@@ -5,7 +5,7 @@ import "berth/shared/placement/domain"
 // territory is the domains of the instances that meet a mask and constraints, given up or not, without tasks: all classes that
 // ask for the same share it. Its layout has the regions by domain.
 type territory struct {
-	*Engine
+	engine    *Engine
 	members   *members
 	standings []domain.Standing
 	empty     *domain.Domains
@@ -24,20 +24,20 @@ type place struct{ fault, upgrade int32 }
 
 func territoryFor(e *Engine, m *members, l *layout) *territory {
 	key := m.key + "\x02" + l.key
-	t := e.territories[key]
+	t := e.kept.territories[key]
 	if t == nil {
-		t = &territory{Engine: e, members: m, layout: l, stale: true}
-		e.territories[key] = t
+		t = &territory{engine: e, members: m, layout: l, stale: true}
+		e.kept.territories[key] = t
 	}
 	return t
 }
 
 // follow brings the territory up to date: it is made anew where an instance's standing is another now.
 func (t *territory) follow() {
-	n := len(t.views)
-	if !t.stale && t.layoutRev == t.layout.rev && len(t.standings) == n && t.log.since(t.at, n) {
-		for ; t.at < t.log.end; t.at++ {
-			if i, last := t.log.get(t.at); last && len(t.members.dynamic) > 0 && t.standing(int(i)) != t.standings[i] {
+	n := len(t.engine.columns.views)
+	if !t.stale && t.layoutRev == t.layout.rev && len(t.standings) == n && t.engine.log.since(t.at, n) {
+		for ; t.at < t.engine.log.end; t.at++ {
+			if i, last := t.engine.log.get(t.at); last && len(t.members.dynamic) > 0 && t.standing(int(i)) != t.standings[i] {
 				t.stale = true
 			}
 		}
@@ -49,18 +49,18 @@ func (t *territory) follow() {
 }
 
 func (t *territory) make() {
-	n := len(t.views)
+	n := len(t.engine.columns.views)
 	fault, upgrade := make([]string, n), make([]string, n)
 	t.standings = make([]domain.Standing, n)
-	for i, v := range t.views {
-		if t.standings[i] = t.standing(i); t.listed[i] {
+	for i, v := range t.engine.columns.views {
+		if t.standings[i] = t.standing(i); t.engine.columns.listed[i] {
 			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
 		}
 	}
 	t.empty = domain.NewDomains(fault, upgrade, t.standings, domain.Rule{})
 	t.places = make([]place, len(t.layout.regions))
-	for i := range t.views {
-		if r := t.layout.region[i]; r >= 0 && t.listed[i] {
+	for i := range t.engine.columns.views {
+		if r := t.layout.region[i]; r >= 0 && t.engine.columns.listed[i] {
 			fault, upgrade := t.empty.Leaf(i)
 			t.places[r] = place{1 + fault, 1 + upgrade}
 		}
@@ -71,16 +71,16 @@ func (t *territory) make() {
 		t.byFault[at.fault] = append(t.byFault[at.fault], int32(r))
 		t.byUpgrade[at.upgrade] = append(t.byUpgrade[at.upgrade], int32(r))
 	}
-	t.at, t.stale, t.layoutRev = t.log.end, false, t.layout.rev
+	t.at, t.stale, t.layoutRev = t.engine.log.end, false, t.layout.rev
 	t.rev++
 }
 
 // standing is what the instance is to the domains.
 func (t *territory) standing(i int) domain.Standing {
 	switch {
-	case !t.listed[i]:
+	case !t.engine.columns.listed[i]:
 		return domain.Away
-	case !t.open[i]:
+	case !t.engine.columns.open[i]:
 		return domain.Closed
 	case !t.members.has(i):
 		return domain.Barred

@@ -67,7 +67,7 @@ const (
 
 // moveState is where the tasks are while a search goes on.
 type moveState struct {
-	*moveProblem
+	problem  *moveProblem
 	at       []int32 // per task
 	now      []int64 // load per cell
 	arrived  [][]int32
@@ -83,7 +83,7 @@ type moveState struct {
 
 func newMoveState(p *moveProblem) *moveState {
 	s := &moveState{
-		moveProblem: p, at: make([]int32, len(p.tasks)), now: append([]int64(nil), p.load...),
+		problem: p, at: make([]int32, len(p.tasks)), now: append([]int64(nil), p.load...),
 		arrived: make([][]int32, len(p.instances)), decision: make([]uint8, len(p.tasks)),
 		numbers: make([]int32, len(p.tasks)), open: make([]int32, len(p.owners)), faults: make([]int, len(p.owners)), upgrades: make([]int, len(p.owners)),
 	}
@@ -113,11 +113,11 @@ func newMoveState(p *moveProblem) *moveState {
 
 // start counts what is broken on one instance.
 func (s *moveState) start(i int32) {
-	if !s.instances[i].gives {
+	if !s.problem.instances[i].gives {
 		return
 	}
-	for dim := range int32(s.dims()) {
-		s.count(s.cell(i, dim), dim, 1)
+	for dim := range int32(s.problem.dims()) {
+		s.count(s.problem.cell(i, dim), dim, 1)
 	}
 	for _, o := range overcrowdedOwners(s, i) {
 		s.measure.rules[hardest].add(s.surplus(o, i), 0)
@@ -128,9 +128,9 @@ func (s *moveState) start(i int32) {
 func overcrowdedOwners(s *moveState, i int32) []int32 {
 	var out []int32
 	seen := map[int32]int{}
-	for _, t := range s.instances[i].tasks {
-		o := s.tasks[t].owner
-		if most := s.owners[o].most; most > 0 {
+	for _, t := range s.problem.instances[i].tasks {
+		o := s.problem.tasks[t].owner
+		if most := s.problem.owners[o].most; most > 0 {
 			if seen[o]++; seen[o] == most+1 {
 				out = append(out, o)
 			}
@@ -144,13 +144,13 @@ func (s *moveState) level(dim int32) int {
 	if dim < fixedDims {
 		return hardest
 	}
-	return max(0, s.levels.capacity)
+	return max(0, s.problem.levels.capacity)
 }
 
 // beyond is how far a cell is above what it takes in all, and without the buffer.
 func (s *moveState) beyond(c int) (total, unbuffered int64) {
-	load := s.now[c] - s.leaving[c]
-	return excess(load, s.total[c]), excess(load, s.unbuffered[c])
+	load := s.now[c] - s.problem.leaving[c]
+	return excess(load, s.problem.total[c]), excess(load, s.problem.unbuffered[c])
 }
 
 // excess is how much of a load is above a limit. The load may be below zero where nothing is counted, and the limit the
@@ -166,7 +166,7 @@ func (s *moveState) count(c int, dim int32, sign int) {
 	total, unbuffered := s.beyond(c)
 	if total > 0 {
 		s.measure.rules[s.level(dim)].add(sign, int64(sign)*total)
-		if more := total - excess(s.load[c]-s.leaving[c], s.total[c]); more > 0 {
+		if more := total - excess(s.problem.load[c]-s.problem.leaving[c], s.problem.total[c]); more > 0 {
 			s.measure.worse[s.level(dim)].add(sign, int64(sign)*more)
 		}
 	}
@@ -177,13 +177,13 @@ func (s *moveState) count(c int, dim int32, sign int) {
 
 // on is how many tasks of the owner the instance has.
 func (s *moveState) on(o, i int32) (n int) {
-	for _, t := range s.instances[i].tasks {
-		if s.tasks[t].owner == o && s.at[t] == i {
+	for _, t := range s.problem.instances[i].tasks {
+		if s.problem.tasks[t].owner == o && s.at[t] == i {
 			n++
 		}
 	}
 	for _, t := range s.arrived[i] {
-		if s.tasks[t].owner == o {
+		if s.problem.tasks[t].owner == o {
 			n++
 		}
 	}
@@ -192,20 +192,20 @@ func (s *moveState) on(o, i int32) (n int) {
 
 // surplus is how many of them are too many.
 func (s *moveState) surplus(o, i int32) int {
-	if s.owners[o].most == 0 {
+	if s.problem.owners[o].most == 0 {
 		return 0
 	}
-	return max(0, s.on(o, i)-s.owners[o].most)
+	return max(0, s.on(o, i)-s.problem.owners[o].most)
 }
 
 // spread counts how far the owner's tasks are from what the domain rules allow.
 func (s *moveState) spread(o int32, sign int) {
-	d := s.owners[o].domains
+	d := s.problem.owners[o].domains
 	if d == nil {
 		return
 	}
 	fault, upgrade := d.Excess()
-	faults, upgrades := max(0, s.levels.fault), max(0, s.levels.upgrade)
+	faults, upgrades := max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)
 	s.measure.rules[faults].add(sign*fault, 0)
 	s.measure.worse[faults].add(sign*max(0, fault-s.faults[o]), 0)
 	s.measure.rules[upgrades].add(sign*upgrade, 0)
@@ -215,7 +215,7 @@ func (s *moveState) spread(o int32, sign int) {
 // move puts the task on another instance.
 func (s *moveState) move(t, to int32, cause moveDuty) {
 	from := s.at[t]
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	s.spread(task.owner, -1)
 	if from >= 0 {
 		s.remove(t, from)
@@ -233,21 +233,21 @@ func (s *moveState) move(t, to int32, cause moveDuty) {
 
 func (s *moveState) decide(t int32, d uint8) {
 	if d == undecided {
-		s.open[s.tasks[t].owner]++
+		s.open[s.problem.tasks[t].owner]++
 	} else {
-		s.open[s.tasks[t].owner]--
+		s.open[s.problem.tasks[t].owner]--
 	}
 	s.decision[t] = d
 }
 
 func (s *moveState) remove(t, from int32) {
-	task := &s.tasks[t]
-	o := &s.owners[task.owner]
+	task := &s.problem.tasks[t]
+	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
 		s.shift(from, a.dim, -a.n)
 	}
 	if task.misfit {
-		s.measure.rules[s.levels.placement].add(-1, 0)
+		s.measure.rules[s.problem.levels.placement].add(-1, 0)
 	}
 	was := s.surplus(task.owner, from)
 	s.at[t] = -1
@@ -258,14 +258,14 @@ func (s *moveState) remove(t, from int32) {
 }
 
 func (s *moveState) insert(t, to int32) {
-	task := &s.tasks[t]
-	o := &s.owners[task.owner]
+	task := &s.problem.tasks[t]
+	o := &s.problem.owners[task.owner]
 	for _, a := range task.amounts {
 		s.shift(to, a.dim, a.n)
 	}
-	if !s.takes(task.owner, to) {
-		s.measure.rules[max(0, s.levels.placement)].add(1, 0)
-		s.measure.worse[max(0, s.levels.placement)].add(1, 0)
+	if !s.problem.takes(task.owner, to) {
+		s.measure.rules[max(0, s.problem.levels.placement)].add(1, 0)
+		s.measure.worse[max(0, s.problem.levels.placement)].add(1, 0)
 	}
 	was := s.surplus(task.owner, to)
 	s.at[t] = to
@@ -277,7 +277,7 @@ func (s *moveState) insert(t, to int32) {
 }
 
 func (s *moveState) shift(i, dim int32, n int64) {
-	c := s.cell(i, dim)
+	c := s.problem.cell(i, dim)
 	s.count(c, dim, -1)
 	s.now[c] += n
 	s.count(c, dim, 1)
@@ -288,15 +288,15 @@ func (s *moveState) back(measure moveMeasure) {
 	last := len(s.moving) - 1
 	t := s.moving[last]
 	s.moving, s.causes = s.moving[:last], s.causes[:last]
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	to := s.at[t]
 	s.arrived[to] = s.arrived[to][:len(s.arrived[to])-1]
 	s.at[t], s.measure = -1, measure
 	s.decide(t, undecided)
 	for _, a := range task.amounts {
-		s.now[s.cell(to, a.dim)] -= a.n
+		s.now[s.problem.cell(to, a.dim)] -= a.n
 	}
-	if d := s.owners[task.owner].domains; d != nil {
+	if d := s.problem.owners[task.owner].domains; d != nil {
 		d.Add(int(to), -1)
 	}
 	s.reinstate(t)
@@ -304,15 +304,15 @@ func (s *moveState) back(measure moveMeasure) {
 
 // reinstate puts a task that is nowhere back where it was at the start. The measure is not kept.
 func (s *moveState) reinstate(t int32) {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	if task.at < 0 {
 		return
 	}
 	s.at[t] = task.at
 	for _, a := range task.amounts {
-		s.now[s.cell(task.at, a.dim)] += a.n
+		s.now[s.problem.cell(task.at, a.dim)] += a.n
 	}
-	if d := s.owners[task.owner].domains; d != nil {
+	if d := s.problem.owners[task.owner].domains; d != nil {
 		d.Add(int(task.at), 1)
 	}
 }

@@ -58,7 +58,7 @@ func addActual(s *moveSearch, d moveDuty, out *moveMeasure) {
 		}
 	case dutyMisfit:
 		if isBroken(s.moveState, d) {
-			out.rules[s.levels.placement].add(1, 0)
+			out.rules[s.problem.levels.placement].add(1, 0)
 		}
 	case dutyCrowd:
 		out.rules[hardest].add(s.surplus(d.owner, d.instance), 0)
@@ -78,8 +78,8 @@ func addCertain(s *moveSearch, d moveDuty, out *moveMeasure) {
 		}
 	case dutyCrowd:
 		n := s.surplus(d.owner, d.instance)
-		for _, t := range s.instances[d.instance].tasks {
-			if s.tasks[t].owner == d.owner && s.free(t) {
+		for _, t := range s.problem.instances[d.instance].tasks {
+			if s.problem.tasks[t].owner == d.owner && s.free(t) {
 				n--
 			}
 		}
@@ -95,26 +95,26 @@ func addCertain(s *moveSearch, d moveDuty, out *moveMeasure) {
 
 // removableLoad is how much of a cell's load is of tasks that are not decided on.
 func removableLoad(s *moveSearch, d moveDuty) (n int64) {
-	for _, t := range s.instances[d.instance].tasks {
+	for _, t := range s.problem.instances[d.instance].tasks {
 		if s.free(t) {
-			n += s.tasks[t].amount(d.dim)
+			n += s.problem.tasks[t].amount(d.dim)
 		}
 	}
 	return n
 }
 
 func addDomainExcess(s *moveSearch, out *moveMeasure, d moveDuty) {
-	fault, upgrade := s.owners[d.owner].domains.Excess()
+	fault, upgrade := s.problem.owners[d.owner].domains.Excess()
 	if d.kind == dutyFault {
-		out.rules[max(0, s.levels.fault)].add(fault, 0)
+		out.rules[max(0, s.problem.levels.fault)].add(fault, 0)
 	} else {
-		out.rules[max(0, s.levels.upgrade)].add(upgrade, 0)
+		out.rules[max(0, s.problem.levels.upgrade)].add(upgrade, 0)
 	}
 }
 
 // addCellExcess adds what a cell is beyond its limits with so much less load.
 func addCellExcess(s *moveSearch, out *moveMeasure, d moveDuty, less int64) {
-	total, unbuffered := s.beyond(s.cell(d.instance, d.dim))
+	total, unbuffered := s.beyond(s.problem.cell(d.instance, d.dim))
 	if total -= less; total > 0 {
 		out.rules[s.level(d.dim)].add(1, total)
 	}
@@ -128,7 +128,7 @@ func requiredRelief(s *moveSearch, d moveDuty, out moveMeasure) int64 {
 	if d.kind != dutyCell || !isBroken(s.moveState, d) {
 		return 0
 	}
-	total, unbuffered := s.beyond(s.cell(d.instance, d.dim))
+	total, unbuffered := s.beyond(s.problem.cell(d.instance, d.dim))
 	removable := removableLoad(s, d)
 	with := out
 	with.rules[s.level(d.dim)].add(1, 1)
@@ -151,9 +151,9 @@ func coverCost(s *moveSearch, d moveDuty, need int64, allowed int) (cost, moves 
 		cost   int
 	}
 	var items []item
-	for _, t := range s.instances[d.instance].tasks {
-		if n := s.tasks[t].amount(d.dim); n > 0 && s.free(t) && s.tasks[t].cost <= allowed {
-			items = append(items, item{min(n, need), s.tasks[t].cost})
+	for _, t := range s.problem.instances[d.instance].tasks {
+		if n := s.problem.tasks[t].amount(d.dim); n > 0 && s.free(t) && s.problem.tasks[t].cost <= allowed {
+			items = append(items, item{min(n, need), s.problem.tasks[t].cost})
 		}
 	}
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(b.relief, a.relief) })

@@ -32,18 +32,18 @@ const (
 // findDefects are what is broken at the start, what weighs most first.
 func findDefects(s *moveState) []moveDuty {
 	var out []moveDuty
-	for t := range s.tasks {
-		switch task := &s.tasks[t]; {
+	for t := range s.problem.tasks {
+		switch task := &s.problem.tasks[t]; {
 		case task.at < 0:
 			out = append(out, moveDuty{kind: dutyUnplaced, task: int32(t), owner: task.owner, instance: -1})
 		case task.misfit:
 			out = append(out, moveDuty{kind: dutyMisfit, task: int32(t), owner: task.owner, instance: task.at})
 		}
 	}
-	for i := range s.instances {
+	for i := range s.problem.instances {
 		out = findDefectsOn(s, int32(i), out)
 	}
-	for o := range s.owners {
+	for o := range s.problem.owners {
 		d := moveDuty{kind: dutyFault, owner: int32(o), instance: -1, task: -1}
 		if s.faults[o] > 0 {
 			out = append(out, d)
@@ -59,14 +59,14 @@ func findDefects(s *moveState) []moveDuty {
 }
 
 func findDefectsOn(s *moveState, i int32, out []moveDuty) []moveDuty {
-	if !s.instances[i].gives {
+	if !s.problem.instances[i].gives {
 		return out
 	}
 	for _, o := range overcrowdedOwners(s, i) {
 		out = append(out, moveDuty{kind: dutyCrowd, instance: i, owner: o, task: -1})
 	}
-	for dim := range int32(s.dims()) {
-		if _, unbuffered := s.beyond(s.cell(i, dim)); unbuffered > 0 {
+	for dim := range int32(s.problem.dims()) {
+		if _, unbuffered := s.beyond(s.problem.cell(i, dim)); unbuffered > 0 {
 			out = append(out, moveDuty{kind: dutyCell, instance: i, dim: dim, owner: -1, task: -1})
 		}
 	}
@@ -77,16 +77,16 @@ func findDefectsOn(s *moveState, i int32, out []moveDuty) []moveDuty {
 func defectPriority(s *moveState, d moveDuty) int {
 	switch d.kind {
 	case dutyMisfit:
-		return s.levels.placement
+		return s.problem.levels.placement
 	case dutyCell:
-		if total, _ := s.beyond(s.cell(d.instance, d.dim)); total == 0 {
+		if total, _ := s.beyond(s.problem.cell(d.instance, d.dim)); total == 0 {
 			return lowest + 1
 		}
 		return s.level(d.dim)
 	case dutyFault:
-		return max(0, s.levels.fault)
+		return max(0, s.problem.levels.fault)
 	case dutyUpgrade:
-		return max(0, s.levels.upgrade)
+		return max(0, s.problem.levels.upgrade)
 	}
 	return hardest
 }
@@ -101,13 +101,13 @@ func isBroken(s *moveState, d moveDuty) bool {
 	case dutyCrowd:
 		return s.surplus(d.owner, d.instance) > 0
 	case dutyCell:
-		_, unbuffered := s.beyond(s.cell(d.instance, d.dim))
+		_, unbuffered := s.beyond(s.problem.cell(d.instance, d.dim))
 		return unbuffered > 0
 	case dutyFault:
-		fault, _ := s.owners[d.owner].domains.Excess()
+		fault, _ := s.problem.owners[d.owner].domains.Excess()
 		return fault > 0
 	case dutyUpgrade:
-		_, upgrade := s.owners[d.owner].domains.Excess()
+		_, upgrade := s.problem.owners[d.owner].domains.Excess()
 		return upgrade > 0
 	case dutyGPU:
 		return !s.devicesFit(d.instance)
@@ -117,7 +117,7 @@ func isBroken(s *moveState, d moveDuty) bool {
 
 // canHelp reports whether the task's leaving would lessen what the duty is about.
 func canHelp(s *moveState, d moveDuty, t int32) bool {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	switch d.kind {
 	case dutyCell:
 		return task.amount(d.dim) > 0
@@ -146,33 +146,35 @@ func remedyCandidates(s *moveState, d moveDuty) []int32 {
 	case dutyUnplaced, dutyMisfit:
 		return singleTask(s, d.task)
 	case dutyFault, dutyUpgrade:
-		return s.owners[d.owner].tasks
+		return s.problem.owners[d.owner].tasks
 	}
-	return s.instances[d.instance].tasks
+	return s.problem.instances[d.instance].tasks
 }
 
 // singleTask is a list of one task, without allocating it.
 func singleTask(s *moveState, t int32) []int32 { return s.numbers[t : t+1] }
 
 // free reports whether the task may still be decided on.
-func (s *moveState) free(t int32) bool { return s.decision[t] == undecided && s.tasks[t].movable }
+func (s *moveState) free(t int32) bool {
+	return s.decision[t] == undecided && s.problem.tasks[t].movable
+}
 
 // devicesFit reports whether the devices that the instance has left suffice for those that moved here.
 func (s *moveState) devicesFit(i int32) bool {
-	here := &s.instances[i]
+	here := &s.problem.instances[i]
 	free := slices.Clone(here.gpus)
 	for _, t := range here.tasks {
 		if s.at[t] != i {
-			for _, g := range s.tasks[t].gpus {
+			for _, g := range s.problem.tasks[t].gpus {
 				if g < len(free) {
-					free[g] += s.tasks[t].needs.PerGPU()
+					free[g] += s.problem.tasks[t].needs.PerGPU()
 				}
 			}
 		}
 	}
 	var wants []cluster.Resources
 	for _, t := range s.arrived[i] {
-		if n := s.tasks[t].needs; n.GPUs > 0 {
+		if n := s.problem.tasks[t].needs; n.GPUs > 0 {
 			wants = append(wants, n)
 		}
 	}
@@ -216,7 +218,7 @@ func entireDevices(free []int) (n int) {
 // portsClash reports whether a task that moved here wants a port that somebody has.
 func (s *moveState) portsClash(i int32) bool {
 	for _, t := range s.arrived[i] {
-		for _, p := range s.tasks[t].ports {
+		for _, p := range s.problem.tasks[t].ports {
 			if s.holders(i, p) > 1 {
 				return true
 			}
@@ -228,18 +230,18 @@ func (s *moveState) portsClash(i int32) bool {
 // holders is how many have the port of the instance.
 func (s *moveState) holders(i int32, p cluster.Port) int {
 	n := 0
-	for _, q := range s.instances[i].ports {
+	for _, q := range s.problem.instances[i].ports {
 		if q == p {
 			n++
 		}
 	}
-	for _, t := range s.instances[i].tasks {
-		if s.at[t] != i && slices.Contains(s.tasks[t].ports, p) {
+	for _, t := range s.problem.instances[i].tasks {
+		if s.at[t] != i && slices.Contains(s.problem.tasks[t].ports, p) {
 			n--
 		}
 	}
 	for _, t := range s.arrived[i] {
-		if slices.Contains(s.tasks[t].ports, p) {
+		if slices.Contains(s.problem.tasks[t].ports, p) {
 			n++
 		}
 	}

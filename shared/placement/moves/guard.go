@@ -60,14 +60,14 @@ func (s *moveState) roof(g moveStage, t int32, c int, dim int32) int64 {
 	if !g.binds(s.level(dim)) {
 		return unlimited
 	}
-	limit := s.total[c]
+	limit := s.problem.total[c]
 	if g == stageKeep {
-		limit = s.unbuffered[c]
+		limit = s.problem.unbuffered[c]
 	}
-	if s.tasks[t].at < 0 {
+	if s.problem.tasks[t].at < 0 {
 		return limit
 	}
-	return max(limit, s.load[c])
+	return max(limit, s.problem.load[c])
 }
 
 // findTrouble is something that the moves so far have made worse than it was; must says that it may not stay so. What can be
@@ -83,19 +83,19 @@ func findTrouble(s *moveState, g moveStage) (d moveDuty, must, found bool) {
 
 // troubleOfMove is what one move has made worse; dutyUnplaced stands for nothing.
 func troubleOfMove(s *moveState, g moveStage, t int32) (d moveDuty, must bool) {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	i := s.at[t]
 	for _, a := range task.amounts {
-		c := s.cell(i, a.dim)
+		c := s.problem.cell(i, a.dim)
 		d = moveDuty{kind: dutyCell, instance: i, dim: a.dim, owner: -1, task: t}
 		if s.now[c] > s.roof(g, t, c, a.dim) {
 			return d, true
 		}
-		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.load[c] && bestRemedy(s, d) >= 0 {
+		if _, beyond := s.beyond(c); beyond > 0 && s.now[c] > s.problem.load[c] && bestRemedy(s, d) >= 0 {
 			return d, false
 		}
 	}
-	if s.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) {
+	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) {
 		return moveDuty{kind: dutyCrowd, instance: i, owner: task.owner, task: t}, true
 	}
 	if task.needs.GPUs > 0 && !s.devicesFit(i) {
@@ -108,8 +108,8 @@ func troubleOfMove(s *moveState, g moveStage, t int32) (d moveDuty, must bool) {
 }
 
 func domainTroubleOf(s *moveState, g moveStage, t int32) (moveDuty, bool) {
-	owner := s.tasks[t].owner
-	domains := s.owners[owner].domains
+	owner := s.problem.tasks[t].owner
+	domains := s.problem.owners[owner].domains
 	if domains == nil {
 		return moveDuty{}, false
 	}
@@ -125,8 +125,8 @@ func domainTroubleOf(s *moveState, g moveStage, t int32) (moveDuty, bool) {
 
 // worsenedDomains reports which domain rule of its owner's the task that moved has broken further, fault and upgrade domains.
 func worsenedDomains(s *moveState, t int32) [2]bool {
-	owner := s.tasks[t].owner
-	domains := s.owners[owner].domains
+	owner := s.problem.tasks[t].owner
+	domains := s.problem.owners[owner].domains
 	fault, upgrade := domains.Excess()
 	return [2]bool{
 		fault > s.faults[owner] || overfillsDomain(s, domains.FaultUnit, t),
@@ -135,22 +135,22 @@ func worsenedDomains(s *moveState, t int32) [2]bool {
 }
 
 func domainPriorities(s *moveState) [2]int {
-	return [2]int{max(0, s.levels.fault), max(0, s.levels.upgrade)}
+	return [2]int{max(0, s.problem.levels.fault), max(0, s.problem.levels.upgrade)}
 }
 
 // mayStay reports whether nothing that binds keeps the task from staying where it moved.
 func mayStay(s *moveState, g moveStage, t int32) bool {
-	task, i := &s.tasks[t], s.at[t]
+	task, i := &s.problem.tasks[t], s.at[t]
 	for _, a := range task.amounts {
-		if c := s.cell(i, a.dim); s.now[c] > s.roof(g, t, c, a.dim) {
+		if c := s.problem.cell(i, a.dim); s.now[c] > s.roof(g, t, c, a.dim) {
 			return false
 		}
 	}
-	if s.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 && !s.devicesFit(i) ||
+	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) > s.quota(t, i) || task.needs.GPUs > 0 && !s.devicesFit(i) ||
 		len(task.ports) > 0 && s.portsClash(i) {
 		return false
 	}
-	if s.owners[task.owner].domains == nil {
+	if s.problem.owners[task.owner].domains == nil {
 		return true
 	}
 	worse, levels := worsenedDomains(s, t), domainPriorities(s)
@@ -170,13 +170,13 @@ func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) b
 	}
 	came := 0
 	for _, o := range s.moving {
-		if s.tasks[o].owner != s.tasks[task].owner {
+		if s.problem.tasks[o].owner != s.problem.tasks[task].owner {
 			continue
 		}
 		if within(s.at[o]) {
 			came++
 		}
-		if from := s.tasks[o].at; from >= 0 && within(from) {
+		if from := s.problem.tasks[o].at; from >= 0 && within(from) {
 			came--
 		}
 	}
@@ -186,22 +186,22 @@ func overfillsDomain(s *moveState, unit func(i int) (int32, bool), task int32) b
 // quota is how many tasks of an owner whose tasks may not share an instance freely may be here for one to come: those that
 // will soon be gone count, and there may be as many as there are, but not for a newcomer.
 func (s *moveState) quota(t, i int32) int {
-	owner, ending := s.tasks[t].owner, 0
-	for _, o := range s.instances[i].ending {
+	owner, ending := s.problem.tasks[t].owner, 0
+	for _, o := range s.problem.instances[i].ending {
 		if o == owner {
 			ending++
 		}
 	}
-	limit := s.owners[owner].most - ending
-	if s.tasks[t].at < 0 {
+	limit := s.problem.owners[owner].most - ending
+	if s.problem.tasks[t].at < 0 {
 		return limit
 	}
 	return max(limit, s.onAtFirst(owner, i))
 }
 
 func (s *moveState) onAtFirst(o, i int32) (n int) {
-	for _, t := range s.instances[i].tasks {
-		if s.tasks[t].owner == o {
+	for _, t := range s.problem.instances[i].tasks {
+		if s.problem.tasks[t].owner == o {
 			n++
 		}
 	}
@@ -210,14 +210,14 @@ func (s *moveState) onAtFirst(o, i int32) (n int) {
 
 // fits reports whether the task may run on the instance beside what is there, as far as anything is counted there.
 func (s *moveState) fits(g moveStage, t, i int32) bool {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	for _, a := range task.amounts {
-		c := s.cell(i, a.dim)
+		c := s.problem.cell(i, a.dim)
 		if s.now[c]+a.n > s.roof(g, t, c, a.dim) {
 			return false
 		}
 	}
-	if s.owners[task.owner].most > 0 && s.on(task.owner, i) >= s.quota(t, i) {
+	if s.problem.owners[task.owner].most > 0 && s.on(task.owner, i) >= s.quota(t, i) {
 		return false
 	}
 	if task.needs.GPUs == 0 && len(task.ports) == 0 {
@@ -261,16 +261,16 @@ func (a *subjectAfter) Groups(yield func(string) bool) {
 // eachTaskAfter are the tasks that hold anything on the instance after the moves, whoever owns them, but one.
 func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 	left := map[*cluster.Task]bool{}
-	for _, t := range s.instances[i].tasks {
-		left[s.tasks[t].task] = s.at[t] != i
+	for _, t := range s.problem.instances[i].tasks {
+		left[s.problem.tasks[t].task] = s.at[t] != i
 	}
-	for _, t := range s.instances[i].view.Tasks {
+	for _, t := range s.problem.instances[i].view.Tasks {
 		if !left[t] && !yield(t) {
 			return
 		}
 	}
 	for _, t := range s.arrived[i] {
-		if task := s.tasks[t].task; t != but && task != nil && !yield(task) {
+		if task := s.problem.tasks[t].task; t != but && task != nil && !yield(task) {
 			return
 		}
 	}
@@ -280,11 +280,11 @@ func eachTaskAfter(s *moveState, i, but int32, yield func(*cluster.Task) bool) {
 func constraintsAgree(s *moveState) bool {
 	for _, t := range s.moving {
 		i := s.at[t]
-		for _, x := range s.owners[s.tasks[t].owner].mover.Spec.Constraints {
+		for _, x := range s.problem.owners[s.problem.tasks[t].owner].mover.Spec.Constraints {
 			if x.Static() {
 				continue
 			}
-			after := &subjectAfter{s.instances[i].view.Facts(), s, i, t}
+			after := &subjectAfter{s.problem.instances[i].view.Facts(), s, i, t}
 			if !x.Matches(after) {
 				return false
 			}

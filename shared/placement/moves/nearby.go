@@ -79,21 +79,21 @@ func compareBools(a, b bool) int {
 
 // admits reports whether the instance is a destination for tasks of the owner at all.
 func (s *moveSearch) admits(owner, i int32) bool {
-	if s.takes(owner, i) {
+	if s.problem.takes(owner, i) {
 		return true
 	}
-	return !s.stage.binds(max(0, s.levels.placement)) && s.instances[i].takes && !s.owners[owner].avoided(int(i))
+	return !s.stage.binds(max(0, s.problem.levels.placement)) && s.problem.instances[i].takes && !s.problem.owners[owner].avoided(int(i))
 }
 
 // evaluateTarget looks at a destination, its domains aside.
 func evaluateTarget(s *moveSearch, t, i int32) moveTarget {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	out := moveTarget{at: i, own: s.on(task.owner, i), tight: !s.fits(s.stage, t, i)}
 	for _, a := range task.amounts {
-		c := s.cell(i, a.dim)
+		c := s.problem.cell(i, a.dim)
 		load := s.now[c] + a.n
-		out.buffer = out.buffer || load > s.unbuffered[c]
-		if limit := s.unbuffered[c]; limit < unlimited {
+		out.buffer = out.buffer || load > s.problem.unbuffered[c]
+		if limit := s.problem.unbuffered[c]; limit < unlimited {
 			out.fullest = max(out.fullest, float64(load)/float64(max(limit, 1)))
 		}
 	}
@@ -107,8 +107,8 @@ func (s *moveSearch) destinations(t int32, d moveDuty) []int32 {
 		targets = nearbyDestinations(s, t)
 	} else {
 		first := firstDestination(s, t)
-		for i := first; i < int32(len(s.instances)); i++ {
-			if i != s.at[t] && s.admits(s.tasks[t].owner, i) {
+		for i := first; i < int32(len(s.problem.instances)); i++ {
+			if i != s.at[t] && s.admits(s.problem.tasks[t].owner, i) {
 				targets = append(targets, evaluateTarget(s, t, i))
 			}
 		}
@@ -148,7 +148,7 @@ func promising(targets []moveTarget, d moveDuty) []moveTarget {
 func firstDestination(s *moveSearch, t int32) int32 {
 	first := int32(0)
 	for _, o := range s.moving {
-		if s.tasks[o].shape == s.tasks[t].shape && s.tasks[o].at == s.tasks[t].at {
+		if s.problem.tasks[o].shape == s.problem.tasks[t].shape && s.problem.tasks[o].at == s.problem.tasks[t].at {
 			first = max(first, s.at[o])
 		}
 	}
@@ -157,8 +157,8 @@ func firstDestination(s *moveSearch, t int32) int32 {
 
 // weighDomains fills in what the domain rules make of each destination.
 func weighDomains(s *moveSearch, t int32, targets []moveTarget) {
-	owner := s.tasks[t].owner
-	d := s.owners[owner].domains
+	owner := s.problem.tasks[t].owner
+	d := s.problem.owners[owner].domains
 	if d == nil {
 		return
 	}
@@ -223,8 +223,8 @@ func chooseDestinations(s *moveSearch, t int32, stock *moveStock) []moveTarget {
 
 // keepsDomains reports whether the task's domain rules are as they were, so that it had best stay within its region.
 func keepsDomains(s *moveSearch, t int32) bool {
-	owner := s.tasks[t].owner
-	d := s.owners[owner].domains
+	owner := s.problem.tasks[t].owner
+	d := s.problem.owners[owner].domains
 	if d == nil || s.at[t] < 0 {
 		return false
 	}
@@ -272,7 +272,7 @@ func pickDestinations(s *moveSearch, out *[]moveTarget, t int32, from []moveTarg
 
 // domainRegion is the region of an instance, as the domains of the task's owner have it.
 func domainRegion(s *moveSearch, t, i int32) [2]int {
-	d := s.owners[s.tasks[t].owner].domains
+	d := s.problem.owners[s.problem.tasks[t].owner].domains
 	if d == nil {
 		return [2]int{-1, -1}
 	}
@@ -281,17 +281,17 @@ func domainRegion(s *moveSearch, t, i int32) [2]int {
 
 // knownDestinations is what is known of destinations for tasks of the shape; fresh looks at all instances again.
 func knownDestinations(s *moveSearch, t int32, fresh bool) *moveStock {
-	shape := s.tasks[t].shape
+	shape := s.problem.tasks[t].shape
 	if out := s.near.lists[shape]; out != nil && !fresh {
 		return out
 	}
 	each := nearWidth * nearStock
-	if s.owners[s.tasks[t].owner].domains != nil {
+	if s.problem.owners[s.problem.tasks[t].owner].domains != nil {
 		each = nearEach * nearStock
 	}
 	out := &moveStock{index: map[[2]int]*moveRegion{}, at: s.begun}
-	for i := range int32(len(s.instances)) {
-		if !s.admits(s.tasks[t].owner, i) {
+	for i := range int32(len(s.problem.instances)) {
+		if !s.admits(s.problem.tasks[t].owner, i) {
 			continue
 		}
 		target := evaluateTarget(s, t, i)
@@ -307,7 +307,7 @@ func knownDestinations(s *moveSearch, t int32, fresh bool) *moveStock {
 		}
 		r.offer(target, each)
 	}
-	s.steps -= len(s.instances) / 64
+	s.steps -= len(s.problem.instances) / 64
 	s.near.lists[shape] = out
 	return out
 }
@@ -330,8 +330,8 @@ func (r *moveRegion) offer(target moveTarget, each int) {
 
 // canYieldRoom reports whether the few tasks that may make room could make what the task needs on the instance.
 func canYieldRoom(s *moveSearch, t, i int32) bool {
-	for _, a := range s.tasks[t].amounts {
-		c := s.cell(i, a.dim)
+	for _, a := range s.problem.tasks[t].amounts {
+		c := s.problem.cell(i, a.dim)
 		roof := s.roof(s.stage, t, c, a.dim)
 		if roof < a.n || !canRelieve(s.moveState, i, a.dim, a.n-max(0, roof-s.now[c]), nearDepth) {
 			return false
@@ -343,8 +343,8 @@ func canYieldRoom(s *moveSearch, t, i int32) bool {
 // canRelieve reports whether so few tasks that may leave take up so much.
 func canRelieve(s *moveState, i, dim int32, need int64, tasks int) bool {
 	var largest [nearDepth]int64 // descending
-	for _, t := range s.instances[i].tasks {
-		if n := s.tasks[t].amount(dim); n > 0 && s.free(t) {
+	for _, t := range s.problem.instances[i].tasks {
+		if n := s.problem.tasks[t].amount(dim); n > 0 && s.free(t) {
 			for at := range largest {
 				if n > largest[at] {
 					n, largest[at] = largest[at], n

@@ -53,11 +53,11 @@ func (m *moveSolution) better(o *moveSolution, thrifty bool) bool {
 func searchExhaustively(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	best := moveSolution{measure: s.measure, exact: true}
 	for g := stageKeep; g < stages; g++ {
-		if !stageDiffers(s.moveProblem, g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
+		if !stageDiffers(s.problem, g) || g > stageKeep && best.measure.compareRules(&moveMeasure{}, lowest) == 0 {
 			continue
 		}
 		search := &moveSearch{
-			moveState: s, stage: g, focus: duties, thrifty: thrifty, budget: s.budget, steps: exactSteps,
+			moveState: s, stage: g, focus: duties, thrifty: thrifty, budget: s.problem.budget, steps: exactSteps,
 		}
 		search.run()
 		best.exact = best.exact && !search.cut
@@ -77,7 +77,7 @@ func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 	for range 2 {
 		before := len(s.moving)
 		for _, d := range duties {
-			if d.kind == dutyUnplaced && hopeless[s.tasks[d.task].shape] {
+			if d.kind == dutyUnplaced && hopeless[s.problem.tasks[d.task].shape] {
 				continue
 			}
 			for isBroken(s, d) && work.steps > 0 {
@@ -111,7 +111,7 @@ func searchNearby(s *moveState, duties []moveDuty, thrifty bool) moveSolution {
 
 // canBeCarriedOut reports whether the moves so far can be carried out together. Where tasks may be stopped first all can.
 func canBeCarriedOut(s *moveState, stage moveStage) bool {
-	if !slices.ContainsFunc(s.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
+	if !slices.ContainsFunc(s.problem.owners, func(o moveOwner) bool { return o.mover.StartFirst }) {
 		return true
 	}
 	_, possible := exchangesFrom(s, stage, 0)
@@ -122,7 +122,7 @@ func newcomerShape(s *moveState, d moveDuty) int32 {
 	if d.kind != dutyUnplaced {
 		return -1
 	}
-	return s.tasks[d.task].shape
+	return s.problem.tasks[d.task].shape
 }
 
 // moveWork is what is left to do, and known, while violations are repaired one after the other.
@@ -134,14 +134,14 @@ type moveWork struct {
 // repairDefect does the best it finds for one violation, and reports whether that was anything.
 func repairDefect(s *moveState, d moveDuty, thrifty bool, work *moveWork) (moveStage, bool) {
 	for g := stageKeep; g < stages; g++ {
-		if !stageDiffers(s.moveProblem, g) {
+		if !stageDiffers(s.problem, g) {
 			continue
 		}
 		if work.near[g] == nil {
-			work.near[g] = newMoveNear(s.moveProblem)
+			work.near[g] = newMoveNear(s.problem)
 		}
 		search := &moveSearch{
-			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.budget,
+			moveState: s, stage: g, focus: []moveDuty{d}, near: work.near[g], thrifty: thrifty, budget: s.problem.budget,
 		}
 		steps := nearestMoves(search, d, work)
 		for _, m := range steps {

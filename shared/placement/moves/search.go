@@ -122,7 +122,7 @@ func (s *moveSearch) branch(d moveDuty, must bool) {
 		return
 	}
 	room := false
-	if s.tasks[t].at < 0 || s.measure.moves < s.budget {
+	if s.problem.tasks[t].at < 0 || s.measure.moves < s.budget {
 		if must {
 			s.ejected++
 		}
@@ -142,13 +142,13 @@ func (s *moveSearch) branch(d moveDuty, must bool) {
 
 // hopeful reports whether a search of the surroundings goes on to make room.
 func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
-	if s.ejected >= n.depth || n.kept[s.tasks[t].owner] >= nearTasks {
+	if s.ejected >= n.depth || n.kept[s.problem.tasks[t].owner] >= nearTasks {
 		return false
 	}
 	if d.kind != dutyCell {
 		return true
 	}
-	c := s.cell(d.instance, d.dim)
+	c := s.problem.cell(d.instance, d.dim)
 	return canRelieve(s.moveState, d.instance, d.dim, s.now[c]-s.roof(s.stage, d.task, c, d.dim), n.depth-s.ejected)
 }
 
@@ -156,17 +156,17 @@ func (n *moveNear) hopeful(s *moveSearch, d moveDuty, t int32) bool {
 func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
 	var kept []int32
 	for _, o := range tasksBeside(s, t) {
-		if s.free(o) && (s.tasks[o].shape == s.tasks[t].shape || tried && s.near != nil && isDominated(s, o, t, d)) {
+		if s.free(o) && (s.problem.tasks[o].shape == s.problem.tasks[t].shape || tried && s.near != nil && isDominated(s, o, t, d)) {
 			kept = append(kept, o)
 			s.decide(o, pinned)
 		}
 	}
 	if s.near != nil {
-		s.near.kept[s.tasks[t].owner]++
+		s.near.kept[s.problem.tasks[t].owner]++
 	}
 	s.descend()
 	if s.near != nil {
-		s.near.kept[s.tasks[t].owner]--
+		s.near.kept[s.problem.tasks[t].owner]--
 	}
 	for _, o := range kept {
 		s.decide(o, undecided)
@@ -175,12 +175,12 @@ func (s *moveSearch) keep(t int32, d moveDuty, tried bool) {
 
 // tasksBeside are the tasks that are where the task is: on its instance, or nowhere.
 func tasksBeside(s *moveSearch, t int32) []int32 {
-	if at := s.tasks[t].at; at >= 0 {
-		return s.instances[at].tasks
+	if at := s.problem.tasks[t].at; at >= 0 {
+		return s.problem.instances[at].tasks
 	}
 	var out []int32
-	for _, o := range s.owners[s.tasks[t].owner].tasks {
-		if s.tasks[o].at < 0 {
+	for _, o := range s.problem.owners[s.problem.tasks[t].owner].tasks {
+		if s.problem.tasks[o].at < 0 {
 			out = append(out, o)
 		}
 	}
@@ -190,7 +190,7 @@ func tasksBeside(s *moveSearch, t int32) []int32 {
 // isDominated reports whether the other task costs no less to move and relieves the cell no more: where the task can go and
 // stays, there is little hope in that one.
 func isDominated(s *moveSearch, o, t int32, d moveDuty) bool {
-	return d.kind == dutyCell && s.tasks[o].cost >= s.tasks[t].cost && s.tasks[o].amount(d.dim) <= s.tasks[t].amount(d.dim)
+	return d.kind == dutyCell && s.problem.tasks[o].cost >= s.problem.tasks[t].cost && s.problem.tasks[o].amount(d.dim) <= s.problem.tasks[t].amount(d.dim)
 }
 
 // bestRemedy is the task whose leaving helps most with the duty, -1 where none may leave any more: the least cost for what it
@@ -212,8 +212,8 @@ func bestRemedy(s *moveState, d moveDuty) int32 {
 
 // sharesPort reports whether the task has a port that the one which moved here wants.
 func sharesPort(s *moveState, d moveDuty, t int32) bool {
-	for _, p := range s.tasks[t].ports {
-		if slices.Contains(s.tasks[d.task].ports, p) {
+	for _, p := range s.problem.tasks[t].ports {
+		if slices.Contains(s.problem.tasks[d.task].ports, p) {
 			return true
 		}
 	}
@@ -221,14 +221,14 @@ func sharesPort(s *moveState, d moveDuty, t int32) bool {
 }
 
 func remedyWorth(s *moveState, d moveDuty, t int32) [2]float64 {
-	task := &s.tasks[t]
+	task := &s.problem.tasks[t]
 	switch d.kind {
 	case dutyCell:
 		n := task.amount(d.dim)
-		_, beyond := s.beyond(s.cell(d.instance, d.dim))
+		_, beyond := s.beyond(s.problem.cell(d.instance, d.dim))
 		return [2]float64{float64(task.cost) / float64(min(n, max(beyond, 1))), -float64(n)}
 	case dutyFault, dutyUpgrade:
-		domains := s.owners[d.owner].domains
+		domains := s.problem.owners[d.owner].domains
 		if task.at < 0 {
 			return [2]float64{math.Inf(1), 0}
 		}

@@ -2,7 +2,7 @@ package moves
 
 // moveOrder is the moves of a solution, put in an order in which they can be carried out.
 type moveOrder struct {
-	*moveState
+	state   *moveState
 	stage   moveStage
 	pending []moveStep
 	out     []orderedStep
@@ -19,7 +19,7 @@ type orderedStep struct {
 // free by then, without the buffer if it can. Where none can go on, one waits on a third instance or, if no other has
 // room, is stopped first; done is false where that may not be: then as many moves are done as could be.
 func sequenceMoves(s *moveState, stage moveStage, steps []moveStep) (out []orderedStep, done bool) {
-	o := &moveOrder{moveState: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
+	o := &moveOrder{state: s, stage: max(stage, stageBuffer), pending: append([]moveStep(nil), steps...)}
 	for len(o.pending) > 0 {
 		if n, mode := o.ready(); n >= 0 {
 			o.take(n, orderedStep{moveStep: o.pending[n], mode: mode, via: -1})
@@ -42,16 +42,16 @@ func (o *moveOrder) ready() (best int, mode Mode) {
 	for n, step := range o.pending {
 		m, r := StartFirst, 0
 		switch {
-		case o.fits(stageKeep, step.task, step.to):
-		case o.fits(stageBuffer, step.task, step.to):
+		case o.state.fits(stageKeep, step.task, step.to):
+		case o.state.fits(stageBuffer, step.task, step.to):
 			m, r = IntoBuffer, 2
-		case o.fits(o.stage, step.task, step.to):
+		case o.state.fits(o.stage, step.task, step.to):
 			r = 4
 		default:
 			continue
 		}
-		d := o.owners[o.tasks[step.task].owner].domains
-		if from := o.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
+		d := o.state.problem.owners[o.state.problem.tasks[step.task].owner].domains
+		if from := o.state.at[step.task]; d != nil && from >= 0 && !d.MayMove(int(from), int(step.to)) {
 			r++
 		}
 		if best < 0 || r < rank {
@@ -67,7 +67,7 @@ func (o *moveOrder) take(n int, step orderedStep) {
 	if len(step.after) == 0 {
 		step.after = o.heeds(step.moveStep)
 	}
-	o.move(step.task, step.to, step.cause)
+	o.state.move(step.task, step.to, step.cause)
 	for at := range o.out { // a move that was begun out of turn ends now
 		if o.out[at].task == step.task {
 			return
@@ -78,10 +78,10 @@ func (o *moveOrder) take(n int, step orderedStep) {
 
 // waits are the moves before this one without which there would be no room for it.
 func (o *moveOrder) waits(step moveStep) []int {
-	task := &o.tasks[step.task]
+	task := &o.state.problem.tasks[step.task]
 	var gone []int
 	for n, m := range o.out {
-		if o.tasks[m.task].at == step.to {
+		if o.state.problem.tasks[m.task].at == step.to {
 			gone = append(gone, n)
 		}
 	}
@@ -89,17 +89,17 @@ func (o *moveOrder) waits(step moveStep) []int {
 		return gone
 	}
 	for _, a := range task.amounts {
-		c := o.cell(step.to, a.dim)
-		load := o.now[c] + a.n
+		c := o.state.problem.cell(step.to, a.dim)
+		load := o.state.now[c] + a.n
 		for _, n := range gone {
-			load += o.tasks[o.out[n].task].amount(a.dim)
+			load += o.state.problem.tasks[o.out[n].task].amount(a.dim)
 		}
-		if load > o.roof(o.stage, step.task, c, a.dim) {
+		if load > o.state.roof(o.stage, step.task, c, a.dim) {
 			return gone
 		}
 	}
 	for _, n := range gone {
-		if o.tasks[o.out[n].task].owner == task.owner && o.owners[task.owner].most > 0 {
+		if o.state.problem.tasks[o.out[n].task].owner == task.owner && o.state.problem.owners[task.owner].most > 0 {
 			return gone
 		}
 	}
@@ -108,21 +108,21 @@ func (o *moveOrder) waits(step moveStep) []int {
 
 // heeds are the moves of the owner before this one without which it would break a domain rule further.
 func (o *moveOrder) heeds(step moveStep) (before []int) {
-	owner, from := o.tasks[step.task].owner, o.at[step.task]
-	d := o.owners[owner].domains
+	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
+	d := o.state.problem.owners[owner].domains
 	if d == nil || from < 0 || !d.MayMove(int(from), int(step.to)) {
 		return nil
 	}
 	for n, m := range o.out {
-		if o.tasks[m.task].owner == owner && o.at[m.task] >= 0 && o.tasks[m.task].at >= 0 {
+		if o.state.problem.tasks[m.task].owner == owner && o.state.at[m.task] >= 0 && o.state.problem.tasks[m.task].at >= 0 {
 			before = append(before, n)
 		}
 	}
 	redo := func(sign int) {
 		for _, n := range before {
 			t := o.out[n].task
-			d.Add(int(o.tasks[t].at), -sign)
-			d.Add(int(o.at[t]), sign)
+			d.Add(int(o.state.problem.tasks[t].at), -sign)
+			d.Add(int(o.state.at[t]), sign)
 		}
 	}
 	redo(-1)
@@ -139,13 +139,13 @@ func (o *moveOrder) heeds(step moveStep) (before []int) {
 func (o *moveOrder) release() bool {
 	n, via, here := -1, int32(-1), false
 	for at, step := range o.pending {
-		from := o.at[step.task]
+		from := o.state.at[step.task]
 		here = here || from >= 0
 		if from < 0 || n >= 0 && !o.awaited(from) {
 			continue
 		}
 		refuge := o.refuge(step)
-		if refuge < 0 && o.owners[o.tasks[step.task].owner].mover.StartFirst {
+		if refuge < 0 && o.state.problem.owners[o.state.problem.tasks[step.task].owner].mover.StartFirst {
 			continue
 		}
 		if n, via = at, refuge; o.awaited(from) {
@@ -163,7 +163,7 @@ func (o *moveOrder) release() bool {
 	if via >= 0 {
 		out.mode = Via
 	}
-	o.remove(out.task, o.at[out.task])
+	o.state.remove(out.task, o.state.at[out.task])
 	o.out = append(o.out, out)
 	return true
 }
@@ -179,10 +179,10 @@ func (o *moveOrder) awaited(i int32) bool {
 
 // refuge is an instance with room where the task can wait, that nobody leaves and nobody else waits on; -1 for none.
 func (o *moveOrder) refuge(step moveStep) int32 {
-	owner, from := o.tasks[step.task].owner, o.at[step.task]
-	d := o.owners[owner].domains
-	for i := range int32(len(o.instances)) {
-		if i != step.to && i != from && o.takes(owner, i) && !o.involved(i) && o.fits(stageKeep, step.task, i) &&
+	owner, from := o.state.problem.tasks[step.task].owner, o.state.at[step.task]
+	d := o.state.problem.owners[owner].domains
+	for i := range int32(len(o.state.problem.instances)) {
+		if i != step.to && i != from && o.state.problem.takes(owner, i) && !o.involved(i) && o.state.fits(stageKeep, step.task, i) &&
 			o.below(step.task, i) && (d == nil || d.MayMove(int(from), int(i))) {
 			return i
 		}
@@ -193,12 +193,12 @@ func (o *moveOrder) refuge(step moveStep) int32 {
 // involved reports whether the plan has a task leave the instance or wait there.
 func (o *moveOrder) involved(i int32) bool {
 	for _, m := range o.out {
-		if m.via == i || o.tasks[m.task].at == i {
+		if m.via == i || o.state.problem.tasks[m.task].at == i {
 			return true
 		}
 	}
 	for _, m := range o.pending {
-		if o.tasks[m.task].at == i {
+		if o.state.problem.tasks[m.task].at == i {
 			return true
 		}
 	}
@@ -207,8 +207,8 @@ func (o *moveOrder) involved(i int32) bool {
 
 // below reports whether the task leaves the instance within what it takes.
 func (o *moveOrder) below(t, i int32) bool {
-	for _, a := range o.tasks[t].amounts {
-		if c := o.cell(i, a.dim); o.now[c]+a.n > o.unbuffered[c] {
+	for _, a := range o.state.problem.tasks[t].amounts {
+		if c := o.state.problem.cell(i, a.dim); o.state.now[c]+a.n > o.state.problem.unbuffered[c] {
 			return false
 		}
 	}
