@@ -46,8 +46,15 @@ func newBackend(t *testing.T) (*backend, string) {
 		rows: []state.Row{
 			&cluster.TaskDefinition{Head: head, Family: "web", Revision: 1, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}},
 			&cluster.Service{
-				Head: head, Name: "web", Short: "web-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 2, MinHealthy: 100, MaxPercent: 200,
-				Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: "web:1"}},
+				Head:            head,
+				ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web-short"},
+				ServiceSpec: cluster.ServiceSpec{
+					Strategy: cluster.Replica, Desired: 2, MinHealthy: 100, MaxPercent: 200,
+				},
+				ServiceStatus: cluster.ServiceStatus{
+					Status:     cluster.ServiceActive,
+					Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: "web:1"}},
+				},
 			},
 		},
 	}
@@ -59,8 +66,13 @@ func newBackend(t *testing.T) (*backend, string) {
 			Head: head, ID: id, EC2InstanceID: ec2, Status: cluster.InstanceActive, AgentConnected: true, RegisteredAt: cluster.At(at),
 			Attributes: map[string]string{cluster.AttributeZone: "us-east-1a"}, Registered: cluster.Capacity{CPU: 2048 * cluster.CPUUnit, Memory: 4096},
 		}, &cluster.Task{
-			Head: head, ID: fmt.Sprintf("task-%d", n+1), Owner: "web-short", Service: "web", Group: "service:web", TaskDefinition: "web:1", Instance: id,
-			Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			Head: head,
+			TaskSpec: cluster.TaskSpec{
+				ID: fmt.Sprintf("task-%d", n+1), Owner: "web-short", Service: "web", Group: "service:web",
+				TaskDefinition: "web:1", Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512},
+			},
+			TaskAssignment: cluster.TaskAssignment{Instance: id, Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 		})
 	}
 	server := httptest.NewServer(b)

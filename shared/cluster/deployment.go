@@ -150,25 +150,30 @@ type Release struct {
 	// Target and Sources are deployment ids ([Revision.ID]).
 	Target  string   `json:"tr"`
 	Sources []string `json:"sr,omitempty"`
-	// Requested, Running and Pending are task counts of the target, Failures and Threshold the circuit breaker's.
+	ReleaseResult
+	// Stop is what StopServiceDeployment asked for, until placement acts on it.
+	Stop StopType `json:"stp,omitempty"`
+	// Alarms are the names of the alarms that are watched.
+	Alarms []string `json:"al,omitempty"`
+	// Breaker is set if the circuit breaker is on.
+	Breaker bool `json:"br,omitempty"`
+}
+
+// ReleaseResult is how a service deployment goes, and why it ended the way it did.
+type ReleaseResult struct {
+	// Requested, Running and Pending are task counts of the target; Failures and Threshold are the circuit breaker's.
 	Requested int `json:"rq,omitempty"`
 	Running   int `json:"rn,omitempty"`
 	Pending   int `json:"pn,omitempty"`
 	Failures  int `json:"fl,omitempty"`
 	Threshold int `json:"th,omitempty"`
-	// Tripped reports that the circuit breaker ended it, Triggered names the alarms that did.
+	// Tripped is set if the circuit breaker ended it; Triggered names the alarms that did.
 	Tripped   bool     `json:"tp,omitempty"`
 	Triggered []string `json:"tg,omitempty"`
-	// RollbackTo is the deployment that it went back to, and why and since when.
+	// RollbackTo is the deployment that it rolled back to, with why and since when.
 	RollbackTo     string    `json:"rt,omitempty"`
 	RollbackReason string    `json:"rw,omitempty"`
 	RollbackAt     time.Time `json:"ra,omitzero"`
-	// Stop is what StopServiceDeployment asked for; placement has yet to act on it.
-	Stop StopType `json:"stp,omitempty"`
-	// Alarms are those watched, empty where none are.
-	Alarms []string `json:"al,omitempty"`
-	// Breaker reports that the circuit breaker was on.
-	Breaker bool `json:"br,omitempty"`
 }
 
 // StopType is what StopServiceDeployment does: ABORT leaves what is there, ROLLBACK goes back.

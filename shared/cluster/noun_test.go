@@ -28,7 +28,10 @@ func TestTaskStatus(t *testing.T) {
 		{"i", cluster.TaskStopped, cluster.TaskStopped, cluster.TaskStopped, "e"},
 	} {
 		t.Run(fmt.Sprintf("%s %s last %s", c.instance, c.desired, c.last), func(t *testing.T) {
-			x := &cluster.Task{Instance: c.instance, Desired: c.desired, Last: c.last}
+			x := &cluster.Task{
+				TaskAssignment: cluster.TaskAssignment{Instance: c.instance, Desired: c.desired},
+				TaskReport:     cluster.TaskReport{Last: c.last},
+			}
 			is := ""
 			for _, p := range []struct {
 				letter string
@@ -45,7 +48,10 @@ func TestTaskStatus(t *testing.T) {
 }
 
 func TestNeverRan(t *testing.T) {
-	failed := &cluster.Task{Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskStopped}
+	failed := &cluster.Task{
+		TaskAssignment: cluster.TaskAssignment{Instance: "i", Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskStopped},
+	}
 	expect(t, "failed", failed.NeverRan(), true)
 	expect(t, "ran", edit(failed, func(t *cluster.Task) { t.Started = cluster.At(noon) }).NeverRan(), false)
 	expect(t, "stopped by Berth", edit(failed, func(t *cluster.Task) { t.Desired = cluster.TaskStopped }).NeverRan(), false)

@@ -11,34 +11,44 @@ const (
 	Daemon  SchedulingStrategy = "DAEMON"
 )
 
-// ServiceStatus is the life cycle of a service (S10).
-type ServiceStatus string
+// ServiceLifecycle is the status that the ECS API shows of a service (S10).
+type ServiceLifecycle string
 
 // A service is ACTIVE, then DRAINING while its tasks stop, then INACTIVE until it is purged.
 const (
-	ServiceActive   ServiceStatus = "ACTIVE"
-	ServiceDraining ServiceStatus = "DRAINING"
-	ServiceInactive ServiceStatus = "INACTIVE"
+	ServiceActive   ServiceLifecycle = "ACTIVE"
+	ServiceDraining ServiceLifecycle = "DRAINING"
+	ServiceInactive ServiceLifecycle = "INACTIVE"
 )
 
-// Service is what a user asked for, and what the scheduler remembers of how it goes.
+// Service is the row of one service: what the user asked for, and what the scheduler remembers of how it goes.
 type Service struct {
 	Head
+	ServiceIdentity
+	ServiceSpec
+	ServiceStatus
+}
+
+// ServiceIdentity says which service it is and which call created it. It never changes.
+type ServiceIdentity struct {
 	Name string `json:"nm"`
-	// Short is the service's key in task rows and in startedBy: it differs for every creation of the same name.
-	Short    string             `json:"sh"`
-	Status   ServiceStatus      `json:"st"`
+	// Short is the service's key in task rows and in startedBy. A service that is created again under the same name gets
+	// another one.
+	Short     string    `json:"sh"`
+	CreatedAt time.Time `json:"ca"`
+	CreatedBy string    `json:"cb,omitempty"` // principal
+	// Token is the clientToken of the call, Params a digest of its parameters.
+	Token  string `json:"ct,omitempty"`
+	Params string `json:"cp,omitempty"`
+}
+
+// ServiceSpec is what the user asked for.
+type ServiceSpec struct {
 	Strategy SchedulingStrategy `json:"ss"`
-	Desired  int                `json:"de"` // of a DAEMON service the instances that should have one, as last counted
-	// Deployment is the PRIMARY one; Older are those whose tasks have yet to go, newest first. Last is the revision that a
-	// rollback goes back to: the last that was completed, nil where that is the PRIMARY's or there is none.
-	Deployment Deployment   `json:"dp"`
-	Older      []Deployment `json:"od,omitempty"`
-	Last       *Revision    `json:"lr,omitempty"`
-	// Release is the current or last service deployment.
-	Release    *Release         `json:"re,omitempty"`
-	MinHealthy int              `json:"mi"` // percent, of the desired count, rounded up
-	MaxPercent int              `json:"ma"` // percent, of the desired count, rounded down
+	// Desired is the desired count. For a DAEMON service it is the number of eligible instances, as last counted.
+	Desired    int              `json:"de"`
+	MinHealthy int              `json:"mi"` // minimumHealthyPercent, of the desired count, rounded up
+	MaxPercent int              `json:"ma"` // maximumPercent, of the desired count, rounded down
 	Breaker    CircuitBreaker   `json:"br,omitzero"`
 	Alarms     DeploymentAlarms `json:"al,omitzero"`
 	Early      EarlySuccess     `json:"es,omitzero"`
@@ -49,50 +59,62 @@ type Service struct {
 	Providers []ProviderShare   `json:"cs,omitempty"`
 	Rules     Rules             `json:"ru,omitzero"`
 	Role      string            `json:"ro,omitempty"`
-	CreatedAt time.Time         `json:"ca"`
-	CreatedBy string            `json:"cb,omitempty"`
 	Tags      map[string]string `json:"tg,omitempty"`
 	// PropagateTags is TASK_DEFINITION, SERVICE or NONE.
 	PropagateTags string `json:"pt,omitempty"`
-	// Token is the clientToken of its creation; Params a digest of the parameters that came with it.
-	Token  string `json:"ct,omitempty"`
-	Params string `json:"cp,omitempty"`
-
-	// Events is how many service events were written: the ring's next position.
-	Events int `json:"ev,omitempty"`
-	// Steady reports that the last word to the user was "has reached a steady state".
-	Steady bool `json:"sd,omitempty"`
-	// Counts are what the last decision saw; DescribeServices shows them.
-	Running int `json:"rc,omitempty"`
-	Pending int `json:"pc,omitempty"`
-	// Blocked is why tasks that are wanted could not be placed; nil when all were.
-	Blocked *Diagnosis `json:"bl,omitempty"`
-	// BlockedSince is since when, without any of its tasks having been placed or stopped.
-	BlockedSince time.Time `json:"bs,omitzero"`
-	// Moving reports that tasks are on their way to other instances, or will be once the service has come to rest.
-	Moving bool `json:"mo,omitempty"`
-	// Targets are instances for tasks that were stopped to be started there, until TargetsUntil.
-	Targets      []string  `json:"tt,omitempty"`
-	TargetsUntil time.Time `json:"tu,omitzero"`
-	// GaveUp reports that such a task found no room there in time: nothing is stopped first until something changes.
-	GaveUp bool `json:"gu,omitempty"`
-	// Unrepaired is the rule that the tasks break where they are and that no moves can mend, in words.
-	Unrepaired string `json:"un,omitempty"`
-	// Said are events that are not repeated, by what they are about, until the cause is over or 6 hours have passed (S12).
-	Said map[string]time.Time `json:"sy,omitempty"`
-	// Rebalancing reports that tasks are being started and stopped to balance the zones (S13).
-	Rebalancing bool `json:"rz,omitempty"`
-	// Options are passed on with the start of each task.
+	// Options are passed on when a task is started.
 	Options ServiceOptions `json:"op,omitzero"`
 }
 
-// Bounds are how many of so many desired tasks stay RUNNING and healthy at least, rounded up, and how many there may be at most,
-// rounded down (S8).
+// ServiceStatus is what the scheduler remembers of a service.
+type ServiceStatus struct {
+	Status ServiceLifecycle `json:"st"`
+	// Deployment is the PRIMARY deployment. Older are those whose tasks have not all gone yet, newest first.
+	Deployment Deployment   `json:"dp"`
+	Older      []Deployment `json:"od,omitempty"`
+	// Last is the revision that a rollback returns to: the last one that completed. It is nil if that is the PRIMARY
+	// deployment's own, or if there is none.
+	Last *Revision `json:"lr,omitempty"`
+	// Release is the current or last service deployment.
+	Release *Release `json:"re,omitempty"`
+
+	// Running and Pending are the task counts that the last decision left; DescribeServices shows them.
+	Running int `json:"rc,omitempty"`
+	Pending int `json:"pc,omitempty"`
+	// Steady is set if the last word to the user was "has reached a steady state".
+	Steady bool `json:"sd,omitempty"`
+
+	// Blocked says why tasks that are wanted could not be placed; nil if all were. BlockedSince is since when none of the
+	// service's tasks was placed or stopped.
+	Blocked      *Diagnosis `json:"bl,omitempty"`
+	BlockedSince time.Time  `json:"bs,omitzero"`
+	// Moving is set if tasks are moving to other instances, or will once the service is steady.
+	Moving bool `json:"mo,omitempty"`
+	// Targets are the instances that tasks were stopped for and are to start on, until TargetsUntil.
+	Targets      []string  `json:"tt,omitempty"`
+	TargetsUntil time.Time `json:"tu,omitzero"`
+	// GaveUp is set if such a task found no room there in time. No task is stopped before its replacement starts until
+	// something changes.
+	GaveUp bool `json:"gu,omitempty"`
+	// Unrepaired says which rule tasks violate where they are, if no set of moves repairs it.
+	Unrepaired string `json:"un,omitempty"`
+	// Rebalancing is set while tasks move to balance the zones (S13).
+	Rebalancing bool `json:"rz,omitempty"`
+
+	// Said are the keys of events that are not repeated until their cause is over or 6 hours have passed, and when the events
+	// were emitted (S12).
+	Said map[string]time.Time `json:"sy,omitempty"`
+	// Events is how many service events were written: the ring's next position.
+	Events int `json:"ev,omitempty"`
+}
+
+// Bounds returns how many tasks must stay RUNNING and healthy at least, rounded up, and how many there may be at most, rounded
+// down, of so many desired ones (S8). 5 desired tasks at 50 and 150 % are bounded by 3 and 7.
 func (s *Service) Bounds(desired int) (least, most int) {
 	return (desired*s.MinHealthy + 99) / 100, desired * s.MaxPercent / 100
 }
 
-// Healthy is how many tasks of all its deployments were healthy, as the last decision saw them.
+// Healthy returns how many tasks of all deployments were healthy when the last decision was made.
 func (s *Service) Healthy() int {
 	n := s.Deployment.Healthy
 	for i := range s.Older {
@@ -101,7 +123,7 @@ func (s *Service) Healthy() int {
 	return n
 }
 
-// Revision is the revision with a deployment's id, of those that the service has tasks of or goes back to; nil for another.
+// Revision returns the revision with a deployment's id if the service has tasks of it or may roll back to it, else nil.
 func (s *Service) Revision(id string) *Revision {
 	if s.Deployment.ID == id {
 		return &s.Deployment.Revision
@@ -117,7 +139,7 @@ func (s *Service) Revision(id string) *Revision {
 	return nil
 }
 
-// Revisions are those of the service's deployments, the PRIMARY's first.
+// Revisions returns the revisions of the service's deployments, the PRIMARY one first.
 func (s *Service) Revisions() []*Revision {
 	out := []*Revision{&s.Deployment.Revision}
 	for i := range s.Older {
@@ -126,22 +148,22 @@ func (s *Service) Revisions() []*Revision {
 	return out
 }
 
-// ServiceOptions are settings of a service that are ECS's to act on.
+// ServiceOptions are settings of a service that ECS itself acts on.
 type ServiceOptions struct {
 	ManagedTags    bool `json:"mt,omitempty"` // enableECSManagedTags
 	ExecuteCommand bool `json:"ec,omitempty"` // enableExecuteCommand
 }
 
-// Launch is what a service's tasks are started with beside their definition and network.
+// Launch is what a service's tasks are started with, apart from their definition and network.
 type Launch struct {
 	ServiceOptions
-	// FromDefinition has ECS put the task definition's tags on the tasks (propagateTags TASK_DEFINITION). Tags are the
-	// service's, where those are propagated: ECS's StartTask knows no service to take them from.
+	// FromDefinition asks ECS to put the task definition's tags on the tasks (propagateTags TASK_DEFINITION). Tags are the
+	// service's own, if these are propagated: ECS's StartTask knows no service to take them from.
 	FromDefinition bool              `json:"fd,omitempty"`
 	Tags           map[string]string `json:"tg,omitempty"`
 }
 
-// Launch is what the service's tasks are started with; nil where that is nothing.
+// Launch returns what the service's tasks are started with, nil if that is nothing.
 func (s *Service) Launch() *Launch {
 	l := &Launch{ServiceOptions: s.Options, FromDefinition: s.PropagateTags == "TASK_DEFINITION"}
 	if s.PropagateTags == "SERVICE" && len(s.Tags) > 0 {
@@ -153,15 +175,15 @@ func (s *Service) Launch() *Launch {
 	return l
 }
 
-// ProviderShare is one entry of a capacity provider strategy (S14): of a service's tasks the first Base are placed with
-// the provider, of the rest a share by Weight.
+// ProviderShare is one entry of a capacity provider strategy (S14). The first Base tasks of a service use the provider, and of
+// the rest a share by Weight: with weights 1 and 3, every fourth task uses the first provider.
 type ProviderShare struct {
 	Provider string `json:"n"`
 	Base     int    `json:"b,omitempty"`
 	Weight   int    `json:"w,omitempty"`
 }
 
-// ServiceEvent is one message of DescribeServices.events; 100 are kept in a ring.
+// ServiceEvent is one message of DescribeServices.events. A ring keeps the last 100.
 type ServiceEvent struct {
 	Head
 	ID        string    `json:"id"`
@@ -172,7 +194,7 @@ type ServiceEvent struct {
 	Message   string    `json:"ms"`
 }
 
-// EventRing is how many service events are kept.
+// EventRing is how many events of a service are kept.
 const EventRing = 100
 
 // Bounds of a service (quotas of ECS; API reference, LoadBalancer, ServiceRegistry, CapacityProviderStrategyItem).

@@ -3,7 +3,7 @@ package cluster
 // TaskStatus is a lastStatus or desiredStatus of the ECS API.
 type TaskStatus string
 
-// The task statuses that Berth tells apart; ECS has more on the way, which count as the one they follow.
+// The task statuses that Berth distinguishes. ECS has more in between; each counts as the one before it.
 const (
 	TaskProvisioning TaskStatus = "PROVISIONING" // no instance yet
 	TaskPending      TaskStatus = "PENDING"
@@ -21,17 +21,24 @@ const (
 	StopInfrastructure  = "InfrastructureHealth"
 	StopTermination     = "TerminationNotice" // of its instance
 	StopSpot            = "SpotInterruption"
-	// StopRefused is Berth's own: ECS refused to start the task on its instance, and it never was ECS's. Users see
+	// StopRefused is Berth's own: ECS refused to start the task on its instance and never had it. Users see
 	// [StopFailedToStart].
 	StopRefused = "StartRefused"
 )
 
-// Task is one task: what was decided (written by placement alone), who started it (dispatch alone) and what ECS
-// reported (task state changes alone).
+// Task is the row of one task. Each of its parts has one writer: placement decides, dispatch starts, and what ECS reports is
+// recorded by taskstatechange.
 type Task struct {
 	Head
+	TaskSpec
+	TaskAssignment
+	TaskReport
+}
+
+// TaskSpec says what a task is and what it needs. Placement writes it.
+type TaskSpec struct {
 	ID string `json:"id"`
-	// Owner is the short key of the service, or of the cluster's standalone tasks; with the id it is the row's key.
+	// Owner is the short key of the service, or of the cluster's standalone tasks. With the id it is the row's key.
 	Owner    string `json:"o"`
 	Service  string `json:"sv,omitempty"` // name; empty for a standalone task
 	Group    string `json:"gr,omitempty"` // family:NAME by default, service:NAME for a service's task
@@ -42,51 +49,56 @@ type Task struct {
 	TaskDefinition string    `json:"td"` // family:revision
 	Needs          Resources `json:"n"`
 	Ports          []Port    `json:"p,omitempty"`
-	// Rules are those of a standalone task; a service's are in its row.
-	Rules *Rules `json:"ru,omitempty"`
-	// Network is a standalone task's; a service's is in its row.
+	// Rules and Network are set for a standalone task. A service's tasks have those of the service.
+	Rules   *Rules   `json:"ru,omitempty"`
 	Network *Network `json:"nw,omitempty"`
-	// Reported are the loads that the task itself reported, per metric (P10); for others the default holds.
-	Reported map[string]int64 `json:"ld,omitempty"`
-	// Replaces is the id of the task of the same service that this one was started for, to take its place on another
-	// instance (P8, P10): once this one is healthy, that one stops.
+	// Replaces is the id of the task of the same service that this one was started to replace on another instance (P8, P10).
+	// Once this one is healthy, that one stops.
 	Replaces  string     `json:"rp,omitempty"`
 	Overrides *Overrides `json:"ov,omitempty"`
-	// StartedByUser is what the caller of RunTask gave and sees; Batch is what ECS gets (see [StartedBy]).
+	// StartedByUser is the startedBy that the caller of RunTask gave and sees. ECS gets [TaskAssignment.Batch].
 	StartedByUser string            `json:"su,omitempty"`
 	Tags          map[string]string `json:"tg,omitempty"`
+	CreatedAt     Instant           `json:"ca"`
+	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
+	WaitUntil Instant `json:"wu,omitzero"`
+	// Foreign marks a task that somebody else started on a known instance. It holds capacity and nothing else.
+	Foreign bool `json:"fo,omitempty"`
+}
 
+// TaskAssignment says where a task runs and whether it should. Placement writes it, except for the claim, which dispatch
+// writes when it starts the task.
+type TaskAssignment struct {
+	Desired TaskStatus `json:"de"` // RUNNING or STOPPED
 	// Instance is empty while the task waits in PROVISIONING.
 	Instance string `json:"in,omitempty"`
 	GPUs     []int  `json:"gd,omitempty"` // positions of the devices it was given
 	Batch    string `json:"ba,omitempty"` // startedBy at ECS, see [StartedBy]
-	// WaitUntil ends the wait in PROVISIONING; zero waits for ever.
-	WaitUntil Instant    `json:"wu,omitzero"`
-	Desired   TaskStatus `json:"de"` // RUNNING or STOPPED
-	CreatedAt Instant    `json:"ca"`
-
-	// Foreign marks a task that somebody else started on a known instance: it holds capacity and nothing else.
-	Foreign bool   `json:"fo,omitempty"`
-	Health  Health `json:"he,omitempty"` // as ECS reported it
-	// Counted marks a failure that its deployment's circuit breaker has counted.
+	// Counted marks a failed start that its deployment's circuit breaker has counted.
 	Counted bool `json:"cd,omitempty"`
 
-	// Claim says which attempt to start it is under way or done; written by dispatch.
+	// Attempt and ClaimedAt are the claim: which attempt to start the task this is, and when it began.
 	Attempt   int32   `json:"at,omitempty"`
 	ClaimedAt Instant `json:"cl,omitzero"`
+}
 
-	// What ECS reported. Last is empty until the first report that is kept (PENDING is not).
+// TaskReport is what ECS, or the task itself, last reported.
+type TaskReport struct {
+	// Last is the lastStatus. It is empty until the first report that is kept; PENDING is not kept.
 	Last     TaskStatus `json:"la,omitempty"`
 	Version  int64      `json:"ve,omitempty"` // of the event that last changed it
 	ECSID    string     `json:"ei,omitempty"` // ECS's own task id
+	Health   Health     `json:"he,omitempty"`
 	Started  Instant    `json:"sa,omitzero"`
 	Stopped  Instant    `json:"so,omitzero"`
 	StopCode string     `json:"sc,omitempty"`
 	Reason   string     `json:"rs,omitempty"`
 	ExitCode *int       `json:"ex,omitempty"`
+	// Reported are the loads that the task itself reported, per metric (P10). For other metrics its default load holds.
+	Reported map[string]int64 `json:"ld,omitempty"`
 }
 
-// Status is the lastStatus that the ECS API shows.
+// Status returns the lastStatus that the ECS API shows.
 func (t *Task) Status() TaskStatus {
 	switch {
 	case t.Last == TaskStopped:
@@ -103,26 +115,25 @@ func (t *Task) Status() TaskStatus {
 	return t.Last
 }
 
-// Ended reports whether the task holds nothing any more and never will.
+// Ended reports whether the task holds no capacity any more and never will again.
 func (t *Task) Ended() bool { return t.Status() == TaskStopped }
 
-// Waiting reports whether the task still looks for an instance.
+// Waiting reports whether the task is provisioning: it still waits for an instance.
 func (t *Task) Waiting() bool {
 	return t.Instance == "" && t.Desired == TaskRunning && t.Last != TaskStopped
 }
 
-// Active reports whether the task counts for its service: not ended and not being stopped, be it that ECS stops it
-// by itself.
+// Active reports whether the task counts for its service: it has not ended and is not being stopped, by Berth or by ECS.
 func (t *Task) Active() bool {
 	return t.Desired == TaskRunning && t.Last != TaskStopping && !t.Ended()
 }
 
-// Holds reports whether the task holds capacity on its instance: from the commit that put it there until ECS has
-// reported it STOPPED, stopping included.
+// Holds reports whether the task holds capacity on its instance: from the commit that placed it until ECS reports it STOPPED.
+// A task that is being stopped still holds it.
 func (t *Task) Holds() bool { return t.Instance != "" && t.Last != TaskStopped }
 
-// NeverRan reports whether the task ended without ever having been RUNNING, by its own fault: Berth did not want it to, ECS
-// did not refuse it, and its instance was not lost (S7).
+// NeverRan reports whether the task is a failed start: it ended without ever having been RUNNING, through its own fault. Berth
+// did not stop it, ECS did not refuse it, and it did not end with its instance (S7).
 func (t *Task) NeverRan() bool {
 	return t.Last == TaskStopped && t.Started.IsZero() && t.Desired == TaskRunning && !t.Refused() && !t.lostInstance()
 }
@@ -136,11 +147,11 @@ func (t *Task) lostInstance() bool {
 	return false
 }
 
-// Refused reports whether ECS refused to start the task on its instance (S7): that says nothing of the task.
+// Refused reports whether ECS refused to start the task on its instance (S7). That says nothing about the task.
 func (t *Task) Refused() bool { return t.StopCode == StopRefused }
 
-// Overrides change a task definition for one task; Berth keeps and passes them, and reads only what counts for
-// placement into [Task.Needs].
+// Overrides change a task definition for one task. Berth passes them on to ECS; what placement needs of them is in
+// [TaskSpec.Needs].
 type Overrides struct {
 	TaskRole      string              `json:"tr,omitempty"`
 	ExecutionRole string              `json:"er,omitempty"`
@@ -165,7 +176,7 @@ type Variable struct {
 	Value string `json:"v"`
 }
 
-// OwnMetrics are the default loads of a standalone task; of a service's task the service has them.
+// OwnMetrics returns the default loads of a standalone task. Those of a service's task are in the service's row.
 func (t *Task) OwnMetrics() []Metric {
 	if t.Service != "" || t.Rules == nil {
 		return nil

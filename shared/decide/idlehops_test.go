@@ -12,7 +12,12 @@ import (
 func TestIdleHopsOfDecisions(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	snap := snapshot.NewSnapshot()
-	snap.Put(&cluster.Service{Head: cluster.Head{Cluster: "c"}, Name: "web", Short: "s1", Status: cluster.ServiceActive, Strategy: cluster.Replica})
+	snap.Put(&cluster.Service{
+		Head:            cluster.Head{Cluster: "c"},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "s1"},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica},
+		ServiceStatus:   cluster.ServiceStatus{Status: cluster.ServiceActive},
+	})
 	fell := func(kind state.DueKind, subject string, generation int) state.Record {
 		due := &state.Due{Head: cluster.Head{Cluster: "c"}, At: now, Kind: kind, Subject: subject, Generation: generation}
 		return state.Record{Op: state.Remove, Key: state.KeyOf(due), Old: due}

@@ -11,9 +11,12 @@ import (
 // newServiceTask returns a task of one of the service's revisions, which has no id and no instance yet.
 func newServiceTask(view *clusterView, s *cluster.Service, r *cluster.Revision, def *cluster.TaskDefinition) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: s.Cluster}, Owner: s.Short, Service: s.Name, Group: "service:" + s.Name,
-		Revision: r.ID, TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports,
-		Desired: cluster.TaskRunning, CreatedAt: cluster.At(view.now),
+		Head: cluster.Head{Cluster: s.Cluster},
+		TaskSpec: cluster.TaskSpec{
+			Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: r.ID,
+			TaskDefinition: def.Name(), Needs: def.Needs, Ports: def.Ports, CreatedAt: cluster.At(view.now),
+		},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}
 }
 
@@ -21,9 +24,13 @@ func newServiceTask(view *clusterView, s *cluster.Service, r *cluster.Revision, 
 func newStandaloneTask(view *clusterView, r *state.Request) *cluster.Task {
 	def := view.snap.Definitions[r.TaskDefinition]
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: view.snap.Meta.Cluster}, Owner: view.snap.Meta.Short, Group: r.Group, Request: r.ID,
-		TaskDefinition: def.Name(), Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
-		StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
+		Head: cluster.Head{Cluster: view.snap.Meta.Cluster},
+		TaskSpec: cluster.TaskSpec{
+			Owner: view.snap.Meta.Short, Group: r.Group, Request: r.ID, TaskDefinition: def.Name(),
+			Needs: r.Needs, Ports: def.Ports, Overrides: r.Overrides, Rules: r.Rules, Network: r.Network,
+			StartedByUser: r.StartedBy, Tags: r.Tags, CreatedAt: cluster.At(r.CreatedAt),
+		},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}
 }
 

@@ -104,15 +104,23 @@ func drawTask(t *rapid.T, key state.Key) *cluster.Task {
 	owner, id, _ := strings.Cut(strings.TrimPrefix(key.Sort, state.PrefixTask), "#")
 	words := rapid.SampledFrom([]string{"", "x", "y"})
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: key.Cluster, Expires: int64(rapid.IntRange(0, 1).Draw(t, "ttl"))}, ID: id, Owner: owner,
-		TaskDefinition: "web:1", Needs: cluster.Resources{CPU: 256_000, Memory: 512},
-		Tags:      map[string]string{"Näme \"q\"\\\n": "<välue>\x7f"},
-		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: []string{}}}},
-		Desired:   rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
-		CreatedAt: cluster.At(t0), Attempt: rapid.Int32Range(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
-		Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
-		ECSID: words.Draw(t, "ecs id"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "health")), Started: cluster.At(drawTime(t, "started")),
-		Stopped: cluster.At(drawTime(t, "stopped")), StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
+		Head: cluster.Head{Cluster: key.Cluster, Expires: int64(rapid.IntRange(0, 1).Draw(t, "ttl"))},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: owner, TaskDefinition: "web:1", Needs: cluster.Resources{CPU: 256_000, Memory: 512},
+			Tags:      map[string]string{"Näme \"q\"\\\n": "<välue>\x7f"},
+			Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: []string{}}}},
+			CreatedAt: cluster.At(t0),
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Desired: rapid.SampledFrom([]cluster.TaskStatus{cluster.TaskRunning, cluster.TaskStopped}).Draw(t, "desired"),
+			Attempt: rapid.Int32Range(0, 2).Draw(t, "attempt"), ClaimedAt: cluster.At(drawTime(t, "claimed")),
+		},
+		TaskReport: cluster.TaskReport{
+			Last: drawStatus(t, "last"), Version: int64(rapid.IntRange(0, 2).Draw(t, "version")),
+			ECSID: words.Draw(t, "ecs id"), Health: cluster.Health(rapid.IntRange(0, 2).Draw(t, "health")),
+			Started: cluster.At(drawTime(t, "started")), Stopped: cluster.At(drawTime(t, "stopped")),
+			StopCode: words.Draw(t, "code"), Reason: words.Draw(t, "reason"), ExitCode: drawExit(t),
+		},
 	}
 }
 

@@ -85,10 +85,15 @@ func TestStreamRecords(t *testing.T) {
 	ctx := context.Background()
 	exit := 137
 	task := &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1, Stamp: 1 << 60}, ID: "t", Owner: "o", TaskDefinition: "web:1",
-		Needs: cluster.Resources{CPU: 256_000, Memory: 512}, Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}},
-		GPUs: []int{0, 1}, Tags: map[string]string{"k": ""}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0), ExitCode: &exit,
-		Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: nil}}},
+		Head: cluster.Head{Cluster: "c", Rev: 1, Stamp: 1 << 60},
+		TaskSpec: cluster.TaskSpec{
+			ID: "t", Owner: "o", TaskDefinition: "web:1", Needs: cluster.Resources{CPU: 256_000, Memory: 512},
+			Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}}, Tags: map[string]string{"k": ""},
+			CreatedAt: cluster.At(t0),
+			Overrides: &cluster.Overrides{Containers: []cluster.ContainerOverride{{Name: "a", Command: nil}}},
+		},
+		TaskAssignment: cluster.TaskAssignment{GPUs: []int{0, 1}, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{ExitCode: &exit},
 	}
 	stop := state.Write{Stop: &state.Stop{Task: state.KeyOf(task), Code: "UserInitiated", Reason: "why"}}
 	after, _ := stop.Apply(task)

@@ -79,7 +79,10 @@ func (s *memoryStream) Expire(time.Time) int             { return 0 }
 // record is the next record: a change of the service with the name.
 func (s *memoryStream) record(name string) state.Record {
 	s.n++
-	row := &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: int64(s.n), Stamp: 7}, Name: name}
+	row := &cluster.Service{
+		Head:            cluster.Head{Cluster: "c", Rev: int64(s.n), Stamp: 7},
+		ServiceIdentity: cluster.ServiceIdentity{Name: name},
+	}
 	return state.Record{Sequence: fmt.Sprintf("%020d", s.n), Op: state.Modify, Key: state.KeyOf(row), Old: row, New: row}
 }
 

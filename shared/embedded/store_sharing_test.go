@@ -37,7 +37,10 @@ func TestCopyRow(t *testing.T) {
 
 func TestCopyRowIsAsFromTheFile(t *testing.T) {
 	local := time.Now().In(time.FixedZone("", 3600))
-	r := copyRow(&cluster.Task{CreatedAt: cluster.At(local), Tags: map[string]string{}, GPUs: []int{}}).(*cluster.Task)
+	r := copyRow(&cluster.Task{
+		TaskSpec:       cluster.TaskSpec{CreatedAt: cluster.At(local), Tags: map[string]string{}},
+		TaskAssignment: cluster.TaskAssignment{GPUs: []int{}},
+	}).(*cluster.Task)
 	if r.CreatedAt.Time() != local.Round(0).UTC() || r.Tags != nil || r.GPUs != nil {
 		t.Errorf("copy %+v, want its time in UTC, no monotonic reading, and nil for empty collections", r)
 	}

@@ -86,10 +86,17 @@ func TestUsage(t *testing.T) {
 
 func benchTask(i int, rev int64) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: fmt.Sprintf("0123456789ab%020d", i), Owner: "0123456789ab",
-		Service: "web", Group: "service:web", Revision: "ecs-svc/1234567890123456789", TaskDefinition: "web:12",
-		Needs: cluster.Resources{CPU: 256_000, Memory: 512}, Instance: "0123456789abcdef0123456789abcdef",
-		Batch: "berth/0123456789ab/1z-0", Desired: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(1_800_000_000, 0)),
+		Head: cluster.Head{Cluster: "c", Rev: rev},
+		TaskSpec: cluster.TaskSpec{
+			ID: fmt.Sprintf("0123456789ab%020d", i), Owner: "0123456789ab", Service: "web", Group: "service:web",
+			Revision: "ecs-svc/1234567890123456789", TaskDefinition: "web:12",
+			Needs:     cluster.Resources{CPU: 256_000, Memory: 512},
+			CreatedAt: cluster.At(time.Unix(1_800_000_000, 0)),
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Instance: "0123456789abcdef0123456789abcdef", Batch: "berth/0123456789ab/1z-0",
+			Desired: cluster.TaskRunning,
+		},
 	}
 }
 

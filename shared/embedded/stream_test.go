@@ -230,8 +230,12 @@ func TestStreamFilter(t *testing.T) {
 func TestStreamFilterSeesAttributeValues(t *testing.T) {
 	row := func(rev int64) *cluster.Task {
 		return &cluster.Task{
-			Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Foreign: true, GPUs: []int{3},
-			Needs: cluster.Resources{CPU: 250}, Overrides: &cluster.Overrides{CPU: "1"},
+			Head: cluster.Head{Cluster: "c", Rev: rev},
+			TaskSpec: cluster.TaskSpec{
+				ID: "t", Owner: "o", Foreign: true, Needs: cluster.Resources{CPU: 250},
+				Overrides: &cluster.Overrides{CPU: "1"},
+			},
+			TaskAssignment: cluster.TaskAssignment{GPUs: []int{3}},
 		}
 	}
 	r := state.Record{Sequence: "9", Op: state.Modify, Key: state.KeyOf(row(1)), Old: row(1), New: row(2)}

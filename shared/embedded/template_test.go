@@ -68,7 +68,11 @@ func TestTemplateFilters(t *testing.T) {
 	w := shipped(t, nil)
 	head := func(stamp int64) cluster.Head { return cluster.Head{Cluster: "c", Rev: 2, Stamp: stamp} }
 	task := func(edit func(*cluster.Task)) *cluster.Task {
-		row := &cluster.Task{Head: head(0), ID: "t", Owner: "o", Instance: "i", Desired: cluster.TaskRunning}
+		row := &cluster.Task{
+			Head:           head(0),
+			TaskSpec:       cluster.TaskSpec{ID: "t", Owner: "o"},
+			TaskAssignment: cluster.TaskAssignment{Instance: "i", Desired: cluster.TaskRunning},
+		}
 		edit(row)
 		return row
 	}
@@ -83,10 +87,22 @@ func TestTemplateFilters(t *testing.T) {
 		row                 state.Row
 		placement, dispatch bool
 	}{
-		{"ServiceCreatedByTheAPI", state.Insert, &cluster.Service{Head: head(4), Name: "s"}, true, false},
-		{"ServiceChangedByTheAPI", state.Modify, &cluster.Service{Head: head(4), Name: "s"}, true, false},
-		{"ServiceWrittenByPlacement", state.Modify, &cluster.Service{Head: head(0), Name: "s"}, false, false},
-		{"ServicePurged", state.Remove, &cluster.Service{Head: head(4), Name: "s"}, false, false},
+		{"ServiceCreatedByTheAPI", state.Insert, &cluster.Service{
+			Head:            head(4),
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+		}, true, false},
+		{"ServiceChangedByTheAPI", state.Modify, &cluster.Service{
+			Head:            head(4),
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+		}, true, false},
+		{"ServiceWrittenByPlacement", state.Modify, &cluster.Service{
+			Head:            head(0),
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+		}, false, false},
+		{"ServicePurged", state.Remove, &cluster.Service{
+			Head:            head(4),
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+		}, false, false},
 		{"InstanceNew", state.Insert, instance, true, false},
 		{"InstanceChanged", state.Modify, instance, true, false},
 		{"InstanceExpired", state.Remove, instance, false, false},

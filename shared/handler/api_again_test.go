@@ -19,9 +19,9 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "short key", again.Short, first.Short)
+		want(t, "short key", again.Service.Short, first.Short)
 		early, err := w.api.Services.Created(ctx, spec)
-		if err != nil || early == nil || early.Short != first.Short {
+		if err != nil || early == nil || early.Service.Short != first.Short {
 			t.Fatalf("what was created before: %v, %v", early, err)
 		}
 		other := spec
@@ -42,7 +42,7 @@ func TestAPI_ClientTokensComeBeforeAllChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pump()
-		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
+		want(t, "status", w.service("web").Service.Status, cluster.ServiceInactive)
 		w.advance(1)
 		if second := w.createAs(spec); second.Short == first.Short {
 			t.Error("the deleted service was given again")

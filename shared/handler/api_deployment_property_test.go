@@ -40,10 +40,10 @@ func (h *history) updates(rt *rapid.T) {
 	case err != nil && deploys && len(before.Older) == cluster.MaxOlder && cluster.ErrorCode(err) == cluster.CodeClient:
 	case err != nil:
 		rt.Fatal(err)
-	case deploys != (d.Deployment.ID != before.Deployment.ID):
-		rt.Fatalf("%+v: deployment %s after %s", c, d.Deployment.ID, before.Deployment.ID)
+	case deploys != (d.Service.Deployment.ID != before.Deployment.ID):
+		rt.Fatalf("%+v: deployment %s after %s", c, d.Service.Deployment.ID, before.Deployment.ID)
 	case deploys:
-		h.releases = append(h.releases, d.Release.ID)
+		h.releases = append(h.releases, d.Service.Release.ID)
 	}
 }
 

@@ -314,7 +314,7 @@ func TestAPI_ZoneRebalancing(t *testing.T) {
 		w.create("web", "web", 1)
 		d, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{cluster.TagDomainPolicy: "adaptive"})
 		want(t, "error", err, nil)
-		want(t, "rebalances", d.ZoneRebalancing, false)
+		want(t, "rebalances", d.Service.ZoneRebalancing, false)
 	})
 }
 
@@ -368,7 +368,7 @@ func TestAPI_ServiceDeployments(t *testing.T) {
 		ref := func(id string) operation.RecordRef { return operation.RecordRef{Cluster: prod, Service: "api", ID: id} }
 		found, failed, err := w.api.Deployments.ServiceDeployments(ctx, []operation.RecordRef{ref(ids[0]), ref("none"), ref(ids[4]), {Cluster: "nope", Service: "api", ID: ids[0]}})
 		want(t, "error", err, nil)
-		want(t, "running", found[0].Running, 3)
+		want(t, "running", found[0].Release.Running, 3)
 		want(t, "older", found[1].Status, cluster.DeploymentStopped)
 		want(t, "missing", fmt.Sprint(failed), "[{prod/api/none MISSING } {nope/api/"+ids[0]+" MISSING }]")
 	})
@@ -406,9 +406,9 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 			version := w.version()
 			want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, how), nil)
 			s := w.service("api")
-			want(t, "asked for", s.Release.Stop, how)
-			want(t, "status", s.Release.Status, status)
-			want(t, "stamp", s.Stamp, version+1)
+			want(t, "asked for", s.Service.Release.Stop, how)
+			want(t, "status", s.Service.Release.Status, status)
+			want(t, "stamp", s.Service.Stamp, version+1)
 			want(t, "again", w.api.Deployments.StopServiceDeployment(ctx, ref, how), nil)
 			want(t, "version", w.version(), version+1)
 			other := map[cluster.StopType]cluster.StopType{cluster.StopAbort: cluster.StopRollback, cluster.StopRollback: cluster.StopAbort}[how]
@@ -431,7 +431,7 @@ func TestAPI_StopServiceDeployment(t *testing.T) {
 		w := newWorld(t)
 		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: w.create("web", "web", 1).Release.ID}
 		wantCode(t, w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), cluster.CodeInvalidParameter, "no deployment of the service was completed")
-		want(t, "stop", w.service("web").Release.Stop, "")
+		want(t, "stop", w.service("web").Service.Release.Stop, "")
 	})
 	t.Run("ThatIsNotThereIsNotFound", func(t *testing.T) {
 		w, ref := deployed(t)

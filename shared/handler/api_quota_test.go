@@ -20,7 +20,10 @@ func TestAPI_MostServicesOfACluster(t *testing.T) {
 	w := newWorld(t)
 	for n := range w.api.Settings.ServiceLimit {
 		s := &cluster.Service{
-			Head: cluster.Head{Cluster: prod}, Name: fmt.Sprintf("s%04d", n), Short: fmt.Sprint(n), Status: cluster.ServiceActive, Strategy: cluster.Replica,
+			Head:            cluster.Head{Cluster: prod},
+			ServiceIdentity: cluster.ServiceIdentity{Name: fmt.Sprintf("s%04d", n), Short: fmt.Sprint(n)},
+			ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica},
+			ServiceStatus:   cluster.ServiceStatus{Status: cluster.ServiceActive},
 		}
 		if n == 0 {
 			s.Status = cluster.ServiceInactive

@@ -31,7 +31,7 @@ func TestAPI_Clusters(t *testing.T) {
 		w.create("web", "web", 1)
 		wantCount(t, "instances", rows[*cluster.Instance](w, state.PrefixInstance), 2)
 		w.pump()
-		want(t, "running", w.service("web").Running, 1)
+		want(t, "running", w.service("web").Service.Running, 1)
 		wantCount(t, "tasks", w.tasks(), 2)
 		if err := w.api.Clusters.ClusterCreated(ctx, prod); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestAPI_CreateService(t *testing.T) {
 		version := w.version()
 		s := w.createAs(spec)
 		want(t, "version", w.version(), version+1)
-		want(t, "stored stamp", w.service("web").Stamp, version+1)
+		want(t, "stored stamp", w.service("web").Service.Stamp, version+1)
 		want(t, "task definition", s.Deployment.TaskDefinition, "web:1")
 		want(t, "status", s.Status, cluster.ServiceActive)
 		want(t, "strategy", s.Strategy, cluster.Replica)
@@ -155,7 +155,7 @@ func TestAPI_CreateService(t *testing.T) {
 		late.Token = "u"
 		_, err := w.api.Services.CreateService(ctx, late)
 		wantCode(t, err, cluster.CodeInvalidParameter, "not idempotent")
-		want(t, "token", w.service("web").Token, "t")
+		want(t, "token", w.service("web").Service.Token, "t")
 	})
 	t.Run("OfAnUnknownTaskDefinitionIsRefused", func(t *testing.T) {
 		w := newWorld(t)
@@ -207,13 +207,13 @@ func TestAPI_ServiceNumbers(t *testing.T) {
 				Cluster: prod, Name: "there", TaskDefinition: "web", Strategy: c.strategy,
 				ServiceParameters: operation.ServiceParameters{ZoneRebalancing: new(false)}, // it needs a maximum above 100
 			})
-			before := w.service("there").Rev
+			before := w.service("there").Service.Rev
 			_, err = w.api.Services.UpdateService(ctx, operation.UpdateService{
 				Cluster: prod, Name: "there", Desired: c.desired, MinHealthy: c.minimum, MaxPercent: c.maximum,
 			})
 			if c.refusal != "" {
 				wantCode(t, err, cluster.CodeInvalidParameter, c.refusal)
-				want(t, "writes", w.service("there").Rev, before)
+				want(t, "writes", w.service("there").Service.Rev, before)
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -230,9 +230,9 @@ func TestAPI_UpdateService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "desired", d.Desired, 2)
-		want(t, "minimum", d.MinHealthy, 50)
-		want(t, "maximum", d.MaxPercent, 200)
+		want(t, "desired", d.Service.Desired, 2)
+		want(t, "minimum", d.Service.MinHealthy, 50)
+		want(t, "maximum", d.Service.MaxPercent, 200)
 		want(t, "version", w.version(), version+1)
 	})
 	t.Run("WinsOverPlacementsOwnWrites", func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestAPI_UpdateService(t *testing.T) {
 		w.api.State = spy
 		w.scale("web", 5)
 		w.pump()
-		want(t, "running", w.service("web").Running, 5)
+		want(t, "running", w.service("web").Service.Running, 5)
 	})
 	t.Run("OfWhatIsNotThereIsRefused", func(t *testing.T) {
 		w := newWorld(t)
@@ -269,8 +269,8 @@ func TestAPI_DeleteService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want(t, "status", d.Status, cluster.ServiceDraining)
-		want(t, "desired", d.Desired, 0)
+		want(t, "status", d.Service.Status, cluster.ServiceDraining)
+		want(t, "desired", d.Service.Desired, 0)
 	})
 	t.Run("AtZeroNeedsNone", func(t *testing.T) {
 		w := newWorld(t)
@@ -279,7 +279,7 @@ func TestAPI_DeleteService(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pump()
-		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
+		want(t, "status", w.service("web").Service.Status, cluster.ServiceInactive)
 	})
 	t.Run("OfADaemonNeedsNone", func(t *testing.T) {
 		w := newWorld(t)
@@ -290,7 +290,7 @@ func TestAPI_DeleteService(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.pump()
-		want(t, "status", w.service("agent").Status, cluster.ServiceInactive)
+		want(t, "status", w.service("agent").Service.Status, cluster.ServiceInactive)
 		wantCount(t, "ECS tasks", w.ecs.live(), 0)
 	})
 	t.Run("IsOnceForAll", func(t *testing.T) {
@@ -362,9 +362,9 @@ func TestAPI_DescribeServices(t *testing.T) {
 		}
 		s := w.service("web")
 		wantCount(t, "events", s.EventLog, cluster.EventRing)
-		want(t, "newest", s.EventLog[0].Number, s.Events-1)
+		want(t, "newest", s.EventLog[0].Number, s.Service.Events-1)
 		for n, e := range s.EventLog {
-			want(t, "number", e.Number, s.Events-1-n)
+			want(t, "number", e.Number, s.Service.Events-1-n)
 		}
 		ids := map[string]bool{}
 		for _, e := range s.EventLog {
@@ -411,6 +411,6 @@ func TestAPI_ServiceTags(t *testing.T) {
 	wantCode(t, w.api.Tags.Tag(ctx, resource("service", "none"), many, nil), cluster.CodeServiceNotFound, "")
 	w.scale("web", 2)
 	w.pump()
-	want(t, "running", w.service("web").Running, 2)
-	want(t, "tag", w.service("web").Tags["b"], "3")
+	want(t, "running", w.service("web").Service.Running, 2)
+	want(t, "tag", w.service("web").Service.Tags["b"], "3")
 }

@@ -306,7 +306,7 @@ func TestAPI_ListTasks(t *testing.T) {
 		{"OfAFamily", operation.ListTasks{Family: "job"}, jobs.Tasks[:1], false},
 		{"OfNoFamily", operation.ListTasks{Family: "jo"}, nil, false},
 		{"ByStarter", operation.ListTasks{StartedBy: "me"}, jobs.Tasks[:1], false},
-		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Deployment.ID}, web, false},
+		{"ByDeployment", operation.ListTasks{StartedBy: w.service("web").Service.Deployment.ID}, web, false},
 		{"Stopped", operation.ListTasks{Desired: cluster.TaskStopped}, jobs.Tasks[1:], false},
 		{"OnAnInstance", operation.ListTasks{Instance: "i001"}, ids(func(t *cluster.Task) bool { return t.Holds() && t.Instance == "i001" }), false},
 		{"ThatWait", operation.ListTasks{Family: "big"}, waits.Tasks, false},

@@ -98,7 +98,7 @@ func TestTurns(t *testing.T) {
 	}
 	throttle = false
 	w.advance(30 * time.Second)
-	want(t, "running", w.service("web").Running, 1)
+	want(t, "running", w.service("web").Service.Running, 1)
 	_, _ = w.dispatch.Figures.Take()
 	w.advance(time.Minute)
 	rest, _ := w.dispatch.Figures.Take()

@@ -105,8 +105,8 @@ func TestForget(t *testing.T) {
 		w.ecs.clusters[prod] = false
 		w.sweep()
 		w.pump()
-		want(t, "desired", w.service("web").Desired, 2)
-		want(t, "running", w.service("web").Running, 0)
+		want(t, "desired", w.service("web").Service.Desired, 2)
+		want(t, "running", w.service("web").Service.Running, 0)
 		for _, i := range rows[*cluster.Instance](w, state.PrefixInstance) {
 			want(t, "gone", i.Gone(), true)
 		}
@@ -116,7 +116,7 @@ func TestForget(t *testing.T) {
 		w.ecs.mute = false
 		w.instances("j", 2, 4096, 8192)
 		w.advance(time.Minute)
-		want(t, "running when the cluster is back", w.service("web").Running, 2)
+		want(t, "running when the cluster is back", w.service("web").Service.Running, 2)
 	})
 	t.Run("NotOnTheWordOfOneOperation", func(t *testing.T) {
 		w := used(t)
@@ -150,7 +150,7 @@ func TestForget(t *testing.T) {
 		wantCount(t, "outbox rows", w.outbox(), 0)
 		w.create("web", "web", 2)
 		w.advance(time.Minute)
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 	})
 }
 

@@ -274,7 +274,7 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		wantCount(t, "running tasks at first", w.with(cluster.TaskRunning), 4)
 		w.minutes(20)
-		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
+		want(t, "state", w.service("agent").Service.Deployment.State, cluster.RolloutFailed)
 		wantCount(t, "running tasks once it is released", w.with(cluster.TaskRunning), 8)
 	})
 	t.Run("IsOnlyWhereItsTasksMayCome", func(t *testing.T) {
@@ -289,10 +289,10 @@ func TestPlacement_Reservation(t *testing.T) {
 		w.pump()
 		w.deploy("agent", "heavy:2")
 		w.pump()
-		ref := operation.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Release.ID}
+		ref := operation.RecordRef{Cluster: prod, Service: "agent", ID: w.service("agent").Service.Release.ID}
 		want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopAbort), nil)
 		w.pump()
-		want(t, "state", w.service("agent").Deployment.State, cluster.RolloutFailed)
+		want(t, "state", w.service("agent").Service.Deployment.State, cluster.RolloutFailed)
 		w.create("web", "web", 16) // of 256
 		w.pump()
 		on := placed(w.with(cluster.TaskRunning))

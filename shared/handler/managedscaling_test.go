@@ -570,7 +570,7 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		s.minute(1)
 		n := 1
 		s.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: &n})
-		want(t, "provider of the default strategy", s.service("web").Providers[0].Provider, "p")
+		want(t, "provider of the default strategy", s.service("web").Service.Providers[0].Provider, "p")
 		_, err := s.api.ClusterProviders.PutClusterProviders(ctx, prod, nil, nil)
 		wantCode(t, err, cluster.CodeResourceInUse, "in use")
 		p, err := s.api.CapacityProviders.DeleteCapacityProvider(ctx, "p")
@@ -593,6 +593,6 @@ func TestAPI_CapacityProviders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantCount(t, "providers of a service with a launch type", d.Providers, 0)
+		wantCount(t, "providers of a service with a launch type", d.Service.Providers, 0)
 	})
 }

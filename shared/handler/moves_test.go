@@ -52,7 +52,7 @@ func (w *world) rest(n int) map[string]int {
 	w.advance(time.Minute)
 	want(w.t, "StartTask calls at rest", len(w.ecs.starts), starts)
 	want(w.t, "placement versions at rest", w.version(), version)
-	want(w.t, "moving at rest", w.service("web").Moving, false)
+	want(w.t, "moving at rest", w.service("web").Service.Moving, false)
 	return placed(w.with(cluster.TaskRunning))
 }
 
@@ -116,7 +116,7 @@ func TestMoves(t *testing.T) {
 		_, err = w.api.Tasks.StopTask(ctx, prod, r.Tasks[0], "")
 		want(t, "error", err, nil)
 		want(t, "tasks where they may be", w.rest(1)[ids[0]], 1)
-		want(t, "unrepaired", w.service("web").Unrepaired, "")
+		want(t, "unrepaired", w.service("web").Service.Unrepaired, "")
 	})
 	t.Run("WhileAReplacementOfAnotherServiceIsStuck", func(t *testing.T) {
 		w := newWorld(t)
@@ -136,13 +136,13 @@ func TestMoves(t *testing.T) {
 		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
-		want(t, "moving", w.service("web").Moving, true)
+		want(t, "moving", w.service("web").Service.Moving, true)
 		_, err = w.api.Services.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i003"})
 		want(t, "error", err, nil)
 		w.advance(5 * time.Minute)
 		on := placed(w.with(cluster.TaskRunning))
 		want(t, "where the other service runs", fmt.Sprint(on[ids[2]], on[ids[3]]), "0 1")
-		want(t, "what is stuck stays", fmt.Sprint(on[ids[0]], w.service("web").Moving), "1 true")
+		want(t, "what is stuck stays", fmt.Sprint(on[ids[0]], w.service("web").Service.Moving), "1 true")
 		wantCount(t, "replacements of it", w.with(cluster.TaskPending), 1)
 		// What nothing can mend is told all the same, in the end.
 		_, err = w.api.Services.UpdateRules(ctx, prod, "other", map[string]string{"berth:constraint": "NodeName == i00"})
@@ -162,11 +162,11 @@ func TestMoves(t *testing.T) {
 		_, err := w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i00"})
 		want(t, "error", err, nil)
 		w.advance(time.Minute)
-		want(t, "unrepaired", w.service("web").Unrepaired != "", true)
+		want(t, "unrepaired", w.service("web").Service.Unrepaired != "", true)
 		_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": ""})
 		want(t, "error", err, nil)
 		w.rest(1)
-		want(t, "unrepaired", w.service("web").Unrepaired, "")
+		want(t, "unrepaired", w.service("web").Service.Unrepaired, "")
 	})
 	t.Run("StopFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
 		w := newWorld(t)
@@ -508,7 +508,7 @@ func TestMovesIntoNoBufferThatNobodyPlanned(t *testing.T) {
 	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "NodeName == i001 || NodeName == i002"})
 	want(t, "error", err, nil)
 	w.advance(time.Second)
-	to := w.service("web").Targets
+	to := w.service("web").Service.Targets
 	want(t, "instances that a task was stopped for", len(to), 1)
 	w.ecs.change("i000", func(i *cluster.Instance) { i.Registered.Metrics = nil })
 	_, err = w.api.Services.UpdateRules(ctx, prod, "web", map[string]string{"berth:constraint": "", "berth:metrics": "connections=6"})

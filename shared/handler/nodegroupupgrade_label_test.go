@@ -31,10 +31,10 @@ func TestNodeGroups_LabelsItsNodes(t *testing.T) {
 	to := []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:team == a"}}
 	w.createAs(operation.CreateService{Cluster: prod, Name: "theirs", TaskDefinition: "web", Desired: new(2), Rules: cluster.Rules{Constraints: to}})
 	w.pump()
-	want(t, "running before", w.service("theirs").Running, 0)
+	want(t, "running before", w.service("theirs").Service.Running, 0)
 	n.look()
 	w.pump()
-	want(t, "running", w.service("theirs").Running, 2)
+	want(t, "running", w.service("theirs").Service.Running, 2)
 	want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-1 a web ami-1 a web ami-1 a web ami-1]")
 	put, lists := pool.labels, w.state.lists
 	want(t, "labels put", put, 4*3)

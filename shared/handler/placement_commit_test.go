@@ -89,7 +89,7 @@ func TestPlacement_Chain(t *testing.T) {
 		w.pump()
 		checkChain(t, w.state.commits)
 		wantCount(t, "ECS tasks", w.ecs.live(), many)
-		want(t, "running", w.service("web").Running, many)
+		want(t, "running", w.service("web").Service.Running, many)
 	})
 	t.Run("StopsInCommitsThatHoldTogether", func(t *testing.T) {
 		w := start(t)
@@ -99,7 +99,7 @@ func TestPlacement_Chain(t *testing.T) {
 		w.scale("web", 3)
 		w.pump()
 		checkChain(t, w.state.commits)
-		want(t, "running", w.service("web").Running, 3)
+		want(t, "running", w.service("web").Service.Running, 3)
 		wantCount(t, "ECS tasks", w.ecs.live(), 3)
 	})
 	t.Run("StartsWhatWaitedInCommitsThatHoldTogether", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestPlacement_Chain(t *testing.T) {
 		w.observerAsleep = false
 		w.pump()
 		checkChain(t, w.state.commits)
-		want(t, "running", w.service("web").Running, many)
+		want(t, "running", w.service("web").Service.Running, many)
 	})
 	t.Run("OfManyServicesAndRequests", func(t *testing.T) {
 		w := start(t)
@@ -148,8 +148,8 @@ func TestPlacement_Chain(t *testing.T) {
 				t.Fatal(err)
 			}
 			want(t, "delivered again from", from, records[0].Sequence)
-			if s := w.service("web"); s.Pending+s.Running > len(w.tasks()) || s.Steady {
-				t.Fatalf("the service says %d pending, there are %d tasks", s.Pending, len(w.tasks()))
+			if s := w.service("web"); s.Service.Pending+s.Service.Running > len(w.tasks()) || s.Service.Steady {
+				t.Fatalf("the service says %d pending, there are %d tasks", s.Service.Pending, len(w.tasks()))
 			}
 			wantCount(t, "events, one for each commit", w.events("web"), broken-1)
 			w.state.beforeCommit = nil
@@ -161,7 +161,7 @@ func TestPlacement_Chain(t *testing.T) {
 			w.pump()
 			checkChain(t, w.state.commits)
 			wantCount(t, "ECS tasks", w.ecs.live(), many)
-			want(t, "running", w.service("web").Running, many)
+			want(t, "running", w.service("web").Service.Running, many)
 		})
 	}
 }
@@ -198,7 +198,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		}
 		w.create("web", "web", 250)
 		w.pump()
-		want(t, "running", w.service("web").Running, 120)
+		want(t, "running", w.service("web").Service.Running, 120)
 		wantCount(t, "ECS tasks", w.ecs.live(), 120)
 	})
 	t.Run("WithTheServicesRowAlone", func(t *testing.T) {
@@ -214,8 +214,8 @@ func TestPlacement_Conflict(t *testing.T) {
 		}
 		w.create("web", "web", 2)
 		w.pump()
-		want(t, "tag", w.service("web").Tags["a"], "b")
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "tag", w.service("web").Service.Tags["a"], "b")
+		want(t, "running", w.service("web").Service.Running, 2)
 	})
 	t.Run("GivesUpForRedeliveryWhenItIsAlwaysLost", func(t *testing.T) {
 		w := newWorld(t)
@@ -232,7 +232,7 @@ func TestPlacement_Conflict(t *testing.T) {
 		want(t, "delivered again from", from, w.decide[0].Sequence)
 		w.state.beforeCommit = nil
 		w.pump()
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 	})
 }
 
@@ -252,7 +252,7 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		w.create("b", "web", 1)
 		w.pump()
 		want(t, "listings", w.state.lists, 0)
-		want(t, "running", w.service("b").Running, 1)
+		want(t, "running", w.service("b").Service.Running, 1)
 	})
 	t.Run("IsNotTrustedByAnother", func(t *testing.T) {
 		w := newWorld(t)
@@ -333,12 +333,12 @@ func TestPlacement_WarmSnapshot(t *testing.T) {
 		}
 		w.pump()
 		w.advance(time.Minute)
-		want(t, "failed", w.service("web").Deployment.Failed, 1)
+		want(t, "failed", w.service("web").Service.Deployment.Failed, 1)
 		w.advance(2 * time.Hour)
 		w.store.Expire(w.clock.now)
 		w.scale("web", 2)
 		w.pump()
-		want(t, "failed", w.service("web").Deployment.Failed, 0)
+		want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
 	})
 }
 
@@ -393,7 +393,10 @@ func TestPlacement_Quiet(t *testing.T) {
 func TestPlacement_Records(t *testing.T) {
 	t.Run("DropsClustersThatAreNotKnown", func(t *testing.T) {
 		w := newWorld(t)
-		s := &cluster.Service{Head: cluster.Head{Cluster: "other", Stamp: 1}, Name: "web"}
+		s := &cluster.Service{
+			Head:            cluster.Head{Cluster: "other", Stamp: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: "web"},
+		}
 		w.decides(w.placement, []state.Record{{Sequence: "1", Op: state.Insert, Key: state.KeyOf(s), New: s}})
 	})
 	t.Run("FailsForOneClusterAlone", func(t *testing.T) {

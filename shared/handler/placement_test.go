@@ -26,7 +26,7 @@ func TestPlacement_Replica(t *testing.T) {
 		wantCount(t, "outbox rows", w.outbox(), 1)
 		o := w.outbox()[0]
 		wantCount(t, "starts", o.Starts, 3)
-		want(t, "owner", o.Owner, w.service("web").Short)
+		want(t, "owner", o.Owner, w.service("web").Service.Short)
 		wantCount(t, "commits", w.state.commits, 1)
 		for _, task := range w.tasks() {
 			want(t, "id", task.ID, cluster.TaskID(o.Batch, task.Instance))
@@ -34,8 +34,8 @@ func TestPlacement_Replica(t *testing.T) {
 			want(t, "group", task.Group, "service:web")
 		}
 		s := w.service("web")
-		want(t, "running", s.Running, 0)
-		want(t, "pending", s.Pending, 3)
+		want(t, "running", s.Service.Running, 0)
+		want(t, "pending", s.Service.Pending, 3)
 		wantEvent(t, w.events("web"), "(service web) has started 3 tasks: (task ")
 	})
 	t.Run("GivesEachTaskOfOneInstanceABatchOfItsOwn", func(t *testing.T) {
@@ -56,12 +56,12 @@ func TestPlacement_Replica(t *testing.T) {
 		w.create("web", "web", 4)
 		w.pump()
 		s := w.service("web")
-		want(t, "running", s.Running, 4)
-		want(t, "pending", s.Pending, 0)
-		want(t, "completed", s.Deployment.Completed(), true)
+		want(t, "running", s.Service.Running, 4)
+		want(t, "pending", s.Service.Pending, 0)
+		want(t, "completed", s.Service.Deployment.Completed(), true)
 		events := w.events("web")
 		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
-		wantEvent(t, events, "(deployment "+s.Deployment.ID+") deployment completed.")
+		wantEvent(t, events, "(deployment "+s.Service.Deployment.ID+") deployment completed.")
 		wantCount(t, "outbox rows", w.outbox(), 0)
 		want(t, "number of the newest event", s.EventLog[0].Number, len(events)-1)
 	})
@@ -82,8 +82,8 @@ func TestPlacement_Replica(t *testing.T) {
 		wantEvent(t, events, "(service web) has stopped 3 running tasks: (task ")
 		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
 		s := w.service("web")
-		want(t, "running", s.Running, 2)
-		want(t, "steady", s.Steady, true)
+		want(t, "running", s.Service.Running, 2)
+		want(t, "steady", s.Service.Steady, true)
 	})
 	t.Run("ReplacesAStoppedTask", func(t *testing.T) {
 		w := newWorld(t)
@@ -123,14 +123,14 @@ func TestPlacement_Replica(t *testing.T) {
 		if wait := dues[0].At.Sub(epoch); wait < 54*time.Second || wait > 67*time.Second {
 			t.Errorf("held back for %s", wait)
 		}
-		want(t, "failed", w.service("web").Deployment.Failed, 1)
+		want(t, "failed", w.service("web").Service.Deployment.Failed, 1)
 		want(t, "counted", w.with(cluster.TaskStopped)[0].Counted, true)
 		w.advance(dues[0].At.Sub(w.clock.now) - time.Second)
 		wantCount(t, "StartTask calls before it is due", w.ecs.starts, 1)
 		w.advance(time.Second)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
 		wantCount(t, "due rows", w.dues(), 0)
-		want(t, "failed once one is healthy", w.service("web").Deployment.Failed, 0)
+		want(t, "failed once one is healthy", w.service("web").Service.Deployment.Failed, 0)
 	})
 	t.Run("ReplacesATaskStoppedByAUser", func(t *testing.T) {
 		w := newWorld(t)
@@ -156,11 +156,11 @@ func TestPlacement_Daemon(t *testing.T) {
 		w.instances("i", 3, 4096, 8192)
 		w.createAs(daemon)
 		w.pump()
-		want(t, "running", w.service("agent").Running, 3)
+		want(t, "running", w.service("agent").Service.Running, 3)
 		for id, n := range placed(w.tasks()) {
 			want(t, "tasks on "+id, n, 1)
 		}
-		want(t, "steady", w.service("agent").Steady, true)
+		want(t, "steady", w.service("agent").Service.Steady, true)
 	})
 	t.Run("StartsOnANewInstance", func(t *testing.T) {
 		w := newWorld(t)
@@ -188,14 +188,14 @@ func TestPlacement_Daemon(t *testing.T) {
 		w.createAs(daemon)
 		w.pump()
 		s := w.service("agent")
-		if s.Blocked == nil {
+		if s.Service.Blocked == nil {
 			t.Fatal("the daemon is not blocked")
 		}
 		wantEvent(t, w.events("agent"), "unable to place a task")
 		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 0)
 		w.scale("big", 0)
 		w.pump()
-		want(t, "running", w.service("agent").Running, 1)
+		want(t, "running", w.service("agent").Service.Running, 1)
 	})
 }
 
@@ -207,8 +207,8 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.pump()
 		wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 3)
 		s := w.service("web")
-		want(t, "pending", s.Pending, 3)
-		want(t, "unplaced", s.Blocked.Unplaced, 5)
+		want(t, "pending", s.Service.Pending, 3)
+		want(t, "unplaced", s.Service.Blocked.Unplaced, 5)
 		wantEvent(t, w.events("web"), "unable to place a task")
 		limit := "(service web) was unable to place tasks in your cluster because the tasks provisioning capacity limit was exceeded."
 		wantEvent(t, w.events("web"), limit)
@@ -220,7 +220,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.scale("web", 5)
 		w.instances("i", 1, 4096, 8192)
 		wantCount(t, "running tasks", w.with(cluster.TaskRunning), 5)
-		if s := w.service("web"); s.Blocked != nil || !s.Steady {
+		if s := w.service("web"); s.Service.Blocked != nil || !s.Service.Steady {
 			t.Fatalf("service %s", show(s.Service))
 		}
 	})
@@ -321,7 +321,7 @@ func TestPlacement_Waiting(t *testing.T) {
 		w.ecs.onStart = failing(fault{err: denied})
 		w.create("web", "web", 2)
 		w.pump()
-		want(t, "says why", w.service("web").Blocked != nil, true)
+		want(t, "says why", w.service("web").Service.Blocked != nil, true)
 		w.advance(10 * time.Second)
 		said := slices.DeleteFunc(w.events("web"), func(m string) bool { return !strings.Contains(m, "unable to place") })
 		wantCount(t, "times it was said", said, 1)
@@ -369,7 +369,7 @@ func TestPlacement_InstanceGone(t *testing.T) {
 			want(t, "reason", task.Reason, "Host EC2 (instance i-i000) terminated.")
 			want(t, "code", task.StopCode, cluster.StopInfrastructure)
 		}
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 	})
 	t.Run("WritesOffMoreStandaloneTasksThanACommitHolds", func(t *testing.T) {
 		w := newWorld(t)
@@ -396,13 +396,13 @@ func TestPlacement_Delete(t *testing.T) {
 		if _, err := w.api.Services.DeleteService(ctx, prod, "web", true); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "status", w.service("web").Status, cluster.ServiceDraining)
+		want(t, "status", w.service("web").Service.Status, cluster.ServiceDraining)
 		w.pump()
 		s := w.service("web")
-		want(t, "status", s.Status, cluster.ServiceInactive)
-		want(t, "running", s.Running, 0)
-		if s.Expires <= w.clock.now.Add(time.Hour).Unix() {
-			t.Fatalf("expires at %d", s.Expires)
+		want(t, "status", s.Service.Status, cluster.ServiceInactive)
+		want(t, "running", s.Service.Running, 0)
+		if s.Service.Expires <= w.clock.now.Add(time.Hour).Unix() {
+			t.Fatalf("expires at %d", s.Service.Expires)
 		}
 		wantCount(t, "ECS tasks", w.ecs.live(), 0)
 	})
@@ -416,8 +416,8 @@ func TestPlacement_Delete(t *testing.T) {
 		}
 		w.pump()
 		w.store.Expire(w.clock.now)
-		want(t, "status", w.service("web").Status, cluster.ServiceInactive)
-		w.store.Expire(time.Unix(w.service("web").Expires, 0).Add(time.Second))
+		want(t, "status", w.service("web").Service.Status, cluster.ServiceInactive)
+		w.store.Expire(time.Unix(w.service("web").Service.Expires, 0).Add(time.Second))
 		found, missing, err := w.api.Services.DescribeServices(ctx, prod, []string{"web"})
 		if err != nil || len(found) > 0 || len(missing) != 1 || missing[0].Reason != "MISSING" {
 			t.Fatalf("found %v, missing %v, %v", found, missing, err)
@@ -439,9 +439,9 @@ func TestPlacement_Delete(t *testing.T) {
 		next := w.create("web", "web", 2)
 		w.pump()
 		want(t, "short key differs", old.Short != next.Short, true)
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 		wantCount(t, "ECS tasks", w.ecs.live(), 2)
-		want(t, "expires", w.service("web").Expires, 0)
+		want(t, "expires", w.service("web").Service.Expires, 0)
 	})
 }
 
@@ -467,7 +467,7 @@ func TestPlacement_GPUShare(t *testing.T) {
 	w.scale("share", 5)
 	w.pump()
 	wantCount(t, "provisioning tasks", w.with(cluster.TaskProvisioning), 1)
-	if text := w.service("share").Blocked.String(); !strings.Contains(text, "insufficient GPU") {
+	if text := w.service("share").Service.Blocked.String(); !strings.Contains(text, "insufficient GPU") {
 		t.Fatalf("blocked: %s", text)
 	}
 }

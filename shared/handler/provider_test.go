@@ -118,24 +118,24 @@ func TestPlacement_Providers(t *testing.T) {
 			ServiceParameters: operation.ServiceParameters{Providers: &before, ZoneRebalancing: new(false)},
 		})
 		w.minutes(2)
-		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
-		first := w.service("web").Deployment.ID
+		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
+		first := w.service("web").Service.Deployment.ID
 		c := operation.UpdateService{Name: "web", Force: true, ServiceParameters: operation.ServiceParameters{Providers: &after}}
 		if _, err := w.update(c); err != nil {
 			t.Fatal(err)
 		}
 		s := w.service("web")
-		want(t, "new strategy", s.Providers[0].Provider, "demand")
-		want(t, "of its revision", s.Deployment.Providers[0].Provider, "demand")
-		want(t, "of the earlier one", s.Last.Providers[0].Provider, "spot")
+		want(t, "new strategy", s.Service.Providers[0].Provider, "demand")
+		want(t, "of its revision", s.Service.Deployment.Providers[0].Provider, "demand")
+		want(t, "of the earlier one", s.Service.Last.Providers[0].Provider, "spot")
 		w.advance(10 * time.Second)
 		want(t, "half way", on(w), "spot 2, demand 2, other 0")
-		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: s.Release.ID}
+		ref := operation.RecordRef{Cluster: prod, Service: "web", ID: s.Service.Release.ID}
 		want(t, "error", w.api.Deployments.StopServiceDeployment(ctx, ref, cluster.StopRollback), nil)
 		w.minutes(5)
 		s = w.service("web")
-		want(t, "revision gone back to", s.Deployment.ID, first)
-		want(t, "its strategy", s.Providers[0].Provider, "spot")
+		want(t, "revision gone back to", s.Service.Deployment.ID, first)
+		want(t, "its strategy", s.Service.Providers[0].Provider, "spot")
 		want(t, "tasks", on(w), "spot 4, demand 0, other 0")
 	})
 	t.Run("MovesStayWithTheProvidersOfTheStrategy", func(t *testing.T) {

@@ -137,7 +137,7 @@ func publishesOfARollback(t *testing.T) (*world, map[string]string) {
 	w := rolled(t, 2, operation.CreateService{
 		ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 	}, publishing)
-	ids := map[string]string{"OLD": w.service("web").Deployment.ID}
+	ids := map[string]string{"OLD": w.service("web").Service.Deployment.ID}
 	w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 		if c.TaskDefinition == "web:2" {
 			return fault{err: denied}
@@ -145,7 +145,7 @@ func publishesOfARollback(t *testing.T) (*world, map[string]string) {
 		return fault{}
 	}
 	w.deploy("web", "web:2")
-	ids["NEW"] = w.service("web").Deployment.ID
+	ids["NEW"] = w.service("web").Service.Deployment.ID
 	w.advance(30 * time.Minute)
 	return w, ids
 }
@@ -171,7 +171,7 @@ func publishesOfZonesDeployed(t *testing.T) (*world, map[string]string) {
 	w.ecs.frozen = true
 	w.ecs.register(zoned("b", "zone-b"))
 	w.advance(time.Minute)
-	want(t, "rebalancing", w.service("web").Rebalancing, true)
+	want(t, "rebalancing", w.service("web").Service.Rebalancing, true)
 	if _, err := w.update(operation.UpdateService{Name: "web", Force: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 		for _, task := range w.with(cluster.TaskRunning) {
 			want(t, "instance", task.Instance, "i001")
 		}
-		want(t, "failed", w.service("web").Deployment.Failed, 0)
+		want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
 	})
 	t.Run("TryTheInstanceEverMoreSeldom", func(t *testing.T) {
 		w := newWorld(t)
@@ -90,7 +90,7 @@ func TestPlacement_RefusedStarts(t *testing.T) {
 			t.Fatalf("asked at %v", *at)
 		}
 		wantCount(t, "running on the other", w.with(cluster.TaskRunning), 1)
-		want(t, "desired", w.service("log").Desired, 2)
+		want(t, "desired", w.service("log").Service.Desired, 2)
 	})
 }
 
@@ -110,6 +110,6 @@ func TestPlacement_LostStartsSlowNothingDown(t *testing.T) {
 	w.sweep()
 	w.advance(5 * time.Second)
 	want(t, "code", w.task(lost.ID).StopCode, cluster.StopInfrastructure)
-	want(t, "failed", w.service("web").Deployment.Failed, 0)
+	want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
 	w.agree(t, 1)
 }

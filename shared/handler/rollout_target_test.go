@@ -82,7 +82,7 @@ func TestPlacement_Targets(t *testing.T) {
 		w.set(registered)
 		wantEvent(t, w.events("web"), "(service web) registered 2 targets in (target-group "+blue.TargetGroup+")")
 		want(t, "told", w.targets()[0].Told, true)
-		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 		n := len(w.events("web"))
 		w.set(registered)
 		wantCount(t, "events", w.events("web"), n)
@@ -223,7 +223,7 @@ func TestPlacement_MostUnhealthy(t *testing.T) {
 				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Healthy })
 			}
 			w.pump()
-			want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+			want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 			w.placementAsleep = true
 			for _, id := range checked[:c.unhealthy] {
 				w.ecs.report(id, func(t *cluster.ECSTask) { t.Health = cluster.Unhealthy })
@@ -293,7 +293,7 @@ func TestPlacement_Zones(t *testing.T) {
 			}
 			at = next
 		}
-		want(t, "rebalancing", w.service("web").Rebalancing, false)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, false)
 		fewest, most := w.bounds(from)
 		want(t, "fewest running", fewest, 4)
 		want(t, "most at once", most, 6)
@@ -396,7 +396,7 @@ func TestPlacement_Zones(t *testing.T) {
 		w.ecs.register(zoned("b", "zone-b"))
 		w.advance(8 * time.Minute)
 		want(t, "tasks in the old zone", placed(w.with(cluster.TaskRunning))["a"], 4)
-		want(t, "rebalancing", w.service("web").Rebalancing, false)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, false)
 		w.advance(5 * time.Minute)
 		want(t, "tasks in the old zone once they are not", placed(w.with(cluster.TaskRunning))["a"], 2)
 	})
@@ -423,10 +423,10 @@ func TestPlacement_Zones(t *testing.T) {
 		w.advance(2 * time.Minute)
 		w.ecs.register(zoned("b", "zone-b"))
 		w.pump()
-		want(t, "rebalancing", w.service("web").Rebalancing, true)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, true)
 		w.deploy("web", "web:2")
 		w.pump()
-		want(t, "rebalancing", w.service("web").Rebalancing, false)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, false)
 		w.advance(10 * time.Minute)
 		on := placed(w.with(cluster.TaskRunning))
 		want(t, "tasks in each zone", fmt.Sprint(on["a"], on["b"]), "2 2")
@@ -441,7 +441,7 @@ func TestPlacement_Zones(t *testing.T) {
 		small.Registered.CPU = 1
 		w.ecs.register(small)
 		w.advance(2 * time.Minute)
-		want(t, "rebalancing", w.service("web").Rebalancing, true)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, true)
 		wantEvent(t, w.events("web"), "(service web) is unable to place a task in zone-b because no container instance met all of its requirements.")
 		w.ecs.register(zoned("c", "zone-b"))
 		w.advance(5 * time.Minute)
@@ -480,7 +480,7 @@ func TestPlacement_Publishes(t *testing.T) {
 			}
 			names = append(names, fmt.Sprint(e.DetailType, "/", detail["eventType"], "/", detail["eventName"]))
 			if e.DetailType == "ECS Deployment State Change" {
-				want(t, "deployment", detail["deploymentId"], any(w.service("web").Deployment.ID))
+				want(t, "deployment", detail["deploymentId"], any(w.service("web").Service.Deployment.ID))
 				want(t, "reason", detail["reason"] != nil, true)
 			}
 		}
@@ -520,7 +520,7 @@ func TestPlacement_ManyEvents(t *testing.T) {
 	if ill < 20 || ill > cluster.EventRing {
 		t.Errorf("%d unhealthy tasks are told of: %v", ill, w.events("web"))
 	}
-	want(t, "counted", w.service("web").Events, events[0].Number+1)
+	want(t, "counted", w.service("web").Service.Events, events[0].Number+1)
 }
 
 func TestPlacement_Repeats(t *testing.T) {
@@ -551,5 +551,5 @@ func TestPlacement_Repeats(t *testing.T) {
 	want(t, "times it was said after 6 hours", said(), 2)
 	w.instances("i", 1, 4096, 8192)
 	wantCount(t, "running tasks", w.with(cluster.TaskRunning), 1)
-	want(t, "said of what is over", len(w.service("web").Said), 0)
+	want(t, "said of what is over", len(w.service("web").Service.Said), 0)
 }

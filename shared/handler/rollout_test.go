@@ -87,11 +87,11 @@ func TestPlacement_Rollout(t *testing.T) {
 	t.Run("FirstDeploymentCompletes", func(t *testing.T) {
 		w := rolled(t, 2, operation.CreateService{})
 		s := w.service("web")
-		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
-		want(t, "release", s.Release.Status, cluster.DeploymentSuccessful)
+		want(t, "state", s.Service.Deployment.State, cluster.RolloutCompleted)
+		want(t, "release", s.Service.Release.Status, cluster.DeploymentSuccessful)
 		wantCount(t, "service deployments", w.releases(), 1)
 		want(t, "in the history", w.releases()[0].Status, cluster.DeploymentSuccessful)
-		want(t, "kept until", w.releases()[0].Expires, s.Release.FinishedAt.Add(90*24*time.Hour).Unix())
+		want(t, "kept until", w.releases()[0].Expires, s.Service.Release.FinishedAt.Add(90*24*time.Hour).Unix())
 	})
 	t.Run("ReplacesAllTasksOneRevisionByTheOther", func(t *testing.T) {
 		w := rolled(t, 4, operation.CreateService{})
@@ -104,10 +104,10 @@ func TestPlacement_Rollout(t *testing.T) {
 		want(t, "fewest running", fewest, 4)
 		want(t, "most at once", most, 8)
 		s := w.service("web")
-		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
-		wantCount(t, "older deployments", s.Older, 0)
+		want(t, "state", s.Service.Deployment.State, cluster.RolloutCompleted)
+		wantCount(t, "older deployments", s.Service.Older, 0)
 		events := w.events("web")
-		wantEvent(t, events, "(deployment "+s.Deployment.ID+") deployment completed.")
+		wantEvent(t, events, "(deployment "+s.Service.Deployment.ID+") deployment completed.")
 		want(t, "last event", events[len(events)-1], "(service web) has reached a steady state.")
 	})
 	t.Run("StopsFirstWhereMaximumPercentLeavesNoRoom", func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		wantCount(t, "old tasks, as yet", w.of("port:1", cluster.TaskRunning), 4)
 		w.minutes(15)
 		wantCount(t, "new tasks", w.of("port:2", cluster.TaskRunning), 4)
-		want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+		want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 		if fewest, _ := w.bounds(from); fewest < 2 {
 			t.Errorf("%d tasks were RUNNING and wanted, want 2 at least", fewest)
 		}
@@ -219,7 +219,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		w := rolled(t, 2, operation.CreateService{
 			ServiceParameters: operation.ServiceParameters{Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true}},
 		})
-		first := w.service("web").Deployment.ID
+		first := w.service("web").Service.Deployment.ID
 		w.ecs.onStart = func(_ int, c cluster.StartCall) fault {
 			if c.TaskDefinition == "web:2" {
 				return fault{err: denied}
@@ -227,14 +227,14 @@ func TestPlacement_Rollout(t *testing.T) {
 			return fault{}
 		}
 		w.deploy("web", "web:2")
-		second := w.service("web").Deployment.ID
+		second := w.service("web").Service.Deployment.ID
 		w.advance(30 * time.Minute)
 		s := w.service("web")
-		want(t, "deployment", s.Deployment.ID, first)
-		want(t, "state", s.Deployment.State, cluster.RolloutCompleted)
-		want(t, "release", s.Release.Status, cluster.DeploymentRollbackSuccessful)
+		want(t, "deployment", s.Service.Deployment.ID, first)
+		want(t, "state", s.Service.Deployment.State, cluster.RolloutCompleted)
+		want(t, "release", s.Service.Release.Status, cluster.DeploymentRollbackSuccessful)
 		wantCount(t, "tasks of the first revision", w.of("web:1", cluster.TaskRunning), 2)
-		wantCount(t, "older deployments", s.Older, 0)
+		wantCount(t, "older deployments", s.Service.Older, 0)
 		events := strings.Join(w.events("web"), "\n")
 		failed, back := strings.Index(events, "(deployment "+second+") deployment failed: tasks failed to start."), strings.Index(events, "rolling back to deployment "+first+".")
 		if failed < 0 || back < failed {
@@ -255,7 +255,7 @@ func TestPlacement_Rollout(t *testing.T) {
 		w.ecs.onStart = func(int, cluster.StartCall) fault { return fault{err: denied} }
 		w.create("web", "web", 90)
 		w.pump()
-		want(t, "failed", w.service("web").Deployment.Failed, 90)
+		want(t, "failed", w.service("web").Service.Deployment.Failed, 90)
 		for _, task := range w.with(cluster.TaskStopped) {
 			want(t, "counted", task.Counted, true)
 		}
@@ -339,10 +339,10 @@ func TestRolloutSurvivesACrashAtAnyWrite(t *testing.T) {
 		w.deploy("web", "web:2")
 		w.minutes(20)
 		s := w.service("web")
-		want(t, fmt.Sprint("after a crash at write ", crash+1, ": release"), s.Release.Status, cluster.DeploymentRollbackSuccessful)
+		want(t, fmt.Sprint("after a crash at write ", crash+1, ": release"), s.Service.Release.Status, cluster.DeploymentRollbackSuccessful)
 		wantCount(t, "running tasks", w.of("web:1", cluster.TaskRunning), 2)
-		if failed := len(w.of("web:2", cluster.TaskStopped)); failed < 3 || s.Release.Failures > failed {
-			t.Fatalf("after a crash at write %d: %d failures were counted of %d", crash+1, s.Release.Failures, failed)
+		if failed := len(w.of("web:2", cluster.TaskStopped)); failed < 3 || s.Service.Release.Failures > failed {
+			t.Fatalf("after a crash at write %d: %d failures were counted of %d", crash+1, s.Service.Release.Failures, failed)
 		}
 		if !crashed {
 			if crash < 5 {
@@ -362,7 +362,7 @@ func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 		Breaker: &cluster.CircuitBreaker{Enable: true, Rollback: true, Type: cluster.ThresholdCount, Value: 2},
 	}})
 	w.advance(5 * time.Minute)
-	want(t, "state", w.service("web").Deployment.State, cluster.RolloutCompleted)
+	want(t, "state", w.service("web").Service.Deployment.State, cluster.RolloutCompleted)
 	w.ecs.mute = true
 	w.connect(ids[0], false)
 	w.ecs.mute = false
@@ -370,6 +370,6 @@ func TestPlacement_RefusedStartsAreNotCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.advance(5 * time.Minute)
-	want(t, "failed", w.service("web").Deployment.Failed, 0)
-	want(t, "release", w.service("web").Release.Status, cluster.DeploymentSuccessful)
+	want(t, "failed", w.service("web").Service.Deployment.Failed, 0)
+	want(t, "release", w.service("web").Service.Release.Status, cluster.DeploymentSuccessful)
 }

@@ -81,7 +81,7 @@ func TestSweep_WritesWhatLostEventsWouldHaveWritten(t *testing.T) {
 	if a, b := heard.summary(), deaf.summary(); a != b {
 		t.Fatalf("with events:\n%s\nwith sweeps alone:\n%s", a, b)
 	}
-	want(t, "running", deaf.service("web").Running, 3)
+	want(t, "running", deaf.service("web").Service.Running, 3)
 }
 
 func TestSweep_WritesNothingWhereNothingWasLost(t *testing.T) {
@@ -252,7 +252,7 @@ func TestSweep_Tasks(t *testing.T) {
 			want    cluster.TaskStatus
 		}{{"WrittenOff", 0, cluster.TaskStopped}, {"OfATimeThatIsNotKnown", 1000, cluster.TaskRunning}} {
 			t.Run(c.name, func(t *testing.T) {
-				by := cluster.StartedBy(w.service("web").Short, rows[*state.Meta](w, state.PrefixMeta)[0].Version+c.version, 9)
+				by := cluster.StartedBy(w.service("web").Service.Short, rows[*state.Meta](w, state.PrefixMeta)[0].Version+c.version, 9)
 				w.ecs.mute = true
 				stray := w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: "i001", StartedBy: by, TaskDefinition: "web:1"})
 				w.ecs.mute = false
@@ -297,7 +297,7 @@ func TestSweep_Instances(t *testing.T) {
 		want(t, "status", row.Status, cluster.InstanceInactive)
 		want(t, "narrows", w.version() > version, true)
 		w.pump()
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 		want(t, "tasks on the other", placed(w.tasks())["i001"], 2)
 	})
 	t.Run("ThatHaveJustRegisteredMayNotBeListedYet", func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestSweep_RetiresWhatWasSeenOfAlarms(t *testing.T) {
 	}
 	w.pump()
 	w.sweep()
-	want(t, "expires", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, w.service("web").Expires)
+	want(t, "expires", rows[*cluster.AlarmWatch](w, state.PrefixAlarms)[0].Expires, w.service("web").Service.Expires)
 }
 
 func TestSweep_LooksAgain(t *testing.T) {
@@ -352,7 +352,7 @@ func TestSweep_LooksAgain(t *testing.T) {
 		want(t, "subject", dues[0].Subject, "web")
 		w.advance(time.Second)
 		w.agree(t, 2)
-		want(t, "running", w.service("web").Running, 2)
+		want(t, "running", w.service("web").Service.Running, 2)
 	})
 	t.Run("AtServicesThatWait", func(t *testing.T) {
 		w := newWorld(t)
@@ -420,7 +420,7 @@ func TestSweep_RetiresTheEventsOfInactiveServices(t *testing.T) {
 		t.Fatal("there are no events")
 	}
 	for _, e := range s.EventLog {
-		want(t, "expires", e.Expires, s.Expires)
+		want(t, "expires", e.Expires, s.Service.Expires)
 	}
 	for _, e := range other.EventLog {
 		want(t, "expires", e.Expires, 0)

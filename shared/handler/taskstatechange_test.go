@@ -184,7 +184,7 @@ func TestTaskStateChange_ForeignTasks(t *testing.T) {
 		want(t, "version", w.version(), version)
 		w.placementAsleep = false
 		w.pump()
-		want(t, "running", w.service("web").Running, 1)
+		want(t, "running", w.service("web").Service.Running, 1)
 		wantCount(t, "StopTask calls", w.ecs.stops, 0)
 	})
 	t.Run("CountAgainstGPUs", func(t *testing.T) {

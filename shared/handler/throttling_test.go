@@ -46,9 +46,15 @@ func (w *failedStarts) fails(d time.Duration, written bool) cluster.ECSTask {
 		Desired: cluster.TaskStopped, Version: 4, Stopped: w.clock.now.Add(d), StopCode: cluster.StopFailedToStart, Reason: "CannotPullContainerError",
 	}
 	row := &cluster.Task{
-		Head: cluster.Head{Cluster: prod}, ID: cluster.TaskID(batch, "i000"), Owner: w.service.Short, Service: "web", Batch: batch,
-		Revision: w.service.Deployment.ID, TaskDefinition: "web:1", Instance: "i000", Desired: cluster.TaskRunning,
-		CreatedAt: cluster.At(w.clock.now), ClaimedAt: cluster.At(w.clock.now), Attempt: 1,
+		Head: cluster.Head{Cluster: prod},
+		TaskSpec: cluster.TaskSpec{
+			ID: cluster.TaskID(batch, "i000"), Owner: w.service.Short, Service: "web",
+			Revision: w.service.Deployment.ID, TaskDefinition: "web:1", CreatedAt: cluster.At(w.clock.now),
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Batch: batch, Instance: "i000", Desired: cluster.TaskRunning, ClaimedAt: cluster.At(w.clock.now),
+			Attempt: 1,
+		},
 	}
 	if written {
 		row.Last, row.Stopped, row.StopCode, row.Reason, row.Version, row.ECSID = cluster.TaskStopped, cluster.At(e.Stopped), e.StopCode, e.Reason, 4, e.ID

@@ -139,7 +139,7 @@ func golden(t *testing.T, name, got string) {
 func TestTimeline(t *testing.T) {
 	t.Run("RollingDeploymentOfOneTask", func(t *testing.T) {
 		r := newRolling(t, 1, nil)
-		from := r.service("web").Events
+		from := r.service("web").Service.Events
 		r.deploy("web", "vpc:2")
 		r.pass(10 * time.Minute)
 		golden(t, "timeline-rolling", r.timeline(from))
@@ -150,11 +150,11 @@ func TestTimeline(t *testing.T) {
 	})
 	t.Run("CircuitBreakerRollsBack", func(t *testing.T) {
 		r := newRolling(t, 1, func(s *operation.CreateService) { s.Breaker = &cluster.CircuitBreaker{Enable: true, Rollback: true} })
-		from := r.service("web").Events
+		from := r.service("web").Service.Events
 		r.deploy("web", "vpc:3")
 		r.pass(40 * time.Minute)
 		golden(t, "timeline-rollback", r.timeline(from))
-		want(t, "release", r.service("web").Release.Status, cluster.DeploymentRollbackSuccessful)
+		want(t, "release", r.service("web").Service.Release.Status, cluster.DeploymentRollbackSuccessful)
 		want(t, "targets", len(r.elb.groups[groupOne]), 1)
 	})
 }

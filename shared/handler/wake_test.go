@@ -64,7 +64,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		wantCount(t, "tasks running", w.with(cluster.TaskRunning), 2)
 		w.scale("web", 1)
 		w.pump()
-		want(t, "tasks of the daemon", w.service("agent").Deployment.Running, 1)
+		want(t, "tasks of the daemon", w.service("agent").Service.Deployment.Running, 1)
 	})
 	t.Run("BySweepDaemonsForWhichRoomIsKeptFree", func(t *testing.T) {
 		w := newWorld(t)
@@ -87,7 +87,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w.decide, w.placementAsleep = nil, false
 		w.sweep()
 		w.minute()
-		want(t, "tasks of the daemon", w.service("agent").Deployment.Running, 1)
+		want(t, "tasks of the daemon", w.service("agent").Service.Deployment.Running, 1)
 	})
 	t.Run("ZonesThatHaveAnotherInstanceAlready", func(t *testing.T) {
 		w := newWorld(t)
@@ -114,7 +114,7 @@ func TestPlacement_Wakes(t *testing.T) {
 		w.ecs.register(zoned("a", "zone-a"))
 		w.createAs(operation.CreateService{Cluster: prod, Name: "web", TaskDefinition: "web", Desired: new(4)})
 		w.advance(2 * time.Minute)
-		want(t, "rebalancing", w.service("web").Rebalancing, true)
+		want(t, "rebalancing", w.service("web").Service.Rebalancing, true)
 		w.scale("big", 0)
 		w.advance(2 * time.Minute)
 		want(t, "tasks in the other zone", placed(w.with(cluster.TaskRunning))["b"], 2)

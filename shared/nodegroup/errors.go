@@ -128,15 +128,15 @@ func blockingTasks(w cluster.NodeWork, n *node) string {
 func blockedReason(t Task, drainingAt time.Time) string {
 	switch {
 	case t.isStopping():
-		return fmt.Sprintf("task %s is still stopping", t.ID)
-	case !drainingAt.IsZero() && t.CreatedAt.Time().After(drainingAt):
-		return fmt.Sprintf("task %s of %s was started there though the node is DRAINING: it matches everything", t.ID, t.owner())
+		return fmt.Sprintf("task %s is still stopping", t.Task.ID)
+	case !drainingAt.IsZero() && t.Task.CreatedAt.Time().After(drainingAt):
+		return fmt.Sprintf("task %s of %s was started there though the node is DRAINING: it matches everything", t.Task.ID, t.owner())
 	case t.Protected:
-		return fmt.Sprintf("task %s of %s is protected", t.ID, t.owner())
-	case t.Foreign:
-		return fmt.Sprintf("task %s was started by somebody else", t.ID)
-	case t.Service == "":
-		return fmt.Sprintf("standalone task %s (%s)", t.ID, t.TaskDefinition)
+		return fmt.Sprintf("task %s of %s is protected", t.Task.ID, t.owner())
+	case t.Task.Foreign:
+		return fmt.Sprintf("task %s was started by somebody else", t.Task.ID)
+	case t.Task.Service == "":
+		return fmt.Sprintf("standalone task %s (%s)", t.Task.ID, t.Task.TaskDefinition)
 	case t.Daemon:
 		return fmt.Sprintf("%s is a daemon, and leaves last", t.owner())
 	case t.Why != "":

@@ -123,7 +123,7 @@ func Stays(i Instance, force, forceProtected bool) []string {
 	var reasons []string
 	u := &cluster.Update{UpdateSpec: cluster.UpdateSpec{ForceProtected: forceProtected}}
 	for _, t := range i.remainingTasks() {
-		stays := t.Protected || t.Foreign || t.Service == "" || t.Why != ""
+		stays := t.Protected || t.Task.Foreign || t.Task.Service == "" || t.Why != ""
 		if stays && !t.Daemon && !t.isStopping() && !(force && mayStop(u, t)) {
 			reasons = append(reasons, blockedReason(t, time.Time{}))
 		}

@@ -167,14 +167,14 @@ func TestTasksThatDoNotLeave(t *testing.T) {
 		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the percentages of service web (2 tasks)"},
 		"PercentagesAndWhy": {func(w *world) {
 			w.blocked["api"] = true
-			w.each(func(x *nodegroup.Task) { x.Service, x.Why = "api", "0/12: 5 insufficient memory" })
+			w.each(func(x *nodegroup.Task) { x.Task.Service, x.Why = "api", "0/12: 5 insufficient memory" })
 		}, "the percentages of service api (0/12: 5 insufficient memory)"},
-		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Service, x.Protected = "api", true }) }, "of service api is protected"},
+		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }) }, "of service api is protected"},
 		"Standalone": {func(w *world) { w.each(func(*nodegroup.Task) {}) }, "standalone task t-0"},
 		"SomebodyElses": {func(w *world) {
-			w.each(func(x *nodegroup.Task) { x.Foreign = true })
+			w.each(func(x *nodegroup.Task) { x.Task.Foreign = true })
 		}, "was started by somebody else"},
-		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Last = cluster.TaskStopping }) }, "is still stopping"},
+		"Stopping": {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopping }) }, "is still stopping"},
 		"Daemon":   {func(w *world) { w.blocked["log"] = true }, "service log is a daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestTaskThatMatchesEverything(t *testing.T) {
 	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 && u.Work[0].Step == cluster.StepCordon })
 	v := w.vms[u.Work[0].Instance]
 	w.tick()
-	w.start(v, func(x *nodegroup.Task) { x.Group = "family:job" })
+	w.start(v, func(x *nodegroup.Task) { x.Task.Group = "family:job" })
 	began := u.Work[0].DrainingAt
 	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore })
 	if waited := w.now.Sub(began); waited != 15*time.Minute {

@@ -14,7 +14,7 @@ func forceProtected(r *nodegroup.Request) { r.Force, r.ForceProtected = true, tr
 // Force stops what does not leave in 15 minutes, protected tasks only when it says so.
 func TestForce(t *testing.T) {
 	standalone := func(*nodegroup.Task) {}
-	protected := func(x *nodegroup.Task) { x.Service, x.Protected = "api", true }
+	protected := func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }
 	for name, c := range map[string]struct {
 		task  func(*nodegroup.Task)
 		force func(*nodegroup.Request)

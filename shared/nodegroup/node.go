@@ -53,15 +53,15 @@ type Task struct {
 
 // isStopping reports whether the task will end without anybody doing more.
 func (t *Task) isStopping() bool {
-	return t.Desired == cluster.TaskStopped || t.Last == cluster.TaskStopping
+	return t.Task.Desired == cluster.TaskStopped || t.Task.Last == cluster.TaskStopping
 }
 
 // owner names who started the task.
 func (t *Task) owner() string {
-	if t.Service == "" {
-		return t.Group
+	if t.Task.Service == "" {
+		return t.Task.Group
 	}
-	return "service " + t.Service
+	return "service " + t.Task.Service
 }
 
 // UpgradeDomain returns a node's upgrade domain. A node without one is a domain of its own.
@@ -111,7 +111,7 @@ func (i *Instance) remainingTasks() (remaining []Task) {
 			remaining = append(remaining, t)
 		}
 	}
-	slices.SortFunc(remaining, func(a, b Task) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(remaining, func(a, b Task) int { return cmp.Compare(a.Task.ID, b.Task.ID) })
 	return remaining
 }
 

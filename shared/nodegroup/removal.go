@@ -153,7 +153,7 @@ func drainActions(u *cluster.Update, w cluster.NodeWork, n *node) []Action {
 	var ids []string
 	for _, t := range n.remainingTasks() {
 		if w.Forced && !t.isStopping() && mayStop(u, t) {
-			ids = append(ids, t.ID)
+			ids = append(ids, t.Task.ID)
 		}
 	}
 	if len(ids) > 0 {

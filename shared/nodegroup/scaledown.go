@@ -218,7 +218,7 @@ func cheapestSurplus(u *cluster.Update, v *view) *node {
 		return nil
 	}
 	count := v.countByZone()
-	stays := func(t Task) bool { return !t.isStopping() && (t.Service == "" || t.Protected || t.Foreign) }
+	stays := func(t Task) bool { return !t.isStopping() && (t.Task.Service == "" || t.Protected || t.Task.Foreign) }
 	isLoad := func(t Task) bool { return !t.Daemon }
 	return slices.MinFunc(candidates, func(a, b *node) int {
 		return cmp.Or(

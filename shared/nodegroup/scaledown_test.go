@@ -134,7 +134,7 @@ func TestScaleDownTakesWhatServesNobody(t *testing.T) {
 	for _, v := range w.sorted() {
 		if u.At(v.ID) == nil {
 			v.Row.AgentConnected = false
-			w.start(v, func(x *nodegroup.Task) { x.Service = "web" })
+			w.start(v, func(x *nodegroup.Task) { x.Task.Service = "web" })
 			u = w.run()
 			w.check()
 			if u.Status != cluster.UpdateSuccessful || w.vms[v.ID] != nil {

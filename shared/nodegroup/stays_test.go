@@ -13,7 +13,9 @@ import (
 func TestStays(t *testing.T) {
 	held := func(id, service string, change func(*nodegroup.Task)) nodegroup.Task {
 		x := nodegroup.Task{Task: &cluster.Task{
-			ID: id, Service: service, Group: "family:job", TaskDefinition: "job:1", Instance: "c-1", Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			TaskSpec:       cluster.TaskSpec{ID: id, Service: service, Group: "family:job", TaskDefinition: "job:1"},
+			TaskAssignment: cluster.TaskAssignment{Instance: "c-1", Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 		}}
 		change(&x)
 		return x
@@ -23,11 +25,11 @@ func TestStays(t *testing.T) {
 		held("t-1", "web", func(*nodegroup.Task) {}),
 		held("t-2", "web", func(x *nodegroup.Task) { x.Protected = true }),
 		held("t-3", "", func(*nodegroup.Task) {}),
-		held("t-4", "", func(x *nodegroup.Task) { x.Foreign = true }),
+		held("t-4", "", func(x *nodegroup.Task) { x.Task.Foreign = true }),
 		held("t-5", "api", tight), held("t-6", "api", tight),
 		held("t-7", "log", func(x *nodegroup.Task) { x.Daemon, x.Why = true, "it has to keep 1" }),
-		held("t-8", "", func(x *nodegroup.Task) { x.Desired = cluster.TaskStopped }),
-		held("t-9", "", func(x *nodegroup.Task) { x.Last = cluster.TaskStopped }),
+		held("t-8", "", func(x *nodegroup.Task) { x.Task.Desired = cluster.TaskStopped }),
+		held("t-9", "", func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopped }),
 	}}
 	for _, c := range []struct {
 		name             string

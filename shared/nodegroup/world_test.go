@@ -95,7 +95,7 @@ func newWorldOf(t tester, n, nodes, domains int, c cluster.UpdateConfig) *world 
 		v.readyAt, v.image = noon, oldImage
 		w.register(v)
 		for range 2 {
-			w.start(v, func(x *nodegroup.Task) { x.Service = "web" })
+			w.start(v, func(x *nodegroup.Task) { x.Task.Service = "web" })
 		}
 	}
 	return w
@@ -113,8 +113,11 @@ func (w *world) sorted() []*vm {
 func (w *world) start(v *vm, change func(*nodegroup.Task)) *nodegroup.Task {
 	w.tasks++
 	x := nodegroup.Task{Task: &cluster.Task{
-		ID: fmt.Sprintf("t-%04d", w.tasks), Instance: v.Row.ID, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
-		CreatedAt: cluster.At(w.now), TaskDefinition: "d:1",
+		TaskSpec: cluster.TaskSpec{
+			ID: fmt.Sprintf("t-%04d", w.tasks), CreatedAt: cluster.At(w.now), TaskDefinition: "d:1",
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: v.Row.ID, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 	}}
 	change(&x)
 	v.Tasks = append(v.Tasks, x)
@@ -165,7 +168,7 @@ func (w *world) register(v *vm) {
 		w.registered++
 		row.Attributes[cluster.AttributeUpgrade] = fmt.Sprintf("ud%d", 8+w.registered%w.domains)
 	}
-	w.start(v, func(x *nodegroup.Task) { x.Service, x.Daemon = "log", true })
+	w.start(v, func(x *nodegroup.Task) { x.Task.Service, x.Daemon = "log", true })
 }
 
 // tick lets the world go on for one step.
@@ -211,17 +214,17 @@ func (w *world) label(v *vm) {
 // move lets tasks leave a DRAINING instance: one of a service at a time, to one that takes new tasks, its daemon last; those
 // being stopped end.
 func (w *world) move(v *vm) {
-	v.Tasks = slices.DeleteFunc(v.Tasks, func(x nodegroup.Task) bool { return x.Desired == cluster.TaskStopped })
+	v.Tasks = slices.DeleteFunc(v.Tasks, func(x nodegroup.Task) bool { return x.Task.Desired == cluster.TaskStopped })
 	if v.Row == nil || v.Row.Status != cluster.InstanceDraining {
 		return
 	}
 	for k, x := range v.Tasks {
 		switch {
-		case x.Service == "" || x.Protected || w.blocked[x.Service] || x.Daemon && len(v.Tasks) > 1:
+		case x.Task.Service == "" || x.Protected || w.blocked[x.Task.Service] || x.Daemon && len(v.Tasks) > 1:
 			continue
 		case !x.Daemon:
 			if to := w.room(); to != nil {
-				w.start(to, func(n *nodegroup.Task) { n.Service = x.Service })
+				w.start(to, func(n *nodegroup.Task) { n.Task.Service = x.Task.Service })
 			} else if !w.stopsFirst {
 				continue
 			}
@@ -292,7 +295,7 @@ func (w *world) do(a nodegroup.Action, u *cluster.Update) {
 
 func (w *world) stop(v *vm, ids []string) {
 	for k, x := range v.Tasks {
-		if slices.Contains(ids, x.ID) {
+		if slices.Contains(ids, x.Task.ID) {
 			stopped := *x.Task
 			stopped.Desired = cluster.TaskStopped
 			v.Tasks[k].Task = &stopped

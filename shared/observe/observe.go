@@ -220,10 +220,15 @@ func (o *Observer) updateForeignTask(ctx context.Context, known *cluster.Task, t
 // has, not which.
 func newForeignTask(t cluster.ECSTask, now time.Time, stamp int64) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp}, ID: t.ID, Owner: ForeignOwner, Foreign: true,
-		Group: t.Group, TaskDefinition: t.TaskDefinition, Needs: t.Needs, Ports: t.Ports, Instance: t.Instance,
-		StartedByUser: t.StartedBy, Desired: cluster.TaskRunning, CreatedAt: cluster.At(now), Last: t.Last, Version: t.Version,
-		ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
+		Head: cluster.Head{Cluster: t.Cluster, Rev: 1, Stamp: stamp},
+		TaskSpec: cluster.TaskSpec{
+			ID: t.ID, Owner: ForeignOwner, Foreign: true, Group: t.Group, TaskDefinition: t.TaskDefinition,
+			Needs: t.Needs, Ports: t.Ports, StartedByUser: t.StartedBy, CreatedAt: cluster.At(now),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: t.Instance, Desired: cluster.TaskRunning},
+		TaskReport: cluster.TaskReport{
+			Last: t.Last, Version: t.Version, ECSID: t.ID, Health: t.Health, Started: cluster.At(t.Started),
+		},
 	}
 }
 

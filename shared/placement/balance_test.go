@@ -37,9 +37,15 @@ func TestBalanceOf(t *testing.T) {
 }
 
 func TestBalances(t *testing.T) {
-	service := &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "web", Short: "web", Rules: cluster.Rules{
-		Metrics: []cluster.Metric{{Name: "m", Load: 10, Weight: cluster.WeightHigh}, {Name: "idle", Load: 10, Weight: cluster.WeightZero}},
-	}}
+	service := &cluster.Service{
+		Head:            cluster.Head{Cluster: "c", Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+		ServiceSpec: cluster.ServiceSpec{
+			Rules: cluster.Rules{
+				Metrics: []cluster.Metric{{Name: "m", Load: 10, Weight: cluster.WeightHigh}, {Name: "idle", Load: 10, Weight: cluster.WeightZero}},
+			},
+		},
+	}
 	t1 := oracle.Task("t1", "a", oracle.Needs(cluster.Resources{}))
 	t1.Service = "web"
 	s := oracle.SnapshotOf(service, oracle.Instance("a"), oracle.Instance("b"), oracle.Instance("drains", oracle.Status(cluster.InstanceDraining)), t1)

@@ -158,8 +158,9 @@ func gpuNeeds(vcpu int64, milli int) cluster.Resources {
 // gpuTask runs on an instance, or waits where that is empty.
 func gpuTask(id, on string, needs cluster.Resources, devices ...int) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "o", TaskDefinition: "any:1", Needs: needs,
-		Desired: cluster.TaskRunning, Instance: on, GPUs: devices,
+		Head:           cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec:       cluster.TaskSpec{ID: id, Owner: "o", TaskDefinition: "any:1", Needs: needs},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning, Instance: on, GPUs: devices},
 	}
 }
 

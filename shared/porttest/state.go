@@ -63,8 +63,12 @@ func head(name string, rev int64) cluster.Head { return cluster.Head{Cluster: na
 // task is a task row of revision 1 that wants RUNNING, changed as each of edits says.
 func task(name, id string, edits ...func(*cluster.Task)) *cluster.Task {
 	t := &cluster.Task{
-		Head: head(name, 1), ID: id, Owner: owner, TaskDefinition: "web:1", Instance: "i-1",
-		Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Desired: cluster.TaskRunning, CreatedAt: cluster.At(t0),
+		Head: head(name, 1),
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: owner, TaskDefinition: "web:1",
+			Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, CreatedAt: cluster.At(t0),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: "i-1", Desired: cluster.TaskRunning},
 	}
 	for _, edit := range edits {
 		edit(t)

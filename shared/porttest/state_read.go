@@ -185,8 +185,12 @@ func testRoundTrip(t *testing.T, s state.Store) {
 			t.Errorf("time %v, want %v in UTC", got.CreatedAt, at.UTC())
 		}
 		deep := &cluster.Service{
-			Head: cluster.Head{Cluster: name, Rev: 1}, Name: "s", Older: []cluster.Deployment{{UpdatedAt: at}},
-			Last: &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
+			Head:            cluster.Head{Cluster: name, Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+			ServiceStatus: cluster.ServiceStatus{
+				Older: []cluster.Deployment{{UpdatedAt: at}},
+				Last:  &cluster.Revision{TaskDefinition: "web:1", CreatedAt: at}, Said: map[string]time.Time{"x": at},
+			},
 		}
 		put(t, s, deep)
 		read := get(t, s, state.KeyOf(deep)).(*cluster.Service)

@@ -290,7 +290,11 @@ func testObserveStopped(t *testing.T, s state.Store) {
 // testOtherRows guards against attributes that other kinds of row use for other things.
 func testOtherRows(t *testing.T, s state.Store) {
 	name := unique()
-	service := &cluster.Service{Head: head(name, 1), Name: "s", Status: cluster.ServiceActive, CreatedAt: t0}
+	service := &cluster.Service{
+		Head:            head(name, 1),
+		ServiceIdentity: cluster.ServiceIdentity{Name: "s", CreatedAt: t0},
+		ServiceStatus:   cluster.ServiceStatus{Status: cluster.ServiceActive},
+	}
 	row := instance(name, "i", 1)
 	put(t, s, row, service)
 	for _, row := range []state.Row{row, service} {

@@ -167,7 +167,12 @@ func testKindsInStream(t *testing.T, s StreamState) {
 	name := unique()
 	rows := []state.Row{
 		meta(name, 3), instance(name, "i", 1), task(name, "a"),
-		&cluster.Service{Head: head(name, 1), Name: "s", Tags: map[string]string{"k": "ü"}, Blocked: &cluster.Diagnosis{Evaluated: 3}},
+		&cluster.Service{
+			Head:            head(name, 1),
+			ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+			ServiceSpec:     cluster.ServiceSpec{Tags: map[string]string{"k": "ü"}},
+			ServiceStatus:   cluster.ServiceStatus{Blocked: &cluster.Diagnosis{Evaluated: 3}},
+		},
 		&cluster.TaskDefinition{Head: head(name, 1), Family: "web", Revision: 1, Ports: []cluster.Port{{Number: 80, Protocol: cluster.TCP}}},
 		&state.Outbox{Head: head(name, 1), ID: "o", CreatedAt: t0, Stops: []state.StopItem{{Owner: owner, ID: "x", Drain: true}}, Targets: []state.TargetItem{{Owner: owner, ID: "x"}}},
 		&cluster.Target{Head: head(name, 1), Task: "x", Owner: owner, Registrations: []cluster.Registration{{ARN: "arn", Address: "i-1", Port: 80, Health: cluster.Unhealthy, DrainedAt: t0}}},

@@ -20,8 +20,12 @@ import (
 func web(name string, desired int, cost cluster.MoveCost, options ...func(*cluster.Service)) option {
 	return func(w *world) {
 		s := &cluster.Service{
-			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-			Desired: desired, MinHealthy: 100, MaxPercent: 200,
+			Head:            cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
+			ServiceSpec: cluster.ServiceSpec{
+				Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
+			},
+			ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 		}
 		for _, o := range options {
 			o(s)

@@ -128,8 +128,12 @@ func (f *fleet) place(n int) int {
 	for _, p := range placed {
 		f.tasks++
 		f.rows = append(f.rows, &cluster.Task{
-			Head: cluster.Head{Cluster: "c", Rev: 1}, ID: fmt.Sprintf("%05d", f.tasks), Owner: "web", Service: "web", Group: "service:web",
-			Needs: small, Instance: p.Instance, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+			Head: cluster.Head{Cluster: "c", Rev: 1},
+			TaskSpec: cluster.TaskSpec{
+				ID: fmt.Sprintf("%05d", f.tasks), Owner: "web", Service: "web", Group: "service:web", Needs: small,
+			},
+			TaskAssignment: cluster.TaskAssignment{Instance: p.Instance, Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 		})
 		f.find(p.Instance).Protected = true
 		f.note(p.Instance, "")

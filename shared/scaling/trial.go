@@ -28,8 +28,15 @@ type trialStep struct {
 // nil for none.
 func (t *trial) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
 	next := &cluster.Task{
-		Head: cluster.Head{Rev: 1}, ID: fmt.Sprintf("trial-%d", len(t.steps)), Owner: spec.Owner, Group: spec.Group, Needs: spec.Needs,
-		Ports: spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+		Head: cluster.Head{Rev: 1},
+		TaskSpec: cluster.TaskSpec{
+			ID: fmt.Sprintf("trial-%d", len(t.steps)), Owner: spec.Owner, Group: spec.Group, Needs: spec.Needs,
+			Ports: spec.Ports,
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning,
+		},
+		TaskReport: cluster.TaskReport{Last: cluster.TaskRunning},
 	}
 	if old != nil {
 		next.Cluster, next.Service, next.Group, next.Replaces = old.Cluster, old.Service, old.Group, old.ID

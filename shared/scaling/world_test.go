@@ -41,7 +41,10 @@ func newWorld(options ...option) *world {
 	w.provider.Scaling.Enabled = true
 	w.history.Cluster, w.history.Rev, w.history.Since = "c", 4, noon.Add(-24*time.Hour)
 	w.rows = append(w.rows, &cluster.Service{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "log", Short: "log", Status: cluster.ServiceActive, Strategy: cluster.Daemon,
+		Head:            cluster.Head{Cluster: "c", Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "log", Short: "log"},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Daemon},
+		ServiceStatus:   cluster.ServiceStatus{Status: cluster.ServiceActive},
 	})
 	for _, o := range options {
 		o(w)
@@ -152,8 +155,12 @@ type taskOption func(*cluster.Task)
 // task adds one that is RUNNING, of service web.
 func (w *world) task(id string, on int, options ...taskOption) {
 	t := &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "web", Service: "web", Group: "service:web", Needs: small,
-		Instance: fmt.Sprintf("c-%d", on), Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+		Head:     cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec: cluster.TaskSpec{ID: id, Owner: "web", Service: "web", Group: "service:web", Needs: small},
+		TaskAssignment: cluster.TaskAssignment{
+			Instance: fmt.Sprintf("c-%d", on), Desired: cluster.TaskRunning,
+		},
+		TaskReport: cluster.TaskReport{Last: cluster.TaskRunning},
 	}
 	for _, o := range options {
 		o(t)

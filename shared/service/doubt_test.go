@@ -64,8 +64,15 @@ func TestARollbackBeginsWithoutFailures(t *testing.T) {
 	// the registry is out for a while: a's replacements fail, too
 	for n := range 3 {
 		id := fmt.Sprintf("old%d", n)
-		w.tasks[id] = &cluster.Task{ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i1",
-			Desired: cluster.TaskRunning, Last: cluster.TaskStopped, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now), Stopped: cluster.At(w.now)}
+		w.tasks[id] = &cluster.Task{
+			TaskSpec: cluster.TaskSpec{
+				ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", CreatedAt: cluster.At(w.now),
+			},
+			TaskAssignment: cluster.TaskAssignment{
+				Instance: "i1", Desired: cluster.TaskRunning, ClaimedAt: cluster.At(w.now),
+			},
+			TaskReport: cluster.TaskReport{Last: cluster.TaskStopped, Stopped: cluster.At(w.now)},
+		}
 	}
 	for range 400 {
 		w.step()
@@ -108,8 +115,15 @@ func TestAnAlarmsRollbackBeginsWithoutFailures(t *testing.T) {
 	w.pass(time.Second)
 	for n := range 3 { // replacements of a's own tasks that did not start, an hour ago at most
 		id := fmt.Sprintf("old%d", n)
-		w.tasks[id] = &cluster.Task{ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i1",
-			Desired: cluster.TaskRunning, Last: cluster.TaskStopped, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now), Stopped: cluster.At(w.now)}
+		w.tasks[id] = &cluster.Task{
+			TaskSpec: cluster.TaskSpec{
+				ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", CreatedAt: cluster.At(w.now),
+			},
+			TaskAssignment: cluster.TaskAssignment{
+				Instance: "i1", Desired: cluster.TaskRunning, ClaimedAt: cluster.At(w.now),
+			},
+			TaskReport: cluster.TaskReport{Last: cluster.TaskStopped, Stopped: cluster.At(w.now)},
+		}
 	}
 	w.step()
 	w.pass(time.Minute)

@@ -14,8 +14,12 @@ type about func(*cluster.Task)
 
 func newTask(id string, facts ...about) *cluster.Task {
 	t := &cluster.Task{
-		ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a", Instance: "i-" + id, Desired: cluster.TaskRunning,
-		Last: cluster.TaskRunning, Started: cluster.At(noon.Add(-time.Hour)), CreatedAt: cluster.At(noon.Add(-time.Hour)),
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: "web", Revision: "ecs-svc/a", TaskDefinition: "web:a",
+			CreatedAt: cluster.At(noon.Add(-time.Hour)),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: "i-" + id, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Started: cluster.At(noon.Add(-time.Hour))},
 	}
 	for _, f := range facts {
 		f(t)
@@ -35,10 +39,15 @@ func replacing(id string) about   { return func(t *cluster.Task) { t.Replaces = 
 
 func with(desired, minHealthy, maxPercent int, tasks ...*cluster.Task) Input {
 	return Input{Now: noon, Limits: testLimits, Tasks: tasks, Service: &cluster.Service{
-		Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
-		MinHealthy: minHealthy, MaxPercent: maxPercent,
-		Deployment: cluster.Deployment{
-			Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:a"}, State: cluster.RolloutCompleted, Desired: desired,
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cluster.Replica, Desired: desired, MinHealthy: minHealthy, MaxPercent: maxPercent,
+		},
+		ServiceStatus: cluster.ServiceStatus{
+			Status: cluster.ServiceActive,
+			Deployment: cluster.Deployment{
+				Revision: cluster.Revision{ID: "ecs-svc/a", TaskDefinition: "web:a"}, State: cluster.RolloutCompleted, Desired: desired,
+			},
 		},
 	}}
 }

@@ -16,13 +16,22 @@ func TestRefusals(t *testing.T) {
 	refused := func(instance string, began, ended time.Duration) *cluster.Task {
 		n++
 		return &cluster.Task{
-			ID: fmt.Sprint(n), Instance: instance, Desired: cluster.TaskRunning, Last: cluster.TaskStopped, ClaimedAt: at(began), Stopped: at(ended),
-			StopCode: cluster.StopRefused,
+			TaskSpec: cluster.TaskSpec{ID: fmt.Sprint(n)},
+			TaskAssignment: cluster.TaskAssignment{
+				Instance: instance, Desired: cluster.TaskRunning, ClaimedAt: at(began),
+			},
+			TaskReport: cluster.TaskReport{
+				Last: cluster.TaskStopped, Stopped: at(ended), StopCode: cluster.StopRefused,
+			},
 		}
 	}
 	ran := func(instance string, started time.Duration) *cluster.Task {
 		n++
-		return &cluster.Task{ID: fmt.Sprint(n), Instance: instance, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: at(started)}
+		return &cluster.Task{
+			TaskSpec:       cluster.TaskSpec{ID: fmt.Sprint(n)},
+			TaskAssignment: cluster.TaskAssignment{Instance: instance, Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Started: at(started)},
+		}
 	}
 	for _, c := range []struct {
 		name  string

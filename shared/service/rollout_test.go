@@ -306,8 +306,11 @@ func TestBackoffs(t *testing.T) {
 		began := w.now
 		w.now = w.now.Add(after)
 		return &cluster.Task{
-			ID: string(rune('a' + w.made)), Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskStopped,
-			ClaimedAt: cluster.At(began), Stopped: cluster.At(w.now), Reason: "CannotPullContainer",
+			TaskSpec:       cluster.TaskSpec{ID: string(rune('a' + w.made)), Revision: "ecs-svc/a"},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning, ClaimedAt: cluster.At(began)},
+			TaskReport: cluster.TaskReport{
+				Last: cluster.TaskStopped, Stopped: cluster.At(w.now), Reason: "CannotPullContainer",
+			},
 		}
 	}
 	t.Run("HoldMovesBack", func(t *testing.T) {
@@ -379,7 +382,11 @@ func TestBackoffs(t *testing.T) {
 	t.Run("CountAnewAfterATaskThatRan", func(t *testing.T) {
 		w := newWorld(t, 1)
 		before := failed(w, time.Second)
-		ran := &cluster.Task{ID: "z", Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Second))}
+		ran := &cluster.Task{
+			TaskSpec:       cluster.TaskSpec{ID: "z", Revision: "ecs-svc/a"},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Second))},
+		}
 		w.now = w.now.Add(time.Minute)
 		tasks := []*cluster.Task{before, ran, failed(w, time.Second)}
 		b := Backoffs(nil, tasks, testLimits)
@@ -390,7 +397,11 @@ func TestBackoffs(t *testing.T) {
 		w := newWorld(t, 1)
 		tasks := []*cluster.Task{failed(w, time.Second)}
 		row := &cluster.Throttle{Revisions: Backoffs(nil, tasks, testLimits)}
-		tasks = append(tasks, &cluster.Task{ID: "z", Revision: "ecs-svc/a", Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Minute))})
+		tasks = append(tasks, &cluster.Task{
+			TaskSpec:       cluster.TaskSpec{ID: "z", Revision: "ecs-svc/a"},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Started: cluster.At(w.now.Add(time.Minute))},
+		})
 		expect(t, "left", len(Backoffs(row, tasks, testLimits)), 0)
 	})
 	t.Run("OneTaskIsTriedUntilOneRuns", func(t *testing.T) {

@@ -45,7 +45,11 @@ func newWorld(t *testing.T, desired int) *world {
 		t: t, now: noon, tasks: map[string]*cluster.Task{}, targets: map[string]*cluster.Target{}, protect: map[string]time.Time{},
 		hosts: map[string]InstanceState{}, busy: map[string]bool{}, broken: map[string]bool{}, sick: map[string]bool{}, random: rand.New(rand.NewPCG(1, 2)),
 		service: &cluster.Service{
-			Name: "web", Short: "web", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
+			ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+			ServiceSpec: cluster.ServiceSpec{
+				Strategy: cluster.Replica, Desired: desired, MinHealthy: 100, MaxPercent: 200,
+			},
+			ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 		},
 	}
 	w.fatal = t.Fatalf
@@ -142,8 +146,13 @@ func (w *world) step() Plan {
 				on = roomFirst(s.Instances, w.full)[i]
 			}
 			w.tasks[id] = &cluster.Task{
-				ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition, Instance: on,
-				Desired: cluster.TaskRunning, CreatedAt: cluster.At(w.now), ClaimedAt: cluster.At(w.now),
+				TaskSpec: cluster.TaskSpec{
+					ID: id, Owner: "web", Revision: s.Revision.ID, TaskDefinition: s.Revision.TaskDefinition,
+					CreatedAt: cluster.At(w.now),
+				},
+				TaskAssignment: cluster.TaskAssignment{
+					Instance: on, Desired: cluster.TaskRunning, ClaimedAt: cluster.At(w.now),
+				},
 			}
 		}
 	}

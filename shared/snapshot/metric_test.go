@@ -36,8 +36,11 @@ func ofWeb(id, instance string, rev int64) *cluster.Task {
 }
 
 func web(rev int64, metrics ...cluster.Metric) *cluster.Service {
-	return &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: rev}, Name: "web", Short: "web",
-		Rules: cluster.Rules{Metrics: metrics}}
+	return &cluster.Service{
+		Head:            cluster.Head{Cluster: "c", Rev: rev},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web", Short: "web"},
+		ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Metrics: metrics}},
+	}
 }
 
 func TestLimits(t *testing.T) {

@@ -95,9 +95,13 @@ func largeInstance(n int, id string) *cluster.Instance {
 func largeService(n int) *cluster.Service {
 	t := decoded(largeTask(n))
 	return &cluster.Service{
-		Head: t.Head, Name: t.Service, Short: t.Owner, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		Desired:    300,
-		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: t.TaskDefinition}}, CreatedAt: began,
+		Head:            t.Head,
+		ServiceIdentity: cluster.ServiceIdentity{Name: t.Service, Short: t.Owner, CreatedAt: began},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica, Desired: 300},
+		ServiceStatus: cluster.ServiceStatus{
+			Status:     cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: t.TaskDefinition}},
+		},
 	}
 }
 
@@ -105,13 +109,19 @@ func largeService(n int) *cluster.Service {
 func largeTask(n int) *cluster.Task {
 	name := fmt.Sprintf("service-%04d", n)
 	t := &cluster.Task{
-		Head: cluster.Head{Cluster: "production", Rev: 4}, Owner: hexID(-n-1, 12), Service: name,
-		Group:    "service:" + name,
-		Revision: fmt.Sprintf("ecs-svc/%019d", n), TaskDefinition: name + ":12",
-		Needs: cluster.Resources{CPU: cluster.VCPU / 2, Memory: 1024}, Desired: cluster.TaskRunning,
-		CreatedAt: cluster.At(began),
-		Attempt:   1, ClaimedAt: cluster.At(began), Last: cluster.TaskRunning, Version: 3, Health: cluster.Healthy,
-		Started: cluster.At(began.Add(time.Minute)),
+		Head: cluster.Head{Cluster: "production", Rev: 4},
+		TaskSpec: cluster.TaskSpec{
+			Owner: hexID(-n-1, 12), Service: name, Group: "service:" + name,
+			Revision: fmt.Sprintf("ecs-svc/%019d", n), TaskDefinition: name + ":12",
+			Needs: cluster.Resources{CPU: cluster.VCPU / 2, Memory: 1024}, CreatedAt: cluster.At(began),
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Desired: cluster.TaskRunning, Attempt: 1, ClaimedAt: cluster.At(began),
+		},
+		TaskReport: cluster.TaskReport{
+			Last: cluster.TaskRunning, Version: 3, Health: cluster.Healthy,
+			Started: cluster.At(began.Add(time.Minute)),
+		},
 	}
 	if n%10 == 0 {
 		t.Ports = []cluster.Port{{Number: 8000 + n, Protocol: cluster.TCP}}

@@ -26,9 +26,13 @@ func instance(id, zone string, rev int64) *cluster.Instance {
 
 func running(id, instance string, rev int64) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Owner: "web", Group: "service:web", Instance: instance,
-		Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024}, Desired: cluster.TaskRunning,
-		Last: cluster.TaskRunning,
+		Head: cluster.Head{Cluster: "c", Rev: rev},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: "web", Group: "service:web",
+			Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024},
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: instance, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 	}
 }
 
@@ -114,8 +118,13 @@ func TestSnapshotTakesNoOlderState(t *testing.T) {
 	for name, row := range map[string]func(rev int64) state.Row{
 		"Instance": func(rev int64) state.Row { return instance("i-1", "a", rev) },
 		"Task":     func(rev int64) state.Row { return running("t", "i-1", rev) },
-		"Service":  func(rev int64) state.Row { return &cluster.Service{Head: cluster.Head{Rev: rev}, Name: "s"} },
-		"Request":  func(rev int64) state.Row { return &state.Request{Head: cluster.Head{Rev: rev}, ID: "r"} },
+		"Service": func(rev int64) state.Row {
+			return &cluster.Service{
+				Head:            cluster.Head{Rev: rev},
+				ServiceIdentity: cluster.ServiceIdentity{Name: "s"},
+			}
+		},
+		"Request": func(rev int64) state.Row { return &state.Request{Head: cluster.Head{Rev: rev}, ID: "r"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := snapshot.NewSnapshot()
@@ -173,10 +182,18 @@ func TestSnapshotKeepsUnansweredRequestsOnly(t *testing.T) {
 
 func TestSnapshotIndexesServices(t *testing.T) {
 	s := snapshot.NewSnapshot()
-	blocked := &cluster.Service{Head: cluster.Head{Rev: 1}, Name: "b", Strategy: cluster.Daemon,
-		Blocked: &cluster.Diagnosis{}}
+	blocked := &cluster.Service{
+		Head:            cluster.Head{Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "b"},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Daemon},
+		ServiceStatus:   cluster.ServiceStatus{Blocked: &cluster.Diagnosis{}},
+	}
 	s.Put(blocked)
-	s.Put(&cluster.Service{Head: cluster.Head{Rev: 1}, Name: "r", Strategy: cluster.Replica})
+	s.Put(&cluster.Service{
+		Head:            cluster.Head{Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "r"},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica},
+	})
 	expect(t, "blocked", fmt.Sprint(len(s.Blocked()), len(s.Daemons())), "1 1")
 	free := *blocked
 	free.Rev, free.Blocked = 2, nil
@@ -408,8 +425,12 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 func TestSnapshot_Vitals(t *testing.T) {
 	s := snapshot.NewSnapshot()
 	put := func(rev int64, change func(*cluster.Task)) {
-		task := &cluster.Task{Head: cluster.Head{Cluster: "c", Rev: rev}, ID: "t", Owner: "o", Service: "s",
-			Instance: "i", Desired: cluster.TaskRunning, Last: cluster.TaskRunning}
+		task := &cluster.Task{
+			Head:           cluster.Head{Cluster: "c", Rev: rev},
+			TaskSpec:       cluster.TaskSpec{ID: "t", Owner: "o", Service: "s"},
+			TaskAssignment: cluster.TaskAssignment{Instance: "i", Desired: cluster.TaskRunning},
+			TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
+		}
 		change(task)
 		s.Put(task)
 	}
@@ -441,7 +462,11 @@ func TestSnapshot_Vitals(t *testing.T) {
 
 func TestSnapshot_WaitingOf(t *testing.T) {
 	s := snapshot.NewSnapshot()
-	task := cluster.Task{Head: cluster.Head{Cluster: "c", Rev: 1}, ID: "t", Owner: "o", Desired: cluster.TaskRunning}
+	task := cluster.Task{
+		Head:           cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec:       cluster.TaskSpec{ID: "t", Owner: "o"},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
+	}
 	s.Put(new(task))
 	if got := s.WaitingOf("o"); got != 1 {
 		t.Errorf("%d wait, want 1", got)
@@ -476,9 +501,14 @@ func TestSnapshot_Reserve(t *testing.T) {
 	if want := (cluster.Resources{CPU: 5}); v.Reserved() != want {
 		t.Errorf("reserved %+v once one is released, want %+v", v.Reserved(), want)
 	}
-	s.Put(&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b", Short: "b"})
-	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "b",
-		Short: "b"}})
+	s.Put(&cluster.Service{
+		Head:            cluster.Head{Cluster: "c", Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "b", Short: "b"},
+	})
+	s.See(state.Record{Op: state.Remove, Old: &cluster.Service{
+		Head:            cluster.Head{Cluster: "c", Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: "b", Short: "b"},
+	}})
 	if v.Reserved() != (cluster.Resources{}) {
 		t.Errorf("reserved %+v for a service that is gone", v.Reserved())
 	}

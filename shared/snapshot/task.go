@@ -164,7 +164,7 @@ func (s *Snapshot) addTask(t *cluster.Task) {
 	if len(o.tasks) > 0 {
 		s.interner.task(t, o.tasks[len(o.tasks)-1])
 	} else {
-		s.interner.task(t, &cluster.Task{Owner: o.name})
+		s.interner.task(t, &cluster.Task{TaskSpec: cluster.TaskSpec{Owner: o.name}})
 	}
 	v := s.Instances[t.Instance]
 	if v == nil && t.Holds() {

@@ -16,8 +16,13 @@ func instance(id, zone string, rev int64) *cluster.Instance {
 
 func running(id, instance string, rev int64) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: rev}, ID: id, Owner: "web", Group: "service:web", Instance: instance,
-		Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+		Head: cluster.Head{Cluster: "c", Rev: rev},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: "web", Group: "service:web",
+			Needs: cluster.Resources{CPU: cluster.VCPU, Memory: 1024},
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: instance, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 	}
 }
 

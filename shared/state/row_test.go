@@ -17,9 +17,13 @@ import (
 
 // rows are one of each kind, with the key it must have.
 var rows = map[string]state.Row{
-	"c meta":        &state.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
-	"c instance#i":  instance("i", "a", 1),
-	"c service#web": &cluster.Service{Head: head, Name: "web", Blocked: &cluster.Diagnosis{Evaluated: 1}},
+	"c meta":       &state.Meta{Head: head, Version: 3, CreatedAt: noon, Short: "s"},
+	"c instance#i": instance("i", "a", 1),
+	"c service#web": &cluster.Service{
+		Head:            head,
+		ServiceIdentity: cluster.ServiceIdentity{Name: "web"},
+		ServiceStatus:   cluster.ServiceStatus{Blocked: &cluster.Diagnosis{Evaluated: 1}},
+	},
 	"c task#web#t":  running("t", "i", 1),
 	"c alias#d":     &state.Alias{Head: head, Derived: "d", Owner: "o", ID: "t"},
 	"c taskdef#f:2": &cluster.TaskDefinition{Head: head, Family: "f", Revision: 2, Attributes: []string{"a=b"}},

@@ -24,10 +24,15 @@ func deployed(t *testing.T) *berth {
 		b.scheduler.releases = append(b.scheduler.releases, &operation.ReleaseDetail{Release: r, Service: s})
 	}
 	add(cluster.Release{
-		ID: "d1", Status: cluster.DeploymentRollbackInProgress, Reason: "why", CreatedAt: noon, StartedAt: after(time.Second), UpdatedAt: after(time.Minute),
-		Target: "ecs-svc/1234567890123456789", Sources: []string{"ecs-svc/1111111111111111111"}, Requested: 4, Running: 1, Pending: 2, Failures: 3, Threshold: 3,
-		Breaker: true, Tripped: true, Alarms: []string{"errors", "latency"}, Triggered: []string{"latency"},
-		RollbackTo: "ecs-svc/1111111111111111111", RollbackReason: "because", RollbackAt: after(time.Minute),
+		ID: "d1", Status: cluster.DeploymentRollbackInProgress, Reason: "why", CreatedAt: noon,
+		StartedAt: after(time.Second), UpdatedAt: after(time.Minute), Target: "ecs-svc/1234567890123456789",
+		Sources: []string{"ecs-svc/1111111111111111111"}, Breaker: true,
+		Alarms: []string{"errors", "latency"},
+		ReleaseResult: cluster.ReleaseResult{
+			Requested: 4, Running: 1, Pending: 2, Failures: 3, Threshold: 3, Tripped: true,
+			Triggered: []string{"latency"}, RollbackTo: "ecs-svc/1111111111111111111", RollbackReason: "because",
+			RollbackAt: after(time.Minute),
+		},
 	})
 	add(cluster.Release{ID: "d2", Status: cluster.DeploymentSuccessful, CreatedAt: noon, FinishedAt: after(time.Hour), Target: "ecs-svc/1111111111111111111", Breaker: true})
 	add(cluster.Release{ID: "d3", Status: cluster.DeploymentPending, CreatedAt: noon, Target: "ecs-svc/1111111111111111111", Alarms: []string{"errors"}})

@@ -17,7 +17,7 @@ func TestLaunchTypeExternal(t *testing.T) {
 		b.create(t, anywhere)
 		expect(t, "external", b.scheduler.lastMade.Rules.External, true)
 		expect(t, "names a launch type", b.scheduler.lastMade.Launched, true)
-		b.scheduler.services["prod/web"].Rules.External = true
+		b.scheduler.services["prod/web"].Service.Rules.External = true
 		got := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t).Services[0]
 		expect(t, "launch type", got.LaunchType, types.LaunchTypeExternal)
 		expect(t, "launch type of the deployment", got.Deployments[0].LaunchType, types.LaunchTypeExternal)

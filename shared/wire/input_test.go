@@ -237,8 +237,8 @@ func FuzzOperations(f *testing.F) {
 			t.Errorf("%s %q: %d %s", op, body, status, answer)
 		}
 		for _, d := range s.services {
-			if d.Name == "" || d.Desired < 0 || strings.ContainsAny(d.Name, "#/ ") {
-				t.Errorf("service %q of %d tasks", d.Name, d.Desired)
+			if d.Service.Name == "" || d.Service.Desired < 0 || strings.ContainsAny(d.Service.Name, "#/ ") {
+				t.Errorf("service %q of %d tasks", d.Service.Name, d.Service.Desired)
 			}
 		}
 	})

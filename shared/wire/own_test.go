@@ -99,7 +99,7 @@ func TestRules(t *testing.T) {
 	expect(t, "updated", out, map[string]any{
 		"service": name, "moveCost": "High", "metrics": []any{map[string]any{"name": "sessions", "load": 7.0, "weight": "Low"}}, "domainPolicy": string(b.scheduler.lastMade.Rules.DomainPolicy),
 	})
-	b.scheduler.services["prod/"+name].Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
+	b.scheduler.services["prod/"+name].Service.Blocked = &cluster.Diagnosis{Evaluated: 2, Unplaced: 1, Rejected: []cluster.Rejection{{Filter: cluster.FilterMemory, Count: 2, Need: 10, Best: 5}}}
 	_, out = b.own(t, "DescribeServiceRules", `{"cluster":"prod","service":"`+name+`"}`)
 	why := out["diagnosis"].(map[string]any)
 	expect(t, "diagnosis", why["text"], any("0/2: 2 insufficient memory (needs 10 MiB, best free 5)"))

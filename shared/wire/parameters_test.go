@@ -61,17 +61,17 @@ func TestServiceShape(t *testing.T) {
 	b.create(t, everything)
 	p := b.scheduler.lastMade.ServiceParameters
 	row := b.scheduler.services["prod/web"]
-	row.Breaker, row.Alarms, row.Early, row.Grace, row.Providers = *p.Breaker, *p.Alarms, *p.Early, *p.Grace, *p.Providers
-	row.Options, row.PropagateTags, row.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
-	row.Deployment.LoadBalancers, row.Deployment.Registries = *p.LoadBalancers, *p.Registries
-	row.Deployment.Providers = *p.Providers // the older one came without
-	row.Deployment.Running, row.Deployment.Pending = 1, 1
-	row.Deployment.State, row.Deployment.Reason = cluster.RolloutFailed, "ECS deployment circuit breaker: tasks failed to start."
-	row.Older = []cluster.Deployment{{
+	row.Service.Breaker, row.Service.Alarms, row.Service.Early, row.Service.Grace, row.Service.Providers = *p.Breaker, *p.Alarms, *p.Early, *p.Grace, *p.Providers
+	row.Service.Options, row.Service.PropagateTags, row.Service.ZoneRebalancing = cluster.ServiceOptions{ManagedTags: true, ExecuteCommand: true}, "SERVICE", true
+	row.Service.Deployment.LoadBalancers, row.Service.Deployment.Registries = *p.LoadBalancers, *p.Registries
+	row.Service.Deployment.Providers = *p.Providers // the older one came without
+	row.Service.Deployment.Running, row.Service.Deployment.Pending = 1, 1
+	row.Service.Deployment.State, row.Service.Deployment.Reason = cluster.RolloutFailed, "ECS deployment circuit breaker: tasks failed to start."
+	row.Service.Older = []cluster.Deployment{{
 		Revision: cluster.Revision{ID: "ecs-svc/1111111111111111111", CreatedAt: noon, TaskDefinition: "shop:2"}, UpdatedAt: noon,
 		State: cluster.RolloutCompleted, Desired: 3, Running: 2,
 	}}
-	row.Release = &cluster.Release{ID: "r1"}
+	row.Service.Release = &cluster.Release{ID: "r1"}
 	got := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t).Services[0]
 
 	var in ecs.CreateServiceInput
@@ -145,7 +145,7 @@ func TestUpdateService(t *testing.T) {
 	expect(t, "target group", (*got.LoadBalancers)[0].TargetGroup, targetGroup)
 
 	// A new task definition has to have what the service's load balancers name already.
-	b.scheduler.services["prod/web"].Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "web", Port: 80}}
+	b.scheduler.services["prod/web"].Service.Deployment.LoadBalancers = []cluster.LoadBalancer{{TargetGroup: targetGroup, Container: "web", Port: 80}}
 	_, err := b.UpdateService(t.Context(), &ecs.UpdateServiceInput{Cluster: new("prod"), Service: new("web"), TaskDefinition: new("shop")})
 	refused(t, err, invalidParameter, "The container web does not exist in the task definition.")
 }

@@ -70,22 +70,30 @@ func (s *scheduler) CreateService(_ context.Context, spec operation.CreateServic
 		return nil, err
 	}
 	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil {
-		if spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params {
+		if spec.Token != "" && old.Service.Token == spec.Token && old.Service.Params == spec.Params {
 			return old, nil
 		}
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "Creation of service was not idempotent.")
 	}
 	d := &operation.ServiceDetail{Service: &cluster.Service{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		MinHealthy: 100, MaxPercent: 200, CreatedAt: noon, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		Rules: spec.Rules, Token: spec.Token, Params: spec.Params, Deployment: cluster.Deployment{UpdatedAt: noon, Revision: cluster.Revision{
-			ID: "ecs-svc/1234567890123456789", CreatedAt: noon, TaskDefinition: spec.TaskDefinition,
-		}},
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{
+			Name: spec.Name, CreatedAt: noon, CreatedBy: spec.CreatedBy, Token: spec.Token, Params: spec.Params,
+		},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cluster.Replica, MinHealthy: 100, MaxPercent: 200, Tags: spec.Tags, Rules: spec.Rules,
+		},
+		ServiceStatus: cluster.ServiceStatus{
+			Status: cluster.ServiceActive,
+			Deployment: cluster.Deployment{UpdatedAt: noon, Revision: cluster.Revision{
+				ID: "ecs-svc/1234567890123456789", CreatedAt: noon, TaskDefinition: spec.TaskDefinition,
+			}},
+		},
 	}}
 	if spec.Strategy != "" {
-		d.Strategy = spec.Strategy
+		d.Service.Strategy = spec.Strategy
 	}
-	for to, from := range map[*int]*int{&d.Desired: spec.Desired, &d.MinHealthy: spec.MinHealthy, &d.MaxPercent: spec.MaxPercent} {
+	for to, from := range map[*int]*int{&d.Service.Desired: spec.Desired, &d.Service.MinHealthy: spec.MinHealthy, &d.Service.MaxPercent: spec.MaxPercent} {
 		if from != nil {
 			*to = *from
 		}
@@ -109,7 +117,7 @@ func (s *scheduler) UpdateService(_ context.Context, c operation.UpdateService) 
 	defer s.mu.Unlock()
 	d, err := s.service(c.Cluster, c.Name)
 	if err == nil && c.Desired != nil {
-		d.Desired = *c.Desired
+		d.Service.Desired = *c.Desired
 	}
 	if err == nil {
 		s.lastEdit = c
@@ -124,10 +132,10 @@ func (s *scheduler) DeleteService(_ context.Context, clusterName, name string, f
 	if err != nil {
 		return nil, err
 	}
-	if d.Desired > 0 && !force {
+	if d.Service.Desired > 0 && !force {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The service cannot be stopped while it is scaled above 0.")
 	}
-	d.Status, d.Desired = cluster.ServiceDraining, 0
+	d.Service.Status, d.Service.Desired = cluster.ServiceDraining, 0
 	return d, nil
 }
 
@@ -151,7 +159,7 @@ func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (n
 	defer s.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(s.services)) {
 		name, ok := strings.CutPrefix(key, q.Cluster+"/")
-		if d := s.services[key]; !ok || name <= q.After || d.Status != cluster.ServiceActive || q.Strategy != "" && d.Strategy != q.Strategy {
+		if d := s.services[key]; !ok || name <= q.After || d.Service.Status != cluster.ServiceActive || q.Strategy != "" && d.Service.Strategy != q.Strategy {
 			continue
 		}
 		if len(names) == q.Limit {
@@ -165,7 +173,7 @@ func (s *scheduler) ListServices(_ context.Context, q operation.ListServices) (n
 func (s *scheduler) Created(_ context.Context, spec operation.CreateService) (*operation.ServiceDetail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Token == spec.Token && old.Params == spec.Params {
+	if old := s.services[spec.Cluster+"/"+spec.Name]; old != nil && spec.Token != "" && old.Service.Token == spec.Token && old.Service.Params == spec.Params {
 		return old, nil
 	}
 	return nil, nil
@@ -191,9 +199,14 @@ func (s *scheduler) SubmitTasks(_ context.Context, spec operation.SubmitTasks) (
 	var made []*cluster.Task
 	for n := range max(spec.Count, len(spec.Instances)) {
 		t := &cluster.Task{
-			Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, ID: cluster.Digest("task", string(rune(len(s.tasks)))), Group: spec.Group,
-			TaskDefinition: spec.TaskDefinition, Needs: cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Overrides: spec.Overrides,
-			StartedByUser: spec.StartedBy, Tags: spec.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(noon),
+			Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
+			TaskSpec: cluster.TaskSpec{
+				ID: cluster.Digest("task", string(rune(len(s.tasks)))), Group: spec.Group,
+				TaskDefinition: spec.TaskDefinition,
+				Needs:          cluster.Resources{CPU: 256 * cluster.CPUUnit, Memory: 512}, Overrides: spec.Overrides,
+				StartedByUser: spec.StartedBy, Tags: spec.Tags, CreatedAt: cluster.At(noon),
+			},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 		}
 		if spec.Kind == cluster.StartTask {
 			t.Instance = spec.Instances[n]
@@ -266,7 +279,7 @@ func (s *scheduler) tagged(kind, clusterName, name string) (*map[string]string, 
 		if err != nil {
 			return nil, err
 		}
-		return &d.Tags, nil
+		return &d.Service.Tags, nil
 	}
 	if t := s.task(clusterName, name); t != nil {
 		return &t.Tags, nil
@@ -326,7 +339,7 @@ func (s *scheduler) ServiceCount(_ context.Context, name string) (active int, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, d := range s.services {
-		if strings.HasPrefix(key, name+"/") && d.Status == cluster.ServiceActive {
+		if strings.HasPrefix(key, name+"/") && d.Service.Status == cluster.ServiceActive {
 			active++
 		}
 	}
@@ -457,7 +470,7 @@ func (s *scheduler) UpdateRules(_ context.Context, clusterName, name string, tag
 		return nil, err
 	}
 	for key, text := range tags {
-		if err := cluster.ApplyRuleTag(&d.Rules, key, text); err != nil {
+		if err := cluster.ApplyRuleTag(&d.Service.Rules, key, text); err != nil {
 			return nil, err
 		}
 	}

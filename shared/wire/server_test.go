@@ -104,7 +104,7 @@ func TestServiceLife(t *testing.T) {
 	})
 
 	row := b.scheduler.services["prod/web"]
-	row.Running, row.Pending, row.Deployment.State, row.Deployment.Failed = 2, 1, cluster.RolloutCompleted, 4
+	row.Service.Running, row.Service.Pending, row.Service.Deployment.State, row.Service.Deployment.Failed = 2, 1, cluster.RolloutCompleted, 4
 	row.EventLog = []*cluster.ServiceEvent{
 		{ID: "e2", CreatedAt: after(time.Second), Message: "(service web) has reached a steady state."}, {ID: "e1", CreatedAt: noon, Message: "m"},
 	}
@@ -125,7 +125,7 @@ func TestServiceLife(t *testing.T) {
 	expect(t, "desired", changed.Service.DesiredCount, int32(0))
 	gone := must(b.DeleteService(t.Context(), &ecs.DeleteServiceInput{Cluster: new("prod"), Service: new("web")}))(t)
 	expect(t, "status", *gone.Service.Status, "DRAINING")
-	row.Status = cluster.ServiceInactive
+	row.Service.Status = cluster.ServiceInactive
 	out = must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
 	expect(t, "deployments of an INACTIVE service", len(out.Services[0].Deployments), 0)
 }
@@ -139,7 +139,7 @@ func TestDaemonService(t *testing.T) {
 	})
 	expect(t, "strategy", b.scheduler.lastMade.Strategy, cluster.Daemon)
 	row := b.scheduler.services["prod/web"]
-	row.Desired, row.Running, row.Pending = 6, 3, 1
+	row.Service.Desired, row.Service.Running, row.Service.Pending = 6, 3, 1
 	out := must(b.DescribeServices(t.Context(), &ecs.DescribeServicesInput{Cluster: new("prod"), Services: []string{"web"}}))(t)
 	expect(t, "desired", out.Services[0].DesiredCount, int32(6))
 }
@@ -284,8 +284,12 @@ func TestTaskOfAServiceWithECSDown(t *testing.T) {
 	b := newBerth(t)
 	id := strings.Repeat("a", 32)
 	b.scheduler.tasks = []*cluster.Task{{
-		Head: cluster.Head{Cluster: "prod"}, ID: id, Service: "web", Group: "service:web", Revision: "ecs-svc/1", TaskDefinition: "shop:3",
-		Instance: "0a", Desired: cluster.TaskRunning, CreatedAt: cluster.At(noon),
+		Head: cluster.Head{Cluster: "prod"},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Service: "web", Group: "service:web", Revision: "ecs-svc/1", TaskDefinition: "shop:3",
+			CreatedAt: cluster.At(noon),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: "0a", Desired: cluster.TaskRunning},
 	}}
 	b.cloud.down = errors.New("down")
 	got := must(b.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Cluster: new("prod"), Tasks: []string{id}}))(t)

@@ -56,9 +56,16 @@ func newCrowded(t testing.TB, n int) *settled {
 		name := fmt.Sprintf("waiting-%04d", i)
 		short := cluster.ShortKey(clusterName, name, s.now)
 		s.put(&cluster.Service{
-			Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-			Desired: 1, MinHealthy: 100, MaxPercent: 200, CreatedAt: s.now, Blocked: &cluster.Diagnosis{Evaluated: 1, Unplaced: 1}, Deployment: cluster.Deployment{
-				Revision: cluster.Revision{ID: cluster.DeploymentID(short, s.now), CreatedAt: s.now, TaskDefinition: "web:1"}, State: cluster.RolloutInProgress, Desired: 1,
+			Head:            cluster.Head{Cluster: clusterName},
+			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
+			ServiceSpec: cluster.ServiceSpec{
+				Strategy: cluster.Replica, Desired: 1, MinHealthy: 100, MaxPercent: 200,
+			},
+			ServiceStatus: cluster.ServiceStatus{
+				Status: cluster.ServiceActive, Blocked: &cluster.Diagnosis{Evaluated: 1, Unplaced: 1},
+				Deployment: cluster.Deployment{
+					Revision: cluster.Revision{ID: cluster.DeploymentID(short, s.now), CreatedAt: s.now, TaskDefinition: "web:1"}, State: cluster.RolloutInProgress, Desired: 1,
+				},
 			},
 		})
 	}
@@ -109,19 +116,36 @@ func (s *settled) service(i, instances int, def *cluster.TaskDefinition) {
 	short := cluster.ShortKey(clusterName, name, s.now)
 	id := cluster.DeploymentID(short, s.now)
 	s.put(&cluster.Service{
-		Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		Desired: tasksPerService, MinHealthy: 100, MaxPercent: 200, ZoneRebalancing: true, CreatedAt: s.now, Steady: true, Running: tasksPerService, Deployment: cluster.Deployment{
-			Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, State: cluster.RolloutCompleted,
-			Desired: tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
+		Head:            cluster.Head{Cluster: clusterName},
+		ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cluster.Replica, Desired: tasksPerService, MinHealthy: 100, MaxPercent: 200,
+			ZoneRebalancing: true,
+		},
+		ServiceStatus: cluster.ServiceStatus{
+			Status: cluster.ServiceActive, Steady: true, Running: tasksPerService,
+			Deployment: cluster.Deployment{
+				Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, State: cluster.RolloutCompleted,
+				Desired: tasksPerService, Running: tasksPerService, Healthy: tasksPerService,
+			},
 		},
 	})
 	for k := range tasksPerService {
 		at := (i*tasksPerService + k) % instances
 		task := &cluster.Task{
-			Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
-			Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, Instance: fmt.Sprintf("%032x", at), Batch: cluster.StartedBy(short, 1, k),
-			Desired: cluster.TaskRunning, CreatedAt: cluster.At(s.now), Last: cluster.TaskRunning, Version: 1,
-			ECSID: fmt.Sprintf("%016x%016x", i, k), Started: cluster.At(s.now),
+			Head: cluster.Head{Cluster: clusterName},
+			TaskSpec: cluster.TaskSpec{
+				ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
+				Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, CreatedAt: cluster.At(s.now),
+			},
+			TaskAssignment: cluster.TaskAssignment{
+				Instance: fmt.Sprintf("%032x", at), Batch: cluster.StartedBy(short, 1, k),
+				Desired: cluster.TaskRunning,
+			},
+			TaskReport: cluster.TaskReport{
+				Last: cluster.TaskRunning, Version: 1, ECSID: fmt.Sprintf("%016x%016x", i, k),
+				Started: cluster.At(s.now),
+			},
 		}
 		s.put(task)
 		s.live = append(s.live, task)

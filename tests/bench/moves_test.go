@@ -49,8 +49,12 @@ func newGoverned(instances int) *governed {
 			spec.DomainPolicy = cluster.PolicyDifference
 		}
 		g.snap.Put(&cluster.Service{
-			Head: head, Name: name, Short: name, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: 10 * perInstance,
-			Rules: cluster.Rules{Metrics: spec.Loads},
+			Head:            head,
+			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
+			ServiceSpec: cluster.ServiceSpec{
+				Strategy: cluster.Replica, Desired: 10 * perInstance, Rules: cluster.Rules{Metrics: spec.Loads},
+			},
+			ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 		})
 		g.moves.Owners[name] = moves.Owner{Spec: spec, Target: 10 * perInstance}
 	}
@@ -61,8 +65,13 @@ func newGoverned(instances int) *governed {
 		m := g.moves.Owners[name]
 		for at, p := range g.engine.Place(placement.Request{Spec: m.Spec, Count: m.Target, Target: m.Target}).Placed {
 			t := &cluster.Task{
-				Head: head, ID: fmt.Sprintf("t-%04d-%03d", n, at), Owner: name, Service: name, Instance: p.Instance,
-				Needs: cluster.Resources{CPU: 1, Memory: 1}, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+				Head: head,
+				TaskSpec: cluster.TaskSpec{
+					ID: fmt.Sprintf("t-%04d-%03d", n, at), Owner: name, Service: name,
+					Needs: cluster.Resources{CPU: 1, Memory: 1},
+				},
+				TaskAssignment: cluster.TaskAssignment{Instance: p.Instance, Desired: cluster.TaskRunning},
+				TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 			}
 			g.snap.Put(t)
 			g.tasks = append(g.tasks, t)

@@ -84,14 +84,25 @@ func (s *settled) wait(n int) {
 	def := &cluster.TaskDefinition{Head: cluster.Head{Cluster: clusterName}, Family: name, Revision: 1, Needs: cluster.Resources{CPU: 2000 * cluster.CPUUnit, Memory: 7000}}
 	s.put(def)
 	s.put(&cluster.Service{
-		Head: cluster.Head{Cluster: clusterName}, Name: name, Short: short, Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: n,
-		MinHealthy: 100, MaxPercent: 200, CreatedAt: s.now, Providers: []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}},
-		Deployment: cluster.Deployment{Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, Desired: n},
+		Head:            cluster.Head{Cluster: clusterName},
+		ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: short, CreatedAt: s.now},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cluster.Replica, Desired: n, MinHealthy: 100, MaxPercent: 200,
+			Providers: []cluster.ProviderShare{{Provider: scaledProvider, Weight: 1}},
+		},
+		ServiceStatus: cluster.ServiceStatus{
+			Status:     cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{ID: id, CreatedAt: s.now, TaskDefinition: def.Name()}, Desired: n},
+		},
 	})
 	for k := range n {
 		s.put(&cluster.Task{
-			Head: cluster.Head{Cluster: clusterName}, ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
-			Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, Desired: cluster.TaskRunning, CreatedAt: cluster.At(s.now),
+			Head: cluster.Head{Cluster: clusterName},
+			TaskSpec: cluster.TaskSpec{
+				ID: fmt.Sprintf("%s%020x", short, k), Owner: short, Service: name, Group: "service:" + name,
+				Revision: id, TaskDefinition: def.Name(), Needs: def.Needs, CreatedAt: cluster.At(s.now),
+			},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 		})
 	}
 }

@@ -82,8 +82,10 @@ func newWorld(c *Case) (*world, error) {
 		w.snap.Put(row)
 		if len(n.Load) > 0 {
 			w.snap.Put(&cluster.Task{
-				Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: "load-" + n.Name, Owner: "foreign", Foreign: true,
-				Instance: n.Name, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, Reported: amounts(n.Load),
+				Head:           cluster.Head{Cluster: clusterName, Rev: 1},
+				TaskSpec:       cluster.TaskSpec{ID: "load-" + n.Name, Owner: "foreign", Foreign: true},
+				TaskAssignment: cluster.TaskAssignment{Instance: n.Name, Desired: cluster.TaskRunning},
+				TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Reported: amounts(n.Load)},
 			})
 		}
 	}
@@ -297,9 +299,13 @@ func (w *world) compile(p *partition) error {
 		return err
 	}
 	p.row = &cluster.Service{
-		Head: cluster.Head{Cluster: clusterName, Rev: 1}, Name: p.name, Short: p.name, Status: cluster.ServiceActive,
-		Strategy: cluster.Replica, Desired: max(0, s.Target), MinHealthy: 100, MaxPercent: 200,
-		Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost), DomainPolicy: policy},
+		Head:            cluster.Head{Cluster: clusterName, Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{Name: p.name, Short: p.name},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cluster.Replica, Desired: max(0, s.Target), MinHealthy: 100, MaxPercent: 200,
+			Rules: cluster.Rules{NodeConstraint: s.Constraint, MoveCost: cluster.MoveCost(s.MoveCost), DomainPolicy: policy},
+		},
+		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
 	if s.OnEveryNode {
 		p.row.Strategy, p.row.Rules.DomainPolicy = cluster.Daemon, cluster.PolicyNone
@@ -360,10 +366,13 @@ func domainPolicy(logic, field, directive string) (cluster.DomainPolicy, error) 
 func (w *world) put(p *partition, node string, reported map[string]int64) *cluster.Task {
 	w.tasks++
 	t := &cluster.Task{
-		Head: cluster.Head{Cluster: clusterName, Rev: 1}, ID: fmt.Sprintf("%s-%04d", p.name, w.tasks), Owner: p.row.Short,
-		Service: p.name, Group: "service:" + p.name, Instance: node,
-		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(int64(w.tasks), 0)),
-		Reported: reported,
+		Head: cluster.Head{Cluster: clusterName, Rev: 1},
+		TaskSpec: cluster.TaskSpec{
+			ID: fmt.Sprintf("%s-%04d", p.name, w.tasks), Owner: p.row.Short, Service: p.name,
+			Group: "service:" + p.name, CreatedAt: cluster.At(time.Unix(int64(w.tasks), 0)),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: node, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, Reported: reported},
 	}
 	w.snap.Put(t)
 	return t

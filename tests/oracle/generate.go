@@ -16,7 +16,9 @@ func GenWorld(t *rapid.T) *World {
 	w := &World{Config: GenConfiguration(t, 1)}
 	for _, name := range []string{"web", "other"} {
 		w.Services = append(w.Services, &cluster.Service{
-			Head: cluster.Head{Cluster: "c", Rev: 1}, Name: name, Short: name, Rules: cluster.Rules{Metrics: GenLoads(t)},
+			Head:            cluster.Head{Cluster: "c", Rev: 1},
+			ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name},
+			ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{Metrics: GenLoads(t)}},
 		})
 	}
 	instances, tasks := rapid.IntRange(0, 8), rapid.IntRange(0, 16)

@@ -425,9 +425,15 @@ func NewTask(spec *placement.Spec, id string, p placement.Placement) *cluster.Ta
 		loads[m.Name] = m.Load
 	}
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: spec.Owner, Service: spec.Owner,
-		Group: spec.Group, Instance: p.Instance, GPUs: p.GPUs, Needs: spec.Needs, Ports: spec.Ports, Desired: cluster.TaskRunning,
-		Reported: loads,
+		Head: cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: spec.Owner, Service: spec.Owner, Group: spec.Group, Needs: spec.Needs,
+			Ports: spec.Ports,
+		},
+		TaskAssignment: cluster.TaskAssignment{
+			Instance: p.Instance, GPUs: p.GPUs, Desired: cluster.TaskRunning,
+		},
+		TaskReport: cluster.TaskReport{Reported: loads},
 	}
 }
 

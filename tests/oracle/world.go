@@ -101,8 +101,12 @@ type TaskOption func(*cluster.Task)
 // Task is RUNNING, of owner "web", and needs 256 CPU units and 512 MiB.
 func Task(id, on string, options ...TaskOption) *cluster.Task {
 	t := &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "web", Instance: on, Needs: Small,
-		Desired: cluster.TaskRunning, Last: cluster.TaskRunning, CreatedAt: cluster.At(time.Unix(1000, 0)),
+		Head: cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec: cluster.TaskSpec{
+			ID: id, Owner: "web", Needs: Small, CreatedAt: cluster.At(time.Unix(1000, 0)),
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: on, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning},
 	}
 	for _, o := range options {
 		o(t)

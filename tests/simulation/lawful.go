@@ -20,7 +20,7 @@ type placing struct {
 func (c *checker) lawful(p *placing) {
 	c.constraints(p)
 	if o := c.companion(p.law, p.on, posture{without: p.later}); p.law.alone() && o != nil {
-		c.fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and may have none beside it", p.ID, p.on.ID, o.ID)
+		c.fail("invariant 5: task %s was placed on instance %s, where task %s of the same owner is, and may have none beside it", p.Task.ID, p.on.ID, o.ID)
 	}
 	c.domains(p)
 	c.metrics(p)
@@ -49,7 +49,7 @@ func (c *checker) constraints(p *placing) {
 		c.givenUp(p, x)
 		return
 	}
-	c.fail("invariant 5: task %s of %q was placed on instance %s, where %q does not hold", p.ID, p.Service, p.on.ID, x)
+	c.fail("invariant 5: task %s of %q was placed on instance %s, where %q does not hold", p.Task.ID, p.Task.Service, p.on.ID, x)
 }
 
 // lately are the tasks that are or were on an instance.
@@ -74,7 +74,7 @@ func (c *checker) domains(p *placing) {
 	if priorities.Placement != 0 && p.law.unmet(c.scene(p.on, p.later)) != "" {
 		return
 	}
-	past := c.recent(p.Owner)
+	past := c.recent(p.Task.Owner)
 	var why string
 	for n := range past.ways() {
 		if n > maxWays {
@@ -88,10 +88,10 @@ func (c *checker) domains(p *placing) {
 	case priorities.FaultDomain > 0 || priorities.UpgradeDomain > 0:
 		c.givenUp(p, why)
 		return
-	case p.Replaces != "" && c.astray(p.later), c.moversOff[p.Owner]:
+	case p.Task.Replaces != "" && c.astray(p.later), c.moversOff[p.Task.Owner]:
 		return // the first step of an exchange that mends something else; what it leaves behind shows at rest
 	}
-	c.fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.ID, p.Service, p.law.policy, p.law.target, p.on.ID, why)
+	c.fail("invariant 5: task %s of %q (%s, %d wanted) was placed on instance %s: %s", p.Task.ID, p.Task.Service, p.law.policy, p.law.target, p.on.ID, why)
 }
 
 // domainsBroken says which domain rule the placement breaks in the view. A task that takes another's place may leave a
@@ -99,7 +99,7 @@ func (c *checker) domains(p *placing) {
 func (c *checker) domainsBroken(p *placing, v view) string {
 	absent := maps.Clone(p.later)
 	before := c.sites(p.law, absent, v)
-	absent[p.Replaces] = true
+	absent[p.Task.Replaces] = true
 	all := c.sites(p.law, absent, v)
 	after := c.sites(p.law, nil, v)
 	n := all.at(p.on.ID)
@@ -109,7 +109,7 @@ func (c *checker) domainsBroken(p *placing, v view) string {
 	at := all[n]
 	fault, upgrade := all.plans(p.law.policy, p.law.target, c.configuration())
 	keeps := func(plan plan, d dimension) bool {
-		return all.admits(plan, d, at) || !after.broken(plan, d) || p.Replaces != "" && before.broken(plan, d)
+		return all.admits(plan, d, at) || !after.broken(plan, d) || p.Task.Replaces != "" && before.broken(plan, d)
 	}
 	switch {
 	case !at.eligible:
@@ -127,7 +127,7 @@ func (c *checker) domainsBroken(p *placing, v view) string {
 func (c *checker) metrics(p *placing) {
 	config := c.configuration()
 	without := maps.Clone(p.later)
-	delete(without, p.ID)
+	delete(without, p.Task.ID)
 	h := c.load(p.on, posture{without: without})
 	for _, m := range p.law.rules.Metrics {
 		unbuffered, total := limits(config, p.on, m.Name)
@@ -140,7 +140,7 @@ func (c *checker) metrics(p *placing) {
 		case n > total && config.Priorities.Capacity > 0:
 			c.givenUp(p, m.Name)
 		case n > total:
-			c.fail("invariant 1: with task %s of %q instance %s holds %d of %s, which is above %d", p.ID, p.Service, p.on.ID, n, m.Name, total)
+			c.fail("invariant 1: with task %s of %q instance %s holds %d of %s, which is above %d", p.Task.ID, p.Task.Service, p.on.ID, n, m.Name, total)
 		case n > unbuffered:
 			c.buffer(p, m.Name)
 		}
@@ -151,34 +151,34 @@ func (c *checker) metrics(p *placing) {
 // one that takes another's place only to mend something.
 func (c *checker) buffer(p *placing, metric string) {
 	c.mark(MarkBuffer)
-	if p.Replaces != "" {
+	if p.Task.Replaces != "" {
 		if !c.astray(p.later) {
-			c.fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and nothing had to be mended", p.ID, p.Service, metric, p.on.ID)
+			c.fail("invariant 1: task %s of %q moved into the buffer of %s of instance %s, and nothing had to be mended", p.Task.ID, p.Task.Service, metric, p.on.ID)
 		}
 		return
 	}
-	if p.Batch == "" || p.law.daemon || c.named(p) {
+	if p.Task.Batch == "" || p.law.daemon || c.named(p) {
 		return
 	}
 	if i := c.overlooked(p.law, posture{without: p.later, unbuffered: true}); i != nil {
-		c.fail("invariant 1: task %s of %q uses the buffer of %s of instance %s, and instance %s had room without", p.ID, p.Service, metric, p.on.ID, i.ID)
+		c.fail("invariant 1: task %s of %q uses the buffer of %s of instance %s, and instance %s had room without", p.Task.ID, p.Task.Service, metric, p.on.ID, i.ID)
 	}
 }
 
 // named reports that the caller of StartTask named the instance.
 func (c *checker) named(p *placing) bool {
-	r, ok := c.rows[state.RequestKey(p.Cluster, p.Request)].(*state.Request)
+	r, ok := c.rows[state.RequestKey(p.Task.Cluster, p.Task.Request)].(*state.Request)
 	return ok && r.Kind == cluster.StartTask
 }
 
 // givenUp checks that a soft rule was given up only for what would otherwise have stayed unplaced.
 func (c *checker) givenUp(p *placing, rule string) {
 	c.mark(MarkSoft)
-	if p.law.daemon || c.named(p) || p.Replaces != "" {
+	if p.law.daemon || c.named(p) || p.Task.Replaces != "" {
 		return
 	}
 	if i := c.overlooked(p.law, posture{without: p.later}); i != nil {
-		c.fail("invariant 5: task %s of %q was placed on instance %s against %s, and instance %s keeps all rules", p.ID, p.Service, p.on.ID, rule, i.ID)
+		c.fail("invariant 5: task %s of %q was placed on instance %s against %s, and instance %s keeps all rules", p.Task.ID, p.Task.Service, p.on.ID, rule, i.ID)
 	}
 }
 
@@ -232,7 +232,7 @@ func (c *checker) followed(p *placing) {
 	if p.law.rules.Scoring != "" {
 		c.mark(MarkScoring)
 	}
-	if p.Replaces != "" {
+	if p.Task.Replaces != "" {
 		c.moved(p)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // moved marks why a task was given a replacement, and checks that there was a reason.
 func (c *checker) moved(p *placing) {
 	c.mark(MarkMoved)
-	old := c.taskOf(p.Owner, p.Replaces)
-	if old == nil || old.Owner != p.Owner || old.Instance == p.Instance {
-		c.fail("task %s replaces %s, which is not a task of the same service on another instance", p.ID, p.Replaces)
+	old := c.taskOf(p.Task.Owner, p.Task.Replaces)
+	if old == nil || old.Owner != p.Task.Owner || old.Instance == p.Task.Instance {
+		c.fail("task %s replaces %s, which is not a task of the same service on another instance", p.Task.ID, p.Task.Replaces)
 		return
 	}
 	if from := c.known[old.Instance]; from != nil {
@@ -37,7 +37,7 @@ func (c *checker) moved(p *placing) {
 		return
 	}
 	if !c.astray(p.later) && !c.shortOfMetrics() {
-		c.fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Replaces, p.Service, old.Instance, p.Instance)
+		c.fail("task %s of %q was moved from instance %s to %s, and nothing had to be mended", p.Task.Replaces, p.Task.Service, old.Instance, p.Task.Instance)
 	}
 }
 
@@ -48,8 +48,8 @@ func (c *checker) balances(p *placing, old *cluster.Task) bool {
 	if s == nil || from == nil || !zonal(s, p.law) || from.Zone() == p.on.Zone() {
 		return false
 	}
-	count, moving := map[string]int{}, c.moving(p.Owner, p.later)
-	for key, t := range c.owned[p.Owner] {
+	count, moving := map[string]int{}, c.moving(p.Task.Owner, p.later)
+	for key, t := range c.owned[p.Task.Owner] {
 		i := c.known[t.Instance]
 		switch {
 		case p.later[t.ID] || moving[t.ID] || i == nil:

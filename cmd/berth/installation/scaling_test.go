@@ -78,7 +78,7 @@ func running(t *testing.T, i *installation.Installation) int {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("services %v, %v", got, err)
 	}
-	return got[0].Running
+	return got[0].Service.Running
 }
 
 func create(t *testing.T, i *installation.Installation, n int) {

@@ -54,8 +54,12 @@ func (w *world) wait(s *shape) error { return w.put(w.task(s)) }
 func (w *world) task(s *shape) *cluster.Task {
 	w.tasks++
 	return &cluster.Task{
-		Head: head(), ID: strconv.Itoa(w.tasks), Owner: clusterName, TaskDefinition: s.definition.Name(),
-		Needs: s.definition.Needs, Desired: cluster.TaskRunning,
+		Head: head(),
+		TaskSpec: cluster.TaskSpec{
+			ID: strconv.Itoa(w.tasks), Owner: clusterName, TaskDefinition: s.definition.Name(),
+			Needs: s.definition.Needs,
+		},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}
 }
 

@@ -279,8 +279,15 @@ func (r *rehearsal) daemons(services []placement.ServiceSpec, node *cluster.Inst
 		found := r.engine.Place(placement.Request{Spec: m.Spec, Count: 1, Target: 1, Instances: []string{node.ID}, Unexplained: true})
 		for _, at := range found.Placed {
 			r.snap.Put(&cluster.Task{
-				Head: cluster.Head{Cluster: node.Cluster, Rev: 1}, ID: m.Name + " on " + node.ID, Owner: m.Spec.Owner, Service: m.Name, Group: m.Spec.Group,
-				Needs: m.Spec.Needs, Ports: m.Spec.Ports, Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning, Last: cluster.TaskRunning,
+				Head: cluster.Head{Cluster: node.Cluster, Rev: 1},
+				TaskSpec: cluster.TaskSpec{
+					ID: m.Name + " on " + node.ID, Owner: m.Spec.Owner, Service: m.Name, Group: m.Spec.Group,
+					Needs: m.Spec.Needs, Ports: m.Spec.Ports,
+				},
+				TaskAssignment: cluster.TaskAssignment{
+					Instance: at.Instance, GPUs: at.GPUs, Desired: cluster.TaskRunning,
+				},
+				TaskReport: cluster.TaskReport{Last: cluster.TaskRunning},
 			})
 		}
 	}

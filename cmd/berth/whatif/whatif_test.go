@@ -54,8 +54,13 @@ func instance(id, zone string, metrics map[string]int64) *cluster.Instance {
 
 func service(name string, desired int, rules cluster.Rules) *cluster.Service {
 	return &cluster.Service{
-		Head: head(), Name: name, Short: name + "-short", Status: cluster.ServiceActive, Strategy: cluster.Replica, Desired: desired,
-		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: name + ":1"}}, Rules: rules,
+		Head:            head(),
+		ServiceIdentity: cluster.ServiceIdentity{Name: name, Short: name + "-short"},
+		ServiceSpec:     cluster.ServiceSpec{Strategy: cluster.Replica, Desired: desired, Rules: rules},
+		ServiceStatus: cluster.ServiceStatus{
+			Status:     cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: name + ":1"}},
+		},
 	}
 }
 
@@ -65,8 +70,13 @@ func task(of string, n int, on string) *cluster.Task {
 		needs = cluster.Resources{CPU: 512 * units, Memory: 3000}
 	}
 	return &cluster.Task{
-		Head: head(), ID: fmt.Sprintf("t-%d", n), Owner: of + "-short", Service: of, Group: "service:" + of, TaskDefinition: of + ":1",
-		Needs: needs, Instance: on, Desired: cluster.TaskRunning, Last: cluster.TaskRunning, ECSID: fmt.Sprintf("ecs-%d", n),
+		Head: head(),
+		TaskSpec: cluster.TaskSpec{
+			ID: fmt.Sprintf("t-%d", n), Owner: of + "-short", Service: of, Group: "service:" + of,
+			TaskDefinition: of + ":1", Needs: needs,
+		},
+		TaskAssignment: cluster.TaskAssignment{Instance: on, Desired: cluster.TaskRunning},
+		TaskReport:     cluster.TaskReport{Last: cluster.TaskRunning, ECSID: fmt.Sprintf("ecs-%d", n)},
 	}
 }
 

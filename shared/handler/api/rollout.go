@@ -47,8 +47,9 @@ func begin(s *cluster.Service, r cluster.Revision, now time.Time) {
 		Revision: r, UpdatedAt: now, State: cluster.RolloutInProgress, Reason: "ECS deployment " + r.ID + " in progress.",
 	}
 	s.Release = &cluster.Release{
-		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now, Target: r.ID,
-		Requested: s.Desired, Breaker: s.Breaker.Enable,
+		ID: releaseID(s, r.ID, now), Status: cluster.DeploymentPending, CreatedAt: now, UpdatedAt: now,
+		Target: r.ID, Breaker: s.Breaker.Enable,
+		ReleaseResult: cluster.ReleaseResult{Requested: s.Desired},
 	}
 	if s.Alarms.Enable {
 		s.Release.Alarms = slices.Clone(s.Alarms.Names)

@@ -122,10 +122,16 @@ func (a *Services) active(ctx context.Context, clusterName string) (n int, err e
 func (a *Services) newService(spec operation.CreateService, def *cluster.TaskDefinition, old *cluster.Service) (*cluster.Service, error) {
 	now := a.Clock.Now()
 	s := &cluster.Service{
-		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1}, Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now),
-		Status: cluster.ServiceActive, Strategy: cmp.Or(spec.Strategy, cluster.Replica),
-		MinHealthy: 100, MaxPercent: 200, Role: spec.Role, CreatedAt: now, CreatedBy: spec.CreatedBy, Tags: spec.Tags,
-		PropagateTags: spec.PropagateTags, Token: spec.Token, Params: spec.Params, Rules: spec.Rules,
+		Head: cluster.Head{Cluster: spec.Cluster, Rev: 1},
+		ServiceIdentity: cluster.ServiceIdentity{
+			Name: spec.Name, Short: cluster.ShortKey(spec.Cluster, spec.Name, now), CreatedAt: now,
+			CreatedBy: spec.CreatedBy, Token: spec.Token, Params: spec.Params,
+		},
+		ServiceSpec: cluster.ServiceSpec{
+			Strategy: cmp.Or(spec.Strategy, cluster.Replica), MinHealthy: 100, MaxPercent: 200, Role: spec.Role,
+			Tags: spec.Tags, PropagateTags: spec.PropagateTags, Rules: spec.Rules,
+		},
+		ServiceStatus: cluster.ServiceStatus{Status: cluster.ServiceActive},
 	}
 	if err := errors.Join(checkRules(&s.Rules, def, s.Strategy), networked(def, spec.Network)); err != nil {
 		return nil, err

@@ -219,9 +219,13 @@ func provisional(meta *state.Meta, r *state.Request) []*cluster.Task {
 	var out []*cluster.Task
 	for n := range max(r.Count, len(r.Instances)) {
 		out = append(out, &cluster.Task{
-			Head: cluster.Head{Cluster: r.Cluster}, ID: cluster.RequestedTaskID(meta.Short, r.ID, n), Owner: meta.Short,
-			Group: r.Group, Request: r.ID, TaskDefinition: r.TaskDefinition, Needs: r.Needs, Overrides: r.Overrides,
-			StartedByUser: r.StartedBy, Tags: r.Tags, Desired: cluster.TaskRunning, CreatedAt: cluster.At(r.CreatedAt),
+			Head: cluster.Head{Cluster: r.Cluster},
+			TaskSpec: cluster.TaskSpec{
+				ID: cluster.RequestedTaskID(meta.Short, r.ID, n), Owner: meta.Short, Group: r.Group, Request: r.ID,
+				TaskDefinition: r.TaskDefinition, Needs: r.Needs, Overrides: r.Overrides, StartedByUser: r.StartedBy,
+				Tags: r.Tags, CreatedAt: cluster.At(r.CreatedAt),
+			},
+			TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 		})
 	}
 	return out

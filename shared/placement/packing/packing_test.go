@@ -37,8 +37,9 @@ func gpuNeeds(vcpu int64, milli int) cluster.Resources {
 // gpuTask runs on an instance, or waits where that is empty.
 func gpuTask(id, on string, needs cluster.Resources, devices ...int) *cluster.Task {
 	return &cluster.Task{
-		Head: cluster.Head{Cluster: "c", Rev: 1}, ID: id, Owner: "o", TaskDefinition: "any:1", Needs: needs,
-		Desired: cluster.TaskRunning, Instance: on, GPUs: devices,
+		Head:           cluster.Head{Cluster: "c", Rev: 1},
+		TaskSpec:       cluster.TaskSpec{ID: id, Owner: "o", TaskDefinition: "any:1", Needs: needs},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning, Instance: on, GPUs: devices},
 	}
 }
 
@@ -266,7 +267,11 @@ func TestLearning(t *testing.T) {
 	t.Run("KnowsTheConstraintsOfServicesAndDefinitions", func(t *testing.T) {
 		s := taken(gpuInstance("a", 32, 4, "A10"), gpuInstance("t", 32, 4, "T4"),
 			&cluster.TaskDefinition{Head: cluster.Head{Cluster: "c", Rev: 1}, Family: "t4", Revision: 1, Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:gpu-model == T4"}}},
-			&cluster.Service{Head: cluster.Head{Cluster: "c", Rev: 1}, Name: "s", Short: "o", Rules: cluster.Rules{NodeConstraint: "Model == A10"}})
+			&cluster.Service{
+				Head:            cluster.Head{Cluster: "c", Rev: 1},
+				ServiceIdentity: cluster.ServiceIdentity{Name: "s", Short: "o"},
+				ServiceSpec:     cluster.ServiceSpec{Rules: cluster.Rules{NodeConstraint: "Model == A10"}},
+			})
 		byDefinition, byService := gpuTask("1", "", gpuNeeds(1, 1000)), gpuTask("2", "", gpuNeeds(1, 1000))
 		byDefinition.TaskDefinition, byService.Service = "t4:1", "s"
 		s.Put(byDefinition)

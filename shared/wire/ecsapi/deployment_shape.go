@@ -33,19 +33,19 @@ func releaseShape(account cluster.Account, d *operation.ReleaseDetail) types.Ser
 		CreatedAt: shape.Instant(d.CreatedAt), StartedAt: shape.Instant(d.StartedAt), FinishedAt: shape.Instant(d.FinishedAt),
 		StoppedAt: shape.Instant(d.StoppedAt), UpdatedAt: shape.Instant(d.UpdatedAt), DeploymentConfiguration: deploymentConfiguration(v),
 		TargetServiceRevision: &types.ServiceRevisionSummary{
-			Arn: new(revisionARN(account, v, digits(d.Target))), RequestedTaskCount: int32(d.Requested), RunningTaskCount: int32(d.Running), PendingTaskCount: int32(d.Pending),
+			Arn: new(revisionARN(account, v, digits(d.Target))), RequestedTaskCount: int32(d.Release.Requested), RunningTaskCount: int32(d.Release.Running), PendingTaskCount: int32(d.Release.Pending),
 		},
 		DeploymentCircuitBreaker: &types.ServiceDeploymentCircuitBreaker{
-			Status: monitored(d.Breaker, d.Tripped, d.Status.Ended()), FailureCount: int32(d.Failures), Threshold: int32(d.Threshold),
+			Status: monitored(d.Breaker, d.Release.Tripped, d.Status.Ended()), FailureCount: int32(d.Release.Failures), Threshold: int32(d.Release.Threshold),
 		},
 		Alarms: &types.ServiceDeploymentAlarms{
-			Status:     monitored(len(d.Release.Alarms) > 0, len(d.Triggered) > 0, d.Status.Ended()),
-			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Triggered...),
+			Status:     monitored(len(d.Release.Alarms) > 0, len(d.Release.Triggered) > 0, d.Status.Ended()),
+			AlarmNames: append([]string{}, d.Release.Alarms...), TriggeredAlarmNames: append([]string{}, d.Release.Triggered...),
 		},
 	}
 	out.SourceServiceRevisions = shape.List(d.Sources, func(id string) types.ServiceRevisionSummary { return source(account, d, id) })
-	if d.RollbackTo != "" {
-		out.Rollback = &types.Rollback{Reason: shape.Text(d.RollbackReason), StartedAt: shape.Instant(d.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, digits(d.RollbackTo)))}
+	if d.Release.RollbackTo != "" {
+		out.Rollback = &types.Rollback{Reason: shape.Text(d.Release.RollbackReason), StartedAt: shape.Instant(d.Release.RollbackAt), ServiceRevisionArn: new(revisionARN(account, v, digits(d.Release.RollbackTo)))}
 	}
 	return out
 }

@@ -48,7 +48,7 @@ func (o *serviceOperations) createService(ctx context.Context, in *ecs.CreateSer
 		}
 	}
 	out := serviceShape(o.Account, d)
-	out.Tags = shape.Tags(d.Tags)
+	out.Tags = shape.Tags(d.Service.Tags)
 	return &ecs.CreateServiceOutput{Service: &out}, nil
 }
 
@@ -96,7 +96,7 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 	if err != nil || len(found) == 0 {
 		return err // the scheduler says what is wrong
 	}
-	now := found[0].Deployment.Revision
+	now := found[0].Service.Deployment.Revision
 	if c.LoadBalancers != nil {
 		now.LoadBalancers = *c.LoadBalancers
 	}
@@ -104,7 +104,7 @@ func (o *serviceOperations) checkChange(ctx context.Context, c operation.UpdateS
 		now.Registries = *c.Registries
 	}
 	now.TaskDefinition = cmp.Or(c.TaskDefinition, now.TaskDefinition)
-	return o.checkRevision(ctx, &now, found[0].Rules.External)
+	return o.checkRevision(ctx, &now, found[0].Service.Rules.External)
 }
 
 // checkRevision refuses a task definition that the launch type has no place for, and load balancers and registries that name
@@ -205,7 +205,7 @@ func (o *serviceOperations) describeServices(ctx context.Context, in *ecs.Descri
 	for _, d := range found {
 		v := serviceShape(o.Account, d)
 		if slices.Contains(in.Include, types.ServiceFieldTags) {
-			v.Tags = shape.Tags(d.Tags)
+			v.Tags = shape.Tags(d.Service.Tags)
 		}
 		out.Services = append(out.Services, v)
 	}

@@ -12,29 +12,29 @@ import (
 
 // serviceShape is a service as DescribeServices shows it, without its tags.
 func serviceShape(account cluster.Account, d *operation.ServiceDetail) types.Service {
-	r := &d.Deployment.Revision
+	r := &d.Service.Deployment.Revision
 	out := types.Service{
-		ServiceArn: new(account.ARN("service", d.Cluster, d.Name)), ServiceName: new(d.Name),
-		ClusterArn: new(account.ARN("cluster", d.Cluster)), Status: new(string(d.Status)),
-		DesiredCount: int32(d.Desired), RunningCount: int32(d.Running), PendingCount: int32(d.Pending),
+		ServiceArn: new(account.ARN("service", d.Service.Cluster, d.Service.Name)), ServiceName: new(d.Service.Name),
+		ClusterArn: new(account.ARN("cluster", d.Service.Cluster)), Status: new(string(d.Service.Status)),
+		DesiredCount: int32(d.Service.Desired), RunningCount: int32(d.Service.Running), PendingCount: int32(d.Service.Pending),
 		TaskDefinition: new(account.ARN("task-definition", r.TaskDefinition)), DeploymentConfiguration: deploymentConfiguration(d.Service),
 		DeploymentController: &types.DeploymentController{Type: types.DeploymentControllerTypeEcs},
 		Deployments:          []types.Deployment{},
-		CreatedAt:            shape.Instant(d.CreatedAt), CreatedBy: shape.Text(d.CreatedBy), RoleArn: shape.Text(d.Role),
-		SchedulingStrategy: types.SchedulingStrategy(d.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.PropagateTags, string(types.PropagateTagsNone))),
-		PlacementConstraints: constraintsOf(d.Rules.Constraints), PlacementStrategy: strategiesOf(d.Rules.Strategies),
+		CreatedAt:            shape.Instant(d.Service.CreatedAt), CreatedBy: shape.Text(d.Service.CreatedBy), RoleArn: shape.Text(d.Service.Role),
+		SchedulingStrategy: types.SchedulingStrategy(d.Service.Strategy), PropagateTags: types.PropagateTags(cmp.Or(d.Service.PropagateTags, string(types.PropagateTagsNone))),
+		PlacementConstraints: constraintsOf(d.Service.Rules.Constraints), PlacementStrategy: strategiesOf(d.Service.Rules.Strategies),
 		LoadBalancers: loadBalancersOf(r.LoadBalancers), ServiceRegistries: registriesOf(r.Registries),
 		NetworkConfiguration: shape.NetworkConfiguration(r.Network), AvailabilityZoneRebalancing: types.AvailabilityZoneRebalancingDisabled,
-		EnableECSManagedTags: d.Options.ManagedTags, EnableExecuteCommand: d.Options.ExecuteCommand,
+		EnableECSManagedTags: d.Service.Options.ManagedTags, EnableExecuteCommand: d.Service.Options.ExecuteCommand,
 	}
-	if d.Grace > 0 || r.Balanced() {
-		out.HealthCheckGracePeriodSeconds = new(int32(d.Grace))
+	if d.Service.Grace > 0 || r.Balanced() {
+		out.HealthCheckGracePeriodSeconds = new(int32(d.Service.Grace))
 	}
-	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service, d.Providers)
-	if d.ZoneRebalancing {
+	out.LaunchType, out.CapacityProviderStrategy = launched(d.Service, d.Service.Providers)
+	if d.Service.ZoneRebalancing {
 		out.AvailabilityZoneRebalancing = types.AvailabilityZoneRebalancingEnabled
 	}
-	if d.Status != cluster.ServiceInactive {
+	if d.Service.Status != cluster.ServiceInactive {
 		addDeployments(account, &out, d.Service)
 	}
 	out.Events = shape.List(d.EventLog, func(e *cluster.ServiceEvent) types.ServiceEvent {

@@ -48,9 +48,15 @@ func definitionRow(s *workload.Service) *cluster.TaskDefinition {
 // serviceRow is the service with its rules. One that names no strategy has those of S2.
 func serviceRow(s *workload.Service) *cluster.Service {
 	out := &cluster.Service{
-		Head: head(), Name: s.Name, Short: cluster.ShortKey(clusterName, s.Name, began), Status: cluster.ServiceActive, Strategy: cluster.Replica,
-		Desired: s.Replicas, CreatedAt: began,
-		Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: cluster.TaskDefinitionName(s.Name, 1)}},
+		Head: head(),
+		ServiceIdentity: cluster.ServiceIdentity{
+			Name: s.Name, Short: cluster.ShortKey(clusterName, s.Name, began), CreatedAt: began,
+		},
+		ServiceSpec: cluster.ServiceSpec{Strategy: cluster.Replica, Desired: s.Replicas},
+		ServiceStatus: cluster.ServiceStatus{
+			Status:     cluster.ServiceActive,
+			Deployment: cluster.Deployment{Revision: cluster.Revision{TaskDefinition: cluster.TaskDefinitionName(s.Name, 1)}},
+		},
 	}
 	rules := &out.Rules
 	if x := s.Expression(); x != "" {
@@ -78,7 +84,12 @@ func serviceRow(s *workload.Service) *cluster.Service {
 // taskRow is what the rows of a service's tasks have in common when they are placed.
 func taskRow(def *cluster.TaskDefinition, s *cluster.Service) cluster.Task {
 	return cluster.Task{
-		Head: head(), Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: "ecs-svc/" + s.Short,
-		TaskDefinition: s.Deployment.TaskDefinition, Needs: def.Needs, Ports: def.Ports, Desired: cluster.TaskRunning, CreatedAt: cluster.At(began),
+		Head: head(),
+		TaskSpec: cluster.TaskSpec{
+			Owner: s.Short, Service: s.Name, Group: "service:" + s.Name, Revision: "ecs-svc/" + s.Short,
+			TaskDefinition: s.Deployment.TaskDefinition, Needs: def.Needs, Ports: def.Ports,
+			CreatedAt: cluster.At(began),
+		},
+		TaskAssignment: cluster.TaskAssignment{Desired: cluster.TaskRunning},
 	}
 }
