@@ -15,36 +15,36 @@ import (
 // allOld has DynamoDB say what it holds instead, where a condition fails.
 const allOld = types.ReturnValuesOnConditionCheckFailureAllOld
 
-// single executes one statement and returns the row after it, nil after a put or a deletion.
-func (s *State) single(ctx context.Context, st statement) (item, error) {
+// executeSingle executes one statement and returns the row after it, nil after a put or a deletion.
+func (s *State) executeSingle(ctx context.Context, st statement) (item, error) {
 	var after item
 	err := s.unlessUnknown(ctx, func(ctx context.Context) (err error) {
 		switch {
 		case st.item != nil:
-			err = s.put(ctx, st)
+			err = s.putItem(ctx, st)
 		case st.update != "":
 			after, err = s.updateItem(ctx, st)
 		default:
-			err = s.delete(ctx, st)
+			err = s.deleteItem(ctx, st)
 		}
 		return err
 	})
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
-		s.usage.refused()
-		return nil, st.conflict(refused.Item)
+		s.usage.countRefused()
+		return nil, st.newConflict(refused.Item)
 	}
 	return after, err
 }
 
-func (s *State) put(ctx context.Context, st statement) error {
+func (s *State) putItem(ctx context.Context, st statement) error {
 	out, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.Table, Item: st.item, ConditionExpression: orNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
-	}, once)
+	}, disableRetries)
 	if err == nil {
-		s.usage.wrote(out.ConsumedCapacity)
+		s.usage.countWrite(out.ConsumedCapacity)
 	}
 	return err
 }
@@ -54,22 +54,22 @@ func (s *State) updateItem(ctx context.Context, st statement) (item, error) {
 		TableName: &s.Table, Key: keyItem(st.key), UpdateExpression: &st.update, ConditionExpression: orNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(), ReturnValues: types.ReturnValueAllNew,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
-	}, once)
+	}, disableRetries)
 	if err != nil {
 		return nil, err
 	}
-	s.usage.wrote(out.ConsumedCapacity)
+	s.usage.countWrite(out.ConsumedCapacity)
 	return out.Attributes, nil
 }
 
-func (s *State) delete(ctx context.Context, st statement) error {
+func (s *State) deleteItem(ctx context.Context, st statement) error {
 	out, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.Table, Key: keyItem(st.key), ConditionExpression: orNil(st.condition),
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.valuesOrNil(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal, ReturnValuesOnConditionCheckFailure: allOld,
-	}, once)
+	}, disableRetries)
 	if err == nil {
-		s.usage.wrote(out.ConsumedCapacity)
+		s.usage.countWrite(out.ConsumedCapacity)
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (st statement) valuesOrNil() item {
 	return st.values
 }
 
-func (st statement) conflict(there item) error {
+func (st statement) newConflict(there item) error {
 	row, err := decodeOrNil(there)
 	if err != nil {
 		return err
@@ -96,29 +96,29 @@ func (st statement) conflict(there item) error {
 	return &state.Conflict{Key: st.key, Row: row, Version: st.version}
 }
 
-// transact executes all statements or none. After an attempt of unknown outcome it sends the same token again, which
+// executeTransaction executes all statements or none. After an attempt of unknown outcome it sends the same token again, which
 // applies the transaction at most once; after a refusal a token has no meaning and a new one is taken.
-func (s *State) transact(ctx context.Context, sts []statement) error {
+func (s *State) executeTransaction(ctx context.Context, sts []statement) error {
 	in := &dynamodb.TransactWriteItemsInput{
-		TransactItems: s.transaction(sts), ClientRequestToken: newToken(),
+		TransactItems: s.transactionItems(sts), ClientRequestToken: newToken(),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent
 	}
 	unknown := false
-	err := s.again(ctx, func(ctx context.Context) error {
-		out, err := s.Client.TransactWriteItems(ctx, in, once)
+	err := s.retryRepeatable(ctx, func(ctx context.Context) error {
+		out, err := s.Client.TransactWriteItems(ctx, in, disableRetries)
 		var canceled *types.TransactionCanceledException
 		switch {
 		case err == nil:
 			for i := range out.ConsumedCapacity {
-				s.usage.wrote(&out.ConsumedCapacity[i])
+				s.usage.countWrite(&out.ConsumedCapacity[i])
 			}
 			unknown = false
 		case errors.As(err, &canceled):
 			if conflict := refusedBy(canceled, sts); conflict != nil {
-				s.usage.refused()
+				s.usage.countRefused()
 				unknown = false
 				return conflict
 			}
@@ -131,12 +131,12 @@ func (s *State) transact(ctx context.Context, sts []statement) error {
 		return err
 	})
 	if err != nil && unknown {
-		return ambiguous(err)
+		return markAmbiguous(err)
 	}
 	return err
 }
 
-func (s *State) transaction(sts []statement) []types.TransactWriteItem {
+func (s *State) transactionItems(sts []statement) []types.TransactWriteItem {
 	items := make([]types.TransactWriteItem, len(sts))
 	for i, st := range sts {
 		switch {
@@ -168,7 +168,7 @@ func (s *State) transaction(sts []statement) []types.TransactWriteItem {
 func refusedBy(canceled *types.TransactionCanceledException, sts []statement) error {
 	for i, r := range canceled.CancellationReasons {
 		if i < len(sts) && aws.ToString(r.Code) == "ConditionalCheckFailed" {
-			return sts[i].conflict(r.Item)
+			return sts[i].newConflict(r.Item)
 		}
 	}
 	return nil

@@ -22,13 +22,13 @@ const (
 )
 
 func keyItem(k state.Key) item {
-	return item{partitionKey: text(k.Cluster), sortKey: text(k.Sort)}
+	return item{partitionKey: stringValue(k.Cluster), sortKey: stringValue(k.Sort)}
 }
 
-func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func stringValue(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// encode goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
-func encode(row state.Row) (item, error) {
+// encodeRow goes by way of JSON, so that omitempty, omitzero and embedding mean here what they mean in every other store.
+func encodeRow(row state.Row) (item, error) {
 	key := state.KeyOf(row)
 	data, err := state.EncodeRow(row)
 	if err != nil {
@@ -43,17 +43,17 @@ func encode(row state.Row) (item, error) {
 	out := keyItem(key)
 	for name, v := range fields {
 		if name != partitionKey {
-			out[name] = attribute(v)
+			out[name] = encodeAttribute(v)
 		}
 	}
 	return out, nil
 }
 
-// attribute is a decoded JSON value as an attribute value.
-func attribute(v any) types.AttributeValue {
+// encodeAttribute is a decoded JSON value as an attribute value.
+func encodeAttribute(v any) types.AttributeValue {
 	switch v := v.(type) {
 	case string:
-		return text(v)
+		return stringValue(v)
 	case json.Number:
 		return &types.AttributeValueMemberN{Value: v.String()}
 	case bool:
@@ -61,21 +61,21 @@ func attribute(v any) types.AttributeValue {
 	case []any:
 		list := make([]types.AttributeValue, len(v))
 		for i, e := range v {
-			list[i] = attribute(e)
+			list[i] = encodeAttribute(e)
 		}
 		return &types.AttributeValueMemberL{Value: list}
 	case map[string]any:
 		fields := make(item, len(v))
 		for name, e := range v {
-			fields[name] = attribute(e)
+			fields[name] = encodeAttribute(e)
 		}
 		return &types.AttributeValueMemberM{Value: fields}
 	}
 	return &types.AttributeValueMemberNULL{Value: true}
 }
 
-// decode reads what encode made. A row of a kind that this version does not know gives nil.
-func decode(it item) (state.Row, error) {
+// decodeRow reads what encode made. A row of a kind that this version does not know gives nil.
+func decodeRow(it item) (state.Row, error) {
 	sk, ok := it[sortKey].(*types.AttributeValueMemberS)
 	if !ok {
 		return nil, fmt.Errorf("decoding row: it has no sort key")

@@ -152,6 +152,6 @@ func table(t testing.TB, client *dynamodb.Client) string {
 	return name
 }
 
-func attributes(pk, sk string) map[string]types.AttributeValue {
+func attributeNames(pk, sk string) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: pk}, "sk": &types.AttributeValueMemberS{Value: sk}}
 }

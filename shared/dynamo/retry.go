@@ -17,7 +17,7 @@ import (
 
 // Retries happen in this file alone: the SDK, repeating a conditional write whose answer was lost, would report its
 // own success as a conflict.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+func disableRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // maxAttempts, firstPause and maxPause bound a call's retries: about 2 s of waiting at most, half of that on average.
 const (
@@ -26,9 +26,9 @@ const (
 	maxPause    = time.Second
 )
 
-// again repeats call, which may be repeated whatever came of it, until it succeeds or fails for good.
-func (s *State) again(ctx context.Context, call func(context.Context) error) error {
-	return s.attempt(ctx, call, func(err error) bool { return harmless(err) || outcome.Unknown(err) })
+// retryRepeatable repeats call, which may be repeated whatever came of it, until it succeeds or fails for good.
+func (s *State) retryRepeatable(ctx context.Context, call func(context.Context) error) error {
+	return s.retryCall(ctx, call, func(err error) bool { return isHarmless(err) || outcome.Unknown(err) })
 }
 
 // unlessUnknown repeats call as long as it has certainly had no effect. Where it may have had one, the error is
@@ -37,29 +37,29 @@ func (s *State) unlessUnknown(ctx context.Context, call func(context.Context) er
 	if err := ctx.Err(); err != nil {
 		return err // nothing was sent
 	}
-	err := s.attempt(ctx, call, harmless)
+	err := s.retryCall(ctx, call, isHarmless)
 	if outcome.Unknown(err) {
-		return ambiguous(err)
+		return markAmbiguous(err)
 	}
 	return err
 }
 
-func ambiguous(err error) error { return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, err) }
+func markAmbiguous(err error) error { return fmt.Errorf("%w: %w", cluster.ErrAmbiguous, err) }
 
-func (s *State) attempt(ctx context.Context, call func(context.Context) error, repeatable func(error) bool) error {
+func (s *State) retryCall(ctx context.Context, call func(context.Context) error, repeatable func(error) bool) error {
 	for n := 0; ; n++ {
-		err := s.timed(ctx, call)
+		err := s.callWithTimeout(ctx, call)
 		if err == nil || n+1 == maxAttempts || !repeatable(err) || ctx.Err() != nil {
 			return err
 		}
-		s.usage.retried()
-		if s.pause(ctx, jitter(n)) != nil {
+		s.usage.countRetry()
+		if s.waitFor(ctx, backoffWithJitter(n)) != nil {
 			return err
 		}
 	}
 }
 
-func (s *State) timed(ctx context.Context, call func(context.Context) error) error {
+func (s *State) callWithTimeout(ctx context.Context, call func(context.Context) error) error {
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = 5 * time.Second
@@ -69,12 +69,12 @@ func (s *State) timed(ctx context.Context, call func(context.Context) error) err
 	return call(ctx)
 }
 
-// jitter is a random pause before attempt n+1, so that those who collided do not collide again.
-func jitter(n int) time.Duration {
+// backoffWithJitter is a random pause before attempt n+1, so that those who collided do not collide again.
+func backoffWithJitter(n int) time.Duration {
 	return rand.N(min(firstPause<<n, maxPause)) //nolint:gosec // no secret
 }
 
-func (s *State) pause(ctx context.Context, d time.Duration) error {
+func (s *State) waitFor(ctx context.Context, d time.Duration) error {
 	if s.Pause != nil {
 		return s.Pause(ctx, d)
 	}
@@ -88,21 +88,21 @@ func (s *State) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// harmless reports that the call has had no effect and that the same call may succeed a little later.
-func harmless(err error) bool {
+// isHarmless reports that the call has had no effect and that the same call may succeed a little later.
+func isHarmless(err error) bool {
 	var conflict *types.TransactionConflictException
 	var canceled *types.TransactionCanceledException
 	switch {
 	case errors.As(err, &canceled):
-		return passing(canceled.CancellationReasons)
+		return allTransient(canceled.CancellationReasons)
 	case errors.As(err, &conflict):
 		return true
 	}
 	return outcome.Throttled(err) || outcome.Unsent(err)
 }
 
-// passing reports whether all reasons pass by themselves. ValidationError and ItemCollectionSizeLimitExceeded do not.
-func passing(reasons []types.CancellationReason) bool {
+// allTransient reports whether all reasons pass by themselves. ValidationError and ItemCollectionSizeLimitExceeded do not.
+func allTransient(reasons []types.CancellationReason) bool {
 	some := false
 	for _, r := range reasons {
 		switch aws.ToString(r.Code) {

@@ -41,50 +41,50 @@ type State struct {
 
 // Get reads one row as last written; nil where there is none.
 func (s *State) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.read(ctx, key, true)
+	return s.readItem(ctx, key, true)
 }
 
 // Peek is Get at half the price: it may miss the last second's writes.
 func (s *State) Peek(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.read(ctx, key, false)
+	return s.readItem(ctx, key, false)
 }
 
-func (s *State) read(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
+func (s *State) readItem(ctx context.Context, key state.Key, consistent bool) (state.Row, error) {
 	in := &dynamodb.GetItemInput{
 		TableName: &s.Table, Key: keyItem(key), ConsistentRead: &consistent,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
 	var out *dynamodb.GetItemOutput
-	err := s.again(ctx, func(ctx context.Context) (err error) {
-		out, err = s.Client.GetItem(ctx, in, once)
+	err := s.retryRepeatable(ctx, func(ctx context.Context) (err error) {
+		out, err = s.Client.GetItem(ctx, in, disableRetries)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
 	}
-	s.usage.read(out.ConsumedCapacity)
+	s.usage.countRead(out.ConsumedCapacity)
 	if out.Item == nil {
 		return nil, nil
 	}
-	return decode(out.Item)
+	return decodeRow(out.Item)
 }
 
 // List reads a range as last written, in order of sort key. Rows of kinds that this version does not know are left out.
 func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
-	in := s.query(r)
+	in := s.queryInput(r)
 	var rows []state.Row
 	for in != nil {
 		var out *dynamodb.QueryOutput
-		err := s.again(ctx, func(ctx context.Context) (err error) {
-			out, err = s.Client.Query(ctx, in, once)
+		err := s.retryRepeatable(ctx, func(ctx context.Context) (err error) {
+			out, err = s.Client.Query(ctx, in, disableRetries)
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
 		}
-		s.usage.read(out.ConsumedCapacity)
+		s.usage.countRead(out.ConsumedCapacity)
 		for _, it := range out.Items {
-			row, err := decode(it)
+			row, err := decodeRow(it)
 			if err != nil {
 				return nil, err
 			}
@@ -104,21 +104,21 @@ func (s *State) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	return rows, nil
 }
 
-// query is the range as a query, nil where it is empty.
-func (s *State) query(r state.Range) *dynamodb.QueryInput {
+// queryInput is the range as a query, nil where it is empty.
+func (s *State) queryInput(r state.Range) *dynamodb.QueryInput {
 	if r.From >= r.To {
 		return nil
 	}
 	e := newExpressions()
-	e.require("%s = %s", e.name(partitionKey), e.value(text(r.Cluster)))
+	e.addCondition("%s = %s", e.namePlaceholder(partitionKey), e.valuePlaceholder(stringValue(r.Cluster)))
 	// A range ends in a byte that no UTF-8 text has; the last code point sorts after all that sort keys have.
-	to := e.value(text(strings.ToValidUTF8(r.To, "\U0010FFFF")))
+	to := e.valuePlaceholder(stringValue(strings.ToValidUTF8(r.To, "\U0010FFFF")))
 	if r.From == "" {
-		e.require("%s < %s", e.name(sortKey), to)
+		e.addCondition("%s < %s", e.namePlaceholder(sortKey), to)
 	} else {
-		e.require("%s BETWEEN %s AND %s", e.name(sortKey), e.value(text(r.From)), to)
+		e.addCondition("%s BETWEEN %s AND %s", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(r.From)), to)
 	}
-	st := e.statement(state.Key{})
+	st := e.buildStatement(state.Key{})
 	in := &dynamodb.QueryInput{
 		TableName: &s.Table, ConsistentRead: aws.Bool(true), KeyConditionExpression: &st.condition,
 		ExpressionAttributeNames: st.names, ExpressionAttributeValues: st.values,
@@ -140,7 +140,7 @@ func (s *State) Write(ctx context.Context, w state.Write) (state.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := s.single(ctx, st)
+	after, err := s.executeSingle(ctx, st)
 	if err != nil {
 		return nil, fmt.Errorf("writing row %s of cluster %s: %w", st.key.Sort, st.key.Cluster, err)
 	}
@@ -162,14 +162,14 @@ func decodeOrNil(it item) (state.Row, error) {
 	if it == nil {
 		return nil, nil
 	}
-	return decode(it)
+	return decodeRow(it)
 }
 
 // Commit makes all changes or none. A condition or a version that does not hold gives *state.Conflict; more than
 // state.MaxWrites writes or a row named twice an error. A time-out is resolved by sending the same transaction again
 // under its token; where that fails too the error is cluster.ErrAmbiguous.
 func (s *State) Commit(ctx context.Context, c state.Commit) error {
-	sts, err := statements(c)
+	sts, err := commitStatements(c)
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
 	}
@@ -177,9 +177,9 @@ func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	case 0:
 		return nil
 	case 1: // a transaction of one would cost twice as much
-		_, err = s.single(ctx, sts[0])
+		_, err = s.executeSingle(ctx, sts[0])
 	default:
-		err = s.transact(ctx, sts)
+		err = s.executeTransaction(ctx, sts)
 	}
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
@@ -187,7 +187,7 @@ func (s *State) Commit(ctx context.Context, c state.Commit) error {
 	return nil
 }
 
-func statements(c state.Commit) ([]statement, error) {
+func commitStatements(c state.Commit) ([]statement, error) {
 	if len(c.Writes) > state.MaxWrites {
 		return nil, fmt.Errorf("%d writes, at most %d are allowed", len(c.Writes), state.MaxWrites)
 	}

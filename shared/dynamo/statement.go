@@ -37,50 +37,52 @@ func newExpressions() *expressions {
 	return &expressions{names: map[string]string{}, values: item{}}
 }
 
-func (e *expressions) name(attr string) string {
+func (e *expressions) namePlaceholder(attr string) string {
 	e.names["#"+attr] = attr
 	return "#" + attr
 }
 
-func (e *expressions) value(v types.AttributeValue) string {
+func (e *expressions) valuePlaceholder(v types.AttributeValue) string {
 	name := ":" + strconv.Itoa(len(e.values))
 	e.values[name] = v
 	return name
 }
 
-// assign sets the attribute, or removes it where empty holds, as its JSON would leave it out.
-func (e *expressions) assign(attr string, v types.AttributeValue, empty bool) {
+// assignAttribute sets the attribute, or removes it where empty holds, as its JSON would leave it out.
+func (e *expressions) assignAttribute(attr string, v types.AttributeValue, empty bool) {
 	if empty {
-		e.remove = append(e.remove, e.name(attr))
+		e.remove = append(e.remove, e.namePlaceholder(attr))
 		return
 	}
-	e.set = append(e.set, e.name(attr)+" = "+e.value(v))
+	e.set = append(e.set, e.namePlaceholder(attr)+" = "+e.valuePlaceholder(v))
 }
 
-func (e *expressions) assignText(attr, s string) { e.assign(attr, text(s), s == "") }
+func (e *expressions) assignText(attr, s string) { e.assignAttribute(attr, stringValue(s), s == "") }
 
 func (e *expressions) assignTime(attr string, t time.Time) {
-	e.assign(attr, text(t.UTC().Format(time.RFC3339Nano)), t.IsZero())
+	e.assignAttribute(attr, stringValue(t.UTC().Format(time.RFC3339Nano)), t.IsZero())
 }
 
-func (e *expressions) count(attr string) {
-	e.set = append(e.set, e.name(attr)+" = "+e.name(attr)+" + "+e.value(number(1)))
+func (e *expressions) incrementAttribute(attr string) {
+	e.set = append(e.set, e.namePlaceholder(attr)+" = "+e.namePlaceholder(attr)+" + "+e.valuePlaceholder(numberValue(1)))
 }
 
-// keep sets the attribute only where the row has none.
-func (e *expressions) keep(attr, s string) {
+// keepIfPresent sets the attribute only where the row has none.
+func (e *expressions) keepIfPresent(attr, s string) {
 	if s != "" {
-		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.name(attr), e.value(text(s))))
+		e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s)", e.namePlaceholder(attr), e.valuePlaceholder(stringValue(s))))
 	}
 }
 
-func (e *expressions) require(format string, args ...any) {
+func (e *expressions) addCondition(format string, args ...any) {
 	e.demand = append(e.demand, fmt.Sprintf(format, args...))
 }
 
-func (e *expressions) absent(attr string) string { return "attribute_not_exists(" + e.name(attr) + ")" }
+func (e *expressions) attributeAbsent(attr string) string {
+	return "attribute_not_exists(" + e.namePlaceholder(attr) + ")"
+}
 
-func (e *expressions) statement(key state.Key) statement {
+func (e *expressions) buildStatement(key state.Key) statement {
 	var clauses []string
 	if len(e.set) > 0 {
 		clauses = append(clauses, "SET "+strings.Join(e.set, ", "))
@@ -94,7 +96,7 @@ func (e *expressions) statement(key state.Key) statement {
 	}
 }
 
-func number(n int64) types.AttributeValue {
+func numberValue(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
@@ -103,62 +105,62 @@ func newStatement(w state.Write) (statement, error) {
 	case w.Put != nil && w.Any:
 		return putAny(w.Put)
 	case w.Put != nil:
-		return put(w.Put)
+		return putStatement(w.Put)
 	case w.Delete != nil:
-		return deletion(*w.Delete, w.Rev), nil
+		return deleteStatement(*w.Delete, w.Rev), nil
 	case w.Stop != nil:
-		return stop(w.Stop), nil
+		return stopStatement(w.Stop), nil
 	case w.Claim != nil:
-		return claim(w.Claim), nil
+		return claimStatement(w.Claim), nil
 	case w.Observe != nil:
-		return observe(w.Observe), nil
+		return observeStatement(w.Observe), nil
 	}
 	return statement{}, fmt.Errorf("a write that says nothing")
 }
 
-func put(row state.Row) (statement, error) {
-	it, err := encode(row)
+func putStatement(row state.Row) (statement, error) {
+	it, err := encodeRow(row)
 	if err != nil {
 		return statement{}, err
 	}
 	e := newExpressions()
 	if rev := row.Header().Rev; rev == 1 {
-		e.require("%s", e.absent("rv"))
+		e.addCondition("%s", e.attributeAbsent("rv"))
 	} else {
-		e.require("%s = %s", e.name("rv"), e.value(number(rev-1)))
+		e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(rev-1)))
 	}
-	s := e.statement(state.KeyOf(row))
+	s := e.buildStatement(state.KeyOf(row))
 	s.item = it
 	return s, nil
 }
 
 // putAny is an update, as a put could not count the row's writes: it sets what the row has and removes what it has not.
 func putAny(row state.Row) (statement, error) {
-	it, err := encode(row)
+	it, err := encodeRow(row)
 	if err != nil {
 		return statement{}, err
 	}
 	e := newExpressions()
-	for _, attr := range attributes(reflect.TypeOf(row).Elem()) {
+	for _, attr := range attributeNames(reflect.TypeOf(row).Elem()) {
 		v, ok := it[attr]
 		if attr != partitionKey && attr != "rv" {
-			e.assign(attr, v, !ok)
+			e.assignAttribute(attr, v, !ok)
 		}
 	}
-	rv, none, one := e.name("rv"), e.value(number(0)), e.value(number(1))
+	rv, none, one := e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(0)), e.valuePlaceholder(numberValue(1))
 	e.set = append(e.set, fmt.Sprintf("%s = if_not_exists(%[1]s, %s) + %s", rv, none, one))
-	return e.statement(state.KeyOf(row)), nil
+	return e.buildStatement(state.KeyOf(row)), nil
 }
 
-// attributes are the names of all fields that a kind of row can have.
-func attributes(t reflect.Type) []string {
+// attributeNames are the names of all fields that a kind of row can have.
+func attributeNames(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous:
-			names = append(names, attributes(f.Type)...)
+			names = append(names, attributeNames(f.Type)...)
 		case name != "":
 			names = append(names, name)
 		}
@@ -167,99 +169,99 @@ func attributes(t reflect.Type) []string {
 	return slices.Compact(names)
 }
 
-func deletion(key state.Key, rev int64) statement {
+func deleteStatement(key state.Key, rev int64) statement {
 	if rev == 0 {
 		return statement{key: key}
 	}
 	e := newExpressions()
-	e.require("%s = %s", e.name("rv"), e.value(number(rev)))
-	return e.statement(key)
+	e.addCondition("%s = %s", e.namePlaceholder("rv"), e.valuePlaceholder(numberValue(rev)))
+	return e.buildStatement(key)
 }
 
 // notStopped requires that the row has not been reported STOPPED.
 func (e *expressions) notStopped() {
-	e.require("(%s OR %s <> %s)", e.absent("la"), e.name("la"), e.value(text(string(cluster.TaskStopped))))
+	e.addCondition("(%s OR %s <> %s)", e.attributeAbsent("la"), e.namePlaceholder("la"), e.valuePlaceholder(stringValue(string(cluster.TaskStopped))))
 }
 
 func (e *expressions) wantsRunning() {
-	e.require("%s = %s", e.name("de"), e.value(text(string(cluster.TaskRunning))))
-	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(state.PrefixTask)))
+	e.addCondition("%s = %s", e.namePlaceholder("de"), e.valuePlaceholder(stringValue(string(cluster.TaskRunning))))
+	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(state.PrefixTask)))
 }
 
-func stop(s *state.Stop) statement {
+func stopStatement(s *state.Stop) statement {
 	e := newExpressions()
 	e.wantsRunning()
 	e.notStopped()
 	e.assignText("de", string(cluster.TaskStopped))
 	e.assignText("sc", s.Code)
 	e.assignText("rs", s.Reason)
-	e.count("rv")
-	return e.statement(s.Task)
+	e.incrementAttribute("rv")
+	return e.buildStatement(s.Task)
 }
 
-func claim(c *state.Claim) statement {
+func claimStatement(c *state.Claim) statement {
 	e := newExpressions()
 	e.wantsRunning()
-	e.require("%s", e.absent("la"))
+	e.addCondition("%s", e.attributeAbsent("la"))
 	if c.Attempt == 1 {
-		e.require("%s", e.absent("at"))
+		e.addCondition("%s", e.attributeAbsent("at"))
 	} else {
-		e.require("%s = %s", e.name("at"), e.value(number(int64(c.Attempt-1))))
+		e.addCondition("%s = %s", e.namePlaceholder("at"), e.valuePlaceholder(numberValue(int64(c.Attempt-1))))
 	}
-	e.assign("at", number(int64(c.Attempt)), c.Attempt == 0)
+	e.assignAttribute("at", numberValue(int64(c.Attempt)), c.Attempt == 0)
 	e.assignTime("cl", c.At)
-	e.count("rv")
-	return e.statement(c.Task)
+	e.incrementAttribute("rv")
+	return e.buildStatement(c.Task)
 }
 
-func observe(o *state.Observation) statement {
+func observeStatement(o *state.Observation) statement {
 	e := newExpressions()
-	e.require("begins_with(%s, %s)", e.name(sortKey), e.value(text(state.PrefixTask)))
-	older := fmt.Sprintf("%s < %s", e.name("ve"), e.value(number(o.Version)))
+	e.addCondition("begins_with(%s, %s)", e.namePlaceholder(sortKey), e.valuePlaceholder(stringValue(state.PrefixTask)))
+	older := fmt.Sprintf("%s < %s", e.namePlaceholder("ve"), e.valuePlaceholder(numberValue(o.Version)))
 	if o.Version > 0 {
-		older = "(" + e.absent("ve") + " OR " + older + ")"
+		older = "(" + e.attributeAbsent("ve") + " OR " + older + ")"
 	}
-	e.require("%s", older)
+	e.addCondition("%s", older)
 	e.notStopped()
-	e.assign("ve", number(o.Version), o.Version == 0)
+	e.assignAttribute("ve", numberValue(o.Version), o.Version == 0)
 	e.assignText("la", string(o.Last))
 	e.assignText("he", o.Health.String())
-	e.count("rv")
+	e.incrementAttribute("rv")
 	if o.ECSID != "" {
-		e.require("(%s OR %s = %s)", e.absent("ei"), e.name("ei"), e.value(text(o.ECSID)))
+		e.addCondition("(%s OR %s = %s)", e.attributeAbsent("ei"), e.namePlaceholder("ei"), e.valuePlaceholder(stringValue(o.ECSID)))
 		e.assignText("ei", o.ECSID)
 	}
 	if !o.Started.IsZero() {
 		e.assignTime("sa", o.Started)
 	}
 	if o.Last == cluster.TaskStopped {
-		e.ended(o)
+		e.assignStopped(o)
 	}
 	if o.Expires != 0 {
-		e.assign("ttl", number(o.Expires), false)
+		e.assignAttribute("ttl", numberValue(o.Expires), false)
 	}
-	return e.statement(o.Task)
+	return e.buildStatement(o.Task)
 }
 
-// ended writes down how a task ended; why Berth stopped it stands.
-func (e *expressions) ended(o *state.Observation) {
+// assignStopped writes down how a task ended; why Berth stopped it stands.
+func (e *expressions) assignStopped(o *state.Observation) {
 	e.assignTime("so", o.Stopped)
 	if o.ExitCode == nil {
-		e.remove = append(e.remove, e.name("ex"))
+		e.remove = append(e.remove, e.namePlaceholder("ex"))
 	} else {
-		e.assign("ex", number(int64(*o.ExitCode)), false)
+		e.assignAttribute("ex", numberValue(int64(*o.ExitCode)), false)
 	}
-	e.keep("sc", o.StopCode)
-	e.keep("rs", o.Reason)
+	e.keepIfPresent("sc", o.StopCode)
+	e.keepIfPresent("rs", o.Reason)
 }
 
 // moveVersion moves the cluster's placement version on from v.
 func moveVersion(clusterName string, v int64) statement {
 	e := newExpressions()
-	e.require("%s = %s", e.name("v"), e.value(number(v)))
-	e.count("v")
-	e.count("rv")
-	s := e.statement(state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
+	e.addCondition("%s = %s", e.namePlaceholder("v"), e.valuePlaceholder(numberValue(v)))
+	e.incrementAttribute("v")
+	e.incrementAttribute("rv")
+	s := e.buildStatement(state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
 	s.version = true
 	return s
 }

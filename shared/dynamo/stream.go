@@ -16,27 +16,27 @@ import (
 func Record(r events.DynamoDBEventRecord) (state.Record, error) {
 	out := state.Record{Sequence: r.Change.SequenceNumber, Op: state.Op(r.EventName)}
 	var err error
-	if out.Old, err = image(r.Change.OldImage); err != nil {
-		return state.Record{}, drop(r, err)
+	if out.Old, err = decodeImage(r.Change.OldImage); err != nil {
+		return state.Record{}, dropRecord(r, err)
 	}
-	if out.New, err = image(r.Change.NewImage); err != nil {
-		return state.Record{}, drop(r, err)
+	if out.New, err = decodeImage(r.Change.NewImage); err != nil {
+		return state.Record{}, dropRecord(r, err)
 	}
 	if out.Op == state.Remove {
 		out.New = nil
 	}
 	if out.Row() == nil {
-		return state.Record{}, drop(r, fmt.Errorf("no row of a known kind"))
+		return state.Record{}, dropRecord(r, fmt.Errorf("no row of a known kind"))
 	}
 	out.Key = state.KeyOf(out.Row())
 	return out, nil
 }
 
-func drop(r events.DynamoDBEventRecord, err error) error {
+func dropRecord(r events.DynamoDBEventRecord, err error) error {
 	return &cluster.Drop{Reason: fmt.Sprintf("stream record %s: %v", r.EventID, err)}
 }
 
-func image(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
+func decodeImage(attributes map[string]events.DynamoDBAttributeValue) (state.Row, error) {
 	if len(attributes) == 0 {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func image(attributes map[string]events.DynamoDBAttributeValue) (state.Row, erro
 	if err != nil {
 		return nil, err
 	}
-	return decode(it)
+	return decodeRow(it)
 }
 
 func fromStream(attributes map[string]events.DynamoDBAttributeValue) (item, error) {
@@ -62,7 +62,7 @@ func fromStream(attributes map[string]events.DynamoDBAttributeValue) (item, erro
 func streamValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeString:
-		return text(v.String()), nil
+		return stringValue(v.String()), nil
 	case events.DataTypeNumber:
 		return &types.AttributeValueMemberN{Value: v.Number()}, nil
 	case events.DataTypeBoolean:

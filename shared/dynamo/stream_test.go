@@ -151,7 +151,7 @@ func TestStreamRecordsThatNoRetryHelps(t *testing.T) {
 func TestRowsOfNewerVersionsAreLeftOut(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
-	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(s.Table), Item: attributes("c", "future#1")})
+	_, err := s.Client.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(s.Table), Item: attributeNames("c", "future#1")})
 	if err != nil {
 		t.Fatal(err)
 	}

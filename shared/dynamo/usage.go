@@ -29,14 +29,14 @@ type counter struct {
 	sum Usage
 }
 
-func (c *counter) add(change func(*Usage)) {
+func (c *counter) updateUsage(change func(*Usage)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.sum)
 }
 
-func (c *counter) read(used *types.ConsumedCapacity) {
-	c.add(func(u *Usage) {
+func (c *counter) countRead(used *types.ConsumedCapacity) {
+	c.updateUsage(func(u *Usage) {
 		u.Calls++
 		if used != nil {
 			u.ReadUnits += aws.ToFloat64(used.CapacityUnits)
@@ -44,9 +44,9 @@ func (c *counter) read(used *types.ConsumedCapacity) {
 	})
 }
 
-// wrote counts a write; a transaction that is sent again under its token costs read units instead.
-func (c *counter) wrote(used *types.ConsumedCapacity) {
-	c.add(func(u *Usage) {
+// countWrite counts a write; a transaction that is sent again under its token costs read units instead.
+func (c *counter) countWrite(used *types.ConsumedCapacity) {
+	c.updateUsage(func(u *Usage) {
 		u.Calls++
 		switch {
 		case used == nil:
@@ -59,5 +59,5 @@ func (c *counter) wrote(used *types.ConsumedCapacity) {
 	})
 }
 
-func (c *counter) refused() { c.add(func(u *Usage) { u.Refused++ }) }
-func (c *counter) retried() { c.add(func(u *Usage) { u.Retries++ }) }
+func (c *counter) countRefused() { c.updateUsage(func(u *Usage) { u.Refused++ }) }
+func (c *counter) countRetry()   { c.updateUsage(func(u *Usage) { u.Retries++ }) }

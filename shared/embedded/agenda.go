@@ -15,7 +15,7 @@ func (a agenda) swap(i, j int) {
 func (a *agenda) push(t *Timer) {
 	t.slot = len(*a)
 	*a = append(*a, t)
-	a.up(t.slot)
+	a.siftUp(t.slot)
 }
 
 func (a *agenda) remove(i int) {
@@ -24,19 +24,19 @@ func (a *agenda) remove(i int) {
 	(*a)[last] = nil
 	*a = (*a)[:last]
 	if i < last {
-		a.down(i)
-		a.up(i)
+		a.siftDown(i)
+		a.siftUp(i)
 	}
 }
 
-func (a agenda) up(i int) {
+func (a agenda) siftUp(i int) {
 	for parent := (i - 1) / 2; i > 0 && a.less(i, parent); parent = (i - 1) / 2 {
 		a.swap(i, parent)
 		i = parent
 	}
 }
 
-func (a agenda) down(i int) {
+func (a agenda) siftDown(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(a) {

@@ -22,34 +22,34 @@ type EventCounters struct {
 // where there is none. It fails for what is no event (a JSON object with source, detail-type and detail) and for more than 256 KiB.
 // It may be called from any goroutine.
 func (r *Runtime) PutEvent(event []byte) error {
-	targets, err := r.route(event)
+	targets, err := r.matchTargets(event)
 	r.takeIn(func() {
 		r.events.Put++
 		switch {
 		case err != nil:
 			r.events.Refused++
-		case r.faults.event(event):
+		case r.faults.shouldDropEvent(event):
 		case len(targets) == 0:
 			r.events.Unmatched++
 		default:
 			r.events.Matched++
-			r.deliver(event, targets)
+			r.deliverEvent(event, targets)
 		}
 	})
 	return err
 }
 
-func (r *Runtime) deliver(event []byte, targets []string) {
+func (r *Runtime) deliverEvent(event []byte, targets []string) {
 	for _, name := range targets {
 		q := r.queues[name]
-		q.count.RuleSends += chunks(len(event))
+		q.count.RuleSends += billedChunks(len(event))
 		r.events.Sent++
-		q.send(event, 0)
+		q.sendMessage(event, 0)
 	}
 }
 
-// route is the queues that the rules send the event to.
-func (r *Runtime) route(event []byte) ([]string, error) {
+// matchTargets is the queues that the rules send the event to.
+func (r *Runtime) matchTargets(event []byte) ([]string, error) {
 	if len(event) > maxEvent {
 		return nil, fmt.Errorf("putting event: %d bytes, the most is %d", len(event), maxEvent)
 	}

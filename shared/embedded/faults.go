@@ -40,37 +40,37 @@ type StreamFault struct {
 	Again bool          // the acknowledgement is lost: after success the same batch is delivered once more
 }
 
-func (f *Faults) send(queue string) SendFault {
+func (f *Faults) sendFault(queue string) SendFault {
 	if f.Send == nil {
 		return SendFault{}
 	}
 	return f.Send(queue)
 }
 
-func (f *Faults) split(source string, n int) int {
+func (f *Faults) splitBatch(source string, n int) int {
 	if f.Split == nil || n < 2 {
 		return n
 	}
 	return min(max(f.Split(source, n), 1), n)
 }
 
-func (f *Faults) redeliver(queue string) bool { return f.Redeliver != nil && f.Redeliver(queue) }
+func (f *Faults) shouldRedeliver(queue string) bool { return f.Redeliver != nil && f.Redeliver(queue) }
 
-func (f *Faults) stream(function string) StreamFault {
+func (f *Faults) streamFault(function string) StreamFault {
 	if f.Stream == nil {
 		return StreamFault{}
 	}
 	return f.Stream(function)
 }
 
-func (f *Faults) event(event []byte) bool { return f.Event != nil && f.Event(event) }
+func (f *Faults) shouldDropEvent(event []byte) bool { return f.Event != nil && f.Event(event) }
 
-func (f *Faults) schedule(function, name string) bool {
+func (f *Faults) shouldSkipSchedule(function, name string) bool {
 	return f.Schedule != nil && f.Schedule(function, name)
 }
 
-// environment is the one to take of n idle ones: the one used last, as Lambda does, or -1 for a new one.
-func (f *Faults) environment(function string, n int) int {
+// pickEnvironment is the one to take of n idle ones: the one used last, as Lambda does, or -1 for a new one.
+func (f *Faults) pickEnvironment(function string, n int) int {
 	if f.Environment == nil || n == 0 {
 		return n - 1
 	}

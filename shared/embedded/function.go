@@ -72,23 +72,23 @@ type invocation struct {
 	ended  bool // changed on the loop only
 }
 
-// invoke runs call in an environment of its own, and finish on the loop when the outcome is known: an error of the
+// startInvocation runs call in an environment of its own, and finish on the loop when the outcome is known: an error of the
 // handler, a panic, a crash, a time-out, or nil.
-func (f *function) invoke(call func(ctx context.Context, f Function) error, finish func(err error)) {
+func (f *function) startInvocation(call func(ctx context.Context, f Function) error, finish func(err error)) {
 	f.count.Invocations++
 	f.running++
-	inv := &invocation{function: f, env: f.acquire(), call: call, finish: finish}
-	f.runtime.execute(f.wiring.Name, inv.run, inv.done)
+	inv := &invocation{function: f, env: f.acquireEnvironment(), call: call, finish: finish}
+	f.runtime.execute(f.wiring.Name, inv.runHandler, inv.finishCall)
 	if !inv.ended {
 		inv.timeout = f.runtime.loop.After(f.wiring.Timeout, func() {
 			f.count.TimeOuts++
-			inv.end(errTimedOut)
+			inv.endInvocation(errTimedOut)
 		})
 	}
 }
 
-func (f *function) acquire() *environment {
-	i := f.runtime.faults.environment(f.wiring.Name, len(f.idle))
+func (f *function) acquireEnvironment() *environment {
+	i := f.runtime.faults.pickEnvironment(f.wiring.Name, len(f.idle))
 	if i < 0 {
 		f.count.ColdStarts++
 		id := f.wiring.Name + "-" + f.runtime.id + "-" + strconv.Itoa(f.count.ColdStarts)
@@ -99,7 +99,7 @@ func (f *function) acquire() *environment {
 	return env
 }
 
-func (i *invocation) run(ctx context.Context) {
+func (i *invocation) runHandler(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	i.mu.Lock()
@@ -108,7 +108,7 @@ func (i *invocation) run(ctx context.Context) {
 		cancel()
 	}
 	i.mu.Unlock()
-	defer i.recover()
+	defer i.recoverCrash()
 	i.err = i.call(ctx, i.env.Function)
 }
 
@@ -122,7 +122,7 @@ func (i *invocation) close() {
 	}
 }
 
-func (i *invocation) recover() {
+func (i *invocation) recoverCrash() {
 	p := recover()
 	if p == nil {
 		return
@@ -133,25 +133,25 @@ func (i *invocation) recover() {
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
-// done is called by the hook that executes: on the loop, once, when run has returned or will not go on.
-func (i *invocation) done(crashed bool) {
+// finishCall is called by the hook that executes: on the loop, once, when run has returned or will not go on.
+func (i *invocation) finishCall(crashed bool) {
 	if i.ended {
 		return
 	}
 	switch {
 	case crashed:
 		i.function.count.Crashes++
-		i.end(errCrashed)
+		i.endInvocation(errCrashed)
 	default:
 		if i.panicked {
 			i.function.count.Panics++
 		}
-		i.end(i.err)
+		i.endInvocation(i.err)
 	}
 }
 
-// end settles the outcome. A crash, a time-out and a panic take the environment with them.
-func (i *invocation) end(err error) {
+// endInvocation settles the outcome. A crash, a time-out and a panic take the environment with them.
+func (i *invocation) endInvocation(err error) {
 	i.close()
 	f := i.function
 	f.running--
@@ -170,9 +170,9 @@ func (i *invocation) end(err error) {
 	}
 }
 
-// tick invokes the function for a schedule, and again after one minute and after two more where it fails, as Lambda
+// runSchedule invokes the function for a schedule, and again after one minute and after two more where it fails, as Lambda
 // does with asynchronous invocations.
-func (f *function) tick(name string, attempt int) {
+func (f *function) runSchedule(name string, attempt int) {
 	f.count.Schedules[name]++
 	call := func(ctx context.Context, fn Function) error {
 		if fn.Schedule == nil {
@@ -180,9 +180,9 @@ func (f *function) tick(name string, attempt int) {
 		}
 		return fn.Schedule(ctx, name)
 	}
-	f.invoke(call, func(err error) {
+	f.startInvocation(call, func(err error) {
 		if err != nil && attempt < f.wiring.AsyncRetries {
-			f.runtime.later(time.Duration(attempt+1)*time.Minute, func() { f.tick(name, attempt+1) })
+			f.runtime.scheduleAfter(time.Duration(attempt+1)*time.Minute, func() { f.runSchedule(name, attempt+1) })
 		}
 	})
 }

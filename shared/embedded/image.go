@@ -92,10 +92,10 @@ func attributeValue(raw json.RawMessage) any {
 	if d.Decode(&v) != nil {
 		return absent{}
 	}
-	return typed(v)
+	return typedValue(v)
 }
 
-func typed(v any) any {
+func typedValue(v any) any {
 	switch x := v.(type) {
 	case string:
 		return map[string]any{"S": x}
@@ -106,13 +106,13 @@ func typed(v any) any {
 	case []any:
 		list := make([]any, len(x))
 		for i, item := range x {
-			list[i] = typed(item)
+			list[i] = typedValue(item)
 		}
 		return map[string]any{"L": list}
 	case map[string]any:
 		m := make(map[string]any, len(x))
 		for name, item := range x {
-			m[name] = typed(item)
+			m[name] = typedValue(item)
 		}
 		return map[string]any{"M": m}
 	}

@@ -40,59 +40,59 @@ func Load(text []byte, parameters map[string]string) (*Wiring, error) {
 	}
 	t := &template{parameters: map[string]any{}, resources: map[string]string{}}
 	w := &Wiring{Functions: map[string]*FunctionWiring{}, Queues: map[string]*QueueWiring{}}
-	t.load(t.section("template", doc.Content[0]), w, parameters)
-	if err := t.err(); err != nil {
+	t.loadWiring(t.section("template", doc.Content[0]), w, parameters)
+	if err := t.joinedErrors(); err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-func (t *template) load(root *section, w *Wiring, parameters map[string]string) {
-	w.Parameters = t.readParameters(t.section("Parameters", root.node("Parameters")), parameters)
-	globals := t.section("Globals", root.node("Globals"))
-	defaults := globals.section("Function")
-	globals.close()
-	all := t.section("Resources", root.node("Resources"))
-	root.close("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings", "Rules", "Outputs")
-	for _, id := range all.names() {
-		t.resources[id] = all.section(id).text("Type")
+func (t *template) loadWiring(root *section, w *Wiring, parameters map[string]string) {
+	w.Parameters = t.readParameters(t.section("Parameters", root.childNode("Parameters")), parameters)
+	globals := t.section("Globals", root.childNode("Globals"))
+	defaults := globals.childSection("Function")
+	globals.rejectOtherKeys()
+	all := t.section("Resources", root.childNode("Resources"))
+	root.rejectOtherKeys("AWSTemplateFormatVersion", "Transform", "Description", "Metadata", "Conditions", "Mappings", "Rules", "Outputs")
+	for _, id := range all.keyNames() {
+		t.resources[id] = all.childSection(id).textValue("Type")
 	}
-	for _, id := range all.names() {
-		t.loadResource(w, id, all.section(id), defaults)
+	for _, id := range all.keyNames() {
+		t.loadResource(w, id, all.childSection(id), defaults)
 	}
-	defaults.close(append(slices.Clone(inert), "Timeout")...)
+	defaults.rejectOtherKeys(append(slices.Clone(inert), "Timeout")...)
 	t.checkVisibility(w)
 }
 
 func (t *template) loadResource(w *Wiring, id string, r, defaults *section) {
-	kind := r.text("Type")
+	kind := r.textValue("Type")
 	if slices.Contains(unwired, kind) {
 		return
 	}
-	p := r.section("Properties")
+	p := r.childSection("Properties")
 	switch kind {
 	case typeFunction:
-		f := t.function(id, p, defaults)
+		f := t.loadFunction(id, p, defaults)
 		if w.Functions[f.Name] != nil {
-			t.fail(p.at("CodeUri"), "two functions have the folder %q", f.Name)
+			t.addError(p.keyPath("CodeUri"), "two functions have the folder %q", f.Name)
 		}
 		w.Functions[f.Name] = f
 	case typeQueue:
-		w.Queues[id] = p.queue(id)
+		w.Queues[id] = p.loadQueue(id)
 	case typeRule:
-		if rule, ok := p.rule(id); ok {
+		if rule, ok := p.loadRule(id); ok {
 			w.Rules = append(w.Rules, rule)
 		}
 	case typeTable:
-		if stream := p.section("StreamSpecification"); stream.text("StreamViewType") != "NEW_AND_OLD_IMAGES" {
-			t.fail(stream.at("StreamViewType"), "must be NEW_AND_OLD_IMAGES")
+		if stream := p.childSection("StreamSpecification"); stream.textValue("StreamViewType") != "NEW_AND_OLD_IMAGES" {
+			t.addError(stream.keyPath("StreamViewType"), "must be NEW_AND_OLD_IMAGES")
 		}
 		return
 	default:
-		t.fail(r.at("Type"), "the embedded tier does not know resources of type %q", kind)
+		t.addError(r.keyPath("Type"), "the embedded tier does not know resources of type %q", kind)
 		return
 	}
-	r.close("Metadata", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy")
+	r.rejectOtherKeys("Metadata", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy")
 }
 
 // inert are properties of a function that change nothing about what invokes it.
@@ -101,27 +101,27 @@ var inert = []string{
 	"Policies", "RecursiveLoop", "ReservedConcurrentExecutions", "Role", "Runtime", "Tags", "Tracing",
 }
 
-// function reads a function. Only its time-out may come from the globals.
-func (t *template) function(id string, p, defaults *section) *FunctionWiring {
-	f := &FunctionWiring{LogicalID: id, Name: path.Base(strings.TrimSuffix(p.text("CodeUri"), "/"))}
+// loadFunction reads a function. Only its time-out may come from the globals.
+func (t *template) loadFunction(id string, p, defaults *section) *FunctionWiring {
+	f := &FunctionWiring{LogicalID: id, Name: path.Base(strings.TrimSuffix(p.textValue("CodeUri"), "/"))}
 	if f.Name == "." || f.Name == "/" {
-		t.fail(p.at("CodeUri"), "must name the function's folder")
+		t.addError(p.keyPath("CodeUri"), "must name the function's folder")
 	}
-	f.Timeout = seconds(p.number("Timeout", defaults.number("Timeout", 3, 1, 900), 1, 900))
-	async := p.section("EventInvokeConfig")
-	f.AsyncRetries = async.number("MaximumRetryAttempts", 2, 0, 2)
-	async.close()
-	events := p.section("Events")
-	for _, name := range events.names() {
-		f.event(events.section(name))
+	f.Timeout = seconds(p.boundedNumber("Timeout", defaults.boundedNumber("Timeout", 3, 1, 900), 1, 900))
+	async := p.childSection("EventInvokeConfig")
+	f.AsyncRetries = async.boundedNumber("MaximumRetryAttempts", 2, 0, 2)
+	async.rejectOtherKeys()
+	events := p.childSection("Events")
+	for _, name := range events.keyNames() {
+		f.addEventSource(events.childSection(name))
 	}
-	p.close(inert...)
+	p.rejectOtherKeys(inert...)
 	return f
 }
 
-func (f *FunctionWiring) event(s *section) {
-	p := s.section("Properties")
-	switch kind := s.text("Type"); kind {
+func (f *FunctionWiring) addEventSource(s *section) {
+	p := s.childSection("Properties")
+	switch kind := s.textValue("Type"); kind {
 	case "SQS":
 		f.Queues = append(f.Queues, p.queueSource())
 	case "DynamoDB":
@@ -129,25 +129,25 @@ func (f *FunctionWiring) event(s *section) {
 	case "ScheduleV2":
 		f.Schedules = append(f.Schedules, p.scheduleSource())
 	default:
-		s.t.fail(s.at("Type"), "the embedded tier does not know events of type %q", kind)
+		s.t.addError(s.keyPath("Type"), "the embedded tier does not know events of type %q", kind)
 		return
 	}
-	p.close()
-	s.close()
+	p.rejectOtherKeys()
+	s.rejectOtherKeys()
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// batching reads what queues and streams have in common.
-func (s *section) batching(size, most int) Batching {
-	s.only("Enabled", true)
+// batchingOf reads what queues and streams have in common.
+func (s *section) batchingOf(size, most int) Batching {
+	s.requireValue("Enabled", true)
 	b := Batching{
-		BatchSize: s.number("BatchSize", size, 1, most), Window: seconds(s.number("MaximumBatchingWindowInSeconds", 0, 0, 300)),
+		BatchSize: s.boundedNumber("BatchSize", size, 1, most), Window: seconds(s.boundedNumber("MaximumBatchingWindowInSeconds", 0, 0, 300)),
 	}
-	for i, n := range s.list("FunctionResponseTypes") {
-		v, err := s.t.resolve(n, s.item("FunctionResponseTypes", i))
+	for i, n := range s.listNodes("FunctionResponseTypes") {
+		v, err := s.t.resolveNode(n, s.itemPath("FunctionResponseTypes", i))
 		if err != nil || v != "ReportBatchItemFailures" {
-			s.t.fail(s.item("FunctionResponseTypes", i), "must be ReportBatchItemFailures")
+			s.t.addError(s.itemPath("FunctionResponseTypes", i), "must be ReportBatchItemFailures")
 		}
 		b.Partial = true
 	}
@@ -158,36 +158,36 @@ func (s *section) batching(size, most int) Batching {
 const defaultConcurrency = 5
 
 func (s *section) queueSource() QueueSource {
-	scaling := s.section("ScalingConfig")
-	defer scaling.close()
+	scaling := s.childSection("ScalingConfig")
+	defer scaling.rejectOtherKeys()
 	return QueueSource{
-		Batching: s.batching(10, 10_000), Queue: s.resource("Queue", "Arn", typeQueue),
-		Concurrency: scaling.number("MaximumConcurrency", defaultConcurrency, 2, 1000),
+		Batching: s.batchingOf(10, 10_000), Queue: s.resourceRef("Queue", "Arn", typeQueue),
+		Concurrency: scaling.boundedNumber("MaximumConcurrency", defaultConcurrency, 2, 1000),
 	}
 }
 
 func (s *section) streamSource() StreamSource {
 	source := StreamSource{
-		Batching: s.batching(100, 10_000), Table: s.resource("Stream", "StreamArn", typeTable),
-		Retries: s.number("MaximumRetryAttempts", -1, -1, 10_000), Bisect: s.flag("BisectBatchOnFunctionError"),
-		Filters: s.filters(),
+		Batching: s.batchingOf(100, 10_000), Table: s.resourceRef("Stream", "StreamArn", typeTable),
+		Retries: s.boundedNumber("MaximumRetryAttempts", -1, -1, 10_000), Bisect: s.boolValue("BisectBatchOnFunctionError"),
+		Filters: s.filterPatterns(),
 	}
-	if s.text("StartingPosition") != "TRIM_HORIZON" {
-		s.t.fail(s.at("StartingPosition"), "must be TRIM_HORIZON")
+	if s.textValue("StartingPosition") != "TRIM_HORIZON" {
+		s.t.addError(s.keyPath("StartingPosition"), "must be TRIM_HORIZON")
 	}
-	s.only("ParallelizationFactor", 1.0)
-	if age := s.number("MaximumRecordAgeInSeconds", -1, -1, 604_800); age >= 60 {
+	s.requireValue("ParallelizationFactor", 1.0)
+	if age := s.boundedNumber("MaximumRecordAgeInSeconds", -1, -1, 604_800); age >= 60 {
 		source.MaxAge = seconds(age)
 	} else if age != -1 {
-		s.t.fail(s.at("MaximumRecordAgeInSeconds"), "must be -1 or from 60 to 604800, is %d", age)
+		s.t.addError(s.keyPath("MaximumRecordAgeInSeconds"), "must be -1 or from 60 to 604800, is %d", age)
 	}
-	if s.has("DestinationConfig") {
-		destination := s.section("DestinationConfig")
-		failure := destination.section("OnFailure")
-		failure.only("Type", "SQS")
-		source.OnFailure = failure.resource("Destination", "Arn", typeQueue)
-		failure.close()
-		destination.close()
+	if s.hasKey("DestinationConfig") {
+		destination := s.childSection("DestinationConfig")
+		failure := destination.childSection("OnFailure")
+		failure.requireValue("Type", "SQS")
+		source.OnFailure = failure.resourceRef("Destination", "Arn", typeQueue)
+		failure.rejectOtherKeys()
+		destination.rejectOtherKeys()
 	}
 	return source
 }
@@ -195,21 +195,21 @@ func (s *section) streamSource() StreamSource {
 // maxFilters is how many filters an event source can have once the quota is raised; five without.
 const maxFilters = 10
 
-func (s *section) filters() []*Pattern {
-	criteria := s.section("FilterCriteria")
-	defer criteria.close()
-	items := criteria.list("Filters")
+func (s *section) filterPatterns() []*Pattern {
+	criteria := s.childSection("FilterCriteria")
+	defer criteria.rejectOtherKeys()
+	items := criteria.listNodes("Filters")
 	if len(items) > maxFilters {
-		s.t.fail(criteria.at("Filters"), "%d filters, the most are %d", len(items), maxFilters)
+		s.t.addError(criteria.keyPath("Filters"), "%d filters, the most are %d", len(items), maxFilters)
 	}
 	var out []*Pattern
 	for i, n := range items {
-		item := s.t.section(criteria.item("Filters", i), n)
-		p, err := ParsePattern(item.text("Pattern"))
+		item := s.t.section(criteria.itemPath("Filters", i), n)
+		p, err := ParsePattern(item.textValue("Pattern"))
 		if err != nil {
-			s.t.fail(item.at("Pattern"), "%w", err)
+			s.t.addError(item.keyPath("Pattern"), "%w", err)
 		}
-		item.close()
+		item.rejectOtherKeys()
 		out = append(out, p)
 	}
 	return out
@@ -217,24 +217,24 @@ func (s *section) filters() []*Pattern {
 
 func (s *section) scheduleSource() ScheduleSource {
 	var input map[string]string
-	text := s.text("Input")
+	text := s.textValue("Input")
 	err := json.Unmarshal([]byte(text), &input)
-	if bad := err != nil || len(input) != 1 || input["schedule"] == ""; bad && (text != "" || !s.has("Input")) {
-		s.t.fail(s.at("Input"), `must be {"schedule": NAME}`)
+	if bad := err != nil || len(input) != 1 || input["schedule"] == ""; bad && (text != "" || !s.hasKey("Input")) {
+		s.t.addError(s.keyPath("Input"), `must be {"schedule": NAME}`)
 	}
-	s.only("State", "ENABLED")
-	flexible := s.section("FlexibleTimeWindow")
-	flexible.only("Mode", "OFF")
-	flexible.close()
-	_ = s.node("Description")
-	_ = s.node("RetryPolicy") // of the delivery to Lambda, which cannot fail here
-	_ = s.node("RoleArn")
-	return ScheduleSource{Every: s.rate("ScheduleExpression"), Schedule: input["schedule"]}
+	s.requireValue("State", "ENABLED")
+	flexible := s.childSection("FlexibleTimeWindow")
+	flexible.requireValue("Mode", "OFF")
+	flexible.rejectOtherKeys()
+	_ = s.childNode("Description")
+	_ = s.childNode("RetryPolicy") // of the delivery to Lambda, which cannot fail here
+	_ = s.childNode("RoleArn")
+	return ScheduleSource{Every: s.scheduleRate("ScheduleExpression"), Schedule: input["schedule"]}
 }
 
-// rate reads rate(N UNIT) with minutes, hours or days.
-func (s *section) rate(key string) time.Duration {
-	text := s.text(key)
+// scheduleRate reads rate(N UNIT) with minutes, hours or days.
+func (s *section) scheduleRate(key string) time.Duration {
+	text := s.textValue(key)
 	var n int
 	var unit string
 	if _, err := fmt.Sscanf(text, "rate(%d %s", &n, &unit); err == nil && n > 0 {
@@ -247,6 +247,6 @@ func (s *section) rate(key string) time.Duration {
 			return time.Duration(n) * 24 * time.Hour
 		}
 	}
-	s.t.fail(s.at(key), "must be rate(N minutes), hours or days, is %q", text)
+	s.t.addError(s.keyPath(key), "must be rate(N minutes), hours or days, is %q", text)
 	return time.Hour
 }

@@ -1,45 +1,45 @@
 package embedded
 
-// queue reads a queue's properties. What concerns only how SQS keeps it is passed over.
-func (s *section) queue(id string) *QueueWiring {
+// loadQueue reads a queue's properties. What concerns only how SQS keeps it is passed over.
+func (s *section) loadQueue(id string) *QueueWiring {
 	q := &QueueWiring{
-		Name: id, Visibility: seconds(s.number("VisibilityTimeout", 30, 0, 43_200)), Delay: seconds(s.number("DelaySeconds", 0, 0, 900)),
+		Name: id, Visibility: seconds(s.boundedNumber("VisibilityTimeout", 30, 0, 43_200)), Delay: seconds(s.boundedNumber("DelaySeconds", 0, 0, 900)),
 	}
-	if s.has("RedrivePolicy") {
-		redrive := s.section("RedrivePolicy")
-		q.DeadLetters = redrive.resource("deadLetterTargetArn", "Arn", typeQueue)
-		q.MaxReceives = redrive.number("maxReceiveCount", 0, 1, 1000)
+	if s.hasKey("RedrivePolicy") {
+		redrive := s.childSection("RedrivePolicy")
+		q.DeadLetters = redrive.resourceRef("deadLetterTargetArn", "Arn", typeQueue)
+		q.MaxReceives = redrive.boundedNumber("maxReceiveCount", 0, 1, 1000)
 		if q.MaxReceives == 0 {
-			s.t.fail(redrive.at("maxReceiveCount"), "must be a number from 1 to 1000")
+			s.t.addError(redrive.keyPath("maxReceiveCount"), "must be a number from 1 to 1000")
 		}
-		redrive.close()
+		redrive.rejectOtherKeys()
 	}
-	s.close("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName", "RedriveAllowPolicy",
+	s.rejectOtherKeys("KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MessageRetentionPeriod", "QueueName", "RedriveAllowPolicy",
 		"SqsManagedSseEnabled", "Tags")
 	return q
 }
 
-// rule reads a rule of the default event bus; false for one that is switched off.
-func (s *section) rule(id string) (RuleWiring, bool) {
+// loadRule reads a rule of the default event bus; false for one that is switched off.
+func (s *section) loadRule(id string) (RuleWiring, bool) {
 	rule := RuleWiring{Name: id}
-	if !s.has("EventPattern") {
-		s.t.fail(s.at("EventPattern"), "is missing")
-	} else if doc := s.value("EventPattern"); doc != nil {
+	if !s.hasKey("EventPattern") {
+		s.t.addError(s.keyPath("EventPattern"), "is missing")
+	} else if doc := s.resolvedValue("EventPattern"); doc != nil {
 		var err error
 		if rule.Pattern, err = compilePattern(doc); err != nil {
-			s.t.fail(s.at("EventPattern"), "%w", err)
+			s.t.addError(s.keyPath("EventPattern"), "%w", err)
 		}
 	}
-	for i, n := range s.list("Targets") {
-		target := s.t.section(s.item("Targets", i), n)
-		rule.Queues = append(rule.Queues, target.resource("Arn", "Arn", typeQueue))
-		target.close("Id", "DeadLetterConfig", "RetryPolicy")
+	for i, n := range s.listNodes("Targets") {
+		target := s.t.section(s.itemPath("Targets", i), n)
+		rule.Queues = append(rule.Queues, target.resourceRef("Arn", "Arn", typeQueue))
+		target.rejectOtherKeys("Id", "DeadLetterConfig", "RetryPolicy")
 	}
-	state := s.text("State")
+	state := s.textValue("State")
 	if state != "" && state != "ENABLED" && state != "DISABLED" {
-		s.t.fail(s.at("State"), "must be ENABLED or DISABLED, is %q", state)
+		s.t.addError(s.keyPath("State"), "must be ENABLED or DISABLED, is %q", state)
 	}
-	s.close("Description", "Name")
+	s.rejectOtherKeys("Description", "Name")
 	return rule, state != "DISABLED"
 }
 
@@ -52,9 +52,9 @@ func (t *template) checkVisibility(w *Wiring) {
 			switch {
 			case q == nil: // complained of already
 			case q.Visibility < f.Timeout:
-				t.fail("Resources."+s.Queue+".Properties.VisibilityTimeout", "is %s, but function %s may take %s", q.Visibility, f.LogicalID, f.Timeout)
+				t.addError("Resources."+s.Queue+".Properties.VisibilityTimeout", "is %s, but function %s may take %s", q.Visibility, f.LogicalID, f.Timeout)
 			case readers[s.Queue] != "":
-				t.fail("Resources."+s.Queue, "two functions read it: %s and %s", readers[s.Queue], f.LogicalID)
+				t.addError("Resources."+s.Queue, "two functions read it: %s and %s", readers[s.Queue], f.LogicalID)
 			}
 			readers[s.Queue] = f.LogicalID
 		}

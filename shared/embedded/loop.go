@@ -75,11 +75,11 @@ func (l *Loop) After(d time.Duration, f func()) *Timer {
 	if d <= 0 {
 		l.makeReady(t)
 	} else {
-		t.at = l.elapsed() + d
+		t.at = l.virtualElapsed() + d
 		l.future.push(t)
 	}
 	if l.real {
-		l.signal()
+		l.wakeUp()
 	}
 	return t
 }
@@ -107,8 +107,8 @@ func (l *Loop) Step() bool {
 	if l.live == 0 && len(l.future) > 0 {
 		l.now = l.future[0].at
 	}
-	l.collect()
-	f := l.take()
+	l.collectPosted()
+	f := l.takeNext()
 	l.mu.Unlock()
 	if f == nil {
 		return false
@@ -139,8 +139,8 @@ func (l *Loop) Run(ctx context.Context) {
 	defer idle.Stop()
 	for ctx.Err() == nil {
 		l.mu.Lock()
-		l.collect()
-		f, wait := l.take(), l.wait()
+		l.collectPosted()
+		f, wait := l.takeNext(), l.waitTime()
 		l.mu.Unlock()
 		if f != nil {
 			f()
@@ -190,7 +190,7 @@ func (l *Loop) NextAt() (time.Time, bool) {
 	defer l.mu.Unlock()
 	switch {
 	case l.live > 0:
-		return l.start.Add(l.elapsed()), true
+		return l.start.Add(l.virtualElapsed()), true
 	case len(l.future) > 0:
 		return l.start.Add(l.future[0].at), true
 	}
@@ -203,16 +203,16 @@ func (l *Loop) Idle() bool {
 	return !busy
 }
 
-func (l *Loop) elapsed() time.Duration {
+func (l *Loop) virtualElapsed() time.Duration {
 	if l.real {
 		return time.Since(l.start)
 	}
 	return l.now
 }
 
-// collect makes ready what is due, in order.
-func (l *Loop) collect() {
-	now := l.elapsed()
+// collectPosted makes ready what is due, in order.
+func (l *Loop) collectPosted() {
+	now := l.virtualElapsed()
 	for len(l.future) > 0 && l.future[0].at <= now {
 		t := l.future[0]
 		l.future.remove(0)
@@ -226,8 +226,8 @@ func (l *Loop) makeReady(t *Timer) {
 	l.live++
 }
 
-// take removes the callback that runs next from those ready.
-func (l *Loop) take() func() {
+// takeNext removes the callback that runs next from those ready.
+func (l *Loop) takeNext() func() {
 	for l.head < len(l.ready) {
 		i := l.head
 		if n := len(l.ready) - i; l.Pick != nil && n > 1 {
@@ -237,7 +237,7 @@ func (l *Loop) take() func() {
 		l.ready[i] = l.ready[l.head]
 		l.ready[l.head] = nil
 		l.head++
-		l.compact()
+		l.compactQueue()
 		if t.slot == slotReady {
 			l.live--
 			f := t.f
@@ -248,8 +248,8 @@ func (l *Loop) take() func() {
 	return nil
 }
 
-// compact gives back the room of callbacks that have run.
-func (l *Loop) compact() {
+// compactQueue gives back the room of callbacks that have run.
+func (l *Loop) compactQueue() {
 	switch {
 	case l.head == len(l.ready):
 		l.ready, l.head = l.ready[:0], 0
@@ -260,14 +260,14 @@ func (l *Loop) compact() {
 	}
 }
 
-func (l *Loop) wait() time.Duration {
+func (l *Loop) waitTime() time.Duration {
 	if len(l.future) == 0 {
 		return time.Hour
 	}
-	return max(0, l.future[0].at-l.elapsed())
+	return max(0, l.future[0].at-l.virtualElapsed())
 }
 
-func (l *Loop) signal() {
+func (l *Loop) wakeUp() {
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -32,15 +32,15 @@ func compileTest(doc any, path string) (test, error) {
 }
 
 func compileExact(doc any, path string) (test, error) {
-	want, ok := scalar(doc)
+	want, ok := scalarValue(doc)
 	if !ok {
 		return nil, fmt.Errorf("%s: must be a string, a number, true, false, null or an operator", path)
 	}
 	return func(v any) bool { return v == want }, nil
 }
 
-// scalar is the value as JSON decodes it.
-func scalar(doc any) (any, bool) {
+// scalarValue is the value as JSON decodes it.
+func scalarValue(doc any) (any, bool) {
 	switch v := doc.(type) {
 	case nil, string, bool, float64:
 		return v, true
@@ -109,7 +109,7 @@ func compileExcludedAffix(m map[string]any, path string) (test, error) {
 func compileExcludedValues(list []any, path string) (test, error) {
 	var excluded []any
 	for _, item := range list {
-		want, ok := scalar(item)
+		want, ok := scalarValue(item)
 		if !ok || want == nil {
 			return nil, fmt.Errorf("%s: must be strings, numbers, true or false", path)
 		}
@@ -138,7 +138,7 @@ func compileNumeric(operand any, path string) (test, error) {
 	var all []func(n float64) bool
 	for i := 0; i < len(list); i += 2 {
 		operator, _ := list[i].(string)
-		bound, _ := scalar(list[i+1])
+		bound, _ := scalarValue(list[i+1])
 		limit, ok := bound.(float64)
 		compare := comparisons[operator]
 		if compare == nil || !ok {

@@ -59,8 +59,8 @@ func (q Queue) Send(_ context.Context, body []byte, delay time.Duration) error {
 		return fmt.Errorf("sending to queue %s: %d bytes, must be 1 to %d", q.name, len(body), maxMessage)
 	}
 	q.queue.runtime.takeIn(func() {
-		q.queue.count.Sends += chunks(len(body))
-		q.queue.send(body, delay)
+		q.queue.count.Sends += billedChunks(len(body))
+		q.queue.sendMessage(body, delay)
 	})
 	return nil
 }
@@ -82,9 +82,9 @@ type message struct {
 	inFlight bool
 }
 
-// send is what happens to a message that the queue has accepted, faults included.
-func (q *queue) send(body []byte, delay time.Duration) {
-	fault := q.runtime.faults.send(q.wiring.Name)
+// sendMessage is what happens to a message that the queue has accepted, faults included.
+func (q *queue) sendMessage(body []byte, delay time.Duration) {
+	fault := q.runtime.faults.sendFault(q.wiring.Name)
 	if fault.Drop {
 		return
 	}
@@ -93,29 +93,29 @@ func (q *queue) send(body []byte, delay time.Duration) {
 	}
 	for range 1 + fault.Copies {
 		q.next++
-		q.add(&message{id: q.wiring.Name + "-" + strconv.Itoa(q.next), body: body}, delay+fault.Delay)
+		q.addMessage(&message{id: q.wiring.Name + "-" + strconv.Itoa(q.next), body: body}, delay+fault.Delay)
 	}
 }
 
-func (q *queue) add(m *message, delay time.Duration) {
+func (q *queue) addMessage(m *message, delay time.Duration) {
 	q.count.Messages++
 	if delay <= 0 {
-		q.arrive(m)
+		q.makeVisible(m)
 		return
 	}
 	q.count.Delayed++
-	q.runtime.later(delay, func() {
+	q.runtime.scheduleAfter(delay, func() {
 		q.count.Delayed--
-		q.arrive(m)
+		q.makeVisible(m)
 	})
 }
 
-// arrive makes a message visible.
-func (q *queue) arrive(m *message) {
+// makeVisible makes a message visible.
+func (q *queue) makeVisible(m *message) {
 	q.count.Visible++
 	q.ready = append(q.ready, m)
 	if q.source != nil {
-		q.source.kick()
+		q.source.receiveNext()
 	}
 }
 
@@ -128,15 +128,15 @@ type delivery struct {
 	timer    *Timer
 }
 
-// receive takes up to n visible messages.
-func (q *queue) receive(n int) *delivery {
+// receiveBatch takes up to n visible messages.
+func (q *queue) receiveBatch(n int) *delivery {
 	faults := &q.runtime.faults
 	if faults.Shuffle != nil {
 		faults.Shuffle(q.wiring.Name, len(q.ready), func(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] })
 	}
 	d := &delivery{queue: q}
 	bytes := 0
-	for _, m := range q.ready[:faults.split(q.wiring.Name, min(n, len(q.ready)))] {
+	for _, m := range q.ready[:faults.splitBatch(q.wiring.Name, min(n, len(q.ready)))] {
 		if bytes += len(m.body); bytes > maxPayload && d.open > 0 {
 			break
 		}
@@ -148,13 +148,13 @@ func (q *queue) receive(n int) *delivery {
 	}
 	clear(q.ready[:d.open])
 	q.ready = q.ready[d.open:]
-	d.timer = q.runtime.later(q.wiring.Visibility, d.expire)
-	d.bill()
+	d.timer = q.runtime.scheduleAfter(q.wiring.Visibility, d.returnUnhandled)
+	d.countRequests()
 	return d
 }
 
-// bill counts the receive: ten messages a request, or 64 KiB.
-func (d *delivery) bill() {
+// countRequests counts the receive: ten messages a request, or 64 KiB.
+func (d *delivery) countRequests() {
 	c := &d.queue.count
 	c.Visible -= d.open
 	c.InFlight += d.open
@@ -164,20 +164,20 @@ func (d *delivery) bill() {
 		for _, m := range d.taken[i:min(i+receiveBatch, d.open)] {
 			bytes += len(m.body)
 		}
-		c.Receives += chunks(bytes)
+		c.Receives += billedChunks(bytes)
 	}
 }
 
-// delete removes the messages for which keep is false. A message that has become visible again meanwhile stays: its
+// deleteHandled removes the messages for which keep is false. A message that has become visible again meanwhile stays: its
 // receipt is no longer good.
-func (d *delivery) delete(keep func(id string) bool) {
+func (d *delivery) deleteHandled(keep func(id string) bool) {
 	deleted := 0
 	for i, m := range d.taken {
 		if keep(m.id) {
 			continue
 		}
 		deleted++
-		if !d.holds(i) || d.queue.runtime.faults.redeliver(d.queue.wiring.Name) {
+		if !d.isHeld(i) || d.queue.runtime.faults.shouldRedeliver(d.queue.wiring.Name) {
 			continue
 		}
 		m.inFlight = false
@@ -191,16 +191,16 @@ func (d *delivery) delete(keep func(id string) bool) {
 	}
 }
 
-// holds reports whether the i-th message is still invisible by this delivery.
-func (d *delivery) holds(i int) bool {
+// isHeld reports whether the i-th message is still invisible by this delivery.
+func (d *delivery) isHeld(i int) bool {
 	return d.taken[i].inFlight && d.taken[i].receives == d.messages[i].Receives
 }
 
-// expire makes visible again what was not deleted, or moves it to the dead-letter queue after its last receive.
-func (d *delivery) expire() {
+// returnUnhandled makes visible again what was not deleted, or moves it to the dead-letter queue after its last receive.
+func (d *delivery) returnUnhandled() {
 	q := d.queue
 	for i, m := range d.taken {
-		if !d.holds(i) {
+		if !d.isHeld(i) {
 			continue
 		}
 		m.inFlight = false
@@ -208,12 +208,12 @@ func (d *delivery) expire() {
 		q.count.InFlight--
 		if q.deadLetters != nil && m.receives >= q.wiring.MaxReceives {
 			q.count.DeadLettered++
-			q.deadLetters.add(m, 0)
+			q.deadLetters.addMessage(m, 0)
 			continue
 		}
-		q.arrive(m)
+		q.makeVisible(m)
 	}
 }
 
-// chunks is how many requests a request with so many bytes is billed as.
-func chunks(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }
+// billedChunks is how many requests a request with so many bytes is billed as.
+func billedChunks(bytes int) int { return max(1, (bytes+billedChunk-1)/billedChunk) }

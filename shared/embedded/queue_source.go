@@ -21,8 +21,8 @@ type gate struct {
 	window *Timer
 }
 
-// kick has a batch delivered when its time has come: in a callback of its own, so that one batch is one step of the loop.
-func (g *gate) kick() {
+// receiveNext has a batch delivered when its time has come: in a callback of its own, so that one batch is one step of the loop.
+func (g *gate) receiveNext() {
 	n := g.waiting()
 	switch {
 	case n == 0 || g.posted || !g.runtime.running:
@@ -30,16 +30,16 @@ func (g *gate) kick() {
 		if g.window == nil {
 			g.window = g.runtime.loop.After(g.wiring.Window, func() {
 				g.window, g.over = nil, true
-				g.kick()
+				g.receiveNext()
 			})
 		}
 	case g.free():
 		g.posted = true
-		g.runtime.loop.Post(g.open)
+		g.runtime.loop.Post(g.isOpen)
 	}
 }
 
-func (g *gate) open() {
+func (g *gate) isOpen() {
 	g.posted = false
 	if !g.runtime.running || g.waiting() == 0 || !g.free() {
 		return
@@ -50,7 +50,7 @@ func (g *gate) open() {
 		g.window = nil
 	}
 	g.deliver()
-	g.kick()
+	g.receiveNext()
 }
 
 // queueSource has a function handle a queue's messages.
@@ -73,7 +73,7 @@ func newQueueSource(f *function, w *QueueSource) *queueSource {
 }
 
 func (s *queueSource) deliverBatch() {
-	d := s.queue.receive(s.wiring.BatchSize)
+	d := s.queue.receiveBatch(s.wiring.BatchSize)
 	s.running++
 	s.function.count.Messages[s.wiring.Queue] += len(d.messages)
 	var retry []string
@@ -84,18 +84,18 @@ func (s *queueSource) deliverBatch() {
 		retry = f.Messages(ctx, d.messages)
 		return nil
 	}
-	s.function.invoke(call, func(err error) {
+	s.function.startInvocation(call, func(err error) {
 		s.running--
 		if err == nil {
-			s.settle(d, retry)
+			s.settleDelivery(d, retry)
 		}
-		s.kick()
+		s.receiveNext()
 	})
 }
 
-// settle deletes what was handled. Everything comes back, as after an error, when the function names a message that it
+// settleDelivery deletes what was handled. Everything comes back, as after an error, when the function names a message that it
 // was not given; without ReportBatchItemFailures what it names is not heard.
-func (s *queueSource) settle(d *delivery, retry []string) {
+func (s *queueSource) settleDelivery(d *delivery, retry []string) {
 	if !s.wiring.Partial {
 		retry = nil
 	}
@@ -103,15 +103,15 @@ func (s *queueSource) settle(d *delivery, retry []string) {
 	for _, id := range retry {
 		failed[id] = true
 	}
-	if known(d.messages, failed) < len(failed) {
+	if countKnown(d.messages, failed) < len(failed) {
 		s.function.runtime.log.Error("the function asked for messages that it was not given",
 			"function", s.function.wiring.Name, "queue", s.wiring.Queue)
 		return
 	}
-	d.delete(func(id string) bool { return failed[id] })
+	d.deleteHandled(func(id string) bool { return failed[id] })
 }
 
-func known(messages []state.Message, ids map[string]bool) int {
+func countKnown(messages []state.Message, ids map[string]bool) int {
 	n := 0
 	for _, m := range messages {
 		if ids[m.ID] {

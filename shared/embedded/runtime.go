@@ -74,20 +74,20 @@ func NewRuntime(loop *Loop, w *Wiring, o RuntimeOptions) (*Runtime, error) {
 		}
 	}
 	if r.stream != nil {
-		r.listen()
+		r.listenToStore()
 	}
 	return r, nil
 }
 
-// listen takes in what the consumers had not acknowledged, and then what comes.
-func (r *Runtime) listen() {
+// listenToStore takes in what the consumers had not acknowledged, and then what comes.
+func (r *Runtime) listenToStore() {
 	for _, s := range r.streams {
-		s.arrive(r.stream.Pending(s.function.wiring.Name))
+		s.addRecords(r.stream.Pending(s.function.wiring.Name))
 	}
 	r.stream.OnRecords(func(records []state.Record) {
 		r.takeIn(func() {
 			for _, s := range r.streams {
-				s.arrive(records)
+				s.addRecords(records)
 			}
 		})
 	})
@@ -151,31 +151,31 @@ func (r *Runtime) Start() {
 	r.running = true
 	for _, q := range r.queues {
 		if q.source != nil {
-			q.source.kick()
+			q.source.receiveNext()
 		}
 	}
 	for _, s := range r.streams {
-		s.kick()
+		s.receiveNext()
 	}
 	for _, s := range r.schedules {
 		s.start()
 	}
 	if r.stream != nil {
-		r.later(expireEvery, r.expire)
+		r.scheduleAfter(expireEvery, r.expireRows)
 	}
 }
 
-func (r *Runtime) expire() {
+func (r *Runtime) expireRows() {
 	r.stream.Expire(r.loop.Now())
-	r.later(expireEvery, r.expire)
+	r.scheduleAfter(expireEvery, r.expireRows)
 }
 
 // Stop ends all deliveries at once, as the death of the process would: results of invocations under way no longer
 // count. It must be called on the loop, or while the loop does not run.
 func (r *Runtime) Stop() { r.running, r.stopped = false, true }
 
-// later runs f after d unless the runtime has been stopped by then.
-func (r *Runtime) later(d time.Duration, f func()) *Timer {
+// scheduleAfter runs f after d unless the runtime has been stopped by then.
+func (r *Runtime) scheduleAfter(d time.Duration, f func()) *Timer {
 	return r.loop.After(d, func() {
 		if !r.stopped {
 			f()
@@ -192,7 +192,7 @@ func (r *Runtime) Tick(function, schedule string) error {
 	if f == nil {
 		return fmt.Errorf("invoking function %q: it has no event sources", function)
 	}
-	r.takeIn(func() { f.tick(schedule, 0) })
+	r.takeIn(func() { f.runSchedule(schedule, 0) })
 	return nil
 }
 
@@ -255,8 +255,8 @@ func (r *Runtime) Visible(name string) []state.Message {
 	return out
 }
 
-// arn is the ARN of something that exists only in this process.
-func arn(service, resource string) string {
+// resourceARN is the ARN of something that exists only in this process.
+func resourceARN(service, resource string) string {
 	return "arn:aws:" + service + ":" + localRegion + ":" + localAccount + ":" + resource
 }
 

@@ -12,22 +12,22 @@ type schedule struct {
 
 func (s *schedule) start() {
 	s.next = s.function.runtime.loop.Now()
-	s.plan()
+	s.planNextRun()
 }
 
-func (s *schedule) plan() {
+func (s *schedule) planNextRun() {
 	loop := s.function.runtime.loop
 	now := loop.Now()
 	s.next = s.next.Add(s.wiring.Every)
 	if s.next.Before(now) {
 		s.next = now.Add(s.wiring.Every)
 	}
-	s.function.runtime.later(s.next.Sub(now), s.fire)
+	s.function.runtime.scheduleAfter(s.next.Sub(now), s.fireSchedule)
 }
 
-func (s *schedule) fire() {
-	s.plan()
-	if f := s.function; !f.runtime.faults.schedule(f.wiring.Name, s.wiring.Schedule) {
-		f.tick(s.wiring.Schedule, 0)
+func (s *schedule) fireSchedule() {
+	s.planNextRun()
+	if f := s.function; !f.runtime.faults.shouldSkipSchedule(f.wiring.Name, s.wiring.Schedule) {
+		f.runSchedule(s.wiring.Schedule, 0)
 	}
 }

@@ -89,7 +89,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.load(s); err != nil {
+	if err := d.loadStore(s); err != nil {
 		_ = d.db.Close()
 		return nil, fmt.Errorf("reading state file %s: %w", o.Path, err)
 	}
@@ -112,40 +112,40 @@ func (s *Store) Close() error {
 	}
 	var err error
 	if failed == nil {
-		err = s.disk.save(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
+		err = s.disk.saveGroup(&commitGroup{store: s, sequence: s.sequence, hash: s.hash})
 	}
 	return errors.Join(err, s.disk.db.Close())
 }
 
 // Get reads one row as last written; nil where there is none.
 func (s *Store) Get(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.read(ctx, key, consistentRead)
+	return s.readRow(ctx, key, consistentRead)
 }
 
 // Peek is Get at half the price.
 func (s *Store) Peek(ctx context.Context, key state.Key) (state.Row, error) {
-	return s.read(ctx, key, eventualRead)
+	return s.readRow(ctx, key, eventualRead)
 }
 
-func (s *Store) read(ctx context.Context, key state.Key, price int64) (state.Row, error) {
+func (s *Store) readRow(ctx context.Context, key state.Key, price int64) (state.Row, error) {
 	if err := errors.Join(ctx.Err(), checkKey(key)); err != nil {
 		return nil, fmt.Errorf("reading row %s of cluster %s: %w", key.Sort, key.Cluster, err)
 	}
 	s.mu.RLock()
-	e, failed := s.entry(key), s.failed
+	e, failed := s.findRow(key), s.failed
 	s.mu.RUnlock()
 	if failed != nil {
 		return nil, failed
 	}
 	if e == nil {
-		s.usage.read(0, price)
+		s.usage.countRead(0, price)
 		return nil, nil
 	}
-	s.usage.read(e.size, price)
+	s.usage.countRead(e.size, price)
 	return copyRow(e.row), nil
 }
 
-func (s *Store) entry(key state.Key) *storedRow {
+func (s *Store) findRow(key state.Key) *storedRow {
 	e, _ := s.rows.Get(&storedRow{key: key})
 	return e
 }
@@ -155,7 +155,7 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("listing rows %s of cluster %s: %w", r.From, r.Cluster, err)
 	}
-	found, err := s.entries(r)
+	found, err := s.listRows(r)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +165,11 @@ func (s *Store) List(ctx context.Context, r state.Range) ([]state.Row, error) {
 		size += e.size
 		rows[i] = copyRow(e.row)
 	}
-	s.usage.read(size, consistentRead)
+	s.usage.countRead(size, consistentRead)
 	return rows, nil
 }
 
-func (s *Store) entries(r state.Range) ([]*storedRow, error) {
+func (s *Store) listRows(r state.Range) ([]*storedRow, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.failed != nil || r.From >= r.To {
@@ -194,7 +194,7 @@ func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 		return nil, err
 	}
 	r := newCommitRequest(state.Commit{Version: state.NoVersion, Writes: []state.Write{w}})
-	if err := s.submit(ctx, r); err != nil {
+	if err := s.submitCommit(ctx, r); err != nil {
 		key := w.Key()
 		return nil, fmt.Errorf("writing row %s of cluster %s: %w", key.Sort, key.Cluster, err)
 	}
@@ -213,7 +213,7 @@ func (s *Store) Write(ctx context.Context, w state.Write) (state.Row, error) {
 func (s *Store) Commit(ctx context.Context, c state.Commit) error {
 	err := checkCommit(c)
 	if err == nil && (len(c.Writes) > 0 || c.Version >= 0) {
-		err = s.submit(ctx, newCommitRequest(c))
+		err = s.submitCommit(ctx, newCommitRequest(c))
 	}
 	if err != nil {
 		return fmt.Errorf("committing to cluster %s: %w", c.Cluster, err)
@@ -231,7 +231,7 @@ func (s *Store) Expire(now time.Time) int {
 		return 0
 	}
 	r := &commitRequest{expire: now.Unix()}
-	if err := s.submit(context.Background(), r); err != nil {
+	if err := s.submitCommit(context.Background(), r); err != nil {
 		return 0 // the next call that can say so does
 	}
 	return len(r.changes)

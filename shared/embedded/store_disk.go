@@ -62,7 +62,7 @@ func openStateFile(path string) (*stateFile, error) {
 		err = syncFolder(filepath.Dir(path))
 	}
 	if err == nil {
-		err = db.Update(prepare)
+		err = db.Update(createBuckets)
 	}
 	if err != nil {
 		_ = db.Close()
@@ -80,8 +80,8 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// prepare makes the buckets of an empty file and refuses a file that this version would misread.
-func prepare(tx *bolt.Tx) error {
+// createBuckets makes the buckets of an empty file and refuses a file that this version would misread.
+func createBuckets(tx *bolt.Tx) error {
 	if b := tx.Bucket(bucketStore); b != nil {
 		if got := string(b.Get(keyFormat)); got != stateFormat {
 			return fmt.Errorf("it has format %q and this version reads %q: use the version that wrote it, or choose another file", got, stateFormat)
@@ -99,8 +99,8 @@ func prepare(tx *bolt.Tx) error {
 	return tx.Bucket(bucketStore).Put(keyFormat, []byte(stateFormat))
 }
 
-// save makes a group durable, and with it what has been acknowledged of the stream.
-func (d *stateFile) save(g *commitGroup) error {
+// saveGroup makes a group durable, and with it what has been acknowledged of the stream.
+func (d *stateFile) saveGroup(g *commitGroup) error {
 	s := g.store
 	s.mu.Lock()
 	positions := map[string]uint64{}
@@ -110,7 +110,7 @@ func (d *stateFile) save(g *commitGroup) error {
 		}
 		s.stream.moved = false // a write that fails ends the store
 	}
-	trimmed := s.stream.acknowledged()
+	trimmed := s.stream.lowestAcknowledged()
 	s.mu.Unlock()
 	if len(g.changes) == 0 && len(positions) == 0 {
 		return nil
@@ -196,8 +196,8 @@ func decodeFields(data []byte) (fields [4][]byte, err error) {
 	return fields, nil
 }
 
-// load fills an empty store from the file. Rows of kinds that this version does not know stay in the file, unseen.
-func (d *stateFile) load(s *Store) error {
+// loadStore fills an empty store from the file. Rows of kinds that this version does not know stay in the file, unseen.
+func (d *stateFile) loadStore(s *Store) error {
 	return d.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketStore)
 		copy(s.hash[:], b.Get(keyHash))
@@ -245,7 +245,7 @@ func (s *Store) loadRecord(k, data []byte) error {
 		return errRecord
 	}
 	n := binary.BigEndian.Uint64(k)
-	if !s.stream.kept || n <= s.stream.acknowledged() {
+	if !s.stream.kept || n <= s.stream.lowestAcknowledged() {
 		return nil
 	}
 	fields, err := decodeFields(data)

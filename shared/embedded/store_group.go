@@ -54,9 +54,9 @@ func newCommitRequest(c state.Commit) *commitRequest {
 	return &commitRequest{commit: c}
 }
 
-// submit waits until the request is settled. The first writer to come settles all that wait: so a group grows as long
+// submitCommit waits until the request is settled. The first writer to come settles all that wait: so a group grows as long
 // as the one before it takes.
-func (s *Store) submit(ctx context.Context, r *commitRequest) error {
+func (s *Store) submitCommit(ctx context.Context, r *commitRequest) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -71,13 +71,13 @@ func (s *Store) submit(ctx context.Context, r *commitRequest) error {
 		batch := s.pending.requests
 		s.pending.requests = nil
 		s.pending.Unlock()
-		s.settle(batch)
+		s.settleBatch(batch)
 	}
 	return r.err
 }
 
-// settle decides the requests in order, makes what holds durable, then visible, then known to the stream's reader.
-func (s *Store) settle(batch []*commitRequest) {
+// settleBatch decides the requests in order, makes what holds durable, then visible, then known to the stream's reader.
+func (s *Store) settleBatch(batch []*commitRequest) {
 	g := &commitGroup{store: s, sequence: s.sequence, hash: s.hash}
 	if len(batch) > 1 {
 		g.overlay = map[state.Key]*storedRow{}
@@ -85,27 +85,27 @@ func (s *Store) settle(batch []*commitRequest) {
 	for _, r := range batch {
 		r.done = true
 		if r.err = s.failed; r.err == nil {
-			r.err = g.add(r)
+			r.err = g.addCommit(r)
 		}
 	}
 	if len(g.changes) == 0 {
 		return
 	}
-	g.seal()
+	g.sealRows()
 	if s.disk != nil {
-		if err := s.disk.save(g); err != nil {
-			s.poison(err, batch)
+		if err := s.disk.saveGroup(g); err != nil {
+			s.failAllWrites(err, batch)
 			return
 		}
 	}
-	records := s.publish(g)
+	records := s.publishRecords(g)
 	if s.onRecords != nil {
 		s.onRecords(records)
 	}
 }
 
-// poison ends all use of the store: what the file holds is not known any more.
-func (s *Store) poison(err error, batch []*commitRequest) {
+// failAllWrites ends all use of the store: what the file holds is not known any more.
+func (s *Store) failAllWrites(err error, batch []*commitRequest) {
 	for _, r := range batch {
 		r.err = fmt.Errorf("state file %s: %w: %w", s.disk.path, cluster.ErrAmbiguous, err)
 	}
@@ -114,11 +114,11 @@ func (s *Store) poison(err error, batch []*commitRequest) {
 	s.failed = fmt.Errorf("state file %s takes no more writes until a restart, as one failed: %w", s.disk.path, err)
 }
 
-// publish makes the group visible to readers.
-func (s *Store) publish(g *commitGroup) []state.Record {
+// publishRecords makes the group visible to readers.
+func (s *Store) publishRecords(g *commitGroup) []state.Record {
 	var records []state.Record
 	if s.onRecords != nil || s.stream.kept {
-		records = g.records()
+		records = g.newRecords()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,23 +136,23 @@ func (s *Store) publish(g *commitGroup) []state.Record {
 		}
 	}
 	s.sequence, s.hash = g.sequence, g.hash
-	s.stream.add(records)
+	s.stream.appendRecords(records)
 	return records
 }
 
-// stored is the row as the group's next request finds it.
-func (g *commitGroup) stored(key state.Key) *storedRow {
+// storedRow is the row as the group's next request finds it.
+func (g *commitGroup) storedRow(key state.Key) *storedRow {
 	if e, ok := g.overlay[key]; ok {
 		return e
 	}
-	return g.store.entry(key)
+	return g.store.findRow(key)
 }
 
-func (g *commitGroup) add(r *commitRequest) error {
+func (g *commitGroup) addCommit(r *commitRequest) error {
 	var err error
 	if r.expire > 0 {
-		r.changes = g.expired(r.expire)
-	} else if r.changes, err = g.evaluate(r.commit); err != nil {
+		r.changes = g.expiredRows(r.expire)
+	} else if r.changes, err = g.evaluateCommit(r.commit); err != nil {
 		return err
 	}
 	g.changes = append(g.changes, r.changes...)
@@ -164,14 +164,14 @@ func (g *commitGroup) add(r *commitRequest) error {
 	return nil
 }
 
-// expired are the deletions of all rows that expire by t and were not written to in this group.
-func (g *commitGroup) expired(t int64) []rowChange {
+// expiredRows are the deletions of all rows that expire by t and were not written to in this group.
+func (g *commitGroup) expiredRows(t int64) []rowChange {
 	var out []rowChange
 	g.store.expiring.Scan(func(e *storedRow) bool {
 		if e.row.Header().Expires > t {
 			return false
 		}
-		if g.stored(e.key) == e {
+		if g.storedRow(e.key) == e {
 			out = append(out, rowChange{old: e})
 		}
 		return true
@@ -179,8 +179,8 @@ func (g *commitGroup) expired(t int64) []rowChange {
 	return out
 }
 
-// evaluate is what the commit changes, or why it changes nothing. Both have their price.
-func (g *commitGroup) evaluate(c state.Commit) ([]rowChange, error) {
+// evaluateCommit is what the commit changes, or why it changes nothing. Both have their price.
+func (g *commitGroup) evaluateCommit(c state.Commit) ([]rowChange, error) {
 	var b commitBill
 	changes := make([]rowChange, 0, len(c.Writes)+1)
 	if c.Version >= 0 {
@@ -189,30 +189,30 @@ func (g *commitGroup) evaluate(c state.Commit) ([]rowChange, error) {
 			g.billRefused(c, err)
 			return nil, err
 		}
-		b.write(moved)
+		b.countWrite(moved)
 		changes = append(changes, moved)
 	}
 	for _, w := range c.Writes {
-		made, err := g.apply(w)
+		made, err := g.applyWrite(w)
 		if err != nil {
 			g.billRefused(c, err)
 			return nil, err
 		}
-		if b.write(made); made.old != nil || made.new != nil {
+		if b.countWrite(made); made.old != nil || made.new != nil {
 			changes = append(changes, made)
 		}
 	}
 	if b.size > maxTransaction {
 		return nil, fmt.Errorf("the rows of a commit have %d bytes, at most %d are allowed", b.size, maxTransaction)
 	}
-	g.store.usage.wrote(b)
+	g.store.usage.countCommit(b)
 	return changes, nil
 }
 
 // moveVersion is the next state of the cluster's meta row.
 func (g *commitGroup) moveVersion(c state.Commit) (rowChange, error) {
 	key := state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta}
-	old := g.stored(key)
+	old := g.storedRow(key)
 	meta, ok := old.rowOrNil().(*state.Meta)
 	if !ok || meta.Version != c.Version {
 		return rowChange{}, &state.Conflict{Key: key, Row: old.copy(), Version: true}
@@ -224,9 +224,9 @@ func (g *commitGroup) moveVersion(c state.Commit) (rowChange, error) {
 	return rowChange{old: old, new: e}, err
 }
 
-func (g *commitGroup) apply(w state.Write) (rowChange, error) {
+func (g *commitGroup) applyWrite(w state.Write) (rowChange, error) {
 	key := w.Key()
-	old := g.stored(key)
+	old := g.storedRow(key)
 	next, ok := w.Apply(old.rowOrNil())
 	if !ok {
 		return rowChange{}, &state.Conflict{Key: key, Row: old.copy()}

@@ -10,8 +10,8 @@ import (
 
 func newDigest() hash.Hash { return sha256.New() }
 
-// seal numbers the changes and carries the hash on over them.
-func (g *commitGroup) seal() {
+// sealRows numbers the changes and carries the hash on over them.
+func (g *commitGroup) sealRows() {
 	d := g.store.digest
 	for _, c := range g.changes {
 		g.sequence++

@@ -27,14 +27,14 @@ func newRecordLog(consumers []string) recordLog {
 	return s
 }
 
-func (s *recordLog) add(records []state.Record) {
+func (s *recordLog) appendRecords(records []state.Record) {
 	if s.kept {
 		s.records = append(s.records, records...)
 	}
 }
 
-// acknowledged is the last record that no consumer needs any more.
-func (s *recordLog) acknowledged() uint64 {
+// lowestAcknowledged is the last record that no consumer needs any more.
+func (s *recordLog) lowestAcknowledged() uint64 {
 	least := uint64(math.MaxUint64)
 	for _, position := range s.consumers {
 		least = min(least, position)
@@ -42,9 +42,9 @@ func (s *recordLog) acknowledged() uint64 {
 	return least
 }
 
-// trim forgets what all consumers have acknowledged.
-func (s *recordLog) trim() {
-	n := s.upTo(s.acknowledged())
+// trimAcknowledged forgets what all consumers have acknowledged.
+func (s *recordLog) trimAcknowledged() {
+	n := s.upTo(s.lowestAcknowledged())
 	clear(s.records[:n])
 	s.records = s.records[n:]
 }
@@ -84,7 +84,7 @@ func (s *Store) Ack(consumer, sequence string) {
 	if position, ok := s.stream.consumers[consumer]; ok && to > position {
 		s.stream.consumers[consumer] = to
 		s.stream.moved = true
-		s.stream.trim()
+		s.stream.trimAcknowledged()
 	}
 }
 
@@ -105,8 +105,8 @@ func parseSequence(s string) uint64 {
 	return n
 }
 
-// records are the group's changes as stream records, after seal.
-func (g *commitGroup) records() []state.Record {
+// newRecords are the group's changes as stream records, after seal.
+func (g *commitGroup) newRecords() []state.Record {
 	out := make([]state.Record, len(g.changes))
 	for i, c := range g.changes {
 		n := g.sequence - uint64(len(g.changes)-1-i) //nolint:gosec // not negative

@@ -51,7 +51,7 @@ const (
 
 func priceUnits(size, unit int) int64 { return int64(max(1, (size+unit-1)/unit)) }
 
-func (u *usageCounter) read(size int, price int64) {
+func (u *usageCounter) countRead(size int, price int64) {
 	u.requests.Add(1)
 	u.readHalves.Add(priceUnits(size, 4<<10) * price)
 }
@@ -63,7 +63,7 @@ type commitBill struct {
 	size       int // bytes of all rows after it
 }
 
-func (b *commitBill) write(c rowChange) {
+func (b *commitBill) countWrite(c rowChange) {
 	size := 0
 	if c.old != nil {
 		size = c.old.size
@@ -76,7 +76,7 @@ func (b *commitBill) write(c rowChange) {
 	b.statements++
 }
 
-func (u *usageCounter) wrote(b commitBill) {
+func (u *usageCounter) countCommit(b commitBill) {
 	if b.statements > 1 {
 		b.units *= 2
 	}
@@ -92,12 +92,12 @@ func (g *commitGroup) billRefused(c state.Commit, err error) {
 	}
 	var b commitBill
 	if c.Version >= 0 {
-		b.write(rowChange{old: g.stored(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
+		b.countWrite(rowChange{old: g.storedRow(state.Key{Cluster: c.Cluster, Sort: state.PrefixMeta})})
 	}
 	for _, w := range c.Writes {
-		b.write(rowChange{old: g.stored(w.Key())})
+		b.countWrite(rowChange{old: g.storedRow(w.Key())})
 	}
-	g.store.usage.wrote(b)
+	g.store.usage.countCommit(b)
 }
 
 // itemSize is the size of a row as DynamoDB counts it, taken from its JSON: the bytes of names and texts, about half a

@@ -72,8 +72,8 @@ func newStreamSource(f *function, w *StreamSource, stream Stream) *streamSource 
 	return s
 }
 
-// arrive takes in records, in order.
-func (s *streamSource) arrive(records []state.Record) {
+// addRecords takes in records, in order.
+func (s *streamSource) addRecords(records []state.Record) {
 	now := s.runtime.loop.Now()
 	for i := range records {
 		r := &records[i]
@@ -86,35 +86,35 @@ func (s *streamSource) arrive(records []state.Record) {
 			s.stream.Ack(s.function.wiring.Name, r.Sequence)
 		}
 	}
-	s.kick()
+	s.receiveNext()
 }
 
 func (s *streamSource) deliverPart() {
-	s.expire()
+	s.dropExpired()
 	if len(s.records) == 0 {
 		return
 	}
-	fault := s.runtime.faults.stream(s.function.wiring.Name)
-	p := s.part()
+	fault := s.runtime.faults.streamFault(s.function.wiring.Name)
+	p := s.nextPart()
 	s.inFlight = p.n
 	s.parts[0].again = fault.Again && !p.again
 	if fault.Stall > 0 {
-		s.runtime.later(fault.Stall, func() { s.invoke(p.n) })
+		s.runtime.scheduleAfter(fault.Stall, func() { s.invokeHandler(p.n) })
 		return
 	}
-	s.invoke(p.n)
+	s.invokeHandler(p.n)
 }
 
-// part is the next batch: what is left of one that failed, or a new one.
-func (s *streamSource) part() part {
+// nextPart is the next batch: what is left of one that failed, or a new one.
+func (s *streamSource) nextPart() part {
 	if len(s.parts) == 0 {
 		n := min(s.wiring.BatchSize, len(s.records))
-		s.parts = append(s.parts, part{n: s.runtime.faults.split(s.function.wiring.Name, n)})
+		s.parts = append(s.parts, part{n: s.runtime.faults.splitBatch(s.function.wiring.Name, n)})
 	}
 	return s.parts[0]
 }
 
-func (s *streamSource) invoke(n int) {
+func (s *streamSource) invokeHandler(n int) {
 	batch := make([]state.Record, n)
 	for i := range batch {
 		batch[i] = s.records[i].Record
@@ -128,33 +128,33 @@ func (s *streamSource) invoke(n int) {
 		from, err = f.Records(ctx, batch)
 		return err
 	}
-	s.function.invoke(call, func(err error) {
+	s.function.startInvocation(call, func(err error) {
 		s.inFlight = 0
 		if err != nil {
-			s.fail(0)
+			s.handleFailure(0)
 		} else {
-			s.settle(from)
+			s.settleInvocation(from)
 		}
 		s.over = s.over || len(s.parts) > 0 // what was cut off does not wait for a full batch
-		s.kick()
+		s.receiveNext()
 	})
 }
 
-// settle advances past what was handled. A record that was not in the batch fails it as a whole; without
+// settleInvocation advances past what was handled. A record that was not in the batch fails it as a whole; without
 // ReportBatchItemFailures what the function names is not heard.
-func (s *streamSource) settle(from string) {
+func (s *streamSource) settleInvocation(from string) {
 	p := s.parts[0]
 	if from == "" || !s.wiring.Partial {
-		s.succeed(p)
+		s.handleSuccess(p)
 		return
 	}
-	s.fail(max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from })))
+	s.handleFailure(max(0, slices.IndexFunc(s.records[:p.n], func(r streamed) bool { return r.Sequence == from })))
 }
 
-// fail decides how the batch is tried again, its first records handled.
-func (s *streamSource) fail(handled int) {
+// handleFailure decides how the batch is tried again, its first records handled.
+func (s *streamSource) handleFailure(handled int) {
 	n := s.parts[0].n
-	s.advance(handled)
+	s.advancePosition(handled)
 	switch {
 	case handled > 0 && s.wiring.Bisect:
 		s.parts[0].failures = 0 // cut at the record named, which is no retry
@@ -166,22 +166,22 @@ func (s *streamSource) fail(handled int) {
 		s.parts[0].failures++
 	}
 	if failures := s.parts[0].failures; s.wiring.Retries >= 0 && failures > s.wiring.Retries {
-		s.discard(s.parts[0].n, "RetryAttemptsExhausted")
+		s.discardRecords(s.parts[0].n, "RetryAttemptsExhausted")
 	} else {
-		s.wait(failures)
+		s.backOff(failures)
 	}
 }
 
-func (s *streamSource) succeed(p part) {
+func (s *streamSource) handleSuccess(p part) {
 	if p.again {
 		s.parts[0].failures = 0
 		return
 	}
-	s.advance(p.n)
+	s.advancePosition(p.n)
 }
 
-// advance acknowledges the first n records, all of the first part.
-func (s *streamSource) advance(n int) {
+// advancePosition acknowledges the first n records, all of the first part.
+func (s *streamSource) advancePosition(n int) {
 	if n == 0 {
 		return
 	}
@@ -197,18 +197,18 @@ func (s *streamSource) advance(n int) {
 	}
 }
 
-// wait holds the shard up before the next try.
-func (s *streamSource) wait(failures int) {
+// backOff holds the shard up before the next try.
+func (s *streamSource) backOff(failures int) {
 	s.backoff = true
 	d := min(firstBackoff<<min(failures, 10), lastBackoff)
-	s.runtime.later(d, func() {
+	s.runtime.scheduleAfter(d, func() {
 		s.backoff = false
-		s.kick()
+		s.receiveNext()
 	})
 }
 
-// expire gives up the records at the head that are too old.
-func (s *streamSource) expire() {
+// dropExpired gives up the records at the head that are too old.
+func (s *streamSource) dropExpired() {
 	if s.wiring.MaxAge == 0 {
 		return
 	}
@@ -222,7 +222,7 @@ func (s *streamSource) expire() {
 		if len(s.parts) > 0 {
 			some = min(n, s.parts[0].n)
 		}
-		s.discard(some, "RecordAgeExceeded")
+		s.discardRecords(some, "RecordAgeExceeded")
 		n -= some
 	}
 }

@@ -39,8 +39,8 @@ type failureBatch struct {
 	StreamARN    string    `json:"streamArn"`
 }
 
-// discard gives up the first n records, telling the on-failure queue where there is one.
-func (s *streamSource) discard(n int, condition string) {
+// discardRecords gives up the first n records, telling the on-failure queue where there is one.
+func (s *streamSource) discardRecords(n int, condition string) {
 	s.function.count.Discarded += n
 	name, first, last := s.function.wiring.Name, s.records[0], s.records[n-1]
 	s.runtime.log.Error("records given up", "function", name, "condition", condition, "records", n,
@@ -53,20 +53,20 @@ func (s *streamSource) discard(n int, condition string) {
 		body, err := json.Marshal(failureRecord{
 			Version: "1.0", Timestamp: s.runtime.loop.Now(),
 			RequestContext: failureRequest{
-				RequestID: name + "-" + first.Sequence, FunctionARN: arn("lambda", "function:"+s.function.wiring.LogicalID),
+				RequestID: name + "-" + first.Sequence, FunctionARN: resourceARN("lambda", "function:"+s.function.wiring.LogicalID),
 				Condition: condition, InvokeCount: failures,
 			},
 			Response: failureResponse{StatusCode: 200, ExecutedVersion: "$LATEST", FunctionError: "Unhandled"},
 			Batch: failureBatch{
 				ShardID: "shardId-00000000000000000000-00000000", Start: first.Sequence, End: last.Sequence,
 				FirstArrival: first.arrived, LastArrival: last.arrived, Size: n,
-				StreamARN: arn("dynamodb", "table/"+s.wiring.Table+"/stream/embedded"),
+				StreamARN: resourceARN("dynamodb", "table/"+s.wiring.Table+"/stream/embedded"),
 			},
 		})
 		if err == nil {
 			q.count.Sends++
-			q.send(body, 0)
+			q.sendMessage(body, 0)
 		}
 	}
-	s.advance(n)
+	s.advancePosition(n)
 }

@@ -30,75 +30,77 @@ type section struct {
 // attribute is what !GetAtt gives, and !Ref of a resource with an empty name.
 type attribute struct{ Resource, Name string }
 
-func (t *template) fail(path, format string, args ...any) {
+func (t *template) addError(path, format string, args ...any) {
 	t.errs = append(t.errs, fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...)))
 }
 
-func (t *template) err() error { return errors.Join(t.errs...) }
+func (t *template) joinedErrors() error { return errors.Join(t.errs...) }
 
 // section opens a mapping; nil nodes are empty ones.
 func (t *template) section(path string, n *yaml.Node) *section {
 	s := &section{t: t, path: path, keys: map[string]*yaml.Node{}, read: map[string]bool{}}
-	n = target(n)
+	n = targetNode(n)
 	switch {
 	case n == nil:
 	case n.Kind != yaml.MappingNode || shortIntrinsic(n) != "":
-		t.fail(path, "must be a mapping written out, is %s", describe(n))
+		t.addError(path, "must be a mapping written out, is %s", describeNode(n))
 	default:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			s.keys[n.Content[i].Value] = n.Content[i+1]
 		}
 		if name := soleIntrinsic(n); name != "" {
-			t.fail(path, "%s is not supported here", name)
+			t.addError(path, "%s is not supported here", name)
 			s.keys = map[string]*yaml.Node{}
 		}
 	}
 	return s
 }
 
-func target(n *yaml.Node) *yaml.Node {
+func targetNode(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
 }
 
-func describe(n *yaml.Node) string {
+func describeNode(n *yaml.Node) string {
 	if name := shortIntrinsic(n); name != "" {
 		return name
 	}
 	return map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.ScalarNode: "a value", yaml.MappingNode: "a mapping"}[n.Kind]
 }
 
-func (s *section) names() []string { return slices.Sorted(maps.Keys(s.keys)) }
+func (s *section) keyNames() []string { return slices.Sorted(maps.Keys(s.keys)) }
 
-func (s *section) has(key string) bool { return s.keys[key] != nil }
+func (s *section) hasKey(key string) bool { return s.keys[key] != nil }
 
-func (s *section) at(key string) string { return s.path + "." + key }
+func (s *section) keyPath(key string) string { return s.path + "." + key }
 
-func (s *section) node(key string) *yaml.Node {
+func (s *section) childNode(key string) *yaml.Node {
 	s.read[key] = true
 	return s.keys[key]
 }
 
-func (s *section) section(key string) *section { return s.t.section(s.at(key), s.node(key)) }
+func (s *section) childSection(key string) *section {
+	return s.t.section(s.keyPath(key), s.childNode(key))
+}
 
-// close complains of every key that was neither read nor is among those that have nothing to do with wiring.
-func (s *section) close(others ...string) {
-	for _, key := range s.names() {
+// rejectOtherKeys complains of every key that was neither read nor is among those that have nothing to do with wiring.
+func (s *section) rejectOtherKeys(others ...string) {
+	for _, key := range s.keyNames() {
 		if !s.read[key] && !slices.Contains(others, key) {
-			s.t.fail(s.at(key), "the embedded tier does not know this")
+			s.t.addError(s.keyPath(key), "the embedded tier does not know this")
 		}
 	}
 }
 
-// value is the resolved value of a key; nil where it is absent or wrong.
-func (s *section) value(key string) any {
-	n := s.node(key)
+// resolvedValue is the resolved value of a key; nil where it is absent or wrong.
+func (s *section) resolvedValue(key string) any {
+	n := s.childNode(key)
 	if n == nil {
 		return nil
 	}
-	v, err := s.t.resolve(n, s.at(key))
+	v, err := s.t.resolveNode(n, s.keyPath(key))
 	if err != nil {
 		s.t.errs = append(s.t.errs, err)
 		return nil
@@ -106,12 +108,12 @@ func (s *section) value(key string) any {
 	return v
 }
 
-// number is an integer from least to most.
-func (s *section) number(key string, fallback, least, most int) int {
-	if !s.has(key) {
+// boundedNumber is an integer from least to most.
+func (s *section) boundedNumber(key string, fallback, least, most int) int {
+	if !s.hasKey(key) {
 		return fallback
 	}
-	v := s.value(key)
+	v := s.resolvedValue(key)
 	if text, ok := v.(string); ok {
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			v = f
@@ -121,76 +123,78 @@ func (s *section) number(key string, fallback, least, most int) int {
 	switch {
 	case v == nil:
 	case !ok || f != float64(int(f)):
-		s.t.fail(s.at(key), "must be a whole number, is %v", v)
+		s.t.addError(s.keyPath(key), "must be a whole number, is %v", v)
 	case int(f) < least || int(f) > most:
-		s.t.fail(s.at(key), "must be from %d to %d, is %v", least, most, v)
+		s.t.addError(s.keyPath(key), "must be from %d to %d, is %v", least, most, v)
 	default:
 		return int(f)
 	}
 	return fallback
 }
 
-func (s *section) flag(key string) bool {
-	if !s.has(key) {
+func (s *section) boolValue(key string) bool {
+	if !s.hasKey(key) {
 		return false
 	}
-	v := s.value(key)
+	v := s.resolvedValue(key)
 	b, ok := v.(bool)
 	if !ok && v != nil {
-		s.t.fail(s.at(key), "must be true or false, is %v", v)
+		s.t.addError(s.keyPath(key), "must be true or false, is %v", v)
 	}
 	return b
 }
 
-func (s *section) text(key string) string {
-	if !s.has(key) {
+func (s *section) textValue(key string) string {
+	if !s.hasKey(key) {
 		return ""
 	}
-	v := s.value(key)
+	v := s.resolvedValue(key)
 	text, ok := v.(string)
 	if !ok && v != nil {
-		s.t.fail(s.at(key), "must be text, is %v", v)
+		s.t.addError(s.keyPath(key), "must be text, is %v", v)
 	}
 	return text
 }
 
-// resource is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads to; it must be of the type.
-func (s *section) resource(key, name, kind string) string {
-	v := s.value(key)
+// resourceRef is the logical id that the key's !GetAtt (or !Ref, for an empty attribute name) leads to; it must be of the type.
+func (s *section) resourceRef(key, name, kind string) string {
+	v := s.resolvedValue(key)
 	a, ok := v.(attribute)
 	switch {
-	case v == nil && s.has(key):
+	case v == nil && s.hasKey(key):
 	case !ok || a.Name != name:
-		s.t.fail(s.at(key), "must be !GetAtt of the %s of a resource, is %v", name, v)
+		s.t.addError(s.keyPath(key), "must be !GetAtt of the %s of a resource, is %v", name, v)
 	case s.t.resources[a.Resource] != kind:
-		s.t.fail(s.at(key), "%s is no %s of this template", a.Resource, kind)
+		s.t.addError(s.keyPath(key), "%s is no %s of this template", a.Resource, kind)
 	default:
 		return a.Resource
 	}
 	return ""
 }
 
-// only complains when the key is there and has another value.
-func (s *section) only(key string, allowed any) {
-	if v := s.value(key); v != nil && v != allowed {
-		s.t.fail(s.at(key), "must be %v, is %v", allowed, v)
+// requireValue complains when the key is there and has another value.
+func (s *section) requireValue(key string, allowed any) {
+	if v := s.resolvedValue(key); v != nil && v != allowed {
+		s.t.addError(s.keyPath(key), "must be %v, is %v", allowed, v)
 	}
 }
 
-// list is the items of a list, each with its path.
-func (s *section) list(key string) []*yaml.Node {
-	n := target(s.node(key))
+// listNodes is the items of a list, each with its path.
+func (s *section) listNodes(key string) []*yaml.Node {
+	n := targetNode(s.childNode(key))
 	if n == nil {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode || shortIntrinsic(n) != "" {
-		s.t.fail(s.at(key), "must be a list written out, is %s", describe(n))
+		s.t.addError(s.keyPath(key), "must be a list written out, is %s", describeNode(n))
 		return nil
 	}
 	return n.Content
 }
 
-func (s *section) item(key string, i int) string { return s.at(key) + "[" + strconv.Itoa(i) + "]" }
+func (s *section) itemPath(key string, i int) string {
+	return s.keyPath(key) + "[" + strconv.Itoa(i) + "]"
+}
 
 // shortIntrinsic is the name of a function written as a tag: "Ref" for !Ref, "Fn::Sub" for !Sub.
 func shortIntrinsic(n *yaml.Node) string {

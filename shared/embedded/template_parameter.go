@@ -11,41 +11,41 @@ import (
 // parameter that the template does not have, and one outside what the template allows.
 func (t *template) readParameters(all *section, given map[string]string) map[string]string {
 	texts := map[string]string{}
-	for _, name := range all.names() {
-		s := all.section(name)
+	for _, name := range all.keyNames() {
+		s := all.childSection(name)
 		text, ok := given[name]
 		if !ok {
-			if !s.has("Default") {
-				t.fail(s.path, "has no default, and no value was given")
+			if !s.hasKey("Default") {
+				t.addError(s.path, "has no default, and no value was given")
 				continue
 			}
-			text = fmt.Sprint(s.value("Default"))
+			text = fmt.Sprint(s.resolvedValue("Default"))
 		}
 		texts[name] = text
-		t.parameters[name] = s.parameter(text)
+		t.parameters[name] = s.parameterValue(text)
 	}
 	for name := range given {
-		if !all.has(name) {
-			t.fail(all.at(name), "the template has no such parameter")
+		if !all.hasKey(name) {
+			t.addError(all.keyPath(name), "the template has no such parameter")
 		}
 	}
 	return texts
 }
 
-// parameter is the value in the type of the parameter.
-func (s *section) parameter(text string) any {
-	if allowed, ok := s.value("AllowedValues").([]any); ok {
+// parameterValue is the value in the type of the parameter.
+func (s *section) parameterValue(text string) any {
+	if allowed, ok := s.resolvedValue("AllowedValues").([]any); ok {
 		if !slices.ContainsFunc(allowed, func(v any) bool { return fmt.Sprint(v) == text }) {
-			s.t.fail(s.path, "must be one of %v, is %q", allowed, text)
+			s.t.addError(s.path, "must be one of %v, is %q", allowed, text)
 		}
 	}
-	switch kind := s.text("Type"); kind {
+	switch kind := s.textValue("Type"); kind {
 	case "String":
 		return text
 	case "Number":
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			s.t.fail(s.path, "must be a number, is %q", text)
+			s.t.addError(s.path, "must be a number, is %q", text)
 		}
 		s.inRange(f)
 		return f
@@ -58,16 +58,16 @@ func (s *section) parameter(text string) any {
 		}
 		return list
 	default:
-		s.t.fail(s.at("Type"), "the embedded tier does not know the type %q", kind)
+		s.t.addError(s.keyPath("Type"), "the embedded tier does not know the type %q", kind)
 	}
 	return nil
 }
 
 func (s *section) inRange(f float64) {
-	if least, ok := s.value("MinValue").(float64); ok && f < least {
-		s.t.fail(s.path, "must be at least %g, is %g", least, f)
+	if least, ok := s.resolvedValue("MinValue").(float64); ok && f < least {
+		s.t.addError(s.path, "must be at least %g, is %g", least, f)
 	}
-	if most, ok := s.value("MaxValue").(float64); ok && f > most {
-		s.t.fail(s.path, "must be at most %g, is %g", most, f)
+	if most, ok := s.resolvedValue("MaxValue").(float64); ok && f > most {
+		s.t.addError(s.path, "must be at most %g, is %g", most, f)
 	}
 }

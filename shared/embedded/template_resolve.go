@@ -9,28 +9,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// resolve is the value of a node: nil, bool, float64, string, attribute, []any or map[string]any, with Ref, Sub and GetAtt carried out.
+// resolveNode is the value of a node: nil, bool, float64, string, attribute, []any or map[string]any, with Ref, Sub and GetAtt carried out.
 // Any other function is an error that names the path.
-func (t *template) resolve(n *yaml.Node, path string) (any, error) {
-	n = target(n)
+func (t *template) resolveNode(n *yaml.Node, path string) (any, error) {
+	n = targetNode(n)
 	if name := shortIntrinsic(n); name != "" {
 		plain := *n
 		plain.Tag = ""
 		if n.Kind == yaml.ScalarNode {
-			return t.call(name, n.Value, path)
+			return t.callIntrinsic(name, n.Value, path)
 		}
-		argument, err := t.resolve(&plain, path)
+		argument, err := t.resolveNode(&plain, path)
 		if err != nil {
 			return nil, err
 		}
-		return t.call(name, argument, path)
+		return t.callIntrinsic(name, argument, path)
 	}
 	if name := soleIntrinsic(n); name != "" {
-		argument, err := t.resolve(n.Content[1], path+"."+name)
+		argument, err := t.resolveNode(n.Content[1], path+"."+name)
 		if err != nil {
 			return nil, err
 		}
-		return t.call(name, argument, path)
+		return t.callIntrinsic(name, argument, path)
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -45,7 +45,7 @@ func (t *template) resolveMapping(n *yaml.Node, path string) (any, error) {
 	m := map[string]any{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
-		v, err := t.resolve(n.Content[i+1], path+"."+key)
+		v, err := t.resolveNode(n.Content[i+1], path+"."+key)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func (t *template) resolveMapping(n *yaml.Node, path string) (any, error) {
 func (t *template) resolveList(n *yaml.Node, path string) (any, error) {
 	list := make([]any, 0, len(n.Content))
 	for i, item := range n.Content {
-		v, err := t.resolve(item, path+"["+strconv.Itoa(i)+"]")
+		v, err := t.resolveNode(item, path+"["+strconv.Itoa(i)+"]")
 		if err != nil {
 			return nil, err
 		}
@@ -82,20 +82,20 @@ func scalarNode(n *yaml.Node, path string) (any, error) {
 	return n.Value, nil
 }
 
-// call carries out an intrinsic function.
-func (t *template) call(name string, argument any, path string) (any, error) {
+// callIntrinsic carries out an intrinsic function.
+func (t *template) callIntrinsic(name string, argument any, path string) (any, error) {
 	switch name {
 	case "Ref":
 		if id, ok := argument.(string); ok {
-			return t.ref(id, path)
+			return t.resolveRef(id, path)
 		}
 	case "Fn::GetAtt":
 		if a, ok := getAtt(argument); ok {
-			return t.attribute(a, path)
+			return t.resolveAttribute(a, path)
 		}
 	case "Fn::Sub":
 		if text, ok := argument.(string); ok {
-			return t.sub(text, path)
+			return t.substitute(text, path)
 		}
 	}
 	return nil, fmt.Errorf("%s: %s is not supported here", path, name)
@@ -116,7 +116,7 @@ func getAtt(argument any) (attribute, bool) {
 	return attribute{}, false
 }
 
-func (t *template) attribute(a attribute, path string) (any, error) {
+func (t *template) resolveAttribute(a attribute, path string) (any, error) {
 	if t.resources[a.Resource] == "" {
 		return nil, fmt.Errorf("%s: the template has no resource %q", path, a.Resource)
 	}
@@ -128,7 +128,7 @@ var pseudo = map[string]string{
 	"AWS::Region": localRegion, "AWS::AccountId": localAccount, "AWS::Partition": "aws", "AWS::StackName": "berth",
 }
 
-func (t *template) ref(id, path string) (any, error) {
+func (t *template) resolveRef(id, path string) (any, error) {
 	if v, ok := t.parameters[id]; ok {
 		return v, nil
 	}
@@ -143,18 +143,18 @@ func (t *template) ref(id, path string) (any, error) {
 
 var placeholder = regexp.MustCompile(`\$\{([^!}][^}]*)\}`)
 
-// sub replaces placeholders. A text that is nothing but one stands for what it names; within a longer text only
+// substitute replaces placeholders. A text that is nothing but one stands for what it names; within a longer text only
 // parameters can be named.
-func (t *template) sub(text, path string) (any, error) {
+func (t *template) substitute(text, path string) (any, error) {
 	if m := placeholder.FindStringSubmatch(text); m != nil && m[0] == text {
 		if a, ok := getAtt(m[1]); ok {
-			return t.attribute(a, path)
+			return t.resolveAttribute(a, path)
 		}
-		return t.ref(m[1], path)
+		return t.resolveRef(m[1], path)
 	}
 	var failed error
 	out := placeholder.ReplaceAllStringFunc(text, func(m string) string {
-		v, err := t.ref(m[2:len(m)-1], path)
+		v, err := t.resolveRef(m[2:len(m)-1], path)
 		switch v := v.(type) {
 		case string:
 			return v

@@ -69,17 +69,17 @@ func New(ctx context.Context, e Endpoint) (*Client, error) {
 
 // ECS calls an operation of the ECS API.
 func (c *Client) ECS(ctx context.Context, op string, in, out any) error {
-	return c.call(ctx, call{op: op, target: ecsTarget + op, in: in, out: out})
+	return c.sendRequest(ctx, call{op: op, target: ecsTarget + op, in: in, out: out})
 }
 
 // Own calls an operation of Berth's own.
 func (c *Client) Own(ctx context.Context, op string, in, out any) error {
-	return c.call(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
+	return c.sendRequest(ctx, call{op: op, target: ownTarget + op, in: in, out: out})
 }
 
 // EKS calls an operation of the EKS API that is a POST to the path, such as clusters/prod/node-groups.
 func (c *Client) EKS(ctx context.Context, op, path string, in, out any) error {
-	return c.call(ctx, call{op: op, path: path, in: in, out: out})
+	return c.sendRequest(ctx, call{op: op, path: path, in: in, out: out})
 }
 
 // AutoScalingGroups are those of the groups named that are there, as Amazon EC2 Auto Scaling itself says: at
@@ -88,7 +88,7 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	if len(names) == 0 {
 		return nil, nil
 	}
-	conf, err := c.beside("AWS_ENDPOINT_URL_AUTO_SCALING")
+	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_AUTO_SCALING")
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +97,13 @@ func (c *Client) AutoScalingGroups(ctx context.Context, names []string) ([]*clus
 	if errors.As(err, &e) || err == nil {
 		return groups, err
 	}
-	return nil, c.unreachable("DescribeAutoScalingGroups", err)
+	return nil, c.unreachableError("DescribeAutoScalingGroups", err)
 }
 
 // LaunchTemplate is a version of a launch template, $Default where the reference names none, as Amazon EC2 itself says: at
 // AWS_ENDPOINT_URL_EC2, or else where Auto Scaling is.
 func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
-	conf, err := c.beside("AWS_ENDPOINT_URL_EC2")
+	conf, err := c.configWithEndpoint("AWS_ENDPOINT_URL_EC2")
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +112,11 @@ func (c *Client) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*
 	if errors.As(err, &e) || err == nil {
 		return lt, err
 	}
-	return nil, c.unreachable("DescribeLaunchTemplateVersions", err)
+	return nil, c.unreachableError("DescribeLaunchTemplateVersions", err)
 }
 
-// beside is how another service of AWS is called: at the endpoint that a variable names, and so on.
-func (c *Client) beside(variable string) (aws.Config, error) {
+// configWithEndpoint is how another service of AWS is called: at the endpoint that a variable names, and so on.
+func (c *Client) configWithEndpoint(variable string) (aws.Config, error) {
 	// Nobody checks signatures on this machine, but by them it is told which service is called.
 	anybody := credentials.NewStaticCredentialsProvider("any", "any", "")
 	conf := aws.Config{Region: "us-east-1", Credentials: anybody, HTTPClient: c.http, BaseEndpoint: &c.endpoint}
@@ -139,7 +139,7 @@ type call struct {
 	in, out          any
 }
 
-func (c *Client) call(ctx context.Context, of call) error {
+func (c *Client) sendRequest(ctx context.Context, of call) error {
 	op := of.op
 	body, err := json.Marshal(of.in)
 	if err != nil {
@@ -154,12 +154,12 @@ func (c *Client) call(ctx context.Context, of call) error {
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("X-Amz-Target", of.target)
 	}
-	if err := c.sign(ctx, req, body); err != nil {
+	if err := c.signRequest(ctx, req, body); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.unreachable(op, err)
+		return c.unreachableError(op, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -167,7 +167,7 @@ func (c *Client) call(ctx context.Context, of call) error {
 		return fmt.Errorf("%s: reading the answer: %w", op, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return refusal(op, resp, answer)
+		return refusalError(op, resp, answer)
 	}
 	if of.out == nil {
 		return nil
@@ -178,8 +178,8 @@ func (c *Client) call(ctx context.Context, of call) error {
 	return nil
 }
 
-// unreachable says what to do where nobody listens.
-func (c *Client) unreachable(op string, err error) error {
+// unreachableError says what to do where nobody listens.
+func (c *Client) unreachableError(op string, err error) error {
 	var refused *net.OpError
 	if errors.As(err, &refused) && refused.Op == "dial" {
 		return fmt.Errorf("%s: nobody answers at %s (%w); start `berth up`, or name another --endpoint", op, c.endpoint, refused.Err)
@@ -187,8 +187,8 @@ func (c *Client) unreachable(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// refusal is an error of the API as [cluster.Error], with the operation's name.
-func refusal(op string, resp *http.Response, answer []byte) error {
+// refusalError is an error of the API as [cluster.Error], with the operation's name.
+func refusalError(op string, resp *http.Response, answer []byte) error {
 	var e struct {
 		Type    string `json:"__type"`
 		Message string `json:"message"`
@@ -200,8 +200,8 @@ func refusal(op string, resp *http.Response, answer []byte) error {
 	return fmt.Errorf("%s: %w", op, cluster.Errorf(cluster.Code(e.Type[strings.LastIndexByte(e.Type, '#')+1:]), "%s", e.Message))
 }
 
-// sign signs a call that leaves this machine, for the service that checks it: Lambda, where it is a function URL.
-func (c *Client) sign(ctx context.Context, req *http.Request, body []byte) error {
+// signRequest signs a call that leaves this machine, for the service that checks it: Lambda, where it is a function URL.
+func (c *Client) signRequest(ctx context.Context, req *http.Request, body []byte) error {
 	if c.aws == nil {
 		return nil
 	}

@@ -32,15 +32,15 @@ func newHandler(f *sim.AWS, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", f.Protocols(ecs))
 	mux.HandleFunc("POST /fleet/instances", func(w http.ResponseWriter, r *http.Request) { addInstances(f, w, r) })
-	mux.HandleFunc("DELETE /fleet/instances/{id}", on(f.Machines.KillInstance))
-	mux.HandleFunc("POST /fleet/instances/{id}/crash", on(f.Machines.CrashInstance))
-	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", on(f.Machines.Disconnect))
-	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", on(f.Machines.Reconnect))
+	mux.HandleFunc("DELETE /fleet/instances/{id}", controlHandler(f.Machines.KillInstance))
+	mux.HandleFunc("POST /fleet/instances/{id}/crash", controlHandler(f.Machines.CrashInstance))
+	mux.HandleFunc("POST /fleet/instances/{id}/disconnect", controlHandler(f.Machines.Disconnect))
+	mux.HandleFunc("POST /fleet/instances/{id}/reconnect", controlHandler(f.Machines.Reconnect))
 	mux.HandleFunc("POST /fleet/tasks/{id}/target", func(w http.ResponseWriter, r *http.Request) { failTarget(f, w, r) })
 	mux.HandleFunc("POST /fleet/tasks/{id}/exit", func(w http.ResponseWriter, r *http.Request) { exitTask(f, w, r) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/fleet/") && !fromHere(r) {
-			fail(w, http.StatusForbidden, "the fleet is changed from this machine alone, with Content-Type application/json")
+			writeError(w, http.StatusForbidden, "the fleet is changed from this machine alone, with Content-Type application/json")
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -62,13 +62,13 @@ func fromHere(r *http.Request) bool {
 	return r.Method != http.MethodPost || err == nil && media == "application/json"
 }
 
-func on(act func(id string) error) http.HandlerFunc {
+func controlHandler(act func(id string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := act(r.PathValue("id")); err != nil {
-			fail(w, http.StatusBadRequest, err.Error())
+			writeError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		answer(w, http.StatusOK, map[string]any{})
+		writeJSON(w, http.StatusOK, map[string]any{})
 	}
 }
 
@@ -79,57 +79,57 @@ func addInstances(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 		Type    string
 		Zones   []string
 	}{Cluster: "default", Count: 1, Type: "m5.large"}
-	if !read(w, r, &in) {
+	if !decodeBody(w, r, &in) {
 		return
 	}
 	if in.Count < 1 || in.Count > maxNodes {
-		fail(w, http.StatusBadRequest, "count must be 1 to 5000")
+		writeError(w, http.StatusBadRequest, "count must be 1 to 5000")
 		return
 	}
 	ids, err := f.Machines.AddInstances(in.Cluster, in.Count, ec2.Machine{Type: in.Type, Zones: in.Zones})
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	answer(w, http.StatusOK, map[string]any{"ids": ids})
+	writeJSON(w, http.StatusOK, map[string]any{"ids": ids})
 }
 
 const maxNodes = 5000
 
 func exitTask(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ ExitCode int }
-	if !read(w, r, &in) {
+	if !decodeBody(w, r, &in) {
 		return
 	}
-	on(func(id string) error { return f.Machines.CrashTask(id, in.ExitCode) })(w, r)
+	controlHandler(func(id string) error { return f.Machines.CrashTask(id, in.ExitCode) })(w, r)
 }
 
 func failTarget(f *sim.AWS, w http.ResponseWriter, r *http.Request) {
 	var in struct{ Reason string }
-	if !read(w, r, &in) {
+	if !decodeBody(w, r, &in) {
 		return
 	}
-	on(func(id string) error { return f.Machines.SetTargetHealth(id, in.Reason) })(w, r)
+	controlHandler(func(id string) error { return f.Machines.SetTargetHealth(id, in.Reason) })(w, r)
 }
 
-func read(w http.ResponseWriter, r *http.Request, into any) bool {
+func decodeBody(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err == nil {
 		err = json.Unmarshal(body, into)
 	}
 	if err != nil {
-		fail(w, http.StatusBadRequest, err.Error())
+		writeError(w, http.StatusBadRequest, err.Error())
 	}
 	return err == nil
 }
 
-func answer(w http.ResponseWriter, status int, body any) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // a caller who has gone does not matter
 }
 
-func fail(w http.ResponseWriter, status int, message string) {
-	answer(w, status, map[string]string{"error": message})
+func writeError(w http.ResponseWriter, status int, message string) {
+	writeJSON(w, status, map[string]string{"error": message})
 }

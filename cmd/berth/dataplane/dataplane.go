@@ -47,7 +47,7 @@ const lastReports = 5 * time.Second
 // Serve answers until ctx ends.
 func Serve(ctx context.Context, o Options) (err error) {
 	reports := newReporter(o.Bus, o.Log)
-	o.AWS.Clock, o.AWS.Emit = clock{}, reports.add
+	o.AWS.Clock, o.AWS.Emit = clock{}, reports.enqueue
 	f, err := sim.Open(o.AWS)
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
@@ -55,13 +55,13 @@ func Serve(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sending, stop := context.WithCancel(context.Background())
 	sent := make(chan struct{})
-	go func() { defer close(sent); reports.run(sending) }()
+	go func() { defer close(sent); reports.runSender(sending) }()
 	defer func() {
-		reports.drain(lastReports)
+		reports.drainFor(lastReports)
 		stop()
 		<-sent
 	}()
-	added, err := prepare(ctx, f, o)
+	added, err := prepareFleet(ctx, f, o)
 	if err != nil {
 		return errors.Join(err, o.Listener.Close())
 	}
@@ -86,7 +86,7 @@ func serve(ctx context.Context, o Options, f *sim.AWS, added int) error {
 	return server.Close()
 }
 
-func prepare(ctx context.Context, f *sim.AWS, o Options) (added int, err error) {
+func prepareFleet(ctx context.Context, f *sim.AWS, o Options) (added int, err error) {
 	if o.Nodes == 0 {
 		return 0, nil
 	}

@@ -29,7 +29,7 @@ func newReporter(bus *eventbus.Bus, log *slog.Logger) *reporter {
 	return r
 }
 
-func (r *reporter) add(event []byte) {
+func (r *reporter) enqueue(event []byte) {
 	r.mu.Lock()
 	r.waiting = append(r.waiting, event)
 	r.mu.Unlock()
@@ -39,15 +39,15 @@ func (r *reporter) add(event []byte) {
 	}
 }
 
-// run sends until ctx ends.
-func (r *reporter) run(ctx context.Context) {
+// runSender sends until ctx ends.
+func (r *reporter) runSender(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.more:
 		}
-		for pause := firstPause; r.send(ctx); pause = min(2*pause, maxPause) {
+		for pause := firstPause; r.sendPending(ctx); pause = min(2*pause, maxPause) {
 			select {
 			case <-ctx.Done():
 				return
@@ -62,8 +62,8 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// send sends what waits, and reports whether some of it has to be sent again.
-func (r *reporter) send(ctx context.Context) (again bool) {
+// sendPending sends what waits, and reports whether some of it has to be sent again.
+func (r *reporter) sendPending(ctx context.Context) (again bool) {
 	r.mu.Lock()
 	batch := r.waiting
 	r.waiting, r.busy = nil, true
@@ -81,8 +81,8 @@ func (r *reporter) send(ctx context.Context) (again bool) {
 	return len(left) > 0
 }
 
-// drain waits until all is sent, for at most d.
-func (r *reporter) drain(d time.Duration) {
+// drainFor waits until all is sent, for at most d.
+func (r *reporter) drainFor(d time.Duration) {
 	late := false
 	timer := time.AfterFunc(d, func() {
 		r.mu.Lock()

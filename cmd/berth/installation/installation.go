@@ -107,7 +107,7 @@ func Open(o Options) (*Installation, error) {
 	o = o.withDefaults()
 	i := &Installation{Loop: o.Loop, options: o}
 	var err error
-	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.file("state.db"), Consumers: consumers}); err != nil {
+	if i.Store, err = embedded.OpenStore(embedded.StoreOptions{Path: o.filePath("state.db"), Consumers: consumers}); err != nil {
 		return nil, err
 	}
 	wiring, err := embedded.Load([]byte(berth.Template), o.Parameters)
@@ -117,7 +117,7 @@ func Open(o Options) (*Installation, error) {
 	if err := i.openAWS(); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	if err := i.wire(wiring); err != nil {
+	if err := i.wireFunctions(wiring); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
@@ -148,8 +148,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// file is the path of one of the installation's files; empty where nothing is kept.
-func (o Options) file(name string) string {
+// filePath is the path of one of the installation's files; empty where nothing is kept.
+func (o Options) filePath(name string) string {
 	if o.Data == "" {
 		return ""
 	}
@@ -165,7 +165,7 @@ func (i *Installation) openAWS() error {
 	o := i.options.AWS
 	o.Clock = loopClock{i.Loop}
 	o.Source, o.AlarmSource, o.ScalingSource, o.Account, o.Seed = FleetSource, FleetSource, FleetSource, i.options.Account, i.options.Seed
-	o.Path = i.options.file("fleet.db")
+	o.Path = i.options.filePath("fleet.db")
 	o.Emit = func(event []byte) {
 		if err := i.Runtime.PutEvent(event); err != nil {
 			i.options.Log.Error("taking in an event of the fleet", "error", err)
@@ -176,21 +176,21 @@ func (i *Installation) openAWS() error {
 	return err
 }
 
-func (i *Installation) state(function string) state.Store {
+func (i *Installation) stateFor(function string) state.Store {
 	if w := i.options.WrapState; w != nil {
 		return w(function, i.Store)
 	}
 	return i.Store
 }
 
-func (i *Installation) ecs(function string) handler.ECS {
+func (i *Installation) ecsFor(function string) handler.ECS {
 	if w := i.options.WrapECS; w != nil {
 		return w(function, i.AWS.ECS)
 	}
 	return i.AWS.ECS
 }
 
-func (i *Installation) groups(function string) Groups {
+func (i *Installation) groupsFor(function string) Groups {
 	ports := groupPorts{i.AWS.Groups, i.AWS.Templates, i.AWS.CloudWatch, i.AWS.ECS}
 	if w := i.options.WrapGroups; w != nil {
 		return w(function, ports)
@@ -198,16 +198,16 @@ func (i *Installation) groups(function string) Groups {
 	return ports
 }
 
-func (i *Installation) clock(function string) handler.Clock {
+func (i *Installation) clockFor(function string) handler.Clock {
 	if w := i.options.WrapClock; w != nil {
 		return w(function, i.Loop)
 	}
 	return i.Loop
 }
 
-func (i *Installation) wire(wiring *embedded.Wiring) error {
+func (i *Installation) wireFunctions(wiring *embedded.Wiring) error {
 	o := i.options.Runtime
-	o.Functions = i.functions()
+	o.Functions = i.functionFactories()
 	o.Stream = watched{i.Store, i.options.Watch}
 	o.Log = i.options.Log
 	var err error
@@ -215,12 +215,12 @@ func (i *Installation) wire(wiring *embedded.Wiring) error {
 		return err
 	}
 	i.API = api.New(api.Dependencies{
-		State: i.state("api"), ECS: i.ecs("api"), Clock: i.clock("api"), Settings: *i.options.Settings,
+		State: i.stateFor("api"), ECS: i.ecsFor("api"), Clock: i.clockFor("api"), Settings: *i.options.Settings,
 		NewID: i.options.NewID, Log: i.options.Log,
 	})
 	i.Server = i.AWS.Protocols(wire.NewServer(wire.ServerOptions{
 		Options: ecsapi.Options{
-			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.log("api"), Resources: ecsapi.Resources{
+			Account: i.options.Account, ECS: forwarder{i.AWS.ECS.Endpoint()}, Logger: i.loggerFor("api"), Resources: ecsapi.Resources{
 				Clusters: i.API.Clusters, Services: i.API.Services, Deployments: i.API.Deployments, Tasks: i.API.Tasks, TaskProtections: i.API.TaskProtections,
 				Tags: i.API.Tags, CapacityProviders: i.API.CapacityProviders, ClusterProviders: i.API.ClusterProviders,
 			},
@@ -256,20 +256,20 @@ func (f forwarder) Forward(ctx context.Context, op string, body []byte) (int, []
 	return status, answer, nil
 }
 
-// functions makes an environment of each function when the runtime wants one. What schedules call has ports of its
+// functionFactories makes an environment of each function when the runtime wants one. What schedules call has ports of its
 // own, named "schedule" and "sweep", so that what they cost can be told apart.
-func (i *Installation) functions() map[string]func(environment string) embedded.Function {
+func (i *Installation) functionFactories() map[string]func(environment string) embedded.Function {
 	return map[string]func(string) embedded.Function{
 		"placement": func(environment string) embedded.Function {
 			h := &placement.Handler{
-				State: i.state("placement"), Clock: i.clock("placement"), Wake: i.Runtime.Queue("WakeQueue"),
-				Settings: *i.options.Settings, Log: i.log("placement"), Environment: environment,
+				State: i.stateFor("placement"), Clock: i.clockFor("placement"), Wake: i.Runtime.Queue("WakeQueue"),
+				Settings: *i.options.Settings, Log: i.loggerFor("placement"), Environment: environment,
 			}
 			return embedded.Function{Records: h.Records}
 		},
 		"dispatch": func(string) embedded.Function {
-			h := i.dispatch("dispatch")
-			return embedded.Function{Records: h.Records, Messages: h.Messages, Schedule: i.dispatch("schedule").Schedule}
+			h := i.dispatchHandler("dispatch")
+			return embedded.Function{Records: h.Records, Messages: h.Messages, Schedule: i.dispatchHandler("schedule").Schedule}
 		},
 		"task-state-change": func(string) embedded.Function {
 			h := i.taskStateChange("task-state-change")
@@ -288,7 +288,7 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 		},
 		"throttling": func(string) embedded.Function {
 			h := &throttling.Handler{
-				State: i.state("throttling"), Clock: i.clock("throttling"), Settings: *i.options.Settings, Log: i.log("throttling"),
+				State: i.stateFor("throttling"), Clock: i.clockFor("throttling"), Settings: *i.options.Settings, Log: i.loggerFor("throttling"),
 				Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 			}
 			return embedded.Function{Messages: h.Messages}
@@ -296,46 +296,46 @@ func (i *Installation) functions() map[string]func(environment string) embedded.
 	}
 }
 
-func (i *Installation) log(function string) *slog.Logger {
+func (i *Installation) loggerFor(function string) *slog.Logger {
 	return i.options.Log.With("function", function)
 }
 
-func (i *Installation) dispatch(name string) *dispatch.Handler {
+func (i *Installation) dispatchHandler(name string) *dispatch.Handler {
 	return &dispatch.Handler{
-		State: i.state(name), ECS: i.ecs(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Groups: i.groups(name), Bus: i.options.Bus,
-		Account: i.options.Account, Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Groups: i.groupsFor(name), Bus: i.options.Bus,
+		Account: i.options.Account, Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
 
 func (i *Installation) healthCheck() *healthcheck.Handler {
 	const name = "health-check"
 	return &healthcheck.Handler{
-		State: i.state(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clock(name),
-		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
+		State: i.stateFor(name), LoadBalancers: i.AWS.TargetGroups, Registries: i.AWS.Registries, Alarms: i.AWS.CloudWatch, Clock: i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}},
 	}
 }
 
 func (i *Installation) managedScaling() *managedscaling.Handler {
 	const name = "managed-scaling"
-	groups := i.groups(name)
+	groups := i.groupsFor(name)
 	return &managedscaling.Handler{
-		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clock(name),
-		Settings: *i.options.Settings, Log: i.log(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
+		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Groups: groups, Metrics: groups, Clock: i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name), Decoder: awsevent.Decoder{AlarmSources: []string{FleetSource}, ScalingSources: []string{FleetSource}},
 	}
 }
 
 func (i *Installation) nodeGroupUpgrade() *nodegroupupgrade.Handler {
 	const name = "node-group-upgrade"
-	groups := i.groups(name)
+	groups := i.groupsFor(name)
 	return &nodegroupupgrade.Handler{
-		State: i.state(name), ECS: i.ecs(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups, Clock: i.clock(name),
-		Settings: *i.options.Settings, Log: i.log(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), Hosts: groups, Auto: groups, Updates: groups, Templates: groups, Clock: i.clockFor(name),
+		Settings: *i.options.Settings, Log: i.loggerFor(name),
 	}
 }
 
 func (i *Installation) taskStateChange(name string) *taskstatechange.Handler {
 	return &taskstatechange.Handler{
-		State: i.state(name), ECS: i.ecs(name), Clock: i.clock(name), Settings: *i.options.Settings, Log: i.log(name),
+		State: i.stateFor(name), ECS: i.ecsFor(name), Clock: i.clockFor(name), Settings: *i.options.Settings, Log: i.loggerFor(name),
 		Decoder: awsevent.Decoder{ECSSources: []string{FleetSource}},
 	}
 }

@@ -48,7 +48,7 @@ func Load() *Environment {
 	e := New(os.Getenv)
 	var err error
 	if e.aws, err = awsConfig(e.tracer); err != nil {
-		e.fail(fmt.Errorf("reading the AWS configuration: %w", err))
+		e.addError(fmt.Errorf("reading the AWS configuration: %w", err))
 	}
 	return e
 }
@@ -82,7 +82,7 @@ func NewTo(out io.Writer, lookup func(string) string) *Environment {
 	e.Log = slog.New(requestHandler{NewLogger(out, lookup("AWS_LAMBDA_LOG_LEVEL")).Handler(), e.request})
 	var err error
 	if e.tracer, err = trace.New(lookup("OTEL_EXPORTER_OTLP_ENDPOINT"), lookup("AWS_LAMBDA_FUNCTION_NAME"), e.Log); err != nil {
-		e.fail(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err))
+		e.addError(fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err))
 	}
 	return e
 }
@@ -98,13 +98,13 @@ func (e *Environment) Check() {
 // Err is all that is missing or malformed, nil if nothing is.
 func (e *Environment) Err() error { return errors.Join(e.errs...) }
 
-func (e *Environment) fail(err error) { e.errs = append(e.errs, err) }
+func (e *Environment) addError(err error) { e.errs = append(e.errs, err) }
 
 // Required is a variable that must be set.
 func (e *Environment) Required(name string) string {
 	v := e.lookup(name)
 	if v == "" {
-		e.fail(fmt.Errorf("%s is not set", name))
+		e.addError(fmt.Errorf("%s is not set", name))
 	}
 	return v
 }
@@ -120,39 +120,39 @@ func (e *Environment) List(name string) []string {
 	return out
 }
 
-// number is a variable of at least min, and at most max where that is not 0; def where it is not set.
-func (e *Environment) number(name string, def, least, most float64) float64 {
+// numberSetting is a variable of at least min, and at most max where that is not 0; def where it is not set.
+func (e *Environment) numberSetting(name string, def, least, most float64) float64 {
 	text := e.lookup(name)
 	if text == "" {
 		return def
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v != v || v < least || v > most {
-		e.fail(fmt.Errorf("%s is %q, expected a number from %g to %g", name, text, least, most))
+		e.addError(fmt.Errorf("%s is %q, expected a number from %g to %g", name, text, least, most))
 		return def
 	}
 	return v
 }
 
-// flag is a variable that is true or false; false where it is not set.
-func (e *Environment) flag(name string) bool {
+// boolSetting is a variable that is true or false; false where it is not set.
+func (e *Environment) boolSetting(name string) bool {
 	switch text := e.lookup(name); text {
 	case "true":
 		return true
 	case "", "false":
 	default:
-		e.fail(fmt.Errorf("%s is %q, expected true or false", name, text))
+		e.addError(fmt.Errorf("%s is %q, expected true or false", name, text))
 	}
 	return false
 }
 
-// ladder is a variable of numbers of seconds, separated by commas; def where it is not set.
-func (e *Environment) ladder(name string, def []time.Duration) []time.Duration {
+// ladderSetting is a variable of numbers of seconds, separated by commas; def where it is not set.
+func (e *Environment) ladderSetting(name string, def []time.Duration) []time.Duration {
 	var out []time.Duration
 	for _, text := range e.List(name) {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 0 && v <= 7*24*3600) {
-			e.fail(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to 604800", name, text))
+			e.addError(fmt.Errorf("%s has %q, expected numbers of seconds from 0 to 604800", name, text))
 			return def
 		}
 		out = append(out, time.Duration(v*float64(time.Second)))
@@ -163,35 +163,35 @@ func (e *Environment) ladder(name string, def []time.Duration) []time.Duration {
 	return out
 }
 
-func (e *Environment) seconds(name string, def time.Duration) time.Duration {
-	return time.Duration(e.number(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
+func (e *Environment) durationSetting(name string, def time.Duration) time.Duration {
+	return time.Duration(e.numberSetting(name, def.Seconds(), 0, 7*24*3600) * float64(time.Second))
 }
 
 // Settings are the handler's settings: the defaults, changed by the variables that are set.
 func (e *Environment) Settings() handler.Settings {
 	s := handler.DefaultSettings()
-	s.Settle = e.seconds("SETTLE_SECONDS", s.Settle)
-	s.KeepStopped = e.seconds("KEEP_STOPPED_SECONDS", s.KeepStopped)
-	s.KeepRequests = e.seconds("KEEP_REQUESTS_SECONDS", s.KeepRequests)
-	s.RequestWait = e.seconds("REQUEST_WAIT_SECONDS", s.RequestWait)
-	s.RequestPoll = e.seconds("REQUEST_POLL_SECONDS", s.RequestPoll)
-	s.Recheck = e.seconds("RECHECK_SECONDS", s.Recheck)
-	s.RecheckMax = e.seconds("RECHECK_MAX_SECONDS", s.RecheckMax)
-	s.LostAfter = e.seconds("LOST_AFTER_SECONDS", s.LostAfter)
-	s.UpgradeDomainWait = e.seconds("UPGRADE_DOMAIN_WAIT_SECONDS", s.UpgradeDomainWait)
-	s.ProviderFallback = e.seconds("PROVIDER_FALLBACK_SECONDS", s.ProviderFallback)
-	s.SettleHealthy = e.seconds("SETTLE_HEALTHY_SECONDS", s.SettleHealthy)
-	s.RestartGap = e.seconds("RESTART_GAP_SECONDS", s.RestartGap)
-	s.Ladder = e.ladder("THROTTLE_LADDER_SECONDS", s.Ladder)
-	s.UnhealthyShare = int(e.number("UNHEALTHY_SHARE_PERCENT", float64(s.UnhealthyShare), 1, 100))
-	s.Wave = int(e.number("WAVE_PERCENT", float64(s.Wave), 1, 100))
-	s.PublishEvents = e.flag("PUBLISH_EVENTS")
-	s.ProvisioningLimit = int(e.number("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
-	s.ServiceLimit = int(e.number("SERVICE_LIMIT", float64(s.ServiceLimit), 0, 1e6))
-	s.ProvisioningTimeout = e.seconds("PROVISIONING_TIMEOUT_SECONDS", s.ProvisioningTimeout)
+	s.Settle = e.durationSetting("SETTLE_SECONDS", s.Settle)
+	s.KeepStopped = e.durationSetting("KEEP_STOPPED_SECONDS", s.KeepStopped)
+	s.KeepRequests = e.durationSetting("KEEP_REQUESTS_SECONDS", s.KeepRequests)
+	s.RequestWait = e.durationSetting("REQUEST_WAIT_SECONDS", s.RequestWait)
+	s.RequestPoll = e.durationSetting("REQUEST_POLL_SECONDS", s.RequestPoll)
+	s.Recheck = e.durationSetting("RECHECK_SECONDS", s.Recheck)
+	s.RecheckMax = e.durationSetting("RECHECK_MAX_SECONDS", s.RecheckMax)
+	s.LostAfter = e.durationSetting("LOST_AFTER_SECONDS", s.LostAfter)
+	s.UpgradeDomainWait = e.durationSetting("UPGRADE_DOMAIN_WAIT_SECONDS", s.UpgradeDomainWait)
+	s.ProviderFallback = e.durationSetting("PROVIDER_FALLBACK_SECONDS", s.ProviderFallback)
+	s.SettleHealthy = e.durationSetting("SETTLE_HEALTHY_SECONDS", s.SettleHealthy)
+	s.RestartGap = e.durationSetting("RESTART_GAP_SECONDS", s.RestartGap)
+	s.Ladder = e.ladderSetting("THROTTLE_LADDER_SECONDS", s.Ladder)
+	s.UnhealthyShare = int(e.numberSetting("UNHEALTHY_SHARE_PERCENT", float64(s.UnhealthyShare), 1, 100))
+	s.Wave = int(e.numberSetting("WAVE_PERCENT", float64(s.Wave), 1, 100))
+	s.PublishEvents = e.boolSetting("PUBLISH_EVENTS")
+	s.ProvisioningLimit = int(e.numberSetting("PROVISIONING_LIMIT", float64(s.ProvisioningLimit), 0, 1e6))
+	s.ServiceLimit = int(e.numberSetting("SERVICE_LIMIT", float64(s.ServiceLimit), 0, 1e6))
+	s.ProvisioningTimeout = e.durationSetting("PROVISIONING_TIMEOUT_SECONDS", s.ProvisioningTimeout)
 	s.ScalingNamespace = cmp.Or(e.lookup("SCALING_NAMESPACE"), s.ScalingNamespace)
-	s.StartRate = e.number("START_RATE", s.StartRate, 0.001, 1e6)
-	s.StartBurst = e.number("START_BURST", s.StartBurst, 1, 1e6)
+	s.StartRate = e.numberSetting("START_RATE", s.StartRate, 0.001, 1e6)
+	s.StartBurst = e.numberSetting("START_BURST", s.StartBurst, 1, 1e6)
 	return s
 }
 

@@ -34,21 +34,21 @@ func (m *metrics) Write(values map[handler.Figure]float64, dropped map[string]in
 		var defined []any
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			line[string(name)] = values[name]
-			defined = append(defined, metric(string(name), cmp.Or(handler.Units[name], "Count")))
+			defined = append(defined, metricDefinition(string(name), cmp.Or(handler.Units[name], "Count")))
 		}
-		m.line(line, defined, [][]string{{"FunctionName"}})
+		m.writeLine(line, defined, [][]string{{"FunctionName"}})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(dropped)) {
-		m.line(map[string]any{"Reason": reason, "Dropped": dropped[reason]}, []any{metric("Dropped", "Count")},
+		m.writeLine(map[string]any{"Reason": reason, "Dropped": dropped[reason]}, []any{metricDefinition("Dropped", "Count")},
 			[][]string{{"FunctionName"}, {"FunctionName", "Reason"}})
 	}
 }
 
-func metric(name, unit string) map[string]string {
+func metricDefinition(name, unit string) map[string]string {
 	return map[string]string{"Name": name, "Unit": unit}
 }
 
-func (m *metrics) line(line map[string]any, defined []any, dimensions [][]string) {
+func (m *metrics) writeLine(line map[string]any, defined []any, dimensions [][]string) {
 	line["FunctionName"] = m.function
 	line["_aws"] = map[string]any{
 		"Timestamp":         m.now().UnixMilli(),

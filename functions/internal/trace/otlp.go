@@ -62,24 +62,24 @@ const (
 	statusError            = 2
 )
 
-func now() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
+func nowNanos() string { return strconv.FormatInt(time.Now().UnixNano(), 10) }
 
-func (s *span) text(key, v string) {
+func (s *span) setText(key, v string) {
 	s.Attributes = append(s.Attributes, attribute{key, value{Text: v}})
 }
 
-func (s *span) number(key string, v int) {
+func (s *span) setNumber(key string, v int) {
 	s.Attributes = append(s.Attributes, attribute{key, value{Number: strconv.Itoa(v)}})
 }
 
-func (s *span) fails(err error) {
+func (s *span) setError(err error) {
 	if err != nil {
 		s.Status = &status{statusError, err.Error()}
 	}
 }
 
-// flush sends what was gathered and forgets it, taken or not.
-func (t *Tracer) flush(ctx context.Context) {
+// flushSpans sends what was gathered and forgets it, taken or not.
+func (t *Tracer) flushSpans(ctx context.Context) {
 	t.mu.Lock()
 	spans, dropped := t.spans, t.dropped
 	t.spans, t.dropped = nil, 0
@@ -87,12 +87,12 @@ func (t *Tracer) flush(ctx context.Context) {
 	if dropped > 0 {
 		t.log.Warn("an invocation had too many spans", "dropped", dropped)
 	}
-	if err := t.send(ctx, spans); err != nil {
+	if err := t.exportSpans(ctx, spans); err != nil {
 		t.log.Warn("sending spans", "spans", len(spans), "error", err)
 	}
 }
 
-func (t *Tracer) send(ctx context.Context, spans []span) error {
+func (t *Tracer) exportSpans(ctx context.Context, spans []span) error {
 	name := attribute{"service.name", value{Text: t.function}}
 	body, err := json.Marshal(request{[]resourceSpans{{
 		Resource: resource{[]attribute{name}}, ScopeSpans: []scopeSpans{{scope{"berth"}, spans}},

@@ -65,34 +65,34 @@ func (t *Tracer) Invocation(ctx context.Context) (traced context.Context, end fu
 	if t == nil {
 		return ctx, func(error) {}
 	}
-	s := span{Name: "invoke", Kind: kindServer, Start: now()}
-	s.TraceID, s.Parent = lineage(ctx)
-	s.SpanID = random(8)
-	s.text("faas.invoked_name", t.function)
+	s := span{Name: "invoke", Kind: kindServer, Start: nowNanos()}
+	s.TraceID, s.Parent = traceContext(ctx)
+	s.SpanID = randomHex(8)
+	s.setText("faas.invoked_name", t.function)
 	if c, ok := lambdacontext.FromContext(ctx); ok {
-		s.text("faas.invocation_id", c.AwsRequestID)
+		s.setText("faas.invocation_id", c.AwsRequestID)
 	}
 	ctx = context.WithValue(ctx, spanKey{}, ids{s.TraceID, s.SpanID})
 	return ctx, func(err error) {
-		s.fails(err)
-		t.add(s)
-		t.flush(ctx)
+		s.setError(err)
+		t.addSpan(s)
+		t.flushSpans(ctx)
 	}
 }
 
 var header = regexp.MustCompile(`Root=1-([0-9a-f]{8})-([0-9a-f]{24})(?:.*Parent=([0-9a-f]{16}))?`)
 
-// lineage is the trace that Lambda's own header names, in the form of OpenTelemetry, and the span in it that led here; a
+// traceContext is the trace that Lambda's own header names, in the form of OpenTelemetry, and the span in it that led here; a
 // new trace where it names none.
-func lineage(ctx context.Context) (trace, parent string) {
+func traceContext(ctx context.Context) (trace, parent string) {
 	text, _ := ctx.Value("x-amzn-trace-id").(string)
 	if m := header.FindStringSubmatch(text); m != nil {
 		return m[1] + m[2], m[3]
 	}
-	return random(16), ""
+	return randomHex(16), ""
 }
 
-func random(n int) string {
+func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it never fails
 	return hex.EncodeToString(b)
@@ -117,25 +117,25 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 		return c.next.Do(r)
 	}
 	service, operation := awsmiddleware.GetServiceID(r.Context()), awsmiddleware.GetOperationName(r.Context())
-	s := span{TraceID: above.trace, SpanID: random(8), Parent: above.span, Name: service + "." + operation, Kind: kindClient, Start: now()}
-	s.text("rpc.system", "aws-api")
-	s.text("rpc.service", service)
-	s.text("rpc.method", operation)
+	s := span{TraceID: above.trace, SpanID: randomHex(8), Parent: above.span, Name: service + "." + operation, Kind: kindClient, Start: nowNanos()}
+	s.setText("rpc.system", "aws-api")
+	s.setText("rpc.service", service)
+	s.setText("rpc.method", operation)
 	resp, err := c.next.Do(r)
-	s.fails(err)
+	s.setError(err)
 	if err == nil {
-		s.number("http.response.status_code", resp.StatusCode)
+		s.setNumber("http.response.status_code", resp.StatusCode)
 		if resp.StatusCode >= http.StatusBadRequest {
 			s.Status = &status{Code: statusError}
 		}
 	}
-	c.add(s)
+	c.addSpan(s)
 	return resp, err
 }
 
-// add ends a span.
-func (t *Tracer) add(s span) {
-	s.End = now()
+// addSpan ends a span.
+func (t *Tracer) addSpan(s span) {
+	s.End = nowNanos()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.spans) == maxSpans && s.Kind == kindClient {

@@ -40,7 +40,7 @@ func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*clu
 			}
 			for _, d := range page.AutoScalingGroups {
 				if d.Status == nil {
-					out = append(out, group(d))
+					out = append(out, toGroup(d))
 				}
 			}
 		}
@@ -48,11 +48,11 @@ func (g *Groups) DescribeGroups(ctx context.Context, names []string) (out []*clu
 	return out, nil
 }
 
-func group(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
+func toGroup(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	out := &cluster.AutoScalingGroup{
 		Name: aws.ToString(d.AutoScalingGroupName), ARN: aws.ToString(d.AutoScalingGroupARN), Min: int(aws.ToInt32(d.MinSize)),
 		Max: int(aws.ToInt32(d.MaxSize)), Desired: int(aws.ToInt32(d.DesiredCapacity)),
-		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: weighted(d), OwnTemplates: ownTemplates(d), Tags: map[string]string{},
+		Protects: aws.ToBool(d.NewInstancesProtectedFromScaleIn), Weighted: hasWeights(d), OwnTemplates: ownTemplates(d), Tags: map[string]string{},
 		Zones: d.AvailabilityZones, Template: templateName(d.LaunchTemplate),
 	}
 	if spec := mixed(d); spec != nil {
@@ -71,18 +71,18 @@ func group(d types.AutoScalingGroup) *cluster.AutoScalingGroup {
 	return out
 }
 
-// weighted reports whether some instance type of the group counts as more or less than one instance.
-func weighted(d types.AutoScalingGroup) bool {
-	return slices.ContainsFunc(overrides(d), func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
+// hasWeights reports whether some instance type of the group counts as more or less than one instance.
+func hasWeights(d types.AutoScalingGroup) bool {
+	return slices.ContainsFunc(templateOverrides(d), func(o types.LaunchTemplateOverrides) bool { return aws.ToString(o.WeightedCapacity) != "" })
 }
 
 // ownTemplates reports whether some instance type of the group has a launch template of its own.
 func ownTemplates(d types.AutoScalingGroup) bool {
-	return slices.ContainsFunc(overrides(d), func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
+	return slices.ContainsFunc(templateOverrides(d), func(o types.LaunchTemplateOverrides) bool { return o.LaunchTemplateSpecification != nil })
 }
 
-// overrides are the instance types of a mixed instances policy.
-func overrides(d types.AutoScalingGroup) []types.LaunchTemplateOverrides {
+// templateOverrides are the instance types of a mixed instances policy.
+func templateOverrides(d types.AutoScalingGroup) []types.LaunchTemplateOverrides {
 	if d.MixedInstancesPolicy == nil || d.MixedInstancesPolicy.LaunchTemplate == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (g *Groups) SetDesired(ctx context.Context, name string, n int) error {
 	_, err := g.Client.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
 		AutoScalingGroupName: &name, DesiredCapacity: aws.Int32(int32(n)), HonorCooldown: aws.Bool(false),
 	})
-	return failed(err, "setting the desired capacity of group %s", name)
+	return wrapError(err, "setting the desired capacity of group %s", name)
 }
 
 // SetInstanceProtection protects instances from scale-in, or releases them, in batches.
@@ -104,7 +104,7 @@ func (g *Groups) SetInstanceProtection(ctx context.Context, name string, ids []s
 			AutoScalingGroupName: &name, InstanceIds: batch, ProtectedFromScaleIn: &protected,
 		})
 		if err != nil {
-			return failed(err, "changing the protection of instances of group %s", name)
+			return wrapError(err, "changing the protection of instances of group %s", name)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func (g *Groups) TerminateInstance(ctx context.Context, id string, lower bool) e
 	_, err := g.Client.TerminateInstanceInAutoScalingGroup(ctx, &autoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: &id, ShouldDecrementDesiredCapacity: &lower,
 	})
-	return failed(err, "terminating instance %s", id)
+	return wrapError(err, "terminating instance %s", id)
 }
 
 // TagGroup sets a tag on the group alone.
@@ -123,7 +123,7 @@ func (g *Groups) TagGroup(ctx context.Context, name, key, value string) error {
 	_, err := g.Client.CreateOrUpdateTags(ctx, &autoscaling.CreateOrUpdateTagsInput{Tags: []types.Tag{{
 		Key: &key, Value: &value, ResourceId: &name, ResourceType: aws.String("auto-scaling-group"), PropagateAtLaunch: aws.Bool(false),
 	}}})
-	return failed(err, "tagging group %s", name)
+	return wrapError(err, "tagging group %s", name)
 }
 
 // PutLifecycleHook has terminations of the group's instances wait for the heartbeat's time, and then go on.
@@ -132,13 +132,13 @@ func (g *Groups) PutLifecycleHook(ctx context.Context, h cluster.LifecycleHook) 
 		AutoScalingGroupName: &h.Group, LifecycleHookName: &h.Name, LifecycleTransition: aws.String("autoscaling:EC2_INSTANCE_TERMINATING"),
 		HeartbeatTimeout: aws.Int32(int32(h.Heartbeat / time.Second)), DefaultResult: aws.String("CONTINUE"),
 	})
-	return failed(err, "making lifecycle hook %s", h.Name)
+	return wrapError(err, "making lifecycle hook %s", h.Name)
 }
 
 // DeleteLifecycleHook deletes a hook, if there is one.
 func (g *Groups) DeleteLifecycleHook(ctx context.Context, name, hook string) error {
 	_, err := g.Client.DeleteLifecycleHook(ctx, &autoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: &name, LifecycleHookName: &hook})
-	return absent(failed(err, "deleting lifecycle hook %s", hook))
+	return ignoreNotFound(wrapError(err, "deleting lifecycle hook %s", hook))
 }
 
 // CompleteLifecycleAction lets the termination of an instance go on.
@@ -146,7 +146,7 @@ func (g *Groups) CompleteLifecycleAction(ctx context.Context, name, hook, id str
 	_, err := g.Client.CompleteLifecycleAction(ctx, &autoscaling.CompleteLifecycleActionInput{
 		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id, LifecycleActionResult: aws.String("CONTINUE"),
 	})
-	return failed(err, "completing the termination of instance %s", id)
+	return wrapError(err, "completing the termination of instance %s", id)
 }
 
 // RecordHeartbeat has the termination of an instance wait for another heartbeat's time.
@@ -154,7 +154,7 @@ func (g *Groups) RecordHeartbeat(ctx context.Context, name, hook, id string) err
 	_, err := g.Client.RecordLifecycleActionHeartbeat(ctx, &autoscaling.RecordLifecycleActionHeartbeatInput{
 		AutoScalingGroupName: &name, LifecycleHookName: &hook, InstanceId: &id,
 	})
-	return failed(err, "having the termination of instance %s wait", id)
+	return wrapError(err, "having the termination of instance %s wait", id)
 }
 
 // PutTrackingPolicy has the group sized by a target tracking policy on the metric of managed scaling.
@@ -172,24 +172,24 @@ func (g *Groups) PutTrackingPolicy(ctx context.Context, p cluster.TrackingPolicy
 			},
 		},
 	})
-	return failed(err, "making policy %s", p.Name)
+	return wrapError(err, "making policy %s", p.Name)
 }
 
 // DeletePolicy deletes a policy, and with it its alarms, if there is one.
 func (g *Groups) DeletePolicy(ctx context.Context, name, policy string) error {
 	_, err := g.Client.DeletePolicy(ctx, &autoscaling.DeletePolicyInput{AutoScalingGroupName: &name, PolicyName: &policy})
-	return absent(failed(err, "deleting policy %s", policy))
+	return ignoreNotFound(wrapError(err, "deleting policy %s", policy))
 }
 
-func failed(err error, format string, args ...any) error {
+func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf(format+": %w", append(args, awsapi.CallError(err))...)
 }
 
-// absent is no error where what was to be deleted is not there: Auto Scaling says so only in words.
-func absent(err error) error {
+// ignoreNotFound is no error where what was to be deleted is not there: Auto Scaling says so only in words.
+func ignoreNotFound(err error) error {
 	var e *cluster.Error
 	if !errors.As(err, &e) || e.Code != "ValidationError" {
 		return err

@@ -18,7 +18,7 @@ func TestMixedInstancesPolicy(t *testing.T) {
 		"Templates": {types.LaunchTemplateOverrides{InstanceType: aws.String("m6g.large"), LaunchTemplateSpecification: spec}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := group(types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
+			got := toGroup(types.AutoScalingGroup{MixedInstancesPolicy: &types.MixedInstancesPolicy{LaunchTemplate: &types.LaunchTemplate{
 				LaunchTemplateSpecification: spec, Overrides: []types.LaunchTemplateOverrides{c.override},
 			}}})
 			if got.Weighted != c.weighted || got.OwnTemplates != c.own || got.Template != "lt-1:2" {

@@ -19,7 +19,7 @@ func (g *Groups) SetSizes(ctx context.Context, name string, s cluster.SizesChang
 	_, err := g.Client.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
 		AutoScalingGroupName: &name, MinSize: size(s.Min), MaxSize: size(s.Max), DesiredCapacity: size(s.Desired),
 	})
-	return failed(err, "resizing group %s", name)
+	return wrapError(err, "resizing group %s", name)
 }
 
 func size(n *int) *int32 {
@@ -34,7 +34,7 @@ func size(n *int) *int32 {
 func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 	found, err := g.Client.DescribeAutoScalingGroups(ctx, &autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	if err != nil {
-		return failed(err, "describing group %s", name)
+		return wrapError(err, "describing group %s", name)
 	}
 	id, version, _ := strings.Cut(template, ":")
 	in := &autoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &name}
@@ -47,7 +47,7 @@ func (g *Groups) UseTemplate(ctx context.Context, name, template string) error {
 		in.LaunchTemplate = spec
 	}
 	_, err = g.Client.UpdateAutoScalingGroup(ctx, in)
-	return failed(err, "changing the launch template of group %s", name)
+	return wrapError(err, "changing the launch template of group %s", name)
 }
 
 // mixed is the launch template of a mixed instances policy, nil where there is none.

@@ -35,7 +35,7 @@ const targetBatch = 100
 // may come with others in that were not refused: whoever calls registers them again, one by one.
 func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
 	for batch := range slices.Chunk(targets, targetBatch) {
-		in := &elb.RegisterTargetsInput{TargetGroupArn: &targetGroup, Targets: descriptions(batch)}
+		in := &elb.RegisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
 		if _, err := l.Client.RegisterTargets(ctx, in); err != nil {
 			return fmt.Errorf("registering targets: %w", awsapi.CallError(err))
 		}
@@ -46,7 +46,7 @@ func (l *LoadBalancers) RegisterTargets(ctx context.Context, targetGroup string,
 // DeregisterTargets takes addresses out of a target group; one that is not there is passed over.
 func (l *LoadBalancers) DeregisterTargets(ctx context.Context, targetGroup string, targets []cluster.Address) error {
 	for batch := range slices.Chunk(targets, targetBatch) {
-		in := &elb.DeregisterTargetsInput{TargetGroupArn: &targetGroup, Targets: descriptions(batch)}
+		in := &elb.DeregisterTargetsInput{TargetGroupArn: &targetGroup, Targets: targetDescriptions(batch)}
 		if _, err := l.Client.DeregisterTargets(ctx, in); err != nil {
 			return fmt.Errorf("deregistering targets: %w", awsapi.CallError(err))
 		}
@@ -54,7 +54,7 @@ func (l *LoadBalancers) DeregisterTargets(ctx context.Context, targetGroup strin
 	return nil
 }
 
-func descriptions(targets []cluster.Address) []types.TargetDescription {
+func targetDescriptions(targets []cluster.Address) []types.TargetDescription {
 	out := make([]types.TargetDescription, len(targets))
 	for i, t := range targets {
 		out[i] = types.TargetDescription{Id: new(t.Host), Port: new(int32(t.Port))} //nolint:gosec // a port

@@ -71,7 +71,7 @@ func (r *Registries) InstancesHealth(ctx context.Context, registry string) (map[
 	if !unknown {
 		return health, nil
 	}
-	checked, err := r.checked(ctx, service)
+	checked, err := r.hasHealthCheck(ctx, service)
 	if err != nil || checked {
 		return health, err
 	}
@@ -81,8 +81,8 @@ func (r *Registries) InstancesHealth(ctx context.Context, registry string) (map[
 	return health, nil
 }
 
-// checked reports whether a service checks health, of itself or as it is told to.
-func (r *Registries) checked(ctx context.Context, service string) (bool, error) {
+// hasHealthCheck reports whether a service checks health, of itself or as it is told to.
+func (r *Registries) hasHealthCheck(ctx context.Context, service string) (bool, error) {
 	out, err := r.Client.GetService(ctx, &servicediscovery.GetServiceInput{Id: &service})
 	if err != nil {
 		return false, fmt.Errorf("describing Cloud Map's service %s: %w", service, awsapi.CallError(err))

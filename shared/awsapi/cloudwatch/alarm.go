@@ -45,7 +45,7 @@ func (a *Alarms) DescribeAlarms(ctx context.Context, names []string) (alarms []c
 			for _, c := range page.CompositeAlarms {
 				alarms = append(alarms, cluster.Alarm{
 					Name: aws.ToString(c.AlarmName), InAlarm: c.StateValue == types.StateValueAlarm,
-					Since: since(c.StateTransitionedTimestamp, c.StateUpdatedTimestamp),
+					Since: alarmSince(c.StateTransitionedTimestamp, c.StateUpdatedTimestamp),
 				})
 			}
 		}
@@ -64,13 +64,13 @@ func metricAlarm(m types.MetricAlarm) cluster.Alarm {
 	}
 	return cluster.Alarm{
 		Name: aws.ToString(m.AlarmName), InAlarm: m.StateValue == types.StateValueAlarm,
-		Since:  since(m.StateTransitionedTimestamp, m.StateUpdatedTimestamp),
+		Since:  alarmSince(m.StateTransitionedTimestamp, m.StateUpdatedTimestamp),
 		Window: time.Duration(period) * time.Duration(aws.ToInt32(m.EvaluationPeriods)) * time.Second,
 	}
 }
 
-// since is when a state began: the transition where CloudWatch tells it, else the last update.
-func since(transitioned, updated *time.Time) time.Time {
+// alarmSince is when a state began: the transition where CloudWatch tells it, else the last update.
+func alarmSince(transitioned, updated *time.Time) time.Time {
 	if transitioned != nil {
 		return transitioned.UTC()
 	}

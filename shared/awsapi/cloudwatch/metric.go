@@ -24,7 +24,7 @@ func NewMetrics(c aws.Config) *Metrics { return &Metrics{Client: cloudwatch.NewF
 // metricBatch is how many datapoints go into one call.
 const metricBatch = 500
 
-func dimensions(clusterName, provider string) []types.Dimension {
+func metricDimensions(clusterName, provider string) []types.Dimension {
 	return []types.Dimension{
 		{Name: aws.String(cluster.DimensionCluster), Value: &clusterName}, {Name: aws.String(cluster.DimensionProvider), Value: &provider},
 	}
@@ -36,12 +36,12 @@ func (m *Metrics) PutReservation(ctx context.Context, points []cluster.Datapoint
 		in := &cloudwatch.PutMetricDataInput{Namespace: &batch[0].Namespace}
 		for _, p := range batch {
 			in.MetricData = append(in.MetricData, types.MetricDatum{
-				MetricName: aws.String(cluster.ReservationMetric), Dimensions: dimensions(p.Cluster, p.Provider), Timestamp: &p.At,
+				MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(p.Cluster, p.Provider), Timestamp: &p.At,
 				Value: &p.Percent, Unit: types.StandardUnitPercent,
 			})
 		}
 		if _, err := m.Client.PutMetricData(ctx, in); err != nil {
-			return failed(err, "publishing %s", cluster.ReservationMetric)
+			return wrapError(err, "publishing %s", cluster.ReservationMetric)
 		}
 	}
 	return nil
@@ -55,24 +55,24 @@ func (m *Metrics) PutMetricAlarm(ctx context.Context, a cluster.MetricAlarm) err
 	}
 	_, err := m.Client.PutMetricAlarm(ctx, &cloudwatch.PutMetricAlarmInput{
 		AlarmName: &a.Name, AlarmDescription: aws.String("Managed scaling of a capacity provider. Berth keeps this alarm."),
-		Namespace: &a.Namespace, MetricName: aws.String(cluster.ReservationMetric), Dimensions: dimensions(a.Cluster, a.Provider),
+		Namespace: &a.Namespace, MetricName: aws.String(cluster.ReservationMetric), Dimensions: metricDimensions(a.Cluster, a.Provider),
 		Statistic: types.StatisticAverage, Period: aws.Int32(60), EvaluationPeriods: aws.Int32(int32(a.Times)),
 		Threshold: &a.Threshold, ComparisonOperator: compare, TreatMissingData: aws.String("ignore"),
 	})
-	return failed(err, "making alarm %s", a.Name)
+	return wrapError(err, "making alarm %s", a.Name)
 }
 
 // DeleteAlarms deletes those of the alarms that are there.
 func (m *Metrics) DeleteAlarms(ctx context.Context, names []string) error {
 	for batch := range slices.Chunk(names, alarmBatch) {
 		if _, err := m.Client.DeleteAlarms(ctx, &cloudwatch.DeleteAlarmsInput{AlarmNames: batch}); err != nil {
-			return failed(err, "deleting alarms")
+			return wrapError(err, "deleting alarms")
 		}
 	}
 	return nil
 }
 
-func failed(err error, format string, args ...any) error {
+func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}

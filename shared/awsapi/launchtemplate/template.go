@@ -27,14 +27,14 @@ func New(c aws.Config) *Templates { return &Templates{Client: ec2.NewFromConfig(
 
 // LaunchTemplate is one version of a launch template, $Default where the reference names none.
 func (t *Templates) LaunchTemplate(ctx context.Context, ref cluster.TemplateRef) (*cluster.LaunchTemplate, error) {
-	v, err := t.version(ctx, ref)
+	v, err := t.describeVersion(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return template(v), nil
+	return toLaunchTemplate(v), nil
 }
 
-func (t *Templates) version(ctx context.Context, ref cluster.TemplateRef) (*types.LaunchTemplateVersion, error) {
+func (t *Templates) describeVersion(ctx context.Context, ref cluster.TemplateRef) (*types.LaunchTemplateVersion, error) {
 	version := ref.Version
 	if version == "" {
 		version = "$Default"
@@ -53,7 +53,7 @@ func (t *Templates) version(ctx context.Context, ref cluster.TemplateRef) (*type
 	return &out.LaunchTemplateVersions[0], nil
 }
 
-func template(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
+func toLaunchTemplate(v *types.LaunchTemplateVersion) *cluster.LaunchTemplate {
 	out := &cluster.LaunchTemplate{ID: aws.ToString(v.LaunchTemplateId), Name: aws.ToString(v.LaunchTemplateName), Version: aws.ToInt64(v.VersionNumber)}
 	if v.LaunchTemplateData != nil {
 		out.Image = aws.ToString(v.LaunchTemplateData.ImageId)
@@ -71,7 +71,7 @@ func (t *Templates) FindVersion(ctx context.Context, id, description string) (fo
 		}
 		for _, v := range page.LaunchTemplateVersions {
 			if aws.ToString(v.VersionDescription) == description && (found == nil || aws.ToInt64(v.VersionNumber) > found.Version) {
-				found = template(&v)
+				found = toLaunchTemplate(&v)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (t *Templates) FindVersion(ctx context.Context, id, description string) (fo
 
 // CreateVersion makes a version of a template, like another but for the image; one that is named is looked up.
 func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVersion) (*cluster.LaunchTemplate, error) {
-	image, err := t.image(ctx, v.Image)
+	image, err := t.resolveImage(ctx, v.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +89,11 @@ func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVers
 		in.SourceVersion, in.LaunchTemplateData = &v.From.Version, &types.RequestLaunchTemplateData{ImageId: &image}
 	} else {
 		// EC2 takes a source of the same template only.
-		from, err := t.version(ctx, v.From)
+		from, err := t.describeVersion(ctx, v.From)
 		if err != nil {
 			return nil, err
 		}
-		if in.LaunchTemplateData, err = request(from.LaunchTemplateData); err != nil {
+		if in.LaunchTemplateData, err = toRequestData(from.LaunchTemplateData); err != nil {
 			return nil, fmt.Errorf("copying version %s of launch template %s: %w", v.From.Version, v.From.ID, err)
 		}
 		in.LaunchTemplateData.ImageId = &image
@@ -102,11 +102,11 @@ func (t *Templates) CreateVersion(ctx context.Context, v cluster.NewTemplateVers
 	if err != nil {
 		return nil, fmt.Errorf("creating a version of launch template %s: %w", v.Template, awsapi.CallError(err))
 	}
-	return template(out.LaunchTemplateVersion), nil
+	return toLaunchTemplate(out.LaunchTemplateVersion), nil
 }
 
-// image is the id of an AMI given by id, as a parameter that EC2 resolves, or by name.
-func (t *Templates) image(ctx context.Context, image string) (string, error) {
+// resolveImage is the id of an AMI given by id, as a parameter that EC2 resolves, or by name.
+func (t *Templates) resolveImage(ctx context.Context, image string) (string, error) {
 	if strings.HasPrefix(image, "ami-") || strings.HasPrefix(image, "resolve:") {
 		return image, nil
 	}
@@ -122,9 +122,9 @@ func (t *Templates) image(ctx context.Context, image string) (string, error) {
 	return aws.ToString(out.Images[0].ImageId), nil
 }
 
-// request is what was described of a version, to be asked for again. Both have the same members; one that cannot be asked for
+// toRequestData is what was described of a version, to be asked for again. Both have the same members; one that cannot be asked for
 // is an error, as the copy would lack it.
-func request(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchTemplateData, error) {
+func toRequestData(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchTemplateData, error) {
 	data, err := json.Marshal(described)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func request(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchT
 	if err := json.Unmarshal(data, &members); err != nil {
 		return nil, err
 	}
-	if data, err = json.Marshal(given(members)); err != nil {
+	if data, err = json.Marshal(withoutEmpty(members)); err != nil {
 		return nil, err
 	}
 	out := new(types.RequestLaunchTemplateData)
@@ -142,12 +142,12 @@ func request(described *types.ResponseLaunchTemplateData) (*types.RequestLaunchT
 	return out, d.Decode(out)
 }
 
-// given leaves out what was not said: null and the empty string.
-func given(v any) any {
+// withoutEmpty leaves out what was not said: null and the empty string.
+func withoutEmpty(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
 		for name, member := range x {
-			if member = given(member); member == nil || member == "" {
+			if member = withoutEmpty(member); member == nil || member == "" {
 				delete(x, name)
 				continue
 			}
@@ -156,7 +156,7 @@ func given(v any) any {
 		return x
 	case []any:
 		for k := range x {
-			x[k] = given(x[k])
+			x[k] = withoutEmpty(x[k])
 		}
 	}
 	return v
