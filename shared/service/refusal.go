@@ -9,15 +9,17 @@ import (
 	"berth/shared/cluster"
 )
 
-// refusal is that ECS refuses a service's tasks on an instance, for a reason that no row shows.
+// refusal counts how often in a row ECS refused the service's tasks on one instance, for a reason that no row shows.
 type refusal struct {
 	attempts int
 	until    time.Time // no task of the service is tried there
 }
 
-// refusedInstances says which instances are not tried now as ECS refused a task there, in order of id, and when the first may be
-// again. A refusal is no failed start (S7): it says something of the instance, and the service goes on elsewhere. Each that
-// was begun when the last delay was over doubles it; a task that came to be RUNNING there since ends it.
+// refusedInstances returns the instances that are not tried now because ECS refused a task there, in order of id, and when the
+// first of them may be tried again.
+//
+// A refused start is no failed start (S7): it says something about the instance, and the service goes on elsewhere. A refusal
+// of an attempt that began after the last delay doubles the delay. A task that was RUNNING there since ends it.
 func refusedInstances(tasks []*cluster.Task, l Limits, now time.Time) (instances []string, next time.Time) {
 	var refused []*cluster.Task
 	for _, t := range tasks {
