@@ -14,10 +14,11 @@ import (
 // maxRequest is how large a request of [AWS.Protocols] may be.
 const maxRequest = 1 << 20
 
-// Protocols speaks, as far as Berth and who sets up its machines need them, the protocols of Auto Scaling, EC2 (launch
-// templates), Elastic Load Balancing (version 2), Cloud Map and CloudWatch (metrics, alarms), and leaves all other requests
-// to next. It takes calls by names of this machine alone, and signed ones, whatever the signature: a web page can send
-// neither. What it does not know, operation or parameter, it refuses by name.
+// Protocols answers the protocols of Auto Scaling, EC2 (launch templates), Elastic Load Balancing (version 2), Cloud Map and
+// CloudWatch (metrics, alarms), as far as Berth and the tools that set up its machines use them. It passes all other
+// requests to next. It refuses operations and parameters that it does not simulate, and names them.
+//
+// Requests must be for a name of this machine and have a signature, whatever it is: a web page can send neither.
 func (a *AWS) Protocols(next http.Handler) http.Handler {
 	services := map[string]protocol.QueryService{
 		"2015-12-01": a.TargetGroups.Query(), "2011-01-01": a.Groups.Query(), "2016-11-15": a.Templates.Query(),
@@ -51,7 +52,7 @@ func (a *AWS) Protocols(next http.Handler) http.Handler {
 	})
 }
 
-// requestBody reads a request, which the SDK may have compressed where it has many datapoints.
+// requestBody reads a request. The SDK compresses those with many datapoints.
 func requestBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil || r.Header.Get("Content-Encoding") != "gzip" {

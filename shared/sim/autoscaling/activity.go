@@ -19,7 +19,7 @@ type activity struct {
 	Message     string `json:",omitempty"`
 }
 
-// The statuses of activities, and how many of a group are remembered.
+// The statuses of activities, and how many are kept of a group.
 const (
 	activityRuns   = "InProgress"
 	activityDone   = "Successful"
@@ -34,15 +34,15 @@ func (e *scaler) recordActivity(g *group, a activity) (id string) {
 	return a.ID
 }
 
-// ended has the activity of a launch be over, if it still runs.
-func (g *group) ended(id string, now time.Time) {
+// completeActivity ends the activity of a launch, if it is in progress.
+func (g *group) completeActivity(id string, now time.Time) {
 	k := slices.IndexFunc(g.Activities, func(a activity) bool { return a.ID == id })
 	if k >= 0 && g.Activities[k].Status == activityRuns {
 		g.Activities[k].Status, g.Activities[k].End = activityDone, now
 	}
 }
 
-// emitTermination tells of a termination that hooks hold up, an event for each.
+// emitTermination emits an event for each hook that holds a termination up.
 func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 	hooks := make([]string, 0, len(m.Waits))
 	for name := range m.Waits {
@@ -65,5 +65,5 @@ func (e *scaler) emitTermination(g *group, m *member, now time.Time) {
 
 const terminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 
-// actionToken is the LifecycleActionToken of a termination.
+// actionToken returns the LifecycleActionToken of a termination.
 func actionToken(hook, ec2 string) string { return kernel.UUID(cluster.Digest("lifecycle", hook, ec2)) }

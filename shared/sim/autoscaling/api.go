@@ -15,8 +15,8 @@ func noGroup(name string) error {
 	return cluster.Errorf("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup: %.255s not found", name)
 }
 
-// onGroup changes a group by a call of its API.
-func (e *Groups) onGroup(operation, name string, change func(g *group, now time.Time) error) error {
+// changeGroup changes a group and reconciles it.
+func (e *Groups) changeGroup(operation, name string, change func(g *group, now time.Time) error) error {
 	return e.kernel.Call(operation, name, func(now time.Time) error {
 		g := e.byName[name]
 		if g == nil {
@@ -30,12 +30,12 @@ func (e *Groups) onGroup(operation, name string, change func(g *group, now time.
 	})
 }
 
-// DescribeGroups gives those of the groups named that are there.
+// DescribeGroups returns those of the groups named that exist.
 func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*cluster.AutoScalingGroup, err error) {
 	err = e.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
 		for _, name := range names {
 			if g := e.byName[name]; g != nil {
-				out = append(out, e.view(g))
+				out = append(out, e.forScheduler(g))
 			}
 		}
 		return nil
@@ -43,7 +43,7 @@ func (e *Groups) DescribeGroups(_ context.Context, names []string) (out []*clust
 	return out, err
 }
 
-func (e *scaler) view(g *group) *cluster.AutoScalingGroup {
+func (e *scaler) forScheduler(g *group) *cluster.AutoScalingGroup {
 	d := &cluster.AutoScalingGroup{
 		Name: g.Name, ARN: e.groupARN(g.Name), Min: g.Min, Max: g.Max, Desired: g.Desired, Protects: g.Protects, Tags: maps.Clone(g.Tags),
 		Zones: slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region)), Template: g.Template,
@@ -60,7 +60,7 @@ func (e *scaler) view(g *group) *cluster.AutoScalingGroup {
 
 // SetDesired sets the desired capacity, within the group's minimum and maximum.
 func (e *Groups) SetDesired(_ context.Context, name string, n int) error {
-	return e.onGroup("SetDesiredCapacity", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("SetDesiredCapacity", name, func(g *group, _ time.Time) error {
 		switch {
 		case n > g.Max:
 			return cluster.Errorf("ValidationError", "New SetDesiredCapacity value %d is above max value %d for the AutoScalingGroup.", n, g.Max)
@@ -72,10 +72,10 @@ func (e *Groups) SetDesired(_ context.Context, name string, n int) error {
 	})
 }
 
-// SetSizes sets those of minimum, maximum and desired capacity of a group that are given, at once. A desired capacity that is
-// not stays within the others.
+// SetSizes sets those of minimum, maximum and desired capacity that are given, in one change. A desired capacity that is
+// not given is moved between minimum and maximum.
 func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange) error {
-	return e.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
 		least, most, desired := g.Min, g.Max, g.Desired
 		for to, from := range map[*int]*int{&least: s.Min, &most: s.Max, &desired: s.Desired} {
 			if from != nil {
@@ -93,14 +93,14 @@ func (e *Groups) SetSizes(_ context.Context, name string, s cluster.SizesChange)
 	})
 }
 
-// UseTemplate has a group launch from a launch template version, ID:VERSION.
+// UseTemplate makes a group launch from a launch template version, given as ID:VERSION.
 func (e *Groups) UseTemplate(_ context.Context, name, template string) error {
-	return e.onGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("UpdateAutoScalingGroup", name, func(g *group, _ time.Time) error {
 		return e.setTemplate(g, template)
 	})
 }
 
-// setTemplate gives a group a launch template, by id, that it can launch from.
+// setTemplate sets the launch template of a group, if it can launch from it.
 func (e *scaler) setTemplate(g *group, template string) error {
 	next := *g
 	next.Template = template
@@ -109,17 +109,17 @@ func (e *scaler) setTemplate(g *group, template string) error {
 		err = cluster.Errorf("", "The request must contain the parameter ImageId")
 	}
 	if err != nil {
-		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", message(err))
+		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", errorMessage(err))
 	}
 	g.Template = template
 	return nil
 }
 
-// SetInstanceProtection protects instances in service from scale-in, or releases them: all or none.
+// SetInstanceProtection sets the scale-in protection of all the instances, or of none if one is not in service.
 func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []string, protected bool) error {
-	return e.onGroup("SetInstanceProtection", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("SetInstanceProtection", name, func(g *group, _ time.Time) error {
 		for _, id := range ids {
-			switch m := g.member(id); {
+			switch m := g.findMember(id); {
 			case m == nil:
 				return cluster.Errorf("ValidationError", "The instance %.32s is not part of Auto Scaling group %s.", id, name)
 			case m.Lifecycle != inService:
@@ -127,17 +127,17 @@ func (e *Groups) SetInstanceProtection(_ context.Context, name string, ids []str
 			}
 		}
 		for _, id := range ids {
-			g.member(id).Protected = protected
+			g.findMember(id).Protected = protected
 		}
 		return nil
 	})
 }
 
-// groupOf is the group that an instance belongs to; empty for none.
+// groupOf returns the name of the group that an instance belongs to, or "".
 func (e *Groups) groupOf(ec2 string) (name string) {
 	_ = e.kernel.View(func(time.Time) error {
 		for _, g := range e.byName {
-			if g.member(ec2) != nil {
+			if g.findMember(ec2) != nil {
 				name = g.Name
 			}
 		}
@@ -146,7 +146,7 @@ func (e *Groups) groupOf(ec2 string) (name string) {
 	return name
 }
 
-// TerminateInstance terminates an instance; lower takes it off the desired capacity, else it is replaced.
+// TerminateInstance terminates an instance. It is replaced, unless lower decrements the desired capacity.
 func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) error {
 	unknown := cluster.Errorf("ValidationError", "Instance Id not found - No managed instance found for instance ID: %.32s", id)
 	name := e.groupOf(id)
@@ -156,8 +156,8 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 		}
 		return unknown
 	}
-	return e.onGroup("TerminateInstanceInAutoScalingGroup", name, func(g *group, now time.Time) error {
-		m := g.member(id)
+	return e.changeGroup("TerminateInstanceInAutoScalingGroup", name, func(g *group, now time.Time) error {
+		m := g.findMember(id)
 		switch {
 		case m == nil:
 			return unknown
@@ -173,9 +173,9 @@ func (e *Groups) TerminateInstance(_ context.Context, id string, lower bool) err
 	})
 }
 
-// TagGroup sets a tag of the group, which its instances do not get.
+// TagGroup sets a tag of the group that its instances do not get.
 func (e *Groups) TagGroup(_ context.Context, name, key, value string) error {
-	return e.onGroup("CreateOrUpdateTags", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("CreateOrUpdateTags", name, func(g *group, _ time.Time) error {
 		return g.setTag(key, value, false)
 	})
 }
@@ -191,7 +191,7 @@ func (g *group) setTag(key, value string, propagate bool) error {
 	return nil
 }
 
-// PutLifecycleHook holds up terminations from now on.
+// PutLifecycleHook makes a hook hold up the group's terminations from now on.
 func (e *Groups) PutLifecycleHook(_ context.Context, h cluster.LifecycleHook) error {
 	return e.putHook(h.Group, h.Name, lifecycleHook{Heartbeat: h.Heartbeat, Result: "CONTINUE"})
 }
@@ -200,15 +200,15 @@ func (e *Groups) putHook(name, hook string, h lifecycleHook) error {
 	if hook == "" || len(hook) > 255 || h.Heartbeat < 30*time.Second || h.Heartbeat > 2*time.Hour {
 		return cluster.Errorf("ValidationError", "A lifecycle hook has a name, and a heartbeat timeout of 30 to 7200 seconds")
 	}
-	return e.onGroup("PutLifecycleHook", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("PutLifecycleHook", name, func(g *group, _ time.Time) error {
 		g.Hooks[hook] = h
 		return nil
 	})
 }
 
-// DeleteLifecycleHook no longer does; what the hook holds up goes on.
+// DeleteLifecycleHook deletes a hook. The terminations that it holds up go on.
 func (e *Groups) DeleteLifecycleHook(_ context.Context, name, hook string) error {
-	return e.onGroup("DeleteLifecycleHook", name, func(g *group, now time.Time) error {
+	return e.changeGroup("DeleteLifecycleHook", name, func(g *group, now time.Time) error {
 		delete(g.Hooks, hook)
 		for k := range g.Members {
 			if m := &g.Members[k]; m.Lifecycle == terminatingWait && !m.Waits[hook].IsZero() {
@@ -219,19 +219,19 @@ func (e *Groups) DeleteLifecycleHook(_ context.Context, name, hook string) error
 	})
 }
 
-// held is the member whose termination a hook holds up.
-func (g *group) held(hook, id string) (*member, error) {
-	m := g.member(id)
+// heldMember returns the instance if a hook holds its termination up.
+func (g *group) heldMember(hook, id string) (*member, error) {
+	m := g.findMember(id)
 	if m == nil || m.Lifecycle != terminatingWait || m.Waits[hook].IsZero() {
 		return nil, cluster.Errorf("ValidationError", "No active Lifecycle Action found with instance ID %.32s", id)
 	}
 	return m, nil
 }
 
-// CompleteLifecycleAction lets a termination go on.
+// CompleteLifecycleAction lets a termination that a hook holds up go on.
 func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id string) error {
-	return e.onGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
-		m, err := g.held(hook, id)
+	return e.changeGroup("CompleteLifecycleAction", name, func(g *group, now time.Time) error {
+		m, err := g.heldMember(hook, id)
 		if err == nil {
 			e.releaseHook(m, hook, now)
 		}
@@ -239,13 +239,14 @@ func (e *Groups) CompleteLifecycleAction(_ context.Context, name, hook, id strin
 	})
 }
 
-// longestHold is the longest that hooks hold up a termination (Auto Scaling, lifecycle hooks), or a hundred heartbeats.
+// longestHold bounds how long hooks hold a termination up. So do a hundred heartbeats, if they are shorter
+// (Auto Scaling, lifecycle hooks).
 const longestHold = 48 * time.Hour
 
-// RecordHeartbeat has a termination wait for another heartbeat's time.
+// RecordHeartbeat makes a termination wait for another heartbeat timeout.
 func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error {
-	return e.onGroup("RecordLifecycleActionHeartbeat", name, func(g *group, now time.Time) error {
-		m, err := g.held(hook, id)
+	return e.changeGroup("RecordLifecycleActionHeartbeat", name, func(g *group, now time.Time) error {
+		m, err := g.heldMember(hook, id)
 		if err != nil {
 			return err
 		}
@@ -260,7 +261,7 @@ func (e *Groups) RecordHeartbeat(_ context.Context, name, hook, id string) error
 	})
 }
 
-// FailedLaunches are those of a group since a time, the newest first.
+// FailedLaunches returns the failed launches of a group since a time, the newest first.
 func (e *Groups) FailedLaunches(_ context.Context, name string, since time.Time) (out []cluster.FailedLaunch, err error) {
 	err = e.kernel.CallView("DescribeScalingActivities", name, func(time.Time) error {
 		g := e.byName[name]

@@ -109,29 +109,29 @@ func (a *groupAPI) describeGroup(g *group) xmlASG {
 	return out
 }
 
-// find returns the groups named, all where none is, ordered by name.
-func (e *scaler) find(names []string) (found []*group) {
+// findGroups returns the groups named, or all if none is, by name.
+func findGroups(groups map[string]*group, names []string) (found []*group) {
 	if len(names) == 0 {
-		names = slices.Collect(maps.Keys(e.byName))
+		names = slices.Collect(maps.Keys(groups))
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if g := e.byName[name]; g != nil {
+		if g := groups[name]; g != nil {
 			found = append(found, g)
 		}
 	}
 	return found
 }
 
-// findOneOrAll returns the group named, which has to be there, or all where the name is empty.
-func (e *scaler) findOneOrAll(name string) ([]*group, error) {
+// findGroup returns the group named, which must exist, or all groups if the name is empty.
+func findGroup(groups map[string]*group, name string) ([]*group, error) {
 	if name == "" {
-		return e.find(nil), nil
+		return findGroups(groups, nil), nil
 	}
-	if e.byName[name] == nil {
+	if groups[name] == nil {
 		return nil, noGroup(name)
 	}
-	return e.find([]string{name}), nil
+	return []*group{groups[name]}, nil
 }
 
 func (a *groupAPI) describeGroups(_ context.Context, in *struct {
@@ -145,7 +145,7 @@ func (a *groupAPI) describeGroups(_ context.Context, in *struct {
 	}
 	names := in.AutoScalingGroupNames
 	err := a.groups.kernel.CallView("DescribeAutoScalingGroups", fmt.Sprint(names), func(time.Time) error {
-		page, next, err := protocol.PageOf(a.groups.find(names), in.NextToken, in.MaxRecords, 100)
+		page, next, err := protocol.PageOf(findGroups(a.groups.byName, names), in.NextToken, in.MaxRecords, 100)
 		for _, g := range page {
 			out.Groups = append(out.Groups, a.describeGroup(g))
 		}
@@ -162,7 +162,7 @@ func (a *groupAPI) describeInstances(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlMember
 	_ = a.groups.kernel.View(func(time.Time) error {
-		for _, g := range a.groups.find(nil) {
+		for _, g := range findGroups(a.groups.byName, nil) {
 			for k := range g.Members {
 				if len(in.InstanceIds) == 0 || slices.Contains(in.InstanceIds, g.Members[k].EC2) {
 					all = append(all, a.describeMember(&g.Members[k], g.Name))
@@ -200,7 +200,7 @@ func (a *groupAPI) describeActivities(_ context.Context, in *struct {
 }) (any, error) {
 	var all []xmlActivity
 	err := a.groups.kernel.CallView("DescribeScalingActivities", in.AutoScalingGroupName, func(time.Time) error {
-		groups, err := a.groups.findOneOrAll(in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, activity := range slices.Backward(g.Activities) {
 				d := activity.describe(g)

@@ -11,7 +11,7 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// group is an Auto Scaling group, as stored: it launches machines by a launch template, and terminates them.
+// group is an Auto Scaling group, as stored.
 type group struct {
 	Name              string
 	Min, Max, Desired int
@@ -41,13 +41,13 @@ type launchSettings struct {
 	// Types are those of a mixed instances policy, in order of preference. Mixed is true where there is one.
 	Types []weightedType `json:",omitempty"`
 	Mixed bool           `json:",omitempty"`
-	// Cluster and Machine, where they are set, count instead of what the launch template says.
+	// Cluster and Machine, where they are set, replace what the launch template says.
 	Cluster string
 	Machine ec2.Machine
 	Subnets string `json:",omitempty"`
 }
 
-// weightedType is an instance type that a group may launch, and what one counts as, 1 where empty.
+// weightedType is an instance type that a group may launch, and its WeightedCapacity.
 type weightedType struct{ Type, Weight string }
 
 type lifecycleHook struct {
@@ -64,15 +64,15 @@ type member struct {
 	Lifecycle  string
 	Protected  bool
 	LaunchedAt time.Time
-	// Until is when its launch is over. Waits are the hooks that hold up its termination, which began at LeavingAt, and until
-	// when.
+	// Until is when its launch ends. Waits has the hooks that hold up its termination, which began at LeavingAt, and until
+	// when each does.
 	Until     time.Time
 	Waits     map[string]time.Time `json:",omitempty"`
 	LeavingAt time.Time
 	Activity  string // that of its launch
 	Silent    bool   // it never registers
 	Sick      bool   // its agent is never connected
-	// Late is how much later than in service it registers.
+	// Late is how long after it is in service it registers.
 	Late time.Duration `json:",omitempty"`
 }
 
@@ -85,21 +85,21 @@ const (
 	terminatingWait = "Terminating:Wait"
 )
 
-// present reports whether the group counts the instance as one of its capacity.
-func (m *member) present() bool { return m.Lifecycle == pending || m.Lifecycle == inService }
+// isCounted reports whether the instance counts towards the desired capacity.
+func (m *member) isCounted() bool { return m.Lifecycle == pending || m.Lifecycle == inService }
 
-// GroupSpec is what a group is made of.
+// GroupSpec is the input of [Groups.AddGroup].
 type GroupSpec struct {
 	Name, Cluster     string
 	Machine           ec2.Machine
 	Min, Max, Desired int
-	// Protects has new instances protected from scale-in, Rebalances has the group even its zones out.
+	// Protects protects new instances from scale-in. Rebalances turns Availability Zone rebalancing on.
 	Protects, Rebalances bool
-	// Image is that of the launch template that is made for the group, ami-1 where empty.
+	// Image is the image of the launch template that is made for the group: ami-1 if empty.
 	Image string
 }
 
-// AddGroup makes an Auto Scaling group and returns its ARN.
+// AddGroup creates an Auto Scaling group and returns its ARN.
 func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 	if _, _, _, err := s.Machine.Size(); err != nil {
 		return "", err
@@ -116,13 +116,13 @@ func (e *Groups) AddGroup(s GroupSpec) (arn string, err error) {
 			return err
 		}
 		g.Template = e.templates.Add("berth/"+s.Name, cmp.Or(s.Image, "ami-1"), now).String()
-		e.add(g, now)
+		e.addGroup(g, now)
 		return nil
 	})
 	return e.groupARN(s.Name), err
 }
 
-// checkNew refuses a group that cannot be made.
+// checkNew returns an error if the group cannot be created.
 func (e *scaler) checkNew(g *group) error {
 	switch {
 	case g.Name == "" || len(g.Name) > 255:
@@ -133,7 +133,7 @@ func (e *scaler) checkNew(g *group) error {
 	return checkSizes(g.Min, g.Max, g.Desired)
 }
 
-// checkSizes refuses sizes that are in disorder, in Auto Scaling's words.
+// checkSizes returns Auto Scaling's error if not min <= desired <= max.
 func checkSizes(least, most, desired int) error {
 	switch {
 	case least < 0 || most < least:
@@ -144,7 +144,7 @@ func checkSizes(least, most, desired int) error {
 	return nil
 }
 
-func (e *scaler) add(g *group, now time.Time) {
+func (e *scaler) addGroup(g *group, now time.Time) {
 	g.CreatedAt, g.Hooks, g.Policies = now, map[string]lifecycleHook{}, map[string]*policy{}
 	if g.Tags == nil {
 		g.Tags, g.Own = map[string]string{}, map[string]bool{}
@@ -157,7 +157,8 @@ func (e *scaler) groupARN(name string) string {
 	return e.kernel.ARN("autoscaling", "autoScalingGroup:"+kernel.UUID(cluster.Digest("group", name))+":autoScalingGroupName/"+name)
 }
 
-// reconcile launches what the group wants and has not, and terminates what is too many. Whoever calls deletes no member.
+// reconcile launches and terminates instances until the group has its desired capacity.
+// It removes members: pointers to them are invalid afterwards.
 func (e *scaler) reconcile(g *group, now time.Time) {
 	e.kernel.Save(g)
 	have := 0
@@ -166,12 +167,12 @@ func (e *scaler) reconcile(g *group, now time.Time) {
 		if m.Instance != "" && !e.machines.IsRegistered(m.Instance) {
 			m.Lifecycle = "" // somebody else has terminated it
 		}
-		if m.present() {
+		if m.isCounted() {
 			have++
 		}
 	}
 	wanted := g.Desired
-	if m := g.member(g.Moving); m != nil && m.Lifecycle == pending {
+	if m := g.findMember(g.Moving); m != nil && m.Lifecycle == pending {
 		wanted++
 	} else {
 		g.Moving = ""
@@ -185,7 +186,7 @@ func (e *scaler) reconcile(g *group, now time.Time) {
 	}
 	g.Members = slices.DeleteFunc(g.Members, func(m member) bool { return m.Lifecycle == "" })
 	for ; have < g.Desired; have++ {
-		if e.launch(g, now, e.zonesByNeed(g)) == "" {
+		if e.launchInstance(g, now, e.zonesByNeed(g)) == "" {
 			e.reconcileLater(g)
 			return
 		}
@@ -193,7 +194,7 @@ func (e *scaler) reconcile(g *group, now time.Time) {
 	e.rebalanceZones(g, now, have)
 }
 
-// reconcileLater has the group balanced in a while.
+// reconcileLater reconciles the group after the time that a repeated launch takes.
 func (e *scaler) reconcileLater(g *group) {
 	if !g.reconciling {
 		g.reconciling = true
@@ -206,8 +207,9 @@ func (e *scaler) reconcileLater(g *group) {
 	}
 }
 
-// launch begins a launch in the first zone that lets it, and gives the instance's id; empty where none does.
-func (e *scaler) launch(g *group, now time.Time, zones []string) (ec2 string) {
+// launchInstance begins a launch in the first zone where it does not fail. It returns the instance's id, or "" if it fails
+// in all of them.
+func (e *scaler) launchInstance(g *group, now time.Time, zones []string) (ec2 string) {
 	g.Launches++
 	fault := e.launchFault(g)
 	plan, err := e.planLaunch(g, g.Template)
@@ -238,8 +240,8 @@ func (e *scaler) launch(g *group, now time.Time, zones []string) (ec2 string) {
 	return ""
 }
 
-// member is the group's instance of that id; nil for none.
-func (g *group) member(ec2 string) *member {
+// findMember returns the group's instance with the id, or nil.
+func (g *group) findMember(ec2 string) *member {
 	i := slices.IndexFunc(g.Members, func(m member) bool { return m.EC2 == ec2 })
 	if i < 0 {
 		return nil
@@ -247,21 +249,21 @@ func (g *group) member(ec2 string) *member {
 	return &g.Members[i]
 }
 
-// finishLaunch ends a launch: the instance is in service, and registers, if its user data lets it.
+// finishLaunch ends a launch: the instance is in service and registers with its cluster.
 func (e *scaler) finishLaunch(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		m := g.member(ec2)
+		m := g.findMember(ec2)
 		if e.byName[g.Name] != g || m == nil || m.Lifecycle != pending || m.Until.After(now) {
 			return
 		}
 		m.Lifecycle = inService
-		g.ended(m.Activity, now)
+		g.completeActivity(m.Activity, now)
 		switch {
 		case m.Silent:
 		case m.Late > 0:
 			e.kernel.After(m.Late, func() { e.registerLate(g, ec2) })
 		default:
-			e.register(g, m, now)
+			e.registerMachine(g, m, now)
 		}
 		e.kernel.Save(g)
 		if g.Moving == ec2 {
@@ -270,19 +272,19 @@ func (e *scaler) finishLaunch(g *group, ec2 string) {
 	})
 }
 
-// registerLate has a machine register that took long to, if the group still has it.
+// registerLate registers a machine some time after it came into service ([LaunchFault].Late).
 func (e *scaler) registerLate(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		if m := g.member(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
-			e.register(g, m, now)
+		if m := g.findMember(ec2); e.byName[g.Name] == g && m != nil && m.Lifecycle == inService && m.Instance == "" {
+			e.registerMachine(g, m, now)
 			e.kernel.Save(g)
 		}
 	})
 }
 
-// register has a machine register with its cluster. One whose cluster is not there, or whose user data its agent cannot read,
-// does not.
-func (e *scaler) register(g *group, m *member, now time.Time) {
+// registerMachine registers a machine with its cluster. It does nothing if the cluster does not exist or the agent cannot
+// read its user data: then the machine runs without ever being a container instance.
+func (e *scaler) registerMachine(g *group, m *member, now time.Time) {
 	plan, err := e.planLaunch(g, m.Template)
 	if err != nil || plan.broken {
 		return
@@ -297,12 +299,12 @@ func (e *scaler) register(g *group, m *member, now time.Time) {
 	}
 }
 
-// startTermination begins the termination of a member; hooks hold it up.
+// startTermination begins the termination of an instance, which hooks may hold up.
 func (e *scaler) startTermination(g *group, m *member, now time.Time, cause string) {
 	e.recordActivity(g, activity{Zone: m.Zone, Start: now, End: now, Status: activityDone, Description: "Terminating EC2 instance: " + m.EC2, Cause: cause})
 	if len(g.Hooks) == 0 || m.Lifecycle == pending {
-		g.ended(m.Activity, now)
-		e.terminate(m, now)
+		g.completeActivity(m.Activity, now)
+		e.terminateMember(m, now)
 		return
 	}
 	m.Lifecycle, m.LeavingAt, m.Waits = terminatingWait, now, map[string]time.Time{}
@@ -313,26 +315,26 @@ func (e *scaler) startTermination(g *group, m *member, now time.Time, cause stri
 	e.emitTermination(g, m, now)
 }
 
-// terminate takes the machine away; whoever calls deletes the member.
-func (e *scaler) terminate(m *member, now time.Time) {
+// terminateMember terminates the machine. The caller, or the next reconcile, deletes the member.
+func (e *scaler) terminateMember(m *member, now time.Time) {
 	if e.machines.IsRegistered(m.Instance) {
 		e.machines.Terminate(m.Instance, now)
 	}
 	m.Lifecycle = ""
 }
 
-// releaseHook lets a termination go on that a hook held up, if it was the last.
+// releaseHook removes a hook's hold on a termination. The termination goes on if no other hook holds it up.
 func (e *scaler) releaseHook(m *member, hook string, now time.Time) {
 	delete(m.Waits, hook)
 	if len(m.Waits) == 0 {
-		e.terminate(m, now)
+		e.terminateMember(m, now)
 	}
 }
 
-// expireHooks lets a termination go on whose heartbeats are over.
+// expireHooks releases the hooks whose heartbeat timeout has passed.
 func (e *scaler) expireHooks(g *group, ec2 string) {
 	e.kernel.Advance(func(now time.Time) {
-		m := g.member(ec2)
+		m := g.findMember(ec2)
 		if e.byName[g.Name] != g || m == nil || m.Lifecycle != terminatingWait {
 			return
 		}
@@ -345,8 +347,8 @@ func (e *scaler) expireHooks(g *group, ec2 string) {
 	})
 }
 
-// resume goes on with what the groups were about when the file was closed.
-func (e *scaler) resume() {
+// resumeTimers sets the timers of launches and terminations that were in progress when the file was closed.
+func (e *scaler) resumeTimers() {
 	now := e.kernel.Clock.Now()
 	for _, g := range e.byName {
 		for _, m := range g.Members {

@@ -14,7 +14,7 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// LaunchFault is what goes wrong with one launch of a group; the zero value is nothing.
+// LaunchFault is what goes wrong with one launch of a group. The zero value is nothing.
 type LaunchFault struct {
 	Reason string        // it fails, and is tried again after a while
 	In     string        // it fails in this zone only: another is taken
@@ -25,13 +25,13 @@ type LaunchFault struct {
 	Sick   bool          // it registers, and its agent is never connected
 }
 
-// SetLaunchFaults has launches go wrong, for tests: f gets the group and the number of the launch, from 1. It must not call
-// the fleet; nil ends the faults. Where it says nothing the group's tags do.
+// SetLaunchFaults makes launches go wrong, for tests. fault gets the group and the number of the launch, from 1; it must not
+// call a service. If it returns the zero value, the group's tags decide. A nil fault ends the faults.
 func (e *Groups) SetLaunchFaults(fault func(group string, n int64) LaunchFault) {
 	e.kernel.Lock(func() { e.faults = fault })
 }
 
-// The tags of a group that have its launches go wrong.
+// The tags of a group that make its launches go wrong.
 const (
 	faultPrefix   = "berth-fleet:"
 	tagFailure    = faultPrefix + "launch-failure"    // CODE, or CODE@ZONE
@@ -43,7 +43,7 @@ const (
 	maxExtra      = 24 * 60 * 60
 )
 
-// failureTexts are what EC2 says with its codes.
+// failureTexts are EC2's texts for its error codes.
 var failureTexts = map[string]string{
 	"InsufficientInstanceCapacity":      "We currently do not have sufficient capacity in the Availability Zone you requested.",
 	"VcpuLimitExceeded":                 "You have requested more vCPU capacity than your current vCPU limit allows for the instance bucket that the specified instance type belongs to.",
@@ -52,7 +52,7 @@ var failureTexts = map[string]string{
 	"UnauthorizedOperation":             "You are not authorized to perform this operation.",
 }
 
-// checkFaultTag refuses a tag of the fleet's own that it would not understand.
+// checkFaultTag returns an error for a tag with the prefix of launch faults that is not one.
 func checkFaultTag(key, value string) error {
 	if !strings.HasPrefix(key, faultPrefix) {
 		return nil
@@ -78,7 +78,7 @@ func checkFaultTag(key, value string) error {
 
 var failureCode = regexp.MustCompile(`^[A-Z][A-Za-z.]{2,63}$`)
 
-// launchFault is what goes wrong with the group's next launch.
+// launchFault returns what goes wrong with the group's next launch.
 func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	if e.faults != nil {
 		fault = e.faults(g.Name, g.Launches)
@@ -96,7 +96,7 @@ func (e *scaler) launchFault(g *group) (fault LaunchFault) {
 	return fault
 }
 
-// planLaunch is what a launch template makes of a machine.
+// launchPlan is the machine that a launch template describes.
 type launchPlan struct {
 	template, image string
 	cluster         string
@@ -104,7 +104,7 @@ type launchPlan struct {
 	broken          bool // its agent cannot read its configuration, and does not start
 }
 
-// planLaunch reads the launch template, ID:VERSION, for a group.
+// planLaunch reads the launch template version, ID:VERSION, for a group.
 func (e *scaler) planLaunch(g *group, template string) (p launchPlan, err error) {
 	id, version, _ := strings.Cut(template, ":")
 	t, data, err := e.templates.Find(cluster.TemplateRef{ID: id, Version: version})
@@ -135,8 +135,8 @@ var (
 	bottlerocket      = regexp.MustCompile(`(?m)^\s*cluster\s*=\s*"([^"\n]+)"`)
 )
 
-// agentConfig is what user data tells the agent: its cluster, default where it names none, and custom attributes. It reads
-// lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES, as /etc/ecs/ecs.config gets them, and Bottlerocket's settings.
+// agentConfig reads the agent's cluster, "default" if there is none, and its custom attributes from user data. It knows
+// lines that set ECS_CLUSTER and ECS_INSTANCE_ATTRIBUTES for /etc/ecs/ecs.config, and Bottlerocket's settings.
 func agentConfig(userData string) (name string, attributes map[string]string, err error) {
 	raw, err := base64.StdEncoding.DecodeString(userData)
 	if err != nil {
@@ -155,29 +155,29 @@ func agentConfig(userData string) (name string, attributes map[string]string, er
 	return name, attributes, err
 }
 
-// count is how many instances of the group's capacity are in each zone.
-func (g *group) count() map[string]int {
+// countByZone returns how many instances that count towards the capacity are in each zone.
+func (g *group) countByZone() map[string]int {
 	count := map[string]int{}
 	for k := range g.Members {
-		if g.Members[k].present() {
+		if g.Members[k].isCounted() {
 			count[g.Members[k].Zone]++
 		}
 	}
 	return count
 }
 
-// zonesByNeed are the group's zones, those with the fewest instances first.
+// zonesByNeed returns the group's zones, those with the fewest instances first.
 func (e *scaler) zonesByNeed(g *group) []string {
-	count := g.count()
+	count := g.countByZone()
 	zones := slices.Clone(g.Machine.ZonesIn(e.kernel.Account.Region))
 	slices.SortStableFunc(zones, func(a, b string) int { return count[a] - count[b] })
 	return zones
 }
 
-// chooseVictim is who goes where there are too many: unprotected, of the zone that has the most, of another launch template version
-// than the group's now, the oldest; nil where all are protected (Auto Scaling, default termination policy).
+// chooseVictim returns the instance that scale-in terminates: in the zone with the most instances one of an outdated launch
+// template version, and of these the oldest. It returns nil if all are protected (Auto Scaling, default termination policy).
 func (e *scaler) chooseVictim(g *group) (best *member) {
-	count := g.count()
+	count := g.countByZone()
 	current := ""
 	if plan, err := e.planLaunch(g, g.Template); err == nil {
 		current = plan.template
@@ -190,7 +190,7 @@ func (e *scaler) chooseVictim(g *group) (best *member) {
 	}
 	for k := range g.Members {
 		m := &g.Members[k]
-		if !m.present() || m.Protected {
+		if !m.isCounted() || m.Protected {
 			continue
 		}
 		if best == nil || cmp.Or(count[best.Zone]-count[m.Zone], newer(m)-newer(best), m.LaunchedAt.Compare(best.LaunchedAt)) < 0 {
@@ -200,19 +200,20 @@ func (e *scaler) chooseVictim(g *group) (best *member) {
 	return best
 }
 
-// rebalanceZones launches an instance in a zone that has two fewer than another; when it is in service, one too many goes (Auto
-// Scaling, Availability Zone rebalancing). Where all of the fullest zone are protected it leaves them.
+// rebalanceZones launches an instance in a zone that has at least two fewer than another. When it is in service, reconcile
+// terminates one of the fullest zone (Auto Scaling, Availability Zone rebalancing). If all of those are protected,
+// rebalanceZones does nothing.
 func (e *scaler) rebalanceZones(g *group, now time.Time, have int) {
 	if !g.Rebalances || g.Moving != "" || have != g.Desired || slices.ContainsFunc(g.Members, func(m member) bool { return m.Lifecycle == pending }) {
 		return
 	}
-	zones, count := e.zonesByNeed(g), g.count()
+	zones, count := e.zonesByNeed(g), g.countByZone()
 	first, last := zones[0], zones[len(zones)-1]
 	goes := e.chooseVictim(g)
 	if count[last]-count[first] < 2 || goes == nil || count[goes.Zone]-count[first] < 2 {
 		return
 	}
-	if g.Moving = e.launch(g, now, zones[:1]); g.Moving == "" {
+	if g.Moving = e.launchInstance(g, now, zones[:1]); g.Moving == "" {
 		e.reconcileLater(g)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// policy is a target tracking policy of a group, as stored: it has the group be as large as brings a metric to its target
+// policy is a target tracking policy of a group, as stored: it resizes the group to bring a metric to its target
 // (Auto Scaling, target tracking scaling policies).
 type policy struct {
 	Name      string
@@ -23,30 +23,30 @@ type policy struct {
 	OutOnly   bool // DisableScaleIn
 }
 
-// The alarms of a policy: it scales out when the metric was above the target for so many minutes, in when it was below that
-// share of the target.
+// A policy scales out when the metric was above the target for highTimes minutes. It scales in when the metric was below
+// lowShare of the target for lowTimes minutes.
 const (
 	highTimes = 3
 	lowTimes  = 15
 	lowShare  = 0.9
 )
 
-// alarms are the names of a policy's alarms, the high and the low one.
-func (p *policy) alarms(g *group) []string {
+// alarmNames returns the names of a policy's alarms, the high and the low one.
+func (p *policy) alarmNames(g *group) []string {
 	id := kernel.UUID(cluster.Digest("policy", g.Name, p.Name))
 	return []string{"TargetTracking-" + g.Name + "-AlarmHigh-" + id, "TargetTracking-" + g.Name + "-AlarmLow-" + id}
 }
 
-// PutTrackingPolicy has a group sized by managed scaling's metric.
+// PutTrackingPolicy makes a group follow managed scaling's metric.
 func (e *Groups) PutTrackingPolicy(_ context.Context, p cluster.TrackingPolicy) error {
 	return e.putPolicy(p.Group, policy{
 		Name: p.Name, Metric: cloudwatch.Reservation(p.Namespace, p.Cluster, p.Provider), Statistic: cloudwatch.Average, Target: p.Target, Warmup: p.Warmup,
 	})
 }
 
-// putPolicy keeps a policy and its alarms: those that Auto Scaling makes for any customized metric, managed scaling's too.
+// putPolicy stores a policy and the two alarms that Auto Scaling makes for it.
 func (e *Groups) putPolicy(name string, p policy) error {
-	return e.onGroup("PutScalingPolicy", name, func(g *group, now time.Time) error {
+	return e.changeGroup("PutScalingPolicy", name, func(g *group, now time.Time) error {
 		switch {
 		case p.Name == "" || len(p.Name) > 255:
 			return cluster.Errorf("ValidationError", "A policy's name has 1 to 255 characters")
@@ -55,7 +55,7 @@ func (e *Groups) putPolicy(name string, p policy) error {
 		case !cloudwatch.HasStatistic(p.Statistic):
 			return cluster.Errorf("ValidationError", "The simulated fleet does not know the statistic %.64q", p.Statistic)
 		}
-		names := p.alarms(g)
+		names := p.alarmNames(g)
 		high := cloudwatch.Alarm{
 			Name: names[0], Description: "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + p.Name, State: cloudwatch.Unknown, Period: 60, Times: highTimes,
 			Metric: p.Metric, Statistic: p.Statistic, Threshold: p.Target, Compare: cloudwatch.Above, Missing: "missing",
@@ -63,7 +63,7 @@ func (e *Groups) putPolicy(name string, p policy) error {
 		low := high
 		low.Name, low.Times, low.Threshold, low.Compare = names[1], lowTimes, lowShare*p.Target, cloudwatch.Below
 		for _, a := range []cloudwatch.Alarm{high, low} {
-			if err := e.alarms.Put(a, now); err != nil {
+			if err := e.alarms.StoreAlarm(a, now); err != nil {
 				return err
 			}
 		}
@@ -74,16 +74,16 @@ func (e *Groups) putPolicy(name string, p policy) error {
 
 // DeletePolicy deletes a policy and its alarms, if there is one.
 func (e *Groups) DeletePolicy(_ context.Context, name, policy string) error {
-	return e.onGroup("DeletePolicy", name, func(g *group, _ time.Time) error {
+	return e.changeGroup("DeletePolicy", name, func(g *group, _ time.Time) error {
 		if p := g.Policies[policy]; p != nil {
-			e.alarms.Delete(p.alarms(g))
+			e.alarms.RemoveAlarms(p.alarmNames(g))
 			delete(g.Policies, policy)
 		}
 		return nil
 	})
 }
 
-// followMetric resizes the groups whose policies watch a metric that a datapoint was published of.
+// followMetric applies the policies that watch a metric after a datapoint of it was published.
 func (e *scaler) followMetric(of *cloudwatch.Series, now time.Time) {
 	key := of.Metric.Key()
 	for _, name := range slices.Sorted(maps.Keys(e.byName)) {
@@ -96,8 +96,9 @@ func (e *scaler) followMetric(of *cloudwatch.Series, now time.Time) {
 	}
 }
 
-// trackMetric sizes a group by the last value of its policy's metric while one of the policy's alarms fires. What still warms up
-// is not counted as there when it scales out, and keeps it from scaling in.
+// trackMetric resizes a group by the metric's last value while one of the policy's alarms is in ALARM.
+// Example: with 10 instances in service, a target of 80 and a value of 100, it wants 10 * 100 / 80 = 13.
+// Instances that are warming up do not count when it scales out, and prevent it from scaling in.
 func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now time.Time) {
 	warm, warming := 0, false
 	for k := range g.Members {
@@ -108,14 +109,14 @@ func (e *scaler) trackMetric(g *group, p *policy, of *cloudwatch.Series, now tim
 			warm++
 		}
 	}
-	value := of.Last(1, 60, p.Statistic, true)[0]
+	value := of.LastValues(1, 60, p.Statistic, true)[0]
 	sized := func(n int) int { return int(min(float64(g.Max), math.Ceil(float64(max(1, n))*value/p.Target))) }
-	names := p.alarms(g)
+	names := p.alarmNames(g)
 	desired := g.Desired
 	switch {
-	case e.alarms.Fires(names[0]):
+	case e.alarms.IsFiring(names[0]):
 		desired = max(desired, sized(warm))
-	case e.alarms.Fires(names[1]) && !p.OutOnly && !warming && desired > 0:
+	case e.alarms.IsFiring(names[1]) && !p.OutOnly && !warming && desired > 0:
 		desired = min(desired, sized(desired))
 	}
 	if desired = max(g.Min, min(g.Max, desired)); desired != g.Desired {

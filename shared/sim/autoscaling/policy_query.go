@@ -48,7 +48,7 @@ func (a *policyAPI) describePolicy(g *group, p *policy) xmlPolicy {
 			Metric: xmlMetric{Name: p.Metric.Name, Namespace: p.Metric.Namespace, Statistic: p.Statistic}, Target: p.Target, OutOnly: p.OutOnly,
 		},
 	}
-	for _, name := range p.alarms(g) {
+	for _, name := range p.alarmNames(g) {
 		out.Alarms = append(out.Alarms, xmlAlarm{name, a.groups.kernel.ARN("cloudwatch", "alarm:"+name)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Metric.Dimensions)) {
@@ -124,7 +124,7 @@ func (a *policyAPI) describePolicies(_ context.Context, in *struct {
 		Policies []xmlPolicy `xml:"ScalingPolicies>member"`
 	}
 	err := a.groups.kernel.View(func(time.Time) error {
-		groups, err := a.groups.findOneOrAll(in.AutoScalingGroupName)
+		groups, err := findGroup(a.groups.byName, in.AutoScalingGroupName)
 		for _, g := range groups {
 			for _, name := range slices.Sorted(maps.Keys(g.Policies)) {
 				if len(in.PolicyNames) == 0 || slices.Contains(in.PolicyNames, name) {

@@ -55,7 +55,7 @@ type mixedInput struct {
 	}
 }
 
-// updateInput is what a group can be changed to.
+// updateInput is the input of UpdateAutoScalingGroup. Absent members leave the group as it is.
 type updateInput struct {
 	AutoScalingGroupName              string
 	MinSize, MaxSize, DesiredCapacity *int
@@ -71,7 +71,7 @@ type tagInput struct {
 	PropagateAtLaunch                    string
 }
 
-// createInput is an updateInput, of which more is required.
+// createInput is an updateInput with required members, and tags.
 type createInput struct {
 	AutoScalingGroupName             string `protocol:"required"`
 	MinSize                          *int   `protocol:"required"`
@@ -110,13 +110,13 @@ func (a *groupAPI) createGroup(_ context.Context, in *createInput) (any, error) 
 		if err := e.checkNew(g); err != nil {
 			return err
 		}
-		e.add(g, now)
+		e.addGroup(g, now)
 		return nil
 	})
 }
 
 func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) {
-	return nil, a.groups.onGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
+	return nil, a.groups.changeGroup("UpdateAutoScalingGroup", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
 		next := *g
 		if err := a.update(&next, in); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (a *groupAPI) updateGroup(_ context.Context, in *updateInput) (any, error) 
 	})
 }
 
-// update changes a group as far as the input says.
+// update applies the members that the input has.
 func (a *groupAPI) update(g *group, in *updateInput) error {
 	for to, from := range map[*int]*int{&g.Min: in.MinSize, &g.Max: in.MaxSize, &g.Desired: in.DesiredCapacity} {
 		if from != nil {
@@ -193,7 +193,7 @@ func (a *groupAPI) updateTemplate(g *group, in *updateInput) error {
 	}
 	t, _, err := a.groups.templates.Find(ref)
 	if err != nil {
-		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", message(err))
+		return cluster.Errorf("ValidationError", "You must use a valid fully-formed launch template. %s", errorMessage(err))
 	}
 	g.Mixed, g.Types = in.MixedInstancesPolicy != nil, types
 	return a.groups.setTemplate(g, t.ID+":"+cmp.Or(spec.Version, "$Default"))
@@ -215,10 +215,10 @@ func (a *groupAPI) deleteGroup(_ context.Context, in *struct {
 		delete(e.byName, g.Name)
 		e.kernel.Delete(g)
 		for k := range g.Members {
-			e.terminate(&g.Members[k], now)
+			e.terminateMember(&g.Members[k], now)
 		}
 		for _, p := range g.Policies {
-			e.alarms.Delete(p.alarms(g))
+			e.alarms.RemoveAlarms(p.alarmNames(g))
 		}
 		return nil
 	})
@@ -275,13 +275,13 @@ func (a *groupAPI) terminateInstance(ctx context.Context, in *struct {
 
 type tagsInput struct{ Tags []tagInput }
 
-// changeTags changes the groups of tags one by one.
+// changeTags calls change with the group of each tag.
 func (a *groupAPI) changeTags(operation string, in *tagsInput, change func(g *group, t tagInput) error) (any, error) {
 	for _, t := range in.Tags {
 		if t.ResourceType != "" && t.ResourceType != "auto-scaling-group" {
 			return nil, cluster.Errorf("ValidationError", "%.64s is not a valid resource type", t.ResourceType)
 		}
-		err := a.groups.onGroup(operation, t.ResourceId, func(g *group, _ time.Time) error { return change(g, t) })
+		err := a.groups.changeGroup(operation, t.ResourceId, func(g *group, _ time.Time) error { return change(g, t) })
 		if err != nil {
 			return nil, err
 		}
@@ -308,12 +308,12 @@ type processesInput struct {
 	ScalingProcesses     []string
 }
 
-// setProcesses suspends or resumes processes. AZRebalance is the only one that can be.
+// setProcesses suspends or resumes AZRebalance, the only process that can be.
 func (a *groupAPI) setProcesses(in *processesInput, rebalances bool) (any, error) {
 	if !slices.Equal(in.ScalingProcesses, []string{"AZRebalance"}) {
 		return nil, cluster.Errorf("ValidationError", "The simulated fleet suspends and resumes the process AZRebalance alone, not %.128s", strings.Join(in.ScalingProcesses, ", "))
 	}
-	return nil, a.groups.onGroup("SuspendProcesses", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
+	return nil, a.groups.changeGroup("SuspendProcesses", in.AutoScalingGroupName, func(g *group, _ time.Time) error {
 		g.Rebalances = rebalances
 		return nil
 	})
@@ -327,8 +327,8 @@ func (a *groupAPI) resumeProcesses(_ context.Context, in *processesInput) (any, 
 	return a.setProcesses(in, true)
 }
 
-// message is what an error says, without its code.
-func message(err error) string {
+// errorMessage returns the text of an error without its code.
+func errorMessage(err error) string {
 	e, _ := protocol.AsError(err)
 	return e.Message
 }

@@ -20,7 +20,7 @@ type Machines interface {
 	Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string, err error)
 	// IsRegistered reports whether the container instance is in its cluster.
 	IsRegistered(id string) bool
-	// Terminate takes the machine of a container instance away.
+	// Terminate terminates the machine of a container instance.
 	Terminate(id string, now time.Time)
 	// DisconnectAgent cuts the agent of a container instance off from ECS.
 	DisconnectAgent(id string, now time.Time)
@@ -70,12 +70,12 @@ func (e *Groups) Buckets() []string { return []string{bucket} }
 func (e *Groups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, bucket, e.byName) }
 
 // Resume implements [kernel.Tables].
-func (e *Groups) Resume(time.Time) { e.resume() }
+func (e *Groups) Resume(time.Time) { e.resumeTimers() }
 
-// MachineTerminated looks at the groups of a machine that has been terminated. It belongs in a step.
+// MachineTerminated makes the group of a terminated machine replace it. It belongs in a step.
 func (e *Groups) MachineTerminated(ec2 string) {
 	for _, g := range e.byName {
-		if g.member(ec2) != nil {
+		if g.findMember(ec2) != nil {
 			e.reconcileLater(g)
 		}
 	}

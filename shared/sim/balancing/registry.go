@@ -38,7 +38,8 @@ func (e *Registries) Resume(time.Time) {}
 // registry is a service of Cloud Map, as stored.
 type registry struct {
 	ID, Name, ARN string
-	// Checked has it know health: what UpdateInstanceCustomHealthStatus says, healthy until then.
+	// Checked is true if instances have a custom health status. They are healthy until UpdateInstanceCustomHealthStatus
+	// says otherwise.
 	Checked bool
 	Entries map[string]*entry // by id
 }
@@ -50,8 +51,8 @@ type entry struct {
 
 func (r *registry) Row() (string, string, any) { return registryBucket, r.ID, r }
 
-// CreateRegistry makes a service of Cloud Map, with health that is told to it or without any, and gives its ARN. One of the
-// same name stays as it is.
+// CreateRegistry creates a service of Cloud Map, with custom health checks if checked, and returns its ARN. It returns the
+// service of that name, unchanged, if there is one.
 func (e *Registries) CreateRegistry(name string, checked bool) (arn string, err error) {
 	err = e.kernel.Change(func(time.Time) error {
 		arn = e.newRegistry(name, checked).ARN
@@ -78,8 +79,8 @@ func (e *Registries) registry(arnOrID string) (*registry, error) {
 	return nil, cluster.Errorf(cluster.CodeRegistryNotFound, "Service not found: %s", cluster.LastPart(arnOrID))
 }
 
-// inRegistry runs a step that changes a Cloud Map service, faults included.
-func (e *Registries) inRegistry(operation, arn string, step func(r *registry) error) error {
+// changeRegistry changes a service of Cloud Map, unless a fault prevents the call.
+func (e *Registries) changeRegistry(operation, arn string, step func(r *registry) error) error {
 	return e.kernel.Call(operation, arn, func(time.Time) error {
 		r, err := e.registry(arn)
 		if err != nil {
@@ -90,17 +91,17 @@ func (e *Registries) inRegistry(operation, arn string, step func(r *registry) er
 	})
 }
 
-// RegisterInstance enters an address under an id, in the place of what was entered under it.
+// RegisterInstance registers an address under an id, and replaces what was registered under it.
 func (e *Registries) RegisterInstance(_ context.Context, arn, id string, at cluster.Address) error {
 	attributes := map[string]string{"AWS_INSTANCE_IPV4": at.Host}
 	if at.Port != 0 {
 		attributes["AWS_INSTANCE_PORT"] = strconv.Itoa(at.Port)
 	}
-	return e.enter(arn, id, attributes)
+	return e.putEntry(arn, id, attributes)
 }
 
-func (e *Registries) enter(arn, id string, attributes map[string]string) error {
-	return e.inRegistry("RegisterInstance", arn, func(r *registry) error {
+func (e *Registries) putEntry(arn, id string, attributes map[string]string) error {
+	return e.changeRegistry("RegisterInstance", arn, func(r *registry) error {
 		if id == "" || len(id) > 64 || len(attributes) == 0 {
 			return cluster.Errorf("InvalidInput", "an instance needs an id of up to 64 characters, and attributes")
 		}
@@ -109,9 +110,9 @@ func (e *Registries) enter(arn, id string, attributes map[string]string) error {
 	})
 }
 
-// DeregisterInstance removes what is entered under an id.
+// DeregisterInstance removes what is registered under an id.
 func (e *Registries) DeregisterInstance(_ context.Context, arn, id string) error {
-	return e.inRegistry("DeregisterInstance", arn, func(r *registry) error {
+	return e.changeRegistry("DeregisterInstance", arn, func(r *registry) error {
 		if r.Entries[id] == nil {
 			return cluster.Errorf(cluster.CodeEntryNotFound, "Instance not found: %.64s", id)
 		}
@@ -120,9 +121,9 @@ func (e *Registries) DeregisterInstance(_ context.Context, arn, id string) error
 	})
 }
 
-// SetRegistryHealth tells a Cloud Map service that knows health how an instance is.
+// SetRegistryHealth sets the custom health status of an instance.
 func (e *Registries) SetRegistryHealth(arn, id string, healthy bool) error {
-	return e.inRegistry("UpdateInstanceCustomHealthStatus", arn, func(r *registry) error {
+	return e.changeRegistry("UpdateInstanceCustomHealthStatus", arn, func(r *registry) error {
 		switch e := r.Entries[id]; {
 		case !r.Checked:
 			return cluster.Errorf("CustomHealthNotFound", "The service has no custom health check.")
@@ -135,7 +136,7 @@ func (e *Registries) SetRegistryHealth(arn, id string, healthy bool) error {
 	})
 }
 
-// InstancesHealth is that of every instance, by id.
+// InstancesHealth returns the health of every instance, by id.
 func (e *Registries) InstancesHealth(_ context.Context, arn string) (map[string]cluster.TargetHealth, error) {
 	out := map[string]cluster.TargetHealth{}
 	err := e.kernel.CallView("GetInstancesHealthStatus", arn, func(time.Time) error {
@@ -154,5 +155,5 @@ func (e *Registries) InstancesHealth(_ context.Context, arn string) (map[string]
 	return out, err
 }
 
-// ids are the instances, in order.
-func (r *registry) ids() []string { return slices.Sorted(maps.Keys(r.Entries)) }
+// entryIDs returns the ids of the instances, sorted.
+func (r *registry) entryIDs() []string { return slices.Sorted(maps.Keys(r.Entries)) }

@@ -9,7 +9,7 @@ import (
 	"berth/shared/sim/protocol"
 )
 
-// registryInput is what any of the operations takes.
+// registryInput has the members that any of the operations takes.
 type registryInput struct {
 	Name, ServiceId, Id, InstanceId, Status string
 	Attributes                              protocol.Tree
@@ -24,14 +24,14 @@ func (e *Registries) ServeJSON(w http.ResponseWriter, operation string, body []b
 		if err := protocol.Decode(tree, &in); err != nil {
 			return nil, err
 		}
-		return e.serve(operation, &in)
+		return e.answer(operation, &in)
 	})
 }
 
 // done returns the answer of operations that Cloud Map completes later. Here they are complete.
 func done() protocol.Tree { return protocol.Tree{"OperationId": "done"} }
 
-func (e *Registries) serve(operation string, in *registryInput) (out protocol.Tree, err error) {
+func (e *Registries) answer(operation string, in *registryInput) (out protocol.Tree, err error) {
 	switch operation {
 	case "CreateService":
 		err = e.kernel.Change(func(time.Time) error {
@@ -53,7 +53,7 @@ func (e *Registries) serve(operation string, in *registryInput) (out protocol.Tr
 		for name, value := range in.Attributes {
 			attributes[name], _ = value.(string)
 		}
-		return done(), e.enter(in.ServiceId, in.InstanceId, attributes)
+		return done(), e.putEntry(in.ServiceId, in.InstanceId, attributes)
 	case "DeregisterInstance":
 		return done(), e.DeregisterInstance(context.Background(), in.ServiceId, in.InstanceId)
 	case "UpdateInstanceCustomHealthStatus":
@@ -84,7 +84,7 @@ func (e *Registries) describeHealth(in *registryInput) (protocol.Tree, error) {
 		}
 		ids := in.Instances
 		if len(ids) == 0 {
-			ids = r.ids()
+			ids = r.entryIDs()
 		}
 		for _, id := range ids {
 			e := r.Entries[id]
@@ -111,7 +111,7 @@ func (e *Registries) listEntries(in *registryInput) (protocol.Tree, error) {
 		if err != nil {
 			return err
 		}
-		for _, id := range r.ids() {
+		for _, id := range r.entryIDs() {
 			list = append(list, protocol.Tree{"Id": id, "Attributes": r.Entries[id].Attributes})
 		}
 		return nil

@@ -12,8 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// defaultDelay is the deregistration delay of a target group that sets none (Elastic Load Balancing, target group
-// attributes), maxDelay the longest.
+// The default and the longest deregistration delay (Elastic Load Balancing, target group attributes).
 const (
 	defaultDelay = 300 * time.Second
 	maxDelay     = time.Hour
@@ -53,8 +52,7 @@ func (e *TargetGroups) Load(tx *bbolt.Tx) error { return kernel.LoadTable(tx, gr
 // Resume implements [kernel.Tables].
 func (e *TargetGroups) Resume(time.Time) {}
 
-// targetGroup is a target group, as stored. Nobody sends it requests: what its health checks find out is whether a task is
-// there, and what the task says says of it.
+// targetGroup is a target group, as stored.
 type targetGroup struct {
 	Name, ARN string
 	Type      string // instance or ip
@@ -74,8 +72,8 @@ type target struct {
 
 func (g *targetGroup) Row() (string, string, any) { return groupBucket, g.ARN, g }
 
-// CreateTargetGroup makes a target group of a type (instance or ip) with a deregistration delay, and gives its ARN. One of
-// the same name stays as it is.
+// CreateTargetGroup creates a target group of a type (instance or ip) with a deregistration delay, and returns its ARN. It
+// returns the group of that name, unchanged, if there is one.
 func (e *TargetGroups) CreateTargetGroup(name, kind string, delay time.Duration) (arn string, err error) {
 	err = e.kernel.Change(func(time.Time) error {
 		g, err := e.newTargetGroup(targetGroup{Name: name, Type: kind, Protocol: "HTTP", Port: 80, Delay: delay})
@@ -108,7 +106,7 @@ func (e *TargetGroups) newTargetGroup(g targetGroup) (*targetGroup, error) {
 	return &g, nil
 }
 
-// DeleteTargetGroup removes a target group with all its targets; one that is not there stays so.
+// DeleteTargetGroup deletes a target group with all its targets, if it exists.
 func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 	return e.kernel.Change(func(time.Time) error {
 		if g := e.rows[arn]; g != nil {
@@ -119,7 +117,7 @@ func (e *TargetGroups) DeleteTargetGroup(arn string) error {
 	})
 }
 
-// targetGroup finds a group by ARN, rid of the targets that have been taken out.
+// targetGroup returns a group by ARN, after removing the targets whose deregistration has ended.
 func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, error) {
 	g := e.rows[arn]
 	if g == nil {
@@ -129,7 +127,7 @@ func (e *TargetGroups) targetGroup(arn string, now time.Time) (*targetGroup, err
 	return g, nil
 }
 
-// RegisterTargets puts addresses into a target group. One that is being taken out is put in again.
+// RegisterTargets registers addresses with a target group. It ends the deregistration of those that are draining.
 func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("RegisterTargets", arn, func(now time.Time) error {
 		g, err := e.targetGroup(arn, now)
@@ -137,20 +135,20 @@ func (e *TargetGroups) RegisterTargets(_ context.Context, arn string, targets []
 			return err
 		}
 		for _, a := range targets {
-			if err := e.acceptable(g, a); err != nil {
+			if err := e.checkTarget(g, a); err != nil {
 				return err
 			}
 		}
 		for _, a := range targets {
-			g.put(target{Address: a, Task: e.tasks.TaskAt(a), Registered: now})
+			g.addTarget(target{Address: a, Task: e.tasks.TaskAt(a), Registered: now})
 		}
 		e.kernel.Save(g)
 		return nil
 	})
 }
 
-// acceptable refuses what the type of the target group has no place for.
-func (e *TargetGroups) acceptable(g *targetGroup, a cluster.Address) error {
+// checkTarget returns an error if the address cannot be a target of the group, because of its type for example.
+func (e *TargetGroups) checkTarget(g *targetGroup, a cluster.Address) error {
 	isInstance := len(a.Host) > 2 && a.Host[:2] == "i-"
 	switch {
 	case g.Type == "instance" && !isInstance:
@@ -165,7 +163,7 @@ func (e *TargetGroups) acceptable(g *targetGroup, a cluster.Address) error {
 	return nil
 }
 
-func (g *targetGroup) put(t target) {
+func (g *targetGroup) addTarget(t target) {
 	at := slices.IndexFunc(g.Targets, func(o target) bool { return o.Address == t.Address })
 	switch {
 	case at < 0:
@@ -175,7 +173,7 @@ func (g *targetGroup) put(t target) {
 	}
 }
 
-// DeregisterTargets takes addresses out of a target group; they are drained for as long as its delay.
+// DeregisterTargets starts to drain targets. They are gone after the group's deregistration delay.
 func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets []cluster.Address) error {
 	return e.kernel.Call("DeregisterTargets", arn, func(now time.Time) error {
 		g, err := e.targetGroup(arn, now)
@@ -192,7 +190,7 @@ func (e *TargetGroups) DeregisterTargets(_ context.Context, arn string, targets 
 	})
 }
 
-// DeregistrationDelay is how long connections of a target that was taken out are drained.
+// DeregistrationDelay returns how long the targets of a group drain.
 func (e *TargetGroups) DeregistrationDelay(_ context.Context, arn string) (delay time.Duration, err error) {
 	err = e.kernel.CallView("DescribeTargetGroupAttributes", arn, func(now time.Time) error {
 		g, err := e.targetGroup(arn, now)
@@ -204,7 +202,7 @@ func (e *TargetGroups) DeregistrationDelay(_ context.Context, arn string) (delay
 	return delay, err
 }
 
-// TargetHealth is that of every target of a group.
+// TargetHealth returns the health of every target of a group.
 func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.Address]cluster.TargetHealth, error) {
 	out := map[cluster.Address]cluster.TargetHealth{}
 	err := e.kernel.CallView("DescribeTargetHealth", arn, func(now time.Time) error {
@@ -214,17 +212,17 @@ func (e *TargetGroups) TargetHealth(_ context.Context, arn string) (map[cluster.
 		}
 		for k := range g.Targets {
 			s := e.targetState(&g.Targets[k], now)
-			out[g.Targets[k].Address] = cluster.TargetHealth{Health: s.health(), Reason: s.description}
+			out[g.Targets[k].Address] = cluster.TargetHealth{Health: s.forScheduler(), Reason: s.description}
 		}
 		return nil
 	})
 	return out, err
 }
 
-// targetState is what a target group says of a target, in the words of Elastic Load Balancing.
+// targetState is the state of a target in the words of Elastic Load Balancing.
 type targetState struct{ state, reason, description string }
 
-func (s targetState) health() cluster.Health {
+func (s targetState) forScheduler() cluster.Health {
 	switch s.state {
 	case "healthy":
 		return cluster.Healthy
@@ -234,8 +232,8 @@ func (s targetState) health() cluster.Health {
 	return cluster.UnknownHealth
 }
 
-// targetState looks at a target: its checks pass once a task has run there for long enough, and fail as soon as there is
-// none, or it was told to fail them.
+// targetState returns the state of a target. Its checks pass once a task has run at the address for healthyAfter. They fail
+// when no task runs there, or its TargetFault says so.
 func (e *TargetGroups) targetState(t *target, now time.Time) targetState {
 	if !t.Until.IsZero() {
 		return targetState{"draining", "Target.DeregistrationInProgress", "Target deregistration is in progress"}

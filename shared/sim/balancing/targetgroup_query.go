@@ -29,7 +29,7 @@ type (
 		Reason      string `xml:"TargetHealth>Reason,omitempty"`
 		Description string `xml:"TargetHealth>Description,omitempty"`
 	}
-	// xmlResult is what any of the operations answers.
+	// xmlResult has the members that any of the operations answers with.
 	xmlResult struct {
 		Groups     []xmlGroup     `xml:"TargetGroups>member,omitempty"`
 		Attributes []xmlAttribute `xml:"Attributes>member,omitempty"`
@@ -57,7 +57,7 @@ type groupAPI struct{ groups *TargetGroups }
 
 const delayAttribute = "deregistration_delay.timeout_seconds"
 
-func (g *targetGroup) xml() xmlGroup {
+func (g *targetGroup) toXML() xmlGroup {
 	return xmlGroup{ARN: g.ARN, Name: g.Name, Protocol: g.Protocol, Port: g.Port, VPC: g.VPC, TargetType: g.Type}
 }
 
@@ -72,7 +72,7 @@ func (a *groupAPI) createTargetGroup(_ context.Context, in *struct {
 			Name: in.Name, Type: in.TargetType, Protocol: in.Protocol, VPC: in.VpcId, Port: in.Port, Delay: defaultDelay,
 		})
 		if err == nil {
-			out.Groups = []xmlGroup{g.xml()}
+			out.Groups = []xmlGroup{g.toXML()}
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func (a *groupAPI) describeTargetGroups(_ context.Context, in *struct{ Names, Ta
 		for _, arn := range slices.Sorted(maps.Keys(a.groups.rows)) {
 			g := a.groups.rows[arn]
 			if all || slices.Contains(in.Names, g.Name) || slices.Contains(in.TargetGroupArns, arn) {
-				out.Groups = append(out.Groups, g.xml())
+				out.Groups = append(out.Groups, g.toXML())
 			}
 		}
 		if len(out.Groups) < len(in.Names)+len(in.TargetGroupArns) {
@@ -141,7 +141,7 @@ type targetsInput struct {
 	}
 }
 
-// addresses are the targets named, at the group's own port where none is named.
+// addresses returns the targets of a call. One without a port is at the port of the group.
 func (a *groupAPI) addresses(in *targetsInput) (targets []cluster.Address, err error) {
 	err = a.groups.kernel.View(func(now time.Time) error {
 		g, err := a.groups.targetGroup(in.TargetGroupArn, now)

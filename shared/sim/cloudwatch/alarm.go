@@ -11,8 +11,7 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// Alarm is a CloudWatch alarm on one metric, as stored. Its state follows the datapoints that come, or is what
-// [Service.SetAlarm] says.
+// Alarm is a CloudWatch alarm on one metric, as stored. Datapoints change its state, and [Service.SetAlarm].
 type Alarm struct {
 	Name, ARN, Description string
 	State, Reason          string
@@ -36,15 +35,15 @@ const (
 	Unknown = "INSUFFICIENT_DATA"
 )
 
-// PutAlarm makes an alarm that is OK, or changes how long it takes one to see something: period × times.
+// PutAlarm creates an alarm that is OK, or changes how long an existing one looks back: period × times.
 func (c *Service) PutAlarm(name string, period time.Duration, times int) error {
 	return c.kernel.Change(func(now time.Time) error {
-		return c.Put(Alarm{Name: name, Period: int(period / time.Second), Times: times, State: ok, Compare: Above}, now)
+		return c.StoreAlarm(Alarm{Name: name, Period: int(period / time.Second), Times: times, State: ok, Compare: Above}, now)
 	})
 }
 
-// Put makes an alarm, or changes one that keeps its state. It belongs in a step.
-func (c *Service) Put(a Alarm, now time.Time) error {
+// StoreAlarm creates an alarm, or changes one, which keeps its state. It belongs in a step.
+func (c *Service) StoreAlarm(a Alarm, now time.Time) error {
 	if a.Name == "" || len(a.Name) > 255 || a.Times < 1 {
 		return cluster.Errorf("ValidationError", "an alarm needs a name and at least one evaluation period")
 	}
@@ -62,7 +61,7 @@ func (c *Service) Put(a Alarm, now time.Time) error {
 	return nil
 }
 
-// SetAlarm has an alarm be in ALARM, or OK, and tells of it by an event.
+// SetAlarm puts an alarm into the state ALARM or OK, and emits the event.
 func (c *Service) SetAlarm(name string, fires bool) error {
 	state := ok
 	if fires {
@@ -97,7 +96,7 @@ func (c *Service) setState(name, state, reason string, now time.Time) error {
 	return nil
 }
 
-// alarmTime is how CloudWatch writes the times of its events.
+// alarmTime is the layout of times in CloudWatch's events.
 const alarmTime = "2006-01-02T15:04:05.000-0700"
 
 // DescribeAlarms returns those of the alarms named that exist.
@@ -122,27 +121,27 @@ func (c *Service) viewAlarms(names []string, take func(a *Alarm)) error {
 	})
 }
 
-// PutMetricAlarm makes an alarm of managed scaling.
+// PutMetricAlarm creates an alarm of managed scaling.
 func (c *Service) PutMetricAlarm(_ context.Context, a cluster.MetricAlarm) error {
 	compare := Above
 	if a.Below {
 		compare = Below
 	}
 	return c.kernel.Change(func(now time.Time) error {
-		return c.Put(Alarm{
+		return c.StoreAlarm(Alarm{
 			Name: a.Name, Period: 60, Times: a.Times, State: Unknown, Metric: Reservation(a.Namespace, a.Cluster, a.Provider),
 			Statistic: Average, Threshold: a.Threshold, Compare: compare, Missing: "ignore",
 		}, now)
 	})
 }
 
-// DeleteAlarms deletes those of the alarms that are there.
+// DeleteAlarms deletes those of the alarms named that exist.
 func (c *Service) DeleteAlarms(_ context.Context, names []string) error {
-	return c.kernel.Change(func(time.Time) error { c.Delete(names); return nil })
+	return c.kernel.Change(func(time.Time) error { c.RemoveAlarms(names); return nil })
 }
 
-// Delete deletes those of the alarms that are there. It belongs in a step.
-func (c *Service) Delete(names []string) {
+// RemoveAlarms deletes those of the alarms named that exist. It belongs in a step.
+func (c *Service) RemoveAlarms(names []string) {
 	for _, name := range names {
 		if a := c.alarms[name]; a != nil {
 			delete(c.alarms, name)
@@ -155,13 +154,13 @@ func (c *Service) Delete(names []string) {
 func (c *Service) PutReservation(_ context.Context, points []cluster.Datapoint) error {
 	return c.kernel.Change(func(now time.Time) error {
 		for _, p := range points {
-			c.publish(Reservation(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
+			c.publishSample(Reservation(p.Namespace, p.Cluster, p.Provider), singleSample(p.At, p.Percent), now)
 		}
 		return nil
 	})
 }
 
-// Fires reports whether an alarm is in ALARM. It belongs in a step.
-func (c *Service) Fires(name string) bool {
+// IsFiring reports whether an alarm is in ALARM. It belongs in a step.
+func (c *Service) IsFiring(name string) bool {
 	return c.alarms[name] != nil && c.alarms[name].State == firing
 }

@@ -19,24 +19,24 @@ func (c *Service) Serve(w http.ResponseWriter, encoding protocol.Encoding, opera
 	encoding.Serve(w, body, func(in protocol.Tree) (protocol.Tree, error) {
 		switch operation {
 		case "PutMetricData":
-			return decoded(in, a.putMetricData)
+			return decodeThen(in, a.putMetricData)
 		case "GetMetricStatistics":
-			return decoded(in, a.getMetricStatistics)
+			return decodeThen(in, a.getMetricStatistics)
 		case "PutMetricAlarm":
 			return a.putMetricAlarm(in)
 		case "SetAlarmState":
-			return decoded(in, a.setAlarmState)
+			return decodeThen(in, a.setAlarmState)
 		case "DeleteAlarms":
-			return decoded(in, a.deleteAlarms)
+			return decodeThen(in, a.deleteAlarms)
 		case "DescribeAlarms":
-			return decoded(in, a.describeAlarms)
+			return decodeThen(in, a.describeAlarms)
 		}
 		return nil, protocol.UnknownOperation(operation)
 	})
 }
 
-// decoded calls an operation with its input as a struct.
-func decoded[I any](tree protocol.Tree, do func(in *I) (protocol.Tree, error)) (protocol.Tree, error) {
+// decodeThen calls an operation with its input as a struct.
+func decodeThen[I any](tree protocol.Tree, do func(in *I) (protocol.Tree, error)) (protocol.Tree, error) {
 	in := new(I)
 	if err := protocol.Decode(tree, in); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func metricOf(namespace, name string, dimensions []dimensionInput) Metric {
 	return m
 }
 
-// alarmInput is what an alarm can be made with. ActionsEnabled, Unit and Tags have no effect.
+// alarmInput is the input of PutMetricAlarm. ActionsEnabled, Unit and Tags have no effect.
 type alarmInput struct {
 	AlarmName, AlarmDescription, Namespace, MetricName string
 	Dimensions                                         []dimensionInput
@@ -71,7 +71,7 @@ type alarmInput struct {
 	ActionsEnabled, Unit, Tags                         any
 }
 
-// longestAlarm is how many seconds an alarm may look back.
+// longestAlarm is how many seconds an alarm can look back.
 const longestAlarm = keptSamples * 60
 
 func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
@@ -80,7 +80,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 			return nil, cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s of PutMetricAlarm", name)
 		}
 	}
-	return decoded(tree, func(in *alarmInput) (protocol.Tree, error) {
+	return decodeThen(tree, func(in *alarmInput) (protocol.Tree, error) {
 		alarm := Alarm{
 			Name: in.AlarmName, Description: in.AlarmDescription, Period: in.Period, Times: in.EvaluationPeriods, State: Unknown,
 			Metric: metricOf(in.Namespace, in.MetricName, in.Dimensions), Statistic: in.Statistic, Threshold: in.Threshold,
@@ -95,7 +95,7 @@ func (a *api) putMetricAlarm(tree protocol.Tree) (protocol.Tree, error) {
 		if statistics[alarm.Statistic] == nil || alarm.Metric.Name == "" || alarm.Metric.Namespace == "" {
 			return nil, cluster.Errorf("ValidationError", "An alarm of the simulated fleet watches one metric by a statistic")
 		}
-		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error { return a.service.Put(alarm, now) })
+		return protocol.Tree{}, a.service.kernel.Change(func(now time.Time) error { return a.service.StoreAlarm(alarm, now) })
 	})
 }
 
@@ -107,7 +107,7 @@ func (a *api) setAlarmState(in *struct{ AlarmName, StateValue, StateReason strin
 
 func (a *api) deleteAlarms(in *struct{ AlarmNames []string }) (protocol.Tree, error) {
 	return protocol.Tree{}, a.service.kernel.Change(func(time.Time) error {
-		a.service.Delete(in.AlarmNames)
+		a.service.RemoveAlarms(in.AlarmNames)
 		return nil
 	})
 }
@@ -141,7 +141,7 @@ func (a *api) putMetricData(in *struct {
 			if !d.Timestamp.IsZero() {
 				at = d.Timestamp
 			}
-			a.service.publish(metricOf(in.Namespace, d.MetricName, d.Dimensions), singleSample(at, *d.Value), now)
+			a.service.publishSample(metricOf(in.Namespace, d.MetricName, d.Dimensions), singleSample(at, *d.Value), now)
 		}
 		return nil
 	})

@@ -16,14 +16,14 @@ type Metric struct {
 	Dimensions      map[string]string
 }
 
-// Reservation is managed scaling's metric of a capacity provider.
+// Reservation returns managed scaling's metric of a capacity provider.
 func Reservation(namespace, clusterName, provider string) Metric {
 	return Metric{namespace, cluster.ReservationMetric, map[string]string{
 		cluster.DimensionCluster: clusterName, cluster.DimensionProvider: provider,
 	}}
 }
 
-// Key tells metrics apart.
+// Key returns a text that is different for every metric.
 func (m Metric) Key() string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%q %q", m.Namespace, m.Name)
@@ -33,23 +33,23 @@ func (m Metric) Key() string {
 	return key.String()
 }
 
-// Series are the last datapoints of a metric, one of each minute, the oldest first. They are not stored.
+// Series has the last datapoints of a metric, one for each minute, the oldest first. It is not stored.
 type Series struct {
 	Metric  Metric
 	samples []sample
 }
 
-// sample is what was published in a minute.
+// sample is a minute's datapoint: what was published in that minute.
 type sample struct {
 	At               time.Time
 	Sum, Least, Most float64
 	N                float64
 }
 
-// HasStatistic reports whether a statistic is one that datapoints have.
+// HasStatistic reports whether the statistic is simulated.
 func HasStatistic(name string) bool { return statistics[name] != nil }
 
-// singleSample is a sample of one value.
+// singleSample returns a sample of one value.
 func singleSample(at time.Time, value float64) sample {
 	return sample{At: at, Sum: value, Least: value, Most: value, N: 1}
 }
@@ -57,7 +57,7 @@ func singleSample(at time.Time, value float64) sample {
 // Average is the statistic of managed scaling.
 const Average = "Average"
 
-// statistics are those of CloudWatch that a sample tells.
+// statistics compute CloudWatch's statistics of a sample.
 var statistics = map[string]func(sample) float64{
 	Average: func(s sample) float64 { return s.Sum / s.N }, "Sum": func(s sample) float64 { return s.Sum },
 	"Minimum": func(s sample) float64 { return s.Least }, "Maximum": func(s sample) float64 { return s.Most },
@@ -73,21 +73,21 @@ var comparisons = map[string]func(value, threshold float64) bool{
 	"LessThanOrEqualToThreshold":    func(v, t float64) bool { return v <= t },
 }
 
-// keptSamples is how many minutes of a metric are remembered: what an alarm of a day looks at.
+// keptSamples is how many minutes of a metric are kept: a day, which is how far alarms can look back.
 const keptSamples = 24 * 60
 
-// publish takes in a datapoint, has the metric's alarms look at it, and then the policies that follow the metric.
-func (c *Service) publish(m Metric, s sample, now time.Time) {
+// publishSample adds a datapoint, evaluates the metric's alarms, and then calls the observer.
+func (c *Service) publishSample(m Metric, s sample, now time.Time) {
 	key := m.Key()
 	of := c.series[key]
 	if of == nil {
 		of = &Series{Metric: m}
 		c.series[key] = of
 	}
-	of.add(s)
+	of.addSample(s)
 	for _, name := range slices.Sorted(maps.Keys(c.alarms)) {
 		if a := c.alarms[name]; a.Metric.Key() == key {
-			c.evaluate(a, of, now)
+			c.evaluateAlarm(a, of, now)
 		}
 	}
 	if c.observe != nil {
@@ -95,7 +95,7 @@ func (c *Service) publish(m Metric, s sample, now time.Time) {
 	}
 }
 
-func (of *Series) add(s sample) {
+func (of *Series) addSample(s sample) {
 	s.At = s.At.UTC().Truncate(time.Minute)
 	k, found := slices.BinarySearchFunc(of.samples, s.At, func(a sample, at time.Time) int { return a.At.Compare(at) })
 	if found {
@@ -107,9 +107,9 @@ func (of *Series) add(s sample) {
 	of.samples = of.samples[max(0, len(of.samples)-keptSamples):]
 }
 
-// Last are the values of a statistic in periods of seconds, the last n that have any, the newest first, none older than n
-// periods where gaps count.
-func (of *Series) Last(n, seconds int, statistic string, gaps bool) (values []float64) {
+// LastValues returns the values of a statistic in the last n periods that have datapoints, the newest first. A period is
+// that many seconds long. If gaps count, periods without datapoints are among the n.
+func (of *Series) LastValues(n, seconds int, statistic string, gaps bool) (values []float64) {
 	period := max(time.Minute, time.Duration(seconds)*time.Second)
 	var bucket sample
 	take := func() {
@@ -139,10 +139,10 @@ func (of *Series) Last(n, seconds int, statistic string, gaps bool) (values []fl
 	return values
 }
 
-// evaluate has an alarm fire where all of its last periods are beyond the threshold. It is looked at when a datapoint comes,
-// and not when one does not.
-func (c *Service) evaluate(a *Alarm, of *Series, now time.Time) {
-	values := of.Last(a.Times, a.Period, a.Statistic, a.Missing != "ignore")
+// evaluateAlarm puts an alarm into ALARM if all of its last periods are beyond the threshold, and into OK if not. It leaves
+// the state alone while there are too few periods to tell.
+func (c *Service) evaluateAlarm(a *Alarm, of *Series, now time.Time) {
+	values := of.LastValues(a.Times, a.Period, a.Statistic, a.Missing != "ignore")
 	beyond := 0
 	for _, v := range values {
 		if comparisons[a.Compare](v, a.Threshold) {

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Machine is what kind of instances to add. A type of the table needs nothing more; any other name needs a size.
+// Machine is a kind of instance. A type of [MachineTypes] has a size; any other name needs one.
 type Machine struct {
 	Type  string
 	Zones []string // taken in turn; the Region's a, b and c where empty
 
-	// CPU, in thousandths of a vCPU (whole CPU units are registered, rounded down), Memory in MiB and GPUs are the
-	// table's where CPU is zero.
+	// CPU is in thousandths of a vCPU, rounded down to CPU units at registration. Memory is in MiB.
+	// If CPU is zero, all three are those of the type.
 	CPU    int64
 	Memory int64
 	GPUs   int
 
-	// ENIs is how many task network interfaces there are; 0 is any number.
+	// ENIs is how many tasks can have a network interface of their own; 0 is any number.
 	ENIs int
 	// Metrics are capacities per metric (P9).
 	Metrics map[string]int64
-	// Provider is the capacity provider that the machines belong to; empty for none.
+	// Provider is the capacity provider, or empty.
 	Provider string
-	// Attributes are custom ones, at most 10.
+	// Attributes are custom attributes, at most 10.
 	Attributes map[string]string
 }
 
-// machines are common EC2 types: vCPUs, MiB about as ECS registers them (the kernel's share is gone), GPUs.
+// machines are common EC2 types. Memory is what ECS registers, which is without the share of the operating system.
 var machines = map[string]struct {
 	vcpu   int64
 	memory int64
@@ -47,13 +47,13 @@ var machines = map[string]struct {
 	"p3.2xlarge": {8, 61122, 1}, "p3.8xlarge": {32, 245671, 4}, "p3.16xlarge": {64, 491839, 8},
 }
 
-// MachineTypes are the EC2 types that need no size, sorted.
+// MachineTypes returns the EC2 types that have a size, sorted.
 func MachineTypes() []string { return slices.Sorted(maps.Keys(machines)) }
 
-// MaxSize is what sizes in CPU units and MiB stay below.
+// MaxSize is the exclusive bound of sizes in CPU units and MiB.
 const MaxSize = 1 << 31
 
-// ZonesIn are those that the machines are in, taken in turn.
+// ZonesIn returns the zones that machines are launched in, in turn.
 func (m Machine) ZonesIn(region string) []string {
 	if len(m.Zones) > 0 {
 		return m.Zones
@@ -61,7 +61,7 @@ func (m Machine) ZonesIn(region string) []string {
 	return []string{region + "a", region + "b", region + "c"}
 }
 
-// Size is what the machine registers: CPU units, MiB, GPUs.
+// Size returns what the machine registers: CPU units, MiB, GPUs.
 func (m Machine) Size() (cpu, memory int64, gpus int, err error) {
 	if m.CPU == 0 {
 		known, ok := machines[m.Type]
@@ -77,7 +77,7 @@ func (m Machine) Size() (cpu, memory int64, gpus int, err error) {
 	return cpu, m.Memory, m.GPUs, nil
 }
 
-// Launch is one machine that is launched.
+// Launch is where and when one machine is launched.
 type Launch struct {
 	Zone, Image string
 	ID          string // the instance's; empty to make one

@@ -59,7 +59,7 @@ type (
 		Default     bool   `xml:"defaultVersion"`
 		Data        xmlData
 	}
-	// xmlData are launch template data as answers have them.
+	// xmlData is launch template data in an answer.
 	xmlData struct{ Data }
 )
 
@@ -68,7 +68,7 @@ func (d xmlData) MarshalXML(e *xml.Encoder, _ xml.StartElement) error {
 	return encodeData(e, "launchTemplateData", map[string]any(d.Data))
 }
 
-// listNames are the lists that answers call otherwise than requests do.
+// listNames has the lists that have another name in answers than in requests.
 var listNames = map[string]string{"LicenseSpecification": "license", "NetworkInterface.SecurityGroupId": "group", "Ipv4Prefix": "ipv4Prefix"}
 
 func encodeData(e *xml.Encoder, name string, v any) error {
@@ -78,7 +78,7 @@ func encodeData(e *xml.Encoder, name string, v any) error {
 		return e.EncodeElement(x, start)
 	case []any:
 		start.Name.Local += "Set"
-		return element(e, start, func() error {
+		return encodeElement(e, start, func() error {
 			for _, item := range x {
 				if err := encodeData(e, "item", item); err != nil {
 					return err
@@ -87,7 +87,7 @@ func encodeData(e *xml.Encoder, name string, v any) error {
 			return nil
 		})
 	case map[string]any:
-		return element(e, start, func() error {
+		return encodeElement(e, start, func() error {
 			for _, key := range slices.Sorted(maps.Keys(x)) {
 				known := key
 				if name == "item" && key == "SecurityGroupId" {
@@ -103,7 +103,7 @@ func encodeData(e *xml.Encoder, name string, v any) error {
 	return fmt.Errorf("launch template data %s is a %T", name, v)
 }
 
-func element(e *xml.Encoder, start xml.StartElement, inside func() error) error {
+func encodeElement(e *xml.Encoder, start xml.StartElement, inside func() error) error {
 	if err := e.EncodeToken(start); err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func element(e *xml.Encoder, start xml.StartElement, inside func() error) error 
 	return e.EncodeToken(start.End())
 }
 
-// readData reads launch template data, and refuses those that EC2 does.
+// readData returns launch template data, or the error that EC2 gives.
 func readData(tree protocol.Tree) (Data, error) {
 	d := Data(tree)
-	return d, d.check()
+	return d, d.checkMembers()
 }
 
 func (t *launchTemplate) describe() xmlLaunchTemplate {
@@ -188,11 +188,11 @@ func (a *api) createLaunchTemplateVersion(_ context.Context, in *struct {
 	var out xmlTemplateAnswer
 	err = a.kernel.Call("CreateLaunchTemplateVersion", ref.ID+ref.Name, func(now time.Time) error {
 		if in.SourceVersion != "" {
-			source, n, err := a.templates.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: in.SourceVersion})
+			source, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: in.SourceVersion})
 			if err != nil {
 				return err
 			}
-			d = source.Versions[n-1].Data.with(d)
+			d = source.Versions[n-1].Data.withMembers(d)
 		}
 		t, err := a.templates.addVersion(ref, templateVersion{Description: in.VersionDescription, Data: d}, now)
 		if err == nil {
@@ -208,7 +208,7 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 }) (any, error) {
 	var out xmlTemplateAnswer
 	err := a.kernel.Change(func(time.Time) error {
-		t, n, err := a.templates.templateAt(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
+		t, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName, Version: in.SetDefaultVersion})
 		if err == nil {
 			t.Default = n
 			a.kernel.Save(t)
@@ -222,7 +222,7 @@ func (a *api) modifyLaunchTemplate(_ context.Context, in *struct {
 func (a *api) deleteLaunchTemplate(_ context.Context, in *struct{ LaunchTemplateId, LaunchTemplateName string }) (any, error) {
 	var out xmlTemplateAnswer
 	err := a.kernel.Change(func(time.Time) error {
-		t, err := a.templates.template(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
+		t, err := a.templates.findTemplate(cluster.TemplateRef{ID: in.LaunchTemplateId, Name: in.LaunchTemplateName})
 		if err == nil {
 			delete(a.templates.rows, t.ID)
 			a.kernel.Delete(t)
@@ -248,7 +248,7 @@ func (a *api) describeLaunchTemplates(_ context.Context, in *struct {
 	var all []xmlLaunchTemplate
 	err := a.kernel.View(func(time.Time) error {
 		for _, ref := range refs {
-			t, err := a.templates.template(ref)
+			t, err := a.templates.findTemplate(ref)
 			if err != nil {
 				return err
 			}
@@ -283,7 +283,7 @@ func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
 	var all []xmlTemplateVersion
 	err := a.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
 		for _, version := range in.LaunchTemplateVersion {
-			t, n, err := a.templates.templateAt(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: version})
+			t, n, err := a.templates.resolveVersion(cluster.TemplateRef{ID: ref.ID, Name: ref.Name, Version: version})
 			if err != nil {
 				return err
 			}
@@ -292,7 +292,7 @@ func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
 		if len(in.LaunchTemplateVersion) > 0 {
 			return nil
 		}
-		t, err := a.templates.template(ref)
+		t, err := a.templates.findTemplate(ref)
 		if err != nil {
 			return err
 		}
@@ -312,10 +312,10 @@ func (a *api) describeLaunchTemplateVersions(_ context.Context, in *struct {
 	return out, err
 }
 
-// DefaultImage is what machines run that no launch template says otherwise of.
+// DefaultImage is the image of machines that no launch template describes.
 const DefaultImage = "ami-0be47000000000001"
 
-// images are those that DescribeImages knows, by name. A launch template may name any other by its id.
+// images are those that DescribeImages knows, by name. A launch template can have any other by its id.
 var images = map[string]string{
 	"berth-ecs-1": DefaultImage, "berth-ecs-2": "ami-0be47000000000002", "berth-ecs-3": "ami-0be47000000000003",
 }

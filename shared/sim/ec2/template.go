@@ -15,7 +15,7 @@ import (
 	"berth/shared/sim/kernel"
 )
 
-// launchTemplate is an EC2 launch template, as stored: its versions from 1. Default is the number of $Default.
+// launchTemplate is an EC2 launch template, as stored. Versions count from 1; Default is the number of $Default.
 type launchTemplate struct {
 	ID, Name  string
 	CreatedAt time.Time
@@ -49,29 +49,29 @@ func (e *Templates) Resume(time.Time) {}
 // Find returns the version of a launch template that ref names, $Default where it names none, and its data.
 // It belongs in a step.
 func (e *Templates) Find(ref cluster.TemplateRef) (*cluster.LaunchTemplate, Data, error) {
-	t, n, err := e.templateAt(ref)
+	t, n, err := e.resolveVersion(ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.version(n), t.Versions[n-1].Data, nil
+	return t.forScheduler(n), t.Versions[n-1].Data, nil
 }
 
 // Add makes a launch template with one version, of any name. It belongs in a step.
 func (e *Templates) Add(name, image string, now time.Time) *cluster.LaunchTemplate {
-	return e.addTemplate(name, templateVersion{Data: Data{"ImageId": image}}, now).version(1)
+	return e.addTemplate(name, templateVersion{Data: Data{"ImageId": image}}, now).forScheduler(1)
 }
 
-// templateVersion is what one version of a launch template says.
+// templateVersion is one version of a launch template.
 type templateVersion struct {
 	Description string
 	CreatedAt   time.Time
 	Data        Data
 }
 
-// Data are launch template data as EC2's API has them, by the names of requests: values are texts, Data and lists of either.
+// Data is launch template data by the names that requests have. Values are strings, maps and lists.
 type Data map[string]any
 
-// Text is a member that is a text; empty where there is none.
+// Text returns a string of the data, or "".
 func (d Data) Text(name string) string {
 	s, _ := d[name].(string)
 	return s
@@ -79,11 +79,11 @@ func (d Data) Text(name string) string {
 
 func (t *launchTemplate) Row() (string, string, any) { return bucket, t.ID, t }
 
-func (t *launchTemplate) version(n int64) *cluster.LaunchTemplate {
+func (t *launchTemplate) forScheduler(n int64) *cluster.LaunchTemplate {
 	return &cluster.LaunchTemplate{ID: t.ID, Name: t.Name, Version: n, Image: t.Versions[n-1].Data.Text("ImageId")}
 }
 
-// AddTemplate makes a launch template with one version, and returns its id.
+// AddTemplate creates a launch template with one version, and returns its id.
 func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		if err := e.checkNewName(name); err != nil {
@@ -95,12 +95,12 @@ func (e *Templates) AddTemplate(name, image string) (id string, err error) {
 	return id, err
 }
 
-// checkNewName refuses a name that a template has already, or none can have.
+// checkNewName returns an error if a new template cannot have the name.
 func (e *Templates) checkNewName(name string) error {
 	if len(name) < 3 || len(name) > 128 {
 		return cluster.Errorf("InvalidLaunchTemplateName.MalformedException", "A launch template name has 3 to 128 characters.")
 	}
-	if t, _ := e.template(cluster.TemplateRef{Name: name}); t != nil {
+	if t, _ := e.findTemplate(cluster.TemplateRef{Name: name}); t != nil {
 		return cluster.Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 	}
 	return nil
@@ -114,8 +114,8 @@ func (e *Templates) addTemplate(name string, v templateVersion, now time.Time) *
 	return t
 }
 
-// template is the one named, by id or by name.
-func (e *Templates) template(ref cluster.TemplateRef) (*launchTemplate, error) {
+// findTemplate returns a template by id or by name.
+func (e *Templates) findTemplate(ref cluster.TemplateRef) (*launchTemplate, error) {
 	for _, t := range e.rows {
 		if ref.ID == t.ID || ref.ID == "" && ref.Name == t.Name {
 			return t, nil
@@ -127,9 +127,9 @@ func (e *Templates) template(ref cluster.TemplateRef) (*launchTemplate, error) {
 	return nil, cluster.Errorf("InvalidLaunchTemplateName.NotFoundException", "The specified launch template, with template name %.128s, does not exist.", ref.Name)
 }
 
-// templateAt is the template named, and the number of the version named: $Default where none is.
-func (e *Templates) templateAt(ref cluster.TemplateRef) (*launchTemplate, int64, error) {
-	t, err := e.template(ref)
+// resolveVersion returns a template and the number of the version that ref names, $Default if it names none.
+func (e *Templates) resolveVersion(ref cluster.TemplateRef) (*launchTemplate, int64, error) {
+	t, err := e.findTemplate(ref)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -146,28 +146,28 @@ func (e *Templates) templateAt(ref cluster.TemplateRef) (*launchTemplate, int64,
 	return t, n, nil
 }
 
-// LaunchTemplate is one version of a launch template.
+// LaunchTemplate returns one version of a launch template.
 func (e *Templates) LaunchTemplate(_ context.Context, ref cluster.TemplateRef) (out *cluster.LaunchTemplate, err error) {
 	err = e.kernel.CallView("DescribeLaunchTemplateVersions", ref.ID+ref.Name, func(time.Time) error {
-		t, n, err := e.templateAt(ref)
+		t, n, err := e.resolveVersion(ref)
 		if err == nil {
-			out = t.version(n)
+			out = t.forScheduler(n)
 		}
 		return err
 	})
 	return out, err
 }
 
-// FindVersion is the newest version of a template with a description; nil where there is none.
+// FindVersion returns the newest version of a template with a description, or nil.
 func (e *Templates) FindVersion(_ context.Context, id, description string) (out *cluster.LaunchTemplate, err error) {
 	err = e.kernel.CallView("DescribeLaunchTemplateVersions", id, func(time.Time) error {
-		t, err := e.template(cluster.TemplateRef{ID: id})
+		t, err := e.findTemplate(cluster.TemplateRef{ID: id})
 		if err != nil {
 			return err
 		}
 		for k, v := range slices.Backward(t.Versions) {
 			if v.Description == description {
-				out = t.version(int64(k + 1))
+				out = t.forScheduler(int64(k + 1))
 				break
 			}
 		}
@@ -176,7 +176,7 @@ func (e *Templates) FindVersion(_ context.Context, id, description string) (out 
 	return out, err
 }
 
-// CreateVersion makes a version of a template, like another but for the image, given by id or name.
+// CreateVersion creates a version of a template that differs from another in the image, given by id or name.
 func (e *Templates) CreateVersion(_ context.Context, v cluster.NewTemplateVersion) (out *cluster.LaunchTemplate, err error) {
 	if !strings.HasPrefix(v.Image, "ami-") && !strings.HasPrefix(v.Image, "resolve:") {
 		name := v.Image
@@ -185,23 +185,23 @@ func (e *Templates) CreateVersion(_ context.Context, v cluster.NewTemplateVersio
 		}
 	}
 	err = e.kernel.Call("CreateLaunchTemplateVersion", v.Template, func(now time.Time) error {
-		from, n, err := e.templateAt(v.From)
+		from, n, err := e.resolveVersion(v.From)
 		if err != nil {
 			return err
 		}
 		t, err := e.addVersion(cluster.TemplateRef{ID: v.Template}, templateVersion{
-			Description: v.Description, Data: from.Versions[n-1].Data.with(Data{"ImageId": v.Image}),
+			Description: v.Description, Data: from.Versions[n-1].Data.withMembers(Data{"ImageId": v.Image}),
 		}, now)
 		if err == nil {
-			out = t.version(int64(len(t.Versions)))
+			out = t.forScheduler(int64(len(t.Versions)))
 		}
 		return err
 	})
 	return out, err
 }
 
-// with are the data with some members replaced.
-func (d Data) with(some Data) Data {
+// withMembers returns the data with some members replaced.
+func (d Data) withMembers(some Data) Data {
 	out := maps.Clone(d)
 	if out == nil {
 		out = Data{}
@@ -211,7 +211,7 @@ func (d Data) with(some Data) Data {
 }
 
 func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now time.Time) (*launchTemplate, error) {
-	t, err := e.template(ref)
+	t, err := e.findTemplate(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -221,8 +221,8 @@ func (e *Templates) addVersion(ref cluster.TemplateRef, v templateVersion, now t
 	return t, nil
 }
 
-// check refuses data that EC2 does: members that it does not have, user data that are not base64, or too many.
-func (d Data) check() error {
+// checkMembers returns EC2's error for unknown members, and for user data that is not base64 or too long.
+func (d Data) checkMembers() error {
 	for name := range d {
 		if !slices.Contains(dataMembers, name) {
 			return cluster.Errorf("UnknownParameter", "The parameter LaunchTemplateData.%.64s is not recognized", name)
@@ -238,7 +238,7 @@ func (d Data) check() error {
 	return nil
 }
 
-// dataMembers are those of EC2's RequestLaunchTemplateData.
+// dataMembers are the members of EC2's RequestLaunchTemplateData.
 var dataMembers = []string{
 	"BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification", "DisableApiStop", "DisableApiTermination",
 	"EbsOptimized", "ElasticGpuSpecification", "ElasticInferenceAccelerator", "EnclaveOptions", "HibernationOptions", "IamInstanceProfile", "ImageId",

@@ -17,31 +17,33 @@ type StartInfo struct {
 	Start                                                       int64 // how many tasks the fleet has started, this one included
 }
 
-// Behaviour is what a task will do. The zero value starts in good time, is healthy and runs until it is stopped.
+// Behaviour is what a task will do. The zero value starts after a random time, stays healthy and runs until it is stopped.
 type Behaviour struct {
 	Latency time.Duration // from StartTask to RUNNING, or to the failure; 0 lets the seed choose
-	// FailStart is why it never becomes RUNNING.
+	// FailStart is the reason why it never becomes RUNNING; empty for a task that starts.
 	FailStart string
 	RunFor    time.Duration // from RUNNING to its exit; 0 runs until stopped
 	ExitCode  int
-	// HealthyAfter is how long after RUNNING a health-checked task is HEALTHY: 0 is the interval of its check.
+	// HealthyAfter is how long after RUNNING a health-checked task becomes HEALTHY; 0 is the interval of its check.
 	HealthyAfter time.Duration
-	// UnhealthyAfter is how long after HEALTHY it turns UNHEALTHY, Flap how long until it turns again; 0: never.
+	// UnhealthyAfter is how long after HEALTHY it turns UNHEALTHY, Flap how long until each further turn; 0 is never.
 	UnhealthyAfter, Flap time.Duration
-	// IgnoreStop waits for SIGKILL, which comes when the stop timeout of its containers has passed.
+	// IgnoreStop makes the task run until SIGKILL, which comes after the stop timeout of its containers.
 	IgnoreStop bool
 }
 
-// plan is a behaviour with nothing left open.
+// plan is a Behaviour in which every open choice has been made.
 type plan struct {
 	Behaviour
 	Checked     bool // by a container health check
 	StopLatency time.Duration
 }
 
-// SetBehaviour has decide say what each task started from now on will do; what environment variables of the task say
-// (BERTH_FLEET_RUN_SECONDS, _EXIT_CODE, _LATENCY_MS, and _FAIL, whose value start is the only one) goes before it.
-// decide must not call the fleet; nil gives every task the zero Behaviour.
+// SetBehaviour makes decide choose what each task started from now on will do. A nil decide gives every task the zero
+// Behaviour. decide must not call a service.
+//
+// Environment variables of the task override decide: BERTH_FLEET_RUN_SECONDS, BERTH_FLEET_EXIT_CODE,
+// BERTH_FLEET_LATENCY_MS, and BERTH_FLEET_FAIL=start.
 func (e *Machines) SetBehaviour(decide func(StartInfo) Behaviour) {
 	e.kernel.Lock(func() { e.agents.behaviour = decide })
 }
@@ -65,7 +67,7 @@ type report struct {
 	ExitCode *int   `json:",omitempty"`
 }
 
-func (e *agents) plan(t *task) plan {
+func (e *agents) planTask(t *task) plan {
 	p := plan{}
 	if e.behaviour != nil {
 		p.Behaviour = e.behaviour(StartInfo{
@@ -96,38 +98,38 @@ func (e *agents) plan(t *task) plan {
 	return p
 }
 
-// fromEnvironment lets the task's own variables say what it does; overrides go before the definition. A value that is
-// no number says nothing.
+// fromEnvironment applies the task's environment variables. Those of overrides win over those of the task definition.
+// A value that should be a number and is not is ignored, because a container would start with it all the same.
 func (p *plan) fromEnvironment(t *task) {
-	if s, err := strconv.ParseFloat(t.variable("BERTH_FLEET_RUN_SECONDS"), 64); err == nil && s >= 0 && s < 1e9 {
+	if s, err := strconv.ParseFloat(t.environmentVariable("BERTH_FLEET_RUN_SECONDS"), 64); err == nil && s >= 0 && s < 1e9 {
 		p.RunFor = max(time.Duration(s*float64(time.Second)).Truncate(time.Millisecond), time.Millisecond)
 	}
-	if n, err := strconv.Atoi(t.variable("BERTH_FLEET_EXIT_CODE")); err == nil {
+	if n, err := strconv.Atoi(t.environmentVariable("BERTH_FLEET_EXIT_CODE")); err == nil {
 		p.ExitCode = n
 	}
-	if ms, err := strconv.Atoi(t.variable("BERTH_FLEET_LATENCY_MS")); err == nil && ms >= 0 && ms < 1e9 {
+	if ms, err := strconv.Atoi(t.environmentVariable("BERTH_FLEET_LATENCY_MS")); err == nil && ms >= 0 && ms < 1e9 {
 		p.Latency = max(time.Duration(ms)*time.Millisecond, time.Millisecond)
 	}
-	if strings.EqualFold(t.variable("BERTH_FLEET_FAIL"), "start") {
+	if strings.EqualFold(t.environmentVariable("BERTH_FLEET_FAIL"), "start") {
 		p.FailStart = "CannotStartContainerError: asked for by BERTH_FLEET_FAIL"
 	}
 }
 
-func (t *task) variable(name string) string {
+func (t *task) environmentVariable(name string) string {
 	for _, c := range t.Overrides.ContainerOverrides {
-		if v, ok := lookup(c.Environment, name); ok {
+		if v, ok := lookupVariable(c.Environment, name); ok {
 			return v
 		}
 	}
 	for _, c := range t.def.Def.ContainerDefinitions {
-		if v, ok := lookup(c.Environment, name); ok {
+		if v, ok := lookupVariable(c.Environment, name); ok {
 			return v
 		}
 	}
 	return ""
 }
 
-func lookup(environment []types.KeyValuePair, name string) (string, bool) {
+func lookupVariable(environment []types.KeyValuePair, name string) (string, bool) {
 	for _, kv := range environment {
 		if value(kv.Name) == name {
 			return value(kv.Value), true
@@ -136,8 +138,8 @@ func lookup(environment []types.KeyValuePair, name string) (string, bool) {
 	return "", false
 }
 
-// next is when the task will do something on its own next, or false.
-func (t *task) next() (time.Time, bool) {
+// nextMoment returns when the task will next do something on its own, or false if it never will.
+func (t *task) nextMoment() (time.Time, bool) {
 	var at time.Time
 	earliest := func(o time.Time) {
 		if !o.IsZero() && (at.IsZero() || o.Before(at)) {
@@ -162,9 +164,9 @@ func (t *task) next() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// arm has the clock call when the task's next moment comes; a time that has passed comes at once.
-func (e *agents) arm(t *task, now time.Time) {
-	at, ok := t.next()
+// armTimer sets a timer for the task's next moment, at once if that has passed. It disarms the timer before.
+func (e *agents) armTimer(t *task, now time.Time) {
+	at, ok := t.nextMoment()
 	t.epoch++
 	if !ok {
 		return
@@ -173,42 +175,43 @@ func (e *agents) arm(t *task, now time.Time) {
 	e.kernel.After(max(at.Sub(now), 0), func() {
 		e.kernel.Advance(func(now time.Time) {
 			if t.epoch == epoch {
-				e.step(t, now)
+				e.advanceTask(t, now)
 			}
 		})
 	})
 }
 
-// step is one moment in the life of a task on its machine. It counts as of when it was due, also when it comes late.
-func (e *agents) step(t *task, now time.Time) {
-	at, ok := t.next()
+// advanceTask does what the task's next moment brings. The moment counts from when it was due, even if the timer is late:
+// after a restart a task has the history that it would have had.
+func (e *agents) advanceTask(t *task, now time.Time) {
+	at, ok := t.nextMoment()
 	if !ok || at.After(now) {
-		e.arm(t, now)
+		e.armTimer(t, now)
 		return
 	}
 	switch {
 	case at.Equal(t.StopAt):
-		e.tell(t, t.stopped(at), now)
+		e.sendReport(t, t.stoppedReport(at), now)
 	case t.Phase == phaseStarting && t.Plan.FailStart != "":
-		e.tell(t, report{Last: cluster.TaskStopped, At: at, StopCode: cluster.StopFailedToStart, Reason: t.Plan.FailStart}, now)
+		e.sendReport(t, report{Last: cluster.TaskStopped, At: at, StopCode: cluster.StopFailedToStart, Reason: t.Plan.FailStart}, now)
 	case t.Phase == phaseStarting:
 		t.Phase, t.Ran = phaseRunning, at
 		if t.Plan.Checked {
 			t.HealthNext = at.Add(t.Plan.HealthyAfter)
 		}
-		e.tell(t, report{Last: cluster.TaskRunning, At: at}, now)
+		e.sendReport(t, report{Last: cluster.TaskRunning, At: at}, now)
 	case at.Equal(t.HealthNext):
-		t.turnHealth(at, now)
-		e.tell(t, report{At: at, Health: t.HealthNow}, now)
+		t.toggleHealth(at, now)
+		e.sendReport(t, report{At: at, Health: t.HealthNow}, now)
 	default:
-		e.tell(t, exited(at, t.Plan.ExitCode), now)
+		e.sendReport(t, exitReport(at, t.Plan.ExitCode), now)
 	}
 	e.kernel.Save(t)
-	e.arm(t, now)
+	e.armTimer(t, now)
 }
 
-// stopped is the report of a task that was told to stop.
-func (t *task) stopped(at time.Time) report {
+// stoppedReport returns the report of a task that stops because ECS asked for it.
+func (t *task) stoppedReport(at time.Time) report {
 	r := report{Last: cluster.TaskStopped, At: at}
 	if t.Phase == phaseRunning {
 		r.ExitCode = new(143) // SIGTERM
@@ -219,16 +222,16 @@ func (t *task) stopped(at time.Time) report {
 	return r
 }
 
-func exited(at time.Time, code int) report {
+func exitReport(at time.Time, code int) report {
 	return report{
 		Last: cluster.TaskStopped, At: at, StopCode: cluster.StopContainerExited,
 		Reason: "Essential container in task exited", ExitCode: &code,
 	}
 }
 
-// turnHealth makes an unchecked or unhealthy task HEALTHY and a healthy one UNHEALTHY. Turns that were missed are not
-// made up for, but come out the same.
-func (t *task) turnHealth(at, now time.Time) {
+// toggleHealth makes an unchecked or unhealthy task HEALTHY and a healthy one UNHEALTHY.
+// While the file was closed turns were missed. It skips them in pairs, so that the health comes out as if none was missed.
+func (t *task) toggleHealth(at, now time.Time) {
 	wait := t.Plan.Flap
 	switch t.HealthNow {
 	case "":
@@ -248,8 +251,8 @@ func (t *task) turnHealth(at, now time.Time) {
 	}
 }
 
-// tell has the agent report; while it is disconnected it keeps the report for later. What has stopped never goes on.
-func (e *agents) tell(t *task, r report, now time.Time) {
+// sendReport sends an agent's report to ECS, or keeps it while the agent is disconnected.
+func (e *agents) sendReport(t *task, r report, now time.Time) {
 	if r.Last == cluster.TaskStopped {
 		t.Phase = phaseGone
 	}
@@ -258,18 +261,19 @@ func (e *agents) tell(t *task, r report, now time.Time) {
 		t.Unreported = append(t.Unreported, r)
 		return
 	}
-	e.applyTo(t, r, now)
+	e.applyReport(t, r, now)
 }
 
-// applyTo is ECS taking in a report of an agent: its view, the version, the event. Nobody reports a task that ECS holds
-// STOPPED: what stops tasks over the head of an agent takes its unsent reports away.
-func (e *agents) applyTo(t *task, r report, now time.Time) {
+// applyReport changes what ECS knows of a task, and emits the event.
+// No task that ECS holds STOPPED is ever reported again: deregister, which stops tasks without their agent, drops the
+// agent's unsent reports.
+func (e *agents) applyReport(t *task, r report, now time.Time) {
 	t.Version++
 	switch r.Last {
 	case cluster.TaskRunning:
 		t.Last, t.Started = cluster.TaskRunning, r.At
 	case cluster.TaskStopped:
-		e.ended(t, r, now)
+		e.recordStop(t, r, now)
 	default:
 		t.Health = r.Health
 	}
@@ -280,7 +284,7 @@ func (e *agents) applyTo(t *task, r report, now time.Time) {
 	}
 }
 
-func (e *agents) ended(t *task, r report, now time.Time) {
+func (e *agents) recordStop(t *task, r report, now time.Time) {
 	t.Last, t.Desired, t.Ended, t.Reported, t.ExitCode = cluster.TaskStopped, cluster.TaskStopped, r.At, now, r.ExitCode
 	t.Health = ""
 	if t.Stopping.IsZero() {

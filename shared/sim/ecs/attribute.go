@@ -14,7 +14,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// maxCustom is how many custom attributes an instance may have.
+// maxCustom is how many custom attributes an instance can have.
 const maxCustom = 10
 
 var (
@@ -22,23 +22,23 @@ var (
 	attributeValues = regexp.MustCompile(`^[a-zA-Z0-9_./\\@: -]{1,128}$`)
 )
 
-// checkAttribute checks a custom attribute. Those of ECS and of its agents are not for others to set.
+// checkAttribute checks a custom attribute. The prefixes of ECS and of its agents are reserved.
 func checkAttribute(name, value string) error {
 	switch {
 	case !attributeNames.MatchString(name):
-		return invalid("Attribute name %.140q is invalid: 1 to 128 letters, digits, hyphens, underscores, slashes, back slashes or periods.", name)
+		return invalidParameter("Attribute name %.140q is invalid: 1 to 128 letters, digits, hyphens, underscores, slashes, back slashes or periods.", name)
 	case value != "" && (!attributeValues.MatchString(value) || strings.TrimSpace(value) != value):
-		return invalid("Attribute value %.140q is invalid.", value)
+		return invalidParameter("Attribute value %.140q is invalid.", value)
 	case strings.HasPrefix(name, "ecs.") || strings.HasPrefix(name, "com.amazonaws."):
-		return invalid("Attribute name %.140q has a reserved prefix.", name)
+		return invalidParameter("Attribute name %.140q has a reserved prefix.", name)
 	}
 	return nil
 }
 
-// target finds the ACTIVE or DRAINING instance that an attribute is of.
-func (e *Attributes) target(c *ecsCluster, a types.Attribute) (*instance, error) {
+// targetInstance returns the ACTIVE or DRAINING instance that an attribute belongs to.
+func (e *Attributes) targetInstance(c *ecsCluster, a types.Attribute) (*instance, error) {
 	if a.TargetType != "" && a.TargetType != types.TargetTypeContainerInstance {
-		return nil, invalid("The target type must be container-instance.")
+		return nil, invalidParameter("The target type must be container-instance.")
 	}
 	i := e.instanceIn(c, value(a.TargetId))
 	if i == nil || i.Status == cluster.InstanceInactive {
@@ -47,7 +47,7 @@ func (e *Attributes) target(c *ecsCluster, a types.Attribute) (*instance, error)
 	return i, nil
 }
 
-// PutAttributes sets custom attributes: all of them or none.
+// PutAttributes sets all of the custom attributes, or none if one is invalid.
 func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput) (*ecs.PutAttributesOutput, error) {
 	err := e.kernel.Change(func(now time.Time) error {
 		return e.setAttributes(value(in.Cluster), in.Attributes, now, func(list []attribute, a types.Attribute) ([]attribute, error) {
@@ -66,7 +66,7 @@ func (e *Attributes) PutAttributes(_ context.Context, in *ecs.PutAttributesInput
 	return &ecs.PutAttributesOutput{Attributes: in.Attributes}, err
 }
 
-// DeleteAttributes takes custom attributes away: all of them or none.
+// DeleteAttributes removes all of the custom attributes, or none if one does not exist.
 func (e *Attributes) DeleteAttributes(
 	_ context.Context, in *ecs.DeleteAttributesInput,
 ) (*ecs.DeleteAttributesOutput, error) {
@@ -82,7 +82,7 @@ func (e *Attributes) DeleteAttributes(
 	return &ecs.DeleteAttributesOutput{Attributes: in.Attributes}, err
 }
 
-// setAttributes edits the lists of the instances named, and puts them in force only when every edit went well.
+// setAttributes edits the attributes of the instances named. It changes them only after every edit has succeeded.
 func (e *Attributes) setAttributes(
 	clusterName string, attributes []types.Attribute, now time.Time,
 	edit func([]attribute, types.Attribute) ([]attribute, error),
@@ -92,12 +92,12 @@ func (e *Attributes) setAttributes(
 		return err
 	}
 	if len(attributes) == 0 || len(attributes) > maxCustom {
-		return invalid("Attributes must have 1 to %d items.", maxCustom)
+		return invalidParameter("Attributes must have 1 to %d items.", maxCustom)
 	}
 	edited := map[*instance][]attribute{}
 	var order []*instance
 	for _, a := range attributes {
-		i, err := e.target(c, a)
+		i, err := e.targetInstance(c, a)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func customCount(list []attribute) (n int) {
 // ListAttributes lists attributes of instances, by name and value where given.
 func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInput) (*ecs.ListAttributesOutput, error) {
 	if in.TargetType != types.TargetTypeContainerInstance {
-		return nil, invalid("The target type must be container-instance.")
+		return nil, invalidParameter("The target type must be container-instance.")
 	}
 	var out ecs.ListAttributesOutput
 	err := e.kernel.View(func(time.Time) error {
@@ -157,7 +157,7 @@ func (e *Attributes) ListAttributes(_ context.Context, in *ecs.ListAttributesInp
 			}
 		}
 		slices.Sort(keys)
-		keys, next, err := page(keys, in.NextToken, in.MaxResults, false)
+		keys, next, err := nextPage(keys, in.NextToken, in.MaxResults, false)
 		for _, key := range keys {
 			out.Attributes = append(out.Attributes, found[key])
 		}

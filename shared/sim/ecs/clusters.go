@@ -12,7 +12,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// ecsCluster is a cluster with the instances registered in it, those that are gone and still visible included.
+// ecsCluster is a cluster and its instances, including INACTIVE ones that are still visible.
 type ecsCluster struct {
 	info      types.Cluster
 	instances []*instance // in order of registration
@@ -24,11 +24,11 @@ func newCluster(info types.Cluster) *ecsCluster {
 	return &ecsCluster{info: info, started: map[string][]*task{}}
 }
 
-func (c *ecsCluster) name() string { return *c.info.ClusterName }
-func (c *ecsCluster) active() bool { return *c.info.Status == "ACTIVE" }
+func (c *ecsCluster) name() string   { return *c.info.ClusterName }
+func (c *ecsCluster) isActive() bool { return *c.info.Status == "ACTIVE" }
 
-// ids are the instances that are not INACTIVE, in order of registration. The caller must not change the slice.
-func (c *ecsCluster) ids() []string {
+// registeredIDs returns the instances that are not INACTIVE, in order of registration. The caller must not change the slice.
+func (c *ecsCluster) registeredIDs() []string {
 	if c.listed == nil {
 		c.listed = make([]string, 0, len(c.instances))
 		for _, i := range c.instances {
@@ -40,7 +40,7 @@ func (c *ecsCluster) ids() []string {
 	return c.listed
 }
 
-// describe is the cluster with its counts; tags and settings only where include names them, as in ECS.
+// describe returns the cluster with its counts. As in ECS, it has tags and settings only if include names them.
 func (c *ecsCluster) describe(include []types.ClusterField) types.Cluster {
 	d := c.info
 	for _, i := range c.instances {
@@ -48,7 +48,7 @@ func (c *ecsCluster) describe(include []types.ClusterField) types.Cluster {
 			continue
 		}
 		d.RegisteredContainerInstancesCount++
-		running, pending := i.counts()
+		running, pending := i.countTasks()
 		d.RunningTasksCount += running
 		d.PendingTasksCount += pending
 	}
@@ -70,18 +70,18 @@ var everyField = []types.ClusterField{
 
 var clusterNames = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,254}$`)
 
-// CreateCluster makes a cluster, or gives the ACTIVE one that has the name already, unchanged.
+// CreateCluster creates a cluster, or returns the ACTIVE one that has the name already, unchanged.
 func (e *Clusters) CreateCluster(_ context.Context, in *ecs.CreateClusterInput) (*ecs.CreateClusterOutput, error) {
 	var out ecs.CreateClusterOutput
 	err := e.kernel.Change(func(time.Time) error {
 		name := clusterName(value(in.ClusterName))
 		if !clusterNames.MatchString(name) {
-			return invalid("Cluster name must match the pattern [a-zA-Z][a-zA-Z0-9_-]{0,254}.")
+			return invalidParameter("Cluster name must match the pattern [a-zA-Z][a-zA-Z0-9_-]{0,254}.")
 		}
 		if err := checkTags(in.Tags, nil); err != nil {
 			return err
 		}
-		if c := e.clusters[name]; c != nil && c.active() {
+		if c := e.clusters[name]; c != nil && c.isActive() {
 			out.Cluster = new(c.describe(everyField))
 			return nil
 		}
@@ -106,7 +106,7 @@ func serviceConnect(in *types.ClusterServiceConnectDefaultsRequest) *types.Clust
 	return &types.ClusterServiceConnectDefaults{Namespace: in.Namespace}
 }
 
-// DescribeClusters answers with the clusters named ("default" where none is), deleted ones as INACTIVE.
+// DescribeClusters describes the clusters named, "default" if none is. Deleted clusters are INACTIVE.
 func (e *Clusters) DescribeClusters(_ context.Context, in *ecs.DescribeClustersInput) (*ecs.DescribeClustersOutput, error) {
 	var out ecs.DescribeClustersOutput
 	names := in.Clusters
@@ -114,13 +114,13 @@ func (e *Clusters) DescribeClusters(_ context.Context, in *ecs.DescribeClustersI
 		names = []string{"default"}
 	}
 	if len(names) > 100 {
-		return nil, invalid("Clusters cannot have more than 100 items.")
+		return nil, invalidParameter("Clusters cannot have more than 100 items.")
 	}
 	err := e.kernel.View(func(time.Time) error {
 		for _, name := range names {
 			c := e.clusters[clusterName(name)]
 			if c == nil {
-				out.Failures = append(out.Failures, missing(e.kernel.Account.ARN("cluster", clusterName(name))))
+				out.Failures = append(out.Failures, missingFailure(e.kernel.Account.ARN("cluster", clusterName(name))))
 				continue
 			}
 			out.Clusters = append(out.Clusters, c.describe(in.Include))
@@ -136,18 +136,18 @@ func (e *Clusters) ListClusters(_ context.Context, in *ecs.ListClustersInput) (*
 	err := e.kernel.View(func(time.Time) (err error) {
 		var arns []string
 		for _, c := range e.clusters {
-			if c.active() {
+			if c.isActive() {
 				arns = append(arns, *c.info.ClusterArn)
 			}
 		}
 		slices.Sort(arns)
-		out.ClusterArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		out.ClusterArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
 }
 
-// UpdateCluster changes settings, configuration and Service Connect defaults; what is not given stays.
+// UpdateCluster changes those of settings, configuration and Service Connect defaults that the input has.
 func (e *Clusters) UpdateCluster(_ context.Context, in *ecs.UpdateClusterInput) (*ecs.UpdateClusterOutput, error) {
 	var out ecs.UpdateClusterOutput
 	err := e.kernel.Change(func(time.Time) error {
@@ -194,7 +194,7 @@ func (e *Clusters) DeleteCluster(_ context.Context, in *ecs.DeleteClusterInput) 
 	return &out, err
 }
 
-// ClusterActive reports whether the cluster is there and ACTIVE.
+// ClusterActive reports whether the cluster exists and is ACTIVE.
 func (e *Service) ClusterActive(_ context.Context, name string) (active bool, err error) {
 	err = e.kernel.View(func(time.Time) error {
 		_, notFound := e.agents.cluster(name)
@@ -204,7 +204,9 @@ func (e *Service) ClusterActive(_ context.Context, name string) (active bool, er
 	return active, err
 }
 
-func missing(arn string) types.Failure { return types.Failure{Arn: &arn, Reason: new("MISSING")} }
+func missingFailure(arn string) types.Failure {
+	return types.Failure{Arn: &arn, Reason: new("MISSING")}
+}
 
 func value[T any](p *T) (v T) {
 	if p != nil {

@@ -10,8 +10,8 @@ import (
 	"berth/shared/sim/ec2"
 )
 
-// at finds an instance that has not left its cluster.
-func (e *tables) at(id string) (*instance, error) {
+// registeredInstance returns an instance that has not left its cluster.
+func (e *tables) registeredInstance(id string) (*instance, error) {
 	i := e.instances[id]
 	if i == nil || i.Status == cluster.InstanceInactive {
 		return nil, fmt.Errorf("instance %s is not registered", id)
@@ -19,20 +19,20 @@ func (e *tables) at(id string) (*instance, error) {
 	return i, nil
 }
 
-// KillInstance terminates the machine: ECS learns it from EC2, makes the instance INACTIVE and its tasks STOPPED.
+// KillInstance terminates the machine. ECS learns it from EC2 and makes the instance INACTIVE and its tasks STOPPED.
 func (e *Machines) KillInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.at(id)
+		i, err := e.agents.registeredInstance(id)
 		if err != nil {
 			return fmt.Errorf("terminating: %w", err)
 		}
-		e.agents.terminate(i, now)
+		e.agents.terminateMachine(i, now)
 		return nil
 	})
 }
 
-func (e *agents) terminate(i *instance, now time.Time) {
-	e.retire(i, report{
+func (e *agents) terminateMachine(i *instance, now time.Time) {
+	e.deregister(i, report{
 		Last: cluster.TaskStopped, At: now, StopCode: cluster.StopTermination,
 		Reason: "Host EC2 (instance " + i.EC2 + ") terminated.",
 	}, now)
@@ -41,7 +41,7 @@ func (e *agents) terminate(i *instance, now time.Time) {
 	}
 }
 
-// FailZone terminates every instance of an availability zone and returns their ids, in order of registration.
+// FailZone terminates every machine of an Availability Zone and returns the instances' ids, in order of registration.
 func (e *Machines) FailZone(zone string) (ids []string, err error) {
 	err = e.kernel.Change(func(now time.Time) error {
 		var hit []*instance
@@ -52,7 +52,7 @@ func (e *Machines) FailZone(zone string) (ids []string, err error) {
 		}
 		slices.SortFunc(hit, func(a, b *instance) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, i := range hit {
-			e.agents.terminate(i, now)
+			e.agents.terminateMachine(i, now)
 			ids = append(ids, i.ID)
 		}
 		return nil
@@ -60,50 +60,50 @@ func (e *Machines) FailZone(zone string) (ids []string, err error) {
 	return ids, err
 }
 
-// Disconnect cuts the agent off from ECS. The tasks go on; what the agent would report waits for [Machines.Reconnect].
+// Disconnect cuts the agent off from ECS. Its tasks go on, and their reports wait for [Machines.Reconnect].
 func (e *Machines) Disconnect(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.at(id)
+		i, err := e.agents.registeredInstance(id)
 		if err != nil {
 			return fmt.Errorf("disconnecting: %w", err)
 		}
-		e.agents.disconnect(i, now)
+		e.agents.disconnectAgent(i, now)
 		return nil
 	})
 }
 
-func (e *agents) disconnect(i *instance, now time.Time) {
+func (e *agents) disconnectAgent(i *instance, now time.Time) {
 	if i.Connected {
 		i.Connected = false
 		e.instanceChanged(i, now)
 	}
 }
 
-// CrashInstance stops the machine without a word to ECS, which sees the agent disconnected and the tasks as they were.
-// The tasks are dead; [Machines.Reconnect] starts the machine again, and its agent reports them.
+// CrashInstance stops the machine. ECS sees only that the agent is disconnected, and believes that the tasks go on.
+// [Machines.Reconnect] starts the machine again, and its agent reports the tasks as stopped.
 func (e *Machines) CrashInstance(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.at(id)
+		i, err := e.agents.registeredInstance(id)
 		if err != nil {
 			return fmt.Errorf("crashing: %w", err)
 		}
-		e.agents.disconnect(i, now)
+		e.agents.disconnectAgent(i, now)
 		i.Off = true
 		e.kernel.Save(i)
 		for _, t := range i.tasks {
 			if t.Phase != phaseGone {
-				e.agents.tell(t, exited(now, 137), now)
+				e.agents.sendReport(t, exitReport(now, 137), now)
 			}
 		}
 		return nil
 	})
 }
 
-// Reconnect brings an agent back, and its machine if that was off. It reports what has happened, in order, and learns
-// which tasks it should stop.
+// Reconnect connects an agent again, and starts its machine if that was off. The agent sends the reports it has kept, in
+// order, and learns which tasks it should stop.
 func (e *Machines) Reconnect(id string) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.at(id)
+		i, err := e.agents.registeredInstance(id)
 		if err != nil {
 			return fmt.Errorf("reconnecting: %w", err)
 		}
@@ -112,12 +112,12 @@ func (e *Machines) Reconnect(id string) error {
 		}
 		i.Connected, i.Off = true, false
 		e.agents.instanceChanged(i, now)
-		e.agents.catchUp(i, now)
+		e.agents.replayReports(i, now)
 		return nil
 	})
 }
 
-func (e *agents) catchUp(i *instance, now time.Time) {
+func (e *agents) replayReports(i *instance, now time.Time) {
 	type late struct {
 		task   *task
 		report report
@@ -131,19 +131,19 @@ func (e *agents) catchUp(i *instance, now time.Time) {
 	}
 	slices.SortStableFunc(all, func(a, b late) int { return a.report.At.Compare(b.report.At) })
 	for _, l := range all {
-		e.applyTo(l.task, l.report, now)
+		e.applyReport(l.task, l.report, now)
 	}
 	for _, t := range slices.Clone(i.tasks) {
 		if t.Desired == cluster.TaskStopped {
-			e.learnStop(t, now)
+			e.receiveStop(t, now)
 		}
 	}
 }
 
-// Resize has the instance register another size, in CPU units and MiB, which may be less than its tasks hold.
+// Resize makes the instance register another size, in CPU units and MiB. It can be less than its tasks hold.
 func (e *Machines) Resize(id string, cpu, memory int64) error {
 	return e.kernel.Change(func(now time.Time) error {
-		i, err := e.agents.at(id)
+		i, err := e.agents.registeredInstance(id)
 		if err != nil {
 			return fmt.Errorf("resizing: %w", err)
 		}
@@ -157,8 +157,8 @@ func (e *Machines) Resize(id string, cpu, memory int64) error {
 	})
 }
 
-// running finds a task that is RUNNING on its machine.
-func (e *tables) running(id string) (*task, error) {
+// runningTask returns a task that runs on its machine.
+func (e *tables) runningTask(id string) (*task, error) {
 	t := e.tasks[id]
 	if t == nil || t.Phase != phaseRunning {
 		return nil, fmt.Errorf("task %s does not run", id)
@@ -166,22 +166,22 @@ func (e *tables) running(id string) (*task, error) {
 	return t, nil
 }
 
-// CrashTask has a running task exit now.
+// CrashTask makes a running task exit now.
 func (e *Machines) CrashTask(id string, exitCode int) error {
 	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.running(id)
+		t, err := e.agents.runningTask(id)
 		if err != nil {
 			return fmt.Errorf("crashing: %w", err)
 		}
-		e.agents.tell(t, exited(now, exitCode), now)
+		e.agents.sendReport(t, exitReport(now, exitCode), now)
 		return nil
 	})
 }
 
-// SetHealth has the container health check of a running task turn out so from now on.
+// SetHealth fixes the result of a running task's container health check from now on.
 func (e *Machines) SetHealth(id string, healthy bool) error {
 	return e.kernel.Change(func(now time.Time) error {
-		t, err := e.agents.running(id)
+		t, err := e.agents.runningTask(id)
 		if err != nil {
 			return fmt.Errorf("setting the health: %w", err)
 		}
@@ -192,26 +192,26 @@ func (e *Machines) SetHealth(id string, healthy bool) error {
 		if healthy {
 			t.HealthNow = "HEALTHY"
 		}
-		e.agents.tell(t, report{At: now, Health: t.HealthNow}, now)
-		e.agents.arm(t, now)
+		e.agents.sendReport(t, report{At: now, Health: t.HealthNow}, now)
+		e.agents.armTimer(t, now)
 		return nil
 	})
 }
 
-// TaskTruth is what really goes on, beside what ECS knows: for checks, not for a scheduler.
+// TaskTruth is a task as ECS knows it, and whether it is alive. Tests compare the two; a scheduler cannot see it.
 type TaskTruth struct {
 	cluster.ECSTask
 	Created time.Time
-	// Alive reports whether the task runs, or is being started, on its machine.
+	// Alive is true if the task is starting or running on its machine.
 	Alive bool
 }
 
-// Truth is every visible task of a cluster, in order of start.
+// Truth returns every visible task of a cluster, in order of start.
 func (e *Machines) Truth(clusterName string) (tasks []TaskTruth) {
 	_ = e.kernel.View(func(time.Time) error {
 		if c := e.agents.clusters[clusterName]; c != nil {
 			for _, t := range c.tasks() {
-				tasks = append(tasks, TaskTruth{ECSTask: t.noun(), Created: t.Created, Alive: t.Phase != phaseGone})
+				tasks = append(tasks, TaskTruth{ECSTask: t.forScheduler(), Created: t.Created, Alive: t.Phase != phaseGone})
 			}
 		}
 		return nil
@@ -219,7 +219,7 @@ func (e *Machines) Truth(clusterName string) (tasks []TaskTruth) {
 	return tasks
 }
 
-// tasks are the visible tasks of the cluster in order of start.
+// tasks returns the visible tasks of the cluster, in order of start.
 func (c *ecsCluster) tasks() (all []*task) {
 	for _, i := range c.instances {
 		all = append(all, i.tasks...)

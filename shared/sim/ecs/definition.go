@@ -21,7 +21,7 @@ type definition struct {
 	Tags []types.Tag
 }
 
-// family is all revisions of one name. Revisions count on even when some are deleted.
+// family is all revisions of one name. A number is never used again, even after its revision is deleted.
 type family struct {
 	name      string
 	latest    int
@@ -31,9 +31,9 @@ type family struct {
 func (d *definition) name() string {
 	return cluster.TaskDefinitionName(*d.Def.Family, int(d.Def.Revision))
 }
-func (d *definition) active() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
+func (d *definition) isActive() bool { return d.Def.Status == types.TaskDefinitionStatusActive }
 
-// definition finds a revision by family, family:revision or ARN; of a family the latest ACTIVE one. nil where there is
+// definition returns a revision by family:revision or ARN, or the latest ACTIVE one by family. It returns nil if there is
 // none.
 func (e *tables) definition(nameOrARN string) *definition {
 	name, revision, exact := strings.Cut(cluster.LastPart(nameOrARN), ":")
@@ -43,7 +43,7 @@ func (e *tables) definition(nameOrARN string) *definition {
 	}
 	n, err := strconv.Atoi(revision)
 	for _, d := range slices.Backward(fam.revisions) {
-		if exact && err == nil && int(d.Def.Revision) == n || !exact && d.active() {
+		if exact && err == nil && int(d.Def.Revision) == n || !exact && d.isActive() {
 			return d
 		}
 	}
@@ -57,10 +57,10 @@ var (
 
 const maxContainers = 10
 
-// newDefinition checks what RegisterTaskDefinition was given and makes the definition of it, as ECS completes it.
+// newDefinition checks the input of RegisterTaskDefinition and completes it as ECS does.
 func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now time.Time) (*definition, error) {
 	if !familyNames.MatchString(value(in.Family)) {
-		return nil, invalid("Family contains invalid characters or is too long.")
+		return nil, invalidParameter("Family contains invalid characters or is too long.")
 	}
 	if err := checkTags(in.Tags, nil); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 	}
 	for _, c := range in.PlacementConstraints {
 		if c.Type != types.TaskDefinitionPlacementConstraintTypeMemberOf {
-			return nil, invalid("Placement constraints of task definitions must be of type memberOf.")
+			return nil, invalidParameter("Placement constraints of task definitions must be of type memberOf.")
 		}
 	}
 	d := &definition{Tags: in.Tags, Def: types.TaskDefinition{
@@ -98,10 +98,10 @@ func (e *Definitions) newDefinition(in *ecs.RegisterTaskDefinitionInput, now tim
 
 func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]types.ContainerDefinition, error) {
 	if len(in.ContainerDefinitions) == 0 {
-		return nil, invalid("Container list cannot be empty.")
+		return nil, invalidParameter("Container list cannot be empty.")
 	}
 	if len(in.ContainerDefinitions) > maxContainers {
-		return nil, invalid("Task definitions can have at most %d containers.", maxContainers)
+		return nil, invalidParameter("Task definitions can have at most %d containers.", maxContainers)
 	}
 	out := slices.Clone(in.ContainerDefinitions)
 	names, essential := map[string]bool{}, false
@@ -113,7 +113,7 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 		}
 		essential = essential || *c.Essential
 		if names[value(c.Name)] {
-			return nil, invalid("Container names must be unique: %s.", *c.Name)
+			return nil, invalidParameter("Container names must be unique: %s.", *c.Name)
 		}
 		names[value(c.Name)] = true
 		if err := checkContainer(c, sized); err != nil {
@@ -124,7 +124,7 @@ func completeContainers(in *ecs.RegisterTaskDefinitionInput, sized bool) ([]type
 		}
 	}
 	if !essential {
-		return nil, invalid("Task definition must have at least one essential container.")
+		return nil, invalidParameter("Task definition must have at least one essential container.")
 	}
 	return out, nil
 }
@@ -133,21 +133,21 @@ func checkContainer(c *types.ContainerDefinition, sized bool) error {
 	name := value(c.Name)
 	switch {
 	case !containerNames.MatchString(name):
-		return invalid("Container name %.100q is empty, too long or contains invalid characters.", name)
+		return invalidParameter("Container name %.100q is empty, too long or contains invalid characters.", name)
 	case value(c.Image) == "":
-		return invalid("Container.image should not be null or empty.")
+		return invalidParameter("Container.image should not be null or empty.")
 	case c.Cpu < 0:
-		return invalid("Invalid 'cpu' setting for container '%s'.", name)
+		return invalidParameter("Invalid 'cpu' setting for container '%s'.", name)
 	case !sized && c.Memory == nil && c.MemoryReservation == nil:
-		return invalid("Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be specified.", name)
+		return invalidParameter("Invalid setting for container '%s'. At least one of 'memory' or 'memoryReservation' must be specified.", name)
 	case c.Memory != nil && *c.Memory < 6 || c.MemoryReservation != nil && *c.MemoryReservation < 6:
-		return invalid("Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
+		return invalidParameter("Invalid setting for container '%s'. 'memory' and 'memoryReservation' must be at least 6 MiB.", name)
 	case c.Memory != nil && c.MemoryReservation != nil && *c.MemoryReservation > *c.Memory:
-		return invalid("Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
+		return invalidParameter("Invalid setting for container '%s'. 'memory' must not be less than 'memoryReservation'.", name)
 	}
 	for _, r := range c.ResourceRequirements {
 		if n, err := strconv.Atoi(value(r.Value)); r.Type == types.ResourceTypeGpu && (err != nil || n < 1) {
-			return invalid("Invalid number of GPUs for container '%s'.", name)
+			return invalidParameter("Invalid number of GPUs for container '%s'.", name)
 		}
 	}
 	return nil
@@ -156,24 +156,25 @@ func checkContainer(c *types.ContainerDefinition, sized bool) error {
 func checkPorts(c *types.ContainerDefinition, mode types.NetworkMode, held map[cluster.Port]bool) error {
 	for _, m := range c.PortMappings {
 		if n := value(m.ContainerPort); n < 0 || n > math.MaxUint16 || n == 0 && m.ContainerPortRange == nil {
-			return invalid("Invalid 'containerPort' setting for container '%s'.", *c.Name)
+			return invalidParameter("Invalid 'containerPort' setting for container '%s'.", *c.Name)
 		}
 		if n := value(m.HostPort); n < 0 || n > math.MaxUint16 {
-			return invalid("Invalid 'hostPort' setting for container '%s'.", *c.Name)
+			return invalidParameter("Invalid 'hostPort' setting for container '%s'.", *c.Name)
 		}
 		if mode == types.NetworkModeHost && value(m.HostPort) != 0 && *m.HostPort != value(m.ContainerPort) {
-			return invalid("When networkMode=host, the host ports and container ports in port mappings must match.")
+			return invalidParameter("When networkMode=host, the host ports and container ports in port mappings must match.")
 		}
 		p, static := hostPort(m, mode)
 		if static && held[p] {
-			return invalid("Host port %d is used more than once in the task definition.", p.Number)
+			return invalidParameter("Host port %d is used more than once in the task definition.", p.Number)
 		}
 		held[p] = static
 	}
 	return nil
 }
 
-// hostPort is the static host port of a mapping; a dynamic one, and one in a network namespace of its own, is none.
+// hostPort returns the static host port of a mapping. It reports false for a dynamic port, and in network modes that give
+// the task a network namespace of its own.
 func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) {
 	p := cluster.Port{Number: int(value(m.HostPort)), Protocol: cluster.Protocol(m.Protocol)}
 	if mode == types.NetworkModeHost {
@@ -185,7 +186,7 @@ func hostPort(m types.PortMapping, mode types.NetworkMode) (cluster.Port, bool) 
 	return p, p.Number != 0 && mode != types.NetworkModeAwsvpc && mode != types.NetworkModeNone
 }
 
-// taskCPU is a task's size as ECS keeps it, in units; it may come as a number of vCPUs.
+// taskCPU returns a task's CPU in units, as ECS stores it, from units ("512") or vCPUs ("0.5 vCPU").
 func taskCPU(s string) (*string, error) {
 	return sizeIn(s, "vcpu", 1024, "cpu")
 }
@@ -205,13 +206,13 @@ func sizeIn(s, suffix string, factor float64, field string) (*string, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	n *= factor
 	if err != nil || n < 1 || n > math.MaxInt32 || n != math.Trunc(n) {
-		return nil, invalid("Invalid '%s' setting for task.", field)
+		return nil, invalidParameter("Invalid '%s' setting for task.", field)
 	}
 	return new(strconv.FormatInt(int64(n), 10)), nil
 }
 
-// requiredAttributes are what an instance must be able to do for the task, as ECS derives it: the part that the
-// fleet's agents tell apart.
+// requiredAttributes returns the capabilities that ECS derives from a task definition, as far as simulated agents differ
+// in them.
 func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
 	names := map[string]bool{"com.amazonaws.ecs.capability.docker-remote-api.1.18": true}
 	if value(d.TaskRoleArn) != "" {
@@ -239,7 +240,7 @@ func requiredAttributes(d *types.TaskDefinition) []types.Attribute {
 	return out
 }
 
-// healthCheck is that of the first essential container that has one, or nil.
+// healthCheck returns the check of the first essential container that has one, or nil.
 func (d *definition) healthCheck() *types.HealthCheck {
 	for _, c := range d.Def.ContainerDefinitions {
 		if value(c.Essential) && c.HealthCheck != nil {

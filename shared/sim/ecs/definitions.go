@@ -17,7 +17,7 @@ func noDefinition() error {
 	return cluster.Errorf(cluster.CodeClient, "Unable to describe task definition.")
 }
 
-// RegisterTaskDefinition makes the next revision of the family.
+// RegisterTaskDefinition creates the next revision of the family.
 func (e *Definitions) RegisterTaskDefinition(
 	_ context.Context, in *ecs.RegisterTaskDefinitionInput,
 ) (*ecs.RegisterTaskDefinitionOutput, error) {
@@ -44,8 +44,8 @@ func (e *Definitions) RegisterTaskDefinition(
 	return &out, err
 }
 
-// DescribeDefinition is DescribeTaskDefinition of the ECS API: family, family:revision or ARN; tags only where asked
-// for.
+// DescribeDefinition is DescribeTaskDefinition of the ECS API. The Go face has a method of that name
+// ([Service.DescribeTaskDefinition]).
 func (e *Definitions) DescribeDefinition(
 	_ context.Context, in *ecs.DescribeTaskDefinitionInput,
 ) (*ecs.DescribeTaskDefinitionOutput, error) {
@@ -64,7 +64,7 @@ func (e *Definitions) DescribeDefinition(
 	return &out, err
 }
 
-// ListTaskDefinitions lists revisions, ACTIVE ones unless another status is named, by family and revision.
+// ListTaskDefinitions lists revisions by family and revision, ACTIVE ones unless the input has another status.
 func (e *Definitions) ListTaskDefinitions(
 	_ context.Context, in *ecs.ListTaskDefinitionsInput,
 ) (*ecs.ListTaskDefinitionsOutput, error) {
@@ -92,7 +92,7 @@ func (e *Definitions) ListTaskDefinitions(
 		if descending {
 			slices.Reverse(keys)
 		}
-		keys, next, err := page(keys, in.NextToken, in.MaxResults, descending)
+		keys, next, err := nextPage(keys, in.NextToken, in.MaxResults, descending)
 		for _, key := range keys {
 			out.TaskDefinitionArns = append(out.TaskDefinitionArns, arns[key])
 		}
@@ -102,7 +102,7 @@ func (e *Definitions) ListTaskDefinitions(
 	return &out, err
 }
 
-// ListTaskDefinitionFamilies lists the names of families: those with an ACTIVE revision, those without, or all.
+// ListTaskDefinitionFamilies lists the families with an ACTIVE revision, those without one, or all.
 func (e *Definitions) ListTaskDefinitionFamilies(
 	_ context.Context, in *ecs.ListTaskDefinitionFamiliesInput,
 ) (*ecs.ListTaskDefinitionFamiliesOutput, error) {
@@ -110,7 +110,7 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 	err := e.kernel.View(func(time.Time) (err error) {
 		var names []string
 		for name, fam := range e.families {
-			active := slices.ContainsFunc(fam.revisions, (*definition).active)
+			active := slices.ContainsFunc(fam.revisions, (*definition).isActive)
 			wanted := active
 			switch in.Status {
 			case types.TaskDefinitionFamilyStatusAll:
@@ -123,26 +123,26 @@ func (e *Definitions) ListTaskDefinitionFamilies(
 			}
 		}
 		slices.Sort(names)
-		out.Families, out.NextToken, err = page(names, in.NextToken, in.MaxResults, false)
+		out.Families, out.NextToken, err = nextPage(names, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
 }
 
-// DeregisterTaskDefinition makes a revision INACTIVE: nothing new may use it, what runs goes on.
+// DeregisterTaskDefinition makes a revision INACTIVE. New tasks cannot use it; running ones go on.
 func (e *Definitions) DeregisterTaskDefinition(
 	_ context.Context, in *ecs.DeregisterTaskDefinitionInput,
 ) (*ecs.DeregisterTaskDefinitionOutput, error) {
 	var out ecs.DeregisterTaskDefinitionOutput
 	err := e.kernel.Change(func(now time.Time) error {
 		if !strings.Contains(cluster.LastPart(value(in.TaskDefinition)), ":") {
-			return invalid("Task definition revision is missing.")
+			return invalidParameter("Task definition revision is missing.")
 		}
 		d := e.definition(*in.TaskDefinition)
 		if d == nil {
 			return cluster.Errorf(cluster.CodeClient, "The specified task definition does not exist.")
 		}
-		if d.active() {
+		if d.isActive() {
 			d.Def.Status, d.Def.DeregisteredAt = types.TaskDefinitionStatusInactive, &now
 			e.kernel.Save(d)
 		}
@@ -154,12 +154,12 @@ func (e *Definitions) DeregisterTaskDefinition(
 
 const maxDeleteDefinitions = 10
 
-// DeleteTaskDefinitions deletes INACTIVE revisions, once no task uses them: at once in this fleet where none does.
+// DeleteTaskDefinitions deletes INACTIVE revisions: at once, or when the last task that uses one is no longer visible.
 func (e *Definitions) DeleteTaskDefinitions(
 	_ context.Context, in *ecs.DeleteTaskDefinitionsInput,
 ) (*ecs.DeleteTaskDefinitionsOutput, error) {
 	if len(in.TaskDefinitions) == 0 || len(in.TaskDefinitions) > maxDeleteDefinitions {
-		return nil, invalid("Task definitions must have 1 to %d items.", maxDeleteDefinitions)
+		return nil, invalidParameter("Task definitions must have 1 to %d items.", maxDeleteDefinitions)
 	}
 	var out ecs.DeleteTaskDefinitionsOutput
 	err := e.kernel.Change(func(now time.Time) error {
@@ -169,7 +169,7 @@ func (e *Definitions) DeleteTaskDefinitions(
 			case d == nil || !strings.Contains(cluster.LastPart(name), ":"):
 				out.Failures = append(out.Failures, types.Failure{Arn: new(name),
 					Reason: new("The specified task definition does not exist. Specify a valid account, family, revision and try again.")})
-			case d.active():
+			case d.isActive():
 				out.Failures = append(out.Failures, types.Failure{Arn: d.Def.TaskDefinitionArn,
 					Reason: new("The specified task definition is still in ACTIVE status. Please deregister the target and try again.")})
 			default:
@@ -184,7 +184,7 @@ func (e *Definitions) DeleteTaskDefinitions(
 	return &out, err
 }
 
-// deleteUnused forgets a revision that is to be deleted and that no visible task uses.
+// deleteUnused removes a revision that is DELETE_IN_PROGRESS if no visible task uses it.
 func (e *tables) deleteUnused(d *definition) {
 	if d.Def.Status != types.TaskDefinitionStatusDeleteInProgress {
 		return

@@ -13,8 +13,7 @@ import (
 	"berth/shared/wire/shape"
 )
 
-// StartTask starts the same task definition on up to 10 instances. It is on disk, where the fleet has a file, before
-// the answer.
+// StartTask starts one task on each of up to 10 instances. The tasks are on disk before StartTask returns.
 func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.StartAnswer, error) {
 	var answer cluster.StartAnswer
 	launch := cluster.Launch{}
@@ -22,13 +21,13 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 		launch = *call.Launch
 	}
 	err := e.kernel.Call("StartTask", call.StartedBy, func(now time.Time) error {
-		tasks, failures, err := e.agents.start(startRequest{
+		tasks, failures, err := e.agents.startTasks(startRequest{
 			cluster: call.Cluster, definition: call.TaskDefinition, startedBy: call.StartedBy,
 			instances: call.Instances, overrides: value(shape.TaskOverride(call.Overrides)), tags: shape.Tags(launch.Tags),
 			network: shape.NetworkConfiguration(call.Network), definitionTags: launch.FromDefinition,
 		}, now)
 		for _, t := range tasks {
-			answer.Tasks = append(answer.Tasks, t.noun())
+			answer.Tasks = append(answer.Tasks, t.forScheduler())
 		}
 		for _, fail := range failures {
 			answer.Failures = append(answer.Failures, cluster.Failure{ARN: *fail.Arn, Reason: *fail.Reason})
@@ -41,22 +40,22 @@ func (e *Service) StartTask(_ context.Context, call cluster.StartCall) (cluster.
 	return answer, nil
 }
 
-// StopTask wants a task stopped; one that has stopped stays as it is.
+// StopTask asks the agent to stop a task. It has no effect on a task that has stopped.
 func (e *Service) StopTask(_ context.Context, clusterName, ecsID, reason string) error {
 	return e.kernel.Call("StopTask", ecsID, func(now time.Time) error {
 		c, err := e.agents.cluster(clusterName)
 		if err != nil {
 			return err
 		}
-		_, err = e.agents.stop(c, ecsID, reason, now)
+		_, err = e.agents.stopTask(c, ecsID, reason, now)
 		return err
 	})
 }
 
-// ListTasks lists the ids of tasks by desired status, RUNNING unless another is named, in order of start.
+// ListTasks lists the ids of tasks in order of start: those of one desired status, RUNNING unless the filter has another.
 func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids []string, err error) {
 	err = e.kernel.CallView("ListTasks", filter.Cluster, func(now time.Time) error {
-		tasks, err := e.agents.list(filter, now)
+		tasks, err := e.agents.selectTasks(filter, now)
 		for _, t := range tasks {
 			ids = append(ids, t.ID)
 		}
@@ -65,8 +64,8 @@ func (e *Service) ListTasks(_ context.Context, filter cluster.TaskFilter) (ids [
 	return ids, err
 }
 
-// list selects tasks as ECS does: startedBy must be the only filter.
-func (e *tables) list(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
+// selectTasks selects tasks as ECS does, which refuses startedBy together with another filter.
+func (e *tables) selectTasks(filter cluster.TaskFilter, now time.Time) ([]*task, error) {
 	c, err := e.cluster(filter.Cluster)
 	if err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func (e *tables) list(filter cluster.TaskFilter, now time.Time) ([]*task, error)
 	var from []*task
 	switch {
 	case filter.StartedBy != "" && (filter.Instance != "" || filter.Desired != ""):
-		return nil, invalid("startedBy must be the only filter.")
+		return nil, invalidParameter("startedBy must be the only filter.")
 	case filter.StartedBy != "":
 		from = c.started[filter.StartedBy]
 	case filter.Instance != "":
@@ -90,19 +89,19 @@ func (e *tables) list(filter cluster.TaskFilter, now time.Time) ([]*task, error)
 		desired = cluster.TaskRunning
 	case cluster.TaskRunning, cluster.TaskPending, cluster.TaskStopped:
 	default:
-		return nil, invalid("Desired status must be one of [RUNNING,PENDING,STOPPED].")
+		return nil, invalidParameter("Desired status must be one of [RUNNING,PENDING,STOPPED].")
 	}
 	var out []*task
 	for _, t := range from {
-		if t.Desired == desired && !e.unlisted(t, now) {
+		if t.Desired == desired && !e.isUnlisted(t, now) {
 			out = append(out, t)
 		}
 	}
 	return out, nil
 }
 
-// unlisted reports whether ListTasks does not show the task yet.
-func (e *tables) unlisted(t *task, now time.Time) bool {
+// isUnlisted reports whether ListTasks does not show the task yet ([kernel.CallFaults.ListLate]).
+func (e *tables) isUnlisted(t *task, now time.Time) bool {
 	if e.kernel.ListLate() <= 0 {
 		return false
 	}
@@ -111,13 +110,13 @@ func (e *tables) unlisted(t *task, now time.Time) bool {
 	return now.Sub(t.Created) < time.Duration(h.Sum64()%uint64(e.kernel.ListLate()))
 }
 
-// DescribeTasks answers with those of up to 100 tasks that are visible.
+// DescribeTasks returns those of up to 100 tasks that are visible.
 func (e *Service) DescribeTasks(_ context.Context, clusterName string, ids []string) (tasks []cluster.ECSTask, err error) {
 	if err := e.kernel.FailCall("DescribeTasks", clusterName); err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 || len(ids) > maxDescribe {
-		return nil, invalid("Tasks must have 1 to %d items.", maxDescribe)
+		return nil, invalidParameter("Tasks must have 1 to %d items.", maxDescribe)
 	}
 	err = e.kernel.View(func(time.Time) error {
 		c, err := e.agents.cluster(clusterName)
@@ -127,7 +126,7 @@ func (e *Service) DescribeTasks(_ context.Context, clusterName string, ids []str
 		tasks = make([]cluster.ECSTask, 0, len(ids))
 		for _, id := range ids {
 			if t := e.agents.tasks[cluster.LastPart(id)]; t != nil && t.on.in == c {
-				tasks = append(tasks, t.noun())
+				tasks = append(tasks, t.forScheduler())
 			}
 		}
 		return nil
@@ -140,7 +139,7 @@ func (e *Service) ListInstances(_ context.Context, clusterName string) (ids []st
 	err = e.kernel.CallView("ListContainerInstances", clusterName, func(time.Time) error {
 		c, err := e.agents.cluster(clusterName)
 		if err == nil {
-			ids = slices.Clone(c.ids())
+			ids = slices.Clone(c.registeredIDs())
 		}
 		return err
 	})
@@ -155,7 +154,7 @@ func (e *Service) DrainInstance(ctx context.Context, clusterName, id string) err
 	return err
 }
 
-// ActivateInstance makes a DRAINING instance ACTIVE; one that is ACTIVE already stays so.
+// ActivateInstance makes a DRAINING instance ACTIVE. It has no effect on one that is ACTIVE.
 func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) error {
 	_, err := e.Instances.UpdateContainerInstancesState(ctx, &ecs.UpdateContainerInstancesStateInput{
 		Cluster: &clusterName, ContainerInstances: []string{id}, Status: types.ContainerInstanceStatusActive,
@@ -163,32 +162,32 @@ func (e *Service) ActivateInstance(ctx context.Context, clusterName, id string) 
 	return err
 }
 
-// PutAttribute sets a custom attribute of an instance; one that is not there is no error.
+// PutAttribute sets a custom attribute of an instance. It is no error if there is no such instance.
 func (e *Service) PutAttribute(ctx context.Context, clusterName, id, name, value string) error {
 	_, err := e.Attributes.PutAttributes(ctx, &ecs.PutAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
 		Name: &name, Value: &value, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
 	}}})
-	return present(err)
+	return ignoreMissingTarget(err)
 }
 
-// RemoveAttribute takes a custom attribute of an instance away, if it has it.
+// RemoveAttribute removes a custom attribute of an instance, if it has it.
 func (e *Service) RemoveAttribute(ctx context.Context, clusterName, id, name string) error {
 	_, err := e.Attributes.DeleteAttributes(ctx, &ecs.DeleteAttributesInput{Cluster: &clusterName, Attributes: []types.Attribute{{
 		Name: &name, TargetId: &id, TargetType: types.TargetTypeContainerInstance,
 	}}})
-	return present(err)
+	return ignoreMissingTarget(err)
 }
 
-// present is no error where the instance that an attribute is of is not there.
-func present(err error) error {
+// ignoreMissingTarget returns nil for the error that an attribute's instance or the attribute does not exist.
+func ignoreMissingTarget(err error) error {
 	if err != nil && cluster.ErrorCode(err) == cluster.CodeTargetNotFound {
 		return nil
 	}
 	return err
 }
 
-// DescribeInstances answers with those of up to 100 instances that are visible. Their attributes, GPUs and ports are
-// shared: the caller must not change them.
+// DescribeInstances returns those of up to 100 instances that are visible. The caller must not change their attributes,
+// GPUs and ports, which other callers share.
 func (e *Service) DescribeInstances(
 	_ context.Context, clusterName string, ids []string,
 ) (instances []*cluster.Instance, err error) {
@@ -196,7 +195,7 @@ func (e *Service) DescribeInstances(
 		return nil, err
 	}
 	if len(ids) == 0 || len(ids) > maxDescribe {
-		return nil, invalid("Container instances must have 1 to %d items.", maxDescribe)
+		return nil, invalidParameter("Container instances must have 1 to %d items.", maxDescribe)
 	}
 	err = e.kernel.View(func(time.Time) error {
 		c, err := e.agents.cluster(clusterName)
@@ -206,7 +205,7 @@ func (e *Service) DescribeInstances(
 		instances = make([]*cluster.Instance, 0, len(ids))
 		for _, id := range ids {
 			if i := e.agents.instanceIn(c, id); i != nil {
-				instances = append(instances, i.noun())
+				instances = append(instances, i.forScheduler())
 			}
 		}
 		return nil
@@ -214,8 +213,8 @@ func (e *Service) DescribeInstances(
 	return instances, err
 }
 
-// DescribeTaskDefinition takes family (its latest ACTIVE revision), family:revision or ARN. The result is the
-// caller's.
+// DescribeTaskDefinition returns a revision by family:revision or ARN, or the latest ACTIVE one by family.
+// The caller may change it.
 func (e *Service) DescribeTaskDefinition(_ context.Context, name string) (*cluster.TaskDefinition, error) {
 	var found definition
 	err := e.kernel.CallView("DescribeTaskDefinition", name, func(time.Time) error {

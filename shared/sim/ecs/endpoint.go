@@ -13,8 +13,8 @@ import (
 	"berth/shared/wire/awsjson"
 )
 
-// Endpoint speaks the ECS protocol for what the fleet keeps: clusters, task definitions, container instances,
-// attributes, tags, and tasks that are started on named instances. There are no services here and no RunTask.
+// Endpoint speaks the ECS protocol for clusters, task definitions, container instances, attributes, tags, and tasks that
+// are started on named instances. It has no services and no RunTask: these are Berth's.
 func (e *Service) Endpoint() *awsjson.Mux {
 	return awsjson.NewMux(map[string]awsjson.Operation{
 		"CreateCluster":                 awsjson.Op(e.Clusters.CreateCluster),
@@ -50,7 +50,7 @@ func (e *Service) Endpoint() *awsjson.Mux {
 func (e *Tasks) StartTask(_ context.Context, in *ecs.StartTaskInput) (*ecs.StartTaskOutput, error) {
 	out := ecs.StartTaskOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
 	err := e.kernel.Change(func(now time.Time) error {
-		tasks, failures, err := e.agents.start(startRequest{
+		tasks, failures, err := e.agents.startTasks(startRequest{
 			cluster: value(in.Cluster), definition: value(in.TaskDefinition), startedBy: value(in.StartedBy),
 			group: value(in.Group), instances: in.ContainerInstances, overrides: value(in.Overrides), tags: in.Tags, network: in.NetworkConfiguration,
 			definitionTags: in.PropagateTags == types.PropagateTagsTaskDefinition,
@@ -74,7 +74,7 @@ func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTas
 		if err != nil {
 			return err
 		}
-		t, err := e.agents.stop(c, value(in.Task), value(in.Reason), now)
+		t, err := e.agents.stopTask(c, value(in.Task), value(in.Reason), now)
 		if err == nil {
 			out.Task = new(t.describe(e.kernel.Account))
 		}
@@ -87,11 +87,11 @@ func (e *Tasks) StopTask(_ context.Context, in *ecs.StopTaskInput) (*ecs.StopTas
 func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListTasksOutput, error) {
 	others := value(in.Family)+value(in.ServiceName)+value(in.ContainerInstance)+string(in.LaunchType) != ""
 	if value(in.StartedBy) != "" && others {
-		return nil, invalid("startedBy must be the only filter.")
+		return nil, invalidParameter("startedBy must be the only filter.")
 	}
 	var out ecs.ListTasksOutput
 	err := e.kernel.View(func(now time.Time) error {
-		tasks, err := e.agents.list(cluster.TaskFilter{
+		tasks, err := e.agents.selectTasks(cluster.TaskFilter{
 			Cluster: value(in.Cluster), Instance: value(in.ContainerInstance), StartedBy: value(in.StartedBy),
 			Desired: cluster.TaskStatus(in.DesiredStatus),
 		}, now)
@@ -100,18 +100,18 @@ func (e *Tasks) ListTasks(_ context.Context, in *ecs.ListTasksInput) (*ecs.ListT
 		}
 		var arns []string
 		for _, t := range tasks {
-			if listed(t, in) {
+			if matchesFilter(t, in) {
 				arns = append(arns, e.kernel.Account.ARN("task", t.Cluster, t.ID))
 			}
 		}
 		slices.Sort(arns)
-		out.TaskArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		out.TaskArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
 }
 
-func listed(t *task, in *ecs.ListTasksInput) bool {
+func matchesFilter(t *task, in *ecs.ListTasksInput) bool {
 	family, _, _ := strings.Cut(t.Definition, ":")
 	return (value(in.Family) == "" || family == *in.Family) &&
 		(value(in.ServiceName) == "" || t.Group == "service:"+*in.ServiceName) &&
@@ -121,7 +121,7 @@ func listed(t *task, in *ecs.ListTasksInput) bool {
 // DescribeTasks answers with up to 100 tasks, those that are not visible as failures.
 func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*ecs.DescribeTasksOutput, error) {
 	if len(in.Tasks) == 0 || len(in.Tasks) > maxDescribe {
-		return nil, invalid("Tasks must have 1 to %d items.", maxDescribe)
+		return nil, invalidParameter("Tasks must have 1 to %d items.", maxDescribe)
 	}
 	out := ecs.DescribeTasksOutput{Tasks: []types.Task{}, Failures: []types.Failure{}}
 	err := e.kernel.View(func(time.Time) error {
@@ -132,7 +132,7 @@ func (e *Tasks) DescribeTasks(_ context.Context, in *ecs.DescribeTasksInput) (*e
 		for _, id := range in.Tasks {
 			t := e.agents.tasks[cluster.LastPart(id)]
 			if t == nil || t.on.in != c {
-				out.Failures = append(out.Failures, missing(e.kernel.Account.ARN("task", c.name(), cluster.LastPart(id))))
+				out.Failures = append(out.Failures, missingFailure(e.kernel.Account.ARN("task", c.name(), cluster.LastPart(id))))
 				continue
 			}
 			d := t.describe(e.kernel.Account)

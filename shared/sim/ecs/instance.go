@@ -40,7 +40,7 @@ type attribute struct {
 
 func byName(a, b attribute) int { return cmp.Compare(a.Name, b.Name) }
 
-// instance is a container instance: the record, and what its tasks hold of it.
+// instance is a container instance: what is stored of it, and what its tasks leave free.
 type instance struct {
 	instanceRecord
 	in         *ecsCluster
@@ -64,8 +64,8 @@ func (e *tables) newInstance(c *ecsCluster, now time.Time) *instance {
 	}}
 }
 
-// register makes the instance findable, all of it free.
-func (e *tables) register(i *instance) {
+// addInstance adds an instance to the tables, with all of its resources free.
+func (e *tables) addInstance(i *instance) {
 	i.arn = e.kernel.Account.ARN("container-instance", i.Cluster, i.ID)
 	i.freeCPU, i.freeMemory = i.CPU, i.Memory
 	i.gpuInUse = make([]bool, len(i.GPUs))
@@ -78,7 +78,7 @@ func (e *tables) register(i *instance) {
 	i.in.listed = nil
 }
 
-// instanceChanged counts the change and reports it.
+// instanceChanged increments the instance's version, and emits the event.
 func (e *tables) instanceChanged(i *instance, now time.Time) {
 	i.Version++
 	i.view = nil
@@ -88,7 +88,7 @@ func (e *tables) instanceChanged(i *instance, now time.Time) {
 
 func (i *instance) attributesChanged() { i.attributes = nil }
 
-// hold takes what the task needs (1) or gives it back (-1).
+// hold reserves what the task needs (sign 1) or releases it (sign -1).
 func (i *instance) hold(t *task, sign int64) {
 	i.freeCPU -= sign * t.CPU
 	i.freeMemory -= sign * t.Memory
@@ -113,8 +113,8 @@ func (i *instance) freeGPUs() (free []int) {
 	return free
 }
 
-// interfaces is how many tasks have a network interface of their own.
-func (i *instance) interfaces() (n int) {
+// countInterfaces returns how many tasks have a network interface of their own.
+func (i *instance) countInterfaces() (n int) {
 	for _, t := range i.tasks {
 		if t.ENI && t.Last != cluster.TaskStopped {
 			n++
@@ -123,8 +123,8 @@ func (i *instance) interfaces() (n int) {
 	return n
 }
 
-// counts are the tasks that run and that are on the way there.
-func (i *instance) counts() (running, pending int32) {
+// countTasks returns how many tasks are RUNNING and PENDING.
+func (i *instance) countTasks() (running, pending int32) {
 	for _, t := range i.tasks {
 		switch t.Last {
 		case cluster.TaskRunning:
@@ -136,13 +136,13 @@ func (i *instance) counts() (running, pending int32) {
 	return running, pending
 }
 
-func (i *instance) has(name, value string) bool {
+func (i *instance) hasAttribute(name, value string) bool {
 	at, ok := slices.BinarySearchFunc(i.Attributes, attribute{Name: name}, byName)
 	return ok && (value == "" || i.Attributes[at].Value == value)
 }
 
-// noun is the instance as the scheduler knows it. What it points to is shared and never changed.
-func (i *instance) noun() *cluster.Instance {
+// forScheduler returns the instance in Berth's terms. What it points to is shared and never changes.
+func (i *instance) forScheduler() *cluster.Instance {
 	if i.attributes == nil {
 		i.attributes = make(map[string]string, len(i.Attributes))
 		for _, a := range i.Attributes {
@@ -161,16 +161,16 @@ func (i *instance) noun() *cluster.Instance {
 	return &own
 }
 
-// describe is the instance as ECS describes it, without its tags.
+// describe returns the instance in ECS's terms, without its tags.
 func (i *instance) describe() types.ContainerInstance {
-	running, pending := i.counts()
+	running, pending := i.countTasks()
 	d := types.ContainerInstance{
 		ContainerInstanceArn: &i.arn, Ec2InstanceId: &i.EC2, Status: new(string(i.Status)), AgentConnected: i.Connected,
 		Version: i.Version, RegisteredAt: &i.RegisteredAt, RunningTasksCount: running, PendingTasksCount: pending,
 		VersionInfo: &types.VersionInfo{
 			AgentVersion: new("1.98.0"), AgentHash: new("b3a7f1c2"), DockerVersion: new("DockerVersion: 25.0.8"),
 		},
-		RegisteredResources: i.registered(), RemainingResources: i.remaining(),
+		RegisteredResources: i.registeredResources(), RemainingResources: i.remainingResources(),
 	}
 	if i.Provider != "" {
 		d.CapacityProviderName = &i.Provider
@@ -185,12 +185,12 @@ func (i *instance) describe() types.ContainerInstance {
 	return d
 }
 
-func (i *instance) registered() []types.Resource {
-	return append(resources(i.CPU, i.Memory, agentReserved, i.GPUs), i.metrics()...)
+func (i *instance) registeredResources() []types.Resource {
+	return append(describeResources(i.CPU, i.Memory, agentReserved, i.GPUs), i.metricResources()...)
 }
 
-// remaining is what is free; of ports, as in ECS, those that are taken.
-func (i *instance) remaining() []types.Resource {
+// remainingResources returns what is free. As in ECS, its ports are those that are taken.
+func (i *instance) remainingResources() []types.Resource {
 	taken := make([]cluster.Port, 0, len(i.ports))
 	taken = append(taken, agentReserved...)
 	for _, t := range i.tasks {
@@ -205,11 +205,11 @@ func (i *instance) remaining() []types.Resource {
 	for _, g := range i.freeGPUs() {
 		free = append(free, i.GPUs[g])
 	}
-	return append(resources(i.freeCPU, i.freeMemory, taken, free), i.metrics()...)
+	return append(describeResources(i.freeCPU, i.freeMemory, taken, free), i.metricResources()...)
 }
 
-// metrics are the network interfaces and the capacities of metrics; ECS does not say how much of them is in use.
-func (i *instance) metrics() (out []types.Resource) {
+// metricResources returns the network interfaces and the capacities of metrics. ECS does not know how much is in use.
+func (i *instance) metricResources() (out []types.Resource) {
 	if i.ENIs != nil {
 		out = append(out, types.Resource{Name: new("ENI"), Type: new("INTEGER"), IntegerValue: int32(*i.ENIs)})
 	}
@@ -219,7 +219,7 @@ func (i *instance) metrics() (out []types.Resource) {
 	return out
 }
 
-func resources(cpu, memory int64, ports []cluster.Port, gpus []string) []types.Resource {
+func describeResources(cpu, memory int64, ports []cluster.Port, gpus []string) []types.Resource {
 	tcp, udp := []string{}, []string{}
 	for _, p := range ports {
 		if p.Protocol == cluster.UDP {

@@ -16,7 +16,7 @@ const (
 	maxUpdateState = 10
 )
 
-// instanceIn finds an instance of the cluster by id or ARN, INACTIVE ones included; nil where there is none.
+// instanceIn returns an instance of the cluster by id or ARN, even if it is INACTIVE, or nil.
 func (e *tables) instanceIn(c *ecsCluster, idOrARN string) *instance {
 	i := e.instances[cluster.LastPart(idOrARN)]
 	if i == nil || i.in != c {
@@ -29,12 +29,12 @@ func (e *tables) instanceARN(c *ecsCluster, idOrARN string) string {
 	return e.kernel.Account.ARN("container-instance", c.name(), cluster.LastPart(idOrARN))
 }
 
-// ListContainerInstances lists instances of one status, or all that are not INACTIVE.
+// ListContainerInstances lists the instances of one status, or all that are not INACTIVE.
 func (e *Instances) ListContainerInstances(
 	_ context.Context, in *ecs.ListContainerInstancesInput,
 ) (*ecs.ListContainerInstancesOutput, error) {
 	if value(in.Filter) != "" {
-		return nil, invalid("The filter of ListContainerInstances is not supported.")
+		return nil, invalidParameter("The filter of ListContainerInstances is not supported.")
 	}
 	var out ecs.ListContainerInstancesOutput
 	err := e.kernel.View(func(time.Time) error {
@@ -49,18 +49,18 @@ func (e *Instances) ListContainerInstances(
 			}
 		}
 		slices.Sort(arns)
-		out.ContainerInstanceArns, out.NextToken, err = page(arns, in.NextToken, in.MaxResults, false)
+		out.ContainerInstanceArns, out.NextToken, err = nextPage(arns, in.NextToken, in.MaxResults, false)
 		return err
 	})
 	return &out, err
 }
 
-// DescribeContainerInstances answers with up to 100 instances, INACTIVE ones for as long as they are visible.
+// DescribeContainerInstances describes up to 100 instances, including INACTIVE ones that are still visible.
 func (e *Instances) DescribeContainerInstances(
 	_ context.Context, in *ecs.DescribeContainerInstancesInput,
 ) (*ecs.DescribeContainerInstancesOutput, error) {
 	if n := len(in.ContainerInstances); n == 0 || n > maxDescribe {
-		return nil, invalid("Container instances must have 1 to %d items.", maxDescribe)
+		return nil, invalidParameter("Container instances must have 1 to %d items.", maxDescribe)
 	}
 	var out ecs.DescribeContainerInstancesOutput
 	err := e.kernel.View(func(time.Time) error {
@@ -71,7 +71,7 @@ func (e *Instances) DescribeContainerInstances(
 		for _, id := range in.ContainerInstances {
 			i := e.agents.instanceIn(c, id)
 			if i == nil {
-				out.Failures = append(out.Failures, missing(e.agents.instanceARN(c, id)))
+				out.Failures = append(out.Failures, missingFailure(e.agents.instanceARN(c, id)))
 				continue
 			}
 			d := i.describe()
@@ -90,10 +90,10 @@ func (e *Instances) UpdateContainerInstancesState(
 	_ context.Context, in *ecs.UpdateContainerInstancesStateInput,
 ) (*ecs.UpdateContainerInstancesStateOutput, error) {
 	if n := len(in.ContainerInstances); n == 0 || n > maxUpdateState {
-		return nil, invalid("Container instances must have 1 to %d items.", maxUpdateState)
+		return nil, invalidParameter("Container instances must have 1 to %d items.", maxUpdateState)
 	}
 	if in.Status != types.ContainerInstanceStatusActive && in.Status != types.ContainerInstanceStatusDraining {
-		return nil, invalid("Container instance status should be one of [DRAINING,ACTIVE].")
+		return nil, invalidParameter("Container instance status should be one of [DRAINING,ACTIVE].")
 	}
 	var out ecs.UpdateContainerInstancesStateOutput
 	err := e.kernel.Change(func(now time.Time) error {
@@ -105,7 +105,7 @@ func (e *Instances) UpdateContainerInstancesState(
 			i := e.agents.instanceIn(c, id)
 			switch {
 			case i == nil:
-				out.Failures = append(out.Failures, missing(e.agents.instanceARN(c, id)))
+				out.Failures = append(out.Failures, missingFailure(e.agents.instanceARN(c, id)))
 				continue
 			case i.Status == cluster.InstanceInactive:
 				out.Failures = append(out.Failures, types.Failure{Arn: &i.arn, Reason: new("INACTIVE")})
@@ -121,8 +121,8 @@ func (e *Instances) UpdateContainerInstancesState(
 	return &out, err
 }
 
-// DeregisterContainerInstance takes an instance out of its cluster; one with tasks only by force. Then ECS no longer
-// knows of the tasks, and the agent, which is told, stops them.
+// DeregisterContainerInstance removes an instance from its cluster. With force it may have tasks, which ECS makes STOPPED
+// and the agent stops.
 func (e *Instances) DeregisterContainerInstance(
 	_ context.Context, in *ecs.DeregisterContainerInstanceInput,
 ) (*ecs.DeregisterContainerInstanceOutput, error) {
@@ -134,25 +134,25 @@ func (e *Instances) DeregisterContainerInstance(
 		}
 		i := e.agents.instanceIn(c, value(in.ContainerInstance))
 		if i == nil || i.Status == cluster.InstanceInactive {
-			return invalid("The referenced container instance was not found.")
+			return invalidParameter("The referenced container instance was not found.")
 		}
-		if running, pending := i.counts(); running+pending > 0 && !value(in.Force) {
-			return invalid("Found running tasks on the instance.")
+		if running, pending := i.countTasks(); running+pending > 0 && !value(in.Force) {
+			return invalidParameter("Found running tasks on the instance.")
 		}
-		e.agents.retire(i, report{Last: cluster.TaskStopped, At: now, Reason: "Container instance deregistration forced by user."}, now)
+		e.agents.deregister(i, report{Last: cluster.TaskStopped, At: now, Reason: "Container instance deregistration forced by user."}, now)
 		out.ContainerInstance = new(i.describe())
 		return nil
 	})
 	return &out, err
 }
 
-// retire takes an instance out of its cluster for good, its tasks STOPPED as the report says.
-func (e *agents) retire(i *instance, r report, now time.Time) {
+// deregister makes an instance INACTIVE, and its tasks STOPPED as the report says.
+func (e *agents) deregister(i *instance, r report, now time.Time) {
 	i.Off = true
 	for _, t := range slices.Clone(i.tasks) {
 		t.Phase, t.Unreported = phaseGone, nil
 		if t.Last != cluster.TaskStopped {
-			e.applyTo(t, r, now)
+			e.applyReport(t, r, now)
 		}
 	}
 	i.Status, i.Connected, i.GoneAt = cluster.InstanceInactive, false, now

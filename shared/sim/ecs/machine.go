@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// agentReserved are the ports that the agent and its host keep for themselves.
+// agentReserved are the host ports that the agent and its host use.
 var agentReserved = []cluster.Port{
 	{Number: 22, Protocol: cluster.TCP}, {Number: 2376, Protocol: cluster.TCP}, {Number: 2375, Protocol: cluster.TCP},
 	{Number: 51678, Protocol: cluster.TCP}, {Number: 51679, Protocol: cluster.TCP},
 }
 
-// capabilities are what every agent of the fleet can do.
+// capabilities are the attributes that every simulated agent registers.
 var capabilities = []string{
 	"com.amazonaws.ecs.capability.docker-remote-api.1.18", "com.amazonaws.ecs.capability.docker-remote-api.1.24",
 	"com.amazonaws.ecs.capability.docker-remote-api.1.44", "com.amazonaws.ecs.capability.ecr-auth",
@@ -30,7 +30,7 @@ var capabilities = []string{
 	"ecs.capability.task-eni",
 }
 
-// AddInstances has n machines join the cluster and returns their container instance ids. Each registers with an event.
+// AddInstances registers n machines with the cluster and returns their container instance ids.
 func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids []string, err error) {
 	if _, _, _, err := m.Size(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids [
 			return err
 		}
 		for k := range n {
-			i, err := e.agents.launch(c, m, ec2.Launch{Zone: zones[k%len(zones)], At: now})
+			i, err := e.agents.registerMachine(c, m, ec2.Launch{Zone: zones[k%len(zones)], At: now})
 			if err != nil {
 				return err
 			}
@@ -53,14 +53,8 @@ func (e *Machines) AddInstances(clusterName string, n int, m ec2.Machine) (ids [
 	return ids, err
 }
 
-// launched is where and when a machine was launched, from what image, and what EC2 calls it where that is settled already.
-type launched struct {
-	zone, ec2, image string
-	at               time.Time
-}
-
-// launch has a machine register with the cluster.
-func (e *agents) launch(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, error) {
+// registerMachine registers a machine with the cluster.
+func (e *agents) registerMachine(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, error) {
 	cpu, memory, gpus, err := m.Size()
 	if err != nil {
 		return nil, err
@@ -80,7 +74,7 @@ func (e *agents) launch(c *ecsCluster, m ec2.Machine, l ec2.Launch) (*instance, 
 	}
 	i.Attributes = append(builtIn(i.Zone, m.Type, l.Image), custom...)
 	slices.SortFunc(i.Attributes, byName)
-	e.register(i)
+	e.addInstance(i)
 	e.instanceChanged(i, l.At)
 	return i, nil
 }

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// pageSize is how much a List answers with at most, and where the caller names no size.
+// pageSize is the most that a List operation returns, and what it returns if the caller gives no size.
 const pageSize = 100
 
-// page cuts the next page out of a sorted list. A token is the last item that was given, so that items which come and
-// go in between neither repeat nor hide others.
-func page(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
+// nextPage returns a page of a sorted list, and the token of the next. The token is the page's last item, so that items
+// which are added or removed between two calls make no other item appear twice or not at all.
+func nextPage(items []string, token *string, size *int32, descending bool) ([]string, *string, error) {
 	n := int(value(size))
 	if size == nil {
 		n = pageSize
 	}
 	if n < 1 || n > pageSize {
-		return nil, nil, invalid("maxResults must be between 1 and %d.", pageSize)
+		return nil, nil, invalidParameter("maxResults must be between 1 and %d.", pageSize)
 	}
 	if value(token) != "" {
 		last, err := base64.RawURLEncoding.DecodeString(*token)
 		if err != nil {
-			return nil, nil, invalid("Invalid token.")
+			return nil, nil, invalidParameter("Invalid token.")
 		}
 		for len(items) > 0 && (items[0] == string(last) || items[0] < string(last) != descending) {
 			items = items[1:]
@@ -34,8 +34,8 @@ func page(items []string, token *string, size *int32, descending bool) ([]string
 	return items[:n], &next, nil
 }
 
-// instant is nil for a time that has not come.
-func instant(t time.Time) *time.Time {
+// timeOrNil returns nil for the zero time.
+func timeOrNil(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

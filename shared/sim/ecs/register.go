@@ -14,13 +14,12 @@ import (
 	"berth/shared/cluster"
 )
 
-// RegisterContainerInstance has a machine of the caller's own size and attributes join the cluster, as its agent would
-// ask for: whole numbers besides CPU and MEMORY are capacities of metrics. With the ARN of an instance that is there, it
-// registers anew.
+// RegisterContainerInstance registers a machine of the caller's own size and attributes, as an agent does. Resources other
+// than CPU, MEMORY, GPU, ENI and ports are capacities of metrics. With the ARN of a registered instance it changes that one.
 func (e *Instances) RegisterContainerInstance(
 	_ context.Context, in *ecs.RegisterContainerInstanceInput,
 ) (*ecs.RegisterContainerInstanceOutput, error) {
-	size, err := offered(in.TotalResources)
+	size, err := parseResources(in.TotalResources)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +33,7 @@ func (e *Instances) RegisterContainerInstance(
 		if err != nil {
 			return err
 		}
-		i, err := e.agents.registering(c, value(in.ContainerInstanceArn), size, now)
+		i, err := e.agents.instanceToRegister(c, value(in.ContainerInstanceArn), size, now)
 		if err != nil {
 			return err
 		}
@@ -51,9 +50,9 @@ func (e *Instances) RegisterContainerInstance(
 		i.attributesChanged()
 		if e.agents.instances[i.ID] == nil {
 			i.Tags = in.Tags
-			e.agents.register(i)
+			e.agents.addInstance(i)
 		} else {
-			e.agents.refit(i)
+			e.agents.recountFree(i)
 		}
 		e.agents.instanceChanged(i, now)
 		out.ContainerInstance = new(i.describe())
@@ -62,24 +61,24 @@ func (e *Instances) RegisterContainerInstance(
 	return &out, err
 }
 
-// registering is the instance that registers: a new one, or one that is there and comes back.
-func (e *agents) registering(c *ecsCluster, arn string, size offer, now time.Time) (*instance, error) {
+// instanceToRegister returns a new instance, or the registered one with the ARN.
+func (e *agents) instanceToRegister(c *ecsCluster, arn string, size offer, now time.Time) (*instance, error) {
 	if arn == "" {
 		return e.newInstance(c, now), nil
 	}
 	i := e.instanceIn(c, arn)
 	switch {
 	case i == nil || i.Status == cluster.InstanceInactive:
-		return nil, invalid("Container instance %.200s is not registered here.", arn)
+		return nil, invalidParameter("Container instance %.200s is not registered here.", arn)
 	case len(size.GPUs) != len(i.GPUs):
-		return nil, invalid("Container instance %.200s has %d GPUs, which cannot change.", arn, len(i.GPUs))
+		return nil, invalidParameter("Container instance %.200s has %d GPUs, which cannot change.", arn, len(i.GPUs))
 	}
 	i.Connected = true
 	return i, nil
 }
 
-// refit counts again what is free on an instance whose size may have changed.
-func (e *tables) refit(i *instance) {
+// recountFree computes what is free on an instance whose size may have changed.
+func (e *tables) recountFree(i *instance) {
 	i.freeCPU, i.freeMemory, i.gpuInUse = i.CPU, i.Memory, make([]bool, len(i.GPUs))
 	i.ports = map[cluster.Port]bool{}
 	for _, p := range agentReserved {
@@ -92,7 +91,7 @@ func (e *tables) refit(i *instance) {
 	}
 }
 
-// offer is what a machine registers: CPU units, MiB, devices, capacities of metrics.
+// offer is the size that a machine registers: CPU units, MiB, devices, capacities of metrics.
 type offer struct {
 	CPU, Memory int64
 	GPUs        []string
@@ -100,12 +99,12 @@ type offer struct {
 	Metrics     map[string]int64
 }
 
-func offered(resources []types.Resource) (offer, error) {
+func parseResources(resources []types.Resource) (offer, error) {
 	out := offer{}
 	for _, r := range resources {
 		n := cmp.Or(int64(r.IntegerValue), r.LongValue)
 		if n < 0 || n > math.MaxInt32 || value(r.Name) == "" || len(value(r.Name)) > 128 {
-			return out, invalid("Resource %.130q is %d, but must have a name and be between 0 and %d.", value(r.Name), n, math.MaxInt32)
+			return out, invalidParameter("Resource %.130q is %d, but must have a name and be between 0 and %d.", value(r.Name), n, math.MaxInt32)
 		}
 		switch value(r.Name) {
 		case "CPU":
@@ -125,12 +124,12 @@ func offered(resources []types.Resource) (offer, error) {
 		}
 	}
 	if out.CPU == 0 || out.Memory == 0 {
-		return out, invalid("totalResources must have CPU and MEMORY.")
+		return out, invalidParameter("totalResources must have CPU and MEMORY.")
 	}
 	return out, nil
 }
 
-// registeredAttributes are the attributes of an instance as its agent names them: its zone and type may be among them.
+// registeredAttributes returns the attributes that an agent registers. Its zone and its instance type can be among them.
 func registeredAttributes(in []types.Attribute) (map[string]string, error) {
 	out := map[string]string{}
 	custom := 0
@@ -145,7 +144,7 @@ func registeredAttributes(in []types.Attribute) (map[string]string, error) {
 		out[name] = value(a.Value)
 	}
 	if custom > maxCustom {
-		return nil, invalid("There are %d custom attributes, but an instance has at most %d.", custom, maxCustom)
+		return nil, invalidParameter("There are %d custom attributes, but an instance has at most %d.", custom, maxCustom)
 	}
 	return out, nil
 }

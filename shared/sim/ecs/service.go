@@ -74,7 +74,7 @@ func New(k *kernel.Kernel, o Options) *Service {
 // OnTerminate calls f with the EC2 id of every machine that is terminated, in the step that does it.
 func (e *Service) OnTerminate(f func(ec2 string)) { e.agents.terminated = f }
 
-// agents are what runs on the machines: they start, stop and report tasks.
+// agents run on the machines: they start, stop and report tasks.
 type agents struct {
 	*tables
 	behaviour  func(StartInfo) Behaviour
@@ -93,7 +93,7 @@ func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string
 	if err != nil {
 		return "", err
 	}
-	i, err := e.agents.launch(c, m, l)
+	i, err := e.agents.registerMachine(c, m, l)
 	if err != nil {
 		return "", err
 	}
@@ -102,16 +102,16 @@ func (e *Service) Launch(cluster string, m ec2.Machine, l ec2.Launch) (id string
 
 // IsRegistered implements [autoscaling.Machines].
 func (e *Service) IsRegistered(id string) bool {
-	_, err := e.agents.at(id)
+	_, err := e.agents.registeredInstance(id)
 	return err == nil
 }
 
 // Terminate implements [autoscaling.Machines].
 func (e *Service) Terminate(id string, now time.Time) {
-	e.agents.terminate(e.agents.instances[id], now)
+	e.agents.terminateMachine(e.agents.instances[id], now)
 }
 
 // DisconnectAgent implements [autoscaling.Machines].
 func (e *Service) DisconnectAgent(id string, now time.Time) {
-	e.agents.disconnect(e.agents.instances[id], now)
+	e.agents.disconnectAgent(e.agents.instances[id], now)
 }

@@ -11,7 +11,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// startRequest is one StartTask.
+// startRequest is the input of StartTask.
 type startRequest struct {
 	cluster, definition, startedBy, group string
 	instances                             []string // ids or ARNs
@@ -23,29 +23,29 @@ type startRequest struct {
 
 var startedByPattern = regexp.MustCompile(`^[a-zA-Z0-9/_-]{0,36}$`)
 
-// start starts one task on each instance, or says per instance why not.
-func (e *agents) start(r startRequest, now time.Time) ([]*task, []types.Failure, error) {
+// startTasks starts one task on each instance. It returns a failure for each instance that cannot take one.
+func (e *agents) startTasks(r startRequest, now time.Time) ([]*task, []types.Failure, error) {
 	c, d, err := e.checkStart(&r)
 	if err != nil {
 		return nil, nil, err
 	}
 	var started []*task
 	var failures []types.Failure
-	cpu, memory, gpus := d.size(&r.overrides)
+	cpu, memory, gpus := d.requirements(&r.overrides)
 	for _, id := range r.instances {
 		i := e.instanceIn(c, id)
-		need := taskSpec{CPU: cpu, Memory: memory, Ports: d.ports(), ENI: r.network != nil}
-		if reason := refusal(i, d, &need, gpus); reason != "" {
+		need := taskSpec{CPU: cpu, Memory: memory, Ports: d.hostPorts(), ENI: r.network != nil}
+		if reason := startFailure(i, d, &need, gpus); reason != "" {
 			arn := e.instanceARN(c, id)
 			failures = append(failures, types.Failure{Arn: &arn, Reason: &reason})
 			continue
 		}
-		started = append(started, e.place(i, d, &r, need, now))
+		started = append(started, e.createTask(i, d, &r, need, now))
 	}
 	return started, failures, nil
 }
 
-// checkStart checks what concerns the whole call.
+// checkStart checks what makes ECS refuse the whole call.
 func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	c, err := e.cluster(r.cluster)
 	if err != nil {
@@ -55,21 +55,21 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	for _, id := range r.instances {
 		id = cluster.LastPart(id)
 		if seen[id] {
-			return nil, nil, invalid("Container instance %.64s is named twice.", id)
+			return nil, nil, invalidParameter("Container instance %.64s is named twice.", id)
 		}
 		seen[id] = true
 	}
 	switch {
 	case len(r.instances) == 0:
-		return nil, nil, invalid("Container Instances cannot be empty.")
+		return nil, nil, invalidParameter("Container Instances cannot be empty.")
 	case len(r.instances) > cluster.MaxStart:
-		return nil, nil, invalid("Container Instances cannot have more than %d items.", cluster.MaxStart)
+		return nil, nil, invalidParameter("Container Instances cannot have more than %d items.", cluster.MaxStart)
 	case !startedByPattern.MatchString(r.startedBy):
-		return nil, nil, invalid("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
+		return nil, nil, invalidParameter("startedBy must have at most 36 letters, digits, hyphens, underscores and slashes.")
 	case strings.HasPrefix(r.group, "service:"):
-		return nil, nil, invalid("The group prefix service: is reserved.")
+		return nil, nil, invalidParameter("The group prefix service: is reserved.")
 	case len(r.group) > 255:
-		return nil, nil, invalid("The group has more than 255 characters.")
+		return nil, nil, invalidParameter("The group has more than 255 characters.")
 	}
 	if err := checkTags(r.tags, nil); err != nil {
 		return nil, nil, err
@@ -78,11 +78,11 @@ func (e *agents) checkStart(r *startRequest) (*ecsCluster, *definition, error) {
 	if d == nil || d.Def.Status == types.TaskDefinitionStatusDeleteInProgress {
 		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition not found.")
 	}
-	if !d.active() {
+	if !d.isActive() {
 		return nil, nil, cluster.Errorf(cluster.CodeClient, "TaskDefinition is inactive")
 	}
 	if (d.Def.NetworkMode == types.NetworkModeAwsvpc) != (r.network != nil) {
-		return nil, nil, invalid("A network configuration is for task definitions in awsvpc mode, and they need one.")
+		return nil, nil, invalidParameter("A network configuration is for task definitions in awsvpc mode, and they need one.")
 	}
 	return c, d, checkOverrides(d, &r.overrides)
 }
@@ -91,10 +91,10 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	for _, c := range o.ContainerOverrides {
 		named := func(own types.ContainerDefinition) bool { return value(own.Name) == value(c.Name) }
 		if !slices.ContainsFunc(d.Def.ContainerDefinitions, named) {
-			return invalid("Override for container named %.255s is not a container in the TaskDefinition.", value(c.Name))
+			return invalidParameter("Override for container named %.255s is not a container in the TaskDefinition.", value(c.Name))
 		}
 		if value(c.Cpu) < 0 || value(c.Memory) < 0 || value(c.MemoryReservation) < 0 {
-			return invalid("Negative override for container %s.", *c.Name)
+			return invalidParameter("Negative override for container %s.", *c.Name)
 		}
 	}
 	if o.Cpu, err = taskCPU(value(o.Cpu)); err != nil {
@@ -104,9 +104,9 @@ func checkOverrides(d *definition, o *types.TaskOverride) (err error) {
 	return err
 }
 
-// refusal is why the instance cannot take the task, in the words of ECS's failures, or empty; then need says which
-// GPUs it gets.
-func refusal(i *instance, d *definition, need *taskSpec, gpus int) string {
+// startFailure returns why the instance cannot take the task, in the words of ECS's failures. If it can, startFailure
+// returns "" and need has the GPUs that the task gets.
+func startFailure(i *instance, d *definition, need *taskSpec, gpus int) string {
 	switch {
 	case i == nil:
 		return "MISSING"
@@ -116,7 +116,7 @@ func refusal(i *instance, d *definition, need *taskSpec, gpus int) string {
 		return "AGENT"
 	}
 	for _, a := range d.Def.RequiresAttributes {
-		if !i.has(*a.Name, value(a.Value)) {
+		if !i.hasAttribute(*a.Name, value(a.Value)) {
 			return "ATTRIBUTE"
 		}
 	}
@@ -131,7 +131,7 @@ func refusal(i *instance, d *definition, need *taskSpec, gpus int) string {
 			return "RESOURCE:PORTS"
 		}
 	}
-	if need.ENI && i.ENIs != nil && i.interfaces() >= *i.ENIs {
+	if need.ENI && i.ENIs != nil && i.countInterfaces() >= *i.ENIs {
 		return "RESOURCE:ENI"
 	}
 	if gpus > 0 {
@@ -144,8 +144,8 @@ func refusal(i *instance, d *definition, need *taskSpec, gpus int) string {
 	return ""
 }
 
-// place makes the task and has the agent start it.
-func (e *agents) place(i *instance, d *definition, r *startRequest, need taskSpec, now time.Time) *task {
+// createTask creates the task and lets its agent start it.
+func (e *agents) createTask(i *instance, d *definition, r *startRequest, need taskSpec, now time.Time) *task {
 	n := e.kernel.Next("Tasks")
 	t := &task{taskSpec: need}
 	t.Seq, t.ID = n, e.kernel.ID("task", n)
@@ -158,18 +158,18 @@ func (e *agents) place(i *instance, d *definition, r *startRequest, need taskSpe
 		t.Group = "family:" + *d.Def.Family
 	}
 	t.Last, t.Desired, t.Version, t.Created = cluster.TaskPending, cluster.TaskRunning, 1, now
-	e.attach(t, i, d)
-	t.Plan = e.plan(t)
+	e.addTask(t, i, d)
+	t.Plan = e.planTask(t)
 	i.hold(t, 1)
 	e.kernel.Save(t)
 	e.emitTask(t, now)
 	e.instanceChanged(i, now)
-	e.arm(t, now)
+	e.armTimer(t, now)
 	return t
 }
 
-// attach makes the task findable.
-func (e *tables) attach(t *task, i *instance, d *definition) {
+// addTask adds a task to the tables.
+func (e *tables) addTask(t *task, i *instance, d *definition) {
 	t.on, t.def = i, d
 	e.tasks[t.ID] = t
 	i.tasks = append(i.tasks, t)
@@ -178,7 +178,7 @@ func (e *tables) attach(t *task, i *instance, d *definition) {
 	}
 }
 
-// purgeTask forgets a task that has been STOPPED for long enough.
+// purgeTask removes a STOPPED task, which is no longer visible then.
 func (e *tables) purgeTask(t *task) {
 	delete(e.tasks, t.ID)
 	same := func(o *task) bool { return o == t }
@@ -191,11 +191,11 @@ func (e *tables) purgeTask(t *task) {
 	e.deleteUnused(t.def)
 }
 
-// stop wants a task stopped. The agent learns of it at once, or when it is connected again.
-func (e *agents) stop(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {
+// stopTask sets the desired status STOPPED. The agent learns it at once, or when it is connected again.
+func (e *agents) stopTask(c *ecsCluster, idOrARN, reason string, now time.Time) (*task, error) {
 	t := e.tasks[cluster.LastPart(idOrARN)]
 	if t == nil || t.on.in != c {
-		return nil, invalid("The referenced task was not found.")
+		return nil, invalidParameter("The referenced task was not found.")
 	}
 	if t.Desired == cluster.TaskStopped {
 		return t, nil
@@ -208,17 +208,17 @@ func (e *agents) stop(c *ecsCluster, idOrARN, reason string, now time.Time) (*ta
 	e.kernel.Save(t)
 	e.emitTask(t, now)
 	if t.on.Connected {
-		e.learnStop(t, now)
+		e.receiveStop(t, now)
 	}
 	return t, nil
 }
 
-// learnStop is the agent being told to stop a task.
-func (e *agents) learnStop(t *task, now time.Time) {
+// receiveStop is what the agent does when it learns that it should stop a task.
+func (e *agents) receiveStop(t *task, now time.Time) {
 	if t.Phase == phaseGone || !t.StopAt.IsZero() {
 		return
 	}
 	t.StopAt, t.Killed = now.Add(t.Plan.StopLatency), t.Plan.IgnoreStop
 	e.kernel.Save(t)
-	e.arm(t, now)
+	e.armTimer(t, now)
 }

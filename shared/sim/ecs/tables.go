@@ -23,7 +23,7 @@ type tables struct {
 	tasks     map[string]*task
 }
 
-// familyRecord is what is stored of a family: revisions have rows of their own.
+// familyRecord is what is stored of a family. Its revisions have rows of their own.
 type familyRecord struct{ Latest int }
 
 func (c *ecsCluster) Row() (string, string, any) { return bucketClusters, c.name(), c.info }
@@ -46,8 +46,8 @@ const (
 	bucketTasks       = "tasks"
 )
 
-// versionLeap is by how much instances' versions go on when the file is opened: more than could have been reported and
-// not been written.
+// versionLeap is added to instances' versions when the file is opened, because versions that were emitted shortly before a
+// crash may not have been written, and no version may be emitted twice.
 const versionLeap = 1_000_000
 
 // Buckets implements [kernel.Tables].
@@ -105,7 +105,7 @@ func (e *tables) loadInstances(tx *bbolt.Tx) error {
 	})
 	slices.SortFunc(all, func(a, b *instance) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, i := range all {
-		e.register(i)
+		e.addInstance(i)
 		i.Version += versionLeap
 	}
 	return err
@@ -123,7 +123,7 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	})
 	slices.SortFunc(all, func(a, b *task) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, t := range all {
-		e.attach(t, t.on, t.def)
+		e.addTask(t, t.on, t.def)
 		if t.Last != cluster.TaskStopped {
 			t.on.hold(t, 1)
 		}
@@ -131,15 +131,14 @@ func (e *tables) loadTasks(tx *bbolt.Tx) error {
 	return err
 }
 
-// resume sets timers for what the loaded tasks do next, those whose time has passed first to last, and for what is to
-// be forgotten.
+// resume sets the timers of the loaded tasks in the order in which they are due, and expires what is gone.
 func (e *agents) resume(now time.Time) {
 	var due []*task
 	for _, t := range e.tasks {
 		if t.Last == cluster.TaskStopped {
 			e.kernel.RemoveAt(t.Reported.Add(e.options.KeepStopped), func() { e.purgeTask(t) })
 		}
-		if _, ok := t.next(); ok {
+		if _, ok := t.nextMoment(); ok {
 			due = append(due, t)
 		}
 	}
@@ -150,19 +149,19 @@ func (e *agents) resume(now time.Time) {
 		e.kernel.Save(i) // with its new version
 	}
 	slices.SortFunc(due, func(a, b *task) int {
-		x, _ := a.next()
-		y, _ := b.next()
+		x, _ := a.nextMoment()
+		y, _ := b.nextMoment()
 		return cmp.Or(x.Compare(y), cmp.Compare(a.Seq, b.Seq))
 	})
 	for _, t := range due {
-		e.arm(t, now)
+		e.armTimer(t, now)
 	}
 }
 
-// cluster finds an ACTIVE cluster by name or ARN; empty is "default".
+// cluster returns an ACTIVE cluster by name or ARN. The empty name is "default".
 func (e *tables) cluster(nameOrARN string) (*ecsCluster, error) {
 	c := e.clusters[clusterName(nameOrARN)]
-	if c == nil || !c.active() {
+	if c == nil || !c.isActive() {
 		return nil, cluster.Errorf(cluster.CodeClusterNotFound, "Cluster not found.")
 	}
 	return c, nil
@@ -175,7 +174,7 @@ func clusterName(nameOrARN string) string {
 	return cluster.LastPart(nameOrARN)
 }
 
-// invalid is the error that ECS answers most.
-func invalid(format string, args ...any) error {
+// invalidParameter returns an InvalidParameterException.
+func invalidParameter(format string, args ...any) error {
 	return cluster.Errorf(cluster.CodeInvalidParameter, format, args...)
 }

@@ -20,30 +20,30 @@ const (
 	maxTagValue = 256
 )
 
-// checkTags checks tags to be added to those already there.
+// checkTags checks tags that are to be added to others.
 func checkTags(add, have []types.Tag) error {
 	seen := map[string]bool{}
 	for _, t := range add {
 		key := value(t.Key)
 		switch {
 		case key == "" || utf8.RuneCountInString(key) > maxTagKey:
-			return invalid("Tag keys must have 1 to %d characters.", maxTagKey)
+			return invalidParameter("Tag keys must have 1 to %d characters.", maxTagKey)
 		case utf8.RuneCountInString(value(t.Value)) > maxTagValue:
-			return invalid("The value of tag %s has more than %d characters.", key, maxTagValue)
+			return invalidParameter("The value of tag %s has more than %d characters.", key, maxTagValue)
 		case strings.HasPrefix(strings.ToLower(key), "aws:"):
-			return invalid("The tag key %s has the reserved prefix aws:.", key)
+			return invalidParameter("The tag key %s has the reserved prefix aws:.", key)
 		case seen[key]:
-			return invalid("Duplicate tag key %s.", key)
+			return invalidParameter("Duplicate tag key %s.", key)
 		}
 		seen[key] = true
 	}
 	if len(addTags(have, add)) > maxTags {
-		return invalid("A resource can have at most %d tags.", maxTags)
+		return invalidParameter("A resource can have at most %d tags.", maxTags)
 	}
 	return nil
 }
 
-// addTags are the tags with others added or changed; the slice given is left alone.
+// addTags returns the tags with others added or changed. It does not change the slices.
 func addTags(have, add []types.Tag) []types.Tag {
 	out := slices.Clone(have)
 	for _, t := range add {
@@ -57,11 +57,11 @@ func addTags(have, add []types.Tag) []types.Tag {
 	return out
 }
 
-// tagged finds the tags of the resource with the ARN, and the row that keeps them.
-func (e *Tags) tagged(arn string) (*[]types.Tag, kernel.Row, error) {
+// findTags returns the tags of the resource with the ARN, and the row that stores them.
+func (e *Tags) findTags(arn string) (*[]types.Tag, kernel.Row, error) {
 	a, ok := cluster.ParseARN(arn)
 	if !ok {
-		return nil, nil, invalid("Invalid ARN %.200s.", arn)
+		return nil, nil, invalidParameter("Invalid ARN %.200s.", arn)
 	}
 	switch a.Kind {
 	case "cluster":
@@ -81,13 +81,13 @@ func (e *Tags) tagged(arn string) (*[]types.Tag, kernel.Row, error) {
 			return &d.Tags, d, nil
 		}
 	}
-	return nil, nil, invalid("The specified resource was not found: %.200s.", arn)
+	return nil, nil, invalidParameter("The specified resource was not found: %.200s.", arn)
 }
 
 // TagResource adds tags, or changes their values.
 func (e *Tags) TagResource(_ context.Context, in *ecs.TagResourceInput) (*ecs.TagResourceOutput, error) {
 	err := e.kernel.Change(func(time.Time) error {
-		tags, row, err := e.tagged(value(in.ResourceArn))
+		tags, row, err := e.findTags(value(in.ResourceArn))
 		if err != nil {
 			return err
 		}
@@ -101,10 +101,10 @@ func (e *Tags) TagResource(_ context.Context, in *ecs.TagResourceInput) (*ecs.Ta
 	return &ecs.TagResourceOutput{}, err
 }
 
-// UntagResource takes tags away; those that are not there do not matter.
+// UntagResource removes tags, if the resource has them.
 func (e *Tags) UntagResource(_ context.Context, in *ecs.UntagResourceInput) (*ecs.UntagResourceOutput, error) {
 	err := e.kernel.Change(func(time.Time) error {
-		tags, row, err := e.tagged(value(in.ResourceArn))
+		tags, row, err := e.findTags(value(in.ResourceArn))
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (e *Tags) ListTagsForResource(
 ) (*ecs.ListTagsForResourceOutput, error) {
 	var out ecs.ListTagsForResourceOutput
 	err := e.kernel.View(func(time.Time) error {
-		tags, _, err := e.tagged(value(in.ResourceArn))
+		tags, _, err := e.findTags(value(in.ResourceArn))
 		if err == nil {
 			out.Tags = *tags
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// machine is the instance with an EC2 id that has not gone.
-func (e *tables) machine(ec2 string) *instance {
+// machineByEC2 returns the registered instance with an EC2 id, or nil.
+func (e *tables) machineByEC2(ec2 string) *instance {
 	for _, i := range e.instances {
 		if i.EC2 == ec2 && i.Status != cluster.InstanceInactive {
 			return i
@@ -18,7 +18,7 @@ func (e *tables) machine(ec2 string) *instance {
 }
 
 // HasMachine implements [balancing.Tasks].
-func (e *Service) HasMachine(ec2 string) bool { return e.agents.machine(ec2) != nil }
+func (e *Service) HasMachine(ec2 string) bool { return e.agents.machineByEC2(ec2) != nil }
 
 // TargetFault implements [balancing.Tasks].
 func (e *Service) TargetFault(id string) (fault string, runs bool) {
@@ -31,9 +31,9 @@ func (e *Service) TargetFault(id string) (fault string, runs bool) {
 
 // TaskAt implements [balancing.Tasks].
 func (e *Service) TaskAt(a cluster.Address) string {
-	if i := e.agents.machine(a.Host); i != nil {
+	if i := e.agents.machineByEC2(a.Host); i != nil {
 		for _, t := range i.tasks {
-			if t.Phase == phaseRunning && slices.ContainsFunc(t.bound(), func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
+			if t.Phase == phaseRunning && slices.ContainsFunc(t.portBindings(), func(b cluster.Binding) bool { return b.HostPort == a.Port }) {
 				return t.ID
 			}
 		}
@@ -47,11 +47,11 @@ func (e *Service) TaskAt(a cluster.Address) string {
 	return ""
 }
 
-// SetTargetHealth has a running task fail the health checks of its target groups from now on, with a reason as the load
-// balancer gives it ("Health checks failed with these codes: [503]"), or pass them again where that is empty.
+// SetTargetHealth makes a running task fail the health checks of its target groups from now on, with a reason as the load
+// balancer gives it ("Health checks failed with these codes: [503]"). An empty reason makes it pass them again.
 func (e *Machines) SetTargetHealth(task, reason string) error {
 	return e.kernel.Change(func(time.Time) error {
-		t, err := e.agents.running(task)
+		t, err := e.agents.runningTask(task)
 		if err != nil {
 			return fmt.Errorf("setting the target health: %w", err)
 		}

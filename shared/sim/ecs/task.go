@@ -20,7 +20,7 @@ type taskRecord struct {
 	actualTask
 }
 
-// taskSpec is what a task was started as.
+// taskSpec is what is fixed when a task is started.
 type taskSpec struct {
 	Seq                   int64
 	Cluster, ID, Instance string
@@ -55,7 +55,7 @@ type actualTask struct {
 	HealthNow  string
 	HealthNext time.Time
 	Unreported []report // while the agent is disconnected
-	// TargetFault is what its target groups say of it, where it fails their checks.
+	// TargetFault is why it fails the checks of its target groups; empty if it passes them.
 	TargetFault string `json:",omitempty"`
 }
 
@@ -68,9 +68,9 @@ type task struct {
 	epoch int // the number of the timer in force
 }
 
-// size is what ECS accounts for a task: its own CPU and memory or else the sum of its containers', of memory the
-// reservation where there is one; overrides count.
-func (d *definition) size(o *types.TaskOverride) (cpu, memory int64, gpus int) {
+// requirements returns what ECS reserves for a task: its own CPU and memory or else the sum of its containers'. Of a
+// container's memory the reservation counts, if it has one. Overrides win.
+func (d *definition) requirements(o *types.TaskOverride) (cpu, memory int64, gpus int) {
 	for _, c := range d.Def.ContainerDefinitions {
 		over := containerOverride(o, value(c.Name))
 		units := c.Cpu
@@ -109,8 +109,8 @@ func containerOverride(o *types.TaskOverride, name string) types.ContainerOverri
 	return types.ContainerOverride{}
 }
 
-// ports are the static host ports that a task of the definition holds.
-func (d *definition) ports() (ports []cluster.Port) {
+// hostPorts returns the static host ports that a task of the definition reserves.
+func (d *definition) hostPorts() (ports []cluster.Port) {
 	for _, c := range d.Def.ContainerDefinitions {
 		for _, m := range c.PortMappings {
 			if p, static := hostPort(m, d.Def.NetworkMode); static {
@@ -121,8 +121,8 @@ func (d *definition) ports() (ports []cluster.Port) {
 	return ports
 }
 
-// noun is the task as the scheduler learns of it.
-func (t *task) noun() cluster.ECSTask {
+// forScheduler returns the task in Berth's terms.
+func (t *task) forScheduler() cluster.ECSTask {
 	n := cluster.ECSTask{
 		Cluster: t.Cluster, ID: t.ID, Instance: t.Instance, StartedBy: t.StartedBy, Group: t.Group,
 		TaskDefinition: t.Definition, Last: t.Last, Desired: t.Desired, Version: t.Version, Health: cluster.ParseHealth(t.Health),
@@ -130,7 +130,7 @@ func (t *task) noun() cluster.ECSTask {
 		Needs: cluster.Resources{CPU: t.CPU * cluster.CPUUnit, Memory: t.Memory, GPUs: len(t.GPUs)},
 	}
 	if !t.Started.IsZero() { // until then no port is bound
-		n.Ports, n.Bindings = t.Ports, t.bound()
+		n.Ports, n.Bindings = t.Ports, t.portBindings()
 	}
 	if t.ENI {
 		n.Address = t.address()
@@ -138,8 +138,8 @@ func (t *task) noun() cluster.ECSTask {
 	return n
 }
 
-// bound are the host ports that lead to the task's containers.
-func (t *task) bound() (out []cluster.Binding) {
+// portBindings returns the host ports that lead to the task's containers.
+func (t *task) portBindings() (out []cluster.Binding) {
 	for _, c := range t.def.Def.ContainerDefinitions {
 		if len(c.PortMappings) == 0 {
 			continue
@@ -154,12 +154,12 @@ func (t *task) bound() (out []cluster.Binding) {
 	return out
 }
 
-// address is the task's own, where it has a network interface.
+// address returns the IP address of the task's network interface.
 func (t *task) address() string {
 	return fmt.Sprintf("10.%d.%d.%d", t.Seq>>16&255, t.Seq>>8&255, t.Seq&255)
 }
 
-// attachment is the task's network interface as ECS describes it.
+// attachment returns the task's network interface in ECS's terms.
 func (t *task) attachment() types.Attachment {
 	detail := func(name, v string) types.KeyValuePair { return types.KeyValuePair{Name: &name, Value: &v} }
 	return types.Attachment{
@@ -168,7 +168,7 @@ func (t *task) attachment() types.Attachment {
 	}
 }
 
-// describe is the task as ECS describes it, without its tags.
+// describe returns the task in ECS's terms, without its tags.
 func (t *task) describe(account cluster.Account) types.Task {
 	d := types.Task{
 		TaskArn: new(account.ARN("task", t.Cluster, t.ID)), ClusterArn: t.on.in.info.ClusterArn,
@@ -176,9 +176,9 @@ func (t *task) describe(account cluster.Account) types.Task {
 		AvailabilityZone: &t.on.Zone, Attachments: []types.Attachment{}, LaunchType: types.LaunchTypeEc2,
 		Cpu: new(strconv.FormatInt(t.CPU, 10)), Memory: new(strconv.FormatInt(t.Memory, 10)),
 		Group: &t.Group, LastStatus: new(string(t.Last)), DesiredStatus: new(string(t.Desired)),
-		HealthStatus: t.health(), Overrides: &t.Overrides, Version: t.Version, CreatedAt: &t.Created,
-		StartedAt: instant(t.Started), StoppingAt: instant(t.Stopping), StoppedAt: instant(t.Ended),
-		ExecutionStoppedAt: instant(t.Ended), StopCode: types.TaskStopCode(t.StopCode),
+		HealthStatus: t.healthStatus(), Overrides: &t.Overrides, Version: t.Version, CreatedAt: &t.Created,
+		StartedAt: timeOrNil(t.Started), StoppingAt: timeOrNil(t.Stopping), StoppedAt: timeOrNil(t.Ended),
+		ExecutionStoppedAt: timeOrNil(t.Ended), StopCode: types.TaskStopCode(t.StopCode),
 		Connectivity: types.ConnectivityConnected, ConnectivityAt: &t.Created,
 	}
 	if t.StartedBy != "" {
@@ -193,7 +193,7 @@ func (t *task) describe(account cluster.Account) types.Task {
 	gpus := t.GPUs
 	for n, c := range t.def.Def.ContainerDefinitions {
 		var own types.Container
-		own, gpus = t.container(n, c, gpus)
+		own, gpus = t.describeContainer(n, c, gpus)
 		own.TaskArn = d.TaskArn
 		own.ContainerArn = new(account.ARN("container", t.Cluster, t.ID, kernel.UUID(cluster.Digest(t.ID, value(c.Name)))))
 		d.Containers = append(d.Containers, own)
@@ -201,12 +201,12 @@ func (t *task) describe(account cluster.Account) types.Task {
 	return d
 }
 
-func (t *task) health() types.HealthStatus {
+func (t *task) healthStatus() types.HealthStatus {
 	return types.HealthStatus(cmp.Or(t.Health, string(types.HealthStatusUnknown)))
 }
 
-// container describes the n-th container, which takes its GPUs from those given; the rest is returned.
-func (t *task) container(n int, c types.ContainerDefinition, gpus []int) (types.Container, []int) {
+// describeContainer describes the n-th container. It takes the container's GPUs from gpus and returns the rest.
+func (t *task) describeContainer(n int, c types.ContainerDefinition, gpus []int) (types.Container, []int) {
 	out := types.Container{
 		Name: c.Name, Image: c.Image, LastStatus: new(string(t.Last)), Cpu: new(strconv.Itoa(int(c.Cpu))),
 		NetworkInterfaces: []types.NetworkInterface{}, HealthStatus: types.HealthStatusUnknown,
@@ -218,9 +218,9 @@ func (t *task) container(n int, c types.ContainerDefinition, gpus []int) (types.
 		out.MemoryReservation = new(strconv.Itoa(int(*c.MemoryReservation)))
 	}
 	if value(c.Essential) && c.HealthCheck != nil {
-		out.HealthStatus = t.health()
+		out.HealthStatus = t.healthStatus()
 	}
-	if first := slices.IndexFunc(t.def.Def.ContainerDefinitions, essential); n == first && t.ExitCode != nil {
+	if first := slices.IndexFunc(t.def.Def.ContainerDefinitions, isEssential); n == first && t.ExitCode != nil {
 		out.ExitCode = new(int32(*t.ExitCode))
 	}
 	requirements := c.ResourceRequirements
@@ -241,9 +241,9 @@ func (t *task) container(n int, c types.ContainerDefinition, gpus []int) (types.
 	return out, gpus
 }
 
-func essential(c types.ContainerDefinition) bool { return value(c.Essential) }
+func isEssential(c types.ContainerDefinition) bool { return value(c.Essential) }
 
-// bindings are the host ports that are bound, from when the task is RUNNING.
+// bindings returns the host ports of a container. Docker binds them when the task starts to run.
 func (t *task) bindings(c types.ContainerDefinition) []types.NetworkBinding {
 	out := []types.NetworkBinding{}
 	mode := t.def.Def.NetworkMode
@@ -263,7 +263,7 @@ func (t *task) bindings(c types.ContainerDefinition) []types.NetworkBinding {
 	return out
 }
 
-// The host ports that Docker hands out. They never collide with static ones, and are not accounted.
+// The range of dynamic host ports. Docker picks free ones, so that ECS does not reserve them.
 const (
 	firstDynamic = 32768
 	lastDynamic  = 60999

@@ -33,7 +33,7 @@ func (k *Kernel) ListLate() time.Duration { return k.faults.ListLate }
 // Call makes a change that a caller asked for, unless a fault prevents it.
 func (k *Kernel) Call(operation, subject string, step func(now time.Time) error) error {
 	apply := func() error { return k.Change(step) }
-	if err := k.fault(operation, subject, apply); err != nil {
+	if err := k.applyFault(operation, subject, apply); err != nil {
 		return err
 	}
 	return apply()
@@ -49,12 +49,12 @@ func (k *Kernel) CallView(operation, subject string, step func(now time.Time) er
 
 // FailCall returns the error that a fault gives to a call without effect, or nil.
 func (k *Kernel) FailCall(operation, subject string) error {
-	return k.fault(operation, subject, func() error { return nil })
+	return k.applyFault(operation, subject, func() error { return nil })
 }
 
-// fault returns the error that a fault gives to a call, or nil where the call is to take place.
+// applyFault returns the error that a fault gives to a call, or nil where the call is to take place.
 // It applies the effect of a call that succeeds although its caller gets no answer.
-func (k *Kernel) fault(operation, subject string, apply func() error) error {
+func (k *Kernel) applyFault(operation, subject string, apply func() error) error {
 	var decide func(operation, subject string) CallFault
 	k.Lock(func() { decide = k.faults.Call })
 	if decide == nil {

@@ -60,15 +60,15 @@ func New(o Options) *Kernel {
 func (k *Kernel) View(step func(now time.Time) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return step(k.now())
+	return step(k.stepTime())
 }
 
 // Change runs a step whose outcome is on disk before Change returns; then its events go out.
 // A step that fails must have changed nothing.
 func (k *Kernel) Change(step func(now time.Time) error) error {
 	k.mu.Lock()
-	err := step(k.now())
-	if stored := k.file.write(k.counters); stored != nil && err == nil {
+	err := step(k.stepTime())
+	if stored := k.file.writeDirty(k.counters); stored != nil && err == nil {
 		err = fmt.Errorf("writing the fleet's file: %w: %w", stored, cluster.ErrAmbiguous)
 	}
 	k.unlock()
@@ -79,7 +79,7 @@ func (k *Kernel) Change(step func(now time.Time) error) error {
 // It can be worked out again after a crash, so it is written later, together with others.
 func (k *Kernel) Advance(step func(now time.Time)) {
 	k.mu.Lock()
-	step(k.now())
+	step(k.stepTime())
 	k.flushLater()
 	k.unlock()
 }
@@ -105,8 +105,8 @@ func (k *Kernel) RemoveAt(at time.Time, remove func()) {
 	k.expiring = slices.Insert(k.expiring, n, expiring{at, remove})
 }
 
-// now is the time in milliseconds, the resolution of events. It removes what has expired.
-func (k *Kernel) now() time.Time {
+// stepTime is the time in milliseconds, the resolution of events. It removes what has expired.
+func (k *Kernel) stepTime() time.Time {
 	now := k.Clock.Now().UTC().Truncate(time.Millisecond)
 	for len(k.expiring) > 0 && !k.expiring[0].at.After(now) {
 		k.expiring[0].remove()

@@ -110,7 +110,7 @@ func (k *Kernel) Close() error {
 	if k.file.db == nil {
 		return nil
 	}
-	err := k.file.write(k.counters)
+	err := k.file.writeDirty(k.counters)
 	if closing := k.file.db.Close(); err == nil {
 		err = closing
 	}
@@ -119,10 +119,10 @@ func (k *Kernel) Close() error {
 }
 
 // Save writes the row with the next flush. It belongs in a step.
-func (k *Kernel) Save(r Row) { k.file.mark(r, false) }
+func (k *Kernel) Save(r Row) { k.file.markDirty(r, false) }
 
 // Delete deletes the row with the next flush. It belongs in a step.
-func (k *Kernel) Delete(r Row) { k.file.mark(r, true) }
+func (k *Kernel) Delete(r Row) { k.file.markDirty(r, true) }
 
 // file is the file and what is not yet written to it. The zero value is no file.
 type file struct {
@@ -130,14 +130,14 @@ type file struct {
 	dirty map[Row]bool // true for rows to delete
 }
 
-func (f *file) mark(r Row, deleted bool) {
+func (f *file) markDirty(r Row, deleted bool) {
 	if f.db != nil {
 		f.dirty[r] = deleted
 	}
 }
 
-// write writes all changes in one transaction. What could not be written is tried again with the next.
-func (f *file) write(counters map[string]int64) error {
+// writeDirty writes all changes in one transaction. What could not be written is tried again with the next.
+func (f *file) writeDirty(counters map[string]int64) error {
 	if f.db == nil || len(f.dirty) == 0 {
 		return nil
 	}
@@ -150,11 +150,11 @@ func (f *file) write(counters map[string]int64) error {
 				}
 				continue
 			}
-			if err := put(tx, bucket, key, value); err != nil {
+			if err := putRow(tx, bucket, key, value); err != nil {
 				return err
 			}
 		}
-		return put(tx, meta, countersKey, counters)
+		return putRow(tx, meta, countersKey, counters)
 	})
 	if err == nil {
 		clear(f.dirty)
@@ -162,7 +162,7 @@ func (f *file) write(counters map[string]int64) error {
 	return err
 }
 
-func put(tx *bbolt.Tx, bucket, key string, value any) error {
+func putRow(tx *bbolt.Tx, bucket, key string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding %s %s: %w", bucket, key, err)
@@ -179,7 +179,7 @@ func (k *Kernel) flushLater() {
 	k.After(flushDelay, func() {
 		k.Lock(func() {
 			k.flushQueued = false
-			if k.file.write(k.counters) != nil {
+			if k.file.writeDirty(k.counters) != nil {
 				k.flushLater()
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"berth/shared/cluster"
 )
 
-// AsError is any error as one of an API; those that are none say nothing of themselves.
+// AsError returns an API's error with its HTTP status. Any other error becomes an InternalFailure without details.
 func AsError(err error) (e *cluster.Error, status int) {
 	if !errors.As(err, &e) {
 		return &cluster.Error{Code: "InternalFailure", Message: "the fleet failed"}, http.StatusInternalServerError
@@ -23,7 +23,7 @@ func Reply(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // a caller who has gone does not matter
 }
 
-// UnknownOperation is the error of an operation that no service has.
+// UnknownOperation returns the error of an operation that is not simulated.
 func UnknownOperation(name string) error {
 	return cluster.Errorf("InvalidAction", "%.100q is no operation of the fleet", name)
 }

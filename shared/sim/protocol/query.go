@@ -19,15 +19,15 @@ import (
 // QueryService is an API that takes forms and answers XML.
 type QueryService struct {
 	Namespace string
-	// Plain answers have no element of their own for the result, and other errors (EC2).
+	// Plain is true for EC2, whose answers have no element around the result and whose errors look different.
 	Plain   bool
 	Actions map[string]Action
 }
 
-// Action answers one operation with what encoding/xml makes its result's members of; nil has none.
+// Action answers one operation. encoding/xml writes the members of its result; a nil result has none.
 type Action func(ctx context.Context, form url.Values) (any, error)
 
-// ServeQuery answers a call of the Query protocol to one of the services, by the version that every form has.
+// ServeQuery answers a call of the Query protocol. The services are keyed by the version that every form has.
 func ServeQuery(ctx context.Context, services map[string]QueryService, w http.ResponseWriter, body []byte) {
 	form, err := url.ParseQuery(string(body))
 	service := services[form.Get("Version")]
@@ -145,7 +145,7 @@ func UnknownParameter(key string) error {
 	return cluster.Errorf("ValidationError", "The simulated fleet does not know the parameter %.128s", key)
 }
 
-// PageOf cuts the next page out of a list of at most most items, by the number of the first as token.
+// PageOf returns a page of size items, of at most most, and the token of the next. A token is the number of the first item.
 func PageOf[T any](items []T, token string, size, most int) (page []T, next string, err error) {
 	if size < 1 || size > most {
 		return nil, "", cluster.Errorf("ValidationError", "The number of records is %d, and must be between 1 and %d", size, most)
@@ -163,7 +163,7 @@ func PageOf[T any](items []T, token string, size, most int) (page []T, next stri
 	return items, "", nil
 }
 
-// XMLTime is a time as these APIs write it; empty for one that has not come.
+// XMLTime returns a time as these APIs write it, or "" for the zero time.
 func XMLTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
