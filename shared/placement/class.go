@@ -38,7 +38,7 @@ type classKey struct {
 	given relaxation // the rules that were given up
 }
 
-// classFor is the class for a request, as up to date as the engine. Its ranking follows when it is asked for.
+// classFor is the class for a request, as up to date as the engine. Its index follows when it is asked for.
 func classFor(e *Engine, r *Request, given relaxation) *class {
 	key := classKey{r.Spec, given}
 	e.uses++

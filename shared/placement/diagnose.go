@@ -22,7 +22,7 @@ func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 	closest := int32(-1)
 	for i := range a.found {
 		f := &a.found[i]
-		if !c.engine.columns.listed[i] || wished != nil && !wished[c.engine.columns.views[i].ID] {
+		if !c.engine.listed[i] || wished != nil && !wished[c.engine.views[i].ID] {
 			continue
 		}
 		if d.Evaluated++; f.failed == 0 {
@@ -38,7 +38,7 @@ func newDiagnosis(c *class, r *Request, rest int) *cluster.Diagnosis {
 		}
 	}
 	if closest >= 0 {
-		d.Closest, d.ClosestFilter = c.engine.columns.views[closest].ID, a.groups[a.found[closest].group].Filter
+		d.Closest, d.ClosestFilter = c.engine.views[closest].ID, a.groups[a.found[closest].group].Filter
 	}
 	d.Rejected = told(slices.DeleteFunc(counts, func(r cluster.Rejection) bool { return r.Count == 0 }))
 	return d
@@ -90,7 +90,7 @@ const maxFilters = 32
 // updateAudit brings the audit up to date, and gives the instances that the request names, nil if it names none. Domain rules
 // depend on other instances, too: under them all are looked at.
 func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
-	n, o := len(c.engine.columns.views), &c.engine.placed
+	n, o := len(c.engine.views), &c.engine.placed
 	concerned := concernedFilters(c)
 	switch {
 	case r.Instances != nil:
@@ -130,7 +130,7 @@ func updateAudit(c *class, a *audit, r *Request) (wished map[string]bool) {
 // examineInstance asks the filters about one instance.
 func examineInstance(c *class, a *audit, i int, concerned []int) {
 	f := &a.found[i]
-	if f.failed = 0; !c.engine.columns.listed[i] {
+	if f.failed = 0; !c.engine.listed[i] {
 		return
 	}
 	c.engine.looks++
@@ -236,7 +236,7 @@ func isCloser(c *class, a *audit, i, j int32) bool {
 	case a.part(f) != a.part(g):
 		return a.part(f) > a.part(g)
 	}
-	return c.engine.columns.before(i, j)
+	return c.engine.before(i, j)
 }
 
 // part is how much of what is needed there is.

@@ -117,7 +117,7 @@ func explainingClass(e *Engine, r *Request) *class {
 		}
 		c = classFor(e, r, given)
 		j := judge{class: c, request: r}
-		if slices.ContainsFunc(c.engine.columns.views, j.could) {
+		if slices.ContainsFunc(c.engine.views, j.could) {
 			return c
 		}
 	}
@@ -143,7 +143,7 @@ type judge struct {
 
 // could reports whether the instance is one that the task could go to.
 func (j *judge) could(v *snapshot.InstanceView) bool {
-	return v != nil && j.class.shape.engine.columns.listed[v.Index] && (j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
+	return v != nil && j.class.shape.engine.listed[v.Index] && (j.request.Instances == nil || slices.Contains(j.request.Instances, v.ID)) &&
 		firstRefusal(j.class, v.Index) == nil
 }
 
@@ -154,7 +154,7 @@ func (j *judge) two() (best, next int) {
 	}
 	best, next = -1, -1
 	var first, second, key []int64
-	for i, v := range j.class.shape.engine.columns.views {
+	for i, v := range j.class.shape.engine.views {
 		if !j.could(v) {
 			continue
 		}
@@ -176,20 +176,20 @@ func (j *judge) less(a, b []int64, i, k int) bool {
 	if d := slices.Compare(a, b); d != 0 {
 		return d < 0
 	}
-	return j.class.shape.engine.columns.before(int32(i), int32(k))
+	return j.class.shape.engine.before(int32(i), int32(k))
 }
 
 // key appends the numbers of [Candidate.Key], the id aside.
 func (j *judge) key(to []int64, i int) []int64 {
 	to = append(to, int64(j.class.shape.room(i)))
 	if j.request.Instances != nil {
-		return append(to, int64(slices.Index(j.request.Instances, j.class.shape.engine.columns.views[i].ID)))
+		return append(to, int64(slices.Index(j.request.Instances, j.class.shape.engine.views[i].ID)))
 	}
 	for at := range j.class.shape.order.steps {
 		to = append(to, j.number(&j.class.shape.order.steps[at], i))
 	}
 	if j.class.shape.order.random {
-		to = append(to, int64(chance(j.request.Seed, 0, j.class.shape.engine.columns.hash[i])^1<<63)) // ordered as the unsigned number is
+		to = append(to, int64(chance(j.request.Seed, 0, j.class.shape.engine.hash[i])^1<<63)) // ordered as the unsigned number is
 	}
 	return to
 }
@@ -202,7 +202,7 @@ func (j *judge) number(s *step, i int) int64 {
 	case byCount:
 		return int64(j.class.tally.active[int32(i)])
 	case byScore:
-		return ordered(j.class.shape.order.scorer.Score(j.class.shape.engine.columns.views[i], &j.class.shape.spec.Needs))
+		return ordered(j.class.shape.order.scorer.Score(j.class.shape.engine.views[i], &j.class.shape.spec.Needs))
 	}
 	return (*s.column)[i]
 }
@@ -212,7 +212,7 @@ func (j *judge) candidate(i int) *Candidate {
 	if i < 0 {
 		return nil
 	}
-	out := &Candidate{Instance: j.class.shape.engine.columns.views[i].ID, order: j.key(nil, i)}
+	out := &Candidate{Instance: j.class.shape.engine.views[i].ID, order: j.key(nil, i)}
 	out.Key = append(out.Key, bufferComponent(j.class.shape.room(i)))
 	if at := slices.Index(j.request.Instances, out.Instance); j.request.Instances != nil {
 		out.Key = append(out.Key, wishComponent(at))

@@ -32,14 +32,14 @@ func (j *judge) component(s *step, i int) Component {
 	case s.kind == byCount:
 		c.words = "has the fewest tasks " + j.whose()
 	case s.kind == byScore:
-		c.Value = j.class.shape.order.scorer.Score(j.class.shape.engine.columns.views[i], &j.class.shape.spec.Needs)
+		c.Value = j.class.shape.order.scorer.Score(j.class.shape.engine.views[i], &j.class.shape.spec.Needs)
 		c.Text, c.words = strconv.FormatFloat(c.Value, 'g', 4, 64), "is the best by "+s.name
-	case s.column == &j.class.shape.engine.columns.cpu:
+	case s.column == &j.class.shape.engine.cpu:
 		c.Value = cpuUnits(n)
 		c.Text, c.words = plain(c.Value)+" units", "has the least CPU free"
-	case s.column == &j.class.shape.engine.columns.memory:
+	case s.column == &j.class.shape.engine.memory:
 		c.Text, c.words = c.Text+" MiB", "has the least memory free"
-	case s.column == &j.class.shape.engine.columns.tasks:
+	case s.column == &j.class.shape.engine.tasks:
 		c.words = "has the fewest tasks in all"
 	default:
 		c.Value, c.Text, c.words = 0, j.free(i)+" free", "is the tightest fit"
@@ -70,8 +70,8 @@ func groupName(attribute string) string {
 
 // free is what the instance has left before the task comes.
 func (j *judge) free(i int) string {
-	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.columns.cpu[i])), j.class.shape.engine.columns.memory[i])
-	if v := j.class.shape.engine.columns.views[i]; len(v.GPUs) > 0 {
+	text := fmt.Sprintf("%s CPU units and %d MiB", plain(cpuUnits(j.class.shape.engine.cpu[i])), j.class.shape.engine.memory[i])
+	if v := j.class.shape.engine.views[i]; len(v.GPUs) > 0 {
 		_, _, spare := devices(v)
 		text = fmt.Sprintf("%s GPUs, %s", plain(float64(spare)/cluster.WholeGPU), text)
 	}

@@ -18,7 +18,7 @@ type filter struct {
 }
 
 // filters are all there are, in the order in which they are tried: the first to refuse is the one that counts. Placing
-// asks for the same in a cheaper order: [shape.fitness], [ranking.judge] and [class.opens].
+// asks for the same in a cheaper order: [shape.fitness], [isPassedBy] and [class.opens].
 var filters = []filter{
 	{cluster.FilterStatus, always, passesStatus, explainStatus},
 	{cluster.FilterAgent, always, passesAgent, explainNothing},
@@ -41,20 +41,20 @@ func always(*class) bool { return true }
 
 func explainNothing(*class, int) cluster.Rejection { return cluster.Rejection{} }
 
-func passesStatus(c *class, i int) bool { return c.engine.columns.active[i] }
+func passesStatus(c *class, i int) bool { return c.engine.active[i] }
 
 func explainStatus(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Detail: string(c.engine.columns.views[i].Status)}
+	return cluster.Rejection{Detail: string(c.engine.views[i].Status)}
 }
 
-func passesAgent(c *class, i int) bool { return c.engine.columns.agent[i] }
+func passesAgent(c *class, i int) bool { return c.engine.agent[i] }
 
 func passesCordon(c *class, i int) bool {
-	return !c.engine.columns.cordon[i] && (len(c.spec.Avoid) == 0 || !slices.Contains(c.spec.Avoid, c.engine.columns.views[i].ID))
+	return !c.engine.cordon[i] && (len(c.spec.Avoid) == 0 || !slices.Contains(c.spec.Avoid, c.engine.views[i].ID))
 }
 
 func explainUnschedulable(c *class, i int) cluster.Rejection {
-	if c.engine.columns.cordon[i] {
+	if c.engine.cordon[i] {
 		return cluster.Rejection{}
 	}
 	return cluster.Rejection{Detail: "to be avoided"}
@@ -67,11 +67,11 @@ func passesRefused(c *class, i int) bool { return !c.engine.holds(i) }
 func concernsAttributes(c *class) bool { return len(c.spec.Attributes) > 0 }
 
 func passesAttributes(c *class, i int) bool {
-	return eligibility.MissingAttribute(c.engine.columns.views[i], c.spec.Attributes) == ""
+	return eligibility.MissingAttribute(c.engine.views[i], c.spec.Attributes) == ""
 }
 
 func explainAttribute(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Detail: eligibility.MissingAttribute(c.engine.columns.views[i], c.spec.Attributes)}
+	return cluster.Rejection{Detail: eligibility.MissingAttribute(c.engine.views[i], c.spec.Attributes)}
 }
 
 func concernsConstraints(c *class) bool { return len(c.rules) > 0 }
@@ -101,7 +101,7 @@ func concernsDomains(c *class) bool { return c.domains != nil }
 func passesFaultDomain(c *class, i int) bool { return c.domains.AdmitsFault(c.domains.Fault(i)) }
 
 func explainFaultDomain(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Detail: c.engine.columns.views[i].FaultDomain()}
+	return cluster.Rejection{Detail: c.engine.views[i].FaultDomain()}
 }
 
 func passesUpgradeDomain(c *class, i int) bool {
@@ -109,7 +109,7 @@ func passesUpgradeDomain(c *class, i int) bool {
 }
 
 func explainUpgradeDomain(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Detail: c.engine.columns.views[i].UpgradeDomain()}
+	return cluster.Rejection{Detail: c.engine.views[i].UpgradeDomain()}
 }
 
 func concernsPorts(c *class) bool { return len(c.spec.Ports) > 0 }
@@ -119,13 +119,13 @@ func explainPort(c *class, i int) cluster.Rejection {
 }
 
 func explainCPU(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(c.engine.columns.cpu[i])}
+	return cluster.Rejection{Need: cpuUnits(c.spec.Needs.CPU), Best: cpuUnits(c.engine.cpu[i])}
 }
 
 func cpuUnits(cpu int64) float64 { return float64(cpu) / cluster.CPUUnit }
 
 func explainMemory(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(c.engine.columns.memory[i])}
+	return cluster.Rejection{Need: float64(c.spec.Needs.Memory), Best: float64(c.engine.memory[i])}
 }
 
 func concernsGPUs(c *class) bool { return c.spec.Needs.GPUs > 0 }
@@ -135,7 +135,7 @@ func explainGPU(c *class, i int) cluster.Rejection {
 	per := float64(c.spec.Needs.PerGPU()) / cluster.WholeGPU
 	why := cluster.Rejection{Need: float64(c.spec.Needs.GPUs) * per, Best: float64(c.enough(i)) * per}
 	if c.spec.Needs.GPUs == 1 && per < 1 {
-		why.Best = max(why.Best, float64(c.engine.columns.share[i])/cluster.WholeGPU)
+		why.Best = max(why.Best, float64(c.engine.share[i])/cluster.WholeGPU)
 	}
 	return why
 }
@@ -143,7 +143,7 @@ func explainGPU(c *class, i int) cluster.Rejection {
 func concernsENIs(c *class) bool { return c.spec.Needs.ENIs > 0 }
 
 func explainENI(c *class, i int) cluster.Rejection {
-	return cluster.Rejection{Need: float64(c.spec.Needs.ENIs), Best: float64(max(0, c.engine.columns.enis[i]))}
+	return cluster.Rejection{Need: float64(c.spec.Needs.ENIs), Best: float64(max(0, c.engine.enis[i]))}
 }
 
 func concernsMetrics(c *class) bool { return len(c.demands) > 0 }
@@ -153,11 +153,11 @@ func passesMetrics(c *class, i int) bool { return c.allows(c.room(i)) }
 // explainMetric names the first metric that has no room.
 func explainMetric(c *class, i int) cluster.Rejection {
 	for _, d := range c.demands {
-		limit := c.engine.columns.metrics[d.metric].total[i]
+		limit := c.engine.metrics[d.metric].total[i]
 		if c.strict {
-			limit = c.engine.columns.metrics[d.metric].unbuffered[i]
+			limit = c.engine.metrics[d.metric].unbuffered[i]
 		}
-		if load := c.engine.columns.metrics[d.metric].load[i]; d.load > limit-load {
+		if load := c.engine.metrics[d.metric].load[i]; d.load > limit-load {
 			return cluster.Rejection{Detail: d.name, Need: float64(d.load), Best: float64(max(0, limit-load))}
 		}
 	}

@@ -127,7 +127,7 @@ func (c *class) compare(a, b spot) int {
 	switch {
 	case c.order.random || a.at == b.at:
 		return 0
-	case c.engine.columns.before(a.at, b.at):
+	case c.engine.before(a.at, b.at):
 		return -1
 	}
 	return 1

@@ -123,7 +123,7 @@ func (o *overlay) show(x *sortedIndex) {
 	o.seen = append(o.seen, x)
 }
 
-// undoPlacements takes back what the call placed for the spec. The rankings that saw it look at those instances again when they
+// undoPlacements takes back what the call placed for the spec. The indexes that saw it look at those instances again when they
 // are next used.
 func undoPlacements(e *Engine, spec *Spec) {
 	o := &e.placed

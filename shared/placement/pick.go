@@ -7,12 +7,12 @@ import "cmp"
 // Owners share an index, and an instance that has tasks of the owner counts as an exception to it. Where these are no
 // exceptions any more, or the order does not put the owner's tasks foremost, the owner has an index of its own.
 func (c *class) rank(tasks int) {
-	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.tally.crowded(len(c.engine.columns.views)) ||
-		tasks*(len(c.tally.active)+tasks/2) > len(c.engine.columns.views)) // each task passes by the exceptions, those before it included
+	own := c.alone() && (c.order.random || c.order.counted && !c.order.foremost || c.most != 1 && c.tally.crowded(len(c.engine.views)) ||
+		tasks*(len(c.tally.active)+tasks/2) > len(c.engine.views)) // each task passes by the exceptions, those before it included
 	if c.index == nil || own != c.own {
 		c.own = own
 		if own {
-			c.tally.densely(len(c.engine.columns.views))
+			c.tally.densely(len(c.engine.views))
 			c.index = newIndex(c.shape.engine, c.shape, c.layout, c.tally)
 		} else {
 			c.index = sharedIndex(c.shape.engine, c.shape, c.layout)
@@ -88,8 +88,8 @@ func isRegionBehind(c *class, region int32, best spot) bool {
 	if groups := compareGroups(c, region, best.region); groups != 0 || !c.order.groupsFirst {
 		return groups > 0
 	}
-	blocks := c.index.runs[region].blocks
-	return len(blocks) == 0 || c.index.precedes(best.at, blocks[0].members[0])
+	head := c.index.heads[region]
+	return head < 0 || c.index.precedes(best.at, head)
 }
 
 // compareGroups compares two regions by the counts of groups that come before all else.
@@ -124,9 +124,11 @@ func (c *class) first(region int32, exceptions bool) spot {
 				continue
 			}
 			i := b.members[n]
-			f := c.fitness(int(i))
-			switch {
-			case f == unfit || f == buffered && spare.at >= 0 || isPassedBy(c, i, exceptions):
+			if isPassedBy(c, i, exceptions) {
+				continue
+			}
+			switch f := c.fitness(int(i)); {
+			case f == unfit || f == buffered && spare.at >= 0:
 			case f == unbuffered:
 				return spot{i, region, unbuffered}
 			default:
@@ -149,7 +151,7 @@ func isPassedBy(c *class, i int32, exceptions bool) bool {
 func bestException(c *class, best spot) spot {
 	for i := range c.tally.active {
 		next := spot{at: i, region: c.layout.region[i]}
-		if next.region < 0 || !c.engine.columns.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
+		if next.region < 0 || !c.engine.listed[i] || !c.opens(next.region) || c.most > 0 && c.tally.held[i] >= c.most {
 			continue
 		}
 		if next.fitness = c.fitness(int(i)); c.better(next, best) {
@@ -195,8 +197,8 @@ func drawEqual(c *class, best spot, seed uint64, nth int) int32 {
 				if isPassedBy(c, i, false) || c.fitness(int(i)) != best.fitness {
 					return
 				}
-				h := chance(seed, nth, c.engine.columns.hash[i])
-				if chosen < 0 || h < least || h == least && c.engine.columns.before(i, chosen) {
+				h := chance(seed, nth, c.engine.hash[i])
+				if chosen < 0 || h < least || h == least && c.engine.before(i, chosen) {
 					least, chosen = h, i
 				}
 			})

@@ -1,8 +1,3 @@
-// Package placement decides where a task may run and where it should, and which of many had better stop. It never
-// decides how many there are, and it changes nothing: a snapshot and a request in, instances or the reason why not out.
-//
-// Read on: spec.go says what is asked, filter.go what keeps a task off an instance, order.go which instance is better,
-// engine.go how the answers stay up to date, ranking.go and pick.go how they are found without a look at every instance.
 package placement
 
 import (

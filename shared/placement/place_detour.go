@@ -15,12 +15,12 @@ func (p *pass) detour() bool {
 	for _, t := range p.placed[p.before:] {
 		own = append(own, int32(p.engine.snap.Instances[t.Instance].Index))
 	}
-	for i := range c.engine.columns.views {
+	for i := range c.engine.views {
 		if c.allows(p.fitness(i)) {
 			free = append(free, int32(i))
 		}
 	}
-	slices.SortFunc(free, func(i, j int32) int { return cmp.Compare(c.engine.columns.label[i], c.engine.columns.label[j]) })
+	slices.SortFunc(free, func(i, j int32) int { return cmp.Compare(c.engine.label[i], c.engine.label[j]) })
 	at, way := c.domains.Detours(free, own)
 	if at < 0 {
 		return false
@@ -28,7 +28,7 @@ func (p *pass) detour() bool {
 	for _, w := range way {
 		t := &p.placed[p.before+slices.Index(own, w.From)]
 		c.lift(int(w.From), t.GPUs)
-		t.Instance, t.GPUs = c.engine.columns.views[w.To].ID, assignDevices(p.engine, int(w.To), c.spec.Needs)
+		t.Instance, t.GPUs = c.engine.views[w.To].ID, assignDevices(p.engine, int(w.To), c.spec.Needs)
 		c.put(int(w.To), t.GPUs)
 	}
 	p.take(int(at))

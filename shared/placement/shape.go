@@ -62,7 +62,7 @@ const (
 
 // fitness is whether the instance has what one more task asks for.
 func (s *shape) fitness(i int) fitness {
-	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.columns.open[i] || !s.members.has(i) || s.engine.holds(i) {
+	if !s.hasCPU(i) || !s.hasMemory(i) || !s.engine.open[i] || !s.members.has(i) || s.engine.holds(i) {
 		return unfit
 	}
 	for _, has := range s.asks {
@@ -73,18 +73,18 @@ func (s *shape) fitness(i int) fitness {
 	return s.room(i)
 }
 
-func (s *shape) hasCPU(i int) bool { return s.engine.columns.cpu[i] >= s.spec.Needs.CPU }
+func (s *shape) hasCPU(i int) bool { return s.engine.cpu[i] >= s.spec.Needs.CPU }
 
-func (s *shape) hasMemory(i int) bool { return s.engine.columns.memory[i] >= s.spec.Needs.Memory }
+func (s *shape) hasMemory(i int) bool { return s.engine.memory[i] >= s.spec.Needs.Memory }
 
-func (s *shape) hasENIs(i int) bool { return s.engine.columns.enis[i] >= int(s.spec.Needs.ENIs) }
+func (s *shape) hasENIs(i int) bool { return s.engine.enis[i] >= int(s.spec.Needs.ENIs) }
 
 func (s *shape) hasPorts(i int) bool { return s.taken(i) < 0 }
 
 // taken is the first port of the spec that is in use, be it by a task that this call placed; -1 if all are free.
 func (s *shape) taken(i int) int {
 	for n, p := range s.spec.Ports {
-		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.columns.views[i].Uses(p) {
+		if s.engine.placed.count(i) > 0 || s.engine.ports[i]&portBit(p) != 0 && s.engine.views[i].Uses(p) {
 			return n
 		}
 	}
@@ -95,9 +95,9 @@ func (s *shape) hasGPUs(i int) bool { return s.enough(i) >= s.spec.Needs.GPUs }
 
 // enough is how many devices have the share that a task needs of each.
 func (s *shape) enough(i int) int {
-	n, per := int(s.engine.columns.entire[i]), s.spec.Needs.PerGPU()
+	n, per := int(s.engine.entire[i]), s.spec.Needs.PerGPU()
 	switch {
-	case per >= cluster.WholeGPU || int(s.engine.columns.share[i]) < per:
+	case per >= cluster.WholeGPU || int(s.engine.share[i]) < per:
 		return n
 	case s.spec.Needs.GPUs == 1:
 		return n + 1
@@ -114,7 +114,7 @@ func (s *shape) enough(i int) int {
 func (s *shape) room(i int) fitness {
 	out := unbuffered
 	for _, d := range s.demands {
-		m := &s.engine.columns.metrics[d.metric]
+		m := &s.engine.metrics[d.metric]
 		load := m.load[i]
 		switch {
 		case d.load > m.total[i]-load:

@@ -21,6 +21,7 @@ type sortedIndex struct {
 	dirty   []int32 // instances to look at again, which the log does not tell of
 	built   bool
 	runs    []run    // by region
+	heads   []int32  // by region, the first instance, -1 for none
 	blocks  []*block // by instance, nil for one that is not in the index
 	unit    int64    // CPU for each MiB, see [free.both]
 	unused  []*block
@@ -99,7 +100,7 @@ func newIndex(e *Engine, s *shape, l *layout, owner *tally) *sortedIndex {
 
 // follow brings the index up to date with the engine. What has changed is taken out first: the others are in order.
 func (x *sortedIndex) follow() {
-	n := len(x.engine.columns.views)
+	n := len(x.engine.views)
 	if !x.built || x.rev != x.layout.rev || !x.engine.log.since(x.at, n) || x.scored != nil && x.epoch != x.scored.order.scorer.Epoch() {
 		x.build()
 		return
@@ -127,7 +128,7 @@ func (x *sortedIndex) follow() {
 }
 
 func (x *sortedIndex) build() {
-	n := len(x.engine.columns.views)
+	n := len(x.engine.views)
 	if x.scored != nil {
 		x.epoch = x.scored.order.scorer.Epoch()
 	}
@@ -137,7 +138,7 @@ func (x *sortedIndex) build() {
 	for i := range n {
 		if x.admits(i) {
 			all = append(all, int32(i))
-			cpu, memory = cpu+x.engine.columns.views[i].Registered.CPU>>10, memory+x.engine.columns.views[i].Registered.Memory>>10
+			cpu, memory = cpu+x.engine.views[i].Registered.CPU>>10, memory+x.engine.views[i].Registered.Memory>>10
 		}
 	}
 	x.unit = max(1, cpu/memory)
@@ -153,12 +154,16 @@ func (x *sortedIndex) build() {
 		b.members, b.free = append(b.members, i), append(b.free, x.freeOf(i))
 		x.blocks[i] = b
 	}
+	x.heads = make([]int32, len(x.runs))
+	for region := range x.runs {
+		x.heads[region] = x.runs[region].first()
+	}
 	x.built, x.rev, x.at, x.dirty = true, x.layout.rev, x.engine.log.end, x.dirty[:0]
 }
 
 // admits reports whether the instance belongs into the index. Where scores count it also works out the instance's.
 func (x *sortedIndex) admits(i int) bool {
-	if !x.engine.columns.open[i] || x.layout.region[i] < 0 {
+	if !x.engine.open[i] || x.layout.region[i] < 0 {
 		return false
 	}
 	if x.scored == nil {
@@ -167,7 +172,7 @@ func (x *sortedIndex) admits(i int) bool {
 	if x.scored.fitness(i) == unfit {
 		return false
 	}
-	lengthen(&x.scores, len(x.engine.columns.views))
+	lengthen(&x.scores, len(x.engine.views))
 	x.scores[i] = ordered(x.scored.order.scorer.Score(x.engine.now(i), &x.scored.spec.Needs))
 	return true
 }
@@ -196,7 +201,7 @@ func (x *sortedIndex) precedes(i, j int32) bool {
 			return a < b
 		}
 	}
-	return x.engine.columns.before(i, j)
+	return x.engine.before(i, j)
 }
 
 // isEqual reports whether nothing but the id tells two instances of one region apart.
@@ -234,7 +239,8 @@ func (x *sortedIndex) remove(i int32) {
 		return
 	}
 	x.blocks[i] = nil
-	r := &x.runs[x.layout.region[i]]
+	region := x.layout.region[i]
+	r := &x.runs[region]
 	at := slices.Index(b.members, i)
 	b.members, b.free = slices.Delete(b.members, at, at+1), slices.Delete(b.free, at, at+1)
 	r.most[b.at].stale = true
@@ -243,6 +249,9 @@ func (x *sortedIndex) remove(i int32) {
 	} else if len(b.members) == 0 {
 		r.drop(b.at)
 		x.spare(b)
+	}
+	if x.heads[region] == i {
+		x.heads[region] = r.first()
 	}
 }
 
@@ -277,7 +286,8 @@ func (x *sortedIndex) insert(i int32) {
 	if x.blocks[i] != nil || !x.admits(int(i)) {
 		return
 	}
-	r := &x.runs[x.layout.region[i]]
+	region := x.layout.region[i]
+	r := &x.runs[region]
 	if len(r.blocks) == 0 {
 		r.add(0, x.newBlock())
 	}
@@ -286,6 +296,7 @@ func (x *sortedIndex) insert(i int32) {
 	b.members, b.free = slices.Insert(b.members, at, i), slices.Insert(b.free, at, x.freeOf(i))
 	x.blocks[i] = b
 	r.most[b.at].stale = true
+	x.heads[region] = r.first()
 	if len(b.members) <= maxBlock {
 		return
 	}
@@ -314,7 +325,7 @@ func (x *sortedIndex) blockFor(r *run, i int32) int {
 }
 
 func (x *sortedIndex) freeOf(i int32) free {
-	return free{x.engine.columns.cpu[i], x.engine.columns.memory[i]}
+	return free{x.engine.cpu[i], x.engine.memory[i]}
 }
 
 // size is roughly how many bytes the index takes.
@@ -324,6 +335,14 @@ func (x *sortedIndex) size() int {
 		out += 64 * len(x.runs[at].blocks)
 	}
 	return out
+}
+
+// first is the first instance of the run, -1 for none.
+func (r *run) first() int32 {
+	if len(r.blocks) == 0 {
+		return -1
+	}
+	return r.blocks[0].members[0]
 }
 
 func (r *run) add(at int, b *block) {

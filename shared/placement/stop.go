@@ -131,7 +131,7 @@ func (s *stops) host(id string) *host {
 	h := &host{instance: -1, region: -1}
 	if v := s.class.engine.snap.Instances[id]; v != nil {
 		h.instance = int32(v.Index)
-		if s.class.engine.columns.listed[v.Index] {
+		if s.class.engine.listed[v.Index] {
 			h.region = s.class.layout.region[v.Index]
 		}
 	}
@@ -174,9 +174,9 @@ func (s *stops) value(p *step, h *host) int64 {
 	}
 	free := c.value(p, h.instance, h.region)
 	switch p.column {
-	case &c.engine.columns.cpu:
+	case &c.engine.cpu:
 		free += h.tasks[0].Needs.CPU
-	case &c.engine.columns.memory:
+	case &c.engine.memory:
 		free += h.tasks[0].Needs.Memory
 	}
 	return free
@@ -186,10 +186,10 @@ func (s *stops) value(p *step, h *host) int64 {
 func (s *stops) compareNeeds(a, b *cluster.Task) int {
 	c := s.class
 	for _, p := range c.order.steps[:c.order.preferences] {
-		if p.column == &c.engine.columns.cpu && a.Needs.CPU != b.Needs.CPU {
+		if p.column == &c.engine.cpu && a.Needs.CPU != b.Needs.CPU {
 			return cmp.Compare(b.Needs.CPU, a.Needs.CPU)
 		}
-		if p.column == &c.engine.columns.memory && a.Needs.Memory != b.Needs.Memory {
+		if p.column == &c.engine.memory && a.Needs.Memory != b.Needs.Memory {
 			return cmp.Compare(b.Needs.Memory, a.Needs.Memory)
 		}
 	}

@@ -17,7 +17,7 @@ type tally struct {
 	held map[int32]int32
 	// isActive and isHeld have a bit for each instance with any of these: the maps take longer to ask.
 	isActive, isHeld bits
-	// dense are the active ones once more, by index, for a ranking of the owner's own; nil where there is none.
+	// dense are the active ones once more, by index, for an index of the owner's own; nil where there is none.
 	dense   []int64
 	spreads []*spread
 	domains []*domain.Domains // that count them too

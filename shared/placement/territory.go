@@ -34,7 +34,7 @@ func territoryFor(e *Engine, m *members, l *layout) *territory {
 
 // follow brings the territory up to date: it is made anew where an instance's standing is another now.
 func (t *territory) follow() {
-	n := len(t.engine.columns.views)
+	n := len(t.engine.views)
 	if !t.stale && t.layoutRev == t.layout.rev && len(t.standings) == n && t.engine.log.since(t.at, n) {
 		for ; t.at < t.engine.log.end; t.at++ {
 			if i, last := t.engine.log.get(t.at); last && len(t.members.dynamic) > 0 && t.standing(int(i)) != t.standings[i] {
@@ -49,18 +49,18 @@ func (t *territory) follow() {
 }
 
 func (t *territory) make() {
-	n := len(t.engine.columns.views)
+	n := len(t.engine.views)
 	fault, upgrade := make([]string, n), make([]string, n)
 	t.standings = make([]domain.Standing, n)
-	for i, v := range t.engine.columns.views {
-		if t.standings[i] = t.standing(i); t.engine.columns.listed[i] {
+	for i, v := range t.engine.views {
+		if t.standings[i] = t.standing(i); t.engine.listed[i] {
 			fault[i], upgrade[i] = v.FaultDomain(), v.UpgradeDomain()
 		}
 	}
 	t.empty = domain.NewDomains(fault, upgrade, t.standings, domain.Rule{})
 	t.places = make([]place, len(t.layout.regions))
-	for i := range t.engine.columns.views {
-		if r := t.layout.region[i]; r >= 0 && t.engine.columns.listed[i] {
+	for i := range t.engine.views {
+		if r := t.layout.region[i]; r >= 0 && t.engine.listed[i] {
 			fault, upgrade := t.empty.Leaf(i)
 			t.places[r] = place{1 + fault, 1 + upgrade}
 		}
@@ -78,9 +78,9 @@ func (t *territory) make() {
 // standing is what the instance is to the domains.
 func (t *territory) standing(i int) domain.Standing {
 	switch {
-	case !t.engine.columns.listed[i]:
+	case !t.engine.listed[i]:
 		return domain.Away
-	case !t.engine.columns.open[i]:
+	case !t.engine.open[i]:
 		return domain.Closed
 	case !t.members.has(i):
 		return domain.Barred

@@ -22,7 +22,7 @@ func GenWorld(t *rapid.T) *World {
 		})
 	}
 	instances, tasks := rapid.IntRange(0, 8), rapid.IntRange(0, 16)
-	if rapid.IntRange(0, 5).Draw(t, "large") == 0 { // of several blocks, in rankings and rosters
+	if rapid.IntRange(0, 5).Draw(t, "large") == 0 { // of several blocks in the index
 		instances, tasks = rapid.IntRange(25, 60), rapid.IntRange(0, 40)
 	}
 	for n := range instances.Draw(t, "instances") {

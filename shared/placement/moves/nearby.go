@@ -241,19 +241,21 @@ func gatherDestinations(s *moveSearch, t int32, regions []*moveRegion, samples [
 			continue
 		}
 		each := max(nearEach, nearWidth/len(regions))
-		width -= pickDestinations(s, &out, t, r.room, min(width, each), samples[n])
-		narrow -= pickDestinations(s, &out, t, r.tight, min(narrow, each), samples[n])
-		if width <= 0 {
+		room := pickDestinations(s, t, r.room, min(width, each), samples[n])
+		tight := pickDestinations(s, t, r.tight, min(narrow, each), samples[n])
+		out = append(append(out, room...), tight...)
+		narrow -= len(tight)
+		if width -= len(room); width <= 0 {
 			break
 		}
 	}
 	return out
 }
 
-// pickDestinations takes up to n of the destinations as they are now.
-func pickDestinations(s *moveSearch, out *[]moveTarget, t int32, from []moveTarget, n int, sample moveTarget) (picked int) {
+// pickDestinations returns up to n of the destinations as they are now.
+func pickDestinations(s *moveSearch, t int32, from []moveTarget, n int, sample moveTarget) (out []moveTarget) {
 	for _, known := range from {
-		if picked >= n {
+		if len(out) >= n {
 			break
 		}
 		if known.at == s.at[t] {
@@ -264,10 +266,9 @@ func pickDestinations(s *moveSearch, out *[]moveTarget, t int32, from []moveTarg
 			continue
 		}
 		now.excess, now.worse = sample.excess, sample.worse
-		*out = append(*out, now)
-		picked++
+		out = append(out, now)
 	}
-	return picked
+	return out
 }
 
 // domainRegion is the region of an instance, as the domains of the task's owner have it.

@@ -22,7 +22,7 @@ var EventWay = []Hop{
 	{"starts to place", "shared/decide.placeDemand", "shared/placement.Engine.PlaceInto"},
 	{"where to start", "shared/placement.Engine.PlaceInto", "shared/placement.pass.placed"},
 	{"which instances fit", "shared/placement.Engine.PlaceInto", "shared/placement.shape.fitness"},
-	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.ranking.better"},
+	{"which of them is best", "shared/placement.Engine.PlaceInto", "shared/placement.class.better"},
 	{"placed to commits", "shared/decide.placeDemand", "shared/state.Outbox.Starts"},
 	{"plan to rows", "shared/handler/placement.Handler.Records", "shared/state.Store.Commit"},
 	{"row to claim", "shared/handler/dispatch.Handler.Records", "shared/state.Write.Claim"},
