@@ -1,134 +1,126 @@
 package managedscaling
 
 import (
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
+	"time"
 
 	"berth/shared/cluster"
 	"berth/shared/decide"
-	"berth/shared/handler"
 	"berth/shared/placement"
 	"berth/shared/scaling"
-	"berth/shared/state"
+	"berth/shared/snapshot"
 )
 
-// history is what is remembered of a provider; of Rev 0 where nothing is.
-func (r *scalingRound) history(name string) (*cluster.ScalingHistory, error) {
-	row, err := r.State.Get(r.ctx, state.ScalingHistoryKey(r.of.Cluster, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading what is remembered: %w", err)
+// ScalingInput returns what a decision about a capacity provider depends on, for callers who only want to know what would be
+// decided. It does not say whether the group's nodes are being upgraded. The history may be nil.
+func ScalingInput(
+	snap *snapshot.Snapshot, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history *cluster.ScalingHistory, now time.Time,
+) scaling.Input {
+	if history == nil {
+		history = &cluster.ScalingHistory{Provider: p.Name}
 	}
-	if old, ok := row.(*cluster.ScalingHistory); ok && old != nil {
-		return old, nil
+	specs := decide.NewSpecs(snap)
+	return scaling.Input{
+		Provider: p, Group: g, Snapshot: snap, History: *history, Now: now,
+		Waiting: waitingTasks(snap, specs)[p.Name], Daemons: daemonSpecs(snap, specs),
+		Movers: decide.MoversOf(snap, specs, p.Name, taskOwners(snap, g)), // also if consolidation is off
 	}
-	return &cluster.ScalingHistory{Head: cluster.Head{Cluster: r.of.Cluster}, Provider: name}, nil
 }
 
-// remember writes what is remembered, if it has changed. A race lost to another environment ends the round: it acts.
-func (r *scalingRound) remember(old, next *cluster.ScalingHistory) error {
-	next.Head = old.Head
-	if reflect.DeepEqual(old, next) {
-		return nil
-	}
-	next.Rev++
-	_, err := r.State.Write(r.ctx, state.Write{Put: next})
-	return cluster.Wrap(err, "remembering a decision")
-}
-
-// input is what a decision about the provider rests on.
-func (r *scalingRound) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
-	update := r.busy[p.Group]
+// input returns what a decision about the provider depends on.
+func (r *round) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
+	update := r.updates[p.Group]
 	if update != nil && update.Original != nil {
-		own := *g // the surge has raised the maximum for as long as the update takes
-		own.Max = min(g.Max, update.Original.Max)
-		g = &own
+		original := *g // the update has raised the maximum for as long as it takes
+		original.Max = min(g.Max, update.Original.Max)
+		g = &original
 	}
 	in := scaling.Input{
 		Provider: p, Group: g, Snapshot: r.snap, History: history, Now: r.Clock.Now(), Upgrading: update != nil,
 		Waiting: r.waiting[p.Name], Daemons: r.daemons,
 	}
 	if p.Scaling.Consolidation.Enabled {
-		in.Movers = decide.MoversOf(r.snap, r.specs, p.Name, r.owners(g))
+		in.Movers = decide.MoversOf(r.snap, r.specs, p.Name, taskOwners(r.snap, g))
 	}
 	return in
 }
 
-// owners are those of the tasks that may be moved, by short key: on the group's instances, and on any that drain.
-func (r *scalingRound) owners(g *cluster.AutoScalingGroup) map[string]bool {
-	member, out := map[string]bool{}, map[string]bool{}
+// taskOwners returns the owners of the tasks that may be moved, by short key: those on the group's instances, and those on
+// any instance that drains.
+func taskOwners(snap *snapshot.Snapshot, g *cluster.AutoScalingGroup) map[string]bool {
+	inGroup, owners := map[string]bool{}, map[string]bool{}
 	for _, i := range g.Instances {
-		member[i.ID] = true
+		inGroup[i.ID] = true
 	}
-	for _, v := range r.snap.Instances {
-		if v.Instance == nil || !member[v.EC2InstanceID] && v.Status != cluster.InstanceDraining {
+	for _, v := range snap.Instances {
+		if v.Instance == nil || !inGroup[v.EC2InstanceID] && v.Status != cluster.InstanceDraining {
 			continue
 		}
 		for _, t := range v.Tasks {
-			out[t.Owner] = true
+			owners[t.Owner] = true
 		}
 	}
-	return out
+	return owners
 }
 
-// daemonsOf are what the tasks of DAEMON services need.
-func (r *scalingRound) daemonsOf() (out []*placement.Spec) {
-	for _, name := range slices.Sorted(maps.Keys(r.snap.Services)) {
-		s := r.snap.Services[name]
-		if def := r.snap.Definitions[s.Deployment.TaskDefinition]; s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
-			out = append(out, r.specs.Service(s, def, ""))
+// daemonSpecs returns what the tasks of DAEMON services need.
+func daemonSpecs(snap *snapshot.Snapshot, specs *decide.Specs) (daemons []*placement.Spec) {
+	for _, name := range slices.Sorted(maps.Keys(snap.Services)) {
+		s := snap.Services[name]
+		def := snap.Definitions[s.Deployment.TaskDefinition]
+		if s.Status == cluster.ServiceActive && s.Strategy == cluster.Daemon && def != nil {
+			daemons = append(daemons, specs.Service(s, def, ""))
 		}
 	}
-	return out
+	return daemons
 }
 
-// waitingOf are the tasks in PROVISIONING by the capacity provider that they go to; those of one by owner and what they need,
-// the oldest first.
-func (r *scalingRound) waitingOf() map[string][]scaling.Waiting {
-	out := map[string][]scaling.Waiting{}
+// waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then by what they need, the
+// oldest first.
+func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]scaling.Waiting {
 	type line struct {
 		provider string
 		spec     *placement.Spec
 	}
-	at := map[line]int{}
+	byProvider, index := map[string][]scaling.Waiting{}, map[line]int{}
 	add := func(provider, owner string, spec *placement.Spec, target int) {
-		list := out[provider]
-		i, known := at[line{provider, spec}]
+		list := byProvider[provider]
+		i, known := index[line{provider, spec}]
 		if !known {
 			i = len(list)
-			at[line{provider, spec}] = i
+			index[line{provider, spec}] = i
 			list = append(list, scaling.Waiting{Name: owner, Spec: spec, Target: target})
-			out[provider] = list
+			byProvider[provider] = list
 		}
 		list[i].Count++
 	}
-	waiting := decide.SortedTasks(r.snap.Waiting())
-	allotted := r.allot(waiting)
+	waiting := decide.SortedTasks(snap.Waiting())
+	allotted := allotWaiting(snap, waiting)
 	for _, t := range waiting {
-		def := r.snap.Definitions[t.TaskDefinition]
-		switch s := r.snap.Services[t.Service]; {
+		def := snap.Definitions[t.TaskDefinition]
+		switch s := snap.Services[t.Service]; {
 		case def == nil:
 		case t.Service == "":
 			if name := decide.FirstProvider(t.Rules); name != "" {
-				add(name, "standalone tasks of group "+t.Group, r.specs.Standalone(decide.ShapeOf(t), def, r.snap.Meta.Short), 0)
+				add(name, "standalone tasks of group "+t.Group, specs.Standalone(decide.ShapeOf(t), def, snap.Meta.Short), 0)
 			}
 		case allotted[t.ID] != "":
 			name := allotted[t.ID]
-			add(name, "service "+s.Name, r.specs.With(name, s, def, r.snap.Configuration.DomainPolicy), s.Desired)
+			add(name, "service "+s.Name, specs.With(name, s, def, snap.Configuration.DomainPolicy), s.Desired)
 		}
 	}
-	return out
+	return byProvider
 }
 
-// allot is the provider that each of the services' waiting tasks goes to, by id: of each revision one after the other.
-func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
+// allotWaiting returns the provider that each of the services' waiting tasks goes to, by task id. Each revision of a service
+// is allotted separately.
+func allotWaiting(snap *snapshot.Snapshot, waiting []*cluster.Task) map[string]string {
 	type revision struct{ short, name string }
 	tasks := map[revision][]*cluster.Task{}
 	var order []revision
 	for _, t := range waiting {
-		s := r.snap.Services[t.Service]
+		s := snap.Services[t.Service]
 		if t.Service == "" || s == nil || s.Short != t.Owner || len(s.Providers) == 0 {
 			continue
 		}
@@ -138,65 +130,13 @@ func (r *scalingRound) allot(waiting []*cluster.Task) map[string]string {
 		}
 		tasks[key] = append(tasks[key], t)
 	}
-	out := map[string]string{}
+	allotted := map[string]string{}
 	for _, key := range order {
 		of := tasks[key]
-		have := decide.CountByProvider(r.snap, key.short, key.name)
-		for n, provider := range decide.AssignProviders(r.snap.Services[of[0].Service].Providers, have, len(of)) {
-			out[of[n].ID] = provider
+		have := decide.CountByProvider(snap, key.short, key.name)
+		for n, provider := range decide.AssignProviders(snap.Services[of[0].Service].Providers, have, len(of)) {
+			allotted[of[n].ID] = provider
 		}
 	}
-	return out
-}
-
-// unheard are the events that were not told yet, and the topics that are then told of. An event without a topic is always
-// news; a topic that no longer holds may be told of again.
-func unheard(told []string, events []scaling.Event) (topics []string, news []scaling.Event) {
-	for _, e := range events {
-		if e.Topic != "" {
-			topics = append(topics, e.Topic)
-		}
-		if e.Topic == "" || !slices.Contains(told, e.Topic) {
-			news = append(news, e)
-		}
-	}
-	slices.Sort(topics)
-	return slices.Compact(topics), news
-}
-
-// tell has users know: the services that it concerns by an event of theirs, the operator by the log.
-func (r *scalingRound) tell(p *cluster.CapacityProvider, news []scaling.Event) error {
-	for _, e := range news {
-		handler.Logger(r.Log).Info("managed scaling", "cluster", r.of.Cluster, "provider", p.Name, "message", e.Message)
-		name, ok := strings.CutPrefix(e.Owner, "service ")
-		if !ok {
-			continue
-		}
-		if err := r.serviceEvent(name, e.Message); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// serviceEvent adds an event to a service's.
-func (r *scalingRound) serviceEvent(name, message string) error {
-	return state.RetryRaces("telling service "+name, func() error {
-		row, err := r.State.Get(r.ctx, state.ServiceKey(r.of.Cluster, name))
-		if err != nil {
-			return fmt.Errorf("reading service %s: %w", name, err)
-		}
-		s, ok := row.(*cluster.Service)
-		if !ok || s == nil {
-			return nil
-		}
-		next := *s
-		next.Rev++
-		next.Stamp = 0
-		event := decide.NewServiceEvent(&next, message, r.Clock.Now())
-		next.Events++
-		return r.State.Commit(r.ctx, state.Commit{
-			Cluster: r.of.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},
-		})
-	})
+	return allotted
 }

@@ -1,0 +1,123 @@
+package managedscaling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// detach removes everything that was made for a provider that the cluster no longer has, and then lets go of it, so that
+// another cluster may have it. If the cluster has it again meanwhile, it keeps it, and everything is made again.
+func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name string) error {
+	p, err := handler.FindProvider(ctx, h.State, name)
+	if err != nil {
+		return err
+	}
+	history, err := readHistory(ctx, h.State, of.Cluster, name)
+	if err != nil {
+		return err
+	}
+	if err := h.undrainAll(ctx, of.Cluster, history.Drains); err != nil {
+		return err
+	}
+	if history.Protecting {
+		if err := h.endProtection(ctx, of.Cluster, history.Attached.Group); err != nil {
+			return err
+		}
+	}
+	if group := history.Attached.Group; group != "" {
+		begun := *history
+		begun.Attached = cluster.Attached{Group: group, Begun: true}
+		if err := writeHistory(ctx, h.State, history, &begun); err != nil {
+			return err
+		}
+		if err := h.removeAttachments(ctx, of.Cluster, scaling.UnneededProvider(of.Cluster, p, name, group)); err != nil {
+			return err
+		}
+		history = &begun
+	}
+	return h.commitDetached(ctx, of, p, name, history)
+}
+
+// commitDetached commits that the cluster no longer has a provider, unless somebody has changed its providers meanwhile.
+func (h *Handler) commitDetached(
+	ctx context.Context, of *cluster.ClusterProviders, p *cluster.CapacityProvider, name string, history *cluster.ScalingHistory,
+) error {
+	next := *of
+	next.Rev++
+	next.Leaving = without(next.Leaving, name)
+	writes := []state.Write{{Put: &next}}
+	if p != nil {
+		writes = append(writes, withoutCluster(p, of.Cluster))
+	}
+	if key := state.KeyOf(history); history.Rev > 0 {
+		writes = append(writes, state.Write{Delete: &key, Rev: history.Rev})
+	}
+	err := h.State.Commit(ctx, state.Commit{Cluster: next.Cluster, Version: state.NoVersion, Writes: writes})
+	if err == nil {
+		*of = next
+	}
+	return cluster.Wrap(err, "letting go of it")
+}
+
+// endProtection releases the instances of a group that Berth has protected from scale-in, and lets nobody protect them again.
+func (h *Handler) endProtection(ctx context.Context, clusterName, group string) error {
+	rows, err := h.State.List(ctx, state.Prefix(clusterName, state.PrefixInstance))
+	if err != nil {
+		return fmt.Errorf("listing instances: %w", err)
+	}
+	var noted []string
+	for _, row := range rows {
+		if i, ok := row.(*cluster.Instance); ok && i.ReleasedIn == group {
+			noted = append(noted, i.ID)
+		}
+	}
+	if err := noteReleasable(ctx, h.State, clusterName, noted, ""); err != nil {
+		return err
+	}
+	groups, err := h.Groups.DescribeGroups(ctx, []string{group})
+	if err != nil {
+		return fmt.Errorf("describing Auto Scaling group %s: %w", group, err)
+	}
+	var protected []string
+	for _, g := range groups {
+		for _, i := range g.Instances {
+			if i.Running() && i.Protected {
+				protected = append(protected, i.ID)
+			}
+		}
+	}
+	if len(protected) == 0 {
+		return nil
+	}
+	return cluster.Wrap(h.Groups.SetInstanceProtection(ctx, group, protected, false), "ending the protection of instances")
+}
+
+// undrainAll lets the instances that consolidation was emptying take tasks again.
+func (h *Handler) undrainAll(ctx context.Context, clusterName string, drains []cluster.Drain) error {
+	for _, d := range drains {
+		if d.Over {
+			continue
+		}
+		err := h.Hosts.ActivateInstance(ctx, clusterName, d.Instance)
+		if code := cluster.ErrorCode(err); code == cluster.CodeClient || code == cluster.CodeInvalidParameter {
+			continue // it is gone
+		}
+		if err != nil {
+			return fmt.Errorf("having instance %s take tasks again: %w", d.Instance, err)
+		}
+		if err := h.refreshInstances(ctx, clusterName, []string{d.Instance}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+}

@@ -1,0 +1,101 @@
+package managedscaling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// decide decides about a provider. If the decision treats instances as useless because they have not registered, the other
+// clusters are checked first, and it decides again if one has them. Before anything is done about them ECS is asked, too,
+// because the event of a registration may be lost.
+func (r *round) decide(
+	ctx context.Context, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old *cluster.ScalingHistory,
+) (scaling.Decision, error) {
+	in := r.input(p, g, *old)
+	d := scaling.Decide(in)
+	if len(d.Silent) == 0 {
+		return d, nil
+	}
+	names, err := state.ClusterNames(ctx, r.State)
+	if err != nil {
+		return d, err
+	}
+	in.Elsewhere = map[string]string{}
+	if err := findElsewhere(ctx, r.State, names, r.of.Cluster, d.Silent, in.Elsewhere); err != nil {
+		return d, err
+	}
+	releases := slices.ContainsFunc(d.Release, func(id string) bool { return slices.Contains(d.Silent, id) })
+	if releases || len(d.Replace) > 0 || d.Desired < g.Desired {
+		for _, name := range names {
+			if err := findRegistered(ctx, r.ECS, name, d.Silent, in.Elsewhere); err != nil {
+				return d, err
+			}
+		}
+	}
+	if len(in.Elsewhere) == 0 {
+		return d, nil
+	}
+	return scaling.Decide(in), nil
+}
+
+// findElsewhere adds those EC2 instances to found that a cluster other than own has, according to the state.
+func findElsewhere(ctx context.Context, store state.Store, names []string, own string, ids []string, found map[string]string) error {
+	for _, name := range names {
+		for _, id := range ids {
+			if name == own {
+				continue
+			}
+			registered, err := isRegistered(ctx, store, name, id)
+			if err != nil {
+				return err
+			}
+			if registered {
+				found[id] = name
+			}
+		}
+	}
+	return nil
+}
+
+// isRegistered reports whether an EC2 instance has registered with a cluster and is still there, according to the state.
+func isRegistered(ctx context.Context, store state.Store, clusterName, ec2ID string) (bool, error) {
+	row, err := store.Get(ctx, state.AliasKey(clusterName, ec2ID))
+	if err != nil {
+		return false, fmt.Errorf("looking for instance %s in cluster %s: %w", ec2ID, clusterName, err)
+	}
+	alias, ok := row.(*state.Alias)
+	if !ok || alias == nil {
+		return false, nil
+	}
+	i, err := readInstance(ctx, store, clusterName, alias.ID)
+	return i != nil && !i.Gone(), err
+}
+
+// findRegistered adds those EC2 instances to found that have registered with a cluster, according to ECS.
+func findRegistered(ctx context.Context, ecs handler.ECS, name string, wanted []string, found map[string]string) error {
+	ids, err := ecs.ListInstances(ctx, name)
+	if cluster.ErrorCode(err) == cluster.CodeClusterNotFound {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listing the instances of cluster %s: %w", name, err)
+	}
+	for batch := range slices.Chunk(ids, cluster.DescribeBatch) {
+		instances, err := ecs.DescribeInstances(ctx, name, batch)
+		if err != nil {
+			return fmt.Errorf("describing instances of cluster %s: %w", name, err)
+		}
+		for _, i := range instances {
+			if slices.Contains(wanted, i.EC2InstanceID) {
+				found[i.EC2InstanceID] = name
+			}
+		}
+	}
+	return nil
+}

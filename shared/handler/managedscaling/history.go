@@ -1,0 +1,74 @@
+package managedscaling
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"berth/shared/cluster"
+	"berth/shared/decide"
+	"berth/shared/handler"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// readHistory reads what is remembered of a provider. It has Rev 0 if nothing is.
+func readHistory(ctx context.Context, store state.Store, clusterName, provider string) (*cluster.ScalingHistory, error) {
+	row, err := store.Get(ctx, state.ScalingHistoryKey(clusterName, provider))
+	if err != nil {
+		return nil, fmt.Errorf("reading what is remembered: %w", err)
+	}
+	if old, ok := row.(*cluster.ScalingHistory); ok && old != nil {
+		return old, nil
+	}
+	return &cluster.ScalingHistory{Head: cluster.Head{Cluster: clusterName}, Provider: provider}, nil
+}
+
+// writeHistory writes what is remembered, if it has changed.
+// If another environment has written it meanwhile, this one stops: the other acts.
+func writeHistory(ctx context.Context, store state.Store, old, next *cluster.ScalingHistory) error {
+	next.Head = old.Head
+	if reflect.DeepEqual(old, next) {
+		return nil
+	}
+	next.Rev++
+	_, err := store.Write(ctx, state.Write{Put: next})
+	return cluster.Wrap(err, "remembering a decision")
+}
+
+// emitEvents tells the services that events concern, and the operator by the log.
+func (r *round) emitEvents(ctx context.Context, p *cluster.CapacityProvider, events []scaling.Event) error {
+	for _, e := range events {
+		handler.Logger(r.Log).Info("managed scaling", "cluster", r.of.Cluster, "provider", p.Name, "message", e.Message)
+		name, ok := strings.CutPrefix(e.Owner, "service ")
+		if !ok {
+			continue
+		}
+		if err := r.addServiceEvent(ctx, name, e.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) addServiceEvent(ctx context.Context, name, message string) error {
+	return state.RetryRaces("telling service "+name, func() error {
+		row, err := r.State.Get(ctx, state.ServiceKey(r.of.Cluster, name))
+		if err != nil {
+			return fmt.Errorf("reading service %s: %w", name, err)
+		}
+		s, ok := row.(*cluster.Service)
+		if !ok || s == nil {
+			return nil
+		}
+		next := *s
+		next.Rev++
+		next.Stamp = 0
+		event := decide.NewServiceEvent(&next, message, r.Clock.Now())
+		next.Events++
+		return r.State.Commit(ctx, state.Commit{
+			Cluster: r.of.Cluster, Version: state.NoVersion, Writes: []state.Write{{Put: &next}, {Put: event, Any: true}},
+		})
+	})
+}

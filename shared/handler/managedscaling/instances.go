@@ -1,0 +1,77 @@
+package managedscaling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/observe"
+	"berth/shared/snapshot"
+	"berth/shared/state"
+)
+
+// readInstance reads an instance's row; nil if there is none.
+func readInstance(ctx context.Context, store state.Store, clusterName, id string) (*cluster.Instance, error) {
+	row, err := store.Get(ctx, state.InstanceKey(clusterName, id))
+	if err != nil {
+		return nil, fmt.Errorf("reading instance %s: %w", id, err)
+	}
+	i, _ := row.(*cluster.Instance)
+	return i, nil
+}
+
+// noteReleasable records which group may take the instances; the empty name records that none may.
+//
+// Whoever then places a task on one knows of it, and protects the instance before the task starts (C6). Decisions that are
+// under way do not know: narrowing the cluster makes them void.
+func noteReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
+	for batch := range slices.Chunk(ids, state.MaxWrites) {
+		err := state.RetryRaces("noting which instances may be taken", func() error {
+			return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) (writes []state.Write, err error) {
+				for _, id := range batch {
+					i, err := readInstance(ctx, store, clusterName, id)
+					if err != nil {
+						return nil, err
+					}
+					if i == nil || i.Gone() || i.ReleasedIn == group {
+						continue
+					}
+					next := *i
+					next.Rev++
+					next.Stamp, next.ReleasedIn = stamp, group
+					writes = append(writes, state.Write{Put: &next})
+				}
+				return writes, nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Handler) observer() *observe.Observer {
+	return &observe.Observer{State: h.State, Now: h.Clock.Now(), Settings: h.Settings, Log: handler.Logger(h.Log)}
+}
+
+// refreshInstances writes what ECS says of the instances into the state.
+func (h *Handler) refreshInstances(ctx context.Context, clusterName string, ids []string) error {
+	return h.observer().RefreshInstances(ctx, h.ECS, clusterName, ids)
+}
+
+// instancesByEC2ID returns the container instances of a cluster by EC2 id.
+func instancesByEC2ID(snap *snapshot.Snapshot) map[string]*snapshot.InstanceView {
+	byID := map[string]*snapshot.InstanceView{}
+	for _, v := range snap.Instances {
+		if v.Instance == nil || v.Gone() {
+			continue
+		}
+		if old := byID[v.EC2InstanceID]; old == nil || v.Supersedes(old.Instance) {
+			byID[v.EC2InstanceID] = v
+		}
+	}
+	return byID
+}

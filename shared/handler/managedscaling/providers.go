@@ -1,0 +1,105 @@
+package managedscaling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/shared/cluster"
+	"berth/shared/handler"
+	"berth/shared/handler/api"
+	"berth/shared/scaling"
+	"berth/shared/state"
+)
+
+// checkProviders checks the capacity providers themselves, whether a cluster has them or not: whether the groups of new and
+// changed providers can be scaled, and whether the clusters that have them still exist.
+func (h *Handler) checkProviders(ctx context.Context) error {
+	all, err := handler.ListProviders(ctx, h.State)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, p := range all {
+		if p.Inactive {
+			continue
+		}
+		if p.Look {
+			failed = append(failed, cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name))
+		}
+		for _, name := range p.Clusters {
+			err := h.removeFromDeletedCluster(ctx, p, name)
+			failed = append(failed, cluster.Wrap(err, "taking capacity provider %s from cluster %s", p.Name, name))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// removeFromDeletedCluster takes a provider from a cluster, if that was deleted. What was made for the provider was forgotten
+// with the cluster, so everything that there may be is removed.
+func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.CapacityProvider, clusterName string) error {
+	row, err := h.State.Get(ctx, state.Key{Cluster: clusterName, Sort: state.PrefixMeta})
+	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
+		return err
+	}
+	if p.Unfit == "" {
+		unneeded := scaling.UnneededProvider(clusterName, p, p.Name, p.Group)
+		if err := h.removeAttachments(ctx, clusterName, unneeded); err != nil {
+			return err
+		}
+	}
+	_, err = h.State.Write(ctx, withoutCluster(p, clusterName))
+	return state.IgnoreConflict(err) // a cluster of that name may be there again, and have it
+}
+
+// checkProvider records what has become of a provider's last change. A change that its group does not allow is undone.
+// An error means that the group could not be checked, and will be the next minute.
+func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider) error {
+	why, err := h.checkGroup(ctx, p)
+	if err != nil {
+		return err
+	}
+	next := *p
+	next.Rev++
+	next.Look, next.Before, next.Unfit, next.UpdateReason = false, nil, "", why
+	switch before := p.Before; {
+	case why == "" && before == nil:
+		next.UpdateStatus = cluster.ProviderCreated
+	case why == "":
+		next.UpdateStatus = cluster.ProviderUpdated
+	case before == nil:
+		next.UpdateStatus, next.Unfit = cluster.ProviderCreateFailed, why
+	default:
+		next.UpdateStatus = cluster.ProviderUpdateFailed
+		next.Protection, next.Draining, next.Scaling = before.Protection, before.Draining, before.Scaling
+		if err := api.ScaledBy(&next); err != nil { // the tags may have changed since
+			return err
+		}
+	}
+	_, err = h.State.Write(ctx, state.Write{Put: &next})
+	return state.IgnoreConflict(err)
+}
+
+// checkGroup says why a provider's group cannot be scaled; empty if it can. Then it gets the tag of managed scaling, so that
+// others leave its size alone (C7).
+func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (why string, err error) {
+	found, err := h.Groups.DescribeGroups(ctx, []string{p.Group})
+	if err != nil {
+		return permanentReason(err)
+	}
+	if len(found) == 0 {
+		return scaling.UnfitReason(p, nil), nil
+	}
+	if why := scaling.UnfitReason(p, found[0]); why != "" {
+		return why, nil
+	}
+	return permanentReason(h.tagGroup(ctx, found[0]))
+}
+
+// permanentReason returns a permanent refusal of Auto Scaling as a reason, and any other error as it is.
+func permanentReason(err error) (string, error) {
+	if why := cluster.PermanentError(err); why != nil {
+		return fmt.Sprintf("%s: %s", why.Code, why.Message), nil
+	}
+	return "", err
+}

@@ -1,0 +1,75 @@
+package managedscaling
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/shared/cluster"
+	"berth/shared/snapshot"
+)
+
+// drainTerminating drains instances that are being terminated, and lets them wait for their tasks. It lets them go once there
+// are none, or once nothing could end them any more: the instance is gone, or its agent has been disconnected for too long
+// (C6). If another of the provider's clusters has an instance, it handles that one.
+//
+// The heartbeats of the last round and of this one say when each lifecycle hook was last told to wait.
+func (e *execution) drainTerminating(ctx context.Context, before, now map[string]time.Time) error {
+	h, group := e.round.Handler, e.group.Name
+	byEC2ID := instancesByEC2ID(e.snap)
+	terminating := slices.Sorted(maps.Keys(now))
+	var unknown []string
+	for _, id := range terminating {
+		if byEC2ID[id] == nil {
+			unknown = append(unknown, id)
+		}
+	}
+	elsewhere := map[string]string{}
+	if err := findElsewhere(ctx, h.State, e.provider.Clusters, e.of.Cluster, unknown, elsewhere); err != nil {
+		return err
+	}
+	var failed []error
+	for _, id := range terminating {
+		v := byEC2ID[id]
+		switch {
+		case elsewhere[id] != "":
+		case v == nil, e.isLost(v), v.Status == cluster.InstanceDraining && len(v.Tasks) == 0:
+			failed = append(failed, cluster.Wrap(e.completeTermination(ctx, id, v), "letting instance %s go", id))
+		case v.Status != cluster.InstanceDraining:
+			failed = append(failed, cluster.Wrap(h.ECS.DrainInstance(ctx, e.of.Cluster, v.ID), "draining instance %s", id))
+		case !before[id].IsZero() && !before[id].Equal(now[id]):
+			err := h.Groups.RecordHeartbeat(ctx, group, cluster.DrainingHook, id)
+			failed = append(failed, cluster.Wrap(ignoreEndedAction(err), "having instance %s wait", id))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// completeTermination lets the termination of an instance go on. The instance may be nil if it is gone. If it is there, ECS
+// must say, too, that it has no task.
+func (e *execution) completeTermination(ctx context.Context, id string, v *snapshot.InstanceView) error {
+	h := e.round.Handler
+	if v != nil && !e.isLost(v) {
+		if busy, err := h.observer().RecordUnreportedTasks(ctx, h.ECS, e.of.Cluster, v.ID); err != nil || busy {
+			return err
+		}
+	}
+	return ignoreEndedAction(h.Groups.CompleteLifecycleAction(ctx, e.group.Name, cluster.DrainingHook, id))
+}
+
+// isLost reports whether the instance's agent has been disconnected for so long that its tasks are given up (S11).
+func (e *execution) isLost(v *snapshot.InstanceView) bool {
+	h := e.round.Handler
+	return !v.AgentConnected && v.DisconnectedAt != 0 && h.Clock.Now().Sub(v.DisconnectedAt.Time()) >= h.Settings.LostAfter
+}
+
+// ignoreEndedAction ignores that a lifecycle action has ended: the instance may wait for somebody else's hook.
+func ignoreEndedAction(err error) error {
+	if e := (*cluster.Error)(nil); errors.As(err, &e) && strings.Contains(e.Message, "No active Lifecycle Action found") {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package scaling
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"berth/shared/cluster"
+)
+
+// HookHeartbeat is how long an instance that is being terminated waits for its tasks at a time, as with ECS.
+const HookHeartbeat = time.Hour
+
+// renewalInterval is how often everything that a provider needs is made again, in case somebody has deleted it.
+const renewalInterval = time.Hour
+
+// WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of Berth's own or a target
+// tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). The group may be nil.
+func WantedAttachments(clusterName, namespace string, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) cluster.Attached {
+	a := cluster.Attached{Group: p.Group, Hook: p.Draining}
+	if g != nil {
+		a.ARN = g.ARN
+	}
+	switch {
+	case !p.Scaling.Enabled:
+	case p.Scaling.TargetTracking:
+		a.Policy = cluster.Digest(fmt.Sprint(PolicyOf(clusterName, namespace, p)))
+	default:
+		a.Alarms = cluster.Digest(fmt.Sprint(AlarmsOf(clusterName, namespace, p)))
+	}
+	return a
+}
+
+// PolicyOf returns the target tracking policy of a provider.
+func PolicyOf(clusterName, namespace string, p *cluster.CapacityProvider) cluster.TrackingPolicy {
+	return cluster.TrackingPolicy{
+		Group: p.Group, Name: cluster.ScalingPolicy(clusterName, p.Name), Namespace: namespace,
+		Cluster: clusterName, Provider: p.Name, Target: float64(p.Scaling.Target), Warmup: p.Scaling.Warmup,
+	}
+}
+
+// AlarmsOf returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a scale-in
+// needs.
+func AlarmsOf(clusterName, namespace string, p *cluster.CapacityProvider) []cluster.MetricAlarm {
+	low, high := cluster.ScalingAlarms(clusterName, p.Name)
+	above := cluster.MetricAlarm{
+		Name: high, Namespace: namespace, Cluster: clusterName, Provider: p.Name, Threshold: float64(p.Scaling.Target), Times: 1,
+	}
+	below := above
+	below.Name, below.Below, below.Times = low, true, p.Scaling.Datapoints
+	return []cluster.MetricAlarm{above, below}
+}
+
+// IsRenewalDue reports whether everything that the provider needs must be made again. Each provider has a time of its own in
+// the interval, so that not all of an account are renewed at once.
+func IsRenewalDue(clusterName, provider string, last, now time.Time) bool {
+	hash := fnv.New32a()
+	hash.Write([]byte(clusterName + " " + provider))
+	offset := time.Duration(hash.Sum32()) * time.Millisecond % renewalInterval
+	return !now.Add(offset).Truncate(renewalInterval).Equal(last.Add(offset).Truncate(renewalInterval))
+}
+
+// UnneededProvider returns the provider as one for which the cluster needs nothing any more. The lifecycle hook is the
+// group's, so it stays while another cluster has the provider. The provider may be nil if its row is gone.
+func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, group string) *cluster.CapacityProvider {
+	unneeded := &cluster.CapacityProvider{Name: name, Group: group}
+	if p != nil && p.Draining && p.Group == group {
+		unneeded.Draining = slices.ContainsFunc(p.Clusters, func(c string) bool { return c != clusterName })
+	}
+	return unneeded
+}
+
+// UnfitReason says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may have no
+// instances is accepted, as by ECS: it cannot be scaled out, and decisions say so.
+func UnfitReason(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
+	switch {
+	case g == nil:
+		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again."
+	case p.Protection && !g.Protects:
+		return "The managed termination protection setting for the capacity provider is invalid. To enable managed termination protection " +
+			"for a capacity provider, the Auto Scaling group must have instance protection from scale in enabled."
+	case p.Scaling.Enabled && g.Weighted:
+		return fmt.Sprintf("The Auto Scaling group %s has instance weights, which managed scaling does not support.", g.Name)
+	}
+	return ""
+}
+
+// Heartbeats returns when the lifecycle hooks of instances that wait to be terminated were last told to wait on, by EC2 id.
+// Those that are told so now have the present time. It is nil if there are none.
+func Heartbeats(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old map[string]time.Time, now time.Time) map[string]time.Time {
+	var beats map[string]time.Time
+	for _, i := range g.Instances {
+		if !p.Draining || i.Lifecycle != "Terminating:Wait" {
+			continue
+		}
+		at, known := old[i.ID]
+		if !known || now.Sub(at) >= HookHeartbeat/2 {
+			at = now
+		}
+		if beats == nil {
+			beats = map[string]time.Time{}
+		}
+		beats[i.ID] = at
+	}
+	return beats
+}
+
+// NewEvents returns the events that were not emitted yet, and the topics that are emitted after that. An event without a
+// topic is always new. A topic that no longer holds may be emitted again.
+func NewEvents(emitted []string, events []Event) (topics []string, unseen []Event) {
+	for _, e := range events {
+		if e.Topic != "" {
+			topics = append(topics, e.Topic)
+		}
+		if e.Topic == "" || !slices.Contains(emitted, e.Topic) {
+			unseen = append(unseen, e)
+		}
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics), unseen
+}
