@@ -144,9 +144,9 @@ func (u *upgradeCommand) Run(ctx context.Context, s *streams) error {
 	}
 	id := ""
 	switch last := k.Updates[g.Name]; {
-	case last != nil && !last.Ended() && (u.asks() || u.DryRun):
+	case last != nil && !last.HasEnded() && (u.asks() || u.DryRun):
 		return fmt.Errorf("update %s of node group %s%s is in progress; `berth upgrade %s` without flags follows it", last.ID, g.Name, whatif.TargetOf(last), g.Name)
-	case last != nil && !last.Ended():
+	case last != nil && !last.HasEnded():
 		id = last.ID
 	case u.ReleaseVersion == "" && u.LaunchTemplateVersion == "":
 		return fmt.Errorf("no update of node group %s is in progress; to begin one, name its --release-version or --launch-template-version", g.Name)
@@ -207,7 +207,7 @@ func (u *upgradeCommand) plan(ctx context.Context, s *streams, c *client.Client,
 	if !ok {
 		return fmt.Errorf("PlanNodegroupUpdate: %q is no update", out.Update.Sort)
 	}
-	update.Config = update.Config.Changed(u.config)
+	update.Config = update.Config.MergedWith(u.config)
 	answer, err := u.foresee(ctx, s, c, k, update)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (u *upgradeCommand) foresee(ctx context.Context, s *streams, c *client.Clie
 		case err != nil:
 			return nil, err
 		}
-		update = nodegroup.Resolve(update, target)
+		update = nodegroup.ResolveTarget(update, target)
 	}
 	snap, err := u.snapshot(ctx, s, c)
 	if err != nil {
@@ -245,11 +245,11 @@ func (u *upgradeCommand) foresee(ctx context.Context, s *streams, c *client.Clie
 
 // template is a target with what its launch template says.
 func template(ctx context.Context, c *client.Client, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
-	lt, err := c.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	lt, err := c.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
 		return t, err
 	}
-	return nodegroup.FromTemplate(t, lt)
+	return nodegroup.TargetFromTemplate(t, lt)
 }
 
 // unusable reports whether a code is of a launch template that nobody could use, rather than of a call that this user may not
@@ -275,7 +275,7 @@ func (u *upgradeCommand) begin(ctx context.Context, c *client.Client, g *cluster
 		return "", err
 	}
 	path := "clusters/" + url.PathEscape(u.Cluster) + "/node-groups/" + url.PathEscape(u.NodeGroup) + "/"
-	if config := g.Config.Changed(u.config); config != g.Config {
+	if config := g.Config.MergedWith(u.config); config != g.Config {
 		in := map[string]any{"updateConfig": updateConfig{config.MaxUnavailable, config.MaxUnavailablePercentage, string(config.Strategy)}}
 		if err := c.EKS(ctx, "UpdateNodegroupConfig", path+"update-config", in, nil); err != nil {
 			return "", err

@@ -20,11 +20,11 @@ func replaced(end func(*backend)) []func(*backend) {
 		func(*backend) {}, // before the update begins
 		func(*backend) {},
 		func(b *backend) {
-			b.last.Phase, b.last.Waiting = cluster.PhaseUpgrade, "tasks to leave i-1: task task-1 of service web is protected"
-			b.last.Work = []cluster.NodeWork{{Instance: "i-1", Node: "node-1", Step: cluster.StepDrain}}
+			b.last.Phase, b.last.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-1: task task-1 of service web is protected"
+			b.last.Removals = []cluster.NodeRemoval{{Instance: "i-1", Node: "node-1", Step: cluster.StepDrain}}
 		},
 		func(b *backend) {
-			b.last.Work, b.last.Waiting = nil, ""
+			b.last.Removals, b.last.WaitingFor = nil, ""
 			b.auto.Instances[0] = cluster.GroupInstance{ID: "i-3", Zone: "us-east-1a", Lifecycle: "InService"}
 		},
 		end,

@@ -25,12 +25,12 @@ type CapacityProvider struct {
 	// UpdateStatus says what became of the last change, UpdateReason why it failed (ECS API reference, CapacityProvider).
 	UpdateStatus ProviderStatus `json:"us"`
 	UpdateReason string         `json:"ur,omitempty"`
-	// Look has managed scaling look whether the group is fit for what was changed. Before is what then holds again if it is
+	// CheckPending has managed scaling look whether the group is fit for what was changed. Before is what then holds again if it is
 	// not; nil of a new provider.
-	Look   bool              `json:"lk,omitempty"`
-	Before *ProviderSettings `json:"be,omitempty"`
-	// Unfit says why the group of a new provider is not fit for it: it is not scaled.
-	Unfit string `json:"uf,omitempty"`
+	CheckPending     bool              `json:"lk,omitempty"`
+	PreviousSettings *ProviderSettings `json:"be,omitempty"`
+	// GroupProblem says why the group of a new provider is not fit for it: it is not scaled.
+	GroupProblem string `json:"uf,omitempty"`
 }
 
 // ProviderSettings are what an update of a capacity provider changes.
@@ -56,21 +56,21 @@ const (
 	ProviderDeleteFailed ProviderStatus = "DELETE_FAILED"
 )
 
-// CreateFailed reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
-func (p *CapacityProvider) CreateFailed() bool { return p.Unfit != "" && !p.Look }
+// HasFailedCreation reports that the provider is CREATE_FAILED: its group was not fit for it, and nobody is looking again.
+func (p *CapacityProvider) HasFailedCreation() bool { return p.GroupProblem != "" && !p.CheckPending }
 
 // ClusterProviders are the capacity providers of a cluster (ECS API reference, PutClusterCapacityProviders).
 type ClusterProviders struct {
 	Head
 	Providers []string        `json:"ps,omitempty"`
 	Default   []ProviderShare `json:"df,omitempty"` // defaultCapacityProviderStrategy
-	// Leaving were taken from the cluster; what managed scaling made for them has yet to be taken back.
-	Leaving []string         `json:"lv,omitempty"`
-	Status  AttachmentStatus `json:"as"`
-	// Asked is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
-	Asked time.Time `json:"ak,omitzero"`
-	// Failed are the providers whose attachments failed, or could not be taken back, each with why.
-	Failed map[string]string `json:"fa,omitempty"`
+	// Detaching were taken from the cluster; what managed scaling made for them has yet to be taken back.
+	Detaching []string         `json:"lv,omitempty"`
+	Status    AttachmentStatus `json:"as"`
+	// RequestedAt is when they were last to be attached: it may last a while, but not keep users from changing them for ever.
+	RequestedAt time.Time `json:"ak,omitzero"`
+	// AttachmentProblems are the providers whose attachments failed, or could not be taken back, each with why.
+	AttachmentProblems map[string]string `json:"fa,omitempty"`
 }
 
 // AttachmentStatus is the attachmentsStatus of a cluster, in ECS's words.
@@ -163,12 +163,12 @@ type ManagedScaling struct {
 	UntilRegistered bool `json:"wr,omitempty"`
 	// ReplaceUnregistered has instances terminated and launched anew that have not registered in time, while tasks wait (C5).
 	ReplaceUnregistered bool `json:"ru,omitempty"`
-	// Datapoints is how many minutes in a row the metric must be below the target before instances are taken away; Share
+	// LowDatapoints is how many minutes in a row the metric must be below the target before instances are taken away; Share
 	// the percentage of the group that may go in one minute, at least one instance; Cooldown how long after scaling out
 	// none goes (C5, C8).
-	Datapoints int           `json:"dp"`
-	Share      int           `json:"sh"`
-	Cooldown   time.Duration `json:"cd,omitempty"`
+	LowDatapoints     int           `json:"dp"`
+	MaxScaleInPercent int           `json:"sh"`
+	Cooldown          time.Duration `json:"cd,omitempty"`
 	// TargetTracking leaves the desired capacity to a target tracking policy on the group: Berth only publishes the metric
 	// and protects instances (C1).
 	TargetTracking bool          `json:"tt,omitempty"`
@@ -179,17 +179,17 @@ type ManagedScaling struct {
 // terminated.
 type Consolidation struct {
 	Enabled bool `json:"en,omitempty"`
-	// Share is the disruption budget: the percentage of the group's instances, at least one, whose draining may begin
+	// BudgetPercent is the disruption budget: the percentage of the group's instances, at least one, whose draining may begin
 	// within any Window.
-	Share  int           `json:"sh,omitempty"`
-	Window time.Duration `json:"wi,omitempty"`
+	BudgetPercent int           `json:"sh,omitempty"`
+	BudgetWindow  time.Duration `json:"wi,omitempty"`
 }
 
 // DefaultScaling are the defaults of the ECS API (managed scaling itself is not among them), and of what Berth adds.
 var DefaultScaling = ManagedScaling{
 	Target: 100, MinStep: 1, MaxStep: 10000, Warmup: 300 * time.Second,
-	Datapoints: 15, Share: 50, Cooldown: 15 * time.Minute,
-	Consolidation: Consolidation{Share: 10, Window: 10 * time.Minute},
+	LowDatapoints: 15, MaxScaleInPercent: 50, Cooldown: 15 * time.Minute,
+	Consolidation: Consolidation{BudgetPercent: 10, BudgetWindow: 10 * time.Minute},
 }
 
 // AutoScalingGroup is a group as Amazon EC2 Auto Scaling describes it.
@@ -223,11 +223,11 @@ type GroupInstance struct {
 	LaunchedAt time.Time
 }
 
-// Running reports whether the group counts the instance as one that runs.
-func (i *GroupInstance) Running() bool { return i.Lifecycle == "InService" }
+// IsInService reports whether the group counts the instance as one that runs.
+func (i *GroupInstance) IsInService() bool { return i.Lifecycle == "InService" }
 
-// Launching reports whether the instance is on its way into the group.
-func (i *GroupInstance) Launching() bool {
+// IsLaunching reports whether the instance is on its way into the group.
+func (i *GroupInstance) IsLaunching() bool {
 	return i.Lifecycle == "Pending" || strings.HasPrefix(i.Lifecycle, "Pending:")
 }
 
@@ -246,57 +246,57 @@ type InstanceSample struct {
 type ScalingHistory struct {
 	Head
 	Provider string `json:"nm"`
-	// Low is how many minutes in a row the metric was below the target, Minute the last that was counted (C5).
-	Low    int       `json:"lo,omitempty"`
-	Minute time.Time `json:"mi,omitzero"`
-	// LastOut and LastIn are when the desired capacity was last raised and lowered (C8).
-	LastOut time.Time `json:"ou,omitzero"`
-	LastIn  time.Time `json:"in,omitzero"`
-	// LastReplaced is when instances that never registered were last replaced.
-	LastReplaced time.Time `json:"re,omitzero"`
-	// Since is when the group was first looked at.
-	Since time.Time `json:"si,omitzero"`
-	// FirstSeen is when instances were first seen that have not registered, Launched when instances of the group are taken to
+	// LowMinutes is how many minutes in a row the metric was below the target, Minute the last that was counted (C5).
+	LowMinutes    int       `json:"lo,omitempty"`
+	LastLowMinute time.Time `json:"mi,omitzero"`
+	// LastScaleOut and LastIn are when the desired capacity was last raised and lowered (C8).
+	LastScaleOut time.Time `json:"ou,omitzero"`
+	LastScaleIn  time.Time `json:"in,omitzero"`
+	// LastReplacement is when instances that never registered were last replaced.
+	LastReplacement time.Time `json:"re,omitzero"`
+	// FirstReconciledAt is when the group was first looked at.
+	FirstReconciledAt time.Time `json:"si,omitzero"`
+	// UnregisteredSince is when instances were first seen that have not registered, Launched when instances of the group are taken to
 	// have been launched of which it does not say; both by EC2 id.
-	FirstSeen map[string]time.Time `json:"fs,omitempty"`
-	Launched  map[string]time.Time `json:"la,omitempty"`
+	UnregisteredSince map[string]time.Time `json:"fs,omitempty"`
+	LaunchTimes       map[string]time.Time `json:"la,omitempty"`
 	// Samples are what the group's instances are like: for a while the last ones known, where there has been none since NoneSince.
-	Samples   []InstanceSample `json:"sm,omitempty"`
-	NoneSince time.Time        `json:"ns,omitzero"`
+	Samples    []InstanceSample `json:"sm,omitempty"`
+	EmptySince time.Time        `json:"ns,omitzero"`
 	// Drains are those that consolidation began, while they last and count for its budget, the oldest first. Spared are
 	// instances that could not be emptied, with when they may be tried again.
-	Drains []Drain              `json:"dr,omitempty"`
-	Spared map[string]time.Time `json:"sr,omitempty"`
+	Drains        []Drain              `json:"dr,omitempty"`
+	DeferredUntil map[string]time.Time `json:"sr,omitempty"`
 	// Protecting reports that instances may be protected from scale-in that are to be released when that ends.
 	Protecting bool `json:"pr,omitempty"`
-	// Attached is what was made for the provider at CloudWatch and Auto Scaling.
-	Attached Attached `json:"at,omitzero"`
-	// Told are the topics of events that were told, and still hold.
-	Told []string `json:"to,omitempty"`
-	// Beats are when the lifecycle hook of instances that are being terminated was last told to wait on, by EC2 id.
-	Beats map[string]time.Time `json:"be,omitempty"`
+	// Attachment is what was made for the provider at CloudWatch and Auto Scaling.
+	Attachment Attachment `json:"at,omitzero"`
+	// EmittedKeys are the topics of events that were told, and still hold.
+	EmittedKeys []string `json:"to,omitempty"`
+	// Heartbeats are when the lifecycle hook of instances that are being terminated was last told to wait on, by EC2 id.
+	Heartbeats map[string]time.Time `json:"be,omitempty"`
 }
 
-// Attached is what was made for a capacity provider, so that it is made once and taken back.
-type Attached struct {
+// Attachment is what was made for a capacity provider, so that it is made once and taken back.
+type Attachment struct {
 	Group  string `json:"gn,omitempty"`
 	ARN    string `json:"ar,omitempty"` // of the group: another one of the name has none of it
 	Alarms string `json:"al,omitempty"` // digest of what the alarms were made of; empty for none
 	Policy string `json:"po,omitempty"` // the same of the target tracking policy
 	Hook   bool   `json:"ho,omitempty"`
-	// Begun reports that a change was begun: what there is besides the group's name is not known.
-	Begun bool `json:"bg,omitempty"`
-	// At is when all of it was last made, whether it was there already or not.
-	At time.Time `json:"mt,omitzero"`
+	// Incomplete reports that a change was begun: what there is besides the group's name is not known.
+	Incomplete bool `json:"bg,omitempty"`
+	// RenewedAt is when all of it was last made, whether it was there already or not.
+	RenewedAt time.Time `json:"mt,omitzero"`
 }
 
 // Drain is an instance that consolidation empties.
 type Drain struct {
 	Instance string    `json:"i"` // container instance id
 	At       time.Time `json:"at"`
-	// Ended reports that the instance is to take tasks again, Over that nothing is left to do: it counts for the budget only.
-	Ended bool `json:"en,omitempty"`
-	Over  bool `json:"ov,omitempty"`
+	// Cancelled reports that the instance is to take tasks again, Over that nothing is left to do: it counts for the budget only.
+	Cancelled bool `json:"en,omitempty"`
+	Finished  bool `json:"ov,omitempty"`
 }
 
 // Key of each kind of row.

@@ -13,6 +13,6 @@ func TestGroupInstanceLifecycle(t *testing.T) {
 		"Warmed:Pending": {}, "Warmed:Running": {}, "": {},
 	} {
 		i := cluster.GroupInstance{Lifecycle: lifecycle}
-		expect(t, lifecycle, [2]bool{i.Running(), i.Launching()}, want)
+		expect(t, lifecycle, [2]bool{i.IsInService(), i.IsLaunching()}, want)
 	}
 }

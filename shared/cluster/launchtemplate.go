@@ -37,9 +37,9 @@ type FailedLaunch struct {
 	Message string
 }
 
-// LaunchFailure reads a status message of Auto Scaling's, such as "Could not launch On-Demand Instances.
+// ParseLaunchFailure reads a status message of Auto Scaling's, such as "Could not launch On-Demand Instances.
 // InsufficientInstanceCapacity - We currently do not have sufficient capacity ...": the code is the word before the dash.
-func LaunchFailure(message string) FailedLaunch {
+func ParseLaunchFailure(message string) FailedLaunch {
 	before, after, ok := strings.Cut(message, " - ")
 	code := before[strings.LastIndexByte(before, ' ')+1:]
 	if !ok || code == "" || strings.ContainsFunc(code, func(r rune) bool { return !unicode.IsLetter(r) && r != '.' }) {

@@ -86,8 +86,8 @@ type UpdateConfig struct {
 	Strategy                 UpdateStrategy `json:"sg,omitempty"` // empty: DEFAULT
 }
 
-// Changed is the configuration with what a caller gave: of the two numbers the one given, or both as they are.
-func (c UpdateConfig) Changed(given UpdateConfig) UpdateConfig {
+// MergedWith is the configuration with what a caller gave: of the two numbers the one given, or both as they are.
+func (c UpdateConfig) MergedWith(given UpdateConfig) UpdateConfig {
 	if given.MaxUnavailable != 0 || given.MaxUnavailablePercentage != 0 {
 		c.MaxUnavailable, c.MaxUnavailablePercentage = given.MaxUnavailable, given.MaxUnavailablePercentage
 	}
@@ -190,14 +190,14 @@ const (
 	StepRelease   NodeStep = "release"
 )
 
-// NodeWork is a node that an update is taking out of service.
-type NodeWork struct {
+// NodeRemoval is a node that an update is taking out of service.
+type NodeRemoval struct {
 	Instance string   `json:"i"`           // EC2 instance id
 	Node     string   `json:"n,omitempty"` // container instance id; empty where it never registered
 	Step     NodeStep `json:"s"`
-	// Since is when the wait of the step began: of StepDrain anew when its effect was seen, of StepTerminate not before that;
+	// StepSince is when the wait of the step began: of StepDrain anew when its effect was seen, of StepTerminate not before that;
 	// zero until then.
-	Since time.Time `json:"at,omitzero"`
+	StepSince time.Time `json:"at,omitzero"`
 	// DrainingAt is when the node was first seen DRAINING.
 	DrainingAt time.Time `json:"da,omitzero"`
 	// Forced reports that its tasks are stopped, whatever their services' percentages.
@@ -206,12 +206,12 @@ type NodeWork struct {
 	Foreign bool `json:"fo,omitempty"`
 	// Surplus reports that the group's desired capacity falls by one with it.
 	Surplus bool `json:"su,omitempty"`
-	// Broken reports that it never came into service.
-	Broken bool `json:"b,omitempty"`
+	// NeverInService reports that it never came into service.
+	NeverInService bool `json:"b,omitempty"`
 }
 
-// UpdateWaits are the times that an update waits for something.
-type UpdateWaits struct {
+// UpdateTimeouts are the times that an update waits for something.
+type UpdateTimeouts struct {
 	Launch    time.Duration `json:"l"`  // for nodes launched to be Ready
 	Drain     time.Duration `json:"d"`  // for tasks to leave a DRAINING node
 	Stop      time.Duration `json:"s"`  // for tasks stopped by force
@@ -255,94 +255,94 @@ type UpdateSpec struct {
 	// Sizes is the requested change of the group's sizes; nil in an update of the nodes.
 	Sizes *SizesChange `json:"sz,omitempty"`
 	// ForceProtected lets Force stop protected tasks, too.
-	ForceProtected bool        `json:"fp,omitempty"`
-	Seed           uint64      `json:"se,omitempty"` // of all random choices
-	Waits          UpdateWaits `json:"wa"`
-	// Before and Left are set if an earlier update ended without restoring the group's sizes.
+	ForceProtected bool           `json:"fp,omitempty"`
+	Seed           uint64         `json:"se,omitempty"` // of all random choices
+	Timeouts       UpdateTimeouts `json:"wa"`
+	// UnrestoredSizes and Left are set if an earlier update ended without restoring the group's sizes.
 	// Before has the sizes that it should have restored, Left those that it left.
-	Before *Sizes `json:"be,omitempty"`
-	Left   *Sizes `json:"lf,omitempty"`
+	UnrestoredSizes *Sizes `json:"be,omitempty"`
+	LeftSizes       *Sizes `json:"lf,omitempty"`
 }
 
 // UpdateProgress says where an update is, and what it waits for.
 type UpdateProgress struct {
 	Phase UpdatePhase `json:"ph"`
-	// Since is when the phase began to wait; zero until it does.
-	Since time.Time `json:"si,omitzero"`
-	// LookedAt is when the update was last reconciled, to the minute.
+	// WaitingSince is when the phase began to wait; zero until it does.
+	WaitingSince time.Time `json:"si,omitzero"`
+	// ReconciledAt is when the update was last reconciled, to the minute.
 	// Time in which nobody reconciled it does not count as waiting.
-	LookedAt time.Time `json:"la,omitzero"`
-	// Waiting is what the update waits for, in words.
-	Waiting string `json:"wt,omitempty"`
+	ReconciledAt time.Time `json:"la,omitzero"`
+	// WaitingFor is what the update waits for, in words.
+	WaitingFor string `json:"wt,omitempty"`
 }
 
 // UpdateBaseline is the group as an update found it, and what the update derives from that for its whole run.
 type UpdateBaseline struct {
-	// Original has the sizes that the update restores at its end; nil until it has read them.
-	Original         *Sizes         `json:"or,omitempty"`
+	// OriginalSizes has the sizes that the update restores at its end; nil until it has read them.
+	OriginalSizes    *Sizes         `json:"or,omitempty"`
 	OriginalTemplate string         `json:"ot,omitempty"` // launch template version
 	Zones            map[string]int `json:"zo,omitempty"` // nodes by availability zone
-	// Previous is the launch template version that the update before made for the same target; empty if it made none.
-	Previous string `json:"pv,omitempty"`
+	// PreviousTemplate is the launch template version that the update before made for the same target; empty if it made none.
+	PreviousTemplate string `json:"pv,omitempty"`
 	// Template is the launch template version that new nodes are made from.
 	Template string `json:"te,omitempty"`
-	// Unready has the EC2 instance ids of nodes that were made from Template before the update began and were not connected.
+	// InitiallyUnready has the EC2 instance ids of nodes that were made from Template before the update began and were not connected.
 	// They do not show that the template works.
-	Unready        []string `json:"ur,omitempty"`
-	MaxUnavailable int      `json:"mu,omitempty"`
+	InitiallyUnready []string `json:"ur,omitempty"`
+	MaxUnavailable   int      `json:"mu,omitempty"`
 	// Surge is how many nodes the update adds while it replaces old ones.
 	Surge int `json:"su,omitempty"`
-	// Added is how many nodes others added before the update had enlarged the group.
-	Added int `json:"ad,omitempty"`
-	// Maxima has every maximum that the group is known to have had: at the start, and as set by the update.
+	// AddedByOthers is how many nodes others added before the update had enlarged the group.
+	AddedByOthers int `json:"ad,omitempty"`
+	// KnownMaxima has every maximum that the group is known to have had: at the start, and as set by the update.
 	// UserMax is a maximum that somebody else has set since, and that the update therefore leaves; nil if there is none.
-	Maxima  []int `json:"mx,omitempty"`
-	UserMax *int  `json:"ux,omitempty"`
+	KnownMaxima []int `json:"mx,omitempty"`
+	UserMax     *int  `json:"ux,omitempty"`
 }
 
 // NodeReplacement is what PhaseUpgrade remembers about the nodes that it replaces.
 type NodeReplacement struct {
-	// Nodes is how many nodes were in service when the first old one was taken out.
+	// RequiredNodes is how many nodes were in service when the first old one was taken out.
 	// As many must be in service again before the next one is.
-	Nodes int `json:"no,omitempty"`
-	// Short is set while fewer nodes than that are in service.
-	Short NodeShortage `json:"sh,omitzero"`
-	// Stalled is since when no old node can be taken: they do not become unschedulable, or are neither in service nor gone.
-	Stalled time.Time `json:"sw,omitzero"`
-	// Refused is why ECS refused the last change of a node, by EC2 instance id.
-	Refused map[string]string `json:"rf,omitempty"`
-	// Work has the nodes that are being taken out of service.
-	Work []NodeWork `json:"wo,omitempty"`
+	RequiredNodes int `json:"no,omitempty"`
+	// Shortage is set while fewer nodes than that are in service.
+	Shortage NodeShortage `json:"sh,omitzero"`
+	// StalledSince is since when no old node can be taken: they do not become unschedulable, or are neither in service nor gone.
+	StalledSince time.Time `json:"sw,omitzero"`
+	// Refusals is why ECS refused the last change of a node, by EC2 instance id.
+	Refusals map[string]string `json:"rf,omitempty"`
+	// Removals has the nodes that are being taken out of service.
+	Removals []NodeRemoval `json:"wo,omitempty"`
 	// ByDomain is set if the nodes have upgrade domains (N7).
 	// Domain is the one being replaced, DomainDone when its last node was replaced.
-	ByDomain   bool      `json:"bd,omitempty"`
-	Domain     string    `json:"do,omitempty"`
-	DomainDone time.Time `json:"dd,omitzero"`
-	// Sick names what was unhealthy already when the domain began.
-	Sick []string `json:"ss,omitempty"`
+	ByDomain         bool      `json:"bd,omitempty"`
+	CurrentDomain    string    `json:"do,omitempty"`
+	DomainReplacedAt time.Time `json:"dd,omitzero"`
+	// UnhealthyBefore names what was unhealthy already when the domain began.
+	UnhealthyBefore []string `json:"ss,omitempty"`
 }
 
 // SurplusRemoval is what PhaseScaleDown and PhaseRestore remember while they restore the group.
 type SurplusRemoval struct {
-	// Revert is set if the group must launch from its original template again.
-	Revert bool `json:"rt,omitempty"`
-	// Floor is the desired capacity to restore and FloorAt when that began; nil before.
-	Floor   *int      `json:"fl,omitempty"`
-	FloorAt time.Time `json:"fa,omitzero"`
-	// SeenDesired is the desired capacity at the last reconciliation, while a change of it by others matters: before the
+	// RevertTemplate is set if the group must launch from its original template again.
+	RevertTemplate bool `json:"rt,omitempty"`
+	// DesiredFloor is the desired capacity to restore and FloorAt when that began; nil before.
+	DesiredFloor   *int      `json:"fl,omitempty"`
+	ScaleDownSince time.Time `json:"fa,omitzero"`
+	// ObservedDesired is the desired capacity at the last reconciliation, while a change of it by others matters: before the
 	// group is enlarged, and while the surplus is removed.
-	SeenDesired int `json:"de,omitempty"`
-	// Kept has the EC2 instance ids of surplus nodes that could not be emptied, Blocked why not.
-	Kept    []string `json:"ke,omitempty"`
-	Blocked []string `json:"bl,omitempty"`
-	// Undoing is since when nothing is left to do but to put nodes back into service.
+	ObservedDesired int `json:"de,omitempty"`
+	// RetainedNodes has the EC2 instance ids of surplus nodes that could not be emptied, Blocked why not.
+	RetainedNodes   []string `json:"ke,omitempty"`
+	RetainedReasons []string `json:"bl,omitempty"`
+	// ReleasingSince is since when nothing is left to do but to put nodes back into service.
 	// Abandoned has the EC2 instance ids of those for which ECS refuses it.
-	Undoing   time.Time `json:"un,omitzero"`
-	Abandoned []string  `json:"ab,omitempty"`
-	// Stopped is why the group keeps sizes other than the original ones although nothing failed (N5).
+	ReleasingSince time.Time `json:"un,omitzero"`
+	AbandonedNodes []string  `json:"ab,omitempty"`
+	// SizesReason is why the group keeps sizes other than the original ones although nothing failed (N5).
 	// Final has the sizes that it keeps.
-	Stopped string `json:"sd,omitempty"`
-	Final   *Sizes `json:"fi,omitempty"`
+	SizesReason string `json:"sd,omitempty"`
+	FinalSizes  *Sizes `json:"fi,omitempty"`
 }
 
 // NodeShortage is how long nodes have been missing.
@@ -351,20 +351,20 @@ type NodeShortage struct {
 	Ready int       `json:"r"`
 }
 
-// Ended reports whether nothing more will happen to the update.
-func (u *Update) Ended() bool { return u.Status != UpdateInProgress }
+// HasEnded reports whether nothing more will happen to the update.
+func (u *Update) HasEnded() bool { return u.Status != UpdateInProgress }
 
-// At is the work on the node with an EC2 instance id, nil where there is none.
-func (u *Update) At(instance string) *NodeWork {
-	i := slices.IndexFunc(u.Work, func(n NodeWork) bool { return n.Instance == instance })
+// RemovalOf is the work on the node with an EC2 instance id, nil where there is none.
+func (u *Update) RemovalOf(instance string) *NodeRemoval {
+	i := slices.IndexFunc(u.Removals, func(n NodeRemoval) bool { return n.Instance == instance })
 	if i < 0 {
 		return nil
 	}
-	return &u.Work[i]
+	return &u.Removals[i]
 }
 
-// Upgrading reports whether an update of the nodes is in progress: one of the sizes surges nothing.
-func (g *NodeGroup) Upgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
+// IsUpgrading reports whether an update of the nodes is in progress: one of the sizes surges nothing.
+func (g *NodeGroup) IsUpgrading() bool { return g.Status == NodeGroupUpdating && g.ConfigUpdate == "" }
 
 // NodeGroupRef names a node group, and by its id the one of several that had the name.
 type NodeGroupRef struct {
@@ -387,9 +387,9 @@ type SizesChange struct {
 	Desired *int `json:"de,omitempty"`
 }
 
-// Apply is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling. Sizes that
+// ApplyTo is s after the change; a desired capacity that was not given stays within the others, as with Auto Scaling. Sizes that
 // cannot be are an InvalidParameterException.
-func (c SizesChange) Apply(s Sizes) (Sizes, error) {
+func (c SizesChange) ApplyTo(s Sizes) (Sizes, error) {
 	for _, m := range []struct{ to, from *int }{{&s.Min, c.Min}, {&s.Max, c.Max}, {&s.Desired, c.Desired}} {
 		if m.from != nil {
 			*m.to = *m.from
@@ -398,12 +398,12 @@ func (c SizesChange) Apply(s Sizes) (Sizes, error) {
 	if c.Desired == nil {
 		s.Desired = max(s.Min, min(s.Desired, s.Max))
 	}
-	return s, s.Check()
+	return s, s.Validate()
 }
 
-// Check refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API reference,
+// Validate refuses, with InvalidParameterException, sizes that a node group cannot have (EKS API reference,
 // NodegroupScalingConfig).
-func (s Sizes) Check() error {
+func (s Sizes) Validate() error {
 	switch {
 	case s.Min < 0 || s.Max < 1:
 		return Errorf(CodeInvalidParameter, "minSize must be at least 0 and maxSize at least 1")

@@ -17,20 +17,20 @@ func TestUpdateIsStoredWithItsKeysInOrder(t *testing.T) {
 	data, err := json.Marshal(&cluster.Update{
 		Params: []cluster.UpdateParam{{}}, Errors: []cluster.UpdateError{{}}, EndedAt: at, Digest: "d",
 		UpdateSpec: cluster.UpdateSpec{
-			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, Before: sizes, Left: sizes,
+			Force: true, Sizes: &cluster.SizesChange{}, ForceProtected: true, Seed: 1, UnrestoredSizes: sizes, LeftSizes: sizes,
 		},
-		UpdateProgress: cluster.UpdateProgress{Since: at, LookedAt: at, Waiting: "w"},
+		UpdateProgress: cluster.UpdateProgress{WaitingSince: at, ReconciledAt: at, WaitingFor: "w"},
 		UpdateBaseline: cluster.UpdateBaseline{
-			Original: sizes, OriginalTemplate: "t", Zones: map[string]int{"a": 1}, Previous: "p", Template: "t", Unready: []string{"i"},
-			MaxUnavailable: 1, Surge: 1, Added: 1, Maxima: []int{1}, UserMax: &n,
+			OriginalSizes: sizes, OriginalTemplate: "t", Zones: map[string]int{"a": 1}, PreviousTemplate: "p", Template: "t", InitiallyUnready: []string{"i"},
+			MaxUnavailable: 1, Surge: 1, AddedByOthers: 1, KnownMaxima: []int{1}, UserMax: &n,
 		},
 		NodeReplacement: cluster.NodeReplacement{
-			Nodes: 1, Short: cluster.NodeShortage{Ready: 1}, Stalled: at, Refused: map[string]string{"i": "r"}, Work: []cluster.NodeWork{{}},
-			ByDomain: true, Domain: "ud1", DomainDone: at, Sick: []string{"s"},
+			RequiredNodes: 1, Shortage: cluster.NodeShortage{Ready: 1}, StalledSince: at, Refusals: map[string]string{"i": "r"}, Removals: []cluster.NodeRemoval{{}},
+			ByDomain: true, CurrentDomain: "ud1", DomainReplacedAt: at, UnhealthyBefore: []string{"s"},
 		},
 		SurplusRemoval: cluster.SurplusRemoval{
-			Revert: true, Floor: &n, FloorAt: at, SeenDesired: 1, Kept: []string{"i"}, Blocked: []string{"b"}, Undoing: at,
-			Abandoned: []string{"i"}, Stopped: "s", Final: sizes,
+			RevertTemplate: true, DesiredFloor: &n, ScaleDownSince: at, ObservedDesired: 1, RetainedNodes: []string{"i"}, RetainedReasons: []string{"b"}, ReleasingSince: at,
+			AbandonedNodes: []string{"i"}, SizesReason: "s", FinalSizes: sizes,
 		},
 	})
 	if err != nil {

@@ -30,15 +30,15 @@ func ApplyScalingTag(s *ManagedScaling, key, value string) error {
 	d, c := &DefaultScaling, &s.Consolidation
 	switch key {
 	case TagScaleInDatapoints:
-		return tagNumber(key, value, 1440, d.Datapoints, &s.Datapoints)
+		return tagNumber(key, value, 1440, d.LowDatapoints, &s.LowDatapoints)
 	case TagScaleInPercent:
-		return tagNumber(key, value, 100, d.Share, &s.Share)
+		return tagNumber(key, value, 100, d.MaxScaleInPercent, &s.MaxScaleInPercent)
 	case TagConsolidationPercent:
-		return tagNumber(key, value, 100, d.Consolidation.Share, &c.Share)
+		return tagNumber(key, value, 100, d.Consolidation.BudgetPercent, &c.BudgetPercent)
 	case TagScaleInCooldown:
 		return tagDuration(key, value, d.Cooldown, &s.Cooldown)
 	case TagConsolidationWindow:
-		return tagDuration(key, value, d.Consolidation.Window, &c.Window)
+		return tagDuration(key, value, d.Consolidation.BudgetWindow, &c.BudgetWindow)
 	case TagWarmupUntilRegistered:
 		return tagSwitch(key, value, &s.UntilRegistered)
 	case TagReplaceUnregistered:

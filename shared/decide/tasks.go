@@ -99,7 +99,7 @@ func admitProvisioning(view *clusterView, withStrategy bool, asked int) int {
 			provisioning++
 		}
 	}
-	admitted, _ := scaling.Admit(provisioning, asked, view.settings.ProvisioningLimit)
+	admitted, _ := scaling.AdmitWaiting(provisioning, asked, view.settings.ProvisioningLimit)
 	return admitted
 }
 

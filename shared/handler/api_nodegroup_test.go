@@ -51,7 +51,7 @@ func (a *autoGroups) SetSizes(_ context.Context, group string, c cluster.SizesCh
 		return err
 	}
 	g := a.groups[group]
-	s, err := c.Apply(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
+	s, err := c.ApplyTo(cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired})
 	if err != nil {
 		return err
 	}

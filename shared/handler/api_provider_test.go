@@ -216,8 +216,8 @@ func TestManagedScaling_TagOfItsGroup(t *testing.T) {
 		s.untaggable = cluster.Errorf(cluster.CodeAccessDenied, "no")
 		_ = s.function.Schedule(ctx, "scaling")
 		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
-		if err != nil || !strings.Contains(a.Failed["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
-			t.Errorf("%v: the attachments failed for %q", err, a.Failed)
+		if err != nil || !strings.Contains(a.AttachmentProblems["p"], "tagging Auto Scaling group g with AmazonECSManaged: AccessDeniedException: no") {
+			t.Errorf("%v: the attachments failed for %q", err, a.AttachmentProblems)
 		}
 	})
 	t.Run("ComesBackBeforeAllIsTakenBack", func(t *testing.T) {

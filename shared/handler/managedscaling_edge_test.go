@@ -287,7 +287,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			s.groups["g"].Max = 20
 			s.minute(8)
 			for _, row := range []state.Row{
-				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, UpdateBaseline: cluster.UpdateBaseline{Original: &cluster.Sizes{Max: 6}}},
+				&cluster.Update{Head: cluster.Head{Cluster: prod}, NodeGroup: "n", ID: "u1", Type: cluster.UpdateVersion, Status: c.status, UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Max: 6}}},
 				&cluster.NodeGroup{Head: cluster.Head{Cluster: prod, Rev: 1}, Name: "n", AutoScalingGroup: "g", Status: cluster.NodeGroupUpdating, Update: "u1", ConfigUpdate: c.config},
 			} {
 				if _, err := s.store.Write(ctx, state.Write{Put: row, Any: true}); err != nil {
@@ -380,7 +380,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 			}
 			next := *row.(*cluster.ScalingHistory)
 			next.Rev++
-			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Ended: ended}}
+			next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now().Add(-3 * time.Minute), Cancelled: ended}}
 			if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 				t.Fatal(err)
 			}
@@ -403,7 +403,7 @@ func TestManagedScaling_Edges(t *testing.T) {
 		}
 		next := *row.(*cluster.ScalingHistory)
 		next.Rev++
-		next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now()}, {Instance: "h-gone", At: s.clock.Now()}, {Instance: "h-i-002", At: s.clock.Now().Add(-time.Hour), Over: true}}
+		next.Drains = []cluster.Drain{{Instance: "h-i-001", At: s.clock.Now()}, {Instance: "h-gone", At: s.clock.Now()}, {Instance: "h-i-002", At: s.clock.Now().Add(-time.Hour), Finished: true}}
 		if _, err := s.store.Write(ctx, state.Write{Put: &next}); err != nil {
 			t.Fatal(err)
 		}

@@ -430,7 +430,7 @@ func TestManagedScaling_LooksAtNewProviders(t *testing.T) {
 		want(t, "attachments", s.status(t), cluster.AttachmentsFailed)
 		a, err := s.api.ClusterProviders.Attachments(ctx, prod)
 		want(t, "error", err, nil)
-		want(t, "reasons", fmt.Sprint(a.Failed), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
+		want(t, "reasons", fmt.Sprint(a.AttachmentProblems), fmt.Sprintf("map[q:%s]", s.described(t, "q").UpdateReason))
 		s.attach(t, "p", "q") // who changes something else need not take it away
 		_ = s.function.Schedule(ctx, "scaling")
 		s.attach(t, "p")

@@ -89,7 +89,7 @@ func TestNodeGroups_SameUpdateAfterAScaleOut(t *testing.T) {
 		n.look()
 		u, err = n.NodeGroupUpdate(ctx, prod, "web", u.ID)
 		want(t, "error", err, nil)
-		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.Waiting), "Successful[]")
+		want(t, "update", fmt.Sprint(u.Status, u.Errors, u.WaitingFor), "Successful[]")
 		want(t, "group", fmt.Sprint(g.Max, g.Desired, len(g.Instances)), "6 5 5")
 		want(t, "labels", fmt.Sprint(pool.labelsOf()), "[a web ami-2 a web ami-2 a web ami-2 a web ami-2 a web ami-2]")
 		wantCount(t, "running", w.with(cluster.TaskRunning), 6)

@@ -92,10 +92,10 @@ func TestNodeGroupUpgrade_TerminatesOnce(t *testing.T) {
 	upgrade.Auto = auto
 	c := &changing{Store: upgrade.State}
 	c.when = func(u *cluster.Update) bool {
-		if u.Phase != cluster.PhaseScaleDown || len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate {
+		if u.Phase != cluster.PhaseScaleDown || len(u.Removals) == 0 || u.Removals[0].Step != cluster.StepTerminate {
 			return false
 		}
-		c.change = func() { _ = auto.TerminateInstance(ctx, u.Work[0].Instance, true) }
+		c.change = func() { _ = auto.TerminateInstance(ctx, u.Removals[0].Instance, true) }
 		return true
 	}
 	upgrade.State = c
@@ -120,11 +120,11 @@ func TestNodeGroupUpgrade_AsksECSBeforeItTerminates(t *testing.T) {
 	var node string
 	c := &changing{Store: upgrade.State}
 	c.when = func(u *cluster.Update) bool {
-		if len(u.Work) == 0 || u.Work[0].Step != cluster.StepTerminate || u.Work[0].Node == "" {
+		if len(u.Removals) == 0 || u.Removals[0].Step != cluster.StepTerminate || u.Removals[0].Node == "" {
 			return false
 		}
 		c.change = func() {
-			node = u.Work[0].Node
+			node = u.Removals[0].Node
 			w.ecs.mute = true
 			late = w.ecs.add(cluster.ECSTask{Cluster: prod, Instance: node, TaskDefinition: "web:1"})
 			w.ecs.mute = false

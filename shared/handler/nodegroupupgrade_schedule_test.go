@@ -98,17 +98,17 @@ func TestNodeGroupUpgrade_StopsWhereManagedScalingHasScaledOut(t *testing.T) {
 			}
 			u := pool.runs(upgrade, 300, func(int) {
 				u := rows[*cluster.Update](w, state.PrefixUpdate)[0]
-				if u.Phase != cluster.PhaseScaleDown || c.late > 0 && (u.Floor == nil || len(rows[*cluster.ScalingHistory](w, state.PrefixScaling)) > 0) {
+				if u.Phase != cluster.PhaseScaleDown || c.late > 0 && (u.DesiredFloor == nil || len(rows[*cluster.ScalingHistory](w, state.PrefixScaling)) > 0) {
 					return
 				}
-				history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
+				history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastScaleOut: w.clock.now}
 				if _, err := w.state.Write(ctx, state.Write{Put: history, Any: true}); err != nil {
 					t.Fatal(err)
 				}
 				w.advance(c.late)
 			})
 			want(t, "status", u.Status, cluster.UpdateSuccessful)
-			want(t, "stopped", u.Stopped != "", !c.off)
+			want(t, "stopped", u.SizesReason != "", !c.off)
 			want(t, "nodes", pool.groups["a"].Desired > 4, !c.off)
 		})
 	}
@@ -128,7 +128,7 @@ func TestNodeGroupUpgrade_TakesTheSurplusBackAfterAScaleOut(t *testing.T) {
 		if u := rows[*cluster.Update](w, state.PrefixUpdate)[0]; u.Phase != cluster.PhaseUpgrade || scaledOut {
 			return
 		}
-		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastOut: w.clock.now}
+		history := &cluster.ScalingHistory{Head: cluster.Head{Cluster: prod}, Provider: "p", LastScaleOut: w.clock.now}
 		if _, err := w.state.Write(ctx, state.Write{Put: history, Any: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -170,12 +170,12 @@ func (p *nodePool) runs(u *nodegroupupgrade.Handler, most int, hook func(minute 
 			}
 		}
 		p.drains = max(p.drains, draining)
-		if row := rows[*cluster.Update](p.w, state.PrefixUpdate)[0]; row.Ended() {
+		if row := rows[*cluster.Update](p.w, state.PrefixUpdate)[0]; row.HasEnded() {
 			return row
 		}
 	}
 	row := rows[*cluster.Update](p.w, state.PrefixUpdate)[0]
-	p.w.t.Fatalf("after %d minutes the update is in %s and waits for %s", most, row.Phase, row.Waiting)
+	p.w.t.Fatalf("after %d minutes the update is in %s and waits for %s", most, row.Phase, row.WaitingFor)
 	return nil
 }
 
@@ -339,9 +339,9 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 		var done time.Time
 		u = pool.runs(upgrade, 240, func(int) {
 			row := rows[*cluster.Update](w, state.PrefixUpdate)[0]
-			if row.Domain == "ud0" && !row.DomainDone.IsZero() {
+			if row.CurrentDomain == "ud0" && !row.DomainReplacedAt.IsZero() {
 				looks++
-				done = row.DomainDone
+				done = row.DomainReplacedAt
 			}
 			health := cluster.Healthy
 			if !done.IsZero() && w.clock.now.Sub(done) < after {
@@ -353,7 +353,7 @@ func TestUpgradeDomainChecksHealth(t *testing.T) {
 	}
 	waited, u := sick(t, 0)
 	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
-	want(t, "wait", u.Waits.Domain, handler.DefaultSettings().UpgradeDomainWait)
+	want(t, "wait", u.Timeouts.Domain, handler.DefaultSettings().UpgradeDomainWait)
 	want(t, "looks between the domains", waited, 2)
 	recovers, u := sick(t, 6*time.Minute)
 	want(t, "update", fmt.Sprint(u.Status, u.Errors), "Successful[]")
@@ -376,7 +376,7 @@ func TestUpgradeDomainWaitsForRoom(t *testing.T) {
 	waited := 0
 	u := pool.runs(upgrade, 120, func(minute int) {
 		row := rows[*cluster.Update](w, state.PrefixUpdate)[0]
-		if strings.Contains(row.Waiting, "room for the load of upgrade domain ud0: task ") {
+		if strings.Contains(row.WaitingFor, "room for the load of upgrade domain ud0: task ") {
 			waited++
 			want(t, "DRAINING", pool.drains, 0)
 		}

@@ -5,34 +5,34 @@ import (
 	"strings"
 )
 
-// Kind says what an action does.
-type Kind string
+// ActionKind says what an action does.
+type ActionKind string
 
 // The kinds of action. Each states how something must be rather than what must change, so it can be repeated.
 const (
 	// CreateTemplate makes a version of the group's launch template for the update's target, with the description
 	// [TemplateName]. One that exists already is not made again.
-	CreateTemplate Kind = "create template"
+	CreateTemplate ActionKind = "create template"
 	// UseTemplate lets the group launch from Template.
-	UseTemplate Kind = "use template"
+	UseTemplate ActionKind = "use template"
 	// Resize sets the group's maximum and desired capacity. The minimum never changes.
-	Resize Kind = "resize"
-	// Mark gives Node the attribute berth.unschedulable with the update's id (N3), Clear removes it.
-	Mark  Kind = "mark"
-	Clear Kind = "clear"
+	Resize ActionKind = "resize"
+	// Cordon gives Node the attribute berth.unschedulable with the update's id (N3), Clear removes it.
+	Cordon   ActionKind = "mark"
+	Uncordon ActionKind = "clear"
 	// Drain makes Node DRAINING, Activate makes it ACTIVE.
-	Drain    Kind = "drain"
-	Activate Kind = "activate"
+	Drain    ActionKind = "drain"
+	Activate ActionKind = "activate"
 	// StopTasks stops Tasks on Node, whatever their services' percentages are.
-	StopTasks Kind = "stop tasks"
+	StopTasks ActionKind = "stop tasks"
 	// Terminate terminates Instance through the group. With Decrement the desired capacity falls by one.
 	// One that is Terminating already is left alone.
-	Terminate Kind = "terminate"
+	Terminate ActionKind = "terminate"
 )
 
 // Action is one thing to do once the update's row is written.
 type Action struct {
-	Kind     Kind
+	Kind     ActionKind
 	Instance string // EC2 instance id
 	// Node is the container instance id. Terminate has it only if the node must have no tasks.
 	Node      string

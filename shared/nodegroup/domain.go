@@ -14,18 +14,18 @@ import (
 // Before a domain begins, the others must be able to hold its load. After it the update waits for a set time, and until
 // nothing is unhealthy that was not unhealthy before.
 func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.UpdateError) {
-	if u.Domain != "" && !isDomainReplaced(u, v) {
+	if u.CurrentDomain != "" && !isDomainReplaced(u, v) {
 		return true, nil
 	}
-	if u.Domain != "" {
-		if u.DomainDone.IsZero() {
-			u.DomainDone = v.now
+	if u.CurrentDomain != "" {
+		if u.DomainReplacedAt.IsZero() {
+			u.DomainReplacedAt = v.now
 		}
-		if !v.hasElapsed(u.DomainDone, u.Waits.Domain) {
+		if !v.hasElapsed(u.DomainReplacedAt, u.Timeouts.Domain) {
 			return false, nil
 		}
 		if sick := newlyUnhealthy(u, v); len(sick) > 0 {
-			if v.hasElapsed(u.DomainDone, u.Waits.Domain+u.Waits.Health) {
+			if v.hasElapsed(u.DomainReplacedAt, u.Timeouts.Domain+u.Timeouts.Health) {
 				return false, []cluster.UpdateError{healthError(u, v, sick)}
 			}
 			return false, nil
@@ -36,7 +36,7 @@ func advanceDomain(u *cluster.Update, v *view) (mayTake bool, failed []cluster.U
 
 // isDomainReplaced reports whether all nodes of the current domain have been replaced.
 func isDomainReplaced(u *cluster.Update, v *view) bool {
-	return len(domainNodes(v, u.Domain)) == 0 && len(u.Work) == 0 && countMissing(u, v) == 0
+	return len(domainNodes(v, u.CurrentDomain)) == 0 && len(u.Removals) == 0 && countMissing(u, v) == 0
 }
 
 func domainNodes(v *view, domain string) []*node {
@@ -60,10 +60,10 @@ func beginDomain(u *cluster.Update, v *view, domain string) (mayTake bool, faile
 		return true, nil
 	}
 	if why := noRoomFor(v, domain); why != "" && !u.Force {
-		if u.Since.IsZero() {
-			u.Since = v.now
+		if u.WaitingSince.IsZero() {
+			u.WaitingSince = v.now
 		}
-		if v.hasElapsed(u.Since, u.Waits.Drain) {
+		if v.hasElapsed(u.WaitingSince, u.Timeouts.Drain) {
 			return false, []cluster.UpdateError{{
 				Code: cluster.PodEvictionFailure, Resources: nodeIDs(domainNodes(v, domain)),
 				Message: fmt.Sprintf("The other upgrade domains cannot hold the load of %s: %s", domain, why),
@@ -71,15 +71,15 @@ func beginDomain(u *cluster.Update, v *view, domain string) (mayTake bool, faile
 		}
 		return false, nil
 	}
-	u.Domain, u.DomainDone, u.Since = domain, time.Time{}, time.Time{}
-	u.Sick = slices.Sorted(maps.Keys(v.group.Sick))
+	u.CurrentDomain, u.DomainReplacedAt, u.WaitingSince = domain, time.Time{}, time.Time{}
+	u.UnhealthyBefore = slices.Sorted(maps.Keys(v.group.Unhealthy))
 	return true, nil
 }
 
 // newlyUnhealthy describes what is unhealthy and was not when the domain began.
 func newlyUnhealthy(u *cluster.Update, v *view) (descriptions []string) {
-	for name, why := range v.group.Sick {
-		if !slices.Contains(u.Sick, name) {
+	for name, why := range v.group.Unhealthy {
+		if !slices.Contains(u.UnhealthyBefore, name) {
 			descriptions = append(descriptions, why)
 		}
 	}
@@ -89,7 +89,7 @@ func newlyUnhealthy(u *cluster.Update, v *view) (descriptions []string) {
 
 // noRoomFor says why the other domains cannot hold a domain's load; empty if they can.
 func noRoomFor(v *view, domain string) string {
-	if v.group.Room == nil {
+	if v.group.WhyNoRoom == nil {
 		return ""
 	}
 	var leaving []string
@@ -98,24 +98,24 @@ func noRoomFor(v *view, domain string) string {
 			leaving = append(leaving, id)
 		}
 	}
-	return v.group.Room(leaving)
+	return v.group.WhyNoRoom(leaving)
 }
 
 func healthError(u *cluster.Update, v *view, unhealthy []string) cluster.UpdateError {
 	return cluster.UpdateError{Code: cluster.PodEvictionFailure, Resources: []string{v.group.Name}, Message: fmt.Sprintf(
-		"Unhealthy after upgrade domain %s was updated: %s", u.Domain, listFirst(unhealthy))}
+		"Unhealthy after upgrade domain %s was updated: %s", u.CurrentDomain, listFirst(unhealthy))}
 }
 
 // domainWaitingFor says what keeps the next domain from its turn.
 func domainWaitingFor(u *cluster.Update, v *view) []string {
-	settling := u.Domain != "" && !u.DomainDone.IsZero()
+	settling := u.CurrentDomain != "" && !u.DomainReplacedAt.IsZero()
 	switch sick := newlyUnhealthy(u, v); {
 	case !u.ByDomain:
 	case settling && len(sick) > 0:
-		return []string{"what is unhealthy after upgrade domain " + u.Domain + ": " + listFirst(sick)}
-	case settling && u.Since.IsZero():
-		return []string{"upgrade domain " + u.Domain + " to settle"}
-	case !u.Since.IsZero():
+		return []string{"what is unhealthy after upgrade domain " + u.CurrentDomain + ": " + listFirst(sick)}
+	case settling && u.WaitingSince.IsZero():
+		return []string{"upgrade domain " + u.CurrentDomain + " to settle"}
+	case !u.WaitingSince.IsZero():
 		next := nextDomain(v)
 		return []string{"room for the load of upgrade domain " + next + ": " + noRoomFor(v, next)}
 	}

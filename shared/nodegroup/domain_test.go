@@ -49,7 +49,7 @@ func TestUpgradeDomains(t *testing.T) {
 				if len(out) > 0 {
 					left = w.now
 				}
-				return u.Ended()
+				return u.HasEnded()
 			})
 			w.check()
 			if u.Status != cluster.UpdateSuccessful || !slices.Equal(turns, []string{"ud8", "ud9", "ud10", "ud11"}) {
@@ -63,10 +63,10 @@ func TestUpgradeDomains(t *testing.T) {
 func TestOnlyTheDomainAtTurnIsUnschedulable(t *testing.T) {
 	w := newWorldOf(t, 2, 4, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 })
+	u := w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 })
 	for _, v := range w.vms {
 		_, marked := v.Row.Attributes[cluster.AttributeUnschedulable]
-		if want := v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] == u.Domain; marked != want {
+		if want := v.image == oldImage && v.Row.Attributes[cluster.AttributeUpgrade] == u.CurrentDomain; marked != want {
 			t.Errorf("%s of %s, %s: unschedulable %v", v.ID, v.Row.Attributes[cluster.AttributeUpgrade], v.image, marked)
 		}
 	}
@@ -84,7 +84,7 @@ func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
-			w.group.Room = func(leaving []string) string {
+			w.group.WhyNoRoom = func(leaving []string) string {
 				for _, v := range w.vms {
 					if slices.Contains(leaving, v.Row.ID) && v.Row.Attributes[cluster.AttributeUpgrade] == "ud9" {
 						return "12 GiB of memory are missing"
@@ -95,13 +95,13 @@ func TestDomainWhoseLoadTheOthersCannotHold(t *testing.T) {
 			w.begin(func(r *nodegroup.Request) { r.Force = c.force })
 			var asked time.Time
 			u := w.until(func(u *cluster.Update) bool {
-				if strings.Contains(u.Waiting, "room for the load of upgrade domain ud9: 12 GiB") && asked.IsZero() {
+				if strings.Contains(u.WaitingFor, "room for the load of upgrade domain ud9: 12 GiB") && asked.IsZero() {
 					asked = w.now
 				}
 				if !asked.IsZero() && w.now.Sub(asked) >= c.lasts-time.Hour {
-					w.group.Room = nil
+					w.group.WhyNoRoom = nil
 				}
-				return u.Ended()
+				return u.HasEnded()
 			})
 			w.check()
 			if u.Status != c.want || asked.IsZero() == !c.force {
@@ -128,14 +128,14 @@ func TestHealthAfterADomain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
 			w.begin(pause(5 * time.Minute))
-			w.until(func(u *cluster.Update) bool { return !u.DomainDone.IsZero() })
+			w.until(func(u *cluster.Update) bool { return !u.DomainReplacedAt.IsZero() })
 			done := w.now
-			w.group.Sick = map[string]string{"web": "service web: 3 of 8 healthy"}
+			w.group.Unhealthy = map[string]string{"web": "service web: 3 of 8 healthy"}
 			u := w.until(func(u *cluster.Update) bool {
 				if w.now.Sub(done) > 5*time.Minute+c.recovers {
-					w.group.Sick = nil
+					w.group.Unhealthy = nil
 				}
-				return u.Ended()
+				return u.HasEnded()
 			})
 			w.check()
 			if u.Status != c.want {
@@ -156,17 +156,17 @@ func TestHealthAfterADomain(t *testing.T) {
 // A service that was unhealthy before an upgrade domain began says nothing against it, and does not hide another.
 func TestHealthBeforeADomain(t *testing.T) {
 	w := newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
-	w.group.Sick = map[string]string{"huge": "service huge: 0 of 2 placed"}
+	w.group.Unhealthy = map[string]string{"huge": "service huge: 0 of 2 placed"}
 	w.begin(pause(5 * time.Minute))
 	if u := w.run(); u.Status != cluster.UpdateSuccessful {
 		t.Errorf("%s %+v", u.Status, u.Errors)
 	}
 	w.check()
 	w = newWorldOf(t, 1, 4, 2, cluster.UpdateConfig{MaxUnavailable: 2})
-	w.group.Sick = map[string]string{"huge": "service huge: 0 of 2 placed"}
+	w.group.Unhealthy = map[string]string{"huge": "service huge: 0 of 2 placed"}
 	w.begin(pause(5 * time.Minute))
-	w.until(func(u *cluster.Update) bool { return !u.DomainDone.IsZero() })
-	w.group.Sick["web"] = "service web: 3 of 8 healthy"
+	w.until(func(u *cluster.Update) bool { return !u.DomainReplacedAt.IsZero() })
+	w.group.Unhealthy["web"] = "service web: 3 of 8 healthy"
 	if e := says(t, w.run(), cluster.PodEvictionFailure, "Unhealthy after upgrade domain ud8 was updated: service web: 3 of 8 healthy"); strings.Contains(e.Message, "huge") {
 		t.Error(e.Message)
 	}
@@ -179,25 +179,25 @@ func TestOrder(t *testing.T) {
 			w := newWorldOf(t, 2, 4, domains, cluster.UpdateConfig{})
 			u := w.begin()
 			_, instances := w.see(u)
-			want := nodegroup.Order(u, instances)
+			want := nodegroup.ReplacementOrder(u, instances)
 			slices.Reverse(instances)
-			if again := nodegroup.Order(u, instances); !slices.Equal(want, again) || len(want) != 8 || slices.IsSorted(want) {
+			if again := nodegroup.ReplacementOrder(u, instances); !slices.Equal(want, again) || len(want) != 8 || slices.IsSorted(want) {
 				t.Errorf("order %v, then %v", want, again)
 			}
 			u.Seed++
-			if slices.Equal(nodegroup.Order(u, instances), want) {
+			if slices.Equal(nodegroup.ReplacementOrder(u, instances), want) {
 				t.Error("another seed gives the same order")
 			}
 			var got []string
 			w.until(func(u *cluster.Update) bool {
 				if u.Phase == cluster.PhaseUpgrade {
-					for _, n := range u.Work {
+					for _, n := range u.Removals {
 						if !slices.Contains(got, n.Instance) {
 							got = append(got, n.Instance)
 						}
 					}
 				}
-				return u.Ended()
+				return u.HasEnded()
 			})
 			if !slices.Equal(got, want) {
 				t.Errorf("taken were %v, in the plan %v", got, want)

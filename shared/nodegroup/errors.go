@@ -31,7 +31,7 @@ func creationErrors(u *cluster.Update, v *view) (errors []cluster.UpdateError) {
 	}
 	unregistered, unlabelled, unavailable := unreadyNodes(v)
 	add(unregistered, "Instances failed to join the cluster: they were launched, and no agent ever registered. See the user data of the launch template")
-	add(unlabelled, "Instances lack the labels of the node group, %s. See the user data of the launch template", formatLabels(Labels(u)))
+	add(unlabelled, "Instances lack the labels of the node group, %s. See the user data of the launch template", formatLabels(TargetLabels(u)))
 	add(unavailable, "Instances joined the cluster and are not Ready: their agent is not connected, or they are not ACTIVE")
 	missing := missingProof(u, v)
 	zones := slices.DeleteFunc(v.oldZones(), func(zone string) bool { return !slices.Contains(missing, zone) })
@@ -96,10 +96,10 @@ func formatLabels(labels map[string]string) string {
 }
 
 // evictionErrors says what keeps nodes from getting empty (N4).
-func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeWork) (errors []cluster.UpdateError) {
+func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeRemoval) (errors []cluster.UpdateError) {
 	for _, w := range stuck {
 		n := v.byID[w.Instance]
-		why := fmt.Sprintf("Tasks did not leave node %s: %s", n.ID, blockingTasks(w, n))
+		why := fmt.Sprintf("Tasks did not leave node %s: %s", n.ID, describeBlockingTasks(w, n))
 		if !n.isDraining() {
 			why = fmt.Sprintf("Node %s does not become DRAINING%s", n.ID, refusalOf(u, n.ID))
 		}
@@ -108,15 +108,15 @@ func evictionErrors(u *cluster.Update, v *view, stuck []cluster.NodeWork) (error
 	return errors
 }
 
-func terminationError(late []cluster.NodeWork) cluster.UpdateError {
+func terminationError(late []cluster.NodeRemoval) cluster.UpdateError {
 	ids := instancesOf(late)
 	return cluster.UpdateError{
 		Code: cluster.UnknownUpdateError, Resources: ids, Message: "Instances are not gone though they were terminated: " + listFirst(ids),
 	}
 }
 
-// blockingTasks says which tasks are left on a node and why they do not leave.
-func blockingTasks(w cluster.NodeWork, n *node) string {
+// describeBlockingTasks says which tasks are left on a node and why they do not leave.
+func describeBlockingTasks(w cluster.NodeRemoval, n *node) string {
 	var reasons []string
 	for _, t := range n.remainingTasks() {
 		reasons = append(reasons, blockedReason(t, w.DrainingAt))
@@ -139,8 +139,8 @@ func blockedReason(t Task, drainingAt time.Time) string {
 		return fmt.Sprintf("standalone task %s (%s)", t.Task.ID, t.Task.TaskDefinition)
 	case t.Daemon:
 		return fmt.Sprintf("%s is a daemon, and leaves last", t.owner())
-	case t.Why != "":
-		return fmt.Sprintf("the percentages of %s (%s)", t.owner(), t.Why)
+	case t.BlockedReason != "":
+		return fmt.Sprintf("the percentages of %s (%s)", t.owner(), t.BlockedReason)
 	}
 	return fmt.Sprintf("the percentages of %s", t.owner())
 }

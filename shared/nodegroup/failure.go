@@ -10,7 +10,7 @@ import (
 // Fail makes an update fail because of an error that no retry can mend, such as a call that is refused. The update first
 // restores what it has changed, and has failed after that. An update that has ended stays as it is.
 func Fail(u *cluster.Update, e cluster.UpdateError) *cluster.Update {
-	if u.Ended() {
+	if u.HasEnded() {
 		return u
 	}
 	next := clone(u)
@@ -26,12 +26,12 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 		return
 	}
 	unproven := u.Phase == cluster.PhaseSetup || u.Phase == cluster.PhaseScaleUp || len(v.nodes) > 0 && len(v.ready) == 0
-	u.Revert = unproven && u.OriginalTemplate != "" && u.OriginalTemplate != u.Template
-	u.Short, u.Stalled, u.Sick, u.Domain, u.DomainDone = cluster.NodeShortage{}, time.Time{}, nil, "", time.Time{}
+	u.RevertTemplate = unproven && u.OriginalTemplate != "" && u.OriginalTemplate != u.Template
+	u.Shortage, u.StalledSince, u.UnhealthyBefore, u.CurrentDomain, u.DomainReplacedAt = cluster.NodeShortage{}, time.Time{}, nil, "", time.Time{}
 	enterPhase(u, cluster.PhaseRestore)
-	for k, w := range u.Work {
+	for k, w := range u.Removals {
 		if w.Step != cluster.StepTerminate && w.Step != cluster.StepRelease { // a termination cannot be undone
-			u.Work[k] = toStep(w, cluster.StepRelease, v.now)
+			u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 		}
 	}
 }
@@ -42,22 +42,22 @@ func failUpdate(u *cluster.Update, v *view, errors ...cluster.UpdateError) {
 // service. After as long again it ends, and says what it leaves behind. The sizes are the group's; nil if they are not
 // known, and then those that the update set last are taken.
 func GiveUp(u *cluster.Update, why string, sizes *cluster.Sizes, now time.Time) *cluster.Update {
-	if u.Ended() {
+	if u.HasEnded() {
 		return u
 	}
 	next := clone(u)
 	v := newView(next, Group{}, nil, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
-	next.Waiting = "to be allowed to put back what was changed: " + why
+	next.WaitingFor = "to be allowed to put back what was changed: " + why
 	switch {
-	case next.Since.IsZero():
-		next.Since = now
-	case !v.hasElapsed(next.Since, next.Waits.Drain):
-	case next.Stopped == "":
-		next.Since, next.Stopped = time.Time{}, "What was changed could not be put back: "+why
+	case next.WaitingSince.IsZero():
+		next.WaitingSince = now
+	case !v.hasElapsed(next.WaitingSince, next.Timeouts.Drain):
+	case next.SizesReason == "":
+		next.WaitingSince, next.SizesReason = time.Time{}, "What was changed could not be put back: "+why
 	default:
-		next.Stopped += nodesLeftBehind(next)
-		next.Waiting = ""
+		next.SizesReason += nodesLeftBehind(next)
+		next.WaitingFor = ""
 		endUpdate(next, lastSizes(next, sizes), cluster.UpdateFailed, now)
 	}
 	return next
@@ -68,7 +68,7 @@ func lastSizes(u *cluster.Update, known *cluster.Sizes) cluster.Sizes {
 	switch {
 	case known != nil:
 		return *known
-	case u.Original == nil:
+	case u.OriginalSizes == nil:
 		return cluster.Sizes{}
 	}
 	return enlargedSizes(u)
@@ -76,23 +76,23 @@ func lastSizes(u *cluster.Update, known *cluster.Sizes) cluster.Sizes {
 
 // nodesLeftBehind names the nodes that an update leaves out of service.
 func nodesLeftBehind(u *cluster.Update) string {
-	if len(u.Work) == 0 {
+	if len(u.Removals) == 0 {
 		return ""
 	}
-	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Work))
+	return "; nodes may be left out of service: " + listFirst(instancesOf(u.Removals))
 }
 
-// Refuse records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them in vain
+// RecordRefusals records why ECS has refused changes of single nodes, by EC2 instance id. An update that waits for them in vain
 // says so. The result is the same pointer if it is all known already, or the update has ended.
-func Refuse(u *cluster.Update, why map[string]string) *cluster.Update {
+func RecordRefusals(u *cluster.Update, why map[string]string) *cluster.Update {
 	next := clone(u)
 	for id, said := range why {
-		if next.Refused == nil {
-			next.Refused = map[string]string{}
+		if next.Refusals == nil {
+			next.Refusals = map[string]string{}
 		}
-		next.Refused[id] = said
+		next.Refusals[id] = said
 	}
-	if u.Ended() || maps.Equal(next.Refused, u.Refused) {
+	if u.HasEnded() || maps.Equal(next.Refusals, u.Refusals) {
 		return u
 	}
 	return next
@@ -100,13 +100,13 @@ func Refuse(u *cluster.Update, why map[string]string) *cluster.Update {
 
 // refusalOf returns why ECS refused the last change of a node, to be put behind its name.
 func refusalOf(u *cluster.Update, id string) string {
-	if why := u.Refused[id]; why != "" {
+	if why := u.Refusals[id]; why != "" {
 		return " (" + why + ")"
 	}
 	return ""
 }
 
-func instancesOf(removals []cluster.NodeWork) []string {
+func instancesOf(removals []cluster.NodeRemoval) []string {
 	ids := make([]string, len(removals))
 	for k, w := range removals {
 		ids[k] = w.Instance
@@ -114,16 +114,16 @@ func instancesOf(removals []cluster.NodeWork) []string {
 	return ids
 }
 
-// Stays returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected tasks, tasks
+// BlockingTasks returns the tasks that would not leave a node once it is DRAINING, each with the reason (N4): protected tasks, tasks
 // that no service replaces, and tasks that their service must keep.
 //
 // With force, only the tasks that even a forced update would not stop are returned; with forceProtected, none.
 // Daemon tasks are left out: they leave last, and by themselves.
-func Stays(i Instance, force, forceProtected bool) []string {
+func BlockingTasks(i Instance, force, forceProtected bool) []string {
 	var reasons []string
 	u := &cluster.Update{UpdateSpec: cluster.UpdateSpec{ForceProtected: forceProtected}}
 	for _, t := range i.remainingTasks() {
-		stays := t.Protected || t.Task.Foreign || t.Task.Service == "" || t.Why != ""
+		stays := t.Protected || t.Task.Foreign || t.Task.Service == "" || t.BlockedReason != ""
 		if stays && !t.Daemon && !t.isStopping() && !(force && mayStop(u, t)) {
 			reasons = append(reasons, blockedReason(t, time.Time{}))
 		}

@@ -28,7 +28,7 @@ func says(t *testing.T, u *cluster.Update, code cluster.UpdateErrorCode, what st
 // succeeds runs the update once more, with nothing wrong any more.
 func succeeds(t *testing.T, w *world) {
 	t.Helper()
-	w.failing, w.blocked, w.group.Failures, w.group.Growing = nil, map[string]bool{}, nil, false
+	w.failing, w.blocked, w.group.Failures, w.group.IsGrowing = nil, map[string]bool{}, nil, false
 	for _, v := range w.vms {
 		for _, x := range v.Tasks {
 			x.Protected = false
@@ -87,8 +87,8 @@ func TestFewerNewNodesAreEnough(t *testing.T) {
 	w.failing = &failure{code: "InsufficientInstanceCapacity", after: 8}
 	w.begin()
 	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade })
-	if u.Nodes != 8 || w.launched != 8 || w.now.Sub(noon) < 15*time.Minute {
-		t.Errorf("%d nodes in place, %d launched, after %v", u.Nodes, w.launched, w.now.Sub(noon))
+	if u.RequiredNodes != 8 || w.launched != 8 || w.now.Sub(noon) < 15*time.Minute {
+		t.Errorf("%d nodes in place, %d launched, after %v", u.RequiredNodes, w.launched, w.now.Sub(noon))
 	}
 	w.failing = nil
 	w.tick()
@@ -167,7 +167,7 @@ func TestTasksThatDoNotLeave(t *testing.T) {
 		"Percentages": {func(w *world) { w.blocked["web"] = true }, "the percentages of service web (2 tasks)"},
 		"PercentagesAndWhy": {func(w *world) {
 			w.blocked["api"] = true
-			w.each(func(x *nodegroup.Task) { x.Task.Service, x.Why = "api", "0/12: 5 insufficient memory" })
+			w.each(func(x *nodegroup.Task) { x.Task.Service, x.BlockedReason = "api", "0/12: 5 insufficient memory" })
 		}, "the percentages of service api (0/12: 5 insufficient memory)"},
 		"Protected":  {func(w *world) { w.each(func(x *nodegroup.Task) { x.Task.Service, x.Protected = "api", true }) }, "of service api is protected"},
 		"Standalone": {func(w *world) { w.each(func(*nodegroup.Task) {}) }, "standalone task t-0"},
@@ -195,11 +195,11 @@ func TestTasksThatDoNotLeave(t *testing.T) {
 func TestTaskThatMatchesEverything(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 && u.Work[0].Step == cluster.StepCordon })
-	v := w.vms[u.Work[0].Instance]
+	u := w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepCordon })
+	v := w.vms[u.Removals[0].Instance]
 	w.tick()
 	w.start(v, func(x *nodegroup.Task) { x.Task.Group = "family:job" })
-	began := u.Work[0].DrainingAt
+	began := u.Removals[0].DrainingAt
 	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore })
 	if waited := w.now.Sub(began); waited != 15*time.Minute {
 		t.Errorf("it was given up after %v", waited)
@@ -278,11 +278,11 @@ func TestRunAgainTakesTheSurplusBack(t *testing.T) {
 // nothing up.
 func TestRunAgainWithNodesThatNeverGotReady(t *testing.T) {
 	w := newWorld(t, 1, 4, cluster.UpdateConfig{})
-	w.made[nodegroup.TemplateName(w.begin(), w.group.Template)] = "lt:2"
+	w.made[nodegroup.TemplateDescription(w.begin(), w.group.Template)] = "lt:2"
 	bare, sick := w.vms["i-0001"], w.vms["i-0002"]
 	bare.Template, bare.image = "lt:2", newImage
 	sick.Template, sick.image, sick.Row.Attributes[nodegroup.LabelImage], sick.Row.AgentConnected = "lt:2", newImage, newImage, false
-	w.until(func(u *cluster.Update) bool { return strings.Contains(u.Waiting, bare.ID) })
+	w.until(func(u *cluster.Update) bool { return strings.Contains(u.WaitingFor, bare.ID) })
 	bare.Row.Attributes[nodegroup.LabelImage] = newImage
 	u := w.run()
 	w.check()
@@ -299,8 +299,8 @@ func TestRunAgainAfterAScaleOut(t *testing.T) {
 	w.sorted()[2].Row.Attributes = map[string]string{cluster.AttributeZone: "zone-a"}
 	w.begin()
 	u := w.look(everything)
-	if first.Status != cluster.UpdateSuccessful || u.Status != cluster.UpdateSuccessful || len(w.vms) != 3 || *u.Final != *first.Final {
-		t.Errorf("%s, then %s in %s with %+v, waits for %s", first.Status, u.Status, u.Phase, w.group.Sizes, u.Waiting)
+	if first.Status != cluster.UpdateSuccessful || u.Status != cluster.UpdateSuccessful || len(w.vms) != 3 || *u.FinalSizes != *first.FinalSizes {
+		t.Errorf("%s, then %s in %s with %+v, waits for %s", first.Status, u.Status, u.Phase, w.group.Sizes, u.WaitingFor)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestNodesThatComeWhileTheyAreGivenUp(t *testing.T) {
 	w := newWorld(t, 1, 3, cluster.UpdateConfig{MaxUnavailable: 1})
 	w.failing, w.plant.act = &failure{state: "absent"}, without(nodegroup.Terminate)
 	w.begin()
-	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore && len(u.Work) > 0 })
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseRestore && len(u.Removals) > 0 })
 	w.failing, w.plant.act = nil, nil
 	for _, v := range w.sorted() {
 		if v.Row == nil {
@@ -350,7 +350,7 @@ func TestFailGivesUp(t *testing.T) {
 func TestGivingUp(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{MaxUnavailable: 1})
 	w.begin()
-	u := nodegroup.Fail(w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Work) > 0 }), cluster.UpdateError{
+	u := nodegroup.Fail(w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Removals) > 0 }), cluster.UpdateError{
 		Code: cluster.UpdateAccessDenied, Message: "no", Resources: []string{groupName},
 	})
 	for _, c := range []struct {
@@ -363,25 +363,25 @@ func TestGivingUp(t *testing.T) {
 		{"Soon", 14 * time.Minute, false, ""},
 		{"LeavesTheSizes", 2 * time.Minute, false, "could not be put back: denied"},
 		{"AgainFirst", time.Minute, false, "could not be put back: denied"},
-		{"LeavesTheRest", 16 * time.Minute, true, "nodes may be left out of service: " + u.Work[0].Instance},
+		{"LeavesTheRest", 16 * time.Minute, true, "nodes may be left out of service: " + u.Removals[0].Instance},
 	} {
 		for range int(c.in / time.Minute) {
 			w.now = w.now.Add(time.Minute)
-			if u = nodegroup.GiveUp(u, "denied", nil, w.now); u.Ended() {
+			if u = nodegroup.GiveUp(u, "denied", nil, w.now); u.HasEnded() {
 				break
 			}
 		}
 		u = nodegroup.GiveUp(u, "denied", nil, w.now)
-		if u.Ended() != c.ends || !strings.Contains(u.Stopped, c.says) || c.says == "" && u.Stopped != "" {
-			t.Fatalf("%s: %s, stopped %q", c.name, u.Status, u.Stopped)
+		if u.HasEnded() != c.ends || !strings.Contains(u.SizesReason, c.says) || c.says == "" && u.SizesReason != "" {
+			t.Fatalf("%s: %s, stopped %q", c.name, u.Status, u.SizesReason)
 		}
 	}
-	if want := (cluster.Sizes{Min: u.Original.Min, Max: u.Original.Max + u.Surge, Desired: u.Original.Desired + u.Surge}); *u.Final != want || u.Status != cluster.UpdateFailed {
-		t.Errorf("%s with %+v, want the sizes that it was given last, %+v", u.Status, u.Final, want)
+	if want := (cluster.Sizes{Min: u.OriginalSizes.Min, Max: u.OriginalSizes.Max + u.Surge, Desired: u.OriginalSizes.Desired + u.Surge}); *u.FinalSizes != want || u.Status != cluster.UpdateFailed {
+		t.Errorf("%s with %+v, want the sizes that it was given last, %+v", u.Status, u.FinalSizes, want)
 	}
 	w.store(u)
 	w.begin()
-	if again := w.run(); again.Status != cluster.UpdateSuccessful || *again.Final != *u.Original {
-		t.Errorf("run again: %s with %+v, want %+v (errors %+v)", again.Status, again.Final, u.Original, again.Errors)
+	if again := w.run(); again.Status != cluster.UpdateSuccessful || *again.FinalSizes != *u.OriginalSizes {
+		t.Errorf("run again: %s with %+v, want %+v (errors %+v)", again.Status, again.FinalSizes, u.OriginalSizes, again.Errors)
 	}
 }

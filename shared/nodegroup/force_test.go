@@ -69,10 +69,10 @@ func TestNobodyIsStoppedAfterASleep(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.blocked["web"] = true
 	w.begin(force)
-	w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 && !u.Work[0].DrainingAt.IsZero() })
+	w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 && !u.Removals[0].DrainingAt.IsZero() })
 	w.now = w.now.Add(6 * time.Hour)
 	began := w.now
-	w.until(func(u *cluster.Update) bool { return u.Work[0].Step == cluster.StepStop })
+	w.until(func(u *cluster.Update) bool { return u.Removals[0].Step == cluster.StepStop })
 	if waited := w.now.Sub(began); waited < 14*time.Minute || waited > 16*time.Minute {
 		t.Errorf("tasks are stopped %v after waking", waited)
 	}
@@ -81,10 +81,12 @@ func TestNobodyIsStoppedAfterASleep(t *testing.T) {
 // Nor does an update fail after one: what did not come could not.
 func TestNothingFailsAfterASleep(t *testing.T) {
 	for name, is := range map[string]func(*cluster.Update) bool{
-		"WhileNodesComeUp":        func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleUp && !u.Since.IsZero() },
-		"WhileNodesAreReplaced":   func(u *cluster.Update) bool { return !u.Short.Since.IsZero() },
-		"WhileTasksLeave":         func(u *cluster.Update) bool { return len(u.Work) > 0 && !u.Work[0].DrainingAt.IsZero() },
-		"WhileNodesAreTerminated": func(u *cluster.Update) bool { return len(u.Work) > 0 && u.Work[0].Step == cluster.StepTerminate },
+		"WhileNodesComeUp":      func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleUp && !u.WaitingSince.IsZero() },
+		"WhileNodesAreReplaced": func(u *cluster.Update) bool { return !u.Shortage.Since.IsZero() },
+		"WhileTasksLeave":       func(u *cluster.Update) bool { return len(u.Removals) > 0 && !u.Removals[0].DrainingAt.IsZero() },
+		"WhileNodesAreTerminated": func(u *cluster.Update) bool {
+			return len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepTerminate
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 2, cluster.UpdateConfig{})
@@ -104,7 +106,7 @@ func TestTimeCountsFromDraining(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.plant.act = without(nodegroup.Drain)
 	w.begin()
-	w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 })
+	w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 })
 	taken := w.now
 	w.until(func(*cluster.Update) bool { return w.now.Sub(taken) > time.Hour })
 	w.plant.act = nil
@@ -119,10 +121,10 @@ func TestForceSparesWhatGetsProtected(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.blocked["web"] = true
 	w.begin(force)
-	w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 && !u.Work[0].DrainingAt.IsZero() })
+	w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 && !u.Removals[0].DrainingAt.IsZero() })
 	w.plant.act = without(nodegroup.StopTasks)
-	u := w.until(func(u *cluster.Update) bool { return u.Work[0].Step == cluster.StepStop })
-	v := w.vms[u.Work[0].Instance]
+	u := w.until(func(u *cluster.Update) bool { return u.Removals[0].Step == cluster.StepStop })
+	v := w.vms[u.Removals[0].Instance]
 	v.Tasks[0].Protected = true
 	says(t, w.run(), cluster.PodEvictionFailure, "is protected")
 	if w.vms[v.ID] == nil {

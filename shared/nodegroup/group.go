@@ -10,17 +10,17 @@ type Group struct {
 	Zones []string
 	// Template is the launch template version that the group launches from, as ID:VERSION.
 	Template string
-	// Made is the version of its launch template that has the description [TemplateName]; empty if there is none.
-	Made string
+	// PreparedTemplate is the version of its launch template that has the description [TemplateName]; empty if there is none.
+	PreparedTemplate string
 	// Failures are the launches that failed since the update was created.
 	Failures []LaunchFailure
-	// Growing reports that managed scaling is raising the desired capacity, or would if it were allowed to (N5).
-	Growing bool
-	// Sick describes what is unhealthy in the cluster, by its name. It is checked after each upgrade domain (N7).
-	Sick map[string]string
-	// Room says why the rest of the cluster cannot take the load of some nodes, given by container instance id.
+	// IsGrowing reports that managed scaling is raising the desired capacity, or would if it were allowed to (N5).
+	IsGrowing bool
+	// Unhealthy describes what is unhealthy in the cluster, by its name. It is checked after each upgrade domain (N7).
+	Unhealthy map[string]string
+	// WhyNoRoom says why the rest of the cluster cannot take the load of some nodes, given by container instance id.
 	// It returns the empty string if it can (N7). Without Room it always can.
-	Room func(leaving []string) string
+	WhyNoRoom func(leaving []string) string
 }
 
 // LaunchFailure is an instance that the Auto Scaling group could not launch.

@@ -26,7 +26,7 @@ func newJudge(w *world, u *cluster.Update) *judge {
 	j := &judge{original: w.group.Sizes, zones: w.zones(), upToDate: map[string]bool{}}
 	if w.judge != nil {
 		j.breaches = w.judge.breaches
-		if u.Before != nil {
+		if u.UnrestoredSizes != nil {
 			j.original, j.zones = w.judge.original, w.judge.zones
 		}
 	}
@@ -155,27 +155,27 @@ func (j *judge) after(w *world, u *cluster.Update) {
 			j.fail("%d nodes are in service, of %d at most %d may be missing", serving, j.most, j.unavailable)
 		}
 	}
-	for _, n := range u.Work {
+	for _, n := range u.Removals {
 		if u.Phase == cluster.PhaseRestore && !n.Surplus && n.Step != cluster.StepTerminate && n.Step != cluster.StepRelease {
 			j.fail("%s is in step %s of an update that has failed", n.Instance, n.Step)
 		}
 	}
-	if u.Ended() {
+	if u.HasEnded() {
 		j.end(w, u)
 	}
 }
 
 // end looks at what an update leaves.
 func (j *judge) end(w *world, u *cluster.Update) {
-	explained := u.Stopped != ""
+	explained := u.SizesReason != ""
 	for _, e := range u.Errors {
-		explained = explained || len(u.Kept) > 0 && e.Code == cluster.PodEvictionFailure
+		explained = explained || len(u.RetainedNodes) > 0 && e.Code == cluster.PodEvictionFailure
 	}
 	if w.group.Sizes != j.original && !explained {
 		j.fail("the sizes are %+v, were %+v, and nothing says why (%s)", w.group.Sizes, j.original, u.Status)
 	}
-	if *u.Final != w.group.Sizes {
-		j.fail("the sizes are %+v, the update says %+v", w.group.Sizes, *u.Final)
+	if *u.FinalSizes != w.group.Sizes {
+		j.fail("the sizes are %+v, the update says %+v", w.group.Sizes, *u.FinalSizes)
 	}
 	for _, v := range w.sorted() {
 		if v.Row == nil || v.Lifecycle != nodegroup.InService {
@@ -196,7 +196,7 @@ func (j *judge) end(w *world, u *cluster.Update) {
 			j.fail("%s is not up to date", v.ID)
 		}
 	}
-	if zones := w.zones(); !j.faulty && u.Stopped == "" && !maps.Equal(zones, j.zones) {
+	if zones := w.zones(); !j.faulty && u.SizesReason == "" && !maps.Equal(zones, j.zones) {
 		j.fail("the zones have %v, had %v", zones, j.zones)
 	}
 }

@@ -15,8 +15,8 @@ const (
 	LabelSourceVersion  = "eks.amazonaws.com/sourceLaunchTemplateVersion"
 )
 
-// Labels returns the labels of nodes that have an update's target (N2).
-func Labels(u *cluster.Update) map[string]string {
+// TargetLabels returns the labels of nodes that have an update's target (N2).
+func TargetLabels(u *cluster.Update) map[string]string {
 	labels := map[string]string{LabelImage: u.Target.Image, LabelNodeGroup: u.NodeGroup}
 	if u.Target.SourceTemplate != "" {
 		labels[LabelSourceTemplate], labels[LabelSourceVersion] = u.Target.SourceTemplate, u.Target.SourceVersion
@@ -72,7 +72,7 @@ func LabelsOfTemplate(g *cluster.NodeGroup, last *cluster.Update, template, imag
 	if t := g.Target; t.SourceTemplate != "" && template == t.SourceTemplate+":"+t.SourceVersion {
 		made.Target.SourceTemplate, made.Target.SourceVersion = t.SourceTemplate, t.SourceVersion
 	}
-	return Labels(made)
+	return TargetLabels(made)
 }
 
 // IsMadeBy reports whether the update, nil for none, has made the launch template version.

@@ -23,28 +23,28 @@ const (
 // The result is the same pointer if nothing has changed, and otherwise a new row, to be written before anything is done.
 // An update that has ended needs nothing done.
 func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*cluster.Update, []Action) {
-	if u.Ended() {
+	if u.HasEnded() {
 		return u, nil
 	}
 	next := clone(u)
 	v := newView(next, g, instances, now)
 	pauseWaits(&next.UpdateProgress, &next.NodeReplacement, now)
 	recordUserMaximum(next, g.Max)
-	maps.DeleteFunc(next.Refused, func(id, _ string) bool { return v.byID[id] == nil })
+	maps.DeleteFunc(next.Refusals, func(id, _ string) bool { return v.byID[id] == nil })
 	for range maxSteps {
 		before := clone(next)
 		phases[next.Phase].advance(next, v).apply(next, v)
-		if next.Ended() || reflect.DeepEqual(before, next) {
+		if next.HasEnded() || reflect.DeepEqual(before, next) {
 			break
 		}
 		v = newView(next, g, instances, now) // which nodes are up to date may have changed
 	}
 	var actions []Action
-	next.Waiting = ""
-	if !next.Ended() {
+	next.WaitingFor = ""
+	if !next.HasEnded() {
 		actions = phases[next.Phase].actions(next, v)
 		recordOwnMaxima(next, actions)
-		next.Waiting = phases[next.Phase].waitingFor(next, v)
+		next.WaitingFor = phases[next.Phase].waitingFor(next, v)
 	}
 	if reflect.DeepEqual(u, next) {
 		return u, actions
@@ -54,10 +54,10 @@ func Next(u *cluster.Update, g Group, instances []Instance, now time.Time) (*clu
 
 func clone(u *cluster.Update) *cluster.Update {
 	c := *u
-	c.Errors, c.Work = slices.Clone(u.Errors), slices.Clone(u.Work)
-	c.Unready, c.Sick = slices.Clone(u.Unready), slices.Clone(u.Sick)
-	c.Maxima, c.Refused = slices.Clone(u.Maxima), maps.Clone(u.Refused)
-	c.Kept, c.Blocked, c.Abandoned = slices.Clone(u.Kept), slices.Clone(u.Blocked), slices.Clone(u.Abandoned)
+	c.Errors, c.Removals = slices.Clone(u.Errors), slices.Clone(u.Removals)
+	c.InitiallyUnready, c.UnhealthyBefore = slices.Clone(u.InitiallyUnready), slices.Clone(u.UnhealthyBefore)
+	c.KnownMaxima, c.Refusals = slices.Clone(u.KnownMaxima), maps.Clone(u.Refusals)
+	c.RetainedNodes, c.RetainedReasons, c.AbandonedNodes = slices.Clone(u.RetainedNodes), slices.Clone(u.RetainedReasons), slices.Clone(u.AbandonedNodes)
 	return &c
 }
 
@@ -86,9 +86,9 @@ type transition struct {
 	end    cluster.UpdateStatus
 }
 
-var stay transition
+var noTransition transition
 
-func enter(p cluster.UpdatePhase) transition { return transition{enter: p} }
+func enterOnly(p cluster.UpdatePhase) transition { return transition{enter: p} }
 
 func failWith(errors ...cluster.UpdateError) transition { return transition{errors: errors} }
 
@@ -100,7 +100,7 @@ func (t transition) apply(u *cluster.Update, v *view) {
 		endUpdate(u, v.group.Sizes, t.end, v.now)
 	case t.enter != "":
 		if t.enter == cluster.PhaseUpgrade {
-			u.Nodes = v.countInService()
+			u.RequiredNodes = v.countInService()
 		}
 		enterPhase(u, t.enter)
 	}
@@ -108,27 +108,27 @@ func (t transition) apply(u *cluster.Update, v *view) {
 
 func enterPhase(u *cluster.Update, p cluster.UpdatePhase) {
 	if u.Phase != cluster.PhaseScaleDown {
-		u.SeenDesired = 0
+		u.ObservedDesired = 0
 	}
-	u.Phase, u.Since = p, time.Time{}
+	u.Phase, u.WaitingSince = p, time.Time{}
 }
 
 // endUpdate closes the update, with the sizes that the group keeps.
 func endUpdate(u *cluster.Update, final cluster.Sizes, s cluster.UpdateStatus, now time.Time) {
-	u.Status, u.EndedAt, u.Final, u.Work, u.Since = s, now, &final, nil, time.Time{}
+	u.Status, u.EndedAt, u.FinalSizes, u.Removals, u.WaitingSince = s, now, &final, nil, time.Time{}
 }
 
 // pauseWaits records that the update is being looked at. A gap since the last look moves the start of every wait.
 func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.Time) {
-	gap := now.Sub(p.LookedAt)
+	gap := now.Sub(p.ReconciledAt)
 	switch {
-	case p.LookedAt.IsZero() || gap < 0:
-		p.LookedAt = now
+	case p.ReconciledAt.IsZero() || gap < 0:
+		p.ReconciledAt = now
 	case gap >= pauseAfter:
-		p.LookedAt = now
-		starts := []*time.Time{&p.Since, &r.Short.Since, &r.Stalled, &r.DomainDone}
-		for i := range r.Work {
-			starts = append(starts, &r.Work[i].Since, &r.Work[i].DrainingAt)
+		p.ReconciledAt = now
+		starts := []*time.Time{&p.WaitingSince, &r.Shortage.Since, &r.StalledSince, &r.DomainReplacedAt}
+		for i := range r.Removals {
+			starts = append(starts, &r.Removals[i].StepSince, &r.Removals[i].DrainingAt)
 		}
 		for _, start := range starts {
 			if !start.IsZero() {
@@ -136,6 +136,6 @@ func pauseWaits(p *cluster.UpdateProgress, r *cluster.NodeReplacement, now time.
 			}
 		}
 	case gap >= lookInterval:
-		p.LookedAt = now
+		p.ReconciledAt = now
 	}
 }

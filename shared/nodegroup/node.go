@@ -47,8 +47,8 @@ type Task struct {
 	*cluster.Task
 	Daemon    bool // of a DAEMON service
 	Protected bool
-	// Why says why its service does not let it go, if that is known.
-	Why string
+	// BlockedReason says why its service does not let it go, if that is known.
+	BlockedReason string
 }
 
 // isStopping reports whether the task will end without anybody doing more.
@@ -95,8 +95,8 @@ func (i *Instance) isDraining() bool {
 	return i.nodeID() != "" && i.Row.Status == cluster.InstanceDraining
 }
 
-// unschedulableMark returns the node's attribute berth.unschedulable, and whether it has one.
-func (i *Instance) unschedulableMark() (value string, marked bool) {
+// cordonMark returns the node's attribute berth.unschedulable, and whether it has one.
+func (i *Instance) cordonMark() (value string, marked bool) {
 	if i.nodeID() == "" {
 		return "", false
 	}

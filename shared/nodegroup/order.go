@@ -10,13 +10,13 @@ import (
 	"berth/shared/cluster"
 )
 
-// Order returns the old nodes that are still in service, in the order in which the update will replace them: random, one
+// ReplacementOrder returns the old nodes that are still in service, in the order in which the update will replace them: random, one
 // upgrade domain after the other. Before the update has begun, the order holds as long as no node comes or goes.
-func Order(u *cluster.Update, instances []Instance) []string {
+func ReplacementOrder(u *cluster.Update, instances []Instance) []string {
 	v := newView(u, Group{}, instances, time.Time{})
 	byDomain := u.ByDomain
 	for _, n := range v.nodes {
-		byDomain = byDomain || u.Original == nil && n.hasUpgradeDomain()
+		byDomain = byDomain || u.OriginalSizes == nil && n.hasUpgradeDomain()
 	}
 	old := inRandomOrder(v.old, u.Seed)
 	if byDomain {

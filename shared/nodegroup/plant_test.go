@@ -24,7 +24,7 @@ func change(u *cluster.Update, how func(*cluster.Update)) *cluster.Update {
 	return &next
 }
 
-func without(kind nodegroup.Kind) func(*world, *cluster.Update, []nodegroup.Action) []nodegroup.Action {
+func without(kind nodegroup.ActionKind) func(*world, *cluster.Update, []nodegroup.Action) []nodegroup.Action {
 	return func(_ *world, _ *cluster.Update, all []nodegroup.Action) (out []nodegroup.Action) {
 		for _, a := range all {
 			if a.Kind != kind {
@@ -42,7 +42,7 @@ var plants = []struct {
 	in   func(*world)
 }{
 	{plant{name: "MinimumChanged", resize: func(s *cluster.Sizes) { s.Min = s.Desired }}, "the minimum is", nil},
-	{plant{name: "OldNodesNotMadeUnschedulable", act: without(nodegroup.Mark), see: func(u *cluster.Update, all []nodegroup.Instance) {
+	{plant{name: "OldNodesNotMadeUnschedulable", act: without(nodegroup.Cordon), see: func(u *cluster.Update, all []nodegroup.Instance) {
 		for k, i := range all {
 			if i.Row != nil {
 				row := *i.Row
@@ -63,14 +63,14 @@ var plants = []struct {
 		return all
 	}}, "are out of service at once", nil},
 	{plant{name: "DrainTimeoutOff", row: func(u *cluster.Update) *cluster.Update {
-		return change(u, func(u *cluster.Update) { u.Waits.Drain = 1000 * time.Hour })
+		return change(u, func(u *cluster.Update) { u.Timeouts.Drain = 1000 * time.Hour })
 	}}, "is DRAINING for", func(w *world) { w.blocked["web"] = true }},
 	{plant{name: "SurgeNotTakenBack", row: func(u *cluster.Update) *cluster.Update {
 		if u.Phase != cluster.PhaseScaleDown {
 			return u
 		}
 		return change(u, func(u *cluster.Update) {
-			u.Status, u.Final = cluster.UpdateSuccessful, &cluster.Sizes{Min: 1, Max: 12, Desired: 10}
+			u.Status, u.FinalSizes = cluster.UpdateSuccessful, &cluster.Sizes{Min: 1, Max: 12, Desired: 10}
 		})
 	}}, "and nothing says why", nil},
 	{plant{name: "TooManyAtOnce", row: func(u *cluster.Update) *cluster.Update {
@@ -81,9 +81,9 @@ var plants = []struct {
 		})
 	}}, "nodes are out of service at once, at most 1", nil},
 	{plant{name: "ReplacementsNotWaitedFor", row: func(u *cluster.Update) *cluster.Update {
-		return change(u, func(u *cluster.Update) { u.Nodes = 0 })
+		return change(u, func(u *cluster.Update) { u.RequiredNodes = 0 })
 	}}, "nodes are in service", func(w *world) { w.slow = 10 * time.Minute }},
-	{plant{name: "MarksLeft", act: without(nodegroup.Clear), see: func(u *cluster.Update, all []nodegroup.Instance) {
+	{plant{name: "MarksLeft", act: without(nodegroup.Uncordon), see: func(u *cluster.Update, all []nodegroup.Instance) {
 		for k, i := range all {
 			if i.Row != nil && u.Phase == cluster.PhaseRestore {
 				row := *i.Row

@@ -99,10 +99,10 @@ func TestUpdatesComeThrough(t *testing.T) {
 		for n := 0; ; n++ {
 			if n > 5_000 {
 				u := w.update()
-				t.Fatalf("the update has not ended: %s, waits for %s, errors %+v\n%v", u.Phase, u.Waiting, u.Errors, w.log[max(0, len(w.log)-100):])
+				t.Fatalf("the update has not ended: %s, waits for %s, errors %+v\n%v", u.Phase, u.WaitingFor, u.Errors, w.log[max(0, len(w.log)-100):])
 			}
 			x.happen(t, w)
-			if u := w.look(x.hands(t, w)); u.Ended() {
+			if u := w.look(x.hands(t, w)); u.HasEnded() {
 				seen[u.Status]++
 				if u.Status == cluster.UpdateSuccessful {
 					break
@@ -132,7 +132,7 @@ func TestSleepsThroughDrainTimeout(t *testing.T) {
 	stepsAsleepBefore := map[int]int{5: 155, 13: 55, 29: 16, 32: 22, 34: 14, 35: 27, 55: 1, 64: 44}
 	drainingSince, longest := map[string]time.Time{}, time.Duration(0)
 	var u *cluster.Update
-	for look := 0; u == nil || !u.Ended(); look++ {
+	for look := 0; u == nil || !u.HasEnded(); look++ {
 		if look > 5_000 {
 			t.Fatalf("the update has not ended: %v", w.log)
 		}
@@ -172,7 +172,7 @@ func TestNextIsAFunctionOfWhatIsThere(t *testing.T) {
 		w.judge.faulty = true
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			x.happen(t, w)
-			if u := w.look(x.hands(t, w)); u.Ended() {
+			if u := w.look(x.hands(t, w)); u.HasEnded() {
 				break
 			}
 			w.tick()

@@ -18,15 +18,15 @@ import (
 // A node that must stay after all is released: put back into service.
 
 // beginRemoval begins to take a node out of service. The group's desired capacity falls with a surplus node.
-func beginRemoval(n *node, surplus bool) cluster.NodeWork {
-	return cluster.NodeWork{
+func beginRemoval(n *node, surplus bool) cluster.NodeRemoval {
+	return cluster.NodeRemoval{
 		Instance: n.ID, Node: n.nodeID(), Step: cluster.StepDrain, Foreign: n.isDraining(), Surplus: surplus,
 	}
 }
 
 // advanceRemovals takes each removal one step further, without those that are complete.
 // Stuck are the removals whose tasks do not leave in time.
-func advanceRemovals(u *cluster.Update, v *view) (removals, stuck []cluster.NodeWork) {
+func advanceRemovals(u *cluster.Update, v *view) (removals, stuck []cluster.NodeRemoval) {
 	for _, w := range pendingRemovals(u, v) {
 		next, ok := advanceRemoval(u, v, w)
 		removals = append(removals, next)
@@ -38,11 +38,11 @@ func advanceRemovals(u *cluster.Update, v *view) (removals, stuck []cluster.Node
 }
 
 // pendingRemovals returns the removals of nodes that are still there and not back in service.
-func pendingRemovals(u *cluster.Update, v *view) (pending []cluster.NodeWork) {
-	for _, w := range u.Work {
+func pendingRemovals(u *cluster.Update, v *view) (pending []cluster.NodeRemoval) {
+	for _, w := range u.Removals {
 		n := v.byID[w.Instance]
 		isOver := n == nil || w.Step == cluster.StepRelease &&
-			(slices.Contains(u.Abandoned, w.Instance) || len(releaseActions(u, w, n)) == 0)
+			(slices.Contains(u.AbandonedNodes, w.Instance) || len(releaseActions(u, w, n)) == 0)
 		if !isOver {
 			pending = append(pending, w)
 		}
@@ -51,7 +51,7 @@ func pendingRemovals(u *cluster.Update, v *view) (pending []cluster.NodeWork) {
 }
 
 // advanceRemoval takes one node a step further, and reports false if its tasks do not leave in time.
-func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeWork) (next cluster.NodeWork, ok bool) {
+func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeRemoval) (next cluster.NodeRemoval, ok bool) {
 	n := v.byID[w.Instance]
 	if n.isLeaving() && w.Step != cluster.StepTerminate {
 		w = toStep(w, cluster.StepTerminate, v.now)
@@ -63,15 +63,15 @@ func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeWork) (next cluste
 		if countImmovable(u, n) > 0 {
 			return w, false
 		}
-		if len(n.remainingTasks()) == 0 || v.hasElapsed(w.Since, u.Waits.Stop) {
+		if len(n.remainingTasks()) == 0 || v.hasElapsed(w.StepSince, u.Timeouts.Stop) {
 			w = toStep(w, cluster.StepCordon, v.now)
 		}
 	case cluster.StepCordon, cluster.StepTerminate:
 		switch {
 		case n.isLeaving():
 		case len(n.remainingTasks()) > 0 && !(w.Forced && countImmovable(u, n) == 0):
-			w.Step, w.Since, w.Forced = cluster.StepDrain, w.DrainingAt, false // a task has arrived after all
-		case w.Step == cluster.StepCordon && v.hasNearlyElapsed(w.Since, u.Waits.Cordon): // the caller asks ECS for the rest
+			w.Step, w.StepSince, w.Forced = cluster.StepDrain, w.DrainingAt, false // a task has arrived after all
+		case w.Step == cluster.StepCordon && v.hasNearlyElapsed(w.StepSince, u.Timeouts.Cordon): // the caller asks ECS for the rest
 			w = toStep(w, cluster.StepTerminate, v.now)
 		}
 	}
@@ -79,24 +79,24 @@ func advanceRemoval(u *cluster.Update, v *view, w cluster.NodeWork) (next cluste
 }
 
 // advanceDrain handles a node that is to become DRAINING, or is until its tasks have left.
-func advanceDrain(u *cluster.Update, v *view, w cluster.NodeWork) (next cluster.NodeWork, ok bool) {
+func advanceDrain(u *cluster.Update, v *view, w cluster.NodeRemoval) (next cluster.NodeRemoval, ok bool) {
 	n := v.byID[w.Instance]
 	if n.nodeID() == "" {
 		return toStep(w, cluster.StepCordon, v.now), true
 	}
 	if !n.isDraining() {
-		if w.Since.IsZero() {
-			w.Since = v.now
+		if w.StepSince.IsZero() {
+			w.StepSince = v.now
 		}
-		return w, !v.hasElapsed(w.Since, u.Waits.Terminate)
+		return w, !v.hasElapsed(w.StepSince, u.Timeouts.Terminate)
 	}
 	if w.DrainingAt.IsZero() {
-		w.DrainingAt, w.Since = v.now, v.now
+		w.DrainingAt, w.StepSince = v.now, v.now
 	}
 	switch {
 	case len(n.remainingTasks()) == 0:
 		return toStep(w, cluster.StepCordon, v.now), true
-	case !v.hasElapsed(w.Since, u.Waits.Drain):
+	case !v.hasElapsed(w.StepSince, u.Timeouts.Drain):
 		return w, true
 	case !u.Force:
 		return w, false
@@ -105,8 +105,8 @@ func advanceDrain(u *cluster.Update, v *view, w cluster.NodeWork) (next cluster.
 	return toStep(w, cluster.StepStop, v.now), true
 }
 
-func toStep(w cluster.NodeWork, s cluster.NodeStep, now time.Time) cluster.NodeWork {
-	w.Step, w.Since = s, now
+func toStep(w cluster.NodeRemoval, s cluster.NodeStep, now time.Time) cluster.NodeRemoval {
+	w.Step, w.StepSince = s, now
 	return w
 }
 
@@ -123,7 +123,7 @@ func countImmovable(u *cluster.Update, n *node) int {
 // removalActions returns what the removals need done.
 // Nodes of the surplus are terminated only if mayLowerDesired: that sets the desired capacity.
 func removalActions(u *cluster.Update, v *view, mayLowerDesired bool) (actions []Action) {
-	for _, w := range u.Work {
+	for _, w := range u.Removals {
 		n := v.byID[w.Instance]
 		switch {
 		case w.Step == cluster.StepRelease:
@@ -142,11 +142,11 @@ func removalActions(u *cluster.Update, v *view, mayLowerDesired bool) (actions [
 }
 
 // drainActions marks and drains a node, and stops its tasks if it was forced.
-func drainActions(u *cluster.Update, w cluster.NodeWork, n *node) []Action {
+func drainActions(u *cluster.Update, w cluster.NodeRemoval, n *node) []Action {
 	if n.nodeID() == "" {
 		return nil
 	}
-	actions := markUnschedulable(n)
+	actions := cordonActions(n)
 	if !n.isDraining() {
 		actions = append(actions, Action{Kind: Drain, Instance: n.ID, Node: n.nodeID()})
 	}
@@ -163,52 +163,52 @@ func drainActions(u *cluster.Update, w cluster.NodeWork, n *node) []Action {
 }
 
 // releaseActions puts a node back into service. Once it is there, nothing is left to do.
-func releaseActions(u *cluster.Update, w cluster.NodeWork, n *node) (actions []Action) {
+func releaseActions(u *cluster.Update, w cluster.NodeRemoval, n *node) (actions []Action) {
 	if n.isDraining() && !w.Foreign {
 		actions = append(actions, Action{Kind: Activate, Instance: n.ID, Node: n.nodeID()})
 	}
-	return append(actions, clearMark(u, n)...)
+	return append(actions, uncordonActions(u, n)...)
 }
 
-func markUnschedulable(n *node) []Action {
-	if _, marked := n.unschedulableMark(); marked || n.nodeID() == "" {
+func cordonActions(n *node) []Action {
+	if _, marked := n.cordonMark(); marked || n.nodeID() == "" {
 		return nil
 	}
-	return []Action{{Kind: Mark, Instance: n.ID, Node: n.nodeID()}}
+	return []Action{{Kind: Cordon, Instance: n.ID, Node: n.nodeID()}}
 }
 
-// clearMark removes the update's own mark from a node. A mark of somebody else stays.
-func clearMark(u *cluster.Update, n *node) []Action {
-	if value, _ := n.unschedulableMark(); value != u.ID {
+// uncordonActions removes the update's own mark from a node. A mark of somebody else stays.
+func uncordonActions(u *cluster.Update, n *node) []Action {
+	if value, _ := n.cordonMark(); value != u.ID {
 		return nil
 	}
-	return []Action{{Kind: Clear, Instance: n.ID, Node: n.nodeID()}}
+	return []Action{{Kind: Uncordon, Instance: n.ID, Node: n.nodeID()}}
 }
 
-// overdueTerminations returns the removals whose termination takes too long.
-func overdueTerminations(u *cluster.Update, v *view) (late []cluster.NodeWork) {
-	for _, w := range u.Work {
-		if isOverdue(u, v, w) {
+// timedOutTerminations returns the removals whose termination takes too long.
+func timedOutTerminations(u *cluster.Update, v *view) (late []cluster.NodeRemoval) {
+	for _, w := range u.Removals {
+		if hasTerminationTimedOut(u, v, w) {
 			late = append(late, w)
 		}
 	}
 	return late
 }
 
-func isOverdue(u *cluster.Update, v *view, w cluster.NodeWork) bool {
-	return w.Step == cluster.StepTerminate && v.hasElapsed(w.Since, u.Waits.Terminate)
+func hasTerminationTimedOut(u *cluster.Update, v *view, w cluster.NodeRemoval) bool {
+	return w.Step == cluster.StepTerminate && v.hasElapsed(w.StepSince, u.Timeouts.Terminate)
 }
 
 // removalsWaitingFor says for each removal what it waits for.
 func removalsWaitingFor(u *cluster.Update, v *view) (of []string) {
-	for _, w := range u.Work {
+	for _, w := range u.Removals {
 		left := len(v.byID[w.Instance].remainingTasks())
 		switch w.Step {
 		case cluster.StepDrain:
 			if left == 0 || w.DrainingAt.IsZero() {
 				of = append(of, w.Instance+" to be DRAINING")
 			} else {
-				of = append(of, fmt.Sprintf("tasks to leave %s: %s", w.Instance, blockingTasks(w, v.byID[w.Instance])))
+				of = append(of, fmt.Sprintf("tasks to leave %s: %s", w.Instance, describeBlockingTasks(w, v.byID[w.Instance])))
 			}
 		case cluster.StepStop:
 			of = append(of, fmt.Sprintf("%d tasks stopped on %s", left, w.Instance))

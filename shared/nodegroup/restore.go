@@ -14,15 +14,15 @@ import (
 
 // brokenRemovals begins to terminate new nodes that never came into service and have no task: first the surplus.
 // The others are replaced, once the group launches from its original template again.
-func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeWork) {
+func brokenRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
 	surplus := countSurplus(u, v) - countSurplusLeaving(u, v)
-	hasReverted := u.Revert && v.group.Template == u.OriginalTemplate
+	hasReverted := u.RevertTemplate && v.group.Template == u.OriginalTemplate
 	for _, n := range v.nodes {
-		if n.isLeaving() || !n.upToDate || !isBroken(n) || u.At(n.ID) != nil || surplus <= 0 && !hasReverted {
+		if n.isLeaving() || !n.upToDate || !isBroken(n) || u.RemovalOf(n.ID) != nil || surplus <= 0 && !hasReverted {
 			continue
 		}
 		w := toStep(beginRemoval(n, surplus > 0), cluster.StepTerminate, v.now)
-		w.Broken = true
+		w.NeverInService = true
 		begun = append(begun, w)
 		surplus--
 	}
@@ -38,23 +38,23 @@ func isBroken(n *node) bool { return !n.isConnected() && len(n.remainingTasks())
 func abandonRefused(u *cluster.Update, v *view) bool {
 	refused, busy := refusedReleases(u, v)
 	if busy || len(refused) == 0 {
-		u.Undoing = time.Time{}
+		u.ReleasingSince = time.Time{}
 		return false
 	}
-	if u.Undoing.IsZero() {
-		u.Undoing = v.now
+	if u.ReleasingSince.IsZero() {
+		u.ReleasingSince = v.now
 	}
-	if !v.hasElapsed(u.Undoing, u.Waits.Drain) {
+	if !v.hasElapsed(u.ReleasingSince, u.Timeouts.Drain) {
 		return false
 	}
 	for _, id := range refused {
-		u.Abandoned = append(u.Abandoned, id)
+		u.AbandonedNodes = append(u.AbandonedNodes, id)
 		u.Errors = append(u.Errors, cluster.UpdateError{
 			Code: cluster.OperationNotPermitted, Resources: []string{id},
 			Message: fmt.Sprintf("Node %s is not put back into service: ECS refuses it%s", id, refusalOf(u, id)),
 		})
 	}
-	u.Work = pendingRemovals(u, v)
+	u.Removals = pendingRemovals(u, v)
 	return true
 }
 
@@ -62,29 +62,29 @@ func abandonRefused(u *cluster.Update, v *view) bool {
 func refusedReleases(u *cluster.Update, v *view) (refused []string, busy bool) {
 	busy = nextSizes(u, v) != v.group.Sizes
 	var releasing []string
-	for _, w := range u.Work {
+	for _, w := range u.Removals {
 		busy = busy || w.Step != cluster.StepRelease
 		releasing = append(releasing, w.Instance)
 	}
 	for _, a := range undoActions(u, v) {
-		if a.Kind == Clear {
+		if a.Kind == Uncordon {
 			releasing = append(releasing, a.Instance)
 		} else {
 			busy = true
 		}
 	}
-	return slices.DeleteFunc(releasing, func(id string) bool { return u.Refused[id] == "" }), busy
+	return slices.DeleteFunc(releasing, func(id string) bool { return u.Refusals[id] == "" }), busy
 }
 
 // undoActions returns what a failed update must undo: the group launches from its original template again, and nodes that
 // the update is not working on lose its mark.
 func undoActions(u *cluster.Update, v *view) (actions []Action) {
-	if u.Revert && v.group.Template != u.OriginalTemplate {
+	if u.RevertTemplate && v.group.Template != u.OriginalTemplate {
 		actions = append(actions, Action{Kind: UseTemplate, Template: u.OriginalTemplate})
 	}
 	for _, n := range v.nodes {
-		if u.At(n.ID) == nil && !slices.Contains(u.Abandoned, n.ID) {
-			actions = append(actions, clearMark(u, n)...)
+		if u.RemovalOf(n.ID) == nil && !slices.Contains(u.AbandonedNodes, n.ID) {
+			actions = append(actions, uncordonActions(u, n)...)
 		}
 	}
 	return actions

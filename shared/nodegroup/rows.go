@@ -77,14 +77,14 @@ func (r *Rows) tasksOn(instance string) (tasks []Task) {
 	for _, t := range r.tasks[instance] {
 		s := r.services[t.Owner]
 		tasks = append(tasks, Task{
-			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: r.protected[t.ID], Why: keepsTasks(s),
+			Task: t, Daemon: s != nil && s.Strategy == cluster.Daemon, Protected: r.protected[t.ID], BlockedReason: whyTasksBlocked(s),
 		})
 	}
 	return tasks
 }
 
-// keepsTasks says why a service may not let a task go: because of its percentages, or because another has no room.
-func keepsTasks(s *cluster.Service) string {
+// whyTasksBlocked says why a service may not let a task go: because of its percentages, or because another has no room.
+func whyTasksBlocked(s *cluster.Service) string {
 	if s == nil || s.Strategy == cluster.Daemon {
 		return ""
 	}
@@ -127,5 +127,5 @@ func IsGrowing(u *cluster.Update, lastOut, now time.Time) bool {
 	if lastOut.IsZero() {
 		return false
 	}
-	return u.Floor != nil && lastOut.After(u.FloorAt) || now.Before(lastOut.Add(scaleOutDelay))
+	return u.DesiredFloor != nil && lastOut.After(u.ScaleDownSince) || now.Before(lastOut.Add(scaleOutDelay))
 }

@@ -15,33 +15,33 @@ import (
 type scaleDownPhase struct{}
 
 func (scaleDownPhase) advance(u *cluster.Update, v *view) transition {
-	if u.Original == nil {
+	if u.OriginalSizes == nil {
 		return transition{end: outcome(u, v)}
 	}
-	u.Work = pendingRemovals(u, v)
+	u.Removals = pendingRemovals(u, v)
 	recordFloor(u, v)
-	if u.Stopped == "" {
+	if u.SizesReason == "" {
 		yieldToGrowth(u, v)
 	}
-	u.SeenDesired = v.group.Desired
-	u.Work = releaseUnneeded(u, v)
-	advanceOrKeep(u, v)
-	keepOverdue(u, v)
-	u.Work = releaseExcess(u, v)
-	if u.Stopped == "" {
+	u.ObservedDesired = v.group.Desired
+	u.Removals = releaseUnneeded(u, v)
+	advanceOrRetain(u, v)
+	retainTimedOut(u, v)
+	u.Removals = releaseExcess(u, v)
+	if u.SizesReason == "" {
 		if u.Phase == cluster.PhaseRestore {
-			u.Work = append(u.Work, brokenRemovals(u, v)...)
+			u.Removals = append(u.Removals, brokenRemovals(u, v)...)
 		}
-		u.Work = append(u.Work, surplusRemoval(u, v)...)
+		u.Removals = append(u.Removals, surplusRemoval(u, v)...)
 	}
 	if abandonRefused(u, v) {
-		return stay // what waited for them goes on
+		return noTransition // what waited for them goes on
 	}
-	if len(u.Work) == 0 && len(scaleDownActions(u, v)) == 0 {
+	if len(u.Removals) == 0 && len(scaleDownActions(u, v)) == 0 {
 		recordRemainingSurplus(u, v)
 		return transition{end: outcome(u, v)}
 	}
-	return stay
+	return noTransition
 }
 
 func (scaleDownPhase) actions(u *cluster.Update, v *view) []Action { return scaleDownActions(u, v) }
@@ -63,12 +63,12 @@ func scaleDownActions(u *cluster.Update, v *view) []Action {
 // recordFloor records the desired capacity to restore: the original, and what others have added since.
 // A minimum that was raised meanwhile holds.
 func recordFloor(u *cluster.Update, v *view) {
-	if u.Floor == nil {
-		before := u.Original.Desired + u.Added
-		u.Floor, u.FloorAt = new(before+max(0, v.group.Desired-before-u.Surge)), v.now
+	if u.DesiredFloor == nil {
+		before := u.OriginalSizes.Desired + u.AddedByOthers
+		u.DesiredFloor, u.ScaleDownSince = new(before+max(0, v.group.Desired-before-u.Surge)), v.now
 	}
-	if *u.Floor < v.group.Min {
-		u.Floor = new(v.group.Min)
+	if *u.DesiredFloor < v.group.Min {
+		u.DesiredFloor = new(v.group.Min)
 	}
 }
 
@@ -76,48 +76,48 @@ func recordFloor(u *cluster.Update, v *view) {
 func yieldToGrowth(u *cluster.Update, v *view) {
 	why := ""
 	switch {
-	case v.group.Growing:
+	case v.group.IsGrowing:
 		why = "Managed scaling is growing the group"
-	case u.SeenDesired > 0 && v.group.Desired > max(u.SeenDesired, *u.Floor): // a target tracking policy, or its owner
+	case u.ObservedDesired > 0 && v.group.Desired > max(u.ObservedDesired, *u.DesiredFloor): // a target tracking policy, or its owner
 		why = "Somebody else has enlarged the group"
 	default:
 		return
 	}
-	u.Floor = new(v.group.Desired)
-	u.Stopped = fmt.Sprintf("%s: it stays at maximum %d and desired %d, originally %d and %d",
-		why, v.group.Max, v.group.Desired, u.Original.Max, u.Original.Desired)
+	u.DesiredFloor = new(v.group.Desired)
+	u.SizesReason = fmt.Sprintf("%s: it stays at maximum %d and desired %d, originally %d and %d",
+		why, v.group.Max, v.group.Desired, u.OriginalSizes.Max, u.OriginalSizes.Desired)
 }
 
 // recordUserMaximum records a maximum that neither was there at the start nor was set by the update.
 func recordUserMaximum(u *cluster.Update, maximum int) {
-	if u.Original != nil && !slices.Contains(u.Maxima, maximum) {
-		u.Maxima, u.UserMax = append(u.Maxima, maximum), new(maximum)
+	if u.OriginalSizes != nil && !slices.Contains(u.KnownMaxima, maximum) {
+		u.KnownMaxima, u.UserMax = append(u.KnownMaxima, maximum), new(maximum)
 	}
 }
 
 // recordOwnMaxima records the maxima that the update sets.
 func recordOwnMaxima(u *cluster.Update, actions []Action) {
 	for _, a := range actions {
-		if a.Kind == Resize && !slices.Contains(u.Maxima, a.Max) {
-			u.Maxima = append(u.Maxima, a.Max)
+		if a.Kind == Resize && !slices.Contains(u.KnownMaxima, a.Max) {
+			u.KnownMaxima = append(u.KnownMaxima, a.Max)
 		}
 	}
 }
 
 // releaseUnneeded releases the nodes that must not go any more: all if the sizes are left to others, and otherwise those
 // that were taken for broken and have come into service after all.
-func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeWork {
-	return releaseWhere(u, v, func(w cluster.NodeWork, n *node) bool {
-		if u.Stopped != "" && w.Step != cluster.StepRelease {
+func releaseUnneeded(u *cluster.Update, v *view) []cluster.NodeRemoval {
+	return releaseWhere(u, v, func(w cluster.NodeRemoval, n *node) bool {
+		if u.SizesReason != "" && w.Step != cluster.StepRelease {
 			return true
 		}
-		return w.Broken && !isBroken(n)
+		return w.NeverInService && !isBroken(n)
 	})
 }
 
 // releaseWhere puts the nodes back into service that are not leaving yet and for which release returns true.
-func releaseWhere(u *cluster.Update, v *view, release func(cluster.NodeWork, *node) bool) []cluster.NodeWork {
-	removals := slices.Clone(u.Work)
+func releaseWhere(u *cluster.Update, v *view, release func(cluster.NodeRemoval, *node) bool) []cluster.NodeRemoval {
+	removals := slices.Clone(u.Removals)
 	for k, w := range removals {
 		if n := v.byID[w.Instance]; !n.isLeaving() && release(w, n) {
 			removals[k] = toStep(w, cluster.StepRelease, v.now)
@@ -126,44 +126,44 @@ func releaseWhere(u *cluster.Update, v *view, release func(cluster.NodeWork, *no
 	return removals
 }
 
-// advanceOrKeep takes each removal a step further, and keeps the nodes whose tasks do not leave.
-func advanceOrKeep(u *cluster.Update, v *view) {
-	for k, w := range u.Work {
+// advanceOrRetain takes each removal a step further, and keeps the nodes whose tasks do not leave.
+func advanceOrRetain(u *cluster.Update, v *view) {
+	for k, w := range u.Removals {
 		next, ok := advanceRemoval(u, v, w)
-		if u.Work[k] = next; !ok {
-			keepNode(u, v, k, blockingTasks(next, v.byID[w.Instance]))
+		if u.Removals[k] = next; !ok {
+			retainNode(u, v, k, describeBlockingTasks(next, v.byID[w.Instance]))
 		}
 	}
 }
 
-// keepNode puts a node back that cannot be removed.
-func keepNode(u *cluster.Update, v *view, k int, why string) {
-	w := u.Work[k]
-	u.Kept, u.Blocked = append(u.Kept, w.Instance), append(u.Blocked, w.Instance+": "+why)
-	u.Work[k] = toStep(w, cluster.StepRelease, v.now)
+// retainNode puts a node back that cannot be removed.
+func retainNode(u *cluster.Update, v *view, k int, why string) {
+	w := u.Removals[k]
+	u.RetainedNodes, u.RetainedReasons = append(u.RetainedNodes, w.Instance), append(u.RetainedReasons, w.Instance+": "+why)
+	u.Removals[k] = toStep(w, cluster.StepRelease, v.now)
 }
 
-// keepOverdue gives up the removals whose termination takes too long. The sizes do not wait for them.
-func keepOverdue(u *cluster.Update, v *view) {
-	for k, w := range u.Work {
-		if isOverdue(u, v, w) && !v.byID[w.Instance].isLeaving() {
-			keepNode(u, v, k, "it was terminated and stays")
+// retainTimedOut gives up the removals whose termination takes too long. The sizes do not wait for them.
+func retainTimedOut(u *cluster.Update, v *view) {
+	for k, w := range u.Removals {
+		if hasTerminationTimedOut(u, v, w) && !v.byID[w.Instance].isLeaving() {
+			retainNode(u, v, k, "it was terminated and stays")
 		}
 	}
-	u.Work = slices.DeleteFunc(u.Work, func(w cluster.NodeWork) bool { return isOverdue(u, v, w) })
+	u.Removals = slices.DeleteFunc(u.Removals, func(w cluster.NodeRemoval) bool { return hasTerminationTimedOut(u, v, w) })
 }
 
 // countSurplus returns how many nodes too many there are.
-func countSurplus(u *cluster.Update, v *view) int { return max(0, v.group.Desired-*u.Floor) }
+func countSurplus(u *cluster.Update, v *view) int { return max(0, v.group.Desired-*u.DesiredFloor) }
 
 // isSurplusLeaving reports whether the removal will lower the desired capacity and has not yet.
-func isSurplusLeaving(w cluster.NodeWork, n *node) bool {
+func isSurplusLeaving(w cluster.NodeRemoval, n *node) bool {
 	return w.Surplus && w.Step != cluster.StepRelease && !n.isLeaving()
 }
 
 // countSurplusLeaving returns how many nodes of the surplus are being removed.
 func countSurplusLeaving(u *cluster.Update, v *view) (count int) {
-	for _, w := range u.Work {
+	for _, w := range u.Removals {
 		if isSurplusLeaving(w, v.byID[w.Instance]) {
 			count++
 		}
@@ -172,9 +172,9 @@ func countSurplusLeaving(u *cluster.Update, v *view) (count int) {
 }
 
 // releaseExcess releases the nodes that are no surplus any more, those taken last first.
-func releaseExcess(u *cluster.Update, v *view) []cluster.NodeWork {
+func releaseExcess(u *cluster.Update, v *view) []cluster.NodeRemoval {
 	excess := countSurplusLeaving(u, v) - countSurplus(u, v)
-	removals := slices.Clone(u.Work)
+	removals := slices.Clone(u.Removals)
 	for k := len(removals) - 1; k >= 0 && excess > 0; k-- {
 		if isSurplusLeaving(removals[k], v.byID[removals[k].Instance]) {
 			removals[k] = toStep(removals[k], cluster.StepRelease, v.now)
@@ -185,32 +185,32 @@ func releaseExcess(u *cluster.Update, v *view) []cluster.NodeWork {
 }
 
 // surplusRemoval begins to remove the next node of the surplus once the last one is gone.
-func surplusRemoval(u *cluster.Update, v *view) []cluster.NodeWork {
-	onlyBroken := all(u.Work, func(w cluster.NodeWork) bool { return w.Broken })
+func surplusRemoval(u *cluster.Update, v *view) []cluster.NodeRemoval {
+	onlyBroken := allOf(u.Removals, func(w cluster.NodeRemoval) bool { return w.NeverInService })
 	if countSurplus(u, v) <= countSurplusLeaving(u, v) || v.countPresent() < v.group.Desired || !onlyBroken {
 		return nil
 	}
 	if n := cheapestSurplus(u, v); n != nil {
-		return []cluster.NodeWork{beginRemoval(n, true)}
+		return []cluster.NodeRemoval{beginRemoval(n, true)}
 	}
 	return nil
 }
 
-// maxKept is how many nodes of the surplus may turn out not to get empty before the rest is left.
+// maxRetained is how many nodes of the surplus may turn out not to get empty before the rest is left.
 // Each takes as long as tasks have to leave a node.
-const maxKept = 5
+const maxRetained = 5
 
 // cheapestSurplus returns the node whose removal costs least; nil if none is left to try, or enough were tried.
 //
 // It is in the zone that has most nodes more than before; then one that is not connected, has the fewest tasks that would
 // not leave, has the fewest tasks, is not up to date.
 func cheapestSurplus(u *cluster.Update, v *view) *node {
-	if len(u.Kept) >= maxKept {
+	if len(u.RetainedNodes) >= maxRetained {
 		return nil
 	}
 	var candidates []*node
 	for _, n := range v.nodes {
-		if !n.isLeaving() && u.At(n.ID) == nil && !slices.Contains(u.Kept, n.ID) {
+		if !n.isLeaving() && u.RemovalOf(n.ID) == nil && !slices.Contains(u.RetainedNodes, n.ID) {
 			candidates = append(candidates, n)
 		}
 	}
@@ -246,14 +246,14 @@ func trueFirst(a, b bool) int {
 // The maximum is as far above the original as the desired capacity is above its floor, unless somebody else has set it.
 func nextSizes(u *cluster.Update, v *view) cluster.Sizes {
 	want := v.group.Sizes
-	if u.Stopped != "" {
+	if u.SizesReason != "" {
 		return want
 	}
-	if present := v.countPresent(); want.Desired > *u.Floor && present < want.Desired {
+	if present := v.countPresent(); want.Desired > *u.DesiredFloor && present < want.Desired {
 		want.Desired = present
 	}
-	want.Desired = max(want.Desired, *u.Floor)
-	most := u.Original.Max + want.Desired - *u.Floor
+	want.Desired = max(want.Desired, *u.DesiredFloor)
+	most := u.OriginalSizes.Max + want.Desired - *u.DesiredFloor
 	if u.UserMax != nil {
 		most = *u.UserMax
 	}
@@ -264,20 +264,20 @@ func nextSizes(u *cluster.Update, v *view) cluster.Sizes {
 // recordRemainingSurplus adds an error that says why nodes are left that should have been removed.
 func recordRemainingSurplus(u *cluster.Update, v *view) {
 	surplus := countSurplus(u, v)
-	if u.Stopped != "" || surplus == 0 {
+	if u.SizesReason != "" || surplus == 0 {
 		return
 	}
 	u.Errors = append(u.Errors, cluster.UpdateError{
-		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.Kept), Message: fmt.Sprintf(
-			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s", surplus, *u.Floor, listFirst(u.Blocked)),
+		Code: cluster.PodEvictionFailure, Resources: slices.Clone(u.RetainedNodes), Message: fmt.Sprintf(
+			"The group keeps %d nodes more than the %d it had, as those tried could not be emptied: %s", surplus, *u.DesiredFloor, listFirst(u.RetainedReasons)),
 	})
 }
 
 // outcome returns the status that the update ends with. Sizes other than the original ones get an explanation.
 func outcome(u *cluster.Update, v *view) cluster.UpdateStatus {
-	if u.Original != nil && u.Stopped == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.Original {
-		u.Stopped = fmt.Sprintf("Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
-			v.group.Min, v.group.Max, v.group.Desired, u.Original.Min, u.Original.Max, u.Original.Desired)
+	if u.OriginalSizes != nil && u.SizesReason == "" && countSurplus(u, v) == 0 && v.group.Sizes != *u.OriginalSizes {
+		u.SizesReason = fmt.Sprintf("Somebody else has changed the group: it stays at minimum %d, maximum %d and desired %d, originally %d, %d and %d",
+			v.group.Min, v.group.Max, v.group.Desired, u.OriginalSizes.Min, u.OriginalSizes.Max, u.OriginalSizes.Desired)
 	}
 	if len(u.Errors) > 0 {
 		return cluster.UpdateFailed

@@ -14,15 +14,15 @@ func TestScalingOutEndsTheScaleDown(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool {
-		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Work) > 0 && u.Work[0].Step == cluster.StepDrain
+		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepDrain
 	})
-	w.group.Growing = true
+	w.group.IsGrowing = true
 	w.group.Desired++
 	w.log = nil
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || u.Stopped != "Managed scaling is growing the group: it stays at maximum 14 and desired 13, originally 11 and 9" {
-		t.Errorf("%s: %q", u.Status, u.Stopped)
+	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "Managed scaling is growing the group: it stays at maximum 14 and desired 13, originally 11 and 9" {
+		t.Errorf("%s: %q", u.Status, u.SizesReason)
 	}
 	for _, a := range w.log {
 		if strings.HasPrefix(a, "resize") || strings.HasPrefix(a, "terminate") || strings.HasPrefix(a, "drain") {
@@ -33,7 +33,7 @@ func TestScalingOutEndsTheScaleDown(t *testing.T) {
 		t.Errorf("sizes %+v", w.group.Sizes)
 	}
 	t.Run("TheNextOneKnowsTheOriginalMaximum", func(t *testing.T) {
-		w.group.Growing = false
+		w.group.IsGrowing = false
 		w.tick()
 		w.begin()
 		u := w.run()
@@ -48,13 +48,13 @@ func TestEnlargingEndsTheScaleDown(t *testing.T) {
 	w := newWorld(t, 3, 3, cluster.UpdateConfig{})
 	w.begin()
 	w.until(func(u *cluster.Update) bool {
-		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Work) > 0 && u.Work[0].Step == cluster.StepDrain
+		return u.Phase == cluster.PhaseScaleDown && w.group.Desired == 12 && len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepDrain
 	})
 	w.group.Desired++
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || u.Stopped != "Somebody else has enlarged the group: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
-		t.Errorf("%s: %q, sizes %+v", u.Status, u.Stopped, w.group.Sizes)
+	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "Somebody else has enlarged the group: it stays at maximum 14 and desired 13, originally 11 and 9" || w.group.Desired != 13 {
+		t.Errorf("%s: %q, sizes %+v", u.Status, u.SizesReason, w.group.Sizes)
 	}
 }
 
@@ -67,8 +67,8 @@ func TestNodesAddedMeanwhileStay(t *testing.T) {
 	w.group.Desired += 2
 	u := w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 || !strings.Contains(u.Stopped, "desired 11, originally 1, 30 and 9") {
-		t.Errorf("%s, sizes %+v: %q", u.Status, w.group.Sizes, u.Stopped)
+	if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 || !strings.Contains(u.SizesReason, "desired 11, originally 1, 30 and 9") {
+		t.Errorf("%s, sizes %+v: %q", u.Status, w.group.Sizes, u.SizesReason)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestNodesAddedBeforeTheSurplusStay(t *testing.T) {
 		u := w.run()
 		w.check()
 		if u.Status != cluster.UpdateSuccessful || w.group.Desired != 11 || w.group.Max != 30 {
-			t.Errorf("after %d looks: %s, sizes %+v: %q", looks, u.Status, w.group.Sizes, u.Stopped)
+			t.Errorf("after %d looks: %s, sizes %+v: %q", looks, u.Status, w.group.Sizes, u.SizesReason)
 		}
 	}
 }
@@ -97,9 +97,9 @@ func TestNodesAddedBeforeTheSurplusStay(t *testing.T) {
 // What somebody else takes away meanwhile is not missed, and not taken a second time.
 func TestNodesTakenAwayMeanwhile(t *testing.T) {
 	for name, is := range map[string]func(*cluster.Update) bool{
-		"InTheUpgrade": func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Work) > 0 },
+		"InTheUpgrade": func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade && len(u.Removals) > 0 },
 		"InTheScaleDown": func(u *cluster.Update) bool {
-			return u.Phase == cluster.PhaseScaleDown && len(u.Work) > 0 && u.Work[0].Step == cluster.StepDrain
+			return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 && u.Removals[0].Step == cluster.StepDrain
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestScaleDownTakesWhatServesNobody(t *testing.T) {
 	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseUpgrade })
 	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown })
 	for _, v := range w.sorted() {
-		if u.At(v.ID) == nil {
+		if u.RemovalOf(v.ID) == nil {
 			v.Row.AgentConnected = false
 			w.start(v, func(x *nodegroup.Task) { x.Task.Service = "web" })
 			u = w.run()
@@ -149,13 +149,13 @@ func TestScaleDownTakesWhatServesNobody(t *testing.T) {
 func TestScaleDownTakesAnotherNode(t *testing.T) {
 	w := newWorld(t, 1, 3, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Work) > 0 })
-	v := w.vms[u.Work[0].Instance]
+	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
+	v := w.vms[u.Removals[0].Instance]
 	w.start(v, func(*nodegroup.Task) {})
 	u = w.run()
 	w.check()
-	if u.Status != cluster.UpdateSuccessful || len(u.Kept) != 1 || u.Kept[0] != v.ID || w.vms[v.ID] == nil || w.group.Desired != 3 {
-		t.Errorf("%s, kept %v, sizes %+v", u.Status, u.Kept, w.group.Sizes)
+	if u.Status != cluster.UpdateSuccessful || len(u.RetainedNodes) != 1 || u.RetainedNodes[0] != v.ID || w.vms[v.ID] == nil || w.group.Desired != 3 {
+		t.Errorf("%s, kept %v, sizes %+v", u.Status, u.RetainedNodes, w.group.Sizes)
 	}
 }
 
@@ -163,8 +163,8 @@ func TestScaleDownTakesAnotherNode(t *testing.T) {
 func TestScaleDownDoesNotWaitForEver(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Work) > 0 })
-	w.stopNodes[u.Work[0].Instance] = true
+	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
+	w.stopNodes[u.Removals[0].Instance] = true
 	if u = w.run(); u.Status != cluster.UpdateSuccessful || w.group.Desired != 2 {
 		t.Errorf("%s, sizes %+v", u.Status, w.group.Sizes)
 	}
@@ -175,13 +175,13 @@ func TestScaleDownDoesNotWaitForEver(t *testing.T) {
 func TestScaleDownWithoutTermination(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Work) > 0 })
-	id := u.Work[0].Instance
+	u := w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
+	id := u.Removals[0].Instance
 	w.plant.act = func(_ *world, _ *cluster.Update, all []nodegroup.Action) []nodegroup.Action {
 		return slices.DeleteFunc(all, func(a nodegroup.Action) bool { return a.Kind == nodegroup.Terminate && a.Instance == id })
 	}
-	if u = w.run(); u.Status != cluster.UpdateSuccessful || w.group.Desired != 2 || !slices.Equal(u.Kept, []string{id}) || w.vms[id] == nil {
-		t.Errorf("%s, sizes %+v, kept %v", u.Status, w.group.Sizes, u.Kept)
+	if u = w.run(); u.Status != cluster.UpdateSuccessful || w.group.Desired != 2 || !slices.Equal(u.RetainedNodes, []string{id}) || w.vms[id] == nil {
+		t.Errorf("%s, sizes %+v, kept %v", u.Status, w.group.Sizes, u.RetainedNodes)
 	}
 }
 
@@ -189,8 +189,8 @@ func TestScaleDownWithoutTermination(t *testing.T) {
 func TestTerminationThatNeverEnds(t *testing.T) {
 	w := newWorld(t, 1, 2, cluster.UpdateConfig{})
 	w.begin()
-	u := w.until(func(u *cluster.Update) bool { return len(u.Work) > 0 })
-	id := u.Work[0].Instance
+	u := w.until(func(u *cluster.Update) bool { return len(u.Removals) > 0 })
+	id := u.Removals[0].Instance
 	w.stopNodes[id] = true
 	u = w.run()
 	if e := says(t, u, cluster.UnknownUpdateError, "not gone though they were terminated"); e.Resources[0] != id {
@@ -210,7 +210,7 @@ func TestMinimalNeedsNoMoreNodes(t *testing.T) {
 			}
 		}
 		most, marked = max(most, w.group.Desired), max(marked, here)
-		return u.Ended()
+		return u.HasEnded()
 	})
 	w.check()
 	if u.Status != cluster.UpdateSuccessful || most != 9 || u.MaxUnavailable != 2 || marked != 2 {

@@ -16,20 +16,20 @@ type scaleUpPhase struct{}
 func (scaleUpPhase) advance(u *cluster.Update, v *view) transition {
 	if want := enlargedSizes(u); v.group.Max < want.Max || v.group.Desired < want.Desired {
 		recordGrowth(u, v.group.Desired)
-		return stay
+		return noTransition
 	}
-	u.SeenDesired = v.group.Desired
-	if u.Since.IsZero() {
-		u.Since = v.now
+	u.ObservedDesired = v.group.Desired
+	if u.WaitingSince.IsZero() {
+		u.WaitingSince = v.now
 	}
 	missing := missingProof(u, v)
 	switch {
 	case len(missing) == 0 && v.countPresent() >= v.group.Desired:
-		return enter(cluster.PhaseUpgrade)
-	case !v.hasElapsed(u.Since, u.Waits.Launch):
-		return stay
-	case all(missing, func(zone string) bool { return isFullestZone(v, zone) }):
-		return enter(cluster.PhaseUpgrade)
+		return enterOnly(cluster.PhaseUpgrade)
+	case !v.hasElapsed(u.WaitingSince, u.Timeouts.Launch):
+		return noTransition
+	case allOf(missing, func(zone string) bool { return isFullestZone(v, zone) }):
+		return enterOnly(cluster.PhaseUpgrade)
 	}
 	return failWith(creationErrors(u, v)...)
 }
@@ -56,8 +56,8 @@ func (scaleUpPhase) waitingFor(u *cluster.Update, v *view) string {
 
 // enlargedSizes returns the sizes with the surplus.
 func enlargedSizes(u *cluster.Update) cluster.Sizes {
-	desired := u.Original.Desired + u.Added + u.Surge
-	return cluster.Sizes{Min: u.Original.Min, Max: max(u.Original.Max+u.Surge, desired), Desired: desired}
+	desired := u.OriginalSizes.Desired + u.AddedByOthers + u.Surge
+	return cluster.Sizes{Min: u.OriginalSizes.Min, Max: max(u.OriginalSizes.Max+u.Surge, desired), Desired: desired}
 }
 
 // isFullestZone reports whether no other zone has more nodes than this one, although all surplus nodes were launched.
@@ -66,7 +66,7 @@ func isFullestZone(v *view, zone string) bool {
 		return false
 	}
 	count := v.countByZone()
-	return all(v.group.Zones, func(other string) bool { return count[other] <= count[zone] })
+	return allOf(v.group.Zones, func(other string) bool { return count[other] <= count[zone] })
 }
 
 // missingProof returns what does not show yet that the template works: the new nodes that are not Ready, and the zones
@@ -78,7 +78,7 @@ func missingProof(u *cluster.Update, v *view) (missing []string) {
 		case n.isLeaving() || !n.upToDate:
 		case n.isReady:
 			ready[n.Zone] = true
-		case !slices.Contains(u.Unready, n.ID):
+		case !slices.Contains(u.InitiallyUnready, n.ID):
 			missing = append(missing, n.ID)
 		}
 	}
@@ -90,6 +90,6 @@ func missingProof(u *cluster.Update, v *view) (missing []string) {
 	return missing
 }
 
-func all[T any](of []T, is func(T) bool) bool {
+func allOf[T any](of []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(of, func(x T) bool { return !is(x) })
 }

@@ -8,28 +8,28 @@ import (
 type setupPhase struct{}
 
 func (setupPhase) advance(u *cluster.Update, v *view) transition {
-	if u.Original == nil {
+	if u.OriginalSizes == nil {
 		recordBaseline(u, v)
 	}
 	recordGrowth(u, v.group.Desired)
 	if u.Target.Image == "" {
-		return stay // its launch template has yet to be read
+		return noTransition // its launch template has yet to be read
 	}
-	if t := Template(u, v.group); u.Template == "" && t != "" {
+	if t := LaunchTemplateOf(u, v.group); u.Template == "" && t != "" {
 		u.Template = t
-		u.Unready = append(u.Unready, unconnectedFrom(t, v.nodes)...)
-		return stay // which nodes are old is known from here on
+		u.InitiallyUnready = append(u.InitiallyUnready, unconnectedFrom(t, v.nodes)...)
+		return noTransition // which nodes are old is known from here on
 	}
 	switch {
 	case u.Template == "" || v.group.Template != u.Template:
-		return stay
+		return noTransition
 	case len(v.old) == 0:
 		u.Surge = leftoverSurplus(u, v)
-		return enter(cluster.PhaseScaleDown)
+		return enterOnly(cluster.PhaseScaleDown)
 	case u.Config.Strategy == cluster.UpdateMinimal:
-		return enter(cluster.PhaseUpgrade)
+		return enterOnly(cluster.PhaseUpgrade)
 	}
-	return enter(cluster.PhaseScaleUp)
+	return enterOnly(cluster.PhaseScaleUp)
 }
 
 func (setupPhase) actions(u *cluster.Update, _ *view) []Action {
@@ -44,16 +44,16 @@ func (setupPhase) actions(u *cluster.Update, _ *view) []Action {
 
 func (setupPhase) waitingFor(*cluster.Update, *view) string { return "the launch template version" }
 
-// Template returns the launch template version that the update's nodes are made from; empty if there is none yet.
+// LaunchTemplateOf returns the launch template version that the update's nodes are made from; empty if there is none yet.
 // Nodes made from it may be labelled before the update next looks at them: then it sees none that lacks its labels.
-func Template(u *cluster.Update, g Group) string {
+func LaunchTemplateOf(u *cluster.Update, g Group) string {
 	switch {
 	case u.Template != "" || u.Phase != cluster.PhaseSetup || u.Target.Image == "":
 		return u.Template
-	case u.Previous != "" && u.Previous == g.Template:
-		return u.Previous
+	case u.PreviousTemplate != "" && u.PreviousTemplate == g.Template:
+		return u.PreviousTemplate
 	}
-	return g.Made
+	return g.PreparedTemplate
 }
 
 // unconnectedFrom returns the nodes that were made from the template already and are not connected.
@@ -72,10 +72,10 @@ func unconnectedFrom(template string, nodes []*node) (ids []string) {
 func recordBaseline(u *cluster.Update, v *view) {
 	original := v.group.Sizes
 	var zones map[string]int
-	if u.Before != nil && u.Left.Max == original.Max {
-		original.Max = u.Before.Max
-		if u.Left.Desired == original.Desired {
-			original.Desired = u.Before.Desired
+	if u.UnrestoredSizes != nil && u.LeftSizes.Max == original.Max {
+		original.Max = u.UnrestoredSizes.Max
+		if u.LeftSizes.Desired == original.Desired {
+			original.Desired = u.UnrestoredSizes.Desired
 			zones = u.Zones // those that the earlier update should have restored
 		}
 		original.Desired = min(original.Desired, original.Max)
@@ -83,8 +83,8 @@ func recordBaseline(u *cluster.Update, v *view) {
 	if len(zones) == 0 {
 		zones = v.countByZone()
 	}
-	u.Maxima = []int{v.group.Max}
-	u.Original, u.OriginalTemplate, u.Zones = &original, v.group.Template, zones
+	u.KnownMaxima = []int{v.group.Max}
+	u.OriginalSizes, u.OriginalTemplate, u.Zones = &original, v.group.Template, zones
 	for _, n := range v.nodes {
 		u.ByDomain = u.ByDomain || n.hasUpgradeDomain()
 	}
@@ -97,13 +97,13 @@ func recordBaseline(u *cluster.Update, v *view) {
 
 // recordGrowth counts the nodes that others add before the update enlarges the group. They are not surplus.
 func recordGrowth(u *cluster.Update, desired int) {
-	if u.SeenDesired > 0 {
-		u.Added += max(0, desired-u.SeenDesired)
+	if u.ObservedDesired > 0 {
+		u.AddedByOthers += max(0, desired-u.ObservedDesired)
 	}
-	u.SeenDesired = desired
+	u.ObservedDesired = desired
 }
 
 // leftoverSurplus returns how many nodes too many the group has before the update adds any.
 func leftoverSurplus(u *cluster.Update, v *view) int {
-	return max(0, v.group.Desired-u.Original.Desired)
+	return max(0, v.group.Desired-u.OriginalSizes.Desired)
 }

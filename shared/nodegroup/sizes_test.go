@@ -16,19 +16,19 @@ func TestMaximumOfSomebodyElseStays(t *testing.T) {
 				w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 				w.begin()
 				w.until(func(u *cluster.Update) bool {
-					return u.Phase == phase && (phase != cluster.PhaseScaleDown || u.Floor != nil)
+					return u.Phase == phase && (phase != cluster.PhaseScaleDown || u.DesiredFloor != nil)
 				})
 				w.tick()
 				w.group.Max += by
 				set := w.group.Max
 				u := w.run()
-				if w.group.Max != set || u.Status != cluster.UpdateSuccessful || u.Stopped == "" {
-					t.Errorf("the maximum was set to %d; the update ended %s with %d, stopped %q", set, u.Status, w.group.Max, u.Stopped)
+				if w.group.Max != set || u.Status != cluster.UpdateSuccessful || u.SizesReason == "" {
+					t.Errorf("the maximum was set to %d; the update ended %s with %d, stopped %q", set, u.Status, w.group.Max, u.SizesReason)
 				}
 				w.check()
 				w.begin(func(r *nodegroup.Request) { r.Target.Image = "ami-third" })
-				if again := w.update(); again.Before != nil && again.Before.Max != set {
-					t.Errorf("the next update is to come back to %+v", again.Before)
+				if again := w.update(); again.UnrestoredSizes != nil && again.UnrestoredSizes.Max != set {
+					t.Errorf("the next update is to come back to %+v", again.UnrestoredSizes)
 				}
 			})
 		}
@@ -39,7 +39,7 @@ func TestMaximumOfSomebodyElseStays(t *testing.T) {
 func TestMinimumRaisedDuringTheScaleDown(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
-	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Work) > 0 })
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && len(u.Removals) > 0 })
 	w.group.Min = w.group.Desired
 	w.judge.original.Min = w.group.Min
 	w.judge.faulty = true // the surplus stays
@@ -53,8 +53,8 @@ func TestMinimumRaisedDuringTheScaleDown(t *testing.T) {
 		return all
 	}
 	u := w.run()
-	if u.Status != cluster.UpdateSuccessful || u.Stopped == "" || w.now.Sub(start) > 10*time.Minute {
-		t.Errorf("%s after %s, stopped %q, errors %v", u.Status, w.now.Sub(start), u.Stopped, u.Errors)
+	if u.Status != cluster.UpdateSuccessful || u.SizesReason == "" || w.now.Sub(start) > 10*time.Minute {
+		t.Errorf("%s after %s, stopped %q, errors %v", u.Status, w.now.Sub(start), u.SizesReason, u.Errors)
 	}
 	w.check()
 }

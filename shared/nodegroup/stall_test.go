@@ -19,13 +19,13 @@ func TestNodeInStandbyIsNotWaitedForForEver(t *testing.T) {
 	first.Lifecycle = nodegroup.Terminating // handler.lifecycle maps Standby and Detaching to this
 	w.stopNodes[first.ID] = true            // it stays
 	for range 3 * 24 * 60 * 5 {             // five looks a minute... steps of 20 s: 5 days
-		if u := w.look(everything); u.Ended() {
+		if u := w.look(everything); u.HasEnded() {
 			return
 		}
 		w.tick()
 	}
 	u := w.update()
-	t.Errorf("after %s the update is %s in %s, waits for %q", w.now.Sub(noon), u.Status, u.Phase, u.Waiting)
+	t.Errorf("after %s the update is %s in %s, waits for %q", w.now.Sub(noon), u.Status, u.Phase, u.WaitingFor)
 }
 
 // A maximum that its user raises during an update stays.
@@ -37,7 +37,7 @@ func TestMaximumRaisedMeanwhileStays(t *testing.T) {
 	w.group.Max = before + 100
 	u := w.run()
 	if w.group.Max != before+100 {
-		t.Errorf("the user set the maximum to %d while the update ran; it ended %s with %d, stopped %q, errors %v", before+100, u.Status, w.group.Max, u.Stopped, u.Errors)
+		t.Errorf("the user set the maximum to %d while the update ran; it ended %s with %d, stopped %q, errors %v", before+100, u.Status, w.group.Max, u.SizesReason, u.Errors)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestMaximumRaisedMeanwhileStays(t *testing.T) {
 func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
-	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && u.Floor != nil })
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && u.DesiredFloor != nil })
 	w.group.Min = w.group.Desired
 	start := w.now
 	refused := 0
@@ -61,8 +61,8 @@ func TestMinimumRaisedDuringScaleDownHolds(t *testing.T) {
 			}
 			return out
 		})
-		if u.Ended() {
-			t.Logf("ended after %s with %d refusals: %s %v stopped %q", w.now.Sub(start), refused, u.Status, u.Errors, u.Stopped)
+		if u.HasEnded() {
+			t.Logf("ended after %s with %d refusals: %s %v stopped %q", w.now.Sub(start), refused, u.Status, u.Errors, u.SizesReason)
 			if refused > 0 {
 				t.Errorf("%d calls that Auto Scaling must refuse in %s", refused, w.now.Sub(start))
 			}
@@ -98,7 +98,7 @@ func TestOldTemplateVersionIsNotUsedAgain(t *testing.T) {
 
 // refusing drops the actions of a kind on one node, as ECS refuses them for good there: an attribute beyond its 10, a status
 // that cannot become DRAINING.
-func refusing(t *testing.T, kind nodegroup.Kind) {
+func refusing(t *testing.T, kind nodegroup.ActionKind) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	w.begin()
 	node := w.sorted()[0].ID
@@ -111,21 +111,21 @@ func refusing(t *testing.T, kind nodegroup.Kind) {
 			}
 			return out
 		})
-		if u.Ended() {
+		if u.HasEnded() {
 			return
 		}
 		w.tick()
 	}
 	u := w.update()
-	t.Errorf("%q of one node is refused: after %s the update is %s in %s and waits for %q", kind, w.now.Sub(noon), u.Status, u.Phase, u.Waiting)
+	t.Errorf("%q of one node is refused: after %s the update is %s in %s and waits for %q", kind, w.now.Sub(noon), u.Status, u.Phase, u.WaitingFor)
 }
 
-func TestRefusedMarkIsNotWaitedForForEver(t *testing.T)  { refusing(t, nodegroup.Mark) }
+func TestRefusedMarkIsNotWaitedForForEver(t *testing.T)  { refusing(t, nodegroup.Cordon) }
 func TestRefusedDrainIsNotWaitedForForEver(t *testing.T) { refusing(t, nodegroup.Drain) }
 
 // A node that ECS refuses to put back into service does not keep an update that failed from its end, and is named.
 func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
-	for _, kind := range []nodegroup.Kind{nodegroup.Clear, nodegroup.Activate} {
+	for _, kind := range []nodegroup.ActionKind{nodegroup.Uncordon, nodegroup.Activate} {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t, 2, 3, cluster.UpdateConfig{})
 			w.blocked["web"] = true
@@ -141,8 +141,8 @@ func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
 						return false
 					})
 				})
-				w.store(nodegroup.Refuse(u, refused))
-				if !u.Ended() {
+				w.store(nodegroup.RecordRefusals(u, refused))
+				if !u.HasEnded() {
 					w.tick()
 					continue
 				}
@@ -152,7 +152,7 @@ func TestRefusedReleaseIsNotWaitedForForEver(t *testing.T) {
 				}
 				return
 			}
-			t.Errorf("it waits for %q", w.update().Waiting)
+			t.Errorf("it waits for %q", w.update().WaitingFor)
 		})
 	}
 }
@@ -162,18 +162,18 @@ func TestMaximumLeftByAnUpdateIsTakenBack(t *testing.T) {
 	w := newWorld(t, 2, 2, cluster.UpdateConfig{})
 	had := w.group.Sizes
 	w.begin()
-	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && u.Floor != nil })
-	w.group.Growing = true
-	if u := w.run(); u.Final.Max <= had.Max {
-		t.Fatalf("it ended with %+v", u.Final)
+	w.until(func(u *cluster.Update) bool { return u.Phase == cluster.PhaseScaleDown && u.DesiredFloor != nil })
+	w.group.IsGrowing = true
+	if u := w.run(); u.FinalSizes.Max <= had.Max {
+		t.Fatalf("it ended with %+v", u.FinalSizes)
 	}
-	w.group.Growing, w.group.Desired = false, had.Desired
+	w.group.IsGrowing, w.group.Desired = false, had.Desired
 	for _, v := range w.sorted()[had.Desired:] {
 		delete(w.vms, v.ID)
 	}
 	w.begin()
-	if u := w.run(); *u.Final != had || u.Stopped != "" {
-		t.Errorf("it ended with %+v, stopped %q, want %+v", u.Final, u.Stopped, had)
+	if u := w.run(); *u.FinalSizes != had || u.SizesReason != "" {
+		t.Errorf("it ended with %+v, stopped %q, want %+v", u.FinalSizes, u.SizesReason, had)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestNodeWithoutLabelsIsEmptiedFirst(t *testing.T) {
 				v.Tasks = nil
 			}
 		}
-		return u.Ended()
+		return u.HasEnded()
 	})
 	says(t, u, cluster.NodeCreationFailure, "lack the labels")
 	w.check()

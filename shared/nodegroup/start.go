@@ -26,26 +26,26 @@ type Request struct {
 	//	Terminate  65 minutes for a termination: a lifecycle hook may delay it by an hour
 	//	Domain      none after an upgrade domain
 	//	Health     10 minutes more for what is unhealthy after an upgrade domain
-	Waits cluster.UpdateWaits
+	Waits cluster.UpdateTimeouts
 }
 
 // maxUnavailableLimit is EKS's limit of nodes that are updated at once.
 const maxUnavailableLimit = 100
 
-// Start makes the row of a new update of a node group (N1). Last is the update before it, or nil: the new update also
+// StartUpdate makes the row of a new update of a node group (N1). Last is the update before it, or nil: the new update also
 // removes the surplus that the last one left.
 //
 // It fails with ResourceInUseException while the last update is in progress, and with InvalidParameterException if
 // [CheckConfig] refuses the group's configuration or the target has no image. A launch template of the user's own will do
 // for an image: [Resolve] reads it later.
-func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
-	if last != nil && !last.Ended() {
+func StartUpdate(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time) (*cluster.Update, error) {
+	if last != nil && !last.HasEnded() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated as it is currently not in Active State", g.Name)
 	}
 	if r.Target.Image == "" && r.Target.SourceTemplate == "" {
 		return nil, cluster.Errorf(cluster.CodeInvalidParameter, "The update names no image")
 	}
-	if err := CheckConfig(g.Config); err != nil {
+	if err := ValidateConfig(g.Config); err != nil {
 		return nil, err
 	}
 	u := &cluster.Update{
@@ -53,18 +53,18 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 		Status: cluster.UpdateInProgress, Type: cluster.UpdateVersion, Params: updateParams(r.Target), CreatedAt: now,
 		UpdateSpec: cluster.UpdateSpec{
 			Target: r.Target, Config: g.Config, Force: r.Force, ForceProtected: r.ForceProtected,
-			Seed: r.Seed, Waits: withDefaults(r.Waits),
+			Seed: r.Seed, Timeouts: withDefaults(r.Waits),
 		},
 		UpdateProgress: cluster.UpdateProgress{Phase: cluster.PhaseSetup},
 	}
 	if before, left := unrestoredSizes(last); before != left {
-		u.Before, u.Left = &before, &left
+		u.UnrestoredSizes, u.LeftSizes = &before, &left
 		if before.Desired != left.Desired {
 			u.Zones = maps.Clone(last.Zones)
 		}
 	}
 	if last != nil && last.Target == r.Target {
-		u.Previous = last.Template
+		u.PreviousTemplate = last.Template
 	}
 	return u, nil
 }
@@ -72,13 +72,13 @@ func Start(g *cluster.NodeGroup, r Request, last *cluster.Update, now time.Time)
 // unrestoredSizes returns the sizes that an update should have restored, and those that it left. The former take account of
 // what somebody else has set since. An update that never recorded its original sizes has neither.
 func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
-	if u == nil || u.Original == nil || u.Final == nil {
+	if u == nil || u.OriginalSizes == nil || u.FinalSizes == nil {
 		return before, left
 	}
-	before, left = *u.Original, *u.Final
+	before, left = *u.OriginalSizes, *u.FinalSizes
 	before.Min, before.Desired = left.Min, max(before.Desired, left.Min)
-	if u.Floor != nil {
-		before.Desired = max(before.Desired, *u.Floor)
+	if u.DesiredFloor != nil {
+		before.Desired = max(before.Desired, *u.DesiredFloor)
 	}
 	if u.UserMax != nil {
 		before.Max = min(*u.UserMax, left.Max)
@@ -86,11 +86,11 @@ func unrestoredSizes(u *cluster.Update) (before, left cluster.Sizes) {
 	return before, left
 }
 
-// Resolve gives an update the target that was read from its launch template, including the image. That happens when the
+// ResolveTarget gives an update the target that was read from its launch template, including the image. That happens when the
 // update is first looked at, because the API that creates it reads no templates (N1). An update that has its image, or has
 // ended, stays as it is.
-func Resolve(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
-	if u.Target.Image != "" || u.Ended() {
+func ResolveTarget(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
+	if u.Target.Image != "" || u.HasEnded() {
 		return u
 	}
 	next := clone(u)
@@ -98,10 +98,10 @@ func Resolve(u *cluster.Update, t cluster.UpdateTarget) *cluster.Update {
 	return next
 }
 
-// FromTemplate completes a target with a launch template version of the user's own. The image comes either from the
+// TargetFromTemplate completes a target with a launch template version of the user's own. The image comes either from the
 // template or from the releaseVersion (EKS user guide, custom launch templates). If neither has one, it fails with
 // InvalidParameterException; if both do, with InvalidRequestException.
-func FromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
+func TargetFromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.UpdateTarget, error) {
 	switch {
 	case lt.Image == "" && t.ReleaseVersion == "":
 		return t, cluster.Errorf(cluster.CodeInvalidParameter,
@@ -115,8 +115,8 @@ func FromTemplate(t cluster.UpdateTarget, lt *cluster.LaunchTemplate) (cluster.U
 	return t, nil
 }
 
-// SourceOf names the launch template version that a target is made from, by its id if that is known.
-func SourceOf(t cluster.UpdateTarget) cluster.TemplateRef {
+// SourceTemplate names the launch template version that a target is made from, by its id if that is known.
+func SourceTemplate(t cluster.UpdateTarget) cluster.TemplateRef {
 	ref := cluster.TemplateRef{ID: t.SourceTemplate, Version: t.SourceVersion}
 	if ref.ID == "" {
 		ref.Name = t.SourceName
@@ -124,9 +124,9 @@ func SourceOf(t cluster.UpdateTarget) cluster.TemplateRef {
 	return ref
 }
 
-// CheckConfig fails with InvalidParameterException for an update configuration that has both maxUnavailable and
+// ValidateConfig fails with InvalidParameterException for an update configuration that has both maxUnavailable and
 // maxUnavailablePercentage, one that is not from 1 to 100, or an unknown strategy (N1).
-func CheckConfig(c cluster.UpdateConfig) error {
+func ValidateConfig(c cluster.UpdateConfig) error {
 	for _, n := range []int{c.MaxUnavailable, c.MaxUnavailablePercentage} {
 		if n < 0 || n > maxUnavailableLimit {
 			return cluster.Errorf(cluster.CodeInvalidParameter,
@@ -156,8 +156,8 @@ func updateParams(t cluster.UpdateTarget) (params []cluster.UpdateParam) {
 	return params
 }
 
-func withDefaults(w cluster.UpdateWaits) cluster.UpdateWaits {
-	return cluster.UpdateWaits{
+func withDefaults(w cluster.UpdateTimeouts) cluster.UpdateTimeouts {
+	return cluster.UpdateTimeouts{
 		Launch: cmp.Or(w.Launch, 15*time.Minute), Drain: cmp.Or(w.Drain, 15*time.Minute), Stop: cmp.Or(w.Stop, 5*time.Minute),
 		Cordon: cmp.Or(w.Cordon, time.Minute), Terminate: cmp.Or(w.Terminate, 65*time.Minute),
 		Domain: w.Domain, Health: cmp.Or(w.Health, 10*time.Minute),
@@ -171,12 +171,12 @@ func maxUnavailable(c cluster.UpdateConfig, n int) int {
 	return min(max(most, 1), maxUnavailableLimit)
 }
 
-// TemplateName returns the description of the launch template version that an update makes.
+// TemplateDescription returns the description of the launch template version that an update makes.
 //
 // It is the same for the same target, made from the same version, which is given as ID:NUMBER: the one that the group
 // launched when the update began. So an update that is repeated finds the version of the one that failed, and no update
 // finds a version that lacks what its user has changed since.
-func TemplateName(u *cluster.Update, from string) string {
+func TemplateDescription(u *cluster.Update, from string) string {
 	t := u.Target
 	if t.SourceTemplate != "" {
 		from = "" // the version is made from that template

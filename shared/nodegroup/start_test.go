@@ -14,7 +14,7 @@ import (
 func TestStart(t *testing.T) {
 	group := &cluster.NodeGroup{Head: cluster.Head{Cluster: "c"}, Name: "g", Config: cluster.UpdateConfig{MaxUnavailable: 3}}
 	target := cluster.UpdateTarget{Image: newImage, Version: "1.31", SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
-	u, err := nodegroup.Start(group, nodegroup.Request{ID: "u", Target: target, Waits: cluster.UpdateWaits{Cordon: time.Second}}, nil, noon)
+	u, err := nodegroup.StartUpdate(group, nodegroup.Request{ID: "u", Target: target, Waits: cluster.UpdateTimeouts{Cordon: time.Second}}, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,14 +22,14 @@ func TestStart(t *testing.T) {
 	if diff := cmp.Diff(u.Params, want); diff != "" {
 		t.Error(diff)
 	}
-	if w := u.Waits; u.Status != cluster.UpdateInProgress || u.Rev != 1 || w.Drain != 15*time.Minute || w.Cordon != time.Second || w.Domain != 0 {
+	if w := u.Timeouts; u.Status != cluster.UpdateInProgress || u.Rev != 1 || w.Drain != 15*time.Minute || w.Cordon != time.Second || w.Domain != 0 {
 		t.Errorf("%+v", u)
 	}
 	labels := map[string]string{
 		"eks.amazonaws.com/nodegroup-image": newImage, "eks.amazonaws.com/nodegroup": "g",
 		"eks.amazonaws.com/sourceLaunchTemplateId": "lt-1", "eks.amazonaws.com/sourceLaunchTemplateVersion": "4",
 	}
-	if diff := cmp.Diff(nodegroup.Labels(u), labels); diff != "" {
+	if diff := cmp.Diff(nodegroup.TargetLabels(u), labels); diff != "" {
 		t.Error(diff)
 	}
 	for name, c := range map[string]struct {
@@ -46,7 +46,7 @@ func TestStart(t *testing.T) {
 		"UnknownStrategy": {config: cluster.UpdateConfig{Strategy: "FAST"}, target: target, want: cluster.CodeInvalidParameter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := nodegroup.Start(&cluster.NodeGroup{Name: "g", Config: c.config}, nodegroup.Request{Target: c.target}, c.last, noon)
+			_, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g", Config: c.config}, nodegroup.Request{Target: c.target}, c.last, noon)
 			if err == nil || cluster.ErrorCode(err) != c.want {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -57,22 +57,22 @@ func TestStart(t *testing.T) {
 // An update with a launch template of the user's own begins without its image, and waits for it.
 func TestResolve(t *testing.T) {
 	asked := cluster.UpdateTarget{SourceTemplate: "lt-1", SourceVersion: "$Default"}
-	u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: asked}, nil, noon)
+	u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: asked}, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := nodegroup.Group{Template: "lt:1", Made: "lt:2", Sizes: cluster.Sizes{Max: 1, Desired: 1}}
+	g := nodegroup.Group{Template: "lt:1", PreparedTemplate: "lt:2", Sizes: cluster.Sizes{Max: 1, Desired: 1}}
 	waits, actions := nodegroup.Next(u, g, nil, noon)
 	if len(actions) > 0 || waits.Template != "" || waits.Phase != cluster.PhaseSetup {
 		t.Errorf("without an image: %v, %+v", actions, waits)
 	}
 	found := cluster.UpdateTarget{Image: newImage, SourceTemplate: "lt-1", SourceName: "mine", SourceVersion: "4"}
-	next := nodegroup.Resolve(waits, found)
+	next := nodegroup.ResolveTarget(waits, found)
 	want := []cluster.UpdateParam{{Type: "LaunchTemplateName", Value: "mine"}, {Type: "LaunchTemplateVersion", Value: "4"}}
 	if diff := cmp.Diff(want, next.Params); diff != "" || next.Target != found || waits.Target != asked {
 		t.Errorf("target %+v, before %+v, parameters\n%s", next.Target, waits.Target, diff)
 	}
-	if nodegroup.Resolve(next, asked) != next {
+	if nodegroup.ResolveTarget(next, asked) != next {
 		t.Error("a target is changed twice")
 	}
 	if u, _ := nodegroup.Next(next, g, nil, noon); u.Template != "lt:2" {
@@ -95,16 +95,16 @@ func TestSizesToComeBackTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			last := &cluster.Update{
 				Status:         cluster.UpdateSuccessful,
-				UpdateBaseline: cluster.UpdateBaseline{Original: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
-				SurplusRemoval: cluster.SurplusRemoval{Floor: c.floor, Final: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}},
+				UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Min: 1, Max: 11, Desired: 9}},
+				SurplusRemoval: cluster.SurplusRemoval{DesiredFloor: c.floor, FinalSizes: &cluster.Sizes{Min: 1, Max: 14, Desired: 13}},
 			}
-			u, err := nodegroup.Start(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
+			u, err := nodegroup.StartUpdate(&cluster.NodeGroup{Name: "g"}, nodegroup.Request{Target: cluster.UpdateTarget{Image: newImage}}, last, noon)
 			if err != nil {
 				t.Fatal(err)
 			}
 			u, _ = nodegroup.Next(u, nodegroup.Group{Sizes: c.now}, nil, noon)
-			if *u.Original != c.want {
-				t.Errorf("%+v, want %+v", *u.Original, c.want)
+			if *u.OriginalSizes != c.want {
+				t.Errorf("%+v, want %+v", *u.OriginalSizes, c.want)
 			}
 		})
 	}

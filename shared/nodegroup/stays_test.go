@@ -20,14 +20,14 @@ func TestStays(t *testing.T) {
 		change(&x)
 		return x
 	}
-	tight := func(x *nodegroup.Task) { x.Why = "it has to keep 2" }
+	tight := func(x *nodegroup.Task) { x.BlockedReason = "it has to keep 2" }
 	i := nodegroup.Instance{ID: "i-1", Tasks: []nodegroup.Task{
 		held("t-1", "web", func(*nodegroup.Task) {}),
 		held("t-2", "web", func(x *nodegroup.Task) { x.Protected = true }),
 		held("t-3", "", func(*nodegroup.Task) {}),
 		held("t-4", "", func(x *nodegroup.Task) { x.Task.Foreign = true }),
 		held("t-5", "api", tight), held("t-6", "api", tight),
-		held("t-7", "log", func(x *nodegroup.Task) { x.Daemon, x.Why = true, "it has to keep 1" }),
+		held("t-7", "log", func(x *nodegroup.Task) { x.Daemon, x.BlockedReason = true, "it has to keep 1" }),
 		held("t-8", "", func(x *nodegroup.Task) { x.Task.Desired = cluster.TaskStopped }),
 		held("t-9", "", func(x *nodegroup.Task) { x.Task.Last = cluster.TaskStopped }),
 	}}
@@ -44,7 +44,7 @@ func TestStays(t *testing.T) {
 		{"ForcedProtected", true, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, nodegroup.Stays(i, c.force, c.protected)); diff != "" {
+			if diff := cmp.Diff(c.want, nodegroup.BlockingTasks(i, c.force, c.protected)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -14,14 +14,14 @@ type upgradePhase struct{}
 
 func (upgradePhase) advance(u *cluster.Update, v *view) transition {
 	removals, stuck := advanceRemovals(u, v)
-	u.Work = removals
+	u.Removals = removals
 	recordShortage(u, v)
-	switch late := overdueTerminations(u, v); {
+	switch late := timedOutTerminations(u, v); {
 	case len(stuck) > 0:
 		return failWith(evictionErrors(u, v, stuck)...)
 	case len(late) > 0:
 		return failWith(terminationError(late))
-	case countMissing(u, v) > 0 && v.hasElapsed(u.Short.Since, u.Waits.Launch):
+	case countMissing(u, v) > 0 && v.hasElapsed(u.Shortage.Since, u.Timeouts.Launch):
 		return failWith(creationErrors(u, v)...)
 	}
 	if u.ByDomain {
@@ -32,16 +32,16 @@ func (upgradePhase) advance(u *cluster.Update, v *view) transition {
 	if e := checkStalled(u, v); e != nil {
 		return failWith(*e)
 	}
-	u.Work = append(u.Work, nextRemovals(u, v)...)
+	u.Removals = append(u.Removals, nextRemovals(u, v)...)
 	if len(v.old) == 0 && countMissing(u, v) == 0 {
-		return enter(cluster.PhaseScaleDown)
+		return enterOnly(cluster.PhaseScaleDown)
 	}
-	return stay
+	return noTransition
 }
 
 func (upgradePhase) actions(u *cluster.Update, v *view) (actions []Action) {
-	for _, n := range unmarkedNodes(u, v) {
-		actions = append(actions, markUnschedulable(n)...)
+	for _, n := range uncordonedNodes(u, v) {
+		actions = append(actions, cordonActions(n)...)
 	}
 	return append(actions, removalActions(u, v, true)...)
 }
@@ -51,7 +51,7 @@ func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
 	if n := countMissing(u, v); n > 0 {
 		of = append(of, fmt.Sprintf("%d new nodes to be Ready", n))
 	}
-	if n := len(unmarkedNodes(u, v)); n > 0 {
+	if n := len(uncordonedNodes(u, v)); n > 0 {
 		of = append(of, fmt.Sprintf("%d old nodes to be unschedulable", n))
 	}
 	of = append(of, domainWaitingFor(u, v)...)
@@ -61,27 +61,27 @@ func (upgradePhase) waitingFor(u *cluster.Update, v *view) string {
 // countMissing returns how many nodes have gone since the first old one was taken out and have no Ready one in their
 // place. If the desired capacity was lowered since, the difference is not missing.
 func countMissing(u *cluster.Update, v *view) int {
-	return max(0, min(u.Nodes, v.group.Desired)-len(v.old)-len(v.ready))
+	return max(0, min(u.RequiredNodes, v.group.Desired)-len(v.old)-len(v.ready))
 }
 
 // recordShortage records since when nodes have been missing and no further one has become Ready.
 func recordShortage(u *cluster.Update, v *view) {
 	ready := len(v.ready)
-	u.Nodes = max(u.Nodes, v.countInService())
+	u.RequiredNodes = max(u.RequiredNodes, v.countInService())
 	switch {
 	case countMissing(u, v) == 0:
-		u.Short = cluster.NodeShortage{}
-	case u.Short.Since.IsZero() || ready > u.Short.Ready:
-		u.Short = cluster.NodeShortage{Since: v.now, Ready: ready}
+		u.Shortage = cluster.NodeShortage{}
+	case u.Shortage.Since.IsZero() || ready > u.Shortage.Ready:
+		u.Shortage = cluster.NodeShortage{Since: v.now, Ready: ready}
 	}
 }
 
 // nextRemovals begins to take out old nodes in random order, once all nodes that must be unschedulable are.
-func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeWork) {
-	if len(unmarkedNodes(u, v)) > 0 {
+func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeRemoval) {
+	if len(uncordonedNodes(u, v)) > 0 {
 		return nil
 	}
-	free := u.MaxUnavailable - len(u.Work) - countMissing(u, v)
+	free := u.MaxUnavailable - len(u.Removals) - countMissing(u, v)
 	for _, n := range inRandomOrder(takeableNodes(u, v), u.Seed) {
 		if len(begun) >= free {
 			break
@@ -94,16 +94,16 @@ func nextRemovals(u *cluster.Update, v *view) (begun []cluster.NodeWork) {
 // checkStalled returns the error of an update that can take no further node for too long: old nodes do not become
 // unschedulable, or those that somebody else is taking out never go, such as one in Standby.
 func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
-	stalled, timeout, why := unmarkedNodes(u, v), u.Waits.Drain, "Nodes cannot be made unschedulable: "
-	if len(stalled) == 0 && len(u.Work) == 0 && len(takeableNodes(u, v)) == 0 {
-		stalled, timeout, why = nodesOfTurn(u, v.old), u.Waits.Terminate, "Instances are neither in service nor gone: "
+	stalled, timeout, why := uncordonedNodes(u, v), u.Timeouts.Drain, "Nodes cannot be made unschedulable: "
+	if len(stalled) == 0 && len(u.Removals) == 0 && len(takeableNodes(u, v)) == 0 {
+		stalled, timeout, why = nodesOfTurn(u, v.old), u.Timeouts.Terminate, "Instances are neither in service nor gone: "
 	}
 	switch {
 	case len(stalled) == 0:
-		u.Stalled = time.Time{}
-	case u.Stalled.IsZero():
-		u.Stalled = v.now
-	case v.hasElapsed(u.Stalled, timeout):
+		u.StalledSince = time.Time{}
+	case u.StalledSince.IsZero():
+		u.StalledSince = v.now
+	case v.hasElapsed(u.StalledSince, timeout):
 		ids := nodeIDs(stalled)
 		whys := make([]string, len(ids))
 		for k, id := range ids {
@@ -116,20 +116,20 @@ func checkStalled(u *cluster.Update, v *view) *cluster.UpdateError {
 
 // nodesOfTurn returns the nodes that may be replaced now: all, or those of the current upgrade domain.
 func nodesOfTurn(u *cluster.Update, nodes []*node) []*node {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.Domain })
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return u.ByDomain && n.UpgradeDomain() != u.CurrentDomain })
 }
 
 // takeableNodes returns the old nodes whose turn it is and that nobody is taking out yet.
 func takeableNodes(u *cluster.Update, v *view) []*node {
-	return slices.DeleteFunc(nodesOfTurn(u, v.old), func(n *node) bool { return n.isLeaving() || u.At(n.ID) != nil })
+	return slices.DeleteFunc(nodesOfTurn(u, v.old), func(n *node) bool { return n.isLeaving() || u.RemovalOf(n.ID) != nil })
 }
 
-// unmarkedNodes returns the nodes that must become unschedulable and are not yet (N3): all old ones, or those of the
+// uncordonedNodes returns the nodes that must become unschedulable and are not yet (N3): all old ones, or those of the
 // current upgrade domain, because the others take its tasks. MINIMAL has no new nodes that could take tasks, so there a
 // node stays schedulable until it is taken out.
-func unmarkedNodes(u *cluster.Update, v *view) []*node {
+func uncordonedNodes(u *cluster.Update, v *view) []*node {
 	if u.Config.Strategy == cluster.UpdateMinimal {
 		return nil
 	}
-	return slices.DeleteFunc(takeableNodes(u, v), func(n *node) bool { return len(markUnschedulable(n)) == 0 })
+	return slices.DeleteFunc(takeableNodes(u, v), func(n *node) bool { return len(cordonActions(n)) == 0 })
 }

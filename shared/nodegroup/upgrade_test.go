@@ -16,11 +16,11 @@ func TestUpgradeOfFiveZones(t *testing.T) {
 			most := w.group.Sizes
 			u := w.until(func(u *cluster.Update) bool {
 				most.Max, most.Desired = max(most.Max, w.group.Max), max(most.Desired, w.group.Desired)
-				return u.Ended()
+				return u.HasEnded()
 			})
 			w.check()
-			if u.Status != cluster.UpdateSuccessful || u.Surge != c.surge || u.Stopped != "" {
-				t.Errorf("%s with a surge of %d (%s): %v", u.Status, u.Surge, u.Stopped, u.Errors)
+			if u.Status != cluster.UpdateSuccessful || u.Surge != c.surge || u.SizesReason != "" {
+				t.Errorf("%s with a surge of %d (%s): %v", u.Status, u.Surge, u.SizesReason, u.Errors)
 			}
 			if want := (cluster.Sizes{Min: 1, Max: 102 + c.surge, Desired: 100 + c.surge}); most != want {
 				t.Errorf("the group grew to %+v, want %+v", most, want)

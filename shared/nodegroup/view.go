@@ -30,11 +30,11 @@ type node struct {
 
 func newView(u *cluster.Update, g Group, instances []Instance, now time.Time) *view {
 	v := &view{group: g, now: now, byID: make(map[string]*node, len(instances))}
-	labels := Labels(u)
+	labels := TargetLabels(u)
 	for _, i := range instances {
 		n := &node{Instance: i}
 		labelled := i.hasLabels(labels)
-		n.upToDate = labelled || u.Template != "" && i.Template == u.Template && !slices.Contains(u.Unready, i.ID)
+		n.upToDate = labelled || u.Template != "" && i.Template == u.Template && !slices.Contains(u.InitiallyUnready, i.ID)
 		n.isReady = labelled && i.isConnected()
 		v.nodes = append(v.nodes, n)
 		v.byID[i.ID] = n

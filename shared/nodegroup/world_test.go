@@ -255,7 +255,7 @@ func (w *world) do(a nodegroup.Action, u *cluster.Update) {
 	v := w.vms[a.Instance]
 	switch a.Kind {
 	case nodegroup.CreateTemplate:
-		if name := nodegroup.TemplateName(u, u.OriginalTemplate); w.made[name] == "" {
+		if name := nodegroup.TemplateDescription(u, u.OriginalTemplate); w.made[name] == "" {
 			w.made[name] = fmt.Sprintf("lt:%d", len(w.made)+2)
 		}
 	case nodegroup.UseTemplate:
@@ -279,9 +279,9 @@ func (w *world) do(a nodegroup.Action, u *cluster.Update) {
 	row := *v.Row
 	row.Attributes = maps.Clone(row.Attributes)
 	switch a.Kind {
-	case nodegroup.Mark:
+	case nodegroup.Cordon:
 		row.Attributes[cluster.AttributeUnschedulable] = u.ID
-	case nodegroup.Clear:
+	case nodegroup.Uncordon:
 		delete(row.Attributes, cluster.AttributeUnschedulable)
 	case nodegroup.Drain:
 		row.Status, v.ours = cluster.InstanceDraining, true
@@ -306,7 +306,7 @@ func (w *world) stop(v *vm, ids []string) {
 // see is what an update is decided from.
 func (w *world) see(u *cluster.Update) (nodegroup.Group, []nodegroup.Instance) {
 	g := w.group
-	g.Made = w.made[nodegroup.TemplateName(u, cmp.Or(u.OriginalTemplate, w.group.Template))]
+	g.PreparedTemplate = w.made[nodegroup.TemplateDescription(u, cmp.Or(u.OriginalTemplate, w.group.Template))]
 	var out []nodegroup.Instance
 	for _, v := range w.sorted() {
 		i := v.Instance
@@ -347,7 +347,7 @@ func (w *world) begin(change ...func(*nodegroup.Request)) *cluster.Update {
 	for _, c := range change {
 		c(&r)
 	}
-	u, err := nodegroup.Start(w.node, r, w.update(), w.now)
+	u, err := nodegroup.StartUpdate(w.node, r, w.update(), w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func (w *world) look(act func([]nodegroup.Action) []nodegroup.Action) *cluster.U
 	u := w.update()
 	g, instances := w.see(u)
 	next, actions := nodegroup.Next(u, g, instances, w.now)
-	if w.plant.row != nil && !u.Ended() {
+	if w.plant.row != nil && !u.HasEnded() {
 		next = w.plant.row(next)
 	}
 	if next != u {
@@ -383,7 +383,7 @@ func everything(a []nodegroup.Action) []nodegroup.Action { return a }
 // run looks at the update at every step until it has ended.
 func (w *world) run() *cluster.Update {
 	w.t.Helper()
-	return w.until(func(u *cluster.Update) bool { return u.Ended() })
+	return w.until(func(u *cluster.Update) bool { return u.HasEnded() })
 }
 
 func (w *world) until(is func(*cluster.Update) bool) *cluster.Update {
@@ -393,11 +393,11 @@ func (w *world) until(is func(*cluster.Update) bool) *cluster.Update {
 		if is(u) {
 			return u
 		}
-		if w.judge.failed() && w.plant.name != "" || u.Ended() {
+		if w.judge.failed() && w.plant.name != "" || u.HasEnded() {
 			return u
 		}
 		w.tick()
 	}
-	w.judge.fail("the update has not ended: %s, waits for %s", w.update().Phase, w.update().Waiting)
+	w.judge.fail("the update has not ended: %s, waits for %s", w.update().Phase, w.update().WaitingFor)
 	return w.update()
 }

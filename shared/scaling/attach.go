@@ -17,38 +17,38 @@ const renewalInterval = time.Hour
 
 // WantedAttachments returns what a provider must have at CloudWatch and Auto Scaling: two alarms of Berth's own or a target
 // tracking policy, never both (C1), and the lifecycle hook of managed draining (C6). The group may be nil.
-func WantedAttachments(clusterName, namespace string, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) cluster.Attached {
-	a := cluster.Attached{Group: p.Group, Hook: p.Draining}
+func WantedAttachments(clusterName, namespace string, p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) cluster.Attachment {
+	a := cluster.Attachment{Group: p.Group, Hook: p.Draining}
 	if g != nil {
 		a.ARN = g.ARN
 	}
 	switch {
 	case !p.Scaling.Enabled:
 	case p.Scaling.TargetTracking:
-		a.Policy = cluster.Digest(fmt.Sprint(PolicyOf(clusterName, namespace, p)))
+		a.Policy = cluster.Digest(fmt.Sprint(TrackingPolicy(clusterName, namespace, p)))
 	default:
-		a.Alarms = cluster.Digest(fmt.Sprint(AlarmsOf(clusterName, namespace, p)))
+		a.Alarms = cluster.Digest(fmt.Sprint(MetricAlarms(clusterName, namespace, p)))
 	}
 	return a
 }
 
-// PolicyOf returns the target tracking policy of a provider.
-func PolicyOf(clusterName, namespace string, p *cluster.CapacityProvider) cluster.TrackingPolicy {
+// TrackingPolicy returns the target tracking policy of a provider.
+func TrackingPolicy(clusterName, namespace string, p *cluster.CapacityProvider) cluster.TrackingPolicy {
 	return cluster.TrackingPolicy{
 		Group: p.Group, Name: cluster.ScalingPolicy(clusterName, p.Name), Namespace: namespace,
 		Cluster: clusterName, Provider: p.Name, Target: float64(p.Scaling.Target), Warmup: p.Scaling.Warmup,
 	}
 }
 
-// AlarmsOf returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a scale-in
+// MetricAlarms returns the two alarms of a provider: above the target for 1 datapoint, and below it for as many as a scale-in
 // needs.
-func AlarmsOf(clusterName, namespace string, p *cluster.CapacityProvider) []cluster.MetricAlarm {
+func MetricAlarms(clusterName, namespace string, p *cluster.CapacityProvider) []cluster.MetricAlarm {
 	low, high := cluster.ScalingAlarms(clusterName, p.Name)
 	above := cluster.MetricAlarm{
 		Name: high, Namespace: namespace, Cluster: clusterName, Provider: p.Name, Threshold: float64(p.Scaling.Target), Times: 1,
 	}
 	below := above
-	below.Name, below.Below, below.Times = low, true, p.Scaling.Datapoints
+	below.Name, below.Below, below.Times = low, true, p.Scaling.LowDatapoints
 	return []cluster.MetricAlarm{above, below}
 }
 
@@ -71,9 +71,9 @@ func UnneededProvider(clusterName string, p *cluster.CapacityProvider, name, gro
 	return unneeded
 }
 
-// UnfitReason says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may have no
+// GroupProblem says why a group cannot be the provider's, in ECS's words; empty if it can (C6, C7). A group that may have no
 // instances is accepted, as by ECS: it cannot be scaled out, and decisions say so.
-func UnfitReason(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
+func GroupProblem(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup) string {
 	switch {
 	case g == nil:
 		return "The specified Auto Scaling group ARN is not valid. Ensure that the ARN references an existing Auto Scaling group and try again."
@@ -110,10 +110,10 @@ func Heartbeats(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, old ma
 // topic is always new. A topic that no longer holds may be emitted again.
 func NewEvents(emitted []string, events []Event) (topics []string, unseen []Event) {
 	for _, e := range events {
-		if e.Topic != "" {
-			topics = append(topics, e.Topic)
+		if e.Key != "" {
+			topics = append(topics, e.Key)
 		}
-		if e.Topic == "" || !slices.Contains(emitted, e.Topic) {
+		if e.Key == "" || !slices.Contains(emitted, e.Key) {
 			unseen = append(unseen, e)
 		}
 	}

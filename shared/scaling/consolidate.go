@@ -20,20 +20,20 @@ type Candidate struct {
 	// Cost is the sum of the move costs of its tasks (Zero 0, Low 1, Medium 15, High 40).
 	Cost int
 	// Moves are where placement would put the tasks.
-	Moves []Relocation
+	Moves []TaskMove
 	// Fits reports that every task has room on another instance that is in use, Drain that the instance is drained now.
 	Fits, Drain bool
 	Why         string
 }
 
-// Relocation is where a task would go.
-type Relocation struct {
+// TaskMove is where a task would go.
+type TaskMove struct {
 	Task, Owner string // id; short key
 	To          string // container instance id
 }
 
-// consolidationOff says why no instance may be emptied at all; empty if some may.
-func (v *view) consolidationOff() string {
+// whyConsolidationOff says why no instance may be emptied at all; empty if some may.
+func (v *view) whyConsolidationOff() string {
 	switch {
 	case !v.settings.Consolidation.Enabled:
 		return "consolidation is off"
@@ -45,8 +45,8 @@ func (v *view) consolidationOff() string {
 	return ""
 }
 
-// consolidationPostponed says why no further instance is emptied now; empty if some may be.
-func consolidationPostponed(v *view, d demandPlan, m Metric, t terminations, lastOut time.Time) string {
+// whyConsolidationDeferred says why no further instance is emptied now; empty if some may be.
+func whyConsolidationDeferred(v *view, d demandPlan, m Metric, t terminations, lastOut time.Time) string {
 	switch {
 	case d.hasWaiting() || m.exceedsTarget(v.settings.Target):
 		return "tasks wait for instances"
@@ -71,7 +71,7 @@ type consolidationResult struct {
 // New drains are added to the plan, and so are the reasons why other instances stay.
 func findConsolidation(v *view, postponed string, drains *drainPlan) (r consolidationResult) {
 	if postponed != "" {
-		r.candidates = postponeAll(v, postponed, drains.reasons)
+		r.candidates = deferAll(v, postponed, drains.reasons)
 	} else {
 		r = searchConsolidation(v, drains)
 	}
@@ -81,9 +81,9 @@ func findConsolidation(v *view, postponed string, drains *drainPlan) (r consolid
 	return r
 }
 
-// postponeAll leaves all instances as they are.
-func postponeAll(v *view, postponed string, why reasons) (candidates []Candidate) {
-	for _, m := range v.members {
+// deferAll leaves all instances as they are.
+func deferAll(v *view, postponed string, why reasons) (candidates []Candidate) {
+	for _, m := range v.instances {
 		if !m.counts || len(m.load) == 0 || why[m.ID] != "" {
 			continue
 		}
@@ -95,11 +95,11 @@ func postponeAll(v *view, postponed string, why reasons) (candidates []Candidate
 	return candidates
 }
 
-func (v *view) candidate(m *member, why string) Candidate {
+func (v *view) candidate(m *instance, why string) Candidate {
 	return Candidate{Instance: m.node.ID, EC2InstanceID: m.ID, Cost: v.moveCost(m), Why: why}
 }
 
-func (v *view) moveCost(m *member) (cost int) {
+func (v *view) moveCost(m *instance) (cost int) {
 	for _, t := range m.load {
 		if mover, ok := v.Movers[t.Owner]; ok && t.Active() {
 			cost += mover.Spec.MoveCost.Units()
@@ -112,7 +112,7 @@ func (v *view) moveCost(m *member) (cost int) {
 type consolidation struct {
 	*view
 	drains *drainPlan
-	try    *trial
+	try    *simulation
 	// budget is how many drains may still begin, and budgetEnds when there will be one more.
 	budget     int
 	budgetEnds time.Time
@@ -128,14 +128,14 @@ type consolidation struct {
 
 func searchConsolidation(v *view, drains *drainPlan) (r consolidationResult) {
 	c := &consolidation{view: v, drains: drains, immovable: map[string]string{}, receivers: map[string]string{}}
-	c.try = &trial{snap: v.Snapshot, engine: v.engine()}
+	c.try = &simulation{snap: v.Snapshot, engine: v.engine()}
 	c.budget, c.budgetEnds = drainBudget(v, drains.drains)
 	defer c.try.undo(0)
 	c.reserveForDraining()
-	emptyable, refused := c.emptyableMembers()
+	emptyable, refused := c.emptyableInstances()
 	r.candidates = refused
 	for _, m := range emptyable {
-		candidate := c.tryMember(m)
+		candidate := c.tryInstance(m)
 		drains.reasons[m.ID] = candidate.Why
 		r.candidates = append(r.candidates, candidate)
 		if candidate.Drain {
@@ -148,9 +148,9 @@ func searchConsolidation(v *view, drains *drainPlan) (r consolidationResult) {
 // drainBudget returns how many drains may begin now, and when there will be one more.
 func drainBudget(v *view, drains []cluster.Drain) (left int, ends time.Time) {
 	s := v.settings.Consolidation
-	left = max(1, s.Share*v.running/100)
+	left = max(1, s.BudgetPercent*v.running/100)
 	for _, d := range drains {
-		if end := d.At.Add(s.Window); end.After(v.Now) {
+		if end := d.At.Add(s.BudgetWindow); end.After(v.Now) {
 			left--
 			if ends.IsZero() {
 				ends = end
@@ -164,7 +164,7 @@ func drainBudget(v *view, drains []cluster.Drain) (left int, ends time.Time) {
 // belong to: they need room, too.
 func (c *consolidation) reserveForDraining() {
 	for _, d := range c.drains.drains {
-		if m := c.memberOf(d.Instance); !d.Over && !d.Ended && m != nil && m.counts {
+		if m := c.instanceOf(d.Instance); !d.Finished && !d.Cancelled && m != nil && m.counts {
 			c.leaving++
 			if len(m.load) > 0 {
 				c.try.drain(m.node)
@@ -184,21 +184,21 @@ func (c *consolidation) reserveForDraining() {
 			if isDaemon(c.Snapshot, t) {
 				continue
 			}
-			if to, problem := c.relocate(t); problem == "" {
+			if to, problem := c.moveElsewhere(t); problem == "" {
 				c.receivers[to] = node.EC2InstanceID
 			}
 		}
 	}
 }
 
-// emptyableMembers returns the instances that may be emptied, the cheapest first. For the others it records why not.
-func (c *consolidation) emptyableMembers() (members []*member, refused []Candidate) {
-	costs := map[*member]int{}
-	for _, m := range c.members {
+// emptyableInstances returns the instances that may be emptied, the cheapest first. For the others it records why not.
+func (c *consolidation) emptyableInstances() (members []*instance, refused []Candidate) {
+	costs := map[*instance]int{}
+	for _, m := range c.instances {
 		if !m.counts || m.node == nil || len(m.load) == 0 || c.drains.reasons[m.ID] != "" {
 			continue
 		}
-		if why := c.blockedReason(m); why != "" {
+		if why := c.whyNotEmptied(m); why != "" {
 			c.drains.reasons[m.ID] = why
 			refused = append(refused, c.candidate(m, why))
 			continue
@@ -206,15 +206,15 @@ func (c *consolidation) emptyableMembers() (members []*member, refused []Candida
 		costs[m] = c.moveCost(m)
 		members = append(members, m)
 	}
-	slices.SortFunc(members, func(a, b *member) int {
+	slices.SortFunc(members, func(a, b *instance) int {
 		return cmp.Or(cmp.Compare(costs[a], costs[b]), cmp.Compare(len(a.load), len(b.load)), cmp.Compare(a.ID, b.ID))
 	})
 	return members, refused
 }
 
-// blockedReason says why an instance cannot be emptied, before that is tried; empty if it may be.
-func (c *consolidation) blockedReason(m *member) string {
-	switch until, spared := c.drains.spared[m.node.ID]; {
+// whyNotEmptied says why an instance cannot be emptied, before that is tried; empty if it may be.
+func (c *consolidation) whyNotEmptied(m *instance) string {
+	switch until, spared := c.drains.deferredUntil[m.node.ID]; {
 	case !m.node.Available():
 		return "it takes no tasks itself: it is " + describeStatus(m.node)
 	case m.isWarming:
@@ -226,7 +226,7 @@ func (c *consolidation) blockedReason(m *member) string {
 	}
 	hasActive := false
 	for _, t := range m.load {
-		if why := c.taskImmovable(t); why != "" {
+		if why := c.whyTaskImmovable(t); why != "" {
 			return why
 		}
 		hasActive = hasActive || t.Active()
@@ -244,8 +244,8 @@ func describeStatus(node *snapshot.InstanceView) string {
 	return string(node.Status)
 }
 
-// taskImmovable says why a task must stay where it is; empty if it need not.
-func (c *consolidation) taskImmovable(t *cluster.Task) string {
+// whyTaskImmovable says why a task must stay where it is; empty if it need not.
+func (c *consolidation) whyTaskImmovable(t *cluster.Task) string {
 	switch protection := c.Snapshot.Protection(t.Owner, t.ID); {
 	case t.Foreign:
 		return "task " + t.ID + " was started by somebody else"
@@ -258,14 +258,14 @@ func (c *consolidation) taskImmovable(t *cluster.Task) string {
 	}
 	why, known := c.immovable[t.Service]
 	if !known {
-		why = serviceImmovable(c.view, t)
+		why = whyServiceImmovable(c.view, t)
 		c.immovable[t.Service] = why
 	}
 	return why
 }
 
-// serviceImmovable says why tasks of the task's service must not be moved now; empty if they may.
-func serviceImmovable(v *view, t *cluster.Task) string {
+// whyServiceImmovable says why tasks of the task's service must not be moved now; empty if they may.
+func whyServiceImmovable(v *view, t *cluster.Task) string {
 	s := v.Snapshot.Services[t.Service]
 	if _, ok := v.Movers[t.Owner]; !ok || s == nil || s.Short != t.Owner || s.Status != cluster.ServiceActive {
 		return "service " + t.Service + " is not one whose tasks can be moved"
@@ -288,8 +288,8 @@ func serviceImmovable(v *view, t *cluster.Task) string {
 	return ""
 }
 
-// tryMember tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after it.
-func (c *consolidation) tryMember(m *member) Candidate {
+// tryInstance tries to empty an instance. If that works, its tasks stay moved for all instances that are tried after it.
+func (c *consolidation) tryInstance(m *instance) Candidate {
 	out := c.candidate(m, "")
 	switch from, receives := c.receivers[m.node.ID]; {
 	case receives:
@@ -300,7 +300,7 @@ func (c *consolidation) tryMember(m *member) Candidate {
 		out.Why = fmt.Sprintf("%d others cost less to empty and were tried first", maxTries)
 	default:
 		c.tries++
-		if out.Moves, out.Why = c.relocateAll(m); out.Why == "" {
+		if out.Moves, out.Why = c.moveAllElsewhere(m); out.Why == "" {
 			out.Fits = true
 			c.drainWithinBudget(m, &out)
 		}
@@ -309,7 +309,7 @@ func (c *consolidation) tryMember(m *member) Candidate {
 }
 
 // drainWithinBudget drains an instance that can be emptied, if the disruption budget has one left.
-func (c *consolidation) drainWithinBudget(m *member, out *Candidate) {
+func (c *consolidation) drainWithinBudget(m *instance, out *Candidate) {
 	c.leaving++
 	for _, move := range out.Moves {
 		c.receivers[move.To] = m.ID
@@ -317,39 +317,39 @@ func (c *consolidation) drainWithinBudget(m *member, out *Candidate) {
 	s := c.settings.Consolidation
 	out.Why = fmt.Sprintf("there is room for its %s elsewhere, at a cost of %d", pluralize(len(out.Moves), "task"), out.Cost)
 	if c.budget <= 0 {
-		out.Why += fmt.Sprintf("; the disruption budget of %d %% in %s is used up until %s", s.Share, s.Window, formatTime(c.budgetEnds))
+		out.Why += fmt.Sprintf("; the disruption budget of %d %% in %s is used up until %s", s.BudgetPercent, s.BudgetWindow, formatTime(c.budgetEnds))
 		return
 	}
 	c.budget--
 	if c.budgetEnds.IsZero() {
-		c.budgetEnds = c.Now.Add(s.Window)
+		c.budgetEnds = c.Now.Add(s.BudgetWindow)
 	}
 	out.Drain = true
 	c.drains.begin(m.node.ID, c.Now)
 }
 
-// relocateAll moves all tasks of an instance to others that are in use. If one does not fit, it says why, and takes
+// moveAllElsewhere moves all tasks of an instance to others that are in use. If one does not fit, it says why, and takes
 // everything back.
-func (c *consolidation) relocateAll(m *member) (moves []Relocation, why string) {
+func (c *consolidation) moveAllElsewhere(m *instance) (moves []TaskMove, why string) {
 	mark := len(c.try.steps)
 	c.try.drain(m.node)
-	for _, t := range slices.SortedFunc(slices.Values(m.load), compareHardest) {
+	for _, t := range slices.SortedFunc(slices.Values(m.load), compareHardToPlace) {
 		if !t.Active() {
 			continue
 		}
-		to, problem := c.relocate(t)
+		to, problem := c.moveElsewhere(t)
 		if problem != "" {
 			c.try.undo(mark)
 			return nil, problem
 		}
-		moves = append(moves, Relocation{Task: t.ID, Owner: t.Owner, To: to})
+		moves = append(moves, TaskMove{Task: t.ID, Owner: t.Owner, To: to})
 	}
 	return moves, ""
 }
 
-// relocate puts a replacement of the task where placement would put it. That must be an instance in use: moving a task to an
+// moveElsewhere puts a replacement of the task where placement would put it. That must be an instance in use: moving a task to an
 // empty one gains nothing.
-func (c *consolidation) relocate(t *cluster.Task) (to, problem string) {
+func (c *consolidation) moveElsewhere(t *cluster.Task) (to, problem string) {
 	mover, ok := c.Movers[t.Owner]
 	if !ok || !t.Active() {
 		return "", "task " + t.ID + " stays"

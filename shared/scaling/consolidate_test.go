@@ -39,7 +39,7 @@ func web(name string, desired int, cost cluster.MoveCost, options ...func(*clust
 
 func consolidating(share int, window time.Duration) option {
 	return setting(func(s *cluster.ManagedScaling) {
-		s.Consolidation = cluster.Consolidation{Enabled: true, Share: share, Window: window}
+		s.Consolidation = cluster.Consolidation{Enabled: true, BudgetPercent: share, BudgetWindow: window}
 	})
 }
 
@@ -95,7 +95,7 @@ func TestConsolidation(t *testing.T) {
 		w := newWorld(lightly, web("web", 5, ""))
 		d := w.decide()
 		expect(t, "drain", len(d.Drain)+len(d.Consolidation), 0)
-		expect(t, "plan that is asked for", plan(scaling.Consolidate(w.input())), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
+		expect(t, "plan that is asked for", plan(scaling.PlanConsolidation(w.input())), "i-2 1 drain t2-0>c-1; i-3 1 keep; i-1 3 keep")
 	})
 	t.Run("TheCheapestFirst", func(t *testing.T) {
 		w := newWorld(lightly, web("web", 4, cluster.CostLow), web("dear", 1, cluster.CostHigh), often)
@@ -173,7 +173,7 @@ func TestConsolidationKeeps(t *testing.T) {
 			w.rows[6].(*cluster.Task).Desired = cluster.TaskStopped
 			w.rows[9].(*cluster.Service).Desired = 4
 		}, why: "its last tasks are being stopped"},
-		"WhatWasTriedBefore": {change: func(w *world) { w.history.Spared = map[string]time.Time{"c-2": noon.Add(time.Second)} }, why: "it could not be emptied before, and is left alone until 2026-11-21T12:00:01Z"},
+		"WhatWasTriedBefore": {change: func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon.Add(time.Second)} }, why: "it could not be emptied before, and is left alone until 2026-11-21T12:00:01Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := c.service
@@ -192,7 +192,7 @@ func TestConsolidationKeeps(t *testing.T) {
 		})
 	}
 	t.Run("NotWhatIsOver", func(t *testing.T) {
-		w := newWorld(lightly, often, web("web", 5, ""), protectTask(noon), func(w *world) { w.history.Spared = map[string]time.Time{"c-2": noon} })
+		w := newWorld(lightly, often, web("web", 5, ""), protectTask(noon), func(w *world) { w.history.DeferredUntil = map[string]time.Time{"c-2": noon} })
 		w.task("daemon", 2, of("log"))
 		w.task("alone", 3, of(""))
 		w.task("stopping", 2, of(""), func(t *cluster.Task) { t.Desired = cluster.TaskStopped })
@@ -239,7 +239,7 @@ func TestDrains(t *testing.T) {
 		w.history.Drains = []cluster.Drain{{Instance: "c-2", At: noon.Add(-ago)}}
 		return w
 	}
-	over := func(w *world) bool { d := w.history.Drains; return len(d) == 0 || d[0].Over }
+	over := func(w *world) bool { d := w.history.Drains; return len(d) == 0 || d[0].Finished }
 	t.Run("GoesWhenEmpty", func(t *testing.T) {
 		d := begun(time.Minute, 0).decide()
 		expect(t, "terminate", fmt.Sprint(d.Terminate), "[i-2]")
@@ -249,7 +249,7 @@ func TestDrains(t *testing.T) {
 		w := begun(time.Minute, 0, protection)
 		w.group.Instances[1].Protected = true
 		d := w.decide()
-		expect(t, "note", fmt.Sprint(d.Note), "[c-2]")
+		expect(t, "note", fmt.Sprint(d.MarkReleasable), "[c-2]")
 		expect(t, "terminate before it is noted", len(d.Terminate), 0)
 		noted(w)
 		d = w.decide()
@@ -275,14 +275,14 @@ func TestDrains(t *testing.T) {
 	t.Run("WaitsForTheScaleInOfTheMinute", func(t *testing.T) {
 		w := begun(time.Minute, 0)
 		w.instance(3, 0)
-		w.history.Low, w.history.Minute = 14, noon.Add(-time.Minute)
+		w.history.LowMinutes, w.history.LastLowMinute = 14, noon.Add(-time.Minute)
 		d := w.decide()
 		expect(t, "desired", d.Desired, 2) // of three, half may go in a minute
 		expect(t, "terminate", len(d.Terminate), 0)
 		contains(t, "why", why(d, "i-2"), "it is emptied, and goes once the scale-in of this minute is over")
 	})
 	t.Run("WaitsForTheNextMinute", func(t *testing.T) {
-		w := begun(time.Minute, 0, func(w *world) { w.history.LastIn = noon.Add(time.Second) })
+		w := begun(time.Minute, 0, func(w *world) { w.history.LastScaleIn = noon.Add(time.Second) })
 		w.now = noon.Add(2 * time.Second)
 		expect(t, "terminate", len(w.decide().Terminate), 0)
 		w.now = noon.Add(time.Minute)
@@ -293,7 +293,7 @@ func TestDrains(t *testing.T) {
 		d := w.decide()
 		expect(t, "undrain", fmt.Sprint(d.Undrain), "[c-2]")
 		contains(t, "event", told(d), "instance i-2: it takes tasks again: it was not empty after 15m0s, but has 1 non-daemon task (t2-0 of service web).")
-		expect(t, "spared until", w.history.Spared["c-2"], noon.Add(time.Hour))
+		expect(t, "spared until", w.history.DeferredUntil["c-2"], noon.Add(time.Hour))
 	})
 	t.Run("TakesTasksAgainWhereMoreAreNeeded", func(t *testing.T) {
 		w := begun(time.Minute, 0, waits(1, cluster.Resources{CPU: 1024 * cluster.CPUUnit, Memory: 512}))
@@ -356,7 +356,7 @@ func TestDrains(t *testing.T) {
 
 // C5: what consolidation terminates in a minute is within the share that may go in one.
 func TestDrainsEndWithinTheShare(t *testing.T) {
-	w := newWorld(consolidating(100, time.Minute), setting(func(s *cluster.ManagedScaling) { s.Share = 25 }))
+	w := newWorld(consolidating(100, time.Minute), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 }))
 	w.instance(1, 1)
 	for n := 2; n <= 10; n++ {
 		w.instance(n, 0, status(cluster.InstanceDraining))

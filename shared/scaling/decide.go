@@ -19,14 +19,14 @@ type Input struct {
 	// Snapshot is the cluster. Placements are tried on it and taken back.
 	Snapshot *snapshot.Snapshot
 	// Waiting are the provider's tasks in PROVISIONING.
-	Waiting []Waiting
+	Waiting []WaitingTasks
 	// Daemons are the specs of DAEMON services. Each new instance that matches one gets a task of it first (S4).
 	Daemons []*placement.Spec
 	// Movers are the services whose tasks may be moved to empty an instance, by short key.
 	Movers map[string]moves.Owner
-	// Elsewhere names the cluster that an instance of the group has registered with, by EC2 id: another cluster, or this one
+	// RegisteredElsewhere names the cluster that an instance of the group has registered with, by EC2 id: another cluster, or this one
 	// if its event was lost. Only instances that a decision returned as Silent need to be looked up.
-	Elsewhere map[string]string
+	RegisteredElsewhere map[string]string
 	// Upgrading reports that the group's nodes are being upgraded: then no instance is taken away.
 	Upgrading bool
 	// History is what the last decision remembered. The first time only its head is set.
@@ -34,8 +34,8 @@ type Input struct {
 	Now     time.Time
 }
 
-// Waiting is the tasks of one owner that wait for an instance.
-type Waiting struct {
+// WaitingTasks is the tasks of one owner that wait for an instance.
+type WaitingTasks struct {
 	Name   string // of the owner, as users read it: "service web"
 	Spec   *placement.Spec
 	Target int // desired count of a service: domain rules depend on it
@@ -55,39 +55,39 @@ type Decision struct {
 	Why     string
 	// Protect and Release are EC2 instances to protect from scale-in, or to protect no longer (C6).
 	Protect, Release []string
-	// Note are container instances to record as ones that the group may take. Whoever has a task started there protects
+	// MarkReleasable are container instances to record as ones that the group may take. Whoever has a task started there protects
 	// them first. Forget are those for which that no longer holds.
-	Note, Forget []string
+	MarkReleasable, UnmarkReleasable []string
 	// Drain and Undrain are container instances to make DRAINING, or ACTIVE again.
 	Drain, Undrain []string
 	// Terminate are EC2 instances, emptied and DRAINING, to terminate. Each lowers the desired capacity by one.
 	Terminate []string
 	// Replace are EC2 instances that never registered, to terminate. The group launches others: the desired capacity stays.
 	Replace []string
-	// Silent are EC2 instances that the decision treats as useless because they have not registered in time.
+	// Unregistered are EC2 instances that the decision treats as useless because they have not registered in time.
 	// Before it is carried out, the other clusters must be checked for them, and for those of Replace ECS must be asked.
 	// If one is found, decide again with Elsewhere.
-	Silent []string
+	Unregistered []string
 	// Demands are the waiting tasks by what they need, the largest first (C2).
 	Demands []Demand
 	// Consolidation has every instance that consolidation considered, the cheapest first; none if it is off.
 	Consolidation []Candidate
 	Events        []Event
-	// Instances says of each instance of the group why it stays, or that it may go.
-	Instances []Verdict
-	History   cluster.ScalingHistory
+	// Verdicts says of each instance of the group why it stays, or that it may go.
+	Verdicts []Verdict
+	History  cluster.ScalingHistory
 }
 
 // Event is something to tell users.
 type Event struct {
 	// Owner is whom it concerns, as [Waiting] names it; empty for the capacity provider itself.
 	Owner string
-	// Topic identifies a condition that lasts, and that therefore need not be repeated every minute.
+	// Key identifies a condition that lasts, and that therefore need not be repeated every minute.
 	// It is empty if the event is about something that is done: that is emitted each time.
-	Topic   string
+	Key     string
 	Message string
-	// Done reports that the message is true only once instances are replaced and the desired capacity is set.
-	Done bool
+	// AfterResize reports that the message is true only once instances are replaced and the desired capacity is set.
+	AfterResize bool
 }
 
 // Verdict is why an instance of the group stays, or may go.
@@ -118,27 +118,27 @@ func Decide(in Input) Decision {
 	replacement := planReplacement(v, metric)
 	maps.Copy(why, replacement.reasons)
 	finished := advanceDrains(v, metric, size, drains)
-	postponed := cmp.Or(v.consolidationOff(), consolidationPostponed(v, demand, metric, finished, size.lastOut))
+	postponed := cmp.Or(v.whyConsolidationOff(), whyConsolidationDeferred(v, demand, metric, finished, size.lastOut))
 	found := findConsolidation(v, postponed, drains)
 
 	d := Decision{
 		Metric: metric, Desired: finished.desired, Why: size.why,
-		Protect: protection.protect, Release: protection.release, Note: protection.note, Forget: protection.forget,
+		Protect: protection.protect, Release: protection.release, MarkReleasable: protection.markReleasable, UnmarkReleasable: protection.unmarkReleasable,
 		Drain: drains.drain, Undrain: drains.undrain, Terminate: finished.terminate,
-		Replace: replacement.replace, Silent: replacement.silent,
+		Replace: replacement.replace, Unregistered: replacement.unregistered,
 		Demands: demand.demands, Consolidation: found.candidates,
-		Events:    slices.Concat(demand.events, size.events, replacement.events, finished.events, found.events),
-		Instances: explainInstances(v, size.hold, why),
+		Events:   slices.Concat(demand.events, size.events, replacement.events, finished.events, found.events),
+		Verdicts: explainInstances(v, size.hold, why),
 	}
 	if len(finished.terminate) > 0 {
 		d.Why = finished.why
 	}
 	d.History = v.remembered()
-	d.History.Samples, d.History.NoneSince = samples.Samples, samples.NoneSince
-	d.History.Low, d.History.Minute = size.low.Low, size.low.Minute
-	d.History.LastOut, d.History.LastIn = size.lastOut, finished.lastIn
-	d.History.LastReplaced = replacement.lastReplaced
-	d.History.Drains, d.History.Spared = drains.drains, drains.spared
+	d.History.Samples, d.History.EmptySince = samples.Samples, samples.NoneSince
+	d.History.LowMinutes, d.History.LastLowMinute = size.low.Low, size.low.Minute
+	d.History.LastScaleOut, d.History.LastScaleIn = size.lastOut, finished.lastIn
+	d.History.LastReplacement = replacement.lastReplaced
+	d.History.Drains, d.History.DeferredUntil = drains.drains, drains.deferredUntil
 	d.History.Protecting = protection.protecting
 	d.sortLists()
 	return d
@@ -149,10 +149,10 @@ func decideDisabled(v *view, drains *drainPlan) Decision {
 	d := Decision{Desired: v.Group.Desired, Why: "managed scaling is off"}
 	drains.cancelAll(v, d.Why)
 	protection := endProtection(v)
-	d.Release, d.Forget = protection.release, protection.forget
+	d.Release, d.UnmarkReleasable = protection.release, protection.unmarkReleasable
 	d.Drain, d.Undrain = drains.drain, drains.undrain
-	for _, m := range v.members {
-		d.Instances = append(d.Instances, m.verdict(cmp.Or(notCounted(m), d.Why)))
+	for _, m := range v.instances {
+		d.Verdicts = append(d.Verdicts, m.verdict(cmp.Or(notCounted(m), d.Why)))
 	}
 	d.History = cluster.ScalingHistory{
 		Head: v.History.Head, Provider: v.Provider.Name, Drains: drains.drains, Protecting: protection.protecting,
@@ -162,15 +162,15 @@ func decideDisabled(v *view, drains *drainPlan) Decision {
 }
 
 func (d *Decision) sortLists() {
-	for _, ids := range [][]string{d.Note, d.Forget, d.Drain, d.Undrain, d.Terminate} {
+	for _, ids := range [][]string{d.MarkReleasable, d.UnmarkReleasable, d.Drain, d.Undrain, d.Terminate} {
 		slices.Sort(ids)
 	}
 }
 
-// Consolidate returns the plan that [Decide] would make now if consolidation was enabled: the instances that can be
+// PlanConsolidation returns the plan that [Decide] would make now if consolidation was enabled: the instances that can be
 // emptied, the cheapest first, which of them the budget allows, and why the others cannot. There is none if managed scaling
 // is off.
-func Consolidate(in Input) []Candidate {
+func PlanConsolidation(in Input) []Candidate {
 	provider := *in.Provider
 	provider.Scaling.Consolidation.Enabled = true
 	in.Provider = &provider

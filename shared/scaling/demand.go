@@ -23,8 +23,8 @@ type Demand struct {
 	Limit       string
 	// Instances is the smallest number of new instances that the rest needs.
 	Instances int
-	// LeftOut is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they count.
-	LeftOut string
+	// ExcludedBecause is why the tasks are ignored: not one fits an empty instance of the smallest size. Empty if they count.
+	ExcludedBecause string
 }
 
 // demandPlan is what the waiting tasks need.
@@ -65,7 +65,7 @@ func computeDemand(v *view, samples []cluster.InstanceSample) (p demandPlan) {
 		d := g.bound(largest, smallest)
 		most = max(most, d.Instances)
 		p.demands = append(p.demands, d)
-		if d.LeftOut != "" {
+		if d.ExcludedBecause != "" {
 			p.events = append(p.events, leftOutEvents(v, d)...)
 		}
 	}
@@ -82,10 +82,10 @@ func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 		g.Instances = 1
 		p.demands = append(p.demands, g.Demand)
 	}
-	isRegistering := func(m *member) bool { // ECS knows it already, and it may still take tasks in time
+	isRegistering := func(m *instance) bool { // ECS knows it already, and it may still take tasks in time
 		return m.counts && m.node != nil && m.node.Status == cluster.InstanceRegistering && v.Now.Sub(m.launchedAt) < v.registrationTimeout()
 	}
-	if v.arriving == 0 && !slices.ContainsFunc(v.members, isRegistering) {
+	if v.arriving == 0 && !slices.ContainsFunc(v.instances, isRegistering) {
 		p.instances = min(v.settings.MinStep, v.settings.MaxStep)
 	}
 	return p
@@ -93,11 +93,11 @@ func guessDemand(v *view, groups []*demandGroup) (p demandPlan) {
 
 // groupWaiting groups the waiting tasks by what they need, the largest first, and counts how many of each fit now.
 func groupWaiting(v *view) (groups []*demandGroup) {
-	order := slices.SortedStableFunc(slices.Values(v.Waiting), func(a, b Waiting) int {
+	order := slices.SortedStableFunc(slices.Values(v.Waiting), func(a, b WaitingTasks) int {
 		return cmp.Or(compareNeeds(a.Spec.Needs, b.Spec.Needs), cmp.Compare(a.Name, b.Name))
 	})
 	open := openInstances(v)
-	try := &trial{snap: v.Snapshot, engine: v.engine()}
+	try := &simulation{snap: v.Snapshot, engine: v.engine()}
 	defer try.undo(0)
 	byNeed := map[string]*demandGroup{}
 	for _, w := range order {
@@ -122,7 +122,7 @@ func groupWaiting(v *view) (groups []*demandGroup) {
 
 // openInstances returns the group's container instances that take tasks.
 func openInstances(v *view) (ids []string) {
-	for _, m := range v.members {
+	for _, m := range v.instances {
 		if m.counts && m.node != nil && m.node.Available() {
 			ids = append(ids, m.node.ID)
 		}
@@ -160,9 +160,9 @@ func (g *demandGroup) bound(largest, smallest *sampleCluster) Demand {
 	}
 	one := placement.Request{Spec: &spec, Count: 1, Target: g.target, Unexplained: true}
 	if fits, why := smallest.capacityFor(one); fits == 0 {
-		d.LeftOut = "not one fits an empty instance that has the least of everything that the group's instance types have"
+		d.ExcludedBecause = "not one fits an empty instance that has the least of everything that the group's instance types have"
 		if why != nil {
-			d.LeftOut += ": " + rejection(why)
+			d.ExcludedBecause += ": " + rejection(why)
 		}
 		return d
 	}
@@ -184,8 +184,8 @@ func rejection(d *cluster.Diagnosis) string { return strings.TrimPrefix(d.Reject
 
 func leftOutEvents(v *view, d Demand) (events []Event) {
 	for _, owner := range d.Owners {
-		events = append(events, Event{Owner: owner, Topic: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
-			"(%s) tasks are left out when capacity provider %s is scaled out: %s.", owner, v.Provider.Name, d.LeftOut)})
+		events = append(events, Event{Owner: owner, Key: "left out " + v.Provider.Name + " " + owner, Message: fmt.Sprintf(
+			"(%s) tasks are left out when capacity provider %s is scaled out: %s.", owner, v.Provider.Name, d.ExcludedBecause)})
 	}
 	return events
 }
@@ -194,8 +194,8 @@ func leftOutEvents(v *view, d Demand) (events []Event) {
 func (d *Demand) String() string {
 	owners := strings.Join(d.Owners, ", ")
 	switch {
-	case d.LeftOut != "":
-		return fmt.Sprintf("%s of %s: left out, as %s", pluralize(d.Count, "task"), owners, d.LeftOut)
+	case d.ExcludedBecause != "":
+		return fmt.Sprintf("%s of %s: left out, as %s", pluralize(d.Count, "task"), owners, d.ExcludedBecause)
 	case d.Instances == 0:
 		return fmt.Sprintf("%s of %s: there is room, which placement has yet to come to", pluralize(d.Count, "task"), owners)
 	}
@@ -217,9 +217,9 @@ func (d *Demand) String() string {
 // LimitExceeded is what ECS says of tasks that would wait while too many already do (C4).
 const LimitExceeded = "The tasks provisioning capacity limit was exceeded."
 
-// Admit returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already do and at
+// AdmitWaiting returns how many of the requested tasks may wait for an instance, if waiting ones of the cluster already do and at
 // most limit may (C4). If that is not all of them, it also fails with a ClientException in ECS's words.
-func Admit(waiting, requested, limit int) (int, error) {
+func AdmitWaiting(waiting, requested, limit int) (int, error) {
 	admitted := max(0, min(requested, limit-waiting))
 	if admitted < requested {
 		return admitted, cluster.Errorf(cluster.CodeClient, LimitExceeded)

@@ -139,11 +139,11 @@ func TestDemandOfTwoTypes(t *testing.T) {
 					spec = func(*placement.Spec) {}
 				}
 				got := demand(t, newWorld(waits(9, c.needs, spec)), sizes...)
-				expect(t, "left out", got.LeftOut, "")
+				expect(t, "left out", got.ExcludedBecause, "")
 				expect(t, "per instance", got.PerInstance, c.perInstance)
 				if c.tooMuch != nil {
 					got := demand(t, newWorld(waits(9, c.needs, spec, c.tooMuch)), sizes...)
-					expect(t, "left out", got.LeftOut != "", true)
+					expect(t, "left out", got.ExcludedBecause != "", true)
 				}
 			})
 		}
@@ -161,7 +161,7 @@ func changed(f func(*cluster.Capacity)) size {
 // A cordoned instance says what a new one is like all the same, but for its mark.
 func TestDemandOfACordonedGroup(t *testing.T) {
 	got := demand(t, newWorld(waits(4, small)), []size{func(i *cluster.Instance) { i.Attributes[cluster.AttributeUnschedulable] = "" }})
-	expect(t, "left out", got.LeftOut, "")
+	expect(t, "left out", got.ExcludedBecause, "")
 	expect(t, "instances", got.Instances, 1)
 }
 
@@ -169,7 +169,7 @@ func TestDemandOfACordonedGroup(t *testing.T) {
 func TestDemandOfAnUnclaimedInstance(t *testing.T) {
 	ofTheProvider := func(s *placement.Spec) { s.Attributes = []string{cluster.AttributeProvider + "=spot"} }
 	got := demand(t, newWorld(waits(4, small, ofTheProvider)))
-	expect(t, "left out", got.LeftOut, "")
+	expect(t, "left out", got.ExcludedBecause, "")
 	expect(t, "instances", got.Instances, 1)
 }
 
@@ -179,7 +179,7 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 	t.Run("OneParameterIsEnough", func(t *testing.T) {
 		w := newWorld(waits(3, cluster.Resources{CPU: 512 * cluster.CPUUnit, Memory: 2048}))
 		got := demand(t, w, large, tiny)
-		contains(t, "why", got.LeftOut, "insufficient memory (needs 2048 MiB, best free 1024)")
+		contains(t, "why", got.ExcludedBecause, "insufficient memory (needs 2048 MiB, best free 1024)")
 		expect(t, "instances", got.Instances, 0)
 		contains(t, "event", told(w.decide()), "service w0: (service w0) tasks are left out when capacity provider spot is scaled out: not one fits")
 	})
@@ -195,7 +195,7 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 	t.Run("WhatDaemonsTakeIsNotThere", func(t *testing.T) {
 		daemon := &placement.Spec{Needs: cluster.Resources{Memory: 600}, Owner: "log", Group: "service:log", PerInstance: 1}
 		w := newWorld(waits(3, cluster.Resources{Memory: 512}), func(w *world) { w.daemons = []*placement.Spec{daemon} })
-		contains(t, "why", demand(t, w, tiny).LeftOut, "insufficient memory (needs 512 MiB, best free 424)")
+		contains(t, "why", demand(t, w, tiny).ExcludedBecause, "insufficient memory (needs 512 MiB, best free 424)")
 	})
 	t.Run("ConstraintsNoSampleMeets", func(t *testing.T) {
 		rules := &cluster.Rules{Constraints: []cluster.PlacementConstraint{{Type: cluster.MemberOf, Expression: "attribute:ecs.instance-type == p3.2xlarge"}}}
@@ -204,13 +204,13 @@ func TestDemandLeavesOutWhatDoesNotFitTheSmallest(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWorld(waits(3, small, func(s *placement.Spec) { *s = *spec }))
-		contains(t, "why", demand(t, w, large).LeftOut, "constraint not met")
+		contains(t, "why", demand(t, w, large).ExcludedBecause, "constraint not met")
 	})
 	t.Run("PortsOfTheAgent", func(t *testing.T) {
 		ssh := cluster.Port{Number: 22, Protocol: cluster.TCP}
 		w := newWorld(waits(3, small, func(s *placement.Spec) { s.Ports = []cluster.Port{ssh} }))
 		reserved := with(func(c *cluster.Capacity) { c.Ports = []cluster.Port{ssh} })
-		contains(t, "why", demand(t, w, large, []size{reserved}).LeftOut, "port in use (22/tcp)")
+		contains(t, "why", demand(t, w, large, []size{reserved}).ExcludedBecause, "port in use (22/tcp)")
 	})
 }
 
@@ -317,7 +317,7 @@ func TestDemandRemembersTheLastInstances(t *testing.T) {
 			d := w.decide()
 			expect(t, "desired at first", d.Desired, 0)
 			expect(t, "metric", d.Reservation, 100)
-			contains(t, "why", d.Demands[0].LeftOut, "insufficient memory (needs 5000 MiB, best free 4096)")
+			contains(t, "why", d.Demands[0].ExcludedBecause, "insufficient memory (needs 5000 MiB, best free 4096)")
 			w.group.Template, w.now = c.is, w.now.Add(c.passed)
 			expect(t, "desired", w.decide().Desired, c.desired)
 		})
@@ -345,7 +345,7 @@ func TestAdmit(t *testing.T) {
 	for _, c := range []struct{ waiting, asked, limit, admitted int }{
 		{0, 100, 100, 100}, {0, 101, 100, 100}, {99, 1, 100, 1}, {99, 2, 100, 1}, {100, 1, 100, 0}, {120, 1, 100, 0}, {120, 0, 100, 0}, {100, 1, 500, 1},
 	} {
-		n, err := scaling.Admit(c.waiting, c.asked, c.limit)
+		n, err := scaling.AdmitWaiting(c.waiting, c.asked, c.limit)
 		expect(t, "admitted", n, c.admitted)
 		expect(t, "refused", err != nil, c.admitted < c.asked)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 const (
 	// emptyTimeout is how long an instance that is drained may take to become empty.
 	emptyTimeout = 15 * time.Minute
-	// spareTime is how long an instance that did not become empty is left alone.
-	spareTime = time.Hour
+	// deferTime is how long an instance that did not become empty is left alone.
+	deferTime = time.Hour
 	// drainingTimeout is how long an instance may take to become DRAINING.
 	drainingTimeout = 2 * time.Minute
 )
@@ -23,8 +23,8 @@ const (
 // become empty or is needed. Then it is Over, and counts for the disruption budget only, until it is forgotten.
 type drainPlan struct {
 	drains []cluster.Drain
-	// spared are instances that are left alone, with the end of that time.
-	spared map[string]time.Time
+	// deferredUntil are instances that are left alone, with the end of that time.
+	deferredUntil map[string]time.Time
 	// drain and undrain are container instances to make DRAINING, or ACTIVE again.
 	drain, undrain []string
 	// reasons are those of all steps of the decision: consolidation leaves an instance alone that has one already.
@@ -35,21 +35,21 @@ type drainPlan struct {
 // and drains that are over for long enough are forgotten.
 func resumeDrains(v *view) *drainPlan {
 	p := &drainPlan{reasons: reasons{}, drains: slices.DeleteFunc(slices.Clone(v.History.Drains), func(d cluster.Drain) bool {
-		return d.Over && v.Now.Sub(d.At) >= v.settings.Consolidation.Window
+		return d.Finished && v.Now.Sub(d.At) >= v.settings.Consolidation.BudgetWindow
 	})}
-	for id, until := range v.History.Spared {
+	for id, until := range v.History.DeferredUntil {
 		if until.After(v.Now) {
-			p.spare(id, until)
+			p.deferInstance(id, until)
 		}
 	}
 	for n := range p.drains {
 		d := &p.drains[n]
-		if d.Over || !d.Ended {
+		if d.Finished || !d.Cancelled {
 			continue
 		}
-		m := v.memberOf(d.Instance)
+		m := v.instanceOf(d.Instance)
 		if m == nil || !m.counts || m.node.Status != cluster.InstanceDraining || v.isUpgraded(m) {
-			d.Over = true
+			d.Finished = true
 			continue
 		}
 		p.undrain = append(p.undrain, d.Instance)
@@ -59,7 +59,7 @@ func resumeDrains(v *view) *drainPlan {
 }
 
 // isUpgraded reports whether an update of the group's nodes has marked the instance. The update drains and ends it.
-func (v *view) isUpgraded(m *member) bool {
+func (v *view) isUpgraded(m *instance) bool {
 	_, marked := m.node.Attributes[cluster.AttributeUnschedulable]
 	return v.Upgrading && marked
 }
@@ -68,10 +68,10 @@ func (v *view) isUpgraded(m *member) bool {
 func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 	for n := range p.drains {
 		d := &p.drains[n]
-		switch m := v.memberOf(d.Instance); {
-		case d.Ended || d.Over || m == nil || !m.counts:
+		switch m := v.instanceOf(d.Instance); {
+		case d.Cancelled || d.Finished || m == nil || !m.counts:
 		case v.isUpgraded(m):
-			d.Over = true
+			d.Finished = true
 		default:
 			p.cancel(d, m, why)
 			cancelled = true
@@ -81,17 +81,17 @@ func (p *drainPlan) cancelAll(v *view, why string) (cancelled bool) {
 }
 
 // cancel lets an instance take tasks again, whether or not it is seen as DRAINING yet.
-func (p *drainPlan) cancel(d *cluster.Drain, m *member, why string) {
-	d.Ended = true
+func (p *drainPlan) cancel(d *cluster.Drain, m *instance, why string) {
+	d.Cancelled = true
 	p.undrain = append(p.undrain, d.Instance)
 	p.reasons[m.ID] = "it takes tasks again: " + why
 }
 
-func (p *drainPlan) spare(instance string, until time.Time) {
-	if p.spared == nil {
-		p.spared = map[string]time.Time{}
+func (p *drainPlan) deferInstance(instance string, until time.Time) {
+	if p.deferredUntil == nil {
+		p.deferredUntil = map[string]time.Time{}
 	}
-	p.spared[instance] = until
+	p.deferredUntil[instance] = until
 }
 
 // begin drains an instance.
@@ -112,12 +112,12 @@ type terminations struct {
 
 // advanceDrains terminates the instances that are empty, and lets those that take too long take tasks again.
 func advanceDrains(v *view, m Metric, s sizing, p *drainPlan) terminations {
-	if off := v.consolidationOff(); off != "" {
+	if off := v.whyConsolidationOff(); off != "" {
 		p.cancelAll(v, off)
 	}
 	t := terminations{desired: s.desired, lastIn: s.lastIn}
 	for n := range p.drains {
-		if d := &p.drains[n]; !d.Over && !d.Ended {
+		if d := &p.drains[n]; !d.Finished && !d.Cancelled {
 			t = advanceDrain(v, m, d, p, t)
 		}
 	}
@@ -125,9 +125,9 @@ func advanceDrains(v *view, m Metric, s sizing, p *drainPlan) terminations {
 }
 
 func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t terminations) terminations {
-	m, age := v.memberOf(d.Instance), v.Now.Sub(d.At)
+	m, age := v.instanceOf(d.Instance), v.Now.Sub(d.At)
 	if m == nil || !m.counts {
-		d.Over = true
+		d.Finished = true
 		return t
 	}
 	isDraining := m.node.Status == cluster.InstanceDraining
@@ -136,19 +136,19 @@ func advanceDrain(v *view, metric Metric, d *cluster.Drain, p *drainPlan, t term
 		p.drain = append(p.drain, d.Instance)
 		p.reasons[m.ID] = "it is being drained"
 	case !isDraining:
-		d.Over = true
-		p.spare(d.Instance, v.Now.Add(spareTime))
+		d.Finished = true
+		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !m.isEmpty() && age < emptyTimeout:
 		p.reasons[m.ID] = fmt.Sprintf("it has been drained since %s, and waits for them to leave", formatTime(d.At))
 	case !m.isEmpty():
 		p.cancel(d, m, fmt.Sprintf("it was not empty after %s, but has %s", emptyTimeout, m.describeLoad()))
-		p.spare(d.Instance, v.Now.Add(spareTime))
+		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 		t.events = append(t.events, v.providerEvent("", "instance %s: %s.", m.ID, p.reasons[m.ID]))
-	case isScalingIn(v, t), isSameMinute(v.History.LastIn, v.Now), len(t.terminate) >= v.maxRemovals():
+	case isScalingIn(v, t), isSameMinute(v.History.LastScaleIn, v.Now), len(t.terminate) >= v.maxRemovals():
 		p.reasons[m.ID] = "it is emptied, and goes once the scale-in of this minute is over"
 	case t.desired-1 < v.Group.Min || v.desiredFor(metric.Needed) > t.desired-1:
 		p.cancel(d, m, "it is wanted as a free instance")
-		p.spare(d.Instance, v.Now.Add(spareTime))
+		p.deferInstance(d.Instance, v.Now.Add(deferTime))
 	case !v.isTakeable(m):
 		p.reasons[m.ID] = "it is protected from scale-in"
 	default:

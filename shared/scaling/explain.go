@@ -9,13 +9,13 @@ import (
 // explainInstances says of each instance why it stays, or that it may go.
 // Hold says why no instance without tasks is taken away now.
 func explainInstances(v *view, hold string, why reasons) (verdicts []Verdict) {
-	for _, m := range v.members {
+	for _, m := range v.instances {
 		verdicts = append(verdicts, m.verdict(explainInstance(v, m, hold, why[m.ID])))
 	}
 	return verdicts
 }
 
-func (m *member) verdict(why string) Verdict {
+func (m *instance) verdict(why string) Verdict {
 	out := Verdict{EC2InstanceID: m.ID, Why: why}
 	if m.node != nil {
 		out.Instance = m.node.ID
@@ -24,14 +24,14 @@ func (m *member) verdict(why string) Verdict {
 }
 
 // notCounted says why the group does not count an instance; empty if it does.
-func notCounted(m *member) string {
-	if m.Running() || m.Launching() {
+func notCounted(m *instance) string {
+	if m.IsInService() || m.IsLaunching() {
 		return ""
 	}
 	return "the group does not count it: it is " + m.Lifecycle
 }
 
-func explainInstance(v *view, m *member, hold, reason string) string {
+func explainInstance(v *view, m *instance, hold, reason string) string {
 	switch why := notCounted(m); {
 	case why != "":
 		return why
@@ -52,7 +52,7 @@ func explainInstance(v *view, m *member, hold, reason string) string {
 		state = "it has no task"
 	}
 	switch {
-	case !m.Running():
+	case !m.IsInService():
 		return state + "; the group is still launching it"
 	case v.isTakeable(m) || !v.Provider.Protection && !m.Protected:
 		return state + "; " + hold

@@ -16,13 +16,13 @@ import (
 // view is the input with what each instance of the group counts as. Nothing changes it.
 type view struct {
 	Input
-	settings cluster.ManagedScaling
-	members  []*member // in order of EC2 id
+	settings  cluster.ManagedScaling
+	instances []*instance // in order of EC2 id
 	// running (N) counts the instances that the group has: those that are up or have registered.
 	// Of these, arriving have yet to register, unregistered did not in time, and foreign are not the provider's to judge.
 	running, arriving, unregistered, foreign int
 	// warming are the instances that block scaling out.
-	warming []*member
+	warming []*instance
 	// since is when the group was first looked at.
 	since time.Time
 	// firstSeen and launched are remembered, see [cluster.ScalingHistory].
@@ -30,8 +30,8 @@ type view struct {
 	engine              func() *placement.Engine
 }
 
-// member is one instance of the group.
-type member struct {
+// instance is one instance of the group.
+type instance struct {
 	*cluster.GroupInstance
 	node       *snapshot.InstanceView // nil if it has not registered
 	load       []*cluster.Task        // tasks that hold capacity, without those of daemons, in order of id
@@ -47,7 +47,7 @@ type member struct {
 
 func newView(in Input) *view {
 	v := &view{
-		Input: in, settings: in.Provider.Scaling, since: in.History.Since,
+		Input: in, settings: in.Provider.Scaling, since: in.History.FirstReconciledAt,
 		firstSeen: map[string]time.Time{}, launched: map[string]time.Time{},
 		engine: sync.OnceValue(func() *placement.Engine { return placement.New(in.Snapshot) }),
 	}
@@ -57,9 +57,9 @@ func newView(in Input) *view {
 	registered := registeredNodes(in.Group, in.Snapshot)
 	byID := func(a, b cluster.GroupInstance) int { return cmp.Compare(a.ID, b.ID) }
 	for _, i := range slices.SortedFunc(slices.Values(in.Group.Instances), byID) {
-		m := &member{GroupInstance: &i, node: registered[i.ID]}
-		v.members = append(v.members, m)
-		if m.Running() || m.Launching() { // the desired capacity does not count Terminating, Standby or Warmed
+		m := &instance{GroupInstance: &i, node: registered[i.ID]}
+		v.instances = append(v.instances, m)
+		if m.IsInService() || m.IsLaunching() { // the desired capacity does not count Terminating, Standby or Warmed
 			v.classify(m)
 			v.count(m)
 		}
@@ -86,7 +86,7 @@ func registeredNodes(g *cluster.AutoScalingGroup, snap *snapshot.Snapshot) map[s
 }
 
 // classify works out what an instance counts as.
-func (v *view) classify(m *member) {
+func (v *view) classify(m *instance) {
 	if m.node != nil {
 		for _, t := range m.node.Tasks {
 			if !isDaemon(v.Snapshot, t) {
@@ -98,13 +98,13 @@ func (v *view) classify(m *member) {
 	v.dateLaunch(m)
 	m.isWarming = v.Now.Sub(m.launchedAt) < v.settings.Warmup && (m.node == nil || !v.settings.UntilRegistered)
 	m.isOverdue = m.node == nil && v.Now.Sub(m.launchedAt) >= v.registrationTimeout()
-	m.counts = m.Running() || m.node != nil
+	m.counts = m.IsInService() || m.node != nil
 	if m.counts && m.isOverdue {
 		m.foreign = v.foreignReason(m)
 	}
 }
 
-func (v *view) count(m *member) {
+func (v *view) count(m *instance) {
 	if m.isWarming {
 		v.warming = append(v.warming, m)
 	}
@@ -125,8 +125,8 @@ func (v *view) count(m *member) {
 
 // dateLaunch finds out when an instance was launched: what EC2 says, or else when it was first seen or when it registered,
 // if that was sooner. The time is remembered as long as the group has the instance, because it may register again.
-func (v *view) dateLaunch(m *member) {
-	seen, ok := v.History.FirstSeen[m.ID]
+func (v *view) dateLaunch(m *instance) {
+	seen, ok := v.History.UnregisteredSince[m.ID]
 	if !ok {
 		seen = v.Now
 	}
@@ -137,7 +137,7 @@ func (v *view) dateLaunch(m *member) {
 	if m.launchedAt = m.LaunchedAt; !m.launchedAt.IsZero() {
 		return
 	}
-	if m.launchedAt, ok = v.History.Launched[m.ID]; !ok {
+	if m.launchedAt, ok = v.History.LaunchTimes[m.ID]; !ok {
 		m.launchedAt = seen
 	}
 	if m.node != nil && !m.node.RegisteredAt.IsZero() && m.node.RegisteredAt.Time().Before(m.launchedAt) {
@@ -152,8 +152,8 @@ func (v *view) registrationTimeout() time.Duration {
 }
 
 // foreignReason says why an instance that never registered here is not the provider's; empty if it is.
-func (v *view) foreignReason(m *member) string {
-	switch other := v.Elsewhere[m.ID]; {
+func (v *view) foreignReason(m *instance) string {
+	switch other := v.RegisteredElsewhere[m.ID]; {
 	case other != "":
 		return "it has registered with cluster " + other
 	case !m.firstSeen.After(v.since):
@@ -167,8 +167,8 @@ func (v *view) foreignReason(m *member) string {
 // remembered returns the history with what is remembered of the group's instances.
 func (v *view) remembered() cluster.ScalingHistory {
 	h := v.History
-	h.Provider, h.Since = v.Provider.Name, v.since
-	h.FirstSeen, h.Launched = orNil(v.firstSeen), orNil(v.launched)
+	h.Provider, h.FirstReconciledAt = v.Provider.Name, v.since
+	h.UnregisteredSince, h.LaunchTimes = orNil(v.firstSeen), orNil(v.launched)
 	return h
 }
 
@@ -189,15 +189,15 @@ func isDaemon(snap *snapshot.Snapshot, t *cluster.Task) bool {
 func compareTasks(a, b *cluster.Task) int { return cmp.Compare(a.ID, b.ID) }
 
 // neverRegistered reports whether the instance did not register in time: nothing can run there.
-func (m *member) neverRegistered() bool { return m.counts && m.isOverdue && m.foreign == "" }
+func (m *instance) neverRegistered() bool { return m.counts && m.isOverdue && m.foreign == "" }
 
 // isEmpty reports whether only daemons would be lost with the instance (C5).
-func (m *member) isEmpty() bool {
+func (m *instance) isEmpty() bool {
 	return m.counts && len(m.load) == 0 && (m.node != nil || m.neverRegistered())
 }
 
-func (v *view) countMembers(is func(*member) bool) (n int) {
-	for _, m := range v.members {
+func (v *view) countInstances(is func(*instance) bool) (n int) {
+	for _, m := range v.instances {
 		if is(m) {
 			n++
 		}
@@ -207,12 +207,12 @@ func (v *view) countMembers(is func(*member) bool) (n int) {
 
 // countLaunched returns how many instances the group has, including those that are being launched.
 func (v *view) countLaunched() int {
-	return v.countMembers(func(m *member) bool { return m.Running() || m.Launching() })
+	return v.countInstances(func(m *instance) bool { return m.IsInService() || m.IsLaunching() })
 }
 
-// memberOf returns the member that registered as the container instance, or nil.
-func (v *view) memberOf(instance string) *member {
-	for _, m := range v.members {
+// instanceOf returns the member that registered as the container instance, or nil.
+func (v *view) instanceOf(instance string) *instance {
+	for _, m := range v.instances {
 		if m.node != nil && m.node.ID == instance {
 			return m
 		}
@@ -230,18 +230,18 @@ func (v *view) desiredFor(needed int) int {
 func (v *view) clampToLimits(n int) int { return max(v.Group.Min, min(n, v.Group.Max)) }
 
 // maxRemovals is how many instances may go in a minute (C5).
-func (v *view) maxRemovals() int { return max(1, v.Group.Desired*v.settings.Share/100) }
+func (v *view) maxRemovals() int { return max(1, v.Group.Desired*v.settings.MaxScaleInPercent/100) }
 
 // providerEvent is an event about the provider itself.
 func (v *view) providerEvent(topic, format string, args ...any) Event {
-	return Event{Topic: topic, Message: fmt.Sprintf("(capacity provider %s) ", v.Provider.Name) + fmt.Sprintf(format, args...)}
+	return Event{Key: topic, Message: fmt.Sprintf("(capacity provider %s) ", v.Provider.Name) + fmt.Sprintf(format, args...)}
 }
 
 // maxNamed is how many tasks or instances a sentence names.
 const maxNamed = 3
 
 // describeLoad names an instance's tasks: "2 non-daemon tasks (t1 of service web, t2)".
-func (m *member) describeLoad() string {
+func (m *instance) describeLoad() string {
 	var names []string
 	for _, t := range m.load[:min(len(m.load), maxNamed)] {
 		name := t.ID

@@ -28,7 +28,7 @@ func computeMetric(v *view, d demandPlan) Metric {
 		m.Needed -= v.unregistered
 	}
 	if !d.hasWaiting() {
-		m.Needed = v.running - v.countMembers((*member).isEmpty)
+		m.Needed = v.running - v.countInstances((*instance).isEmpty)
 	}
 	m.Needed += d.instances
 	switch {

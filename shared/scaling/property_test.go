@@ -27,7 +27,7 @@ func genWorld(t *rapid.T) *world {
 		consolidating(of("budget", 1, 50, 100), minutes("window", 1, 10)), setting(func(s *cluster.ManagedScaling) {
 			s.UntilRegistered, s.TargetTracking, s.Consolidation.Enabled = yes("until registered"), of("policy", 0, 0, 1) == 1, yes("consolidation")
 			s.ReplaceUnregistered = yes("replaces")
-			s.Datapoints, s.Share, s.Cooldown = of("datapoints", 1, 3), of("share", 1, 50, 100), minutes("cooldown", 0, 15)
+			s.LowDatapoints, s.MaxScaleInPercent, s.Cooldown = of("datapoints", 1, 3), of("share", 1, 50, 100), minutes("cooldown", 0, 15)
 		}),
 		web("web", of("desired", 0, 4, 9), rapid.SampledFrom(cluster.MoveCosts).Draw(t, "cost"), func(s *cluster.Service) { s.MaxPercent = of("most", 100, 200) }))
 	w.provider.Protection, w.upgrade = yes("protection"), of("upgrade", 0, 0, 0, 1) == 1
@@ -40,8 +40,8 @@ func genWorld(t *rapid.T) *world {
 		needs := cluster.Resources{CPU: int64(of("cpu", 0, 512, 2048, 4096)) * cluster.CPUUnit, Memory: int64(of("memory", 1, 512, 4096, 5000))}
 		waits(of("count", 1, 2, 30), needs, func(s *placement.Spec) { s.PerInstance = of("per instance", 0, 0, 1) })(w)
 	}
-	w.history.LastOut, w.history.LastIn = noon.Add(-minutes("out", 0, 5, 20)), noon.Add(-minutes("in", 0, 1, 20))
-	w.history.Low, w.history.Minute = of("low", 0, 2, 20), noon.Add(-minutes("minute", 0, 1, 1, 5))
+	w.history.LastScaleOut, w.history.LastScaleIn = noon.Add(-minutes("out", 0, 5, 20)), noon.Add(-minutes("in", 0, 1, 20))
+	w.history.LowMinutes, w.history.LastLowMinute = of("low", 0, 2, 20), noon.Add(-minutes("minute", 0, 1, 1, 5))
 	return w
 }
 
@@ -105,12 +105,12 @@ func TestDecideKeepsWithinTheBounds(t *testing.T) {
 		}
 		if taken := was - is - len(d.Terminate); taken > 0 {
 			switch {
-			case taken > max(1, was*s.Share/100):
+			case taken > max(1, was*s.MaxScaleInPercent/100):
 				t.Fatalf("from %d to %d: more than the share", was, is)
-			case noon.Sub(w.history.LastOut) < s.Cooldown:
+			case noon.Sub(w.history.LastScaleOut) < s.Cooldown:
 				t.Fatal("scaled in too soon after a scale-out")
-			case d.History.Low < s.Datapoints:
-				t.Fatalf("scaled in after %d of %d datapoints", d.History.Low, s.Datapoints)
+			case d.History.LowMinutes < s.LowDatapoints:
+				t.Fatalf("scaled in after %d of %d datapoints", d.History.LowMinutes, s.LowDatapoints)
 			}
 		}
 		if is > was {

@@ -4,8 +4,8 @@ import "slices"
 
 // protectionPlan is which instances must be protected from scale-in, and which no longer (C6).
 type protectionPlan struct {
-	protect, release []string // EC2 instances
-	note, forget     []string // container instances
+	protect, release                 []string // EC2 instances
+	markReleasable, unmarkReleasable []string // container instances
 	// protecting reports that some instances may be protected that must be released when protection ends.
 	protecting bool
 	reasons    reasons
@@ -21,14 +21,14 @@ func planProtection(v *view) protectionPlan {
 		return endProtection(v)
 	}
 	p := protectionPlan{protecting: true, reasons: reasons{}}
-	for _, m := range v.members {
+	for _, m := range v.instances {
 		switch {
-		case !m.Running(): // Auto Scaling refuses to change it
+		case !m.IsInService(): // Auto Scaling refuses to change it
 		case len(m.load) > 0 && !m.Protected:
 			p.protect = append(p.protect, m.ID)
 		case !m.isEmpty() || m.isWarming && m.Protected:
-		case !v.isNoted(m):
-			p.note = append(p.note, m.node.ID)
+		case !v.isMarkedReleasable(m):
+			p.markReleasable = append(p.markReleasable, m.node.ID)
 			p.reasons[m.ID] = "it is about to be released from protection"
 		case m.Protected:
 			p.release = append(p.release, m.ID)
@@ -39,11 +39,11 @@ func planProtection(v *view) protectionPlan {
 
 // endProtection releases all instances once, when protection is no longer Berth's. What somebody protects later stays so.
 func endProtection(v *view) (p protectionPlan) {
-	for _, m := range v.members {
+	for _, m := range v.instances {
 		if m.node != nil && m.node.ReleasedIn != "" {
-			p.forget = append(p.forget, m.node.ID)
+			p.unmarkReleasable = append(p.unmarkReleasable, m.node.ID)
 		}
-		if v.History.Protecting && m.Running() && m.Protected {
+		if v.History.Protecting && m.IsInService() && m.Protected {
 			p.release = append(p.release, m.ID)
 			p.protecting = true // until they are seen without
 		}
@@ -51,24 +51,26 @@ func endProtection(v *view) (p protectionPlan) {
 	return p
 }
 
-// isNoted reports whether it is recorded that the group may take the instance. One that has not registered gets no task.
-func (v *view) isNoted(m *member) bool { return m.node == nil || m.node.ReleasedIn == v.Group.Name }
+// isMarkedReleasable reports whether it is recorded that the group may take the instance. One that has not registered gets no task.
+func (v *view) isMarkedReleasable(m *instance) bool {
+	return m.node == nil || m.node.ReleasedIn == v.Group.Name
+}
 
 // isTakeable reports whether the group may take the instance in a scale-in without ending a task: it is empty, and it is not
 // protected or this decision releases it.
-func (v *view) isTakeable(m *member) bool {
+func (v *view) isTakeable(m *instance) bool {
 	switch {
-	case !m.Running() || !m.isEmpty():
+	case !m.IsInService() || !m.isEmpty():
 		return false
 	case !v.Provider.Protection:
 		return !m.Protected
 	}
-	return v.isNoted(m) && (!m.Protected || !m.isWarming)
+	return v.isMarkedReleasable(m) && (!m.Protected || !m.isWarming)
 }
 
-// hasUnnoted reports whether the group could take an instance for which nobody noted that it may.
-func (v *view) hasUnnoted() bool {
-	return v.Provider.Protection && slices.ContainsFunc(v.members, func(m *member) bool {
-		return m.Running() && !m.Protected && !v.isNoted(m) && len(m.load) == 0
+// hasUnmarkedReleasable reports whether the group could take an instance for which nobody noted that it may.
+func (v *view) hasUnmarkedReleasable() bool {
+	return v.Provider.Protection && slices.ContainsFunc(v.instances, func(m *instance) bool {
+		return m.IsInService() && !m.Protected && !v.isMarkedReleasable(m) && len(m.load) == 0
 	})
 }

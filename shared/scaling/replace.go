@@ -11,10 +11,10 @@ import (
 
 // replacementPlan is what becomes of instances that never registered.
 type replacementPlan struct {
-	replace, silent []string
-	lastReplaced    time.Time
-	events          []Event
-	reasons         reasons
+	replace, unregistered []string
+	lastReplaced          time.Time
+	events                []Event
+	reasons               reasons
 }
 
 // replacesUnregistered reports whether instances that never registered are replaced, so that the group needs none beside
@@ -28,14 +28,14 @@ func (v *view) replacesUnregistered() bool { return v.settings.ReplaceUnregister
 // launch them faster. An instance is never replaced if it is protected from scale-in, was not seen to come while the
 // cluster had the provider, or belongs to another cluster.
 func planReplacement(v *view, metric Metric) replacementPlan {
-	p := replacementPlan{lastReplaced: v.History.LastReplaced, reasons: reasons{}}
+	p := replacementPlan{lastReplaced: v.History.LastReplacement, reasons: reasons{}}
 	short := v.clampToLimits(v.desiredFor(metric.Needed)) - (v.running - v.unregistered)
 	if !v.settings.ReplaceUnregistered {
 		short = 0
 	}
-	left, postponed := min(short, max(1, v.running*v.settings.Share/100)), v.replacementPostponed()
-	var replaced []*member
-	for _, m := range v.members {
+	left, postponed := min(short, max(1, v.running*v.settings.MaxScaleInPercent/100)), v.whyReplacementDeferred()
+	var replaced []*instance
+	for _, m := range v.instances {
 		switch age := v.Now.Sub(m.launchedAt); {
 		case m.foreign != "":
 			p.reasons[m.ID] = m.foreign + ": it counts as used, and is left alone"
@@ -46,7 +46,7 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 			replaced = append(replaced, m)
 			p.reasons[m.ID] = "it never registered with the cluster: it is replaced"
 		default:
-			p.silent = append(p.silent, m.ID)
+			p.unregistered = append(p.unregistered, m.ID)
 			switch {
 			case short > 0 && postponed != "":
 				p.reasons[m.ID] = "it never registered with the cluster, and is not replaced yet: " + postponed
@@ -54,12 +54,12 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 				p.reasons[m.ID] = "it never registered with the cluster, and is no longer protected from scale-in before it is replaced"
 			}
 			p.events = append(p.events, v.providerEvent("never registered "+m.ID,
-				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID, age.Truncate(time.Second), v.unregisteredFate()))
+				"instance %s has not registered with the cluster %s after it was launched: %s.", m.ID, age.Truncate(time.Second), v.unregisteredOutcome()))
 		}
 	}
 	if len(replaced) > 0 {
 		for _, m := range replaced {
-			p.replace, p.silent = append(p.replace, m.ID), append(p.silent, m.ID)
+			p.replace, p.unregistered = append(p.replace, m.ID), append(p.unregistered, m.ID)
 		}
 		p.lastReplaced = v.Now
 		p.events = append(p.events, v.replacementEvents(p.replace)...)
@@ -67,9 +67,9 @@ func planReplacement(v *view, metric Metric) replacementPlan {
 	return p
 }
 
-// replacementPostponed says why no instance is replaced now; empty if some may be.
-func (v *view) replacementPostponed() string {
-	switch last := v.History.LastReplaced; {
+// whyReplacementDeferred says why no instance is replaced now; empty if some may be.
+func (v *view) whyReplacementDeferred() string {
+	switch last := v.History.LastReplacement; {
 	case v.Upgrading:
 		return "the group's nodes are being upgraded"
 	case !last.IsZero() && v.Now.Sub(last) < v.registrationTimeout():
@@ -78,13 +78,13 @@ func (v *view) replacementPostponed() string {
 	return ""
 }
 
-func (v *view) isReplaceable(m *member) bool {
+func (v *view) isReplaceable(m *instance) bool {
 	age := min(v.Now.Sub(m.launchedAt), v.Now.Sub(m.firstSeen))
-	return m.Running() && !m.Protected && age >= v.registrationTimeout()
+	return m.IsInService() && !m.Protected && age >= v.registrationTimeout()
 }
 
-// unregisteredFate says what becomes of an instance that has not registered in time.
-func (v *view) unregisteredFate() string {
+// unregisteredOutcome says what becomes of an instance that has not registered in time.
+func (v *view) unregisteredOutcome() string {
 	if v.settings.ReplaceUnregistered {
 		return "it counts as empty, and is replaced while tasks wait"
 	}
@@ -104,12 +104,12 @@ func (v *view) replacementEvents(replaced []string) []Event {
 	if more := len(replaced) - maxNamed; more > 0 {
 		text += fmt.Sprintf(", %d more", more)
 	}
-	events := []Event{{Message: text + ".", Done: true}}
+	events := []Event{{Message: text + ".", AfterResize: true}}
 	var told []string
 	for _, w := range v.Waiting {
 		if w.Count > 0 && !slices.Contains(told, w.Name) {
 			told = append(told, w.Name)
-			events = append(events, Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), Done: true})
+			events = append(events, Event{Owner: w.Name, Message: fmt.Sprintf("(%s) tasks wait: %s.", w.Name, text), AfterResize: true})
 		}
 	}
 	return events

@@ -30,7 +30,7 @@ func TestReplace(t *testing.T) {
 	waiting := func(n int) option { return waits(n, half) }
 	warmup := func(d time.Duration) option { return setting(func(s *cluster.ManagedScaling) { s.Warmup = d }) }
 	replacedAgo := func(d time.Duration) option {
-		return func(w *world) { w.history.LastReplaced = w.now.Add(-d) }
+		return func(w *world) { w.history.LastReplacement = w.now.Add(-d) }
 	}
 	for name, c := range map[string]struct {
 		options  []option
@@ -47,8 +47,8 @@ func TestReplace(t *testing.T) {
 		"ForTheTarget":                 {[]option{instances(2, 0), silent(1, time.Hour), target(67)}, "i-3", 3},
 		"WhereMinimumIsMaximum":        {[]option{instances(2, 0), silent(2, time.Hour), bounds(4, 4)}, "i-3 i-4", 4},
 		"HalfOfTheGroupAtOnce":         {[]option{silent(8, time.Hour), bounds(8, 8)}, "i-1 i-2 i-3 i-4", 8},
-		"AsManyAsMayGoInAMinute":       {[]option{silent(8, time.Hour), bounds(8, 8), setting(func(s *cluster.ManagedScaling) { s.Share = 25 })}, "i-1 i-2", 8},
-		"OneAtLeast":                   {[]option{silent(2, time.Hour), bounds(2, 2), setting(func(s *cluster.ManagedScaling) { s.Share = 1 })}, "i-1", 2},
+		"AsManyAsMayGoInAMinute":       {[]option{silent(8, time.Hour), bounds(8, 8), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 25 })}, "i-1 i-2", 8},
+		"OneAtLeast":                   {[]option{silent(2, time.Hour), bounds(2, 2), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, "i-1", 2},
 		"OneOfTwoWhereNoneIsKnown":     {[]option{silent(2, 5*time.Minute), waiting(5)}, "i-1", 2},
 		"NotSoonAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5*time.Minute - 1)}, "", 3},
 		"AWarmupAfterOthers":           {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), replacedAgo(5 * time.Minute)}, "i-3", 3},
@@ -58,7 +58,7 @@ func TestReplace(t *testing.T) {
 		"ReleasedByTheProvider":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), protection}, "i-3", 3},
 		"NotWhatWasThereBefore":        {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), since(time.Hour)}, "", 4},
 		"NotAtTheFirstLook":            {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), unseen}, "", 4},
-		"NotBeforeItWasSeenForLong":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.history.FirstSeen["i-3"] = noon.Add(time.Second - 5*time.Minute) }}, "", 3},
+		"NotBeforeItWasSeenForLong":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.history.UnregisteredSince["i-3"] = noon.Add(time.Second - 5*time.Minute) }}, "", 3},
 		"NotOfAnotherCluster":          {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), func(w *world) { w.elsewhere = map[string]string{"i-3": "dev"} }}, "", 4},
 		"WhereAPolicySizesTheGroup":    {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-3", 3},
 		"NotWhereManagedScalingIsOff":  {[]option{instances(2, 0), full, silent(1, time.Hour), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Enabled = false })}, "", 3},
@@ -71,11 +71,11 @@ func TestReplace(t *testing.T) {
 			expect(t, "replaced", strings.Join(d.Replace, " "), c.replaced)
 			expect(t, "desired", d.Desired, c.desired)
 			expect(t, "event", strings.Contains(told(d), "did not register"), c.replaced != "")
-			expect(t, "remembered", d.History.LastReplaced.Equal(noon), c.replaced != "")
+			expect(t, "remembered", d.History.LastReplacement.Equal(noon), c.replaced != "")
 		})
 	}
 	t.Run("TellsThoseThatWait", func(t *testing.T) {
-		d := newWorld(replacing, instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.Share = 100 })).decide()
+		d := newWorld(replacing, instances(2, 0), full, silent(5, time.Hour), bounds(7, 7), waiting(2), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 100 })).decide()
 		contains(t, "event", told(d), "service w0: (service w0) tasks wait: 5 instances of capacity provider spot did not register with the cluster within 5m0s, and are replaced: i-3, i-4, i-5, 2 more.")
 		contains(t, "why", why(d, "i-4"), "it never registered with the cluster: it is replaced")
 	})
@@ -117,7 +117,7 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 		w.group.Desired = 0
 		m := w.machine(1, "InService")
 		m.LaunchedAt = w.now
-		delete(w.history.FirstSeen, "i-1")
+		delete(w.history.UnregisteredSince, "i-1")
 		for range 6 { // it takes six minutes, and the warm-up is over after five
 			w.now = w.now.Add(time.Minute)
 			d := w.decide()
@@ -159,10 +159,10 @@ func TestReplaceNotUnlessEnabled(t *testing.T) {
 
 // since is how long ago the group was first looked at; unseen has this be the first time.
 func since(ago time.Duration) option {
-	return func(w *world) { w.history.Since = w.now.Add(-ago) }
+	return func(w *world) { w.history.FirstReconciledAt = w.now.Add(-ago) }
 }
 
-func unseen(w *world) { w.history.Since, w.history.FirstSeen = time.Time{}, nil }
+func unseen(w *world) { w.history.FirstReconciledAt, w.history.UnregisteredSince = time.Time{}, nil }
 
 // Instances of the group that another cluster has, or that came before the capacity provider did, may run what Berth does not
 // see: they count as used, and nothing takes them, whatever waits and however long.
@@ -227,7 +227,7 @@ func TestReplaceIsBounded(t *testing.T) {
 		if len(d.Replace) > 0 && !w.provider.Scaling.ReplaceUnregistered {
 			t.Fatalf("%v are replaced, and nobody asked for it", d.Replace)
 		}
-		if n := len(d.Replace); n > max(1, d.Running*w.provider.Scaling.Share/100) || n > 0 && w.upgrade {
+		if n := len(d.Replace); n > max(1, d.Running*w.provider.Scaling.MaxScaleInPercent/100) || n > 0 && w.upgrade {
 			t.Fatalf("%d of %d are replaced: %s", n, d.Running, fmt.Sprint(d.Replace))
 		}
 	})

@@ -10,13 +10,13 @@ import (
 	"berth/shared/snapshot"
 )
 
-// Room says why the rest of the cluster has no room for the load of the instances that leave, given by container instance
+// WhyNoRoom says why the rest of the cluster has no room for the load of the instances that leave, given by container instance
 // id; empty if it has (N7).
 //
 // The load is what their services would start again, without daemons. Placement itself decides whether each task fits,
 // including the node buffer and overbooking (P14), with all others placed before it. The snapshot is unchanged afterwards.
-func Room(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []string) string {
-	try := &trial{snap: snap, engine: placement.New(snap)}
+func WhyNoRoom(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []string) string {
+	try := &simulation{snap: snap, engine: placement.New(snap)}
 	defer try.undo(0)
 	var load []*cluster.Task
 	for _, id := range leaving {
@@ -31,7 +31,7 @@ func Room(snap *snapshot.Snapshot, movers map[string]moves.Owner, leaving []stri
 		}
 		try.drain(node)
 	}
-	slices.SortFunc(load, compareHardest)
+	slices.SortFunc(load, compareHardToPlace)
 	for _, t := range load {
 		at, why := try.find(movers[t.Owner])
 		if why != nil {

@@ -16,7 +16,7 @@ func TestRoom(t *testing.T) {
 		w.task("log-1", 3, of("log"))
 	})
 	snap := w.snapshot()
-	room := func(leaving ...string) string { return scaling.Room(snap, w.movers, leaving) }
+	room := func(leaving ...string) string { return scaling.WhyNoRoom(snap, w.movers, leaving) }
 	t.Run("IsThereForOne", func(t *testing.T) { expect(t, "why not", room("c-1"), "") })
 	t.Run("IsNotForTwoTogether", func(t *testing.T) {
 		expect(t, "why not", room("c-2", "c-3"), "task t3-0 of service web fits nowhere else: 0/3: 2 not active (DRAINING), 1 insufficient CPU (needs 512 units, best free 0)")

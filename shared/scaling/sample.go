@@ -39,7 +39,7 @@ func refreshSamples(v *view) sampleSet {
 	seen := map[kind]bool{}
 	var samples []cluster.InstanceSample
 	hasAny := false
-	for _, m := range v.members {
+	for _, m := range v.instances {
 		if m.node == nil || !m.counts {
 			continue
 		}
@@ -57,7 +57,7 @@ func refreshSamples(v *view) sampleSet {
 	if hasAny || len(s.Samples) == 0 {
 		return s
 	}
-	if s.NoneSince = v.History.NoneSince; s.NoneSince.IsZero() {
+	if s.NoneSince = v.History.EmptySince; s.NoneSince.IsZero() {
 		s.NoneSince = v.Now
 	}
 	s.Samples = slices.DeleteFunc(slices.Clone(s.Samples), func(sample cluster.InstanceSample) bool {
@@ -67,7 +67,7 @@ func refreshSamples(v *view) sampleSet {
 }
 
 // sampleOf describes a new instance like this one. It is the provider's, and nobody has made it unschedulable.
-func sampleOf(m *member, provider string) cluster.InstanceSample {
+func sampleOf(m *instance, provider string) cluster.InstanceSample {
 	attributes := maps.Clone(m.node.Attributes)
 	delete(attributes, cluster.AttributeUnschedulable)
 	if attributes == nil {
@@ -110,7 +110,7 @@ func newSampleCluster(v *view, samples []cluster.InstanceSample, size cluster.Ca
 		})
 	}
 	c.engine = placement.New(c.snap)
-	try := &trial{snap: c.snap, engine: c.engine}
+	try := &simulation{snap: c.snap, engine: c.engine}
 	for _, spec := range v.Daemons {
 		for _, id := range c.engine.Eligible(spec) {
 			if gpus, refused := c.engine.Check(c.snap.Instances[id], placement.Request{Spec: spec, Count: 1}); refused == nil {
@@ -137,7 +137,7 @@ func (c *sampleCluster) capacityFor(r placement.Request) (most int, why *cluster
 // diagnoseNext says what keeps the next task off the instances that take n: the first filter of the first of them.
 func (c *sampleCluster) diagnoseNext(r placement.Request, n int) *cluster.Diagnosis {
 	for _, id := range c.ids {
-		try := &trial{snap: c.snap, engine: c.engine}
+		try := &simulation{snap: c.snap, engine: c.engine}
 		if n > 0 {
 			r.Instances, r.Count = []string{id}, n
 			placed := c.engine.Place(r).Placed

@@ -101,7 +101,7 @@ func (f *fleet) schedule(load int) {
 	placed := f.place(load - len(running))
 	f.waiting = nil
 	if missing := load - len(running) - placed; missing > 0 {
-		f.waiting = []scaling.Waiting{{Name: "service web", Spec: f.movers["web"].Spec, Target: load, Count: missing}}
+		f.waiting = []scaling.WaitingTasks{{Name: "service web", Spec: f.movers["web"].Spec, Target: load, Count: missing}}
 		return
 	}
 	for _, t := range running {
@@ -154,7 +154,7 @@ func (f *fleet) carryOut(d scaling.Decision) {
 	for _, id := range d.Protect {
 		f.find(id).Protected = true
 	}
-	for _, id := range d.Note {
+	for _, id := range d.MarkReleasable {
 		f.note(id, "g")
 	}
 	for _, id := range d.Release {

@@ -26,7 +26,7 @@ type lowCount struct {
 // computeSize decides on the desired capacity: up at once, down slowly.
 func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 	target := v.settings.Target
-	s := sizing{desired: v.Group.Desired, lastOut: v.History.LastOut, lastIn: v.History.LastIn}
+	s := sizing{desired: v.Group.Desired, lastOut: v.History.LastScaleOut, lastIn: v.History.LastScaleIn}
 	s.low = countLowMinutes(v, m.isBelowTarget(target) && !v.settings.TargetTracking)
 	switch {
 	case v.settings.TargetTracking:
@@ -46,7 +46,7 @@ func computeSize(v *view, d demandPlan, m Metric, drains *drainPlan) sizing {
 // countLowMinutes counts the minute's datapoint (C5). A minute counts once, however often it is looked at. After a gap the
 // count starts again, because nobody knows what was in between.
 func countLowMinutes(v *view, isLow bool) lowCount {
-	c, minute := lowCount{v.History.Low, v.History.Minute}, v.Now.Truncate(time.Minute)
+	c, minute := lowCount{v.History.LowMinutes, v.History.LastLowMinute}, v.Now.Truncate(time.Minute)
 	passed := minute.Sub(c.Minute)
 	switch {
 	case !isLow || v.Upgrading:
@@ -97,7 +97,7 @@ func scaleOut(v *view, d demandPlan, m Metric, drains *drainPlan, s sizing) sizi
 
 // doneEvent makes an event one that is true only once the decision is carried out.
 func doneEvent(e Event) Event {
-	e.Done = true
+	e.AfterResize = true
 	return e
 }
 
@@ -106,11 +106,11 @@ func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
 	told := map[string]bool{}
 	for _, demand := range d.demands {
 		for _, owner := range demand.Owners {
-			if demand.LeftOut != "" || demand.Instances == 0 || told[owner] {
+			if demand.ExcludedBecause != "" || demand.Instances == 0 || told[owner] {
 				continue
 			}
 			told[owner] = true
-			events = append(events, Event{Owner: owner, Topic: topic + " " + owner, Message: fmt.Sprintf(
+			events = append(events, Event{Owner: owner, Key: topic + " " + owner, Message: fmt.Sprintf(
 				"(%s) tasks wait for capacity provider %s: %s.", owner, v.Provider.Name, why)})
 		}
 	}
@@ -121,7 +121,7 @@ func waitingEvents(v *view, d demandPlan, topic, why string) (events []Event) {
 func describeNeed(v *view, d demandPlan, m Metric) string {
 	var needs []string
 	for _, demand := range d.demands {
-		if demand.LeftOut == "" && demand.Instances > 0 {
+		if demand.ExcludedBecause == "" && demand.Instances > 0 {
 			needs = append(needs, demand.String()+".")
 		}
 	}
@@ -136,7 +136,7 @@ func describeNeed(v *view, d demandPlan, m Metric) string {
 func scaleIn(v *view, m Metric, s sizing) sizing {
 	set, current := &v.settings, v.Group.Desired
 	goal := v.clampToLimits(v.desiredFor(m.Needed))
-	next := max(goal, current-v.maxRemovals(), v.countLaunched()-v.countMembers(v.isTakeable))
+	next := max(goal, current-v.maxRemovals(), v.countLaunched()-v.countInstances(v.isTakeable))
 	switch {
 	case v.Upgrading:
 		s.hold = "the group's nodes are being upgraded"
@@ -144,15 +144,15 @@ func scaleIn(v *view, m Metric, s sizing) sizing {
 		s.hold = fmt.Sprintf("the group is at its minimum of %d", v.Group.Min)
 	case goal >= current:
 		s.hold = fmt.Sprintf("free instances are wanted: %s", m.describe(set.Target))
-	case s.low.Low < set.Datapoints:
-		s.hold = fmt.Sprintf("the metric has been low for %s of %d", pluralize(s.low.Low, "minute"), set.Datapoints)
+	case s.low.Low < set.LowDatapoints:
+		s.hold = fmt.Sprintf("the metric has been low for %s of %d", pluralize(s.low.Low, "minute"), set.LowDatapoints)
 	case v.isCoolingDown(s.lastOut):
 		s.hold = v.cooldownReason(s.lastOut)
 	case isSameMinute(s.lastIn, v.Now):
-		s.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", set.Share)
+		s.hold = fmt.Sprintf("it was scaled in this minute already, and at most %d %% of the group, one at least, may go in one", set.MaxScaleInPercent)
 	case next >= current:
 		s.hold = "every instance without tasks is protected from scale-in"
-	case v.hasUnnoted():
+	case v.hasUnmarkedReleasable():
 		s.hold = "instances without protection from scale-in are to be noted first"
 	default:
 		s.desired, s.lastIn = next, v.Now

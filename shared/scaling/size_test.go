@@ -41,10 +41,10 @@ func TestWarmup(t *testing.T) {
 		"OfOneYetToBeLaunched":          {[]option{scaledOut(299 * time.Second), func(w *world) { w.group.Desired++ }}, 3},
 		"NotOfOneThatIsNotLaunched":     {[]option{scaledOut(300 * time.Second), func(w *world) { w.group.Desired++ }}, 5},
 		"WithoutALaunchTimeRegistered":  {[]option{func(w *world) { w.group.Instances[0].LaunchedAt = time.Time{} }}, 5}, // an hour ago
-		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt, w.history.FirstSeen = time.Time{}, nil }}, 3},
+		"WithoutALaunchTimeNeverSeenIs": {[]option{func(w *world) { w.machine(9, "InService").LaunchedAt, w.history.UnregisteredSince = time.Time{}, nil }}, 3},
 		"WithoutALaunchTimeFirstSeen": {[]option{func(w *world) {
 			w.machine(9, "InService").LaunchedAt = time.Time{}
-			w.history.FirstSeen = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
+			w.history.UnregisteredSince = map[string]time.Time{"i-9": noon.Add(-300 * time.Second)}
 		}}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestWarmup(t *testing.T) {
 			for n := range w.group.Instances {
 				w.group.Instances[n].LaunchedAt = time.Time{}
 			}
-			w.history.FirstSeen = nil
+			w.history.UnregisteredSince = nil
 			expect(t, "desired at first", w.decide().Desired, 3)
 			w.now = noon.Add(299 * time.Second)
 			expect(t, "desired while it warms up", w.decide().Desired, 3)
@@ -76,9 +76,9 @@ func TestWarmup(t *testing.T) {
 			w.now = w.now.Add(time.Minute)
 			d := w.decide()
 			expect(t, "desired a minute later", d.Desired, 6)
-			expect(t, "instances that have yet to register", len(d.History.FirstSeen), 0)
+			expect(t, "instances that have yet to register", len(d.History.UnregisteredSince), 0)
 			w.group.Instances = w.group.Instances[:2]
-			expect(t, "launches that are remembered once it has left", len(w.decide().History.Launched), 2)
+			expect(t, "launches that are remembered once it has left", len(w.decide().History.LaunchTimes), 2)
 		})
 	}
 	t.Run("StillProtects", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestGrow(t *testing.T) {
 		d := w.decide()
 		expect(t, "desired", d.Desired, 5)
 		expect(t, "why", d.Why, "the group is on its way to 5 instances")
-		expect(t, "scaled out at", d.History.LastOut.IsZero(), true)
+		expect(t, "scaled out at", d.History.LastScaleOut.IsZero(), true)
 	})
 	t.Run("SaysThatTheGroupIsFull", func(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(5, half), bounds(0, 2))
@@ -105,7 +105,7 @@ func TestGrow(t *testing.T) {
 	topics := func(d scaling.Decision, owner string) (out []string) {
 		for _, e := range d.Events {
 			if e.Owner == owner {
-				out = append(out, e.Topic)
+				out = append(out, e.Key)
 			}
 		}
 		return out
@@ -133,7 +133,7 @@ func TestGrow(t *testing.T) {
 		w := newWorld(instances(2, 0), full, waits(50, half), steps(1, 4))
 		d := w.decide()
 		expect(t, "desired", d.Desired, 6)
-		expect(t, "scaled out at", d.History.LastOut, noon)
+		expect(t, "scaled out at", d.History.LastScaleOut, noon)
 	})
 }
 
@@ -163,8 +163,8 @@ func TestShrink(t *testing.T) {
 		"ToTheMinimum":              {[]option{instances(1, 9), bounds(4, 20)}, []int{5, 4}},
 		"ToWhatIsInUse":             {[]option{instances(7, 3)}, []int{7}},
 		"ToWhatTheTargetLeavesFree": {[]option{instances(4, 6), target(70)}, []int{6}},
-		"ByTheShareThatIsSet":       {[]option{instances(5, 5), setting(func(s *cluster.ManagedScaling) { s.Share = 20 })}, []int{8, 7, 6, 5}},
-		"ByOneWhereTheShareIsLess":  {[]option{instances(1, 3), setting(func(s *cluster.ManagedScaling) { s.Share = 1 })}, []int{3, 2, 1}},
+		"ByTheShareThatIsSet":       {[]option{instances(5, 5), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 20 })}, []int{8, 7, 6, 5}},
+		"ByOneWhereTheShareIsLess":  {[]option{instances(1, 3), setting(func(s *cluster.ManagedScaling) { s.MaxScaleInPercent = 1 })}, []int{3, 2, 1}},
 		"NotWhereAllAreInUse":       {[]option{instances(4, 0)}, nil},
 		"NotInAnUpgrade":            {[]option{instances(1, 9), func(w *world) { w.upgrade = true }}, nil},
 		"NotByTwoScalers":           {[]option{instances(1, 9), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, nil},
@@ -182,10 +182,10 @@ func TestShrink(t *testing.T) {
 		minutes int
 	}{
 		"After15Minutes":          {nil, 15},
-		"AfterAsManyAsAreSet":     {[]option{setting(func(s *cluster.ManagedScaling) { s.Datapoints = 3 })}, 3},
-		"AtOnceWhereSetTo1":       {[]option{setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, 1},
-		"After15MinutesOfOut":     {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, 6},
-		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
+		"AfterAsManyAsAreSet":     {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 3 })}, 3},
+		"AtOnceWhereSetTo1":       {[]option{setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 1},
+		"After15MinutesOfOut":     {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, 6},
+		"AfterTheCooldownThatSet": {[]option{scaledOut(10 * time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 12*time.Minute })}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, d := newWorld(append([]option{instances(2, 8)}, c.options...)...).minutes(40)
@@ -196,7 +196,7 @@ func TestShrink(t *testing.T) {
 }
 
 func scaledOut(ago time.Duration) option {
-	return func(w *world) { w.history.LastOut = w.now.Add(-ago) }
+	return func(w *world) { w.history.LastScaleOut = w.now.Add(-ago) }
 }
 
 func TestDatapoints(t *testing.T) {
@@ -257,7 +257,7 @@ func TestDatapoints(t *testing.T) {
 		}), 15)
 	})
 	t.Run("OnlyOneStepInAMinute", func(t *testing.T) {
-		w := newWorld(instances(0, 8), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w := newWorld(instances(0, 8), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		expect(t, "first", w.decide().Desired, 4)
 		w.group.Desired, w.group.Instances, w.now = 4, w.group.Instances[:4], w.now.Add(20*time.Second)
 		expect(t, "second", w.decide().Desired, 4)
@@ -328,20 +328,20 @@ func TestProtect(t *testing.T) {
 		contains(t, "why", why(w.decide(), "i-4"), "it is protected from scale-in while it warms up, until 2026-11-21T12:04:00Z")
 	})
 	t.Run("OnceItIsNotedThatTheGroupMayTakeIt", func(t *testing.T) {
-		w := newWorld(instances(1, 3), protection, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w := newWorld(instances(1, 3), protection, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
 		d := w.decide()
-		expect(t, "note", ids(d.Note), "c-2 c-3 c-4 ") // two of them were launched without protection
+		expect(t, "note", ids(d.MarkReleasable), "c-2 c-3 c-4 ") // two of them were launched without protection
 		expect(t, "release", ids(d.Release), "")
 		expect(t, "desired", d.Desired, 4)
 		noted(w)
 		d = w.decide()
-		expect(t, "note", ids(d.Note), "")
+		expect(t, "note", ids(d.MarkReleasable), "")
 		expect(t, "release", ids(d.Release), "i-2 ")
 		expect(t, "desired", d.Desired, 2)
 	})
 	t.Run("NoneGoesWhileOneIsNeitherProtectedNorNoted", func(t *testing.T) {
-		w := newWorld(instances(1, 2), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w := newWorld(instances(1, 2), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.rows[len(w.rows)-1].(*cluster.Instance).ReleasedIn = ""
 		w.group.Instances[0].Protected = true
 		d := w.decide()
@@ -356,7 +356,7 @@ func TestProtect(t *testing.T) {
 			w.decide()
 			off(w)
 			d := w.decide()
-			expect(t, "forget", ids(d.Forget), "c-1 c-2 c-3 c-4 c-5 c-6 ")
+			expect(t, "forget", ids(d.UnmarkReleasable), "c-1 c-2 c-3 c-4 c-5 c-6 ")
 			expect(t, "release", ids(d.Release), "i-2 i-4 i-5 ")
 			expect(t, "release until it is done", ids(w.decide().Release), "i-2 i-4 i-5 ")
 			for n := range w.group.Instances {
@@ -379,7 +379,7 @@ func TestProtect(t *testing.T) {
 		contains(t, "why", why(d, "i-4"), "it is protected from scale-in, and not by Berth")
 	})
 	t.Run("WhatIsNotInServiceIsNoneThatGoes", func(t *testing.T) {
-		w := newWorld(instances(1, 1), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 }))
+		w := newWorld(instances(1, 1), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 }))
 		w.group.Instances[0].Protected = true
 		expect(t, "desired", w.decide().Desired, 1)
 		w.history = cluster.ScalingHistory{}
@@ -388,7 +388,7 @@ func TestProtect(t *testing.T) {
 		expect(t, "why", why(w.decide(), "i-2"), "it has no task; the group is still launching it")
 	})
 	t.Run("NoMoreGoThanAreReleased", func(t *testing.T) {
-		w := newWorld(instances(2, 8), protection, noted, setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown = 1, 0 }))
+		w := newWorld(instances(2, 8), protection, noted, setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown = 1, 0 }))
 		for n := 2; n < 8; n++ { // these warm up
 			w.group.Instances[n].LaunchedAt, w.group.Instances[n].Protected = noon.Add(-time.Minute), true
 		}
@@ -410,7 +410,7 @@ func TestShrinkStopsAtWhatIsProtected(t *testing.T) {
 	expect(t, "desired", w.group.Desired, 9)
 	contains(t, "why", why(w.decide(), "i-5"), "it is protected from scale-in, and not by Berth")
 	t.Run("ButNotAtWhatWasNeverLaunched", func(t *testing.T) {
-		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) { s.Datapoints, s.Cooldown, s.Share = 1, 0, 100 }))
+		w := newWorld(instances(2, 0), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints, s.Cooldown, s.MaxScaleInPercent = 1, 0, 100 }))
 		w.group.Instances[0].Protected, w.group.Instances[1].Protected = true, true
 		w.task("t", 1)
 		w.group.Desired = 5
@@ -432,9 +432,9 @@ func TestWhy(t *testing.T) {
 		"Minimum":   {[]option{instances(1, 1), bounds(2, 9)}, "i-2", "it has no task; the group is at its minimum of 2"},
 		"Target":    {[]option{instances(1, 1), target(50)}, "i-2", "it has no task; the group is as it should be"},
 		"Free":      {[]option{instances(9, 1), target(95)}, "i-10", "it has no task; free instances are wanted: 9 needed of 10 running, 95 % are to be in use"},
-		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, "i-2", "it has no task; the group was scaled out at 2026-11-21T11:59:00Z, and 15m0s have to pass"},
+		"ScaledOut": {[]option{instances(1, 1), scaledOut(time.Minute), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it has no task; the group was scaled out at 2026-11-21T11:59:00Z, and 15m0s have to pass"},
 		"Policy":    {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.TargetTracking = true })}, "i-2", "it has no task; a target tracking policy sizes the group"},
-		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.Datapoints = 1 })}, "i-2", "it has no task; desired capacity from 2 to 1: 1 needed of 2 running"},
+		"MayGo":     {[]option{instances(1, 1), setting(func(s *cluster.ManagedScaling) { s.LowDatapoints = 1 })}, "i-2", "it has no task; desired capacity from 2 to 1: 1 needed of 2 running"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			contains(t, "why", why(newWorld(c.options...).decide(), c.instance), c.want)

@@ -11,22 +11,22 @@ import (
 	"berth/shared/state"
 )
 
-// trial is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not drain.
-type trial struct {
+// simulation is what is tried on a snapshot and taken back afterwards: tasks that are not there, instances that do not drain.
+type simulation struct {
 	snap   *snapshot.Snapshot
 	engine *placement.Engine
-	steps  []trialStep
+	steps  []simulationStep
 }
 
-// trialStep is one row that was put into the snapshot, with the instance's row before.
-type trialStep struct {
+// simulationStep is one row that was put into the snapshot, with the instance's row before.
+type simulationStep struct {
 	row state.Row
 	was *cluster.Instance
 }
 
 // addTask puts one more task of the spec on an instance. It will replace the task old, which stays where it is until then;
 // nil for none.
-func (t *trial) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
+func (t *simulation) addTask(spec *placement.Spec, at placement.Placement, old *cluster.Task) {
 	next := &cluster.Task{
 		Head: cluster.Head{Rev: 1},
 		TaskSpec: cluster.TaskSpec{
@@ -48,11 +48,11 @@ func (t *trial) addTask(spec *placement.Spec, at placement.Placement, old *clust
 		}
 	}
 	t.snap.Put(next)
-	t.steps = append(t.steps, trialStep{row: next})
+	t.steps = append(t.steps, simulationStep{row: next})
 }
 
 // find returns where placement would put one more of the tasks that may be moved, or why it has no room for it.
-func (t *trial) find(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
+func (t *simulation) find(of moves.Owner) (at placement.Placement, why *cluster.Diagnosis) {
 	found := t.engine.Place(placement.Request{Spec: of.Spec, Count: 1, Target: of.Target})
 	if len(found.Placed) == 0 {
 		return at, found.Diagnosis
@@ -61,7 +61,7 @@ func (t *trial) find(of moves.Owner) (at placement.Placement, why *cluster.Diagn
 }
 
 // drain makes an instance DRAINING.
-func (t *trial) drain(v *snapshot.InstanceView) {
+func (t *simulation) drain(v *snapshot.InstanceView) {
 	if v.Status == cluster.InstanceDraining {
 		return
 	}
@@ -70,11 +70,11 @@ func (t *trial) drain(v *snapshot.InstanceView) {
 	next.Status, next.Stamp = cluster.InstanceDraining, 0
 	next.Rev++
 	t.snap.Put(&next)
-	t.steps = append(t.steps, trialStep{&next, was})
+	t.steps = append(t.steps, simulationStep{&next, was})
 }
 
 // undo takes back all but the first n steps.
-func (t *trial) undo(n int) {
+func (t *simulation) undo(n int) {
 	for len(t.steps) > n {
 		last := t.steps[len(t.steps)-1]
 		t.steps = t.steps[:len(t.steps)-1]
@@ -86,7 +86,7 @@ func (t *trial) undo(n int) {
 }
 
 // placeWaiting places as many waiting tasks as have room on the instances, and returns how many.
-func (t *trial) placeWaiting(w Waiting, instances []string) int {
+func (t *simulation) placeWaiting(w WaitingTasks, instances []string) int {
 	placed := t.engine.Place(placement.Request{
 		Spec: w.Spec, Count: w.Count, Target: w.Target, Instances: instances, Unexplained: true,
 	}).Placed
@@ -101,7 +101,7 @@ func compareNeeds(a, b cluster.Resources) int {
 	return cmp.Or(cmp.Compare(b.GPUs*b.PerGPU(), a.GPUs*a.PerGPU()), cmp.Compare(b.CPU, a.CPU), cmp.Compare(b.Memory, a.Memory))
 }
 
-// compareHardest orders tasks that need more first, and then by id.
-func compareHardest(a, b *cluster.Task) int {
+// compareHardToPlace orders tasks that need more first, and then by id.
+func compareHardToPlace(a, b *cluster.Task) int {
 	return cmp.Or(compareNeeds(a.Needs, b.Needs), cmp.Compare(a.ID, b.ID))
 }

@@ -21,7 +21,7 @@ type world struct {
 	provider cluster.CapacityProvider
 	group    cluster.AutoScalingGroup
 	rows     []state.Row
-	waiting  []scaling.Waiting
+	waiting  []scaling.WaitingTasks
 	daemons  []*placement.Spec
 	movers   map[string]moves.Owner
 	upgrade  bool
@@ -39,7 +39,7 @@ func newWorld(options ...option) *world {
 		group:    cluster.AutoScalingGroup{Name: "g", Max: 100}, movers: map[string]moves.Owner{}, now: noon,
 	}
 	w.provider.Scaling.Enabled = true
-	w.history.Cluster, w.history.Rev, w.history.Since = "c", 4, noon.Add(-24*time.Hour)
+	w.history.Cluster, w.history.Rev, w.history.FirstReconciledAt = "c", 4, noon.Add(-24*time.Hour)
 	w.rows = append(w.rows, &cluster.Service{
 		Head:            cluster.Head{Cluster: "c", Rev: 1},
 		ServiceIdentity: cluster.ServiceIdentity{Name: "log", Short: "log"},
@@ -112,10 +112,10 @@ func (w *world) machine(n int, lifecycle string) *cluster.GroupInstance {
 	w.group.Instances = append(w.group.Instances, cluster.GroupInstance{
 		ID: fmt.Sprintf("i-%d", n), Type: "m5.large", Zone: "a", Lifecycle: lifecycle, LaunchedAt: w.now.Add(-time.Hour),
 	})
-	if w.history.FirstSeen == nil {
-		w.history.FirstSeen = map[string]time.Time{}
+	if w.history.UnregisteredSince == nil {
+		w.history.UnregisteredSince = map[string]time.Time{}
 	}
-	w.history.FirstSeen[fmt.Sprintf("i-%d", n)] = w.now.Add(-time.Hour)
+	w.history.UnregisteredSince[fmt.Sprintf("i-%d", n)] = w.now.Add(-time.Hour)
 	if lifecycle == "InService" || strings.HasPrefix(lifecycle, "Pending") {
 		w.group.Desired++
 	}
@@ -181,7 +181,7 @@ func waits(count int, needs cluster.Resources, options ...func(*placement.Spec))
 		for _, o := range options {
 			o(spec)
 		}
-		w.waiting = append(w.waiting, scaling.Waiting{Name: "service " + spec.Owner, Spec: spec, Target: count, Count: count})
+		w.waiting = append(w.waiting, scaling.WaitingTasks{Name: "service " + spec.Owner, Spec: spec, Target: count, Count: count})
 	}
 }
 
@@ -203,7 +203,7 @@ func (w *world) snapshot() *snapshot.Snapshot {
 func (w *world) input() scaling.Input {
 	return scaling.Input{
 		Provider: &w.provider, Group: &w.group, Snapshot: w.snapshot(), Waiting: w.waiting, Daemons: w.daemons, Movers: w.movers,
-		Upgrading: w.upgrade, Elsewhere: w.elsewhere, History: w.history, Now: w.now,
+		Upgrading: w.upgrade, RegisteredElsewhere: w.elsewhere, History: w.history, Now: w.now,
 	}
 }
 
@@ -242,7 +242,7 @@ func contains(t *testing.T, what, got, want string) {
 
 // why is what the decision says of an instance.
 func why(d scaling.Decision, id string) string {
-	for _, v := range d.Instances {
+	for _, v := range d.Verdicts {
 		if v.EC2InstanceID == id {
 			return v.Why
 		}

@@ -94,7 +94,7 @@ func TestLaunchFailure(t *testing.T) {
 		"The launch template is gone":                                                       ": The launch template is gone",
 		"Instance i-1 - gone":                                                               ": Instance i-1 - gone",
 	} {
-		if got := cluster.LaunchFailure(message); fmt.Sprint(got.Code, ": ", got.Message) != want {
+		if got := cluster.ParseLaunchFailure(message); fmt.Sprint(got.Code, ": ", got.Message) != want {
 			t.Errorf("%q: got %+v", message, got)
 		}
 	}

@@ -32,7 +32,7 @@ var rows = map[string]state.Row{
 	"c event#s#07":  &cluster.ServiceEvent{Head: head, Service: "s", Slot: 7, Number: 107, Message: "m"},
 	"c checkpoint":  &state.Checkpoint{Head: head, Environment: "e", Batch: 4},
 	"c nodegroup#g": &cluster.NodeGroup{Head: head, Name: "g", Status: cluster.NodeGroupActive, CreatedAt: noon, ModifiedAt: noon},
-	"c update#g#u":  &cluster.Update{Head: head, NodeGroup: "g", ID: "u", CreatedAt: noon, UpdateBaseline: cluster.UpdateBaseline{Original: &cluster.Sizes{Max: 3}}, NodeReplacement: cluster.NodeReplacement{Work: []cluster.NodeWork{{Instance: "i"}}}},
+	"c update#g#u":  &cluster.Update{Head: head, NodeGroup: "g", ID: "u", CreatedAt: noon, UpdateBaseline: cluster.UpdateBaseline{OriginalSizes: &cluster.Sizes{Max: 3}}, NodeReplacement: cluster.NodeReplacement{Removals: []cluster.NodeRemoval{{Instance: "i"}}}},
 	"# cluster#c":   &state.Entry{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "c"},
 	"# bucket#b":    &state.Bucket{Head: cluster.Head{Cluster: state.Directory, Rev: 1}, Name: "b", Tokens: 1.5, At: noon},
 	"c due#2026-11-21T12:00:00.000000Z#service#web": &state.Due{Head: head, At: noon, Kind: state.DueService, Subject: "web", Generation: 2},

@@ -18,9 +18,9 @@ func TestScalingRowsComeBackAsTheyWent(t *testing.T) {
 	for key, row := range map[string]state.Row{
 		"# provider#spot": &cluster.CapacityProvider{Head: directory, Name: "spot", Group: "g", GroupARN: "arn", Protection: true, Draining: true, Scaling: scaling},
 		"c scaling#spot": &cluster.ScalingHistory{
-			Head: head, Provider: "spot", Low: 3, Minute: noon, LastOut: noon, LastIn: noon, FirstSeen: map[string]time.Time{"i-1": noon}, Launched: map[string]time.Time{"i-2": noon},
-			Samples: []cluster.InstanceSample{{AgentVersion: "1.2.3", Registered: cluster.Capacity{CPU: 1, Memory: 2, ENIs: new(3)}, Attributes: map[string]string{"a": "b"}, Template: "lt-1:2"}}, NoneSince: noon,
-			Drains: []cluster.Drain{{Instance: "i", At: noon, Ended: true, Over: true}}, Spared: map[string]time.Time{"i": noon},
+			Head: head, Provider: "spot", LowMinutes: 3, LastLowMinute: noon, LastScaleOut: noon, LastScaleIn: noon, UnregisteredSince: map[string]time.Time{"i-1": noon}, LaunchTimes: map[string]time.Time{"i-2": noon},
+			Samples: []cluster.InstanceSample{{AgentVersion: "1.2.3", Registered: cluster.Capacity{CPU: 1, Memory: 2, ENIs: new(3)}, Attributes: map[string]string{"a": "b"}, Template: "lt-1:2"}}, EmptySince: noon,
+			Drains: []cluster.Drain{{Instance: "i", At: noon, Cancelled: true, Finished: true}}, DeferredUntil: map[string]time.Time{"i": noon},
 		},
 	} {
 		expect(t, "key", state.KeyOf(row).Cluster+" "+state.KeyOf(row).Sort, key)

@@ -74,7 +74,7 @@ func (n *nodeGroups) UpdateNodeGroupConfig(ctx context.Context, c operation.Upda
 
 func (n *nodeGroups) UpdateNodeGroupVersion(_ context.Context, c operation.UpdateNodeGroupVersion) (*cluster.Update, error) {
 	n.version = c
-	if u := n.updates[updateID]; !u.Ended() {
+	if u := n.updates[updateID]; !u.HasEnded() {
 		return nil, cluster.Errorf(cluster.CodeResourceInUse, "Nodegroup %s cannot be updated", c.NodeGroup)
 	}
 	return n.updates[updateID], nil

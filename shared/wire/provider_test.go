@@ -237,8 +237,8 @@ func TestAttachmentsFailOneByOne(t *testing.T) {
 		b.scheduler.attached.Rows = append(b.scheduler.attached.Rows, &cluster.CapacityProvider{Name: name, Draining: true})
 	}
 	b.scheduler.attached.ClusterProviders = cluster.ClusterProviders{
-		Head: cluster.Head{Rev: 1}, Providers: []string{"spot", "unfit"}, Leaving: []string{"gone"}, Status: cluster.AttachmentsFailed,
-		Failed: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
+		Head: cluster.Head{Rev: 1}, Providers: []string{"spot", "unfit"}, Detaching: []string{"gone"}, Status: cluster.AttachmentsFailed,
+		AttachmentProblems: map[string]string{"unfit": "its group has no room", "gone": "AccessDenied: no"},
 	}
 	_, answer := b.mux.Serve(t.Context(), "DescribeClusters", []byte(`{"clusters":["prod"],"include":["ATTACHMENTS"]}`))
 	var out struct {

@@ -79,7 +79,7 @@ func (s *scalingSuite) sizeClauses() []clause {
 			}
 			i := g.Instances[0]
 			return errors.Join(equal("desired", g.Desired, 2), equal("max", g.Max, 5), equal("instances", len(g.Instances), 2),
-				equal("protects", g.Protects, true), equal("protected", i.Protected, true), equal("running", i.Running(), true),
+				equal("protects", g.Protects, true), equal("protected", i.Protected, true), equal("running", i.IsInService(), true),
 				equal("type", i.Type, "t3.micro"), equal("zone", i.Zone, region+"a"), equal("weighted", g.Weighted, false))
 		}},
 		{"TheDesiredCapacityIsSet", func() error {

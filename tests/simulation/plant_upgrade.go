@@ -96,7 +96,7 @@ func (l *upgradeLiar) distort(row state.Row) state.Row {
 	case *cluster.Instance:
 		return l.instance(r)
 	case *cluster.Update:
-		if r != nil && !r.Ended() {
+		if r != nil && !r.HasEnded() {
 			next := *r
 			l.update(&next)
 			return &next
@@ -129,18 +129,18 @@ func (l *upgradeLiar) update(u *cluster.Update) {
 	p := l.world.upgrades.pool
 	switch l.bug {
 	case OneTooMany:
-		if u.Original != nil {
-			u.MaxUnavailable = p.parallel(u.Original.Desired) + 1
+		if u.OriginalSizes != nil {
+			u.MaxUnavailable = p.parallel(u.OriginalSizes.Desired) + 1
 		}
 	case NoReplacement:
-		u.Nodes = 0
+		u.RequiredNodes = 0
 	case NoDrainTimeOut:
-		u.Waits.Drain = 1 << 50
+		u.Timeouts.Drain = 1 << 50
 	case NoCordonWait:
-		u.Waits.Cordon = -1
+		u.Timeouts.Cordon = -1
 	case KeepSurge:
 		if had := l.world.upgrades.judge.sizes; u.Phase == cluster.PhaseUpgrade {
-			u.Original = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
+			u.OriginalSizes = &cluster.Sizes{Min: had.Min, Max: had.Max + u.Surge, Desired: had.Desired + u.Surge}
 		}
 	case SurplusAnywhere:
 		if u.Phase == cluster.PhaseScaleDown {

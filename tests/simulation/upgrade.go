@@ -323,11 +323,11 @@ func (u *upgrading) ended() {
 	limit := u.Loop.Now().Add(longestUpdate + time.Duration(u.pool.Zones*u.pool.Nodes)*longestNode)
 	for len(u.checker.broken) == 0 {
 		last := u.last()
-		if last == nil || last.Ended() {
+		if last == nil || last.HasEnded() {
 			return
 		}
 		if u.Loop.Now().After(limit) {
-			u.checker.fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.Waiting)
+			u.checker.fail("invariant 8: nothing goes wrong, and the update is in phase %s and waits for %s", last.Phase, last.WaitingFor)
 			return
 		}
 		u.until(u.Loop.Now().Add(time.Minute))

@@ -92,7 +92,7 @@ func TestUpgradeFailures(t *testing.T) {
 			s.deny[op] = true
 			s.start(operation.UpdateNodeGroupVersion{})
 			u := s.failsBy(cluster.UpdateAccessDenied, op)
-			if u.Stopped == "" && s.judge.group().Desired != s.judge.sizes.Desired {
+			if u.SizesReason == "" && s.judge.group().Desired != s.judge.sizes.Desired {
 				t.Errorf("the group has %+v, and nothing says why", s.judge.group())
 			}
 			s.again()

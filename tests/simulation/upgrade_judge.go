@@ -57,7 +57,7 @@ func (j *upgradeJudge) begin() {
 func (j *upgradeJudge) minute() {
 	u := j.last()
 	for _, n := range j.nodes() {
-		if j.ours[n.ID] && n.draining() && j.Loop.Now().Sub(u.LookedAt) < 150*time.Second {
+		if j.ours[n.ID] && n.draining() && j.Loop.Now().Sub(u.ReconciledAt) < 150*time.Second {
 			j.drained[n.ID] += time.Minute
 		} else if !n.draining() {
 			delete(j.drained, n.ID)
@@ -146,7 +146,7 @@ func (j *upgradeJudge) terminates(function, id string, lower bool) {
 	}
 	if known := n.row != nil && j.checker.known[n.row.ID] != nil; known && (n.serving() || n.draining()) {
 		j.ours[n.ID] = true
-		j.Loop.After(u.Waits.Terminate, func() { delete(j.ours, n.ID) }) // then it is no longer waited for
+		j.Loop.After(u.Timeouts.Terminate, func() { delete(j.ours, n.ID) }) // then it is no longer waited for
 	}
 	if lower && g.Desired <= j.sizes.Desired && j.scaledAt.IsZero() {
 		j.checker.fail("invariant 6: node %s is terminated, and the desired capacity falls to %d, below %d", n.ID, g.Desired-1, j.sizes.Desired)
@@ -216,7 +216,7 @@ func (c *checker) protects(t *cluster.Task, yet time.Duration) bool {
 // meantToGrow reports whether managed scaling has said since a time that it enlarges the group: it says so before it does.
 func (j *upgradeJudge) meantToGrow(since time.Time) bool {
 	for _, row := range j.checker.rows {
-		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastOut.After(since) {
+		if h, ok := row.(*cluster.ScalingHistory); ok && h.LastScaleOut.After(since) {
 			return true
 		}
 	}
@@ -298,7 +298,7 @@ func (j *upgradeJudge) look() {
 	if out > most {
 		j.checker.fail("invariant 6: %d nodes are out of service at once, at most %d may be (%s)", out, most, u.Phase)
 	}
-	if u.Ended() || u.Phase != cluster.PhaseUpgrade {
+	if u.HasEnded() || u.Phase != cluster.PhaseUpgrade {
 		j.most = 0
 		return
 	}
@@ -336,7 +336,7 @@ func (j *upgradeJudge) update(old, now *cluster.Update) {
 		j.note("update %s: %s", now.ID, now.Phase)
 	}
 	j.domains(now)
-	if now.Ended() && (old == nil || !old.Ended()) {
+	if now.HasEnded() && (old == nil || !old.HasEnded()) {
 		j.end(now)
 	}
 }
@@ -347,7 +347,7 @@ func (j *upgradeJudge) domains(u *cluster.Update) {
 		return
 	}
 	of := map[string]bool{}
-	for _, w := range u.Work {
+	for _, w := range u.Removals {
 		if n := j.instance(w.Instance); n != nil {
 			if d, known := n.attribute(cluster.AttributeUpgrade); known {
 				of[d] = true
@@ -370,13 +370,13 @@ func (j *upgradeJudge) first(u *cluster.Update) {
 	}
 	j.mark(MarkUpdate)
 	left := func(g *cluster.AutoScalingGroup) bool { // the group has what the last update left of its own
-		return u.Before != nil && u.Before.Desired < u.Left.Desired && u.Left != nil && *u.Left == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
+		return u.UnrestoredSizes != nil && u.UnrestoredSizes.Desired < u.LeftSizes.Desired && u.LeftSizes != nil && *u.LeftSizes == cluster.Sizes{Min: g.Min, Max: g.Max, Desired: g.Desired}
 	}
 	if g := j.group(); g != nil && !left(g) {
 		if !j.scaledAt.IsZero() {
 			j.sizes.Desired = min(g.Desired, j.sizes.Max) // an update may have left it room for more
 		}
-		if u.Before == nil || u.Left.Desired != g.Desired || u.Before.Desired == u.Left.Desired {
+		if u.UnrestoredSizes == nil || u.LeftSizes.Desired != g.Desired || u.UnrestoredSizes.Desired == u.LeftSizes.Desired {
 			j.count = j.zones()
 		}
 	}
@@ -386,13 +386,13 @@ func (j *upgradeJudge) first(u *cluster.Update) {
 // end looks at what an update leaves.
 func (j *upgradeJudge) end(u *cluster.Update) {
 	j.ends = append(j.ends, u)
-	j.note("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, j.zones(), u.Zones, u.Final, u.Errors, u.Stopped)
+	j.note("update %s: %s, zones %v of %v, sizes %+v, errors %+v, stopped %q", u.ID, u.Status, j.zones(), u.Zones, u.FinalSizes, u.Errors, u.SizesReason)
 	j.mark(Mark("upgrade: " + string(u.Status)))
 	for _, e := range u.Errors {
 		j.mark(Mark("upgrade: " + string(e.Code)))
 		j.justified(u, e)
 	}
-	if u.Stopped != "" {
+	if u.SizesReason != "" {
 		j.mark(MarkStopped)
 	}
 	if j.calm && u.Status != cluster.UpdateSuccessful {
@@ -407,7 +407,7 @@ func (j *upgradeJudge) end(u *cluster.Update) {
 		j.succeeded(u)
 	}
 	j.Loop.After(5*time.Minute, func() { // what was late has happened
-		if j.last() == u && (u.Stopped == "" || !j.denied) && !j.lost {
+		if j.last() == u && (u.SizesReason == "" || !j.denied) && !j.lost {
 			j.usable()
 		}
 	})
@@ -418,16 +418,16 @@ func (j *upgradeJudge) endSizes(u *cluster.Update, now cluster.Sizes) {
 	if now == j.sizes {
 		return
 	}
-	kept := len(u.Kept) > 0 && slices.ContainsFunc(u.Errors, func(e cluster.UpdateError) bool {
+	kept := len(u.RetainedNodes) > 0 && slices.ContainsFunc(u.Errors, func(e cluster.UpdateError) bool {
 		return e.Code == cluster.PodEvictionFailure && strings.Contains(e.Message, "nodes more than")
 	})
 	switch {
-	case kept && (j.blocked || j.chaos.struckAny()), j.lost && u.Stopped != "", j.denied && u.Stopped != "", !j.scaledAt.IsZero() && u.Stopped != "":
-	case u.Stopped != "" && j.meantToGrow(j.began.Add(-lately-cluster.DefaultScaling.Warmup)):
+	case kept && (j.blocked || j.chaos.struckAny()), j.lost && u.SizesReason != "", j.denied && u.SizesReason != "", !j.scaledAt.IsZero() && u.SizesReason != "":
+	case u.SizesReason != "" && j.meantToGrow(j.began.Add(-lately-cluster.DefaultScaling.Warmup)):
 	case !j.scaledAt.IsZero() && j.Loop.Now().Sub(j.scaledAt) < lately: // just now
-	case !j.scaledAt.IsZero() && u.Original != nil && now == *u.Original: // it was scaled before the update looked at it
+	case !j.scaledAt.IsZero() && u.OriginalSizes != nil && now == *u.OriginalSizes: // it was scaled before the update looked at it
 	default:
-		j.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, j.sizes, u.Stopped, u.Kept, u.Errors)
+		j.checker.fail("invariant 6: the sizes are %+v, were %+v, and nothing justifies that: %q, kept %v, errors %+v", now, j.sizes, u.SizesReason, u.RetainedNodes, u.Errors)
 	}
 }
 
@@ -438,7 +438,7 @@ func (j *upgradeJudge) succeeded(u *cluster.Update) {
 			j.checker.fail("N4: update %s is Successful, and node %s is from %s", u.ID, n.ID, n.Template)
 		}
 	}
-	if now := j.zones(); !j.disturbed && !j.strange && len(u.Kept) == 0 && j.scaledAt.IsZero() && !maps.Equal(now, j.count) && j.group().Desired == j.sizes.Desired {
+	if now := j.zones(); !j.disturbed && !j.strange && len(u.RetainedNodes) == 0 && j.scaledAt.IsZero() && !maps.Equal(now, j.count) && j.group().Desired == j.sizes.Desired {
 		j.checker.fail("N2: the zones have %v, had %v", now, j.count)
 	}
 }
@@ -485,7 +485,7 @@ func (j *upgradeJudge) atRest() {
 // usable checks what no update may leave.
 func (j *upgradeJudge) usable() {
 	ng, u := j.nodeGroup(), j.last()
-	if ng.Status != cluster.NodeGroupActive || !u.Ended() {
+	if ng.Status != cluster.NodeGroupActive || !u.HasEnded() {
 		j.checker.fail("invariant 8: the node group is %s, its update %s", ng.Status, u.Status)
 		return
 	}

@@ -36,8 +36,8 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 	t.Run("KeepsItsSizes", func(t *testing.T) {
 		s := busy(t)
 		s.start(operation.UpdateNodeGroupVersion{})
-		if u := s.succeeds(); *u.Final != scaledPool.sizes() {
-			t.Errorf("the group has %+v, had %+v", u.Final, scaledPool.sizes())
+		if u := s.succeeds(); *u.FinalSizes != scaledPool.sizes() {
+			t.Errorf("the group has %+v, had %+v", u.FinalSizes, scaledPool.sizes())
 		}
 		s.pass(time.Hour)
 		if g := s.judge.group(); g.Desired != 4 {
@@ -50,8 +50,8 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 		s.phase(cluster.PhaseUpgrade)
 		s.grow(40)
 		u := s.over()
-		if u.Status != cluster.UpdateSuccessful || u.Stopped == "" || u.Final.Desired <= 4 {
-			t.Errorf("the update is %s with %+v, stopped %q, errors %+v", u.Status, u.Final, u.Stopped, u.Errors)
+		if u.Status != cluster.UpdateSuccessful || u.SizesReason == "" || u.FinalSizes.Desired <= 4 {
+			t.Errorf("the update is %s with %+v, stopped %q, errors %+v", u.Status, u.FinalSizes, u.SizesReason, u.Errors)
 		}
 		s.pass(30 * time.Minute)
 		s.judge.usable()
@@ -64,9 +64,9 @@ func TestUpgradeOfAScaledGroup(t *testing.T) {
 		s.grow(60)
 		s.reaches("managed scaling adds nodes", 5*time.Minute, func(*cluster.Update) bool { return !s.judge.grewAt.IsZero() })
 		g := s.judge.group()
-		u := s.reaches("the end", 3*time.Minute, (*cluster.Update).Ended)
-		if u.Status != cluster.UpdateSuccessful || !strings.Contains(u.Stopped, "Managed scaling") || u.Final.Desired < g.Desired || u.Final.Max != g.Max {
-			t.Errorf("the update is %s with %+v, stopped %q; managed scaling had made it %d of %d", u.Status, u.Final, u.Stopped, g.Desired, g.Max)
+		u := s.reaches("the end", 3*time.Minute, (*cluster.Update).HasEnded)
+		if u.Status != cluster.UpdateSuccessful || !strings.Contains(u.SizesReason, "Managed scaling") || u.FinalSizes.Desired < g.Desired || u.FinalSizes.Max != g.Max {
+			t.Errorf("the update is %s with %+v, stopped %q; managed scaling had made it %d of %d", u.Status, u.FinalSizes, u.SizesReason, g.Desired, g.Max)
 		}
 		s.pass(30 * time.Minute)
 		s.judge.usable()

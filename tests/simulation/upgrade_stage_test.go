@@ -75,7 +75,7 @@ func (s *upgradeStage) reaches(what string, within time.Duration, is func(*clust
 	s.t.Helper()
 	for end := s.Loop.Now().Add(within); !is(s.last()); s.pass(10 * time.Second) {
 		if s.Loop.Now().After(end) {
-			s.t.Fatalf("not within %s: %s; the update is in phase %s, waits for %q, errors %+v", within, what, s.last().Phase, s.last().Waiting, s.last().Errors)
+			s.t.Fatalf("not within %s: %s; the update is in phase %s, waits for %q, errors %+v", within, what, s.last().Phase, s.last().WaitingFor, s.last().Errors)
 		}
 	}
 	return s.last()
@@ -89,7 +89,7 @@ func (s *upgradeStage) phase(p cluster.UpdatePhase) {
 // over waits for the update's end.
 func (s *upgradeStage) over() *cluster.Update {
 	s.t.Helper()
-	return s.reaches("the end", 48*time.Hour, (*cluster.Update).Ended)
+	return s.reaches("the end", 48*time.Hour, (*cluster.Update).HasEnded)
 }
 
 // failsBy waits for the update's end and checks its first error, and that the group has its sizes again.
@@ -99,7 +99,7 @@ func (s *upgradeStage) failsBy(code cluster.UpdateErrorCode, parts ...string) *c
 	if u.Status != cluster.UpdateFailed || len(u.Errors) == 0 || u.Errors[0].Code != code {
 		s.t.Fatalf("the update is %s, errors %+v; want %s", u.Status, u.Errors, code)
 	}
-	if s.pass(2 * time.Minute); !s.lost && u.Stopped == "" {
+	if s.pass(2 * time.Minute); !s.lost && u.SizesReason == "" {
 		s.judge.usable()
 	}
 	for _, part := range parts {
@@ -126,8 +126,8 @@ func (s *upgradeStage) again() {
 func (s *upgradeStage) succeeds() *cluster.Update {
 	s.t.Helper()
 	u := s.over()
-	if u.Status != cluster.UpdateSuccessful || u.Stopped != "" {
-		s.t.Fatalf("the update is %s, errors %+v, stopped %q", u.Status, u.Errors, u.Stopped)
+	if u.Status != cluster.UpdateSuccessful || u.SizesReason != "" {
+		s.t.Fatalf("the update is %s, errors %+v, stopped %q", u.Status, u.Errors, u.SizesReason)
 	}
 	s.pass(2 * time.Minute)
 	s.judge.atRest()

@@ -95,7 +95,7 @@ func (k *Capacity) nodeGroupOf(group string) *cluster.NodeGroup {
 func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) scaling.Input {
 	in := managedscaling.ScalingInput(snap, p, k.Groups[p.Group], k.Histories[p.Name], now)
 	g := k.nodeGroupOf(p.Group)
-	in.Upgrading = g != nil && g.Upgrading()
+	in.Upgrading = g != nil && g.IsUpgrading()
 	return in
 }
 
@@ -103,7 +103,7 @@ func (k *Capacity) decidedOn(snap *snapshot.Snapshot, p *cluster.CapacityProvide
 func (k *Capacity) sizings(snap *snapshot.Snapshot, s *cluster.Service, now time.Time) (out []Sizing) {
 	for _, share := range s.Providers {
 		p := k.Providers[share.Provider]
-		if p == nil || p.CreateFailed() || k.Groups[p.Group] == nil {
+		if p == nil || p.HasFailedCreation() || k.Groups[p.Group] == nil {
 			continue
 		}
 		d := scaling.Decide(k.decidedOn(snap, p, now))

@@ -253,8 +253,8 @@ func TestWhyInstance(t *testing.T) {
 		rows[6].(*cluster.Instance).Status = cluster.InstanceDraining
 		k.Updates["workers"] = &cluster.Update{
 			ID: "u-1", NodeGroup: "workers", Status: cluster.UpdateInProgress,
-			UpdateProgress:  cluster.UpdateProgress{Phase: cluster.PhaseUpgrade, Waiting: "tasks to leave i-2"},
-			NodeReplacement: cluster.NodeReplacement{Work: []cluster.NodeWork{{Instance: "i-2", Node: "n-2", Step: cluster.StepDrain, Since: noon}}},
+			UpdateProgress:  cluster.UpdateProgress{Phase: cluster.PhaseUpgrade, WaitingFor: "tasks to leave i-2"},
+			NodeReplacement: cluster.NodeReplacement{Removals: []cluster.NodeRemoval{{Instance: "i-2", Node: "n-2", Step: cluster.StepDrain, StepSince: noon}}},
 		}
 		got, out := explained(t, rows, k, "i-2")
 		if !got.Unschedulable || got.Upgrade == nil || got.Upgrade.Step != "drain" || !got.Upgrade.Since.Equal(noon) {

@@ -69,22 +69,22 @@ func PlanConsolidation(snap *snapshot.Snapshot, k *Capacity, provider string, no
 func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, now time.Time) ProviderPlan {
 	s := p.Scaling
 	out := ProviderPlan{
-		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled, Percent: s.Consolidation.Share,
-		Window: s.Consolidation.Window.String(), Instances: []Emptying{}, Draining: []string{},
+		Provider: p.Name, Group: p.Group, Enabled: s.Consolidation.Enabled, Managed: s.Enabled, Percent: s.Consolidation.BudgetPercent,
+		Window: s.Consolidation.BudgetWindow.String(), Instances: []Emptying{}, Draining: []string{},
 	}
 	switch {
 	case !s.Enabled:
 		out.Why = "managed scaling is off"
 		return out
-	case p.Unfit != "":
-		out.Why = p.Unfit
+	case p.GroupProblem != "":
+		out.Why = p.GroupProblem
 		return out
 	case k.Groups[p.Group] == nil:
 		out.Why = "there is no Auto Scaling group " + p.Group
 		return out
 	}
 	names := newWorld(snap).names()
-	for _, c := range scaling.Consolidate(k.decidedOn(snap, p, now)) {
+	for _, c := range scaling.PlanConsolidation(k.decidedOn(snap, p, now)) {
 		e := Emptying{Instance: c.Instance, EC2: c.EC2InstanceID, Cost: c.Cost, Fits: c.Fits, Drain: c.Drain, Moves: []TaskMove{}, Why: c.Why}
 		for _, m := range c.Moves {
 			e.Moves = append(e.Moves, TaskMove{m.Task, names[m.Owner], m.To})
@@ -93,7 +93,7 @@ func (k *Capacity) plan(snap *snapshot.Snapshot, p *cluster.CapacityProvider, no
 	}
 	if h := k.Histories[p.Name]; h != nil {
 		for _, d := range h.Drains {
-			if !d.Over && !d.Ended {
+			if !d.Finished && !d.Cancelled {
 				out.Draining = append(out.Draining, d.Instance)
 			}
 		}

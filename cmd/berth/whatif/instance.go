@@ -177,7 +177,7 @@ func (k *Capacity) explain(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 strin
 		i := &g.Instances[at]
 		a.EC2, a.Zone = i.ID, cmp.Or(a.Zone, i.Zone)
 		for _, name := range slices.Sorted(maps.Keys(k.Providers)) {
-			if p := k.Providers[name]; p.Group == g.Name && !p.CreateFailed() {
+			if p := k.Providers[name]; p.Group == g.Name && !p.HasFailedCreation() {
 				a.Scaling = &Scaled{Provider: name, Group: g.Name, Lifecycle: i.Lifecycle, Protected: i.Protected}
 				k.verdict(snap, a.Scaling, p, ec2, now)
 			}
@@ -190,12 +190,12 @@ func (k *Capacity) explain(snap *snapshot.Snapshot, a *InstanceAnswer, ec2 strin
 
 func (k *Capacity) verdict(snap *snapshot.Snapshot, a *Scaled, p *cluster.CapacityProvider, ec2 string, now time.Time) {
 	in := k.decidedOn(snap, p, now)
-	for _, v := range scaling.Decide(in).Instances {
+	for _, v := range scaling.Decide(in).Verdicts {
 		if v.EC2InstanceID == ec2 {
 			a.Why = v.Why
 		}
 	}
-	for _, c := range scaling.Consolidate(in) {
+	for _, c := range scaling.PlanConsolidation(in) {
 		if c.EC2InstanceID == ec2 {
 			a.Consolidation = c.Why
 		}
@@ -203,14 +203,14 @@ func (k *Capacity) verdict(snap *snapshot.Snapshot, a *Scaled, p *cluster.Capaci
 }
 
 func upgraded(u *cluster.Update, ec2 string) *Upgraded {
-	if u == nil || u.Ended() {
+	if u == nil || u.HasEnded() {
 		return nil
 	}
-	out := &Upgraded{NodeGroup: u.NodeGroup, ID: u.ID, Phase: string(u.Phase), Waiting: u.Waiting}
-	if n := u.At(ec2); n != nil {
+	out := &Upgraded{NodeGroup: u.NodeGroup, ID: u.ID, Phase: string(u.Phase), Waiting: u.WaitingFor}
+	if n := u.RemovalOf(ec2); n != nil {
 		out.Step = string(n.Step)
-		if !n.Since.IsZero() {
-			out.Since = &n.Since
+		if !n.StepSince.IsZero() {
+			out.Since = &n.StepSince
 		}
 	}
 	return out

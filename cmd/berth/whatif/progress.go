@@ -63,13 +63,13 @@ func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *
 		return nil, &NotFound{"update", id, []string{g.Update}}
 	}
 	out := &UpgradeProgress{
-		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.Waiting, Desired: auto.Desired,
-		Nodes: []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.Stopped, target: TargetOf(u),
+		ID: u.ID, NodeGroup: g.Name, Status: string(u.Status), Phase: string(u.Phase), Waiting: u.WaitingFor, Desired: auto.Desired,
+		Nodes: []ProgressNode{}, Errors: []UpgradeError{}, Stopped: u.SizesReason, target: TargetOf(u),
 	}
 	if before != nil {
 		out.old = before.old
 	} else {
-		out.old = nodegroup.Order(u, nodegroup.NodesOf(auto, rowsOf(snap), u.LookedAt))
+		out.old = nodegroup.ReplacementOrder(u, nodegroup.NodesOf(auto, rowsOf(snap), u.ReconciledAt))
 	}
 	out.Old, out.Replaced = len(out.old), len(out.old)
 	for _, i := range auto.Instances {
@@ -77,10 +77,10 @@ func ProgressOf(k *Capacity, group, id string, snap *snapshot.Snapshot, before *
 		if n.Old {
 			out.Replaced--
 		}
-		if w := u.At(i.ID); w != nil {
+		if w := u.RemovalOf(i.ID); w != nil {
 			n.Step = string(w.Step)
-			if !w.Since.IsZero() {
-				n.Since = &w.Since
+			if !w.StepSince.IsZero() {
+				n.Since = &w.StepSince
 			}
 		}
 		out.Nodes = append(out.Nodes, n)

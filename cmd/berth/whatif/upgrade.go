@@ -107,7 +107,7 @@ func PlanUpgrade(snap *snapshot.Snapshot, k *Capacity, u *cluster.Update, now ti
 	nodes := nodegroup.NodesOf(auto, rowsOf(snap), now)
 	sizes := cluster.Sizes{Min: auto.Min, Max: auto.Max, Desired: auto.Desired}
 	u, _ = nodegroup.Next(u, nodegroup.Group{Name: auto.Name, Sizes: sizes, Zones: auto.Zones, Template: auto.Template}, nodes, now)
-	order := nodegroup.Order(u, nodes)
+	order := nodegroup.ReplacementOrder(u, nodes)
 	out := &UpgradeAnswer{
 		NodeGroup: u.NodeGroup, Group: auto.Name, Params: paramsOf(u), Strategy: string(strategyOf(u)), MaxUnavailable: u.MaxUnavailable,
 		Surge: u.Surge, Sizes: Sizes(sizes), Nodes: []UpgradeNode{}, NoRoom: []NoRoom{}, UpToDate: len(nodes) - len(order), target: TargetOf(u),
@@ -196,7 +196,7 @@ func (r *rehearsal) node(id string, turn int) UpgradeNode {
 	n := r.nodes[id]
 	out := UpgradeNode{
 		EC2: id, Zone: n.Zone, Domain: r.domain(id), Turn: turn, Tasks: len(n.Tasks),
-		Stays: append([]string{}, nodegroup.Stays(n, r.update.Force, r.update.ForceProtected)...),
+		Stays: append([]string{}, nodegroup.BlockingTasks(n, r.update.Force, r.update.ForceProtected)...),
 	}
 	if n.Row != nil {
 		out.Instance = n.Row.ID
@@ -235,7 +235,7 @@ func (r *rehearsal) room(movers map[string]moves.Owner, turn, order []string) st
 			leaving = append(leaving, row.ID)
 		}
 	}
-	return scaling.Room(r.snap, movers, leaving)
+	return scaling.WhyNoRoom(r.snap, movers, leaving)
 }
 
 // launch adds new nodes, each to the zone with the fewest and like the old ones there, with the daemons that belong there.
@@ -261,7 +261,7 @@ func (r *rehearsal) launch(n int) error {
 		node.Status, node.AgentConnected, node.DisconnectedAt = cluster.InstanceActive, true, 0
 		node.Attributes = map[string]string{}
 		maps.Copy(node.Attributes, like.Attributes)
-		maps.Copy(node.Attributes, nodegroup.Labels(r.update))
+		maps.Copy(node.Attributes, nodegroup.TargetLabels(r.update))
 		delete(node.Attributes, cluster.AttributeUnschedulable)
 		node.Attributes[cluster.AttributeZone] = zone
 		r.snap.Put(&node)

@@ -20,7 +20,7 @@ func update(t *testing.T, change func(*cluster.NodeGroup, *nodegroup.Request)) *
 	g := &cluster.NodeGroup{Name: "workers", AutoScalingGroup: "group"}
 	r := nodegroup.Request{ID: "u-2", Seed: 7, Target: cluster.UpdateTarget{Image: "ami-2", ReleaseVersion: "ami-2"}}
 	change(g, &r)
-	u, err := nodegroup.Start(g, r, nil, noon)
+	u, err := nodegroup.StartUpdate(g, r, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestPlanUpgrade(t *testing.T) {
 		for _, i := range k.Groups["group"].Instances {
 			members = append(members, nodegroup.Instance{ID: i.ID, Zone: i.Zone, Template: i.Template})
 		}
-		if diff := cmp.Diff(nodegroup.Order(u, members), order); diff != "" || !slices.Equal(turns, []int{1, 1, 1, 2}) {
+		if diff := cmp.Diff(nodegroup.ReplacementOrder(u, members), order); diff != "" || !slices.Equal(turns, []int{1, 1, 1, 2}) {
 			t.Errorf("turns %v of\n%s", turns, diff)
 		}
 		if !got.Ready() || got.Surge != 4 || got.MaxUnavailable != 3 || got.UpToDate != 0 {
@@ -68,7 +68,7 @@ func TestPlanUpgrade(t *testing.T) {
 	t.Run("LeavesWhatIsUpToDate", func(t *testing.T) {
 		rows, k := fleet()
 		u := update(t, func(*cluster.NodeGroup, *nodegroup.Request) {})
-		for name, value := range nodegroup.Labels(u) {
+		for name, value := range nodegroup.TargetLabels(u) {
 			rows[5].(*cluster.Instance).Attributes[name] = value
 		}
 		got, _ := planned(t, rows, k, u)
@@ -81,7 +81,7 @@ func TestPlanUpgrade(t *testing.T) {
 		made := update(t, func(_ *cluster.NodeGroup, r *nodegroup.Request) {
 			r.Target = cluster.UpdateTarget{Image: "ami-3", SourceTemplate: "lt-7", SourceVersion: "2"}
 		})
-		for name, value := range nodegroup.Labels(made) {
+		for name, value := range nodegroup.TargetLabels(made) {
 			rows[6].(*cluster.Instance).Attributes[name] = value
 		}
 		if got, _ := planned(t, rows, k, made); len(got.Nodes) != 3 || got.UpToDate != 1 {
@@ -187,16 +187,16 @@ func TestUpgradeProgress(t *testing.T) {
 	look(func() {}, "update u-2 of node group workers to ReleaseVersion ami-2: InProgress, 4 of 4 nodes are old", "phase: setup")
 	look(func() {})
 	look(func() {
-		u.Phase, u.Waiting, g.Desired = cluster.PhaseScaleUp, "new nodes to be Ready: i-5", 5
+		u.Phase, u.WaitingFor, g.Desired = cluster.PhaseScaleUp, "new nodes to be Ready: i-5", 5
 		g.Instances = append(g.Instances, cluster.GroupInstance{ID: "i-5", Zone: "a", Lifecycle: "Pending"})
 	}, "phase: scale up", "desired capacity 5, was 4", "new node i-5 in a: Pending", "waits for new nodes to be Ready: i-5")
 	look(func() { g.Instances[4].Lifecycle = "InService" }, "new node i-5 in a: InService")
 	look(func() {
-		u.Phase, u.Waiting = cluster.PhaseUpgrade, "tasks to leave i-2: the percentages of service web"
-		u.Work = []cluster.NodeWork{{Instance: "i-2", Step: cluster.StepDrain}}
+		u.Phase, u.WaitingFor = cluster.PhaseUpgrade, "tasks to leave i-2: the percentages of service web"
+		u.Removals = []cluster.NodeRemoval{{Instance: "i-2", Step: cluster.StepDrain}}
 	}, "phase: upgrade", "old node i-2 in a: drain", "waits for tasks to leave i-2: the percentages of service web")
-	look(func() { u.Work[0].Step, u.Waiting = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
-	look(func() { u.Work, g.Instances = nil, slices.Delete(g.Instances, 1, 2) }, "old node i-2 in a: gone, 1 of 4 replaced")
+	look(func() { u.Removals[0].Step, u.WaitingFor = cluster.StepTerminate, "" }, "old node i-2 in a: terminate")
+	look(func() { u.Removals, g.Instances = nil, slices.Delete(g.Instances, 1, 2) }, "old node i-2 in a: gone, 1 of 4 replaced")
 	look(func() {
 		u.Status, u.Errors = cluster.UpdateFailed, []cluster.UpdateError{{Code: cluster.PodEvictionFailure, Message: "stuck", Resources: []string{"i-1"}}}
 	}, "PodEvictionFailure: stuck (i-1)", "Failed: 1 of 4 old nodes replaced, desired capacity 5")

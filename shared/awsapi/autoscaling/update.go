@@ -84,7 +84,7 @@ func (g *Groups) FailedLaunches(ctx context.Context, name string, since time.Tim
 				return out, nil // they come the newest first
 			}
 			if a.StatusCode == types.ScalingActivityStatusCodeFailed && strings.HasPrefix(aws.ToString(a.Description), "Launching") {
-				l := cluster.LaunchFailure(aws.ToString(a.StatusMessage))
+				l := cluster.ParseLaunchFailure(aws.ToString(a.StatusMessage))
 				l.At, l.Zone = at, zone(aws.ToString(a.Details))
 				out = append(out, l)
 			}

@@ -29,7 +29,7 @@ func (a *CapacityProviders) CreateCapacityProvider(ctx context.Context, p *clust
 	}
 	made := *p
 	made.Head = cluster.Head{Cluster: state.Directory}
-	made.UpdateStatus, made.Look = cluster.ProviderCreating, true
+	made.UpdateStatus, made.CheckPending = cluster.ProviderCreating, true
 	if err := protectable(&made); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (a *CapacityProviders) groupFree(ctx context.Context, p *cluster.CapacityPr
 		return use, err
 	}
 	other, err := handler.FindProvider(ctx, a.State, use.Provider)
-	if err == nil && other != nil && other.Group == p.Group && !other.CreateFailed() {
+	if err == nil && other != nil && other.Group == p.Group && !other.HasFailedCreation() {
 		err = cluster.Errorf(cluster.CodeClient, "The specified Auto Scaling group is already in use by the capacity provider %s.", other.Name)
 	}
 	return use, err
@@ -103,7 +103,7 @@ func (a *CapacityProviders) groupFree(ctx context.Context, p *cluster.CapacityPr
 // back where it is not.
 func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operation.UpdateCapacityProvider) (*cluster.CapacityProvider, error) {
 	next, err := a.editProvider(ctx, c.Name, func(p *cluster.CapacityProvider) (err error) {
-		if p.Look {
+		if p.CheckPending {
 			return cluster.Errorf(cluster.CodeUpdateInProgress, "The specified capacity provider is in a busy state. Cannot perform the update until it is complete.")
 		}
 		before := cluster.ProviderSettings{Protection: p.Protection, Draining: p.Draining, Scaling: p.Scaling}
@@ -113,10 +113,10 @@ func (a *CapacityProviders) UpdateCapacityProvider(ctx context.Context, c operat
 		p.Protection, p.Draining = value(c.Protection, p.Protection), value(c.Draining, p.Draining)
 		p.UpdateStatus, p.UpdateReason = cluster.ProviderUpdated, ""
 		switch {
-		case p.Unfit != "":
-			p.UpdateStatus, p.Look = cluster.ProviderCreating, true
+		case p.GroupProblem != "":
+			p.UpdateStatus, p.CheckPending = cluster.ProviderCreating, true
 		case p.Protection && !before.Protection || p.Scaling.Enabled && !before.Scaling.Enabled:
-			p.UpdateStatus, p.Look, p.Before = cluster.ProviderUpdating, true, &before
+			p.UpdateStatus, p.CheckPending, p.PreviousSettings = cluster.ProviderUpdating, true, &before
 		}
 		if p.Scaling.Enabled && len(p.Clusters) > 1 {
 			return cluster.Errorf(cluster.CodeInvalidParameter, "Managed scaling cannot be enabled: capacity provider %s is associated with the clusters %s, and may be with one only.", p.Name, strings.Join(p.Clusters, ", "))
@@ -143,7 +143,7 @@ func (a *CapacityProviders) attachAgain(ctx context.Context, clusterName string)
 		}
 		next := *old
 		next.Rev++
-		next.Status, next.Failed, next.Asked = cluster.AttachmentsInProgress, nil, a.Clock.Now()
+		next.Status, next.AttachmentProblems, next.RequestedAt = cluster.AttachmentsInProgress, nil, a.Clock.Now()
 		_, err = a.State.Write(ctx, state.Write{Put: &next})
 		return err
 	})
@@ -184,7 +184,7 @@ func (a *CapacityProviders) groupAfter(ctx context.Context, old, next *cluster.C
 			u.Provider = ""
 			return was
 		})
-	case old.CreateFailed() && next.Look:
+	case old.HasFailedCreation() && next.CheckPending:
 		use, err := a.groupFree(ctx, next)
 		if err != nil {
 			return nil, err

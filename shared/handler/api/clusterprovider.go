@@ -54,15 +54,15 @@ func (a *ClusterProviders) PutClusterProviders(ctx context.Context, clusterName 
 	}
 	next := &cluster.ClusterProviders{
 		Head: cluster.Head{Cluster: clusterName, Rev: old.Rev + 1}, Providers: names, Default: strategy,
-		Status: cluster.AttachmentsInProgress, Asked: a.Clock.Now(),
+		Status: cluster.AttachmentsInProgress, RequestedAt: a.Clock.Now(),
 	}
 	var gone []string
-	for _, name := range slices.Concat(old.Providers, old.Leaving) {
+	for _, name := range slices.Concat(old.Providers, old.Detaching) {
 		if !slices.Contains(names, name) && !slices.Contains(gone, name) {
 			gone = append(gone, name)
 		}
 	}
-	next.Leaving = gone
+	next.Detaching = gone
 	if len(names)+len(gone) == 0 {
 		next.Status = cluster.AttachmentsComplete
 	}
@@ -110,7 +110,7 @@ const attachmentsTake = 5 * time.Minute
 
 // replaceable refuses a change of a cluster's providers that is not possible now.
 func (a *ClusterProviders) replaceable(ctx context.Context, old *cluster.ClusterProviders, names []string, strategy []cluster.ProviderShare) error {
-	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.Asked.Add(attachmentsTake)) {
+	if old.Status == cluster.AttachmentsInProgress && a.Clock.Now().Before(old.RequestedAt.Add(attachmentsTake)) {
 		return updateInProgress()
 	}
 	for _, share := range strategy {
@@ -184,7 +184,7 @@ func (a *ClusterProviders) claims(ctx context.Context, clusterName string, names
 
 // claimable refuses to give a cluster a provider that could not be created, and one with managed scaling on to a second (C7).
 func claimable(p *cluster.CapacityProvider, clusterName string) error {
-	if p.CreateFailed() && !slices.Contains(p.Clusters, clusterName) {
+	if p.HasFailedCreation() && !slices.Contains(p.Clusters, clusterName) {
 		return cluster.Errorf(cluster.CodeInvalidParameter, "The specified capacity provider '%s' is not in an ACTIVE state. Specify a valid capacity provider and try again.", p.Name)
 	}
 	if p.Scaling.Enabled && len(p.Clusters) > 0 && !slices.Contains(p.Clusters, clusterName) {

@@ -34,7 +34,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 	if old, err := n.nodeGroup(ctx, spec.Cluster, spec.Name); err != nil || old != nil {
 		return againNodeGroup(old, spec, err)
 	}
-	if err := nodegroup.CheckConfig(spec.Config); err != nil {
+	if err := nodegroup.ValidateConfig(spec.Config); err != nil {
 		return nil, err
 	}
 	if err := labelRoom(spec); err != nil {
@@ -47,7 +47,7 @@ func (n *NodeGroups) CreateNodeGroup(ctx context.Context, spec operation.CreateN
 		Labels: spec.Labels, Tags: spec.Tags, Subnets: spec.Subnets, Role: spec.Role, Token: spec.Token, Digest: spec.Params,
 	}
 	if spec.Sizes != nil {
-		if err := spec.Sizes.Check(); err != nil {
+		if err := spec.Sizes.Validate(); err != nil {
 			return nil, err
 		}
 		g.Sizes = *spec.Sizes
@@ -103,7 +103,7 @@ const (
 
 // labelRoom refuses more labels than nodes can have as attributes: no update could ever complete.
 func labelRoom(spec operation.CreateNodeGroup) error {
-	room := maxAttributes - nodeMarks - len(nodegroup.Labels(&cluster.Update{}))
+	room := maxAttributes - nodeMarks - len(nodegroup.TargetLabels(&cluster.Update{}))
 	if spec.Template != nil {
 		room -= sourceLabels
 	}

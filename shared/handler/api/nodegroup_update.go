@@ -31,9 +31,9 @@ func (n *NodeGroups) UpdateNodeGroupVersion(ctx context.Context, change operatio
 	if err != nil {
 		return nil, err
 	}
-	u, err := nodegroup.Start(g, nodegroup.Request{
+	u, err := nodegroup.StartUpdate(g, nodegroup.Request{
 		ID: id, Target: target, Force: change.Force, ForceProtected: change.ForceProtected, Seed: seedOf(id),
-		Waits: cluster.UpdateWaits{Domain: n.Settings.UpgradeDomainWait},
+		Waits: cluster.UpdateTimeouts{Domain: n.Settings.UpgradeDomainWait},
 	}, last, n.Clock.Now())
 	if err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation
 		UpdateSpec: cluster.UpdateSpec{Config: g.Config, Sizes: change.Sizes},
 	}
 	if change.Config != nil {
-		u.Config = g.Config.Changed(*change.Config)
-		if err := nodegroup.CheckConfig(u.Config); err != nil {
+		u.Config = g.Config.MergedWith(*change.Config)
+		if err := nodegroup.ValidateConfig(u.Config); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +103,7 @@ func (n *NodeGroups) UpdateNodeGroupConfig(ctx context.Context, change operation
 		return u, n.begin(ctx, &next, u)
 	}
 	// What the group's own sizes are by now node-group-upgrade sees.
-	if _, err := change.Sizes.Apply(cluster.Sizes{Max: math.MaxInt}); err != nil {
+	if _, err := change.Sizes.ApplyTo(cluster.Sizes{Max: math.MaxInt}); err != nil {
 		return nil, err
 	}
 	next.Status, next.ConfigUpdate = cluster.NodeGroupUpdating, u.ID

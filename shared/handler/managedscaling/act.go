@@ -31,7 +31,7 @@ func (e *execution) run(ctx context.Context) (resized bool, err error) {
 		}
 	}
 	err = errors.Join(
-		noteReleasable(ctx, h.State, clusterName, d.Forget, ""), noteReleasable(ctx, h.State, clusterName, d.Note, e.group.Name))
+		markReleasable(ctx, h.State, clusterName, d.UnmarkReleasable, ""), markReleasable(ctx, h.State, clusterName, d.MarkReleasable, e.group.Name))
 	if err != nil {
 		return false, err
 	}

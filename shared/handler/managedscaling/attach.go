@@ -19,38 +19,38 @@ type attacher struct {
 
 // attach makes what the provider needs and removes what it does not, see [scaling.WantedAttachments]. That something changes
 // is written first: whoever comes after a run that was cut off then makes it again, or removes it.
-func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attached, error) {
-	was, now := old.Attached, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
+func (a *attacher) attach(ctx context.Context, old *cluster.ScalingHistory) (cluster.Attachment, error) {
+	was, now := old.Attachment, scaling.WantedAttachments(a.cluster, a.Settings.ScalingNamespace, a.provider, a.group)
 	if a.group != nil {
 		if err := a.tagGroup(ctx, a.group); err != nil {
 			return now, err
 		}
 	}
-	renew := was.Begun || was.ARN != now.ARN || scaling.IsRenewalDue(a.cluster, a.provider.Name, was.At, a.Clock.Now())
-	was.ARN, now.At = now.ARN, was.At
+	renew := was.Incomplete || was.ARN != now.ARN || scaling.IsRenewalDue(a.cluster, a.provider.Name, was.RenewedAt, a.Clock.Now())
+	was.ARN, now.RenewedAt = now.ARN, was.RenewedAt
 	if was == now && !renew {
 		return now, nil
 	}
-	if was != now && !was.Begun {
+	if was != now && !was.Incomplete {
 		begun := *old
-		begun.Attached.Group, begun.Attached.Begun = a.provider.Group, true
+		begun.Attachment.Group, begun.Attachment.Incomplete = a.provider.Group, true
 		if err := writeHistory(ctx, a.State, old, &begun); err != nil {
 			return now, err
 		}
 		*old = begun
 	}
-	now.At = a.Clock.Now()
+	now.RenewedAt = a.Clock.Now()
 	return now, a.change(ctx, was, now, renew)
 }
 
 // change makes what is wanted and was not there before, or all of it to renew it, and removes the rest.
-func (a *attacher) change(ctx context.Context, was, now cluster.Attached, renew bool) error {
-	if was.Begun || was.Policy != now.Policy || renew && now.Policy != "" {
+func (a *attacher) change(ctx context.Context, was, now cluster.Attachment, renew bool) error {
+	if was.Incomplete || was.Policy != now.Policy || renew && now.Policy != "" {
 		if err := a.attachPolicy(ctx, now.Policy != ""); err != nil {
 			return err
 		}
 	}
-	if was.Begun || was.Alarms != now.Alarms || renew && now.Alarms != "" {
+	if was.Incomplete || was.Alarms != now.Alarms || renew && now.Alarms != "" {
 		if err := a.attachAlarms(ctx, now.Alarms != ""); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (a *attacher) change(ctx context.Context, was, now cluster.Attached, renew 
 	case now.Hook && (renew || !was.Hook):
 		hook := cluster.LifecycleHook{Group: group, Name: cluster.DrainingHook, Heartbeat: scaling.HookHeartbeat}
 		return cluster.Wrap(a.Groups.PutLifecycleHook(ctx, hook), "making lifecycle hook %s", cluster.DrainingHook)
-	case !now.Hook && (was.Begun || was.Hook):
+	case !now.Hook && (was.Incomplete || was.Hook):
 		err := a.Groups.DeleteLifecycleHook(ctx, group, cluster.DrainingHook)
 		return cluster.Wrap(err, "deleting lifecycle hook %s", cluster.DrainingHook)
 	}
@@ -69,7 +69,7 @@ func (a *attacher) change(ctx context.Context, was, now cluster.Attached, renew 
 // attachPolicy lets a target tracking policy size the group, once the alarms are gone. If it is not wanted, it is deleted
 // before there are any alarms.
 func (a *attacher) attachPolicy(ctx context.Context, wanted bool) error {
-	policy := scaling.PolicyOf(a.cluster, a.Settings.ScalingNamespace, a.provider)
+	policy := scaling.TrackingPolicy(a.cluster, a.Settings.ScalingNamespace, a.provider)
 	if !wanted {
 		return cluster.Wrap(a.Groups.DeletePolicy(ctx, a.provider.Group, policy.Name), "deleting policy %s", policy.Name)
 	}
@@ -86,7 +86,7 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 		err := a.Metrics.DeleteAlarms(ctx, []string{low, high})
 		return cluster.Wrap(err, "deleting the alarms of capacity provider %s", a.provider.Name)
 	}
-	for _, alarm := range scaling.AlarmsOf(a.cluster, a.Settings.ScalingNamespace, a.provider) {
+	for _, alarm := range scaling.MetricAlarms(a.cluster, a.Settings.ScalingNamespace, a.provider) {
 		if err := a.Metrics.PutMetricAlarm(ctx, alarm); err != nil {
 			return fmt.Errorf("making alarm %s: %w", alarm.Name, err)
 		}
@@ -97,11 +97,11 @@ func (a *attacher) attachAlarms(ctx context.Context, wanted bool) error {
 // forgetGroup records that nothing is left of what was made in a group that is gone, whatever another group of its name has.
 func (a *attacher) forgetGroup(ctx context.Context) error {
 	old, err := readHistory(ctx, a.State, a.cluster, a.provider.Name)
-	if err != nil || old.Attached.Group == "" {
+	if err != nil || old.Attachment.Group == "" {
 		return err
 	}
 	next := *old
-	next.Attached = cluster.Attached{Group: old.Attached.Group, Begun: true}
+	next.Attachment = cluster.Attachment{Group: old.Attachment.Group, Incomplete: true}
 	return writeHistory(ctx, a.State, old, &next)
 }
 
@@ -129,7 +129,7 @@ func (h *Handler) removeAttachments(ctx context.Context, clusterName string, unn
 	if err := h.tagGroup(ctx, groups[0]); err != nil {
 		return err
 	}
-	_, err = a.attach(ctx, &cluster.ScalingHistory{Attached: cluster.Attached{Group: unneeded.Group, Begun: true}})
+	_, err = a.attach(ctx, &cluster.ScalingHistory{Attachment: cluster.Attachment{Group: unneeded.Group, Incomplete: true}})
 	return err
 }
 

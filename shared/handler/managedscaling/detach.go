@@ -26,13 +26,13 @@ func (h *Handler) detach(ctx context.Context, of *cluster.ClusterProviders, name
 		return err
 	}
 	if history.Protecting {
-		if err := h.endProtection(ctx, of.Cluster, history.Attached.Group); err != nil {
+		if err := h.endProtection(ctx, of.Cluster, history.Attachment.Group); err != nil {
 			return err
 		}
 	}
-	if group := history.Attached.Group; group != "" {
+	if group := history.Attachment.Group; group != "" {
 		begun := *history
-		begun.Attached = cluster.Attached{Group: group, Begun: true}
+		begun.Attachment = cluster.Attachment{Group: group, Incomplete: true}
 		if err := writeHistory(ctx, h.State, history, &begun); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (h *Handler) commitDetached(
 ) error {
 	next := *of
 	next.Rev++
-	next.Leaving = without(next.Leaving, name)
+	next.Detaching = without(next.Detaching, name)
 	writes := []state.Write{{Put: &next}}
 	if p != nil {
 		writes = append(writes, withoutCluster(p, of.Cluster))
@@ -77,7 +77,7 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 			noted = append(noted, i.ID)
 		}
 	}
-	if err := noteReleasable(ctx, h.State, clusterName, noted, ""); err != nil {
+	if err := markReleasable(ctx, h.State, clusterName, noted, ""); err != nil {
 		return err
 	}
 	groups, err := h.Groups.DescribeGroups(ctx, []string{group})
@@ -87,7 +87,7 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 	var protected []string
 	for _, g := range groups {
 		for _, i := range g.Instances {
-			if i.Running() && i.Protected {
+			if i.IsInService() && i.Protected {
 				protected = append(protected, i.ID)
 			}
 		}
@@ -101,7 +101,7 @@ func (h *Handler) endProtection(ctx context.Context, clusterName, group string) 
 // undrainAll lets the instances that consolidation was emptying take tasks again.
 func (h *Handler) undrainAll(ctx context.Context, clusterName string, drains []cluster.Drain) error {
 	for _, d := range drains {
-		if d.Over {
+		if d.Finished {
 			continue
 		}
 		err := h.Hosts.ActivateInstance(ctx, clusterName, d.Instance)

@@ -19,26 +19,26 @@ func (r *round) decide(
 ) (scaling.Decision, error) {
 	in := r.input(p, g, *old)
 	d := scaling.Decide(in)
-	if len(d.Silent) == 0 {
+	if len(d.Unregistered) == 0 {
 		return d, nil
 	}
 	names, err := state.ClusterNames(ctx, r.State)
 	if err != nil {
 		return d, err
 	}
-	in.Elsewhere = map[string]string{}
-	if err := findElsewhere(ctx, r.State, names, r.of.Cluster, d.Silent, in.Elsewhere); err != nil {
+	in.RegisteredElsewhere = map[string]string{}
+	if err := findElsewhere(ctx, r.State, names, r.of.Cluster, d.Unregistered, in.RegisteredElsewhere); err != nil {
 		return d, err
 	}
-	releases := slices.ContainsFunc(d.Release, func(id string) bool { return slices.Contains(d.Silent, id) })
+	releases := slices.ContainsFunc(d.Release, func(id string) bool { return slices.Contains(d.Unregistered, id) })
 	if releases || len(d.Replace) > 0 || d.Desired < g.Desired {
 		for _, name := range names {
-			if err := findRegistered(ctx, r.ECS, name, d.Silent, in.Elsewhere); err != nil {
+			if err := findRegistered(ctx, r.ECS, name, d.Unregistered, in.RegisteredElsewhere); err != nil {
 				return d, err
 			}
 		}
 	}
-	if len(in.Elsewhere) == 0 {
+	if len(in.RegisteredElsewhere) == 0 {
 		return d, nil
 	}
 	return scaling.Decide(in), nil

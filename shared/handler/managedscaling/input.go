@@ -31,9 +31,9 @@ func ScalingInput(
 // input returns what a decision about the provider depends on.
 func (r *round) input(p *cluster.CapacityProvider, g *cluster.AutoScalingGroup, history cluster.ScalingHistory) scaling.Input {
 	update := r.updates[p.Group]
-	if update != nil && update.Original != nil {
+	if update != nil && update.OriginalSizes != nil {
 		original := *g // the update has raised the maximum for as long as it takes
-		original.Max = min(g.Max, update.Original.Max)
+		original.Max = min(g.Max, update.OriginalSizes.Max)
 		g = &original
 	}
 	in := scaling.Input{
@@ -78,19 +78,19 @@ func daemonSpecs(snap *snapshot.Snapshot, specs *decide.Specs) (daemons []*place
 
 // waitingTasks groups the tasks in PROVISIONING by the capacity provider that they go to, and then by what they need, the
 // oldest first.
-func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]scaling.Waiting {
+func waitingTasks(snap *snapshot.Snapshot, specs *decide.Specs) map[string][]scaling.WaitingTasks {
 	type line struct {
 		provider string
 		spec     *placement.Spec
 	}
-	byProvider, index := map[string][]scaling.Waiting{}, map[line]int{}
+	byProvider, index := map[string][]scaling.WaitingTasks{}, map[line]int{}
 	add := func(provider, owner string, spec *placement.Spec, target int) {
 		list := byProvider[provider]
 		i, known := index[line{provider, spec}]
 		if !known {
 			i = len(list)
 			index[line{provider, spec}] = i
-			list = append(list, scaling.Waiting{Name: owner, Spec: spec, Target: target})
+			list = append(list, scaling.WaitingTasks{Name: owner, Spec: spec, Target: target})
 			byProvider[provider] = list
 		}
 		list[i].Count++

@@ -22,11 +22,11 @@ func readInstance(ctx context.Context, store state.Store, clusterName, id string
 	return i, nil
 }
 
-// noteReleasable records which group may take the instances; the empty name records that none may.
+// markReleasable records which group may take the instances; the empty name records that none may.
 //
 // Whoever then places a task on one knows of it, and protects the instance before the task starts (C6). Decisions that are
 // under way do not know: narrowing the cluster makes them void.
-func noteReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
+func markReleasable(ctx context.Context, store state.Store, clusterName string, ids []string, group string) error {
 	for batch := range slices.Chunk(ids, state.MaxWrites) {
 		err := state.RetryRaces("noting which instances may be taken", func() error {
 			return state.CommitNarrowingAll(ctx, store, clusterName, func(stamp int64) (writes []state.Write, err error) {

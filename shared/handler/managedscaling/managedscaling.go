@@ -122,11 +122,11 @@ func (h *Handler) isConcerned(ctx context.Context, clusterName string, subjects 
 // reconcileCluster scales all capacity providers of a cluster. A cluster that has none costs a read of one row.
 func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 	of, err := handler.FindClusterProviders(ctx, h.State, name)
-	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Leaving) == 0 {
+	if err != nil || of.Rev == 0 || len(of.Providers)+len(of.Detaching) == 0 {
 		return err
 	}
 	var report clusterReport
-	for _, p := range of.Leaving {
+	for _, p := range of.Detaching {
 		err := h.detach(ctx, of, p)
 		if err != nil && !isLostRace(err) {
 			err = notAttached{cluster.Wrap(err, "taking capacity provider %s from the cluster", p)}
@@ -139,7 +139,7 @@ func (h *Handler) reconcileCluster(ctx context.Context, name string) error {
 			return errors.Join(err, h.concludeUnreadable(ctx, of, err))
 		}
 		for _, p := range of.Providers {
-			if row := r.rows[p]; row != nil && row.Look {
+			if row := r.rows[p]; row != nil && row.CheckPending {
 				report.isPending = true
 				continue
 			}
@@ -206,10 +206,10 @@ func asNotAttached(err error) error {
 // again the next minute. Failed has the reasons by provider.
 func (h *Handler) conclude(ctx context.Context, of *cluster.ClusterProviders, failed map[string]string) error {
 	next := *of
-	if next.Status, next.Failed = cluster.AttachmentsFailed, failed; len(failed) == 0 {
-		next.Status, next.Leaving = cluster.AttachmentsComplete, nil
+	if next.Status, next.AttachmentProblems = cluster.AttachmentsFailed, failed; len(failed) == 0 {
+		next.Status, next.Detaching = cluster.AttachmentsComplete, nil
 	}
-	if next.Status == of.Status && maps.Equal(next.Failed, of.Failed) && len(next.Leaving) == len(of.Leaving) {
+	if next.Status == of.Status && maps.Equal(next.AttachmentProblems, of.AttachmentProblems) && len(next.Detaching) == len(of.Detaching) {
 		return nil
 	}
 	next.Rev++
@@ -223,7 +223,7 @@ func (h *Handler) concludeUnreadable(ctx context.Context, of *cluster.ClusterPro
 		return nil
 	}
 	reasons := map[string]string{}
-	for _, name := range slices.Concat(of.Providers, of.Leaving) {
+	for _, name := range slices.Concat(of.Providers, of.Detaching) {
 		reasons[name] = err.Error()
 	}
 	return h.conclude(ctx, of, reasons)

@@ -24,7 +24,7 @@ func (h *Handler) checkProviders(ctx context.Context) error {
 		if p.Inactive {
 			continue
 		}
-		if p.Look {
+		if p.CheckPending {
 			failed = append(failed, cluster.Wrap(h.checkProvider(ctx, p), "looking at the group of capacity provider %s", p.Name))
 		}
 		for _, name := range p.Clusters {
@@ -42,7 +42,7 @@ func (h *Handler) removeFromDeletedCluster(ctx context.Context, p *cluster.Capac
 	if meta, ok := row.(*state.Meta); err != nil || ok && meta != nil {
 		return err
 	}
-	if p.Unfit == "" {
+	if p.GroupProblem == "" {
 		unneeded := scaling.UnneededProvider(clusterName, p, p.Name, p.Group)
 		if err := h.removeAttachments(ctx, clusterName, unneeded); err != nil {
 			return err
@@ -61,14 +61,14 @@ func (h *Handler) checkProvider(ctx context.Context, p *cluster.CapacityProvider
 	}
 	next := *p
 	next.Rev++
-	next.Look, next.Before, next.Unfit, next.UpdateReason = false, nil, "", why
-	switch before := p.Before; {
+	next.CheckPending, next.PreviousSettings, next.GroupProblem, next.UpdateReason = false, nil, "", why
+	switch before := p.PreviousSettings; {
 	case why == "" && before == nil:
 		next.UpdateStatus = cluster.ProviderCreated
 	case why == "":
 		next.UpdateStatus = cluster.ProviderUpdated
 	case before == nil:
-		next.UpdateStatus, next.Unfit = cluster.ProviderCreateFailed, why
+		next.UpdateStatus, next.GroupProblem = cluster.ProviderCreateFailed, why
 	default:
 		next.UpdateStatus = cluster.ProviderUpdateFailed
 		next.Protection, next.Draining, next.Scaling = before.Protection, before.Draining, before.Scaling
@@ -88,9 +88,9 @@ func (h *Handler) checkGroup(ctx context.Context, p *cluster.CapacityProvider) (
 		return permanentReason(err)
 	}
 	if len(found) == 0 {
-		return scaling.UnfitReason(p, nil), nil
+		return scaling.GroupProblem(p, nil), nil
 	}
-	if why := scaling.UnfitReason(p, found[0]); why != "" {
+	if why := scaling.GroupProblem(p, found[0]); why != "" {
 		return why, nil
 	}
 	return permanentReason(h.tagGroup(ctx, found[0]))

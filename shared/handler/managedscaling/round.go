@@ -28,7 +28,7 @@ type round struct {
 	// updates has the updates of groups whose nodes are being upgraded, by the group's name.
 	updates map[string]*cluster.Update
 	// waiting has the tasks that wait by capacity provider, daemons what DAEMON services need.
-	waiting map[string][]scaling.Waiting
+	waiting map[string][]scaling.WaitingTasks
 	daemons []*placement.Spec
 	// points are the values of the metric to publish.
 	points []cluster.Datapoint
@@ -74,7 +74,7 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 	updates := map[string]*cluster.Update{}
 	for _, row := range rows {
 		g, ok := row.(*cluster.NodeGroup)
-		if !ok || !g.Upgrading() {
+		if !ok || !g.IsUpgrading() {
 			continue
 		}
 		row, err := store.Get(ctx, state.UpdateKey(clusterName, g.Name, g.Update))
@@ -85,7 +85,7 @@ func readUpdates(ctx context.Context, store state.Store, clusterName string) (ma
 		switch {
 		case !ok || u == nil:
 			updates[g.AutoScalingGroup] = &cluster.Update{}
-		case !u.Ended(): // the node group of one that has ended is about to be ACTIVE
+		case !u.HasEnded(): // the node group of one that has ended is about to be ACTIVE
 			updates[g.AutoScalingGroup] = u
 		}
 	}
@@ -98,8 +98,8 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	if p == nil {
 		return asNotAttached(errors.New("it does not exist"))
 	}
-	if p.Unfit != "" {
-		return asNotAttached(errors.New(p.Unfit))
+	if p.GroupProblem != "" {
+		return asNotAttached(errors.New(p.GroupProblem))
 	}
 	a := &attacher{Handler: r.Handler, cluster: r.of.Cluster, provider: p, group: r.groups[p.Group]}
 	if a.group == nil {
@@ -122,9 +122,9 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 		return err
 	}
 	next := d.History
-	next.Attached, next.Beats = attached, scaling.Heartbeats(p, a.group, old.Beats, r.Clock.Now())
+	next.Attachment, next.Heartbeats = attached, scaling.Heartbeats(p, a.group, old.Heartbeats, r.Clock.Now())
 	var events []scaling.Event
-	next.Told, events = scaling.NewEvents(old.Told, d.Events)
+	next.EmittedKeys, events = scaling.NewEvents(old.EmittedKeys, d.Events)
 	if err := writeHistory(ctx, r.State, old, &next); err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func (r *round) reconcileProvider(ctx context.Context, name string) error {
 	e := execution{round: r, provider: p, group: a.group, decision: &d}
 	resized, actErr := e.run(ctx)
 	if !resized {
-		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.Done })
+		events = slices.DeleteFunc(events, func(e scaling.Event) bool { return e.AfterResize })
 	}
 	return errors.Join(
-		state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr), e.drainTerminating(ctx, old.Beats, next.Beats),
+		state.IgnoreConflict(claimErr), state.IgnoreConflict(actErr), e.drainTerminating(ctx, old.Heartbeats, next.Heartbeats),
 		state.IgnoreConflict(r.emitEvents(ctx, p, events)))
 }
 
@@ -171,7 +171,7 @@ func (r *round) claimInstances(ctx context.Context, p *cluster.CapacityProvider,
 func (r *round) refreshDrains(ctx context.Context, drains []cluster.Drain) error {
 	var ids []string
 	for _, d := range drains {
-		if v := r.snap.Instances[d.Instance]; !d.Over && v != nil && v.Instance != nil && !v.Gone() {
+		if v := r.snap.Instances[d.Instance]; !d.Finished && v != nil && v.Instance != nil && !v.Gone() {
 			ids = append(ids, d.Instance)
 		}
 	}

@@ -56,7 +56,7 @@ func (e *execution) run(ctx context.Context, actions []nodegroup.Action) error {
 
 // recordRefusals writes why changes of single nodes were refused, once.
 func (e *execution) recordRefusals(ctx context.Context, refusals map[string]string) error {
-	next := nodegroup.Refuse(e.update, refusals)
+	next := nodegroup.RecordRefusals(e.update, refusals)
 	if next == e.update {
 		return nil
 	}
@@ -84,9 +84,9 @@ func (e *execution) carryOut(ctx context.Context, a nodegroup.Action) error {
 // changeNode changes a container instance, and reads it at once so that the state does not wait for ECS's event.
 func (e *execution) changeNode(ctx context.Context, a nodegroup.Action) (err error) {
 	switch a.Kind {
-	case nodegroup.Mark:
+	case nodegroup.Cordon:
 		err = e.Hosts.PutAttribute(ctx, e.group.Cluster, a.Node, cluster.AttributeUnschedulable, e.update.ID)
-	case nodegroup.Clear:
+	case nodegroup.Uncordon:
 		err = e.Hosts.RemoveAttribute(ctx, e.group.Cluster, a.Node, cluster.AttributeUnschedulable)
 	case nodegroup.Drain:
 		err = e.ECS.DrainInstance(ctx, e.group.Cluster, a.Node)
@@ -115,7 +115,7 @@ func (e *execution) createTemplate(ctx context.Context) error {
 	target := e.update.Target
 	version := cluster.NewTemplateVersion{
 		Template: from.ID, From: from, Image: target.Image,
-		Description: nodegroup.TemplateName(e.update, from.ID+":"+from.Version),
+		Description: nodegroup.TemplateDescription(e.update, from.ID+":"+from.Version),
 	}
 	if target.SourceTemplate != "" {
 		version.From = cluster.TemplateRef{ID: target.SourceTemplate, Version: target.SourceVersion}
@@ -184,7 +184,7 @@ func (e *execution) isEmpty(ctx context.Context, node string) (bool, error) {
 	empty := true
 	stopped := cluster.TaskFilter{Cluster: e.group.Cluster, Instance: node, Desired: cluster.TaskStopped}
 	err := observe.ForEachTask(ctx, e.ECS, stopped, func(t cluster.ECSTask) error {
-		empty = empty && t.Last == cluster.TaskStopped && e.Clock.Now().Sub(t.Stopped) >= e.update.Waits.Cordon
+		empty = empty && t.Last == cluster.TaskStopped && e.Clock.Now().Sub(t.Stopped) >= e.update.Timeouts.Cordon
 		return nil
 	})
 	return empty, err

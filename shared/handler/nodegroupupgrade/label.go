@@ -116,7 +116,7 @@ func (h *Handler) labelUpdated(
 	ctx context.Context, g *cluster.NodeGroup, u *cluster.Update, template string, instances []nodegroup.Instance,
 ) error {
 	labels := nodegroup.GroupLabels(g)
-	maps.Copy(labels, nodegroup.Labels(u))
+	maps.Copy(labels, nodegroup.TargetLabels(u))
 	for k, i := range instances {
 		if template == "" || i.Template != template || i.Row == nil || !i.Row.Available() || nodegroup.HasAttributes(i.Row, labels) {
 			continue

@@ -60,11 +60,11 @@ func (h *Handler) completeGroup(ctx context.Context, g *cluster.NodeGroup) (*clu
 
 // customTarget completes a target that a launch template version of the user's own stands for.
 func customTarget(ctx context.Context, templates handler.LaunchTemplates, t cluster.UpdateTarget) (cluster.UpdateTarget, error) {
-	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceOf(t))
+	lt, err := templates.LaunchTemplate(ctx, nodegroup.SourceTemplate(t))
 	if err != nil {
 		return t, fmt.Errorf("describing the launch template: %w", err)
 	}
-	return nodegroup.FromTemplate(t, lt)
+	return nodegroup.TargetFromTemplate(t, lt)
 }
 
 // regularTarget completes the target of a new node group without a launch template of the user's own.
@@ -112,7 +112,7 @@ func (h *Handler) resizeGroup(ctx context.Context, g *cluster.NodeGroup, c clust
 		return s, cluster.Errorf(cluster.CodeResourceNotFound, "The Auto Scaling group is not there any more")
 	}
 	auto := groups[0]
-	if s, err = c.Apply(sizesOf(auto)); err != nil {
+	if s, err = c.ApplyTo(sizesOf(auto)); err != nil {
 		return s, err
 	}
 	return s, cluster.Wrap(h.Updates.SetSizes(ctx, auto.Name, c), "resizing Auto Scaling group %s", auto.Name)

@@ -57,15 +57,15 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 	if err != nil {
 		return o, err
 	}
-	if o.group.Growing, err = isGrowing(ctx, h.State, u, auto.Name, h.Clock); err != nil {
+	if o.group.IsGrowing, err = isGrowing(ctx, h.State, u, auto.Name, h.Clock); err != nil {
 		return o, err
 	}
-	o.group.Sick, o.group.Room = rows.Unhealthy(), roomCheck(ctx, h.State, g.Cluster)
+	o.group.Unhealthy, o.group.WhyNoRoom = rows.Unhealthy(), roomCheck(ctx, h.State, g.Cluster)
 	if err := h.adoptUnknown(ctx, g.Cluster, auto, rows); err != nil {
 		return o, err
 	}
 	o.instances = rows.Members(auto)
-	err = h.labelUpdated(ctx, g, u, nodegroup.Template(u, o.group), o.instances)
+	err = h.labelUpdated(ctx, g, u, nodegroup.LaunchTemplateOf(u, o.group), o.instances)
 	if u.Phase == cluster.PhaseRestore && cluster.PermanentError(err) != nil {
 		err = nil // restoring needs no labels
 	}
@@ -75,8 +75,8 @@ func (h *Handler) observeGroup(ctx context.Context, g *cluster.NodeGroup, u *clu
 // goneObservation is the observation of a group that was deleted: nothing is left to restore there.
 func goneObservation(g *cluster.NodeGroup, u *cluster.Update) *observation {
 	o := &observation{isGone: true, group: nodegroup.Group{Name: g.AutoScalingGroup, Template: u.OriginalTemplate}}
-	if u.Original != nil {
-		o.group.Sizes = *u.Original
+	if u.OriginalSizes != nil {
+		o.group.Sizes = *u.OriginalSizes
 	}
 	return o
 }
@@ -96,12 +96,12 @@ func (h *Handler) readLaunches(ctx context.Context, u *cluster.Update, auto *clu
 		if err != nil {
 			return err
 		}
-		made, err := h.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateName(u, from.ID+":"+from.Version))
+		made, err := h.Templates.FindVersion(ctx, from.ID, nodegroup.TemplateDescription(u, from.ID+":"+from.Version))
 		if err != nil {
 			return fmt.Errorf("looking for the launch template version: %w", err)
 		}
 		if made != nil {
-			to.Made = made.String()
+			to.PreparedTemplate = made.String()
 		}
 	}
 	failed, err := h.Updates.FailedLaunches(ctx, auto.Name, u.CreatedAt)
@@ -186,7 +186,7 @@ func isGrowing(ctx context.Context, store state.Store, u *cluster.Update, group 
 		return false, fmt.Errorf("reading what scaled %s: %w", p.Name, err)
 	}
 	history, ok := row.(*cluster.ScalingHistory)
-	return ok && history != nil && nodegroup.IsGrowing(u, history.LastOut, clock.Now()), nil
+	return ok && history != nil && nodegroup.IsGrowing(u, history.LastScaleOut, clock.Now()), nil
 }
 
 // roomCheck returns a function that says why the rest of the cluster has no room for the load of some nodes (N7).
@@ -209,7 +209,7 @@ func roomCheck(ctx context.Context, store state.Store, clusterName string) func(
 			}
 			snap, movers = loaded, decide.MoversOf(loaded, decide.NewSpecs(loaded), "", nil)
 		}
-		answers[key] = scaling.Room(snap, movers, leaving)
+		answers[key] = scaling.WhyNoRoom(snap, movers, leaving)
 		return answers[key]
 	}
 }

@@ -98,7 +98,7 @@ func (h *Handler) advanceUpdate(ctx context.Context, g *cluster.NodeGroup) error
 	if err != nil {
 		return err
 	}
-	if next.Ended() {
+	if next.HasEnded() {
 		return h.finishUpdate(ctx, g, next)
 	}
 	if next != u {
@@ -124,7 +124,7 @@ func (h *Handler) decideNext(ctx context.Context, g *cluster.NodeGroup, u *clust
 			u = nodegroup.Fail(u, nodegroup.GroupGoneError(g.AutoScalingGroup))
 		}
 		next, actions = nodegroup.Next(u, seen.group, seen.instances, h.Clock.Now())
-		if seen.isGone || !next.Ended() || attempt > 0 {
+		if seen.isGone || !next.HasEnded() || attempt > 0 {
 			return next, actions, seen, nil
 		}
 		if err := h.refreshNodes(ctx, g.Cluster, seen.instances); err != nil {
@@ -158,7 +158,7 @@ func (h *Handler) failUpdate(ctx context.Context, g *cluster.NodeGroup, u *clust
 	} else {
 		next = *nodegroup.Fail(u, why)
 	}
-	if next.Ended() {
+	if next.HasEnded() {
 		return h.finishUpdate(ctx, g, &next)
 	}
 	next.Rev = u.Rev + 1
@@ -179,7 +179,7 @@ func (h *Handler) resolveTarget(ctx context.Context, u *cluster.Update) (*cluste
 	if err != nil {
 		return nil, err
 	}
-	return nodegroup.Resolve(u, target), nil
+	return nodegroup.ResolveTarget(u, target), nil
 }
 
 // finishUpdate commits the end of an update together with its node group, which is ACTIVE again and has the update's target.

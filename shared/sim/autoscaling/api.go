@@ -270,7 +270,7 @@ func (e *Groups) FailedLaunches(_ context.Context, name string, since time.Time)
 		}
 		for _, a := range slices.Backward(g.Activities) {
 			if a.Status == activityFailed && strings.HasPrefix(a.Description, "Launching") && !a.Start.Before(since) {
-				l := cluster.LaunchFailure(a.Message)
+				l := cluster.ParseLaunchFailure(a.Message)
 				l.At, l.Zone = a.Start, a.Zone
 				out = append(out, l)
 			}

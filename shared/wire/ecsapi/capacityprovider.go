@@ -225,7 +225,7 @@ func capacityProvider(account cluster.Account, p *cluster.CapacityProvider, tags
 	switch {
 	case p.Inactive:
 		out.Status = types.CapacityProviderStatusInactive
-	case p.CreateFailed(): // no cluster may have it
+	case p.HasFailedCreation(): // no cluster may have it
 		out.Status = types.CapacityProviderStatusProvisioning
 	}
 	if tags {

@@ -28,7 +28,7 @@ func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
 			add("managed_draining", p.Name, detail("autoScalingLifecycleHookName", cluster.DrainingHook))
 		}
 	}
-	for _, provider := range slices.Sorted(maps.Keys(a.Failed)) {
+	for _, provider := range slices.Sorted(maps.Keys(a.AttachmentProblems)) {
 		if !shown[provider] { // it has Berth's own alarms alone, or leaves the cluster
 			add("capacity_provider", provider)
 		}
@@ -41,7 +41,7 @@ func attachments(name string, a *operation.ClusterAttachments) types.Cluster {
 
 // attachment is what managed scaling makes for one provider. One that failed says why.
 func attachment(name string, a *operation.ClusterAttachments, kind, provider string, details []types.KeyValuePair) types.Attachment {
-	status, why := "CREATED", a.Failed[provider]
+	status, why := "CREATED", a.AttachmentProblems[provider]
 	details = slices.Concat([]types.KeyValuePair{detail("capacityProviderName", provider)}, details)
 	switch {
 	case a.Status == cluster.AttachmentsInProgress:
